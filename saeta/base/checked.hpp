@@ -1,0 +1,46 @@
+// Size arithmetic that throws instead of wrapping.
+#pragma once
+
+#include "saeta/base/text.hpp"
+
+#include <concepts>
+#include <source_location>
+#include <string_view>
+#include <utility>
+
+namespace saeta {
+
+template <std::integral T>
+T checked_add(T a, T b, std::string_view what, std::source_location where = std::source_location::current()) {
+  T sum{};
+  if (__builtin_add_overflow(a, b, &sum)) {
+    throw error(errc::overflow, concat(what, ": ", +a, " + ", +b, " overflows"), where);
+  }
+  return sum;
+}
+
+template <std::integral T>
+T checked_mul(T a, T b, std::string_view what, std::source_location where = std::source_location::current()) {
+  T product{};
+  if (__builtin_mul_overflow(a, b, &product)) {
+    throw error(errc::overflow, concat(what, ": ", +a, " x ", +b, " overflows"), where);
+  }
+  return product;
+}
+
+/// Value-preserving conversion between integer types.
+template <std::integral To, std::integral From>
+To checked_cast(From value, std::string_view what, std::source_location where = std::source_location::current()) {
+  if (!std::in_range<To>(value)) {
+    throw error(errc::overflow, concat(what, ": ", +value, " does not fit"), where);
+  }
+  return static_cast<To>(value);
+}
+
+/// `value` rounded up to a multiple of `unit`, a power of two.
+template <std::unsigned_integral T>
+T round_up(T value, T unit) {
+  return static_cast<T>(checked_add(value, static_cast<T>(unit - 1), "size rounded up") & ~static_cast<T>(unit - 1));
+}
+
+} // namespace saeta

@@ -1,0 +1,46 @@
+#include "saeta/base/error.hpp"
+
+#include "saeta/base/text.hpp"
+
+namespace saeta {
+namespace {
+
+std::string refusal_message(const budget_refusal& r) {
+  std::string owners;
+  for (const auto& [tag, bytes] : r.owners) {
+    owners += concat(owners.empty() ? "; live: " : ", ", tag.empty() ? "(untagged)" : tag, " ", bytes);
+  }
+  return concat("budget of ", r.layer, " refused ", r.requested, " bytes (", human_bytes(r.requested),
+                "): current ", r.current, " + requested = ", decimal(r.required), ", limit ", r.limit, " (",
+                human_bytes(r.limit), "), remaining ", r.remaining, ", peak ", r.peak, owners);
+}
+
+} // namespace
+
+std::string_view name_of(errc code) noexcept {
+  switch (code) {
+  case errc::invalid_argument: return "invalid_argument";
+  case errc::type_mismatch: return "type_mismatch";
+  case errc::unsupported: return "unsupported";
+  case errc::out_of_range: return "out_of_range";
+  case errc::overflow: return "overflow";
+  case errc::budget_exceeded: return "budget_exceeded";
+  case errc::out_of_memory: return "out_of_memory";
+  case errc::device: return "device";
+  case errc::format: return "format";
+  case errc::io: return "io";
+  case errc::exchange: return "exchange";
+  case errc::closed: return "closed";
+  case errc::busy: return "busy";
+  }
+  return "unknown";
+}
+
+error::error(errc code, std::string message, std::source_location where)
+    : code_(code), message_(std::move(message)), where_(where) {}
+
+error::error(budget_refusal refusal, std::source_location where)
+    : code_(errc::budget_exceeded), message_(refusal_message(refusal)), where_(where),
+      refusal_(std::make_shared<const budget_refusal>(std::move(refusal))) {}
+
+} // namespace saeta

@@ -1,0 +1,75 @@
+// The one exception type of Saeta.
+//
+// What      `error` carries a code that callers branch on, a message with the numbers that matter and the place that
+//           raised it. A refused budget charge carries its numbers as a `budget_refusal` too.
+// Owner     A value; copies share the refusal.
+// Thread    Immutable after construction.
+// Python    Each code becomes one class (python/src/errors.cpp): the class that the protocol or convention expects.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace saeta {
+
+enum class errc {
+  invalid_argument, ///< a value the caller passed can't be used; the message names it
+  type_mismatch,    ///< a type differs from the one that was asked for
+  unsupported,      ///< valid input of a kind that Saeta does not carry (yet); names the column and its type
+  out_of_range,     ///< an index, offset or length outside its container
+  overflow,         ///< size arithmetic left its type
+  budget_exceeded,  ///< refused by a budget; `refusal()` has the numbers
+  out_of_memory,    ///< the budget agreed but the device or the system has no memory
+  device,           ///< a driver or runtime call failed, or no such device
+  format,           ///< bytes that are not what they claim to be (a file, a C struct, a capsule)
+  io,               ///< the operating system refused a file operation
+  exchange,         ///< an exchange protocol can't carry this value (BufferError in Python)
+  closed,           ///< the object was closed or already consumed
+  busy,             ///< the caller already holds what it asks for
+};
+
+/// Name of a code as in the enumeration, for messages and logs.
+std::string_view name_of(errc code) noexcept;
+
+/// Unsigned 128-bit integer: `current + requested` of two 64-bit numbers is exact in it.
+__extension__ using uint128 = unsigned __int128;
+
+/// The numbers of a refused charge, all in bytes, read at the moment of the refusal.
+struct budget_refusal {
+  std::string layer;           ///< which budget refused ("cuda:0")
+  std::uint64_t requested = 0; ///< what was asked for
+  std::uint64_t current = 0;   ///< charged at that moment
+  uint128 required = 0;        ///< current + requested, exact
+  std::uint64_t limit = 0;
+  std::uint64_t remaining = 0; ///< limit - current
+  std::uint64_t peak = 0;
+  std::vector<std::pair<std::string, std::uint64_t>> owners; ///< live bytes by tag, largest first
+};
+
+class error final : public std::exception {
+public:
+  error(errc code, std::string message, std::source_location where = std::source_location::current());
+  /// A budget refusal; the message is made from its numbers.
+  explicit error(budget_refusal refusal, std::source_location where = std::source_location::current());
+
+  [[nodiscard]] errc code() const noexcept { return code_; }
+  [[nodiscard]] const char* what() const noexcept override { return message_.c_str(); }
+  [[nodiscard]] const std::string& message() const noexcept { return message_; }
+  [[nodiscard]] const std::source_location& where() const noexcept { return where_; }
+  /// Null unless `code()` is `budget_exceeded`.
+  [[nodiscard]] const budget_refusal* refusal() const noexcept { return refusal_.get(); }
+
+private:
+  errc code_;
+  std::string message_;
+  std::source_location where_;
+  std::shared_ptr<const budget_refusal> refusal_;
+};
+
+} // namespace saeta

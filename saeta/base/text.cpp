@@ -1,0 +1,100 @@
+#include "saeta/base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <iomanip>
+
+namespace saeta {
+namespace {
+
+struct unit {
+  std::string_view name;
+  double bytes;
+};
+
+constexpr std::array<unit, 15> units{{{"", 1},
+                                      {"B", 1},
+                                      {"K", 0x1p10},
+                                      {"KIB", 0x1p10},
+                                      {"KB", 1e3},
+                                      {"M", 0x1p20},
+                                      {"MIB", 0x1p20},
+                                      {"MB", 1e6},
+                                      {"G", 0x1p30},
+                                      {"GIB", 0x1p30},
+                                      {"GB", 1e9},
+                                      {"T", 0x1p40},
+                                      {"TIB", 0x1p40},
+                                      {"TB", 1e12},
+                                      {"PIB", 0x1p50}}};
+
+[[noreturn]] void refuse(std::string_view text) {
+  throw error(errc::invalid_argument,
+              concat("'", text, "' is no byte count: expected a number with a unit like 4096, 8GiB, 10MB or 50%"));
+}
+
+} // namespace
+
+std::string decimal(uint128 value) {
+  std::string digits;
+  do {
+    digits.push_back(static_cast<char>('0' + static_cast<int>(value % 10)));
+    value /= 10;
+  } while (value != 0);
+  std::reverse(digits.begin(), digits.end());
+  return digits;
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  constexpr std::array<std::string_view, 6> names{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < names.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  std::ostringstream out;
+  out << std::round(value * 100) / 100 << ' ' << names[unit];
+  return std::move(out).str();
+}
+
+std::uint64_t parse_bytes(std::string_view text, std::uint64_t whole) {
+  double value = 0;
+  const auto [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || !(value >= 0)) {
+    refuse(text);
+  }
+  std::string suffix;
+  for (const char* c = rest; c != text.data() + text.size(); ++c) {
+    if (*c != ' ') {
+      suffix.push_back(static_cast<char>(std::toupper(static_cast<unsigned char>(*c))));
+    }
+  }
+  if (suffix == "%") {
+    if (whole == 0 || value > 100) {
+      refuse(text);
+    }
+    return static_cast<std::uint64_t>(static_cast<double>(whole) * (value / 100));
+  }
+  if (suffix.empty()) { // a plain count is read as an integer: a double loses bytes above 2^53
+    std::uint64_t exact = 0;
+    const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), exact);
+    if (bad == std::errc{} && end == text.data() + text.size()) {
+      return exact;
+    }
+  }
+  const auto* const found = std::find_if(units.begin(), units.end(), [&](const unit& u) { return u.name == suffix; });
+  if (found == units.end()) {
+    refuse(text);
+  }
+  const double bytes = value * found->bytes;
+  if (bytes >= 0x1p64) {
+    throw error(errc::overflow, concat("'", text, "' is more than 2^64-1 bytes"));
+  }
+  return static_cast<std::uint64_t>(bytes);
+}
+
+} // namespace saeta

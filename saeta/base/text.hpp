@@ -1,0 +1,31 @@
+// Text for messages: joining values, byte counts for people, and reading them back.
+#pragma once
+
+#include "saeta/base/error.hpp"
+
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace saeta {
+
+/// Streams every argument into one string; g++ 12 has no std::format.
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+/// 128-bit integer in decimal; the standard streams have none.
+std::string decimal(uint128 value);
+
+/// Bytes with a binary unit and at most two decimals: "512 B", "1.5 KiB", "8 GiB".
+std::string human_bytes(std::uint64_t bytes);
+
+/// Reads "4096", "8GiB", "1.5 MiB", "10MB" (decimal units are powers of 1000) or "50%" of `whole` bytes.
+/// @throws error invalid_argument naming the text and what was expected; overflow past 2^64-1.
+std::uint64_t parse_bytes(std::string_view text, std::uint64_t whole = 0);
+
+} // namespace saeta

@@ -1,0 +1,15 @@
+// Conversions between one-bit and one-byte booleans, on the column's own device.
+#pragma once
+
+#include "saeta/column/column.hpp"
+
+namespace saeta {
+
+/// bool8 (or any int8/uint8, where not 0 is true) -> boolean, one kernel, validity realigned to offset 0.
+/// @throws error type_mismatch; budget_exceeded.
+column pack_bool(const column& bytes);
+
+/// boolean -> bool8, one kernel, validity realigned to offset 0.
+column unpack_bool(const column& bits);
+
+} // namespace saeta

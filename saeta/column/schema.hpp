@@ -1,0 +1,37 @@
+// Fields and schemas: names (which may repeat or be empty), types, nullability, metadata in order.
+#pragma once
+
+#include "saeta/column/data_type.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace saeta {
+
+/// Key and value bytes; kept in order, keys may repeat. Extension keys live in the type instead.
+using metadata_list = std::vector<std::pair<std::string, std::string>>;
+
+struct field {
+  std::string name;
+  data_type type;
+  bool nullable = true;
+  metadata_list metadata;
+
+  friend bool operator==(const field&, const field&) = default;
+};
+
+struct schema {
+  std::vector<field> fields;
+  metadata_list metadata;
+
+  friend bool operator==(const schema&, const schema&) = default;
+
+  /// Index of the only field of that name.
+  /// @throws error invalid_argument when no field or several have it; the message lists what there is.
+  [[nodiscard]] std::size_t index_of(std::string_view name) const;
+};
+
+} // namespace saeta

@@ -1,0 +1,53 @@
+// A table: a schema and columns of equal length, in batches that share the schema.
+//
+// What      Each batch is one piece in memory (an Arrow record batch); a column of the table is the list of its pieces.
+//           A table without columns keeps its row count.
+// Owner     A value that shares its columns; copies, slices and selections are free.
+// Failure   `make` names the column, what was expected and what it got.
+#pragma once
+
+#include "saeta/column/column.hpp"
+#include "saeta/column/schema.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace saeta {
+
+struct batch {
+  std::int64_t rows = 0;
+  std::vector<column> columns;
+};
+
+class table {
+public:
+  /// @throws error invalid_argument (number of columns, lengths, contexts), type_mismatch (a column's type).
+  static table make(std::shared_ptr<context> where, schema fields, std::vector<batch> batches);
+
+  [[nodiscard]] const std::shared_ptr<context>& where() const noexcept { return where_; }
+  [[nodiscard]] const schema& fields() const noexcept { return *schema_; }
+  [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
+  [[nodiscard]] std::size_t column_count() const noexcept { return schema_->fields.size(); }
+  [[nodiscard]] std::span<const batch> batches() const noexcept { return batches_; }
+  /// The pieces of column `index`, in order, one a batch. @throws error out_of_range.
+  [[nodiscard]] std::vector<column> pieces(std::size_t index) const;
+
+  /// @throws error out_of_range naming the numbers.
+  [[nodiscard]] table slice(std::int64_t offset, std::int64_t length) const;
+  [[nodiscard]] table select(std::span<const std::size_t> columns) const;
+  /// Sum of the columns' byte_size(); bytes that two columns share (a dictionary) count once for each storage range.
+  [[nodiscard]] std::uint64_t byte_size() const noexcept;
+
+private:
+  table(std::shared_ptr<context> where, std::shared_ptr<const schema> fields, std::vector<batch> batches,
+        std::int64_t rows);
+
+  std::shared_ptr<context> where_;
+  std::shared_ptr<const schema> schema_;
+  std::vector<batch> batches_;
+  std::int64_t rows_ = 0;
+};
+
+} // namespace saeta

@@ -1,0 +1,93 @@
+// The contract between Saeta and a device: the only seam that a backend implements.
+//
+// What      Streams, events, memory, copies, fills and kernels of one device. A method exists here only when every
+//           backend implements it for real.
+// Owner     Held by shared_ptr; whatever a method creates must be given back to the same backend.
+// Order     Calls that take a stream queue work and return. `allocate_async` memory may be used on its stream at once,
+//           on another stream after an event recorded there. `host` runs everything inline, so its events are always
+//           complete.
+// Thread    Every method may be called from any thread and leaves the caller's current device as it was.
+// Failure   error device (with the driver's name and text of its code), out_of_memory for allocations. A failure
+//           changes nothing. The `noexcept` methods report instead (saeta/base/report.hpp).
+#pragma once
+
+#include "saeta/device/device_id.hpp"
+#include "saeta/device/handles.hpp"
+#include "saeta/device/kernels.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace saeta {
+
+struct device_properties {
+  std::string name;                      ///< "NVIDIA H200", or the CPU's model name
+  std::uint64_t total_bytes = 0;         ///< memory of the device
+  std::uint64_t free_bytes = 0;          ///< free at the moment of the call, in the whole device
+  std::string architecture;              ///< "sm_90", "x86_64"
+  std::string driver;                    ///< driver version, empty on host
+  std::int32_t multiprocessors = 0;      ///< or CPU threads
+};
+
+enum class copy_kind { host_to_device, device_to_host, device_to_device, host_to_host };
+
+/// What became of a request to record an event over all work of the context.
+enum class fence_outcome {
+  recorded,
+  refused, ///< a stream of the context is capturing a graph: try again later
+};
+
+class backend {
+public:
+  backend() = default;
+  backend(const backend&) = delete;
+  backend& operator=(const backend&) = delete;
+  virtual ~backend() = default;
+
+  [[nodiscard]] virtual device_id device() const noexcept = 0;
+  [[nodiscard]] virtual device_properties properties() const = 0;
+  [[nodiscard]] virtual const kernel_table& kernels() const noexcept = 0;
+
+  /// A stream that does not synchronise with the legacy default stream.
+  virtual stream_handle create_stream() = 0;
+  /// Pending work of the stream still finishes.
+  virtual void destroy_stream(stream_handle stream) noexcept = 0;
+  /// A number that no other stream of this process ever has, even when a handle's value is reused; for the per-thread
+  /// default stream, that of the calling thread's.
+  virtual std::uint64_t stream_id(stream_handle stream) = 0;
+  virtual void synchronize_stream(stream_handle stream) = 0;
+  /// True when all work queued so far has finished.
+  virtual bool stream_idle(stream_handle stream) = 0;
+
+  /// An event without timing, not recorded: it counts as complete.
+  virtual event_handle create_event() = 0;
+  virtual void destroy_event(event_handle event) noexcept = 0;
+  virtual void record_event(event_handle event, stream_handle stream) = 0;
+  /// Records all work of the context at this moment: every stream, those of other libraries too.
+  virtual fence_outcome record_context(event_handle event) = 0;
+  virtual void wait_event(stream_handle stream, event_handle event) = 0;
+  virtual bool event_complete(event_handle event) = 0;
+  /// Blocks the calling thread without spinning.
+  virtual void synchronize_event(event_handle event) = 0;
+
+  /// One driver call; aligned to at least 256 bytes (64 on host). `bytes` > 0.
+  virtual void* allocate(std::size_t bytes, std::size_t alignment) = 0;
+  /// May wait for the device. False when the driver refused: the memory is still there.
+  [[nodiscard]] virtual bool deallocate(void* pointer, std::size_t bytes, std::size_t alignment) noexcept = 0;
+  /// From the driver's stream-ordered pool, aligned to at least 256 bytes (64 on host). `bytes` > 0.
+  virtual void* allocate_async(std::size_t bytes, stream_handle stream) = 0;
+  [[nodiscard]] virtual bool deallocate_async(void* pointer, std::size_t bytes, stream_handle stream) noexcept = 0;
+  /// Gives unused memory of the stream-ordered pool back to the device, keeping at least `keep` bytes. Returns the
+  /// bytes that went back.
+  virtual std::size_t trim_pool(std::size_t keep) = 0;
+  /// Page-locked host memory that the device reads and writes at link speed; ordinary memory on host.
+  virtual void* allocate_pinned(std::size_t bytes) = 0;
+  [[nodiscard]] virtual bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept = 0;
+
+  /// Queues a copy. Pageable host memory may make the call wait; it has been read when the call returns.
+  virtual void copy(void* target, const void* source, std::size_t bytes, copy_kind kind, stream_handle stream) = 0;
+  virtual void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) = 0;
+};
+
+} // namespace saeta

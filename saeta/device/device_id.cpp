@@ -1,0 +1,54 @@
+#include "saeta/device/device_id.hpp"
+
+#include "saeta/base/text.hpp"
+
+#include <charconv>
+
+namespace saeta {
+namespace {
+
+std::string_view kind_name(device_kind kind) {
+  switch (kind) {
+  case device_kind::cpu: return "host";
+  case device_kind::cuda: return "cuda";
+  case device_kind::cuda_host: return "cuda_host";
+  case device_kind::cuda_managed: return "cuda_managed";
+  case device_kind::sim: return "sim";
+  }
+  return "unknown";
+}
+
+} // namespace
+
+std::string to_string(device_id id) {
+  if (id.kind == device_kind::cpu) {
+    return "host";
+  }
+  return concat(kind_name(id.kind), ":", id.ordinal);
+}
+
+device_id parse_device(std::string_view text) {
+  const auto colon = text.find(':');
+  const auto kind = text.substr(0, colon);
+  std::int32_t ordinal = 0;
+  if (colon != std::string_view::npos) {
+    const auto digits = text.substr(colon + 1);
+    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
+    if (failure != std::errc{} || end != digits.data() + digits.size() || ordinal < 0) {
+      throw error(errc::invalid_argument, concat("device '", text, "': the ordinal is no number from 0"));
+    }
+  }
+  if ((kind == "host" || kind == "cpu") && ordinal == 0) {
+    return {device_kind::cpu, 0};
+  }
+  if (kind == "cuda") {
+    return {device_kind::cuda, ordinal};
+  }
+  throw error(errc::invalid_argument, concat("device '", text, "': expected host, cuda or cuda:N"));
+}
+
+bool host_accessible(device_kind kind) noexcept {
+  return kind == device_kind::cpu || kind == device_kind::cuda_host || kind == device_kind::cuda_managed;
+}
+
+} // namespace saeta

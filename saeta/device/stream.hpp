@@ -1,0 +1,84 @@
+// Streams: `stream_ref` borrows, `stream` owns.
+//
+// What      A stream orders work on one device. A ref is a backend, a handle and the stream's identity.
+// Owner     `stream` destroys its handle (pending work still finishes); `stream_ref` never does. Its borrower sees to it
+//           that the stream and the backend outlive the ref.
+// Thread    Refs are values; the per-thread default stream means that of the thread that made the ref.
+// Failure   error device from the driver; the destructor reports.
+#pragma once
+
+#include "saeta/device/backend.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace saeta {
+
+class event_ref;
+
+class stream_ref {
+public:
+  stream_ref(backend& owner, stream_handle handle) : owner_(&owner), handle_(handle), id_(owner.stream_id(handle)) {}
+  stream_ref(backend& owner, int) = delete;            // 0 is ambiguous in every protocol: name the stream
+  stream_ref(backend& owner, std::nullptr_t) = delete;
+
+  [[nodiscard]] backend& owner() const noexcept { return *owner_; }
+  [[nodiscard]] stream_handle native_handle() const noexcept { return handle_; }
+  /// Unique in the process for all time, unlike the handle.
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+
+  /// Later work on this stream starts after the event.
+  void wait(event_ref event) const;
+  [[nodiscard]] bool idle() const { return owner_->stream_idle(handle_); }
+
+  friend bool operator==(const stream_ref& a, const stream_ref& b) noexcept {
+    return a.owner_ == b.owner_ && a.id_ == b.id_;
+  }
+
+private:
+  backend* owner_;
+  stream_handle handle_;
+  std::uint64_t id_;
+};
+
+class stream {
+public:
+  /// Creates a non-blocking stream.
+  explicit stream(std::shared_ptr<backend> owner) : owner_(std::move(owner)), handle_(owner_->create_stream()) {}
+  /// Takes ownership of a handle that `owner` created.
+  static stream from_native_handle(std::shared_ptr<backend> owner, stream_handle handle) noexcept {
+    return {std::move(owner), handle};
+  }
+  stream(stream&& other) noexcept : owner_(std::move(other.owner_)), handle_(other.handle_) {}
+  stream& operator=(stream&& other) noexcept {
+    std::swap(owner_, other.owner_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
+  ~stream() {
+    if (owner_) {
+      owner_->destroy_stream(handle_);
+    }
+  }
+
+  /// Not on a moved-from stream.
+  [[nodiscard]] stream_ref ref() const { return {*owner_, handle_}; }
+  /// Gives up ownership; the caller destroys the handle.
+  [[nodiscard]] stream_handle release() noexcept {
+    owner_.reset();
+    return handle_;
+  }
+  [[nodiscard]] bool empty() const noexcept { return owner_ == nullptr; }
+
+private:
+  stream(std::shared_ptr<backend> owner, stream_handle handle) noexcept : owner_(std::move(owner)), handle_(handle) {}
+
+  std::shared_ptr<backend> owner_;
+  stream_handle handle_;
+};
+
+} // namespace saeta

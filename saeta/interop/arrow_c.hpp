@@ -1,0 +1,76 @@
+// The Arrow C Data Interface and C Stream Interface, on the host.
+//
+// What      Import of any conforming ArrowSchema / ArrowArray / ArrowArrayStream, and export of ours. On a host context
+//           both directions are zero-copy; on a device context import is one planned transfer a batch, and export
+//           downloads first, because these structs promise host memory.
+// Owner     Import takes a struct on success and leaves it with the caller, unreleased, on failure. Import of a schema
+//           only reads. Export fills a struct that the caller releases.
+// Order     Exported arrays carry an export hold: the memory is reused only after their release.
+// Thread    Release callbacks may run on any thread; they are noexcept.
+// Failure   format (a struct that breaks the standard: the message names the field and the numbers), unsupported (a
+//           type that is not carried: names the column), closed (already released).
+// Standard  Arrow C Data Interface, C Stream Interface (arrow.apache.org/docs/format).
+#pragma once
+
+#include "saeta/column/table.hpp"
+#include "saeta/transfer/host_array.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+extern "C" {
+struct ArrowSchema;
+struct ArrowArray;
+struct ArrowArrayStream;
+}
+
+namespace saeta {
+
+/// Schema of a table: a struct type whose children are the fields.
+/// @throws error format, unsupported naming the column and its type, closed.
+schema import_schema(const ArrowSchema& source);
+/// One field, for a column.
+field import_field(const ArrowSchema& source);
+void export_schema(const schema& source, ArrowSchema& target);
+void export_field(const field& source, ArrowSchema& target);
+
+enum class copy_policy {
+  when_needed, ///< no copy where the device can use the memory, else one transfer
+  always,      ///< memory of the context's own, under its budget
+  never,       ///< error exchange when a copy would be needed
+};
+
+/// How thoroughly imported values are checked before anything follows them.
+enum class validation {
+  structure, ///< lengths, sizes, counts, first and last offsets
+  full,      ///< also every offset and every dictionary index; reads them once on the host
+};
+
+struct import_options {
+  copy_policy copy = copy_policy::when_needed;
+  validation check = validation::full;
+  upload_options upload;
+};
+
+/// One record batch (a struct array matching `fields`).
+batch import_batch(const std::shared_ptr<context>& where, const schema& fields, ArrowArray& source,
+                   dictionary_cache& dictionaries, const import_options& options = {});
+/// One array of any carried type.
+column import_column(const std::shared_ptr<context>& where, const field& described, ArrowArray& source,
+                     const import_options& options = {});
+/// Every batch of a stream. Takes the stream; an error in the middle releases it. `progress`, where given, hears the
+/// rows so far after each batch.
+table import_stream(const std::shared_ptr<context>& where, ArrowArrayStream& source, const import_options& options = {},
+                    const std::function<void(std::int64_t)>& progress = {});
+
+/// A batch as a struct array. From a device context this downloads (counted).
+void export_batch(const table& source, std::size_t batch_index, ArrowArray& target);
+void export_column(const column& source, ArrowArray& target);
+/// A table as a stream of its batches, each exported when it is asked for.
+void export_stream(const table& source, ArrowArrayStream& target);
+/// The pieces of a column as a stream of arrays of its type.
+void export_stream(const field& described, std::vector<column> pieces, ArrowArrayStream& target);
+
+} // namespace saeta

@@ -1,0 +1,61 @@
+// DLPack: columns as tensors and tensors as columns, without a copy and in order.
+//
+// What      1-D tensors of numeric and bool8 columns without nulls, legacy (DLManagedTensor) and versioned
+//           (DLManagedTensorVersioned, 1.x).
+// Owner     An exported tensor belongs to the consumer, who calls its deleter once, on any thread. An import takes the
+//           tensor on success and leaves it with the caller on failure.
+// Order     Export: the consumer's stream waits for our last write; the deleter puts one event over all work of the
+//           context before any reuse (memory/export_hold.hpp). Import: the column's first use waits for the
+//           producer's work on `ready`; the producer's deleter runs after our last use has finished.
+// Failure   exchange (can't be carried: nulls, a type without a DLPack code, a copy that `copy_policy::never` forbids),
+//           format (a tensor that breaks the standard: names the field and the numbers), invalid_argument (stream).
+// Standard  DLPack 1.3, dmlc.github.io/dlpack, and the Python array API's __dlpack__.
+#pragma once
+
+#include "saeta/column/column.hpp"
+#include "saeta/interop/arrow_c.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+extern "C" {
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+}
+
+namespace saeta {
+
+/// What `__dlpack__(stream=)` means on the column's device: absent = the legacy default stream, 1 = legacy, 2 = per-thread,
+/// -1 = no ordering wanted, above 2 a stream handle. 0 and other negatives are refused (ambiguous by the standard).
+/// On the host it must be absent.
+struct dlpack_export {
+  std::optional<std::int64_t> stream;
+  std::optional<device_id> target; ///< where the consumer wants it; absent: where it is
+  copy_policy copy = copy_policy::when_needed;
+};
+
+/// Device of the tensor that an export without `target` gives.
+device_id dlpack_device(const column& source);
+
+/// Never null; the deleter frees the struct. Flags: READ_ONLY unless the memory was copied, IS_COPIED when it was.
+DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how = {});
+/// The same without flags: the legacy struct can't say read-only.
+DLManagedTensor* export_dlpack(const column& source, const dlpack_export& how = {});
+
+/// The stream to pass to a producer's `__dlpack__` for an import into `where`: absent on the host.
+std::optional<std::int64_t> dlpack_import_stream(const context& where);
+
+struct dlpack_import {
+  /// Stream on which the producer ordered its work, as passed to its `__dlpack__`; absent: nothing is known, so a device
+  /// import waits for all work of the context.
+  std::optional<std::int64_t> ready;
+  copy_policy copy = copy_policy::when_needed; ///< `always` copies into the context's own memory
+};
+
+/// A 1-D tensor as a column in `where`. kDLBool becomes bool8. Strided tensors of more than one element are refused;
+/// a host tensor into a device context is one transfer (or refused under `never`).
+column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensorVersioned* source, const dlpack_import& how = {});
+column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensor* source, const dlpack_import& how = {});
+
+} // namespace saeta

@@ -1,0 +1,95 @@
+// Reading Arrow IPC files and streams into a context, on libarrow.
+//
+// What      A reader opens a file (memory-mapped) or bytes, tells the schema at once and yields batches lazily. An
+//           uncompressed batch body is one planned transfer and its columns are views into one slab; on a host context
+//           an uncompressed batch is a view of the mapping, without a copy, unless one is asked for.
+// Owner     The mapping lives as long as a column that views it. Bytes given by the caller live through `keepalive`.
+// Order     Columns are ready in stream order (memory/buffer.hpp).
+// Thread    One thread a reader.
+// Failure   io (missing, a directory, unreadable: errno's text), format (not Arrow, truncated, hostile: names the batch),
+//           unsupported (names the column and its type). Nothing of a failed batch stays allocated.
+// Standard  Arrow IPC format; both the file format (magic ARROW1) and the stream format are recognised.
+#pragma once
+
+#include "saeta/column/table.hpp"
+#include "saeta/interop/arrow_c.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace saeta::ipc {
+
+enum class container { file, stream };
+
+struct read_options {
+  std::optional<std::vector<std::string>> columns; ///< only these, in this order; names must be unique in the file
+  std::optional<std::pair<std::int64_t, std::int64_t>> batches; ///< [first, last) by number
+  copy_policy copy = copy_policy::when_needed;
+  validation check = validation::full;
+};
+
+/// Hears rows and bytes of bodies read so far, and the total number of batches (-1: a stream, not known).
+struct progress {
+  std::int64_t batches = 0;
+  std::int64_t total_batches = -1;
+  std::int64_t rows = 0;
+  std::uint64_t bytes = 0;
+};
+using progress_hook = std::function<void(const progress&)>;
+
+class reader {
+public:
+  static std::unique_ptr<reader> open(const std::filesystem::path& file, read_options options = {});
+  static std::unique_ptr<reader> open(std::span<const std::byte> bytes, std::shared_ptr<void> keepalive,
+                                      read_options options = {});
+  reader(const reader&) = delete;
+  reader& operator=(const reader&) = delete;
+  ~reader();
+
+  [[nodiscard]] container format() const noexcept;
+  /// After projection.
+  [[nodiscard]] const schema& fields() const noexcept;
+  /// Batches in the range asked for; -1 for a stream, whose number shows at its end.
+  [[nodiscard]] std::int64_t batch_count() const noexcept;
+  /// The next batch, or nothing at the end.
+  [[nodiscard]] std::optional<batch> next(const std::shared_ptr<context>& where);
+  /// All batches from here on.
+  [[nodiscard]] table read_all(const std::shared_ptr<context>& where, const progress_hook& hook = {});
+
+private:
+  struct impl;
+  explicit reader(std::unique_ptr<impl> state);
+  std::unique_ptr<impl> impl_;
+};
+
+/// What a file says about itself; bodies are read only for null counts.
+struct column_summary {
+  std::string name;
+  std::string type; ///< in Arrow's words
+  bool nullable = true;
+  bool supported = true; ///< false: a context can't hold this type yet
+  std::int64_t nulls = 0;
+  std::int64_t dictionary_values = -1; ///< -1: not a dictionary
+};
+struct file_summary {
+  container format = container::file;
+  std::uint64_t bytes = 0;
+  std::string compression; ///< "none", "lz4", "zstd"
+  std::string metadata_version; ///< "V5"
+  std::vector<std::int64_t> batch_rows;
+  metadata_list metadata;
+  std::vector<column_summary> columns;
+};
+file_summary inspect(const std::filesystem::path& file);
+
+/// Release of libarrow that this library was built with, and the one that is loaded now ("26.0.1").
+std::string built_arrow_version();
+std::string loaded_arrow_version();
+
+} // namespace saeta::ipc

@@ -1,0 +1,53 @@
+// A buffer: a byte range of a storage. The value that columns are made of.
+//
+// Owner     Shares its storage; copies and slices are free. A default-constructed buffer is absent: no storage, 0 bytes.
+// Order     The bytes may be touched only inside a use token (memory/use_token.hpp), which waits before and records
+//           after. `address()` is an identity, not a licence.
+// Thread    A value; the storage behind is safe from any thread.
+#pragma once
+
+#include "saeta/memory/storage.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace saeta {
+
+class buffer {
+public:
+  buffer() = default;
+  explicit buffer(std::shared_ptr<storage> bytes) : storage_(std::move(bytes)) {
+    size_ = storage_ ? storage_->bytes() : 0;
+  }
+
+  /// Memory charged to the context's budget, ready on `stream`. Contents are undefined.
+  /// @throws error budget_exceeded, out_of_memory, closed.
+  static buffer allocate(const std::shared_ptr<context>& where, std::size_t bytes, stream_ref stream,
+                         std::string tag = {}, std::size_t alignment = 0) {
+    return buffer(storage::allocate(where, bytes, stream, std::move(tag), alignment));
+  }
+  static buffer adopt(const std::shared_ptr<context>& where, external_memory memory) {
+    return buffer(storage::adopt(where, std::move(memory)));
+  }
+
+  /// @throws error out_of_range naming the numbers.
+  [[nodiscard]] buffer slice(std::size_t offset, std::size_t bytes) const;
+
+  [[nodiscard]] bool present() const noexcept { return storage_ != nullptr; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::uintptr_t address() const noexcept {
+    return storage_ ? reinterpret_cast<std::uintptr_t>(storage_->pointer()) + offset_ : 0;
+  }
+  /// Offset of this range in its storage, bytes.
+  [[nodiscard]] std::size_t offset() const noexcept { return offset_; }
+  [[nodiscard]] const std::shared_ptr<storage>& owner() const noexcept { return storage_; }
+
+private:
+  std::shared_ptr<storage> storage_;
+  std::size_t offset_ = 0;
+  std::size_t size_ = 0;
+};
+
+} // namespace saeta

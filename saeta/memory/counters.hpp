@@ -1,0 +1,72 @@
+// Counters of a context: what was moved, allocated and waited for since the last reset.
+//
+// A `transfer` is one planned movement (a batch, a scalar); the engine may split it into several driver `calls`.
+// Exact: every copy goes through `context::copy`, every wait of the host through `context::synchronize`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace saeta {
+
+struct traffic {
+  std::uint64_t transfers = 0; ///< planned movements
+  std::uint64_t calls = 0;     ///< copies given to the driver
+  std::uint64_t bytes = 0;
+
+  friend bool operator==(const traffic&, const traffic&) = default;
+};
+
+struct counter_values {
+  traffic host_to_device;
+  traffic device_to_host;
+  traffic device_to_device;
+  traffic host_to_host;
+  traffic scalars; ///< device-to-host reads of at most 16 bytes that metadata needs (a null count, an offset)
+  std::uint64_t allocations = 0;
+  std::uint64_t imports = 0; ///< external buffers taken in without a copy
+  std::uint64_t exports = 0; ///< views handed out without a copy
+  std::uint64_t synchronizations = 0; ///< times the host waited for the device
+
+  friend bool operator==(const counter_values&, const counter_values&) = default;
+};
+
+class traffic_counter {
+public:
+  void add_transfer() noexcept { transfers_.fetch_add(1, std::memory_order_relaxed); }
+  void add_call(std::uint64_t bytes) noexcept {
+    calls_.fetch_add(1, std::memory_order_relaxed);
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  [[nodiscard]] traffic read() const noexcept {
+    return {transfers_.load(std::memory_order_relaxed), calls_.load(std::memory_order_relaxed),
+            bytes_.load(std::memory_order_relaxed)};
+  }
+  void reset() noexcept {
+    transfers_ = 0;
+    calls_ = 0;
+    bytes_ = 0;
+  }
+
+private:
+  std::atomic<std::uint64_t> transfers_{0};
+  std::atomic<std::uint64_t> calls_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+};
+
+struct counters {
+  traffic_counter host_to_device;
+  traffic_counter device_to_host;
+  traffic_counter device_to_device;
+  traffic_counter host_to_host;
+  traffic_counter scalars;
+  std::atomic<std::uint64_t> allocations{0};
+  std::atomic<std::uint64_t> imports{0};
+  std::atomic<std::uint64_t> exports{0};
+  std::atomic<std::uint64_t> synchronizations{0};
+
+  [[nodiscard]] counter_values read() const noexcept;
+  void reset() noexcept;
+};
+
+} // namespace saeta

@@ -1,0 +1,35 @@
+// An export hold: keeps storages alive while a foreign consumer has a view of them, and fences its work when it is done.
+//
+// What      Every hand-out through a protocol (DLPack, Arrow C) owns one of these in its private data.
+// Order     A consumer may use its view on streams that nobody announced. So when the hold ends, one event over all work
+//           of the context at that moment is added to each storage, before the storage can be freed or written.
+// Thread    The end may come on any thread, without any lock, after the context object's last user is gone.
+#pragma once
+
+#include "saeta/memory/buffer.hpp"
+
+#include <span>
+#include <vector>
+
+namespace saeta {
+
+class export_hold {
+public:
+  /// Counts one export in each distinct context.
+  export_hold(std::span<const buffer> views, access mode);
+  export_hold(export_hold&& other) noexcept = default;
+  export_hold& operator=(export_hold&&) = delete;
+  ~export_hold();
+
+private:
+  std::vector<std::shared_ptr<storage>> storages_; ///< distinct
+  access mode_;
+};
+
+/// Makes `stream` wait for the last writes of the buffers; the hand-over to a consumer that works on `stream`.
+void order_handover(std::span<const buffer> views, stream_ref stream);
+
+/// Blocks until the last writes of the buffers have finished; the hand-over to a consumer on the CPU.
+void synchronize_handover(std::span<const buffer> views);
+
+} // namespace saeta

@@ -1,0 +1,63 @@
+// Fences: recorded events that later actions wait for, taken from a pool of events.
+//
+// Owner     A fence shares its event; the event goes back to the pool with the last copy. The pool lives as long as a
+//           fence does.
+// Order     `fence.wait(s)`: work queued later on `s` starts after what the fence covers. Waiting for a fence of the same
+//           stream is skipped.
+// Thread    Any.
+#pragma once
+
+#include "saeta/device/event.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace saeta {
+
+class event_pool;
+
+class fence {
+public:
+  /// Stream id of a fence over all work of a context: no stream is "the same" as it.
+  static constexpr std::uint64_t every_stream = 0;
+
+  fence() = default; ///< covers nothing: complete
+  fence(std::shared_ptr<event_pool> pool, event recorded, std::uint64_t stream_id);
+
+  [[nodiscard]] bool empty() const noexcept { return state_ == nullptr; }
+  [[nodiscard]] std::uint64_t stream_id() const noexcept;
+  [[nodiscard]] bool complete() const;
+  void wait(stream_ref stream) const;
+  /// Blocks the calling thread. Not counted: contexts count through `context::synchronize`.
+  void synchronize() const;
+  /// Null for an empty fence. For protocols that hand an event out (Arrow's sync_event); valid while the fence lives.
+  [[nodiscard]] std::optional<event_ref> recorded_event() const;
+
+private:
+  struct state;
+  std::shared_ptr<state> state_;
+};
+
+class event_pool : public std::enable_shared_from_this<event_pool> {
+public:
+  explicit event_pool(std::shared_ptr<backend> device) : device_(std::move(device)) {}
+
+  /// A fence over everything queued on the stream so far.
+  [[nodiscard]] fence record(stream_ref stream);
+  /// A fence over all work of the device's context, other libraries' too; nothing while a stream captures a graph.
+  [[nodiscard]] std::optional<fence> record_context();
+
+private:
+  friend class fence;
+  event take();
+  void put_back(event unused) noexcept;
+
+  std::shared_ptr<backend> device_;
+  std::mutex mutex_;
+  std::vector<event> free_;
+};
+
+} // namespace saeta

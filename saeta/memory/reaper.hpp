@@ -1,0 +1,45 @@
+// The reaper: gives memory back after its last work has finished, without making anybody wait.
+//
+// What      A release is the fences that must pass and one action: free a block or drop a keepalive.
+// Order     Whatever has passed already is done at once on the calling thread. The rest waits in a queue that a
+//           background thread (started on first need) empties; `drain` does what has passed meanwhile.
+//           A release that needs a context-wide fence while a stream captures a graph is kept and tried again.
+// Thread    Any. Actions run without a lock held, on the caller's or on the reaper's thread.
+#pragma once
+
+#include "saeta/memory/fence.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace saeta {
+
+struct pending_release {
+  std::vector<fence> after;
+  bool needs_context_fence = false; ///< `after` is not complete before a fence over all work has been recorded
+  std::function<void()> action;     ///< must not throw
+};
+
+class reaper {
+public:
+  explicit reaper(std::shared_ptr<event_pool> events);
+  reaper(const reaper&) = delete;
+  reaper& operator=(const reaper&) = delete;
+  /// Stops the thread; nothing is pending then, because every pending release keeps its context alive.
+  ~reaper();
+
+  void submit(pending_release release);
+  /// Does what has passed; returns how many releases that were.
+  std::size_t drain();
+  /// Waits until the queue is empty, at most `timeout`; true when it is.
+  bool wait_idle(std::chrono::milliseconds timeout);
+  [[nodiscard]] std::size_t pending() const;
+
+private:
+  struct shared;
+  std::shared_ptr<shared> shared_;
+};
+
+} // namespace saeta

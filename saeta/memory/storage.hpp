@@ -1,0 +1,77 @@
+// A storage: the bytes behind buffers, with their device, owner and ordering state.
+//
+// What      Either a block of the context's resource stack or external memory kept alive by a keepalive.
+// Owner     Shared by buffers, exports and running uses; it keeps its context alive.
+// Order     When the last owner goes, the block returns to its resource, or the keepalive is dropped, only after every
+//           recorded use has finished (rule 4 of the design). The host does not wait: memory/reaper.hpp does.
+// Thread    Any.
+#pragma once
+
+#include "saeta/memory/block.hpp"
+#include "saeta/memory/ordering.hpp"
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+namespace saeta {
+
+class context;
+
+enum class mutability { read_only, writable };
+
+/// Memory of somebody else.
+struct external_memory {
+  void* pointer = nullptr; ///< may be null only when `bytes` is 0
+  std::size_t bytes = 0;
+  device_id device;
+  std::shared_ptr<void> keepalive; ///< dropped once the recorded work has finished, on any thread
+  mutability access = mutability::read_only;
+  fence ready; ///< covers the producer's pending writes
+  std::string tag;
+};
+
+class storage {
+public:
+  /// @throws error budget_exceeded, out_of_memory, closed (the context).
+  static std::shared_ptr<storage> allocate(std::shared_ptr<context> where, std::size_t bytes, stream_ref stream,
+                                           std::string tag, std::size_t alignment = 0);
+  /// Takes the keepalive on success only. @throws error invalid_argument, closed.
+  static std::shared_ptr<storage> adopt(std::shared_ptr<context> where, external_memory memory);
+  storage(const storage&) = delete;
+  storage& operator=(const storage&) = delete;
+  ~storage();
+
+  [[nodiscard]] void* pointer() const noexcept { return block_.pointer; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes; }
+  [[nodiscard]] device_id device() const noexcept { return block_.device; }
+  [[nodiscard]] const std::shared_ptr<context>& where() const noexcept { return context_; }
+  [[nodiscard]] const std::string& tag() const noexcept { return tag_; }
+  [[nodiscard]] bool external() const noexcept { return external_; }
+  [[nodiscard]] bool writable() const noexcept { return access_ == mutability::writable; }
+  [[nodiscard]] std::uint64_t generation() const noexcept { return block_.generation; }
+  [[nodiscard]] ordering_state& ordering() noexcept { return ordering_; }
+
+  /// A view was handed to a consumer whose streams are unknown; it may write where `mode` says so.
+  void begin_export(access mode) noexcept;
+  /// The consumer gave it back: its work so far is fenced with `done`, or, where the fence was refused, at release.
+  void end_export(access mode, const std::optional<fence>& done) noexcept;
+  /// Makes `stream` wait for what consumers of outstanding exports have queued, where `mode` conflicts with them.
+  void wait_for_consumers(access mode, stream_ref stream);
+
+private:
+  storage(std::shared_ptr<context> where, block bytes, std::string tag);
+
+  std::shared_ptr<context> context_;
+  block block_;
+  std::string tag_;
+  bool external_ = false;
+  mutability access_ = mutability::writable;
+  std::shared_ptr<void> keepalive_;
+  ordering_state ordering_;
+  std::atomic<std::int32_t> reading_exports_{0};
+  std::atomic<std::int32_t> writing_exports_{0};
+  std::atomic<bool> unfenced_export_{false};
+};
+
+} // namespace saeta

@@ -1,0 +1,70 @@
+// A use token: scoped access to buffers on a stream, for copies, kernels of ours and kernels of users.
+//
+//   1. Construct it with the stream and all buffers of the step: the stream waits for the last writes (to read) and for
+//      the reads too (to write). On failure nothing is held.
+//   2. Queue work on that stream, with the pointers that the token lends.
+//   3. `finish()`, or let it go out of scope: one event is recorded and every buffer remembers it. A token dropped by an
+//      exception fences too.
+//
+// A storage named twice is held once, with the stronger access. While a token is open, other threads' conflicting tokens
+// on the same storage wait; the same thread gets error busy. Name everything a step needs in one token.
+// Failure   busy, invalid_argument (write to read-only memory, pointer of a buffer that was not named), device.
+#pragma once
+
+#include "saeta/memory/buffer.hpp"
+
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+namespace saeta {
+
+struct use {
+  buffer what;
+  access mode;
+};
+
+inline use reads(buffer what) { return {std::move(what), access::read}; }
+inline use writes(buffer what) { return {std::move(what), access::write}; }
+inline use updates(buffer what) { return {std::move(what), access::read_write}; }
+
+class use_token {
+public:
+  /// Absent buffers are allowed and ignored.
+  use_token(stream_ref stream, std::span<const use> uses);
+  use_token(stream_ref stream, std::initializer_list<use> uses) : use_token(stream, std::span(uses.begin(), uses.size())) {}
+  use_token(const use_token&) = delete;
+  use_token& operator=(const use_token&) = delete;
+  ~use_token();
+
+  [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
+  /// Device pointer for reading; valid until the token ends. Null for an absent buffer.
+  /// @throws error invalid_argument when the buffer was not named, or is not aligned for T.
+  template <class T>
+  [[nodiscard]] const T* data(const buffer& what) const {
+    return static_cast<const T*>(pointer(what, access::read, alignof(T)));
+  }
+  /// Device pointer for writing, of a buffer named with writes() or updates().
+  template <class T>
+  [[nodiscard]] T* mutable_data(const buffer& what) const {
+    return static_cast<T*>(pointer(what, access::write, alignof(T)));
+  }
+
+  /// Records the end of the use; later calls do nothing. @throws error device: the stream was synchronised instead.
+  void finish();
+
+private:
+  struct held {
+    std::shared_ptr<storage> bytes;
+    access mode;
+  };
+  [[nodiscard]] void* pointer(const buffer& what, access mode, std::size_t alignment) const;
+  void give_back(std::size_t count, const fence& done) noexcept;
+
+  stream_ref stream_;
+  std::thread::id holder_;
+  std::vector<held> held_; ///< sorted by address, so that two tokens can't block each other
+  bool open_ = false;
+};
+
+} // namespace saeta

@@ -1,0 +1,46 @@
+// The composition root: finds devices and keeps one context per device. The only code that names the backends.
+//
+// Owner     The runtime keeps every context until the process ends, so that a device has one budget and one ledger.
+// Thread    Any; racing first users of a device get one context, and a failed creation can be tried again.
+// Failure   error device when the device does not exist here, with the reason.
+#pragma once
+
+#include "saeta/memory/context.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace saeta {
+
+struct device_entry {
+  device_id id;
+  device_properties properties;
+};
+
+/// What this build and this machine can do.
+struct runtime_report {
+  bool built_with_cuda = false;
+  bool cuda_usable = false;
+  std::string cuda_missing; ///< why CUDA can't be used, and what to do; empty when it can
+  std::string cuda_runtime; ///< "13.0", empty without CUDA
+  std::string cuda_driver;  ///< newest CUDA version the driver knows, empty without a driver
+};
+
+/// Devices that can be used now: CUDA devices first, then the host. Never throws for a missing driver.
+std::vector<device_entry> devices();
+
+runtime_report describe_runtime();
+
+/// The device that work goes to when none is named: the first CUDA device, else the host.
+device_id best_device();
+
+/// The process's context of a device, created on first use. `budget` sets the limit (bytes), on a context that exists
+/// too: @throws error invalid_argument when more is live already.
+std::shared_ptr<context> open_context(device_id device, std::optional<std::uint64_t> budget = std::nullopt);
+
+/// The process's context if it was opened already, else null.
+std::shared_ptr<context> find_context(device_id device);
+
+} // namespace saeta

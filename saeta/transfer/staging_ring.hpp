@@ -1,0 +1,59 @@
+// The staging ring: pinned chunks between pageable memory or files and the device.
+//
+// What      Each worker owns a stream and a few pinned chunks: it fills one while the earlier ones are on their way.
+//           One ring a context, made on first use. On a host context there is nothing to stage: workers copy.
+// Order     `upload` returns when every byte has been read from its source; the slab is ordered by its buffer (its last
+//           write is every worker's stream). `download` returns when the bytes are in host memory.
+// Thread    Any; movements of one context take turns.
+// Failure   A failed read (errc::io names the file offset) or device call: the movement ends, nothing is half
+//           consumed, the slab goes back.
+#pragma once
+
+#include "saeta/memory/buffer.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/transfer/plan.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+
+namespace saeta {
+
+struct staging_options {
+  std::size_t threads = 0;             ///< 0: the machine's, at most 8
+  std::size_t chunk_bytes = 4u << 20;  ///< of one pinned chunk
+  std::size_t chunks_per_thread = 3;
+};
+
+/// One device range and where its bytes go on the host.
+struct download_range {
+  buffer source;
+  std::byte* target = nullptr;
+};
+
+class staging_ring {
+public:
+  /// The ring of a context. The options of the first call win; SAETA_STAGING_THREADS and SAETA_STAGING_CHUNK are read by
+  /// whoever makes the options.
+  static std::shared_ptr<staging_ring> of(const std::shared_ptr<context>& where, staging_options options = {});
+  staging_ring(const staging_ring&) = delete;
+  staging_ring& operator=(const staging_ring&) = delete;
+  ~staging_ring();
+
+  /// One slab with the plan's segments in it: one allocation, one planned transfer. Gaps of the slab are undefined.
+  [[nodiscard]] buffer upload(const transfer_plan& plan, std::string tag, const file_region& file = {});
+  /// One planned transfer for all ranges.
+  void download(std::span<const download_range> ranges);
+  /// Copies within the device: one planned transfer. Source and target don't overlap.
+  void copy(const buffer& target, const buffer& source, stream_ref stream);
+
+private:
+  class worker_pool;
+  staging_ring(std::shared_ptr<context> where, staging_options options);
+
+  std::weak_ptr<context> where_;
+  staging_options options_;
+  std::unique_ptr<worker_pool> workers_;
+};
+
+} // namespace saeta
