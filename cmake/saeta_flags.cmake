@@ -1,0 +1,39 @@
+# Language standard, warnings, sanitizers and output folders, for every target of the project.
+#
+# saeta_warnings is linked privately by each of our targets; what others wrote is compiled without it.
+
+include_guard(GLOBAL)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+
+find_program(SAETA_CCACHE ccache)
+mark_as_advanced(SAETA_CCACHE)
+if(SAETA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  foreach(language IN ITEMS C CXX CUDA)
+    set(CMAKE_${language}_COMPILER_LAUNCHER "${SAETA_CCACHE}")
+  endforeach()
+endif()
+
+set(SAETA_SANITIZE "" CACHE STRING "Sanitizers for the whole build: \"address,undefined\" or \"thread\"")
+if(SAETA_SANITIZE)
+  add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${SAETA_SANITIZE};-fno-omit-frame-pointer>"
+                      "$<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize-recover=all>")
+  add_link_options("-fsanitize=${SAETA_SANITIZE}")
+endif()
+
+set(saeta_warning_flags -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast)
+add_library(saeta_warnings INTERFACE)
+target_compile_options(saeta_warnings INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:${saeta_warning_flags};-Wpedantic>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")

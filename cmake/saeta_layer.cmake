@@ -1,0 +1,34 @@
+# saeta_layer(<name> [SHARED] [DEPENDS layer...] [LIBRARIES target...] [DEFINITIONS name=value...])
+#
+# Declares the layer whose sources lie in the current folder, headers and sources side by side, as the target
+# saeta_<name>: objects for libsaeta, or with SHARED a library of its own. DEPENDS names the layers it may include,
+# LIBRARIES what others wrote. scripts/lint_structure.py checks the includes against the order of the layers.
+
+include_guard(GLOBAL)
+
+function(saeta_layer name)
+  cmake_parse_arguments(PARSE_ARGV 1 layer "SHARED" "" "DEPENDS;LIBRARIES;DEFINITIONS")
+  set(target "saeta_${name}")
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp" "${CMAKE_CURRENT_SOURCE_DIR}/*.cu"
+       "${CMAKE_CURRENT_SOURCE_DIR}/kernels/*.cu")
+  if(NOT sources)
+    add_library(${target} INTERFACE)
+    return()
+  endif()
+
+  if(layer_SHARED)
+    add_library(${target} SHARED ${sources})
+  else()
+    add_library(${target} OBJECT ${sources})
+    set_property(GLOBAL APPEND PROPERTY saeta_layers ${target})
+  endif()
+  target_include_directories(${target} PUBLIC
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>")
+  target_compile_definitions(${target} PRIVATE ${layer_DEFINITIONS})
+  target_link_libraries(${target} PRIVATE "$<BUILD_INTERFACE:saeta_warnings>" ${layer_LIBRARIES})
+  foreach(other IN LISTS layer_DEPENDS)
+    if(NOT TARGET saeta_${other})
+      message(FATAL_ERROR "Layer ${name} depends on ${other}, which is not declared before it")
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,29 @@
+# The Python that everything uses: the one given, that of the set-up, or the system's.
+#
+# SAETA_PYTHON_EXECUTABLE is empty where there is none; the layers of the core need none once .deps/ is filled.
+
+include_guard(GLOBAL)
+
+set(SAETA_DEPS_DIR "${PROJECT_SOURCE_DIR}/.deps" CACHE PATH "Folder that holds what the set-up fetched")
+
+if(NOT Python_EXECUTABLE)
+  find_program(SAETA_PYTHON_PROGRAM NAMES python python3 PATHS "${SAETA_DEPS_DIR}/venv/bin" NO_DEFAULT_PATH)
+  find_program(SAETA_PYTHON_PROGRAM NAMES python3 python)
+  mark_as_advanced(SAETA_PYTHON_PROGRAM)
+  if(SAETA_PYTHON_PROGRAM)
+    # The program may be a wrapper; what it runs is the interpreter.
+    execute_process(COMMAND "${SAETA_PYTHON_PROGRAM}" -c "import sys; print(sys.executable)"
+                    OUTPUT_VARIABLE Python_EXECUTABLE OUTPUT_STRIP_TRAILING_WHITESPACE)
+  endif()
+endif()
+set(SAETA_PYTHON_EXECUTABLE "${Python_EXECUTABLE}")
+
+# Standard output of a Python expression, empty when it fails.
+function(saeta_python_value variable expression)
+  set(value "")
+  if(SAETA_PYTHON_EXECUTABLE)
+    execute_process(COMMAND "${SAETA_PYTHON_EXECUTABLE}" -c "${expression}"
+                    OUTPUT_VARIABLE value ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  endif()
+  set(${variable} "${value}" PARENT_SCOPE)
+endfunction()
