@@ -1,0 +1,38 @@
+// The CUDA backend: one NVIDIA GPU behind the device contract (saeta/device/backend.hpp), and whether there is one.
+//
+// What      Works in the primary context of the device, which other libraries share; stream-ordered memory comes from a
+//           pool of its own. The CUDA runtime is linked statically and the driver is looked up at run time: a program
+//           that contains this backend starts on any machine.
+// Owner     Whoever holds the pointer. The primary context is kept until the process ends, as the CUDA runtime does.
+// Thread    Any. Each call makes the context current for its own duration and leaves the thread as it was; a graph
+//           that another thread captures meanwhile is not disturbed, but for what `record_context` says.
+// Failure   error device with the name, number and text of CUDA's code, out_of_memory for allocations.
+#pragma once
+
+#include "saeta/device/backend.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace saeta {
+
+/// What this machine offers to the CUDA backend. Versions as CUDA numbers them: 13000 is 13.0, 0 is none.
+struct cuda_status {
+  bool usable = false;
+  std::string reason; ///< empty when usable, otherwise what is missing, for people
+  std::int32_t driver_version = 0;
+  std::int32_t runtime_version = 0;
+};
+
+/// Never throws for a machine without a driver or a device: that is an answer.
+cuda_status probe_cuda();
+
+/// Devices that this process may use; 0 wherever `probe_cuda()` says that CUDA is not usable.
+std::int32_t cuda_device_count() noexcept;
+
+/// Creates the primary context of device `ordinal` if the process has none yet.
+/// @throws error device when CUDA is not usable or has no such ordinal.
+std::shared_ptr<backend> make_cuda_backend(std::int32_t ordinal);
+
+} // namespace saeta

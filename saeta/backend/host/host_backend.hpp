@@ -1,0 +1,17 @@
+// The host backend: ordinary memory behind the device contract (saeta/device/backend.hpp).
+//
+// Order     Everything runs inline on the calling thread, so streams are always idle and events always complete. Any
+//           stream handle is accepted, also one that this backend did not create.
+// Thread    Any. The caller orders its own threads: a call has done its work when it returns.
+// Failure   error out_of_memory naming the bytes; nothing else fails.
+#pragma once
+
+#include "saeta/device/backend.hpp"
+
+#include <memory>
+
+namespace saeta {
+
+std::shared_ptr<backend> make_host_backend();
+
+} // namespace saeta

@@ -1,0 +1,55 @@
+// The backends that the conformance suites run on, and what a suite needs to be run on each of them.
+//
+//   class copies : public saeta::conformance::backend_test {};
+//   TEST_P(copies, keep_every_byte) { device().copy(...); }   // conformance/copies.keep_every_byte/host
+//   SAETA_CONFORMANCE_SUITE(copies);
+#pragma once
+
+#include "gate.hpp"
+#include "saeta/device/backend.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace saeta::conformance {
+
+struct backend_entry {
+  std::string name; ///< the last part of the tests' names
+  std::function<std::shared_ptr<saeta::backend>()> make;
+  /// Stops a stream created by the backend until the gate is opened; empty where work can't be pending.
+  std::function<std::unique_ptr<gate>(stream_handle)> close_gate;
+};
+
+void PrintTo(const backend_entry& entry, std::ostream* out);
+
+/// The backends of this build that work on this machine; `host` always. What is left out shows as a skipped test.
+const std::vector<backend_entry>& backends();
+
+/// The entry's name, for INSTANTIATE_TEST_SUITE_P.
+std::string backend_name(const ::testing::TestParamInfo<backend_entry>& info);
+
+/// A fixture with a fresh backend.
+class backend_test : public ::testing::TestWithParam<backend_entry> {
+protected:
+  [[nodiscard]] saeta::backend& device() const { return *device_; }
+  [[nodiscard]] const std::shared_ptr<saeta::backend>& shared_device() const { return device_; }
+  /// Null on a backend without pending work: there, what a gate would hold back has simply happened.
+  [[nodiscard]] std::unique_ptr<gate> close_gate(stream_handle stream) const {
+    return GetParam().close_gate ? GetParam().close_gate(stream) : nullptr;
+  }
+
+private:
+  std::shared_ptr<saeta::backend> device_ = GetParam().make();
+};
+
+} // namespace saeta::conformance
+
+/// Runs a fixture derived from TestWithParam<backend_entry> on every backend.
+#define SAETA_CONFORMANCE_SUITE(fixture)                                                                     \
+  INSTANTIATE_TEST_SUITE_P(conformance, fixture, ::testing::ValuesIn(::saeta::conformance::backends()),      \
+                           ::saeta::conformance::backend_name)

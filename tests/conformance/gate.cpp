@@ -1,0 +1,58 @@
+#include "gate.hpp"
+
+#include "saeta/base/text.hpp"
+
+#include <latch>
+
+#include <dlfcn.h>
+
+namespace saeta::conformance {
+namespace {
+
+using host_function = void (*)(void*);
+using launch_host_function = int (*)(void* stream, host_function function, void* argument);
+
+/// cuLaunchHostFunc without a CUDA header: this file is compiled where there is no toolkit too.
+launch_host_function find_launch() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* const symbol = library == nullptr ? nullptr : dlsym(library, "cuLaunchHostFunc");
+  if (symbol == nullptr) {
+    throw error(errc::device, "the driver has no cuLaunchHostFunc: a test can't hold a stream back");
+  }
+  return reinterpret_cast<launch_host_function>(symbol);
+}
+
+class cuda_gate final : public gate {
+public:
+  explicit cuda_gate(stream_handle stream) {
+    static const launch_host_function launch = find_launch();
+    // The host function shares the latch: it may still be inside wait() when the gate is destroyed.
+    auto shared = std::make_unique<std::shared_ptr<std::latch>>(latch_);
+    const auto wait = [](void* argument) {
+      const std::unique_ptr<std::shared_ptr<std::latch>> held(
+          static_cast<std::shared_ptr<std::latch>*>(argument));
+      (*held)->wait();
+    };
+    const int status = launch(reinterpret_cast<void*>(stream), wait, shared.get());
+    if (status != 0) {
+      throw error(errc::device, concat("cuLaunchHostFunc: CUDA error ", status));
+    }
+    static_cast<void>(shared.release());
+  }
+  ~cuda_gate() override { cuda_gate::open(); }
+
+  void open() override {
+    if (!latch_->try_wait()) {
+      latch_->count_down();
+    }
+  }
+
+private:
+  std::shared_ptr<std::latch> latch_ = std::make_shared<std::latch>(1);
+};
+
+} // namespace
+
+std::unique_ptr<gate> close_cuda_gate(stream_handle stream) { return std::make_unique<cuda_gate>(stream); }
+
+} // namespace saeta::conformance
