@@ -8,8 +8,8 @@ if(TARGET GTest::gmock_main)
   return()
 endif()
 
-find_path(SAETA_GOOGLETEST_DIR googlemock/CMakeLists.txt
-          PATHS /usr/src/googletest /usr/src/gtest /usr/local/src/googletest NO_DEFAULT_PATH)
+file(GLOB folders LIST_DIRECTORIES TRUE "/usr/src/*")
+find_path(SAETA_GOOGLETEST_DIR googlemock/CMakeLists.txt PATHS ${folders} NO_DEFAULT_PATH)
 mark_as_advanced(SAETA_GOOGLETEST_DIR)
 if(NOT SAETA_GOOGLETEST_DIR)
   saeta_feature_missing(TESTS "no GoogleTest was found (apt-get install libgtest-dev libgmock-dev)")

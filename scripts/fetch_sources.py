@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Fetches what Saeta compiles from the sources of others: nanoarrow and the DLPack header.
+
+    fetch_sources.py [FOLDER]       (.deps of this repository when no folder is given)
+
+Both come from packages on PyPI through pip. What lies there already is left alone, so that with a filled folder no
+network is needed. CMake runs this by itself when the files are missing. Only the standard library is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+NANOARROW = "nanoarrow==0.9.0"
+NANOARROW_SHA256 = "1ce15bbed8532839347faa78824c5dbd3769bff60661003e34c6fba5dd881bd3"
+NANOARROW_MARKS = ('NANOARROW_VERSION "0.9.0"', "NANOARROW_NAMESPACE SaetaPrivate")
+DLPACK_WHEEL = "apache-tvm-ffi==0.1.15.post2"
+DLPACK_MEMBER = "tvm_ffi/include/dlpack/dlpack.h"
+DLPACK_SHA256 = "62052bef24bd69bb7b52e95428f9e99bd7951783850c36c5f2a41e71fd63c2fc"
+
+
+class FetchError(Exception):
+    """A source that can't be had; the message says why and what to do."""
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def pip_commands() -> list[tuple[list[str], dict[str, str]]]:
+    """Ways to run pip, each with its environment: an isolated build environment has none of its own."""
+    plain = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
+    return [
+        ([sys.executable, "-m", "pip"], dict(os.environ)),
+        ([sys.executable, "-m", "pip"], plain),
+        (["python3", "-m", "pip"], plain),
+        (["pip3"], plain),
+    ]
+
+
+def download(requirement: str, flags: list[str], folder: Path) -> Path:
+    """The one file that `pip download` writes for `requirement`."""
+    wanted = ["download", "--no-deps", "--quiet", "--disable-pip-version-check", *flags, requirement]
+    for command, environment in pip_commands():
+        try:
+            probe = subprocess.run([*command, "--version"], env=environment, capture_output=True, check=False)
+        except FileNotFoundError:
+            continue
+        if probe.returncode != 0:
+            continue
+        run = subprocess.run([*command, *wanted, "--dest", str(folder)], env=environment, check=False)
+        files = sorted(folder.iterdir())
+        if run.returncode != 0 or len(files) != 1:
+            shown = " ".join(["pip", *wanted])
+            raise FetchError(f"{requirement} can't be downloaded. With a network, try: {shown}")
+        return files[0]
+    raise FetchError("no pip was found (apt-get install python3-pip, or python3 -m ensurepip)")
+
+
+def write_atomically(target: Path, content: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f"{target.name}.partial{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(target)
+
+
+def have_nanoarrow(deps: Path) -> bool:
+    folder = deps / "nanoarrow"
+    if not all((folder / name).is_file() for name in ("nanoarrow.c", "nanoarrow.h", "nanoarrow.hpp")):
+        return False
+    header = (folder / "nanoarrow.h").read_text(encoding="utf-8")
+    return all(mark in header for mark in NANOARROW_MARKS)
+
+
+def fetch_nanoarrow(deps: Path) -> None:
+    """One C file and its headers, made by nanoarrow's own bundler with our prefix on every symbol."""
+    with tempfile.TemporaryDirectory() as scratch_name:
+        scratch = Path(scratch_name)
+        downloads = scratch / "downloads"
+        downloads.mkdir()
+        archive = download(NANOARROW, ["--no-binary", "nanoarrow"], downloads)
+        found = sha256(archive.read_bytes())
+        if found != NANOARROW_SHA256:
+            raise FetchError(f"{archive.name} has SHA-256 {found}, expected {NANOARROW_SHA256}")
+        with tarfile.open(archive) as bundle:
+            bundle.extractall(scratch, members=[m for m in bundle if "/subprojects/arrow-nanoarrow/" in m.name])
+        root = next(scratch.glob("nanoarrow-*")) / "subprojects" / "arrow-nanoarrow"
+        output = scratch / "output"
+        options = ["--symbol-namespace", "SaetaPrivate", "--header-namespace", ""]
+        folders = ["--include-output-dir", str(output), "--source-output-dir", str(output)]
+        bundler = [sys.executable, str(root / "ci" / "scripts" / "bundle.py"), *options, *folders]
+        subprocess.run(bundler, check=True)
+        # The header goes last: it is what shows that the folder is complete.
+        for name in ("nanoarrow.c", "nanoarrow.hpp", "nanoarrow.h"):
+            write_atomically(deps / "nanoarrow" / name, (output / name).read_bytes())
+
+
+def have_dlpack(deps: Path) -> bool:
+    header = deps / "dlpack" / "dlpack.h"
+    return header.is_file() and sha256(header.read_bytes()) == DLPACK_SHA256
+
+
+def fetch_dlpack(deps: Path) -> None:
+    """The published header, out of a wheel that carries it; nothing else of the wheel is kept."""
+    with tempfile.TemporaryDirectory() as scratch:
+        wheel = download(DLPACK_WHEEL, ["--only-binary", ":all:"], Path(scratch))
+        with zipfile.ZipFile(wheel) as archive:
+            header = archive.read(DLPACK_MEMBER)
+    found = sha256(header)
+    if found != DLPACK_SHA256:
+        raise FetchError(f"{DLPACK_MEMBER} of {wheel.name} has SHA-256 {found}, expected {DLPACK_SHA256}")
+    write_atomically(deps / "dlpack" / "dlpack.h", header)
+
+
+def fetch(deps: Path) -> list[str]:
+    """Fetches what is missing. Returns a line for each source."""
+    lines = []
+    for name, have, get in (
+        ("nanoarrow 0.9.0", have_nanoarrow, fetch_nanoarrow),
+        ("dlpack.h 1.3", have_dlpack, fetch_dlpack),
+    ):
+        if have(deps):
+            lines.append(f"{name}: there")
+        else:
+            print(f"fetching {name} into {deps} (about a minute)", flush=True)
+            get(deps)
+            lines.append(f"{name}: fetched")
+    return lines
+
+
+def main() -> int:
+    default = Path(__file__).resolve().parent.parent / ".deps"
+    deps = Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    try:
+        for line in fetch(deps):
+            print(line)
+    except FetchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""Makes a machine ready to build and test Saeta. Run it as often as you like: what is done is not done again.
+
+    setup.py [--docs] [--system-python]
+
+1. Compilers and tools from Debian packages (installed only when something is missing and this user may).
+2. A virtual environment in .deps/venv with the packages of scripts/requirements.txt.
+3. nanoarrow and dlpack.h in .deps (scripts/fetch_sources.py).
+
+Everything is kept in .deps/; with it, nothing needs a network. Where .deps/ was brought along without a virtual
+environment, the system's Python is used with whatever releases it has; --system-python asks for that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fetch_sources import FetchError, fetch
+
+ROOT = Path(__file__).resolve().parent.parent
+DEPS = ROOT / ".deps"
+VENV = DEPS / "venv"
+OLDEST_PYTHON = (3, 11)
+OLDEST_CMAKE = (3, 25)
+# Without these from the system's Python there is no package to build and no test to run.
+SYSTEM_PACKAGES = ("nanobind", "numpy", "pyarrow", "pytest", "rich", "typer")
+
+
+class SetupError(Exception):
+    """A step that failed; the message says what to run."""
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Something that a Debian package provides."""
+
+    package: str
+    purpose: str
+    present: Callable[[], bool]
+    required: bool
+
+
+def program(name: str) -> Callable[[], bool]:
+    return lambda: shutil.which(name) is not None
+
+
+def any_file(*patterns: str) -> Callable[[], bool]:
+    """Whether a file matches one of the patterns, which begin at the root."""
+    return lambda: any(next(Path("/").glob(pattern), None) is not None for pattern in patterns)
+
+
+def cmake_is_new_enough() -> bool:
+    if shutil.which("cmake") is None:
+        return False
+    text = subprocess.run(["cmake", "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return found is not None and (int(found[1]), int(found[2])) >= OLDEST_CMAKE
+
+
+def has_python_headers() -> bool:
+    import sysconfig
+
+    return Path(sysconfig.get_paths()["include"], "Python.h").is_file()
+
+
+def has_venv() -> bool:
+    return VENV.exists() or importlib.util.find_spec("ensurepip") is not None
+
+
+GOOGLETEST_SOURCES = "usr/src/*/googlemock/CMakeLists.txt"
+TOOLS = (
+    Tool("g++", "the C++ compiler", program("g++"), required=True),
+    Tool("cmake", "the build, 3.25 or newer", cmake_is_new_enough, required=True),
+    Tool("ninja-build", "the build", program("ninja"), required=True),
+    Tool("python3-dev", "headers for the Python package", has_python_headers, required=True),
+    Tool("python3-venv", "the virtual environment", has_venv, required=False),
+    Tool("libgtest-dev", "C++ tests", any_file("usr/include/gtest/gtest.h", GOOGLETEST_SOURCES), required=True),
+    Tool("libgmock-dev", "C++ tests", any_file("usr/include/gmock/gmock.h", GOOGLETEST_SOURCES), required=True),
+    Tool("libbenchmark-dev", "bench/micro", any_file("usr/include/benchmark/benchmark.h"), required=False),
+    Tool("clang-format", "make lint", program("clang-format"), required=False),
+    Tool("clang-tidy", "make lint", program("clang-tidy"), required=False),
+)
+
+
+def install_tools() -> None:
+    """Asks apt-get for what is missing; what is not required may stay missing."""
+    missing = [tool for tool in TOOLS if not tool.present()]
+    if not missing:
+        say("[1/3] tools: all there")
+        return
+    names = [tool.package for tool in missing]
+    say("[1/3] tools: missing " + ", ".join(f"{tool.package} ({tool.purpose})" for tool in missing))
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *names]
+    shown = f"apt-get update && {' '.join(command)}"
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        say(f"      running: {shown}")
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for step in (["apt-get", "update", "-q"], command):
+            subprocess.run(step, env=environment, stdout=subprocess.DEVNULL, check=False)
+        missing = [tool for tool in missing if not tool.present()]
+    else:
+        say(f"      not root: to have them, run: sudo sh -c '{shown}'")
+    needed = [tool.package for tool in missing if tool.required]
+    if needed:
+        raise SetupError(f"{', '.join(needed)} can't be done without. Run as root: {shown}")
+    for tool in missing:
+        say(f"      going on without {tool.package}: no {tool.purpose}")
+
+
+def lacking_system_packages() -> list[str]:
+    def has(name: str) -> bool:
+        try:
+            importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return False
+        return True
+
+    return [name for name in SYSTEM_PACKAGES if not has(name)]
+
+
+def pip_install(requirements: Path) -> bool:
+    """Into the virtual environment, unless its stamp says that this very list is there."""
+    stamp = VENV / f".{requirements.stem}.stamp"
+    wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return True
+    shown = requirements.relative_to(ROOT)
+    say(f"      installing {shown} with pip (some 400 MB the first time)")
+    command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if subprocess.run([*command, "-r", str(requirements)], check=False).returncode != 0:
+        return False
+    stamp.write_text(wanted)
+    return True
+
+
+def use_system_python(reason: str) -> None:
+    lacking = lacking_system_packages()
+    if lacking:
+        raise SetupError(
+            f"{reason}, and {sys.executable} lacks {', '.join(lacking)}. With a network, run: "
+            f"{sys.executable} -m venv {VENV} && {VENV}/bin/pip install -r scripts/requirements.txt"
+        )
+    say(f"[2/3] Python: {sys.executable} of the system ({reason})")
+
+
+def prepare_python(system_python: bool) -> None:
+    if sys.version_info < OLDEST_PYTHON:
+        version = ".".join(map(str, sys.version_info[:2]))
+        raise SetupError(f"Python {version} is too old, 3.11 or newer is needed (apt-get install python3)")
+    if system_python:
+        use_system_python("as asked")
+        return
+    brought_along = (DEPS / "nanoarrow").is_dir() and not VENV.is_dir()
+    if brought_along and not lacking_system_packages():
+        use_system_python(".deps was brought along without a virtual environment")
+        return
+    if not (VENV / "bin" / "python").exists():
+        say(f"[2/3] Python: making {VENV.relative_to(ROOT)} with {sys.executable}")
+        if subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=False).returncode != 0:
+            shutil.rmtree(VENV, ignore_errors=True)
+            use_system_python("no virtual environment could be made (apt-get install python3-venv)")
+            return
+    else:
+        say(f"[2/3] Python: {VENV.relative_to(ROOT)}")
+    if not pip_install(ROOT / "scripts" / "requirements.txt"):
+        if any(VENV.glob(".*.stamp")):
+            raise SetupError("the pinned packages changed and pip can't get them: connect to a network and run again")
+        shutil.rmtree(VENV, ignore_errors=True)
+        use_system_python("pip can't get the pinned packages")
+
+
+def prepare_docs() -> None:
+    if not VENV.is_dir() or not pip_install(ROOT / "scripts" / "requirements-docs.txt"):
+        raise SetupError("the documentation needs .deps/venv and the packages of scripts/requirements-docs.txt")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Makes this machine ready to build and test Saeta.")
+    parser.add_argument("--docs", action="store_true", help="also what the documentation needs")
+    parser.add_argument("--system-python", action="store_true", help="no virtual environment")
+    options = parser.parse_args()
+    try:
+        install_tools()
+        prepare_python(options.system_python)
+        if options.docs:
+            prepare_docs()
+        say("[3/3] sources: " + ", ".join(fetch(DEPS)))
+    except (SetupError, FetchError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
