@@ -1,0 +1,240 @@
+#include "saeta/base/checked.hpp"
+#include "saeta/column/bits.hpp"
+#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/dlpack_types.hpp"
+#include "saeta/memory/export_hold.hpp"
+#include "saeta/transfer/staging_ring.hpp"
+
+#include <dlpack/dlpack.h>
+
+#include <new>
+#include <string>
+
+namespace saeta {
+namespace {
+
+/// What a consumer gets, whichever struct carries it.
+struct tensor_view {
+  void* data = nullptr;
+  device_id device;
+  tensor_type type;
+  std::int64_t length = 0;
+  bool copied = false;
+  std::shared_ptr<void> owner; ///< dropped by the deleter
+};
+
+/// Keeps a copy that only the consumer knows. It is no export of ours, so it is not counted as one, but the consumer's
+/// work is as unknown: the memory is fenced at its release.
+class copy_hold {
+public:
+  explicit copy_hold(std::shared_ptr<storage> bytes) : bytes_(std::move(bytes)) {
+    if (bytes_) {
+      bytes_->begin_export(access::write);
+    }
+  }
+  copy_hold(const copy_hold&) = delete;
+  copy_hold& operator=(const copy_hold&) = delete;
+  ~copy_hold() {
+    if (bytes_) {
+      bytes_->end_export(access::write, std::nullopt);
+    }
+  }
+
+private:
+  std::shared_ptr<storage> bytes_;
+};
+
+std::size_t value_bytes(const column& source) {
+  return checked_mul(static_cast<std::size_t>(source.length()),
+                     static_cast<std::size_t>(source.type().byte_width()), "dlpack: bytes of the values");
+}
+
+/// The rows of the column, without what its buffer has before and after them.
+buffer row_bytes(const column& source) {
+  const std::size_t bytes = value_bytes(source);
+  return bytes == 0 ? buffer{}
+                    : source.values().slice(static_cast<std::size_t>(source.offset()) *
+                                                static_cast<std::size_t>(source.type().byte_width()),
+                                            bytes);
+}
+
+void require_no_nulls(const column& source) {
+  const std::int64_t nulls = source.null_count();
+  if (nulls != 0) {
+    throw error(errc::exchange,
+                concat("dlpack: ", nulls, " of ", source.length(), " values of a ", source.type().name(),
+                       " column are null, which a tensor can't say; use to_arrow"));
+  }
+}
+
+/// Why the memory can't be handed out as it is; empty where it can.
+std::string reason_to_copy(const column& source, device_id here, device_id target) {
+  if (target != here && target.kind != device_kind::cpu) {
+    throw error(errc::exchange,
+                concat("dlpack: the column is on ", to_string(here), " and can't be exported to ",
+                       to_string(target), ": only to its own device or to the host"));
+  }
+  if (target.kind == device_kind::cpu && !host_accessible(here.kind)) {
+    return concat("the column is on ", to_string(here), " and the tensor is wanted on the host");
+  }
+  if (source.type().id() == type_id::boolean) {
+    return "a boolean column keeps one bit a value and a tensor one byte";
+  }
+  return {};
+}
+
+/// Checks the stream against the target. Nothing where no ordering is asked for, and on the host.
+std::optional<stream_handle> consumer_stream(const dlpack_export& how, device_id target) {
+  const auto named = how.stream ? tensor_stream(*how.stream) : std::optional(legacy_stream);
+  if (target.kind != device_kind::cpu) {
+    return named;
+  }
+  if (how.stream) {
+    throw error(errc::exchange, concat("dlpack: stream ", *how.stream,
+                                       " was given for a tensor on the host, which has no streams"));
+  }
+  return std::nullopt;
+}
+
+column copied(const column& source) {
+  const auto& where = source.where();
+  const stream_ref work = where->work_stream();
+  const buffer rows = row_bytes(source);
+  buffer own = buffer::allocate(where, rows.size(), work, "dlpack copy");
+  if (rows.size() != 0) {
+    staging_ring::of(where)->copy(own, rows, work);
+  }
+  return column::make(where, {.type = source.type(),
+                              .length = source.length(),
+                              .null_count = 0,
+                              .buffers = {{}, own},
+                              .dictionary = {}});
+}
+
+tensor_view downloaded(const column& source) {
+  const buffer rows = row_bytes(source);
+  constexpr std::align_val_t alignment{host_alignment};
+  void* const bytes = ::operator new(rows.size(), alignment, std::nothrow);
+  if (bytes == nullptr) {
+    throw error(errc::out_of_memory, concat("dlpack: no host memory for a copy of ", rows.size(), " bytes"));
+  }
+  tensor_view made;
+  made.owner = std::shared_ptr<void>(bytes, [](void* p) { ::operator delete(p, alignment); });
+  if (rows.size() != 0) {
+    const download_range all{rows, static_cast<std::byte*>(bytes)};
+    staging_ring::of(source.where())->download(std::span(&all, 1));
+    made.data = bytes;
+  }
+  made.device = {device_kind::cpu, 0};
+  made.copied = true;
+  return made;
+}
+
+tensor_view in_place(const column& source, bool copy) {
+  const buffer rows = row_bytes(source);
+  tensor_view made;
+  made.data = reinterpret_cast<void*>(rows.address());
+  made.device = dlpack_device(source);
+  made.copied = copy;
+  if (copy) {
+    made.owner = std::make_shared<copy_hold>(rows.owner());
+  } else {
+    made.owner = std::make_shared<export_hold>(source.buffers(), access::read);
+  }
+  return made;
+}
+
+void hand_over(const column& source, bool copy, device_id target, std::optional<stream_handle> consumer) {
+  const auto& where = source.where();
+  if (target.kind == device_kind::cpu) {
+    synchronize_handover(source.buffers());
+  } else if (consumer) {
+    order_handover(source.buffers(), stream_ref(*where->device_backend(), *consumer));
+  } else if (copy) {
+    // A consumer that orders for itself can't know the stream that we copied on.
+    synchronize_handover(source.buffers());
+  }
+}
+
+tensor_view make_view(const column& source, const dlpack_export& how) {
+  const bool packed = source.type().id() == type_id::boolean;
+  const tensor_type type = to_tensor_type(packed ? data_type::bool8() : source.type());
+  const device_id here = dlpack_device(source);
+  const device_id target = how.target.value_or(here);
+  const auto consumer = consumer_stream(how, target);
+  const std::string reason = reason_to_copy(source, here, target);
+  if (!reason.empty() && how.copy == copy_policy::never) {
+    throw error(errc::exchange, concat("dlpack: ", reason, ", and a copy was forbidden"));
+  }
+  require_no_nulls(source);
+
+  const bool download = target.kind == device_kind::cpu && !host_accessible(here.kind);
+  const bool copy = packed || how.copy == copy_policy::always;
+  tensor_view made;
+  if (download) {
+    made = downloaded(packed ? unpack_bool(source) : source);
+  } else {
+    const column values = packed ? unpack_bool(source) : copy ? copied(source) : source;
+    made = in_place(values, copy);
+    hand_over(values, copy, target, consumer);
+    made.device = target;
+  }
+  made.type = type;
+  made.length = source.length();
+  return made;
+}
+
+/// One of DLPack's structs with the arrays it points to.
+template <class Managed>
+struct exported_tensor {
+  Managed tensor{};
+  std::int64_t shape = 0;
+  std::int64_t stride = 1;
+  std::shared_ptr<void> owner;
+};
+
+template <class Managed>
+void delete_tensor(Managed* tensor) noexcept {
+  delete static_cast<exported_tensor<Managed>*>(tensor->manager_ctx);
+}
+
+template <class Managed>
+std::unique_ptr<exported_tensor<Managed>> describe(tensor_view from) {
+  auto made = std::make_unique<exported_tensor<Managed>>();
+  made->shape = from.length;
+  made->owner = std::move(from.owner);
+  made->tensor.manager_ctx = made.get();
+  made->tensor.deleter = delete_tensor<Managed>;
+  DLTensor& tensor = made->tensor.dl_tensor;
+  tensor.data = from.data;
+  tensor.device = {static_cast<DLDeviceType>(from.device.kind), from.device.ordinal};
+  tensor.ndim = 1;
+  tensor.dtype = {from.type.code, from.type.bits, from.type.lanes};
+  tensor.shape = &made->shape;
+  tensor.strides = &made->stride;
+  return made;
+}
+
+} // namespace
+
+device_id dlpack_device(const column& source) {
+  const bool has_values =
+      source.type().layout() == layout_kind::fixed || source.type().layout() == layout_kind::bits;
+  return has_values && source.values().present() ? source.values().owner()->device()
+                                                 : source.where()->device();
+}
+
+DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how) {
+  tensor_view view = make_view(source, how);
+  const std::uint64_t flags = view.copied ? DLPACK_FLAG_BITMASK_IS_COPIED : DLPACK_FLAG_BITMASK_READ_ONLY;
+  auto made = describe<DLManagedTensorVersioned>(std::move(view));
+  made->tensor.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  made->tensor.flags = flags;
+  return &made.release()->tensor;
+}
+
+DLManagedTensor* export_dlpack(const column& source, const dlpack_export& how) {
+  return &describe<DLManagedTensor>(make_view(source, how)).release()->tensor;
+}
+
+} // namespace saeta

@@ -1,0 +1,252 @@
+#include "saeta/base/text.hpp"
+#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/dlpack_types.hpp"
+#include "saeta/transfer/staging_ring.hpp"
+
+#include <dlpack/dlpack.h>
+
+#include <limits>
+
+namespace saeta {
+namespace {
+
+constexpr const char* imported_tag = "dlpack";
+
+/// A tensor that was found to be sound: its rows are `bytes` at `first`.
+struct tensor_rows {
+  data_type type;
+  std::int64_t length = 0;
+  std::byte* first = nullptr;
+  std::size_t bytes = 0;
+  device_id device;
+  mutability access = mutability::writable;
+};
+
+/// What has to happen to the rows so that they can be a column of a context.
+enum class way { view, copy, upload };
+
+std::int64_t checked_length(const DLTensor& tensor) {
+  if (tensor.ndim < 0) {
+    throw error(errc::format, concat("dlpack: ndim is ", tensor.ndim));
+  }
+  if (tensor.ndim != 1) {
+    throw error(errc::exchange,
+                concat("dlpack: ndim is ", tensor.ndim, " and a column has one dimension",
+                       tensor.ndim == 0 ? ": reshape the scalar to (1,)" : ": pass one column at a time"));
+  }
+  if (tensor.shape == nullptr) {
+    throw error(errc::format, "dlpack: shape is null and ndim is 1");
+  }
+  const std::int64_t length = tensor.shape[0];
+  if (length < 0) {
+    throw error(errc::format, concat("dlpack: shape[0] is ", length));
+  }
+  // A single element is contiguous whatever its stride says.
+  if (tensor.strides != nullptr && length > 1 && tensor.strides[0] != 1) {
+    throw error(errc::exchange, concat("dlpack: strides[0] is ", tensor.strides[0], " elements over ", length,
+                                       " rows and a column is contiguous: make the tensor contiguous first"));
+  }
+  return length;
+}
+
+std::size_t checked_bytes(std::int64_t length, std::size_t width) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(length), width, &bytes) ||
+      bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())) {
+    throw error(errc::format,
+                concat("dlpack: shape[0] of ", length, " values of ", width, " bytes overflows"));
+  }
+  return bytes;
+}
+
+std::byte* checked_pointer(const DLTensor& tensor, std::size_t bytes, std::size_t width) {
+  if (bytes == 0) {
+    return nullptr; // producers put anything there
+  }
+  if (tensor.data == nullptr) {
+    throw error(errc::format, concat("dlpack: data is null and shape[0] is ", tensor.shape[0]));
+  }
+  const auto base = reinterpret_cast<std::uintptr_t>(tensor.data);
+  std::uintptr_t first = 0;
+  std::uintptr_t end = 0;
+  if (__builtin_add_overflow(base, tensor.byte_offset, &first) ||
+      __builtin_add_overflow(first, bytes, &end)) {
+    throw error(errc::format, concat("dlpack: byte_offset ", tensor.byte_offset, " and ", bytes,
+                                     " bytes from data ", tensor.data, " leave the address space"));
+  }
+  if (first % width != 0) {
+    throw error(errc::format, concat("dlpack: data ", tensor.data, " with byte_offset ", tensor.byte_offset,
+                                     " is not aligned to its values of ", width, " bytes"));
+  }
+  return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+}
+
+tensor_rows check(const DLTensor& tensor, mutability access) {
+  tensor_rows rows;
+  rows.type = from_tensor_type({tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes});
+  rows.length = checked_length(tensor);
+  const auto width = static_cast<std::size_t>(rows.type.byte_width());
+  rows.bytes = checked_bytes(rows.length, width);
+  rows.first = checked_pointer(tensor, rows.bytes, width);
+  rows.device = {static_cast<device_kind>(tensor.device.device_type), tensor.device.device_id};
+  rows.access = access;
+  return rows;
+}
+
+/// Memory that the host can load is a view for a host context whatever page-locked or managed it, and so is managed
+/// memory for the GPU. Ordinals count for GPUs only: the standard gives all other memory ordinal 0.
+way way_into(const context& where, device_id from, copy_policy copy) {
+  const device_id here = where.device();
+  const bool managed_on_gpu = from.kind == device_kind::cuda_managed && here.kind == device_kind::cuda;
+  if (from == here || managed_on_gpu || (where.on_host() && host_accessible(from.kind))) {
+    return copy == copy_policy::always ? way::copy : way::view;
+  }
+  const bool pinned_for_gpu = from.kind == device_kind::cuda_host && here.kind == device_kind::cuda;
+  if (from.kind != device_kind::cpu && !pinned_for_gpu) {
+    throw error(errc::exchange,
+                concat("dlpack: a tensor on device type ", static_cast<std::int32_t>(from.kind), ", ordinal ",
+                       from.ordinal, " (", to_string(from), ") can't enter the context of ", to_string(here),
+                       ": use a context of the tensor's device"));
+  }
+  if (copy == copy_policy::never) {
+    throw error(errc::exchange,
+                concat("dlpack: the tensor is in host memory (", to_string(from), ") and the context on ",
+                       to_string(here), ", and a copy was forbidden"));
+  }
+  return way::upload;
+}
+
+/// Covers the producer's work on the tensor.
+fence producer_fence(context& where, device_id from, std::optional<std::int64_t> ready) {
+  const auto named = ready ? tensor_stream(*ready) : std::nullopt;
+  if (where.on_host()) {
+    if (named) {
+      throw error(errc::exchange, concat("dlpack: stream ", *ready,
+                                         " was given for an import into the host, which has no streams"));
+    }
+    return {};
+  }
+  if (from.kind == device_kind::cpu) {
+    return {}; // written by the CPU, before the producer handed it out
+  }
+  if (named) {
+    return where.events().record(stream_ref(*where.device_backend(), *named));
+  }
+  if (ready) {
+    return {};
+  }
+  const std::optional<fence> all = where.events().record_context();
+  if (!all) {
+    throw error(errc::exchange,
+                concat("dlpack: the producer's stream is unknown and a stream of ", to_string(where.device()),
+                       " captures a graph, so its work can't be waited for: ", "pass the stream"));
+  }
+  return *all;
+}
+
+/// Calls the producer's deleter at the end of its life, once it has been armed: an import that fails leaves the tensor
+/// with the caller.
+template <class Managed>
+class lender {
+public:
+  lender() = default;
+  lender(const lender&) = delete;
+  lender& operator=(const lender&) = delete;
+  ~lender() {
+    if (tensor_ != nullptr && tensor_->deleter != nullptr) {
+      tensor_->deleter(tensor_);
+    }
+  }
+  void arm(Managed* tensor) noexcept { tensor_ = tensor; }
+
+private:
+  Managed* tensor_ = nullptr;
+};
+
+buffer uploaded(const std::shared_ptr<context>& where, const tensor_rows& rows, const fence& ready) {
+  if (rows.bytes == 0) {
+    return buffer::allocate(where, 0, where->work_stream(), imported_tag);
+  }
+  where->synchronize(ready); // a GPU may still be writing page-locked memory
+  transfer_plan plan;
+  const std::size_t number = plan.add({rows.first, rows.bytes});
+  plan.finish();
+  const buffer slab = staging_ring::of(where)->upload(plan, imported_tag);
+  return slab.slice(plan.target_of(number), rows.bytes);
+}
+
+buffer copied(const std::shared_ptr<context>& where, const buffer& view) {
+  const stream_ref work = where->work_stream();
+  buffer own = buffer::allocate(where, view.size(), work, imported_tag);
+  if (view.size() != 0) {
+    staging_ring::of(where)->copy(own, view, work);
+  }
+  return own;
+}
+
+template <class Managed>
+column import_tensor(const std::shared_ptr<context>& where, Managed* source, mutability access,
+                     const dlpack_import& how) {
+  const tensor_rows rows = check(source->dl_tensor, access);
+  const way taken = way_into(*where, rows.device, how.copy);
+  const fence ready = producer_fence(*where, rows.device, how.ready);
+  const auto keepalive = std::make_shared<lender<Managed>>();
+
+  buffer values;
+  if (taken == way::upload) {
+    values = uploaded(where, rows, ready);
+  } else {
+    values = buffer::adopt(where, {.pointer = rows.first,
+                                   .bytes = rows.bytes,
+                                   .device = rows.device,
+                                   .keepalive = keepalive,
+                                   .access = rows.access,
+                                   .ready = ready,
+                                   .tag = imported_tag});
+    if (taken == way::copy) {
+      values = copied(where, values);
+    }
+  }
+  // Bytes of a kDLBool tensor stay as they are: any value but 0 is true, and pack_bool makes it one bit.
+  column made = column::make(
+      where,
+      {.type = rows.type, .length = rows.length, .null_count = 0, .buffers = {{}, values}, .dictionary = {}});
+  keepalive->arm(source);
+  return made;
+}
+
+void require_tensor(const void* source) {
+  if (source == nullptr) {
+    throw error(errc::invalid_argument, "dlpack: the tensor is null");
+  }
+}
+
+} // namespace
+
+std::optional<std::int64_t> dlpack_import_stream(const context& where) {
+  if (where.on_host()) {
+    return std::nullopt;
+  }
+  return static_cast<std::int64_t>(where.work_stream().native_handle());
+}
+
+column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensorVersioned* source,
+                     const dlpack_import& how) {
+  require_tensor(source);
+  // Only the version and the deleter keep their place in another major version.
+  if (source->version.major != DLPACK_MAJOR_VERSION) {
+    throw error(errc::exchange,
+                concat("dlpack: version is ", source->version.major, ".", source->version.minor,
+                       " and only major version ", DLPACK_MAJOR_VERSION, " can be read"));
+  }
+  const bool read_only = (source->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  return import_tensor(where, source, read_only ? mutability::read_only : mutability::writable, how);
+}
+
+column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensor* source,
+                     const dlpack_import& how) {
+  require_tensor(source);
+  return import_tensor(where, source, mutability::writable, how);
+}
+
+} // namespace saeta

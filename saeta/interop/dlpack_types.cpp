@@ -1,0 +1,103 @@
+#include "saeta/interop/dlpack_types.hpp"
+
+#include "saeta/base/text.hpp"
+
+#include <dlpack/dlpack.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace saeta {
+namespace {
+
+struct number_type {
+  type_id id;
+  tensor_type tensor;
+};
+
+constexpr std::array<number_type, 11> numbers{{{type_id::int8, {kDLInt, 8}},
+                                               {type_id::uint8, {kDLUInt, 8}},
+                                               {type_id::int16, {kDLInt, 16}},
+                                               {type_id::uint16, {kDLUInt, 16}},
+                                               {type_id::int32, {kDLInt, 32}},
+                                               {type_id::uint32, {kDLUInt, 32}},
+                                               {type_id::int64, {kDLInt, 64}},
+                                               {type_id::uint64, {kDLUInt, 64}},
+                                               {type_id::half_float, {kDLFloat, 16}},
+                                               {type_id::float32, {kDLFloat, 32}},
+                                               {type_id::float64, {kDLFloat, 64}}}};
+
+constexpr tensor_type bool_tensor{kDLBool, 8};
+
+std::string_view code_name(std::uint8_t code) {
+  switch (code) {
+  case kDLInt:
+    return "int";
+  case kDLUInt:
+    return "uint";
+  case kDLFloat:
+    return "float";
+  case kDLOpaqueHandle:
+    return "opaque handle";
+  case kDLBfloat:
+    return "bfloat";
+  case kDLComplex:
+    return "complex";
+  case kDLBool:
+    return "bool";
+  default:
+    return code <= kDLFloat4_e2m1fn ? "narrow float" : "unknown";
+  }
+}
+
+} // namespace
+
+tensor_type to_tensor_type(const data_type& type) {
+  if (type.is_bool8()) {
+    return bool_tensor;
+  }
+  const auto* const found =
+      std::find_if(numbers.begin(), numbers.end(), [&](const number_type& n) { return n.id == type.id(); });
+  // An extension's storage would lose its meaning on the way, so it is not handed out as plain numbers.
+  if (found == numbers.end() || !type.extension_name().empty()) {
+    throw error(errc::exchange,
+                concat("dlpack: a column of type ", type.name(),
+                       " has no tensor type: tensors carry integers, floats and bool8; use to_arrow"));
+  }
+  return found->tensor;
+}
+
+data_type from_tensor_type(tensor_type type) {
+  if (type == bool_tensor) {
+    return data_type::bool8();
+  }
+  const auto* const found =
+      std::find_if(numbers.begin(), numbers.end(), [&](const number_type& n) { return n.tensor == type; });
+  if (found == numbers.end()) {
+    throw error(errc::exchange, concat("dlpack: dtype with code ", +type.code, " (", code_name(type.code),
+                                       "), ", +type.bits, " bits and ", type.lanes,
+                                       " lanes has no column type: columns carry integers of 8 to 64 bits, ",
+                                       "floats of 16 to 64 bits and bool of 8 bits, of 1 lane"));
+  }
+  return data_type(found->id);
+}
+
+std::optional<stream_handle> tensor_stream(std::int64_t number) {
+  constexpr std::int64_t no_ordering = -1;
+  if (number == no_ordering) {
+    return std::nullopt;
+  }
+  if (number == 0) {
+    throw error(errc::invalid_argument,
+                "dlpack: stream 0 is ambiguous: 1 is the legacy default stream, 2 the "
+                "per-thread default stream, -1 asks for no ordering");
+  }
+  if (number < 0) {
+    throw error(errc::invalid_argument,
+                concat("dlpack: stream ", number, " is no stream: expected -1, 1, 2 or a stream handle"));
+  }
+  return static_cast<stream_handle>(number);
+}
+
+} // namespace saeta

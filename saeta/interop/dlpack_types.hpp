@@ -1,0 +1,36 @@
+// DLPack's numbers for what Saeta calls by name: data types and streams.
+//
+// What      Translation in both directions, without dlpack.h, so that any file may include this.
+// Failure   exchange (no such type on the other side: names it and the way out), invalid_argument (a stream number that
+//           the standard does not define).
+#pragma once
+
+#include "saeta/column/data_type.hpp"
+#include "saeta/device/handles.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace saeta {
+
+/// DLDataType, field by field.
+struct tensor_type {
+  std::uint8_t code = 0;
+  std::uint8_t bits = 0;
+  std::uint16_t lanes = 1;
+
+  friend bool operator==(const tensor_type&, const tensor_type&) = default;
+};
+
+/// Element type of a tensor over the values buffer: numbers as they are, bool8 as kDLBool of 8 bits. A boolean column has
+/// none, its values are bits.
+tensor_type to_tensor_type(const data_type& type);
+
+/// kDLBool becomes bool8.
+data_type from_tensor_type(tensor_type type);
+
+/// Stream of a number as `__dlpack__(stream=)` gives it on a device: 1 legacy, 2 per-thread, above 2 a handle; nothing for
+/// -1, which asks for no ordering.
+std::optional<stream_handle> tensor_stream(std::int64_t number);
+
+} // namespace saeta
