@@ -1,0 +1,42 @@
+// The environment variables of Saeta: one table, read in one place, mapped to typed options.
+//
+// What      Defaults for what the caller does not say in code; what is said in code wins. A variable that is empty counts
+//           as not set.
+// Thread    Any, as long as nobody changes the environment meanwhile.
+// Failure   error invalid_argument naming the variable, its text and what was expected.
+#pragma once
+
+#include "saeta/memory/context.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace saeta {
+
+struct environment_variable {
+  std::string_view name;
+  std::string_view values; ///< what may stand there, for people
+  std::string_view meaning;
+  std::string_view standard; ///< what holds without it
+};
+
+/// All of them, for documentation and `saeta info`.
+std::span<const environment_variable> environment_variables() noexcept;
+
+struct environment_options {
+  std::uint64_t budget = budget::unlimited; ///< bytes
+  resource_kind resource = resource_kind::async;
+  std::size_t staging_threads = 0;      ///< 0: the machine's number
+  std::size_t staging_chunk = 4u << 20; ///< bytes
+};
+
+/// As std::getenv: null for a variable that is not set.
+using environment_lookup = const char* (*)(const char* name);
+
+/// @param device_bytes  memory of the device that a budget in percent refers to.
+/// @param lookup        null reads the environment of the process.
+environment_options read_environment(std::uint64_t device_bytes, environment_lookup lookup = nullptr);
+
+} // namespace saeta
