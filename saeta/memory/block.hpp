@@ -15,6 +15,8 @@ struct block {
   device_id device;
   std::uint64_t stream_id = 0;  ///< stream it was allocated on
   std::uint64_t generation = 0; ///< fresh for every allocation of the process, also when an address is reused
+  void* base = nullptr;         ///< what the driver gave; before `pointer` where more alignment was asked for
+  std::size_t base_bytes = 0;
 };
 
 /// The next generation number; never repeats in a process.

@@ -36,7 +36,8 @@ public:
   static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
   /// @param name  names the budget in refusals ("cuda:0").
-  explicit budget(std::string name, std::uint64_t limit = unlimited) : name_(std::move(name)), limit_(limit) {}
+  explicit budget(std::string name, std::uint64_t limit = unlimited)
+      : name_(std::move(name)), limit_(limit) {}
   budget(const budget&) = delete;
   budget& operator=(const budget&) = delete;
 
@@ -63,12 +64,12 @@ private:
   std::atomic<std::uint64_t> refused_{0};
 };
 
-/// Decorator: charges a budget before it asks upstream. When a charge does not fit it asks `relief` (may be empty) to
-/// free something, as often as that returns true, and refuses after. Throws budget_exceeded without owners; the context
-/// adds them.
+/// Decorator: charges a budget before it asks upstream. When a charge does not fit it calls `relief` (may be empty) with
+/// 0, 1, 2, ... to make room, as long as that returns true, and refuses after. Throws budget_exceeded without owners;
+/// the context adds them.
 class budget_resource final : public resource {
 public:
-  using relief_hook = std::function<bool()>;
+  using relief_hook = std::function<bool(std::size_t attempt)>;
 
   budget_resource(std::shared_ptr<resource> upstream, std::shared_ptr<budget> limit, relief_hook relief = {})
       : upstream_(std::move(upstream)), budget_(std::move(limit)), relief_(std::move(relief)) {}

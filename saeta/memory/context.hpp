@@ -18,6 +18,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -31,10 +33,11 @@ class context;
 enum class resource_kind { async, direct };
 
 struct context_options {
-  std::uint64_t budget = budget::unlimited;     ///< bytes
+  std::uint64_t budget = budget::unlimited; ///< bytes
   resource_kind resource = resource_kind::async;
-  std::size_t max_streams = 32;                 ///< that may be borrowed at once
-  std::chrono::milliseconds release_wait{10'000}; ///< how long an allocation waits for pending releases to make room
+  std::size_t max_streams = 32; ///< that may be borrowed at once
+  std::chrono::milliseconds release_wait{
+      10'000}; ///< how long an allocation waits for pending releases to make room
 };
 
 struct memory_statistics {
@@ -47,7 +50,8 @@ struct memory_statistics {
 /// A borrowed stream; goes back to the context's pool at its end.
 class stream_lease {
 public:
-  stream_lease(std::shared_ptr<context> where, stream lent) : where_(std::move(where)), stream_(std::move(lent)) {}
+  stream_lease(std::shared_ptr<context> where, stream lent)
+      : where_(std::move(where)), stream_(std::move(lent)) {}
   stream_lease(stream_lease&&) noexcept = default;
   stream_lease& operator=(stream_lease&&) = delete;
   ~stream_lease();
@@ -77,7 +81,9 @@ public:
   [[nodiscard]] counters& count() noexcept { return counters_; }
   [[nodiscard]] event_pool& events() noexcept { return *events_; }
   [[nodiscard]] memory_statistics statistics() const;
-  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> live_by_tag() const { return ledger_.by_tag(); }
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> live_by_tag() const {
+    return ledger_.by_tag();
+  }
 
   /// The stream that the library's own work of this context uses. Does not synchronise with the legacy default stream.
   [[nodiscard]] stream_ref work_stream() const { return work_stream_->ref(); }
@@ -96,6 +102,10 @@ public:
   /// The host waits; counted. An empty fence is neither.
   void synchronize(const fence& done);
   void synchronize(stream_ref stream);
+
+  /// The one object that a layer above keeps with its contexts (a staging ring), made on first use under a lock and
+  /// destroyed with the context, so it must not own the context. `key` is the address of something of that layer.
+  [[nodiscard]] void* attachment(const void* key, const std::function<std::shared_ptr<void>()>& make);
 
   /// Returns memory that is pooled or pending and unused to the device; bytes.
   std::size_t trim();
@@ -136,6 +146,8 @@ private:
   std::size_t lent_streams_ = 0;
   std::atomic<bool> closed_{false};
   std::unique_ptr<reaper> reaper_;
+  std::mutex attachments_mutex_;
+  std::map<const void*, std::shared_ptr<void>> attachments_;
 };
 
 } // namespace saeta

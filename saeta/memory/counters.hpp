@@ -1,6 +1,7 @@
 // Counters of a context: what was moved, allocated and waited for since the last reset.
 //
 // A `transfer` is one planned movement (a batch, a scalar); the engine may split it into several driver `calls`.
+// Bytes that pass through pinned chunks on their way count once, and a chunk's wait for its own turn is no wait counted here.
 // Exact: every copy goes through `context::copy`, every wait of the host through `context::synchronize`.
 #pragma once
 
@@ -24,8 +25,8 @@ struct counter_values {
   traffic host_to_host;
   traffic scalars; ///< device-to-host reads of at most 16 bytes that metadata needs (a null count, an offset)
   std::uint64_t allocations = 0;
-  std::uint64_t imports = 0; ///< external buffers taken in without a copy
-  std::uint64_t exports = 0; ///< views handed out without a copy
+  std::uint64_t imports = 0;          ///< external buffers taken in without a copy
+  std::uint64_t exports = 0;          ///< views handed out without a copy
   std::uint64_t synchronizations = 0; ///< times the host waited for the device
 
   friend bool operator==(const counter_values&, const counter_values&) = default;

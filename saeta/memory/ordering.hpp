@@ -13,6 +13,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -26,7 +27,8 @@ public:
 
   /// Takes the storage for the calling thread and makes `stream` wait for what `mode` needs. On failure nothing is held.
   void begin(access mode, stream_ref stream, std::string_view name);
-  /// Gives it back; `done` covers the work of the use (empty: nothing was queued, or it has finished).
+  /// Gives it back. `done` covers everything queued on the stream since `begin`, the waits too; empty when the stream
+  /// has been synchronised or runs inline.
   void end(access mode, std::thread::id holder, const fence& done) noexcept;
   /// Adds work that no token covered: a foreign consumer's or producer's.
   void add_read(const fence& done);
@@ -36,8 +38,8 @@ public:
   [[nodiscard]] std::vector<fence> pending(access mode) const;
 
 private:
-  void acquire(access mode, std::string_view name);
-  void drop_completed();
+  void acquire(std::unique_lock<std::mutex>& lock, access mode, std::string_view name);
+  void give_up(access mode, std::thread::id holder) noexcept;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

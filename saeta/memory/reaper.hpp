@@ -18,8 +18,9 @@ namespace saeta {
 
 struct pending_release {
   std::vector<fence> after;
-  bool needs_context_fence = false; ///< `after` is not complete before a fence over all work has been recorded
-  std::function<void()> action;     ///< must not throw
+  bool needs_context_fence =
+      false;                    ///< `after` is not complete before a fence over all work has been recorded
+  std::function<void()> action; ///< must not throw
 };
 
 class reaper {

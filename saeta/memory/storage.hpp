@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace saeta {
@@ -34,8 +35,8 @@ struct external_memory {
 class storage {
 public:
   /// @throws error budget_exceeded, out_of_memory, closed (the context).
-  static std::shared_ptr<storage> allocate(std::shared_ptr<context> where, std::size_t bytes, stream_ref stream,
-                                           std::string tag, std::size_t alignment = 0);
+  static std::shared_ptr<storage> allocate(std::shared_ptr<context> where, std::size_t bytes,
+                                           stream_ref stream, std::string tag, std::size_t alignment = 0);
   /// Takes the keepalive on success only. @throws error invalid_argument, closed.
   static std::shared_ptr<storage> adopt(std::shared_ptr<context> where, external_memory memory);
   storage(const storage&) = delete;

@@ -8,7 +8,8 @@
 //
 // A storage named twice is held once, with the stronger access. While a token is open, other threads' conflicting tokens
 // on the same storage wait; the same thread gets error busy. Name everything a step needs in one token.
-// Failure   busy, invalid_argument (write to read-only memory, pointer of a buffer that was not named), device.
+// Failure   busy, invalid_argument (write to read-only memory, pointer of a buffer that was not named, a stream of a device
+//           that none of the buffers is in), device.
 #pragma once
 
 #include "saeta/memory/buffer.hpp"
@@ -32,7 +33,8 @@ class use_token {
 public:
   /// Absent buffers are allowed and ignored.
   use_token(stream_ref stream, std::span<const use> uses);
-  use_token(stream_ref stream, std::initializer_list<use> uses) : use_token(stream, std::span(uses.begin(), uses.size())) {}
+  use_token(stream_ref stream, std::initializer_list<use> uses)
+      : use_token(stream, std::span(uses.begin(), uses.size())) {}
   use_token(const use_token&) = delete;
   use_token& operator=(const use_token&) = delete;
   ~use_token();
@@ -59,9 +61,10 @@ private:
     access mode;
   };
   [[nodiscard]] void* pointer(const buffer& what, access mode, std::size_t alignment) const;
-  void give_back(std::size_t count, const fence& done) noexcept;
+  void give_back(const fence& done) noexcept;
 
   stream_ref stream_;
+  std::shared_ptr<context> recorder_; ///< the context that the stream belongs to
   std::thread::id holder_;
   std::vector<held> held_; ///< sorted by address, so that two tokens can't block each other
   bool open_ = false;

@@ -39,6 +39,10 @@ class dictionary_cache {
 public:
   [[nodiscard]] std::shared_ptr<const column> find(const host_array& dictionary) const;
   void remember(const host_array& dictionary, std::shared_ptr<const column> uploaded);
+  /// True for two descriptions of the same memory.
+  static bool same(const host_array& a, const host_array& b) {
+    return key_of(a) == key_of(b) && a.type == b.type;
+  }
 
 private:
   using key = std::pair<std::vector<const std::byte*>, std::pair<std::int64_t, std::int64_t>>;

@@ -30,7 +30,8 @@ struct file_region {
 
 class transfer_plan {
 public:
-  static constexpr std::size_t max_gap = 4096; ///< bytes carried along for nothing, at most, between two ranges
+  static constexpr std::size_t max_gap =
+      4096; ///< bytes carried along for nothing, at most, between two ranges
 
   /// @param readable  region in which gaps between ranges may be read too; empty: none may.
   explicit transfer_plan(std::span<const std::byte> readable = {}) : readable_(readable) {}

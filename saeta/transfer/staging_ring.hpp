@@ -13,15 +13,18 @@
 #include "saeta/memory/context.hpp"
 #include "saeta/transfer/plan.hpp"
 
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace saeta {
 
 struct staging_options {
-  std::size_t threads = 0;             ///< 0: the machine's, at most 8
-  std::size_t chunk_bytes = 4u << 20;  ///< of one pinned chunk
+  std::size_t threads = 0;            ///< 0: the machine's, at most 8
+  std::size_t chunk_bytes = 4u << 20; ///< of one pinned chunk
   std::size_t chunks_per_thread = 3;
 };
 
@@ -31,11 +34,15 @@ struct download_range {
   std::byte* target = nullptr;
 };
 
+class staging_lane; // a stream with its pinned chunks
+class worker_team;  // threads, one a lane
+
 class staging_ring {
 public:
-  /// The ring of a context. The options of the first call win; SAETA_STAGING_THREADS and SAETA_STAGING_CHUNK are read by
-  /// whoever makes the options.
-  static std::shared_ptr<staging_ring> of(const std::shared_ptr<context>& where, staging_options options = {});
+  /// The ring of a context; the pointer keeps the context alive. The options of the first call win;
+  /// SAETA_STAGING_THREADS and SAETA_STAGING_CHUNK are read by whoever makes them (runtime/environment.hpp).
+  static std::shared_ptr<staging_ring> of(const std::shared_ptr<context>& where,
+                                          staging_options options = {});
   staging_ring(const staging_ring&) = delete;
   staging_ring& operator=(const staging_ring&) = delete;
   ~staging_ring();
@@ -48,12 +55,14 @@ public:
   void copy(const buffer& target, const buffer& source, stream_ref stream);
 
 private:
-  class worker_pool;
-  staging_ring(std::shared_ptr<context> where, staging_options options);
+  staging_ring(context& where, staging_options options);
+  void run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work);
 
-  std::weak_ptr<context> where_;
-  staging_options options_;
-  std::unique_ptr<worker_pool> workers_;
+  context& where_;  ///< owns this
+  std::mutex turn_; ///< one movement at a time
+  std::size_t chunk_bytes_;
+  std::vector<std::unique_ptr<staging_lane>> lanes_;
+  std::unique_ptr<worker_team> team_;
 };
 
 } // namespace saeta

@@ -1,0 +1,137 @@
+#include "saeta/memory/driver_resources.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/base/report.hpp"
+
+#include <atomic>
+#include <bit>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t smallest_pinned_class = 4096;
+
+std::size_t own_alignment(const backend& device) {
+  return device.device().kind == device_kind::cpu ? host_alignment : device_alignment;
+}
+
+/// A block without memory yet: sizes checked, room added where more alignment is asked for than the driver gives.
+block describe(const backend& device, std::size_t bytes, std::size_t alignment, std::uint64_t stream_id) {
+  const std::size_t own = own_alignment(device);
+  if (alignment != 0 && !std::has_single_bit(alignment)) {
+    throw error(errc::invalid_argument, concat("alignment ", alignment, " is no power of two"));
+  }
+  block made;
+  made.bytes = bytes;
+  made.alignment = std::max(alignment, own);
+  made.device = device.device();
+  made.stream_id = stream_id;
+  made.generation = next_generation();
+  made.base_bytes = bytes == 0 ? 0 : checked_add(bytes, made.alignment - own, "block with its alignment");
+  return made;
+}
+
+void place(block& made, void* base) {
+  const auto address = reinterpret_cast<std::uintptr_t>(base);
+  made.base = base;
+  made.pointer = reinterpret_cast<void*>(round_up(address, static_cast<std::uintptr_t>(made.alignment)));
+}
+
+} // namespace
+
+std::uint64_t next_generation() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+block direct_resource::allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
+  block made = describe(*device_, bytes, alignment, stream.id());
+  if (bytes != 0) {
+    place(made, device_->allocate(made.base_bytes, own_alignment(*device_)));
+  }
+  return made;
+}
+
+bool direct_resource::deallocate(const block& what, stream_ref) noexcept {
+  return what.base == nullptr || device_->deallocate(what.base, what.base_bytes, own_alignment(*device_));
+}
+
+block async_resource::allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
+  block made = describe(*device_, bytes, alignment, stream.id());
+  if (bytes != 0) {
+    place(made, device_->allocate_async(made.base_bytes, stream.native_handle()));
+  }
+  return made;
+}
+
+bool async_resource::deallocate(const block& what, stream_ref stream) noexcept {
+  return what.base == nullptr ||
+         device_->deallocate_async(what.base, what.base_bytes, stream.native_handle());
+}
+
+pinned_resource::~pinned_resource() { trim(); }
+
+block pinned_resource::allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
+  if (alignment > smallest_pinned_class) {
+    throw error(errc::invalid_argument, concat("pinned memory is aligned to at most ", smallest_pinned_class,
+                                               " bytes, not ", alignment));
+  }
+  block made;
+  made.bytes = bytes;
+  made.alignment = std::max(alignment, device_alignment);
+  made.device = {device_->device().kind == device_kind::cpu ? device_kind::cpu : device_kind::cuda_host, 0};
+  made.stream_id = stream.id();
+  made.generation = next_generation();
+  if (bytes == 0) {
+    return made;
+  }
+  if (bytes > (std::size_t{1} << 62)) {
+    throw error(errc::overflow, concat("pinned block of ", bytes, " bytes"));
+  }
+  made.base_bytes = std::bit_ceil(std::max(bytes, smallest_pinned_class));
+  const std::lock_guard lock(mutex_);
+  auto& pool = free_[made.base_bytes];
+  if (pool.empty()) {
+    made.base = device_->allocate_pinned(made.base_bytes);
+    held_ += made.base_bytes;
+  } else {
+    made.base = pool.back();
+    pool.pop_back();
+  }
+  made.pointer = made.base;
+  return made;
+}
+
+bool pinned_resource::deallocate(const block& what, stream_ref) noexcept {
+  if (what.base == nullptr) {
+    return true;
+  }
+  const std::lock_guard lock(mutex_);
+  try {
+    free_[what.base_bytes].push_back(what.base);
+    return true;
+  } catch (...) {
+    report_current_exception("pinned_resource::deallocate");
+    return false;
+  }
+}
+
+std::size_t pinned_resource::trim() {
+  const std::lock_guard lock(mutex_);
+  std::size_t trimmed = 0;
+  for (auto& [bytes, pool] : free_) {
+    while (!pool.empty() && device_->deallocate_pinned(pool.back(), bytes)) {
+      pool.pop_back();
+      trimmed += bytes;
+    }
+  }
+  held_ -= trimmed;
+  return trimmed;
+}
+
+std::uint64_t pinned_resource::held_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return held_;
+}
+
+} // namespace saeta

@@ -1,0 +1,70 @@
+#include "saeta/memory/export_hold.hpp"
+
+#include "saeta/base/report.hpp"
+#include "saeta/memory/context.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace saeta {
+namespace {
+
+std::vector<std::shared_ptr<storage>> distinct(std::span<const buffer> views) {
+  std::vector<std::shared_ptr<storage>> found;
+  for (const buffer& view : views) {
+    if (view.present()) {
+      found.push_back(view.owner());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+} // namespace
+
+export_hold::export_hold(std::span<const buffer> views, access mode)
+    : storages_(distinct(views)), mode_(mode) {
+  const context* counted = nullptr;
+  for (const auto& bytes : storages_) {
+    bytes->begin_export(mode_);
+    if (bytes->where().get() != counted) {
+      counted = bytes->where().get();
+      bytes->where()->count().exports.fetch_add(1);
+    }
+  }
+}
+
+export_hold::~export_hold() {
+  std::map<context*, std::optional<fence>> fences; // one event a context, whatever the number of buffers
+  for (const auto& bytes : storages_) {
+    context* home = bytes->where().get();
+    try {
+      if (!fences.contains(home)) {
+        fences[home] = home->events().record_context();
+      }
+      bytes->end_export(mode_, fences[home]);
+    } catch (...) {
+      report_current_exception("export_hold");
+      bytes->end_export(mode_, std::nullopt); // fenced at release instead
+    }
+  }
+}
+
+void order_handover(std::span<const buffer> views, stream_ref stream) {
+  for (const auto& bytes : distinct(views)) {
+    for (const fence& f : bytes->ordering().pending(access::read)) {
+      f.wait(stream);
+    }
+  }
+}
+
+void synchronize_handover(std::span<const buffer> views) {
+  for (const auto& bytes : distinct(views)) {
+    for (const fence& f : bytes->ordering().pending(access::read)) {
+      bytes->where()->synchronize(f);
+    }
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,89 @@
+#include "saeta/memory/fence.hpp"
+
+#include "saeta/base/report.hpp"
+
+namespace saeta {
+
+struct fence::state {
+  std::shared_ptr<event_pool> pool;
+  event recorded;
+  std::uint64_t stream_id;
+
+  state(std::shared_ptr<event_pool> from, event what, std::uint64_t id)
+      : pool(std::move(from)), recorded(std::move(what)), stream_id(id) {}
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
+  ~state() { pool->put_back(std::move(recorded)); }
+};
+
+fence::fence(std::shared_ptr<event_pool> pool, event recorded, std::uint64_t stream_id)
+    : state_(std::make_shared<state>(std::move(pool), std::move(recorded), stream_id)) {}
+
+std::uint64_t fence::stream_id() const noexcept { return state_ ? state_->stream_id : every_stream; }
+
+bool fence::complete() const { return !state_ || state_->recorded.ref().complete(); }
+
+void fence::wait(stream_ref stream) const {
+  if (!state_ || state_->stream_id == stream.id()) {
+    return;
+  }
+  if (stream.owner().device().kind == device_kind::cpu) {
+    synchronize(); // a host stream runs inline: its next work is the calling thread's
+    return;
+  }
+  stream.wait(state_->recorded.ref());
+}
+
+void fence::synchronize() const {
+  if (state_) {
+    state_->recorded.ref().synchronize();
+  }
+}
+
+std::optional<event_ref> fence::recorded_event() const {
+  return state_ ? std::optional(state_->recorded.ref()) : std::nullopt;
+}
+
+fence event_pool::record(stream_ref stream) {
+  if (device_->device().kind == device_kind::cpu) {
+    return {}; // nothing is ever pending there
+  }
+  event fresh = take();
+  fresh.ref().record(stream);
+  return {shared_from_this(), std::move(fresh), stream.id()};
+}
+
+std::optional<fence> event_pool::record_context() {
+  if (device_->device().kind == device_kind::cpu) {
+    return fence{};
+  }
+  event fresh = take();
+  if (device_->record_context(fresh.ref().native_handle()) == fence_outcome::refused) {
+    put_back(std::move(fresh));
+    return std::nullopt;
+  }
+  return fence{shared_from_this(), std::move(fresh), fence::every_stream};
+}
+
+event event_pool::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      event reused = std::move(free_.back());
+      free_.pop_back();
+      return reused;
+    }
+  }
+  return event(device_);
+}
+
+void event_pool::put_back(event unused) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    free_.push_back(std::move(unused));
+  } catch (...) {
+    report_current_exception("event_pool::put_back"); // the event is destroyed instead of pooled
+  }
+}
+
+} // namespace saeta

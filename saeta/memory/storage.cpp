@@ -1,0 +1,99 @@
+#include "saeta/memory/storage.hpp"
+
+#include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/memory/context.hpp"
+
+namespace saeta {
+
+storage::storage(std::shared_ptr<context> where, block bytes, std::string tag)
+    : context_(std::move(where)), block_(bytes), tag_(std::move(tag)) {}
+
+std::shared_ptr<storage> storage::allocate(std::shared_ptr<context> where, std::size_t bytes,
+                                           stream_ref stream, std::string tag, std::size_t alignment) {
+  context& home = *where;
+  // The object comes first: once it owns the block, every later failure gives the block back through its destructor.
+  std::shared_ptr<storage> made(new storage(std::move(where), block{}, std::move(tag)));
+  made->block_ = home.allocate(bytes, alignment, stream);
+  made->ordering_.add_write(home.events().record(stream));
+  home.ledger_.add(made.get(), owner_kind::own, made->tag_, bytes);
+  return made;
+}
+
+std::shared_ptr<storage> storage::adopt(std::shared_ptr<context> where, external_memory memory) {
+  context& home = *where;
+  home.require_open();
+  if (memory.pointer == nullptr && memory.bytes != 0) {
+    throw error(errc::invalid_argument,
+                concat("external memory '", memory.tag, "' of ", memory.bytes, " bytes is null"));
+  }
+  block foreign;
+  foreign.pointer = memory.pointer;
+  foreign.bytes = memory.bytes;
+  foreign.device = memory.device;
+  foreign.generation = next_generation();
+  std::shared_ptr<storage> made(new storage(std::move(where), foreign, std::move(memory.tag)));
+  made->external_ = true;
+  made->access_ = memory.access;
+  made->ordering_.add_write(memory.ready);
+  home.ledger_.add(made.get(), owner_kind::external, made->tag_, memory.bytes);
+  home.count().imports.fetch_add(1);
+  made->keepalive_ = std::move(memory.keepalive);
+  return made;
+}
+
+storage::~storage() {
+  context& home = *context_;
+  home.ledger_.remove(this);
+  if (external_ ? keepalive_ == nullptr : block_.generation == 0) {
+    return;
+  }
+  try {
+    pending_release how;
+    how.after = ordering_.pending(access::write);
+    how.needs_context_fence = unfenced_export_.load();
+    if (external_) {
+      // The context must outlive the release: the fences are its events.
+      how.action = [kept = std::move(keepalive_), self = context_]() mutable { kept.reset(); };
+      home.reaper_->submit(std::move(how));
+    } else {
+      home.release(block_, std::move(how), context_);
+    }
+  } catch (...) {
+    report_current_exception("storage '" + tag_ + "' could not be released");
+  }
+}
+
+void storage::begin_export(access mode) noexcept {
+  (mode == access::read ? reading_exports_ : writing_exports_).fetch_add(1);
+}
+
+void storage::end_export(access mode, const std::optional<fence>& done) noexcept {
+  try {
+    if (done) {
+      mode == access::read ? ordering_.add_read(*done) : ordering_.add_write(*done);
+    } else {
+      unfenced_export_ = true;
+    }
+  } catch (...) {
+    report_current_exception("storage::end_export");
+    unfenced_export_ = true;
+  }
+  (mode == access::read ? reading_exports_ : writing_exports_).fetch_sub(1);
+}
+
+void storage::wait_for_consumers(access mode, stream_ref stream) {
+  const bool conflict = writing_exports_.load() > 0 || (mode != access::read && reading_exports_.load() > 0);
+  if (!conflict && !unfenced_export_.load()) {
+    return;
+  }
+  const std::optional<fence> all = context_->events().record_context();
+  if (!all) {
+    throw error(errc::busy,
+                concat("buffer '", tag_, "' has foreign users that can't be fenced while a stream of ",
+                       to_string(context_->device()), " captures a graph"));
+  }
+  all->wait(stream);
+}
+
+} // namespace saeta

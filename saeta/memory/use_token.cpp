@@ -1,0 +1,119 @@
+#include "saeta/memory/use_token.hpp"
+
+#include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/memory/context.hpp"
+
+#include <algorithm>
+
+namespace saeta {
+
+use_token::use_token(stream_ref stream, std::span<const use> uses)
+    : stream_(stream), holder_(std::this_thread::get_id()) {
+  for (const use& u : uses) {
+    if (!u.what.present()) {
+      continue;
+    }
+    const auto& bytes = u.what.owner();
+    if (u.mode != access::read && !bytes->writable()) {
+      throw error(errc::invalid_argument, concat("buffer '", bytes->tag(), "' is read-only"));
+    }
+    if (bytes->where()->device_backend().get() == &stream_.owner()) {
+      recorder_ = bytes->where();
+    }
+    const auto twin =
+        std::find_if(held_.begin(), held_.end(), [&](const held& h) { return h.bytes == bytes; });
+    if (twin == held_.end()) {
+      held_.push_back({bytes, u.mode});
+    } else if (twin->mode != u.mode) {
+      twin->mode = access::read_write;
+    }
+  }
+  if (!held_.empty() && !recorder_) {
+    throw error(errc::invalid_argument,
+                concat("a stream of ", to_string(stream_.owner().device()), " can't order buffer '",
+                       held_.front().bytes->tag(), "' in another device's context"));
+  }
+  std::sort(held_.begin(), held_.end(), [](const held& a, const held& b) { return a.bytes < b.bytes; });
+  std::size_t begun = 0;
+  try {
+    for (const held& h : held_) {
+      h.bytes->ordering().begin(h.mode, stream_, h.bytes->tag());
+      ++begun;
+      h.bytes->wait_for_consumers(h.mode, stream_);
+    }
+  } catch (...) {
+    // The ordering states were told that this use covers what it waited for, so it must leave a fence behind.
+    held_.resize(begun);
+    open_ = true;
+    try {
+      finish();
+    } catch (...) {
+      report_current_exception("use_token: giving back after a failure");
+    }
+    throw;
+  }
+  open_ = true;
+}
+
+use_token::~use_token() {
+  try {
+    finish();
+  } catch (...) {
+    report_current_exception("use_token");
+  }
+}
+
+void* use_token::pointer(const buffer& what, access mode, std::size_t alignment) const {
+  if (!what.present()) {
+    return nullptr;
+  }
+  const auto& tag = what.owner()->tag();
+  if (!open_) {
+    throw error(errc::closed, concat("the token over buffer '", tag, "' has ended"));
+  }
+  const auto found =
+      std::find_if(held_.begin(), held_.end(), [&](const held& h) { return h.bytes == what.owner(); });
+  if (found == held_.end() || (mode != access::read && found->mode == access::read)) {
+    throw error(errc::invalid_argument, concat("buffer '", tag, "' was not named in this token for ",
+                                               mode == access::read ? "reading" : "writing"));
+  }
+  if (what.address() % alignment != 0) {
+    throw error(errc::invalid_argument, concat("buffer '", tag, "' at offset ", what.offset(),
+                                               " is not aligned to ", alignment, " bytes"));
+  }
+  return reinterpret_cast<void*>(what.address());
+}
+
+void use_token::finish() {
+  if (!open_) {
+    return;
+  }
+  open_ = false;
+  if (held_.empty()) {
+    return;
+  }
+  fence done;
+  try {
+    done = recorder_->events().record(stream_);
+  } catch (...) {
+    // Without an event the host has to wait; then nothing is pending and an empty fence is right.
+    try {
+      recorder_->synchronize(stream_);
+    } catch (...) {
+      report_current_exception("use_token: neither an event nor a synchronisation");
+    }
+    give_back(done);
+    throw;
+  }
+  give_back(done);
+}
+
+void use_token::give_back(const fence& done) noexcept {
+  for (const held& h : held_) {
+    h.bytes->ordering().end(h.mode, holder_, done);
+  }
+  held_.clear();
+}
+
+} // namespace saeta

@@ -1,0 +1,198 @@
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/host_array.hpp"
+#include "saeta/transfer/host_window.hpp"
+#include "saeta/transfer/staging_ring.hpp"
+
+#include <map>
+#include <new>
+
+namespace saeta {
+namespace {
+
+using range = std::span<const std::byte>;
+
+range device_range(const buffer& of) { return {reinterpret_cast<const std::byte*>(of.address()), of.size()}; }
+
+/// A buffer on its way: which plan carries it and as which range.
+struct arriving {
+  bool present = false;
+  storage* from = nullptr;
+  std::size_t number = 0;
+  std::size_t bytes = 0;
+};
+
+struct arriving_array {
+  row_window rows;
+  std::vector<arriving> buffers;
+  bool rebase = false;
+  std::unique_ptr<arriving_array> dictionary;
+};
+
+/// One plan for each storage: device addresses stand in for host ones and are never followed.
+class downloader {
+public:
+  explicit downloader(std::shared_ptr<context> where) : where_(std::move(where)) {}
+
+  arriving_array plan(const column& from) {
+    arriving_array made;
+    made.rows = window_of(from.offset(), from.length());
+    const auto buffers = from.buffers();
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      if (!buffers[i].present() || from.length() == 0) {
+        made.buffers.emplace_back();
+        continue;
+      }
+      if (offset_width(from.type()) != 0 && i == 2) {
+        made.buffers.push_back(add(bytes_window(from, made)));
+      } else {
+        const byte_window w = bytes_of(from.type(), i, made.rows);
+        made.buffers.push_back(add(buffers[i].slice(w.offset, w.bytes)));
+      }
+    }
+    if (from.dictionary() != nullptr) {
+      made.dictionary = std::make_unique<arriving_array>(plan(*from.dictionary()));
+    }
+    return made;
+  }
+
+  /// One allocation and one planned transfer for everything that was planned.
+  void fetch() {
+    std::size_t total = 0;
+    for (auto& [from, one] : plans_) {
+      one.plan.finish();
+      one.arena_offset = total;
+      total += one.plan.slab_bytes();
+    }
+    constexpr std::align_val_t alignment{host_alignment};
+    arena_ = std::shared_ptr<std::byte>(
+        static_cast<std::byte*>(::operator new(std::max<std::size_t>(total, 1), alignment)),
+        [](std::byte* p) { ::operator delete (p, std::align_val_t{host_alignment}); });
+    std::vector<download_range> ranges;
+    for (auto& [from, one] : plans_) {
+      for (const segment& s : one.plan.segments()) {
+        const auto at = reinterpret_cast<std::uintptr_t>(s.source) - one.whole.address();
+        ranges.push_back({one.whole.slice(at, s.bytes), arena_.get() + one.arena_offset + s.target});
+      }
+    }
+    staging_ring::of(where_)->download(ranges);
+  }
+
+  [[nodiscard]] host_array array(const column& from, const arriving_array& planned) const {
+    host_array made;
+    made.type = from.type();
+    made.length = from.length();
+    made.offset = planned.rows.offset;
+    made.null_count = from.known_null_count();
+    for (const arriving& a : planned.buffers) {
+      made.buffers.push_back(a.present ? range(place(a), a.bytes) : range{});
+    }
+    if (planned.rebase) {
+      rebase(from.type(), place(planned.buffers[1]), planned.rows.rows + 1);
+    }
+    if (planned.dictionary) {
+      made.dictionary = std::make_shared<const host_array>(array(*from.dictionary(), *planned.dictionary));
+    }
+    return made;
+  }
+
+  [[nodiscard]] std::shared_ptr<void> arena() const { return arena_; }
+
+private:
+  struct one_storage {
+    buffer whole;
+    transfer_plan plan;
+    std::size_t arena_offset = 0;
+  };
+
+  arriving add(const buffer& window) {
+    const buffer whole(window.owner());
+    auto [found, fresh] =
+        plans_.try_emplace(window.owner().get(), one_storage{whole, transfer_plan(device_range(whole)), 0});
+    return {true, window.owner().get(), found->second.plan.add(device_range(window)), window.size()};
+  }
+
+  /// The bytes that the window's offsets point to. A column that is no slice needs all of them; a slice's first and last
+  /// offset are read from the device.
+  buffer bytes_window(const column& from, arriving_array& made) const {
+    const std::size_t width = offset_width(from.type());
+    const byte_window offsets = bytes_of(from.type(), 1, made.rows);
+    if (offsets.offset == 0 && from.offsets().size() < offsets.bytes + host_alignment) {
+      return from.bytes();
+    }
+    const std::int64_t first = offset_at(from, width, made.rows.first);
+    const std::int64_t last = offset_at(from, width, made.rows.first + made.rows.rows);
+    made.rebase = first != 0;
+    return from.bytes().slice(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+  }
+
+  [[nodiscard]] std::int64_t offset_at(const column& from, std::size_t width, std::int64_t index) const {
+    const stream_ref work = where_->work_stream();
+    std::byte value[sizeof(std::int64_t)];
+    use_token token(work, {reads(from.offsets())});
+    where_->read_scalar(
+        value, token.data<std::byte>(from.offsets()) + static_cast<std::size_t>(index) * width, width, work);
+    token.finish();
+    return read_offset(value, width, 0);
+  }
+
+  [[nodiscard]] std::byte* place(const arriving& a) const {
+    const one_storage& one = plans_.at(a.from);
+    return arena_.get() + one.arena_offset + one.plan.target_of(a.number);
+  }
+
+  static void rebase(const data_type& type, std::byte* offsets, std::int64_t count) {
+    if (type.layout() == layout_kind::offsets32) {
+      auto* at = reinterpret_cast<std::int32_t*>(offsets);
+      reference_kernels().rebase_offsets32(legacy_stream, at, count, at);
+    } else {
+      auto* at = reinterpret_cast<std::int64_t*>(offsets);
+      reference_kernels().rebase_offsets64(legacy_stream, at, count, at);
+    }
+  }
+
+  std::shared_ptr<context> where_;
+  std::map<storage*, one_storage> plans_;
+  std::shared_ptr<std::byte> arena_;
+};
+
+host_array host_view(const column& from) {
+  host_array made;
+  made.type = from.type();
+  made.length = from.length();
+  made.offset = from.offset();
+  made.null_count = from.known_null_count();
+  for (const buffer& b : from.buffers()) {
+    made.buffers.push_back(b.present() ? device_range(b) : range{});
+  }
+  if (from.dictionary() != nullptr) {
+    made.dictionary = std::make_shared<const host_array>(host_view(*from.dictionary()));
+  }
+  return made;
+}
+
+} // namespace
+
+host_batch download(const std::shared_ptr<context>& where, const batch& source) {
+  host_batch made;
+  made.rows = source.rows;
+  if (where->on_host()) {
+    for (const column& c : source.columns) {
+      made.arrays.push_back(host_view(c));
+    }
+    made.keepalive = std::make_shared<std::vector<column>>(source.columns);
+    return made;
+  }
+  downloader down(where);
+  std::vector<arriving_array> planned;
+  for (const column& c : source.columns) {
+    planned.push_back(down.plan(c));
+  }
+  down.fetch();
+  for (std::size_t i = 0; i < source.columns.size(); ++i) {
+    made.arrays.push_back(down.array(source.columns[i], planned[i]));
+  }
+  made.keepalive = down.arena();
+  return made;
+}
+
+} // namespace saeta

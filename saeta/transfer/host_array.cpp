@@ -1,0 +1,25 @@
+#include "saeta/transfer/host_array.hpp"
+
+#include "saeta/base/text.hpp"
+
+namespace saeta {
+
+dictionary_cache::key dictionary_cache::key_of(const host_array& dictionary) {
+  key made;
+  for (const auto& range : dictionary.buffers) {
+    made.first.push_back(range.data());
+  }
+  made.second = {dictionary.offset, dictionary.length};
+  return made;
+}
+
+std::shared_ptr<const column> dictionary_cache::find(const host_array& dictionary) const {
+  const auto found = known_.find(key_of(dictionary));
+  return found == known_.end() || found->second->type() != dictionary.type ? nullptr : found->second;
+}
+
+void dictionary_cache::remember(const host_array& dictionary, std::shared_ptr<const column> uploaded) {
+  known_[key_of(dictionary)] = std::move(uploaded);
+}
+
+} // namespace saeta

@@ -1,0 +1,74 @@
+#include "saeta/transfer/plan.hpp"
+
+#include "saeta/base/checked.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t slab_alignment = 64;
+
+std::uintptr_t begin_of(std::span<const std::byte> range) {
+  return reinterpret_cast<std::uintptr_t>(range.data());
+}
+std::uintptr_t end_of(std::span<const std::byte> range) { return begin_of(range) + range.size(); }
+
+/// What one segment will carry, as host addresses.
+struct run {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+  std::size_t ranges; ///< more than one: the phase of the addresses must be kept
+};
+
+} // namespace
+
+std::size_t transfer_plan::add(std::span<const std::byte> range) {
+  ranges_.push_back(range);
+  return ranges_.size() - 1;
+}
+
+void transfer_plan::finish() {
+  std::vector<std::size_t> order(ranges_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::erase_if(order, [&](std::size_t i) { return ranges_[i].empty(); });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return begin_of(ranges_[a]) < begin_of(ranges_[b]); });
+
+  const auto joins = [&](const run& before, std::uintptr_t next) {
+    if (next <= before.end) {
+      return true;
+    }
+    return next - before.end <= max_gap && before.end >= begin_of(readable_) && next <= end_of(readable_);
+  };
+  std::vector<run> runs;
+  std::vector<std::size_t> run_of(ranges_.size());
+  for (const std::size_t i : order) {
+    if (runs.empty() || !joins(runs.back(), begin_of(ranges_[i]))) {
+      runs.push_back({begin_of(ranges_[i]), end_of(ranges_[i]), 0});
+    }
+    runs.back().end = std::max(runs.back().end, end_of(ranges_[i]));
+    ++runs.back().ranges;
+    run_of[i] = runs.size() - 1;
+  }
+  for (const run& r : runs) {
+    // Ranges that travel together keep their alignment towards each other; a lone one starts on a fresh boundary.
+    const std::size_t phase = r.ranges > 1 ? r.begin % slab_alignment : 0;
+    const std::size_t target =
+        checked_add(round_up(slab_bytes_, slab_alignment), phase, "slab of a transfer");
+    segments_.push_back({reinterpret_cast<const std::byte*>(r.begin), r.end - r.begin, target});
+    slab_bytes_ = checked_add(target, r.end - r.begin, "slab of a transfer");
+  }
+  slab_bytes_ = round_up(slab_bytes_, slab_alignment);
+  targets_.assign(ranges_.size(), 0);
+  for (const std::size_t i : order) {
+    const run& r = runs[run_of[i]];
+    targets_[i] = segments_[run_of[i]].target + (begin_of(ranges_[i]) - r.begin);
+  }
+}
+
+std::size_t transfer_plan::target_of(std::size_t number) const { return targets_.at(number); }
+
+} // namespace saeta

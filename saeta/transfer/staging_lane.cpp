@@ -1,0 +1,69 @@
+#include "saeta/transfer/staging_lane.hpp"
+
+#include "saeta/base/report.hpp"
+
+#include <cstring>
+
+namespace saeta {
+
+staging_lane::staging_lane(context& where, std::size_t chunk_bytes, std::size_t chunks)
+    : where_(where), chunk_bytes_(chunk_bytes), chunks_(chunks) {}
+
+staging_lane::~staging_lane() {
+  for (chunk& c : chunks_) {
+    try {
+      c.last_copy.synchronize();
+    } catch (...) {
+      report_current_exception("staging_lane");
+    }
+    if (c.memory.base != nullptr && !where_.pinned().deallocate(c.memory, stream())) {
+      report("staging_lane", "a pinned chunk could not be freed");
+    }
+  }
+}
+
+void staging_lane::begin(const fence& before) {
+  if (!stream_) {
+    stream_.emplace(where_.device_backend());
+  }
+  before.wait(stream());
+}
+
+fence staging_lane::done() { return where_.events().record(stream()); }
+
+stream_ref staging_lane::stream() { return stream_->ref(); }
+
+staging_lane::chunk& staging_lane::next() {
+  chunk& taken = chunks_[turn_];
+  turn_ = (turn_ + 1) % chunks_.size();
+  if (taken.memory.base == nullptr) {
+    taken.memory = where_.pinned().allocate(chunk_bytes_, 0, stream());
+  }
+  land(taken);
+  return taken;
+}
+
+void staging_lane::land_all() {
+  for (chunk& c : chunks_) {
+    if (c.landing.bytes != 0) {
+      land(c);
+    }
+  }
+}
+
+void staging_lane::abandon() noexcept {
+  for (chunk& c : chunks_) {
+    c.landing = {};
+  }
+}
+
+void staging_lane::land(chunk& which) {
+  which.last_copy.synchronize();
+  which.last_copy = {};
+  if (which.landing.bytes != 0) {
+    std::memcpy(which.landing.target, which.memory.pointer, which.landing.bytes);
+    which.landing = {};
+  }
+}
+
+} // namespace saeta

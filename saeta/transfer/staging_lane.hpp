@@ -1,0 +1,56 @@
+// A staging lane: one stream and the pinned chunks that travel on it.
+//
+// Owner     The staging ring. Chunks and stream are made on first use and kept: page-locking costs milliseconds.
+// Order     A chunk is handed out again only after its last copy has finished, so at most all chunks are on their way.
+// Thread    One at a time.
+#pragma once
+
+#include "saeta/memory/context.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace saeta {
+
+class staging_lane {
+public:
+  staging_lane(context& where, std::size_t chunk_bytes, std::size_t chunks);
+  staging_lane(const staging_lane&) = delete;
+  staging_lane& operator=(const staging_lane&) = delete;
+  ~staging_lane();
+
+  /// Work queued later on the lane's stream starts after `before`.
+  void begin(const fence& before);
+  /// Covers everything queued on the lane.
+  [[nodiscard]] fence done();
+  [[nodiscard]] stream_ref stream();
+
+  /// One pinned chunk whose earlier copies have finished.
+  struct chunk {
+    block memory;
+    fence last_copy;
+    /// Where a downloaded chunk goes when its copy has finished.
+    struct landing {
+      std::byte* target = nullptr;
+      std::size_t bytes = 0;
+    } landing;
+  };
+  /// The next chunk of the ring: waits for its last copy and lands what it brought.
+  chunk& next();
+  /// Waits for the chunks that bring something and lands it.
+  void land_all();
+  /// Forgets what has not landed: after a failure its target may be gone.
+  void abandon() noexcept;
+
+private:
+  static void land(chunk& which);
+
+  context& where_;
+  std::size_t chunk_bytes_;
+  std::vector<chunk> chunks_;
+  std::size_t turn_ = 0;
+  std::optional<saeta::stream> stream_;
+};
+
+} // namespace saeta

@@ -1,0 +1,213 @@
+#include "saeta/transfer/staging_ring.hpp"
+
+#include "saeta/base/text.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/staging_lane.hpp"
+#include "saeta/transfer/worker_team.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+#include <unistd.h>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t most_default_threads = 8; // where the link is full on the machines measured
+
+const char attachment_key{};
+
+std::size_t thread_count(const staging_options& options) {
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return options.threads != 0 ? options.threads : std::min(cores, most_default_threads);
+}
+
+/// Fills `target` from a source that may lie in a mapped file: pread is faster there than faulting the pages in.
+void fetch(std::byte* target, const std::byte* source, std::size_t bytes, const file_region& file) {
+  const bool mapped =
+      file.descriptor >= 0 && source >= file.mapped && source + bytes <= file.mapped + file.bytes;
+  if (!mapped) {
+    std::memcpy(target, source, bytes);
+    return;
+  }
+  std::size_t position = file.file_offset + static_cast<std::size_t>(source - file.mapped);
+  while (bytes != 0) {
+    const ssize_t got = ::pread(file.descriptor, target, bytes, static_cast<off_t>(position));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      throw error(errc::io,
+                  concat("reading ", bytes, " bytes at file offset ", position, ": ",
+                         got == 0 ? "the file has become shorter" : std::generic_category().message(errno)));
+    }
+    target += got;
+    position += static_cast<std::size_t>(got);
+    bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+/// The part of a plan that falls into [begin, end) of the slab, written to `target`; the gaps become zeros.
+void gather(std::byte* target, std::span<const segment> segments, std::size_t begin, std::size_t end,
+            const file_region& file) {
+  const auto first = std::partition_point(segments.begin(), segments.end(),
+                                          [&](const segment& s) { return s.target + s.bytes <= begin; });
+  std::size_t at = begin;
+  for (auto s = first; s != segments.end() && s->target < end; ++s) {
+    const std::size_t from = std::max(begin, s->target);
+    const std::size_t to = std::min(end, s->target + s->bytes);
+    std::memset(target + (at - begin), 0, from - at);
+    fetch(target + (from - begin), s->source + (from - s->target), to - from, file);
+    at = to;
+  }
+  std::memset(target + (at - begin), 0, end - at);
+}
+
+/// One copy of at most a chunk.
+struct piece {
+  const std::byte* source;
+  std::byte* target;
+  std::size_t bytes;
+};
+
+std::vector<piece> split(std::span<const download_range> ranges, std::size_t chunk) {
+  std::vector<piece> pieces;
+  for (const download_range& r : ranges) {
+    for (std::size_t at = 0; at < r.source.size(); at += chunk) {
+      pieces.push_back({reinterpret_cast<const std::byte*>(r.source.address()) + at, r.target + at,
+                        std::min(chunk, r.source.size() - at)});
+    }
+  }
+  return pieces;
+}
+
+} // namespace
+
+std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& where,
+                                               staging_options options) {
+  void* ring = where->attachment(
+      &attachment_key, [&] { return std::shared_ptr<staging_ring>(new staging_ring(*where, options)); });
+  return {where, static_cast<staging_ring*>(ring)};
+}
+
+staging_ring::staging_ring(context& where, staging_options options)
+    : where_(where), chunk_bytes_(std::max<std::size_t>(options.chunk_bytes, 64)),
+      team_(std::make_unique<worker_team>(thread_count(options))) {
+  for (std::size_t i = 0; i < team_->members(); ++i) {
+    lanes_.push_back(std::make_unique<staging_lane>(where_, chunk_bytes_,
+                                                    std::max<std::size_t>(options.chunks_per_thread, 1)));
+  }
+}
+
+staging_ring::~staging_ring() = default;
+
+buffer staging_ring::upload(const transfer_plan& plan, std::string tag, const file_region& file) {
+  const stream_ref work = where_.work_stream();
+  const auto home = where_.shared_from_this();
+  buffer slab = buffer::allocate(home, plan.slab_bytes(), work, std::move(tag));
+  if (slab.size() == 0) {
+    return slab;
+  }
+  use_token token(work, {writes(slab)});
+  auto* const target = token.mutable_data<std::byte>(slab);
+  const std::size_t tasks = (slab.size() + chunk_bytes_ - 1) / chunk_bytes_;
+  where_.count_transfer(where_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
+  if (where_.on_host()) {
+    const std::lock_guard turn(turn_);
+    team_->run(tasks, [&](std::size_t, std::size_t task) {
+      const std::size_t begin = task * chunk_bytes_;
+      const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
+      gather(target + begin, plan.segments(), begin, end, file); // the slab is its own staging chunk here
+      where_.count().host_to_host.add_call(end - begin);
+    });
+    return slab;
+  }
+  run(tasks, [&](staging_lane& lane, std::size_t task) {
+    const std::size_t begin = task * chunk_bytes_;
+    const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
+    auto& chunk = lane.next();
+    gather(static_cast<std::byte*>(chunk.memory.pointer), plan.segments(), begin, end, file);
+    where_.copy(target + begin, chunk.memory.pointer, end - begin, copy_kind::host_to_device, lane.stream());
+    chunk.last_copy = lane.done();
+  });
+  token.finish();
+  return slab;
+}
+
+void staging_ring::download(std::span<const download_range> ranges) {
+  std::vector<use> uses;
+  for (const download_range& r : ranges) {
+    uses.push_back(reads(r.source));
+  }
+  use_token token(where_.work_stream(), uses);
+  const std::vector<piece> pieces = split(ranges, chunk_bytes_);
+  if (pieces.empty()) {
+    return;
+  }
+  where_.count_transfer(where_.on_host() ? copy_kind::host_to_host : copy_kind::device_to_host);
+  if (where_.on_host()) {
+    const std::lock_guard turn(turn_);
+    team_->run(pieces.size(), [&](std::size_t, std::size_t task) {
+      const piece& p = pieces[task];
+      where_.copy(p.target, p.source, p.bytes, copy_kind::host_to_host, token.stream());
+    });
+    return;
+  }
+  where_.count().synchronizations.fetch_add(1); // the bytes are on the host when this returns
+  run(pieces.size(), [&](staging_lane& lane, std::size_t task) {
+    const piece& p = pieces[task];
+    auto& chunk = lane.next();
+    where_.copy(chunk.memory.pointer, p.source, p.bytes, copy_kind::device_to_host, lane.stream());
+    chunk.last_copy = lane.done();
+    chunk.landing = {p.target, p.bytes};
+  });
+}
+
+void staging_ring::copy(const buffer& target, const buffer& source, stream_ref stream) {
+  if (target.size() < source.size()) {
+    throw error(errc::out_of_range,
+                concat("copy of ", source.size(), " bytes into a buffer of ", target.size()));
+  }
+  use_token token(stream, {writes(target), reads(source)});
+  const copy_kind kind = where_.on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
+  where_.count_transfer(kind);
+  where_.copy(token.mutable_data<std::byte>(target), token.data<std::byte>(source), source.size(), kind,
+              stream);
+  token.finish();
+}
+
+// The caller holds a token on the work stream. Lanes start behind it, and it ends behind them, so that one fence on the
+// work stream covers all lanes.
+void staging_ring::run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work) {
+  const std::lock_guard turn(turn_);
+  const stream_ref home = where_.work_stream();
+  const fence start = where_.events().record(home);
+  std::vector<char> begun(lanes_.size(), 0); // by lane; each is touched by its own member only
+  std::exception_ptr failure;
+  try {
+    team_->run(tasks, [&](std::size_t member, std::size_t task) {
+      if (begun[member] == 0) {
+        begun[member] = 1;
+        lanes_[member]->begin(start);
+      }
+      work(*lanes_[member], task);
+    });
+    team_->run(lanes_.size(), [&](std::size_t, std::size_t lane) { lanes_[lane]->land_all(); });
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    if (begun[i] != 0) {
+      lanes_[i]->abandon();
+      lanes_[i]->done().wait(home);
+    }
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,83 @@
+#include "saeta/transfer/worker_team.hpp"
+
+#include <utility>
+
+namespace saeta {
+
+worker_team::~worker_team() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& t : threads_) {
+    t.join();
+  }
+}
+
+void worker_team::run(std::size_t tasks, const task_function& work) {
+  const bool alone = tasks <= 1 || members_ == 1;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!alone) {
+      start();
+    }
+    work_ = &work;
+    tasks_ = tasks;
+    next_ = 0;
+    failure_ = nullptr;
+    if (!alone) {
+      busy_ = threads_.size();
+      ++round_;
+    }
+  }
+  changed_.notify_all();
+  take_part(0);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return busy_ == 0; });
+  if (failure_) {
+    std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+}
+
+void worker_team::start() {
+  while (threads_.size() + 1 < members_) {
+    threads_.emplace_back([this, member = threads_.size() + 1] { loop(member); });
+  }
+}
+
+void worker_team::loop(std::size_t member) {
+  std::size_t seen = 0;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stop_ || round_ != seen; });
+      if (stop_) {
+        return;
+      }
+      seen = round_;
+    }
+    take_part(member);
+    {
+      const std::lock_guard lock(mutex_);
+      --busy_;
+    }
+    changed_.notify_all();
+  }
+}
+
+void worker_team::take_part(std::size_t member) noexcept {
+  try {
+    for (std::size_t task = next_++; task < tasks_; task = next_++) {
+      (*work_)(member, task);
+    }
+  } catch (...) {
+    next_ = tasks_;
+    const std::lock_guard lock(mutex_);
+    if (!failure_) {
+      failure_ = std::current_exception();
+    }
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,51 @@
+// A team of threads that work off numbered tasks together with the caller.
+//
+// Owner     The staging ring. Threads start with the first `run` of more than one task and end with the team.
+// Thread    One `run` at a time; the caller is member 0.
+// Failure   The first exception of a member stops the others at their next task and is thrown by `run`, after all have
+//           stopped.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace saeta {
+
+class worker_team {
+public:
+  using task_function = std::function<void(std::size_t member, std::size_t task)>;
+
+  explicit worker_team(std::size_t members) : members_(members) {}
+  worker_team(const worker_team&) = delete;
+  worker_team& operator=(const worker_team&) = delete;
+  ~worker_team();
+
+  [[nodiscard]] std::size_t members() const noexcept { return members_; }
+  /// Calls `work` once for each task in [0, tasks), several at a time, in increasing order of their start.
+  void run(std::size_t tasks, const task_function& work);
+
+private:
+  void start();
+  void loop(std::size_t member);
+  void take_part(std::size_t member) noexcept;
+
+  std::size_t members_;
+  std::vector<std::thread> threads_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t round_ = 0;
+  std::size_t busy_ = 0;
+  bool stop_ = false;
+  const task_function* work_ = nullptr;
+  std::size_t tasks_ = 0;
+  std::atomic<std::size_t> next_{0};
+  std::exception_ptr failure_;
+};
+
+} // namespace saeta
