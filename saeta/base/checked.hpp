@@ -30,7 +30,8 @@ T checked_mul(T a, T b, std::string_view what, std::source_location where = std:
 
 /// Value-preserving conversion between integer types.
 template <std::integral To, std::integral From>
-To checked_cast(From value, std::string_view what, std::source_location where = std::source_location::current()) {
+To checked_cast(From value, std::string_view what,
+                std::source_location where = std::source_location::current()) {
   if (!std::in_range<To>(value)) {
     throw error(errc::overflow, concat(what, ": ", +value, " does not fit"), where);
   }
@@ -40,7 +41,8 @@ To checked_cast(From value, std::string_view what, std::source_location where = 
 /// `value` rounded up to a multiple of `unit`, a power of two.
 template <std::unsigned_integral T>
 T round_up(T value, T unit) {
-  return static_cast<T>(checked_add(value, static_cast<T>(unit - 1), "size rounded up") & ~static_cast<T>(unit - 1));
+  return static_cast<T>(checked_add(value, static_cast<T>(unit - 1), "size rounded up") &
+                        ~static_cast<T>(unit - 1));
 }
 
 } // namespace saeta

@@ -19,19 +19,32 @@ std::string refusal_message(const budget_refusal& r) {
 
 std::string_view name_of(errc code) noexcept {
   switch (code) {
-  case errc::invalid_argument: return "invalid_argument";
-  case errc::type_mismatch: return "type_mismatch";
-  case errc::unsupported: return "unsupported";
-  case errc::out_of_range: return "out_of_range";
-  case errc::overflow: return "overflow";
-  case errc::budget_exceeded: return "budget_exceeded";
-  case errc::out_of_memory: return "out_of_memory";
-  case errc::device: return "device";
-  case errc::format: return "format";
-  case errc::io: return "io";
-  case errc::exchange: return "exchange";
-  case errc::closed: return "closed";
-  case errc::busy: return "busy";
+  case errc::invalid_argument:
+    return "invalid_argument";
+  case errc::type_mismatch:
+    return "type_mismatch";
+  case errc::unsupported:
+    return "unsupported";
+  case errc::out_of_range:
+    return "out_of_range";
+  case errc::overflow:
+    return "overflow";
+  case errc::budget_exceeded:
+    return "budget_exceeded";
+  case errc::out_of_memory:
+    return "out_of_memory";
+  case errc::device:
+    return "device";
+  case errc::format:
+    return "format";
+  case errc::io:
+    return "io";
+  case errc::exchange:
+    return "exchange";
+  case errc::closed:
+    return "closed";
+  case errc::busy:
+    return "busy";
   }
   return "unknown";
 }

@@ -20,7 +20,9 @@ report_sink set_report_sink(report_sink sink) noexcept {
   return current_sink.exchange(sink == nullptr ? &to_stderr : sink);
 }
 
-void report(std::string_view where, std::string_view message) noexcept { current_sink.load()(where, message); }
+void report(std::string_view where, std::string_view message) noexcept {
+  current_sink.load()(where, message);
+}
 
 void report_current_exception(std::string_view where) noexcept {
   try {

@@ -32,8 +32,9 @@ constexpr std::array<unit, 15> units{{{"", 1},
                                       {"PIB", 0x1p50}}};
 
 [[noreturn]] void refuse(std::string_view text) {
-  throw error(errc::invalid_argument,
-              concat("'", text, "' is no byte count: expected a number with a unit like 4096, 8GiB, 10MB or 50%"));
+  throw error(
+      errc::invalid_argument,
+      concat("'", text, "' is no byte count: expected a number with a unit like 4096, 8GiB, 10MB or 50%"));
 }
 
 } // namespace
@@ -86,7 +87,8 @@ std::uint64_t parse_bytes(std::string_view text, std::uint64_t whole) {
       return exact;
     }
   }
-  const auto* const found = std::find_if(units.begin(), units.end(), [&](const unit& u) { return u.name == suffix; });
+  const auto* const found =
+      std::find_if(units.begin(), units.end(), [&](const unit& u) { return u.name == suffix; });
   if (found == units.end()) {
     refuse(text);
   }

@@ -66,8 +66,8 @@ private:
   struct null_counter {
     std::atomic<std::int64_t> value{unknown_nulls};
   };
-  column(std::shared_ptr<context> where, std::shared_ptr<const parts> from, std::int64_t offset, std::int64_t length,
-         std::int64_t nulls);
+  column(std::shared_ptr<context> where, std::shared_ptr<const parts> from, std::int64_t offset,
+         std::int64_t length, std::int64_t nulls);
 
   std::shared_ptr<context> where_;
   std::shared_ptr<const parts> parts_;

@@ -17,13 +17,35 @@ namespace saeta {
 enum class type_id {
   null,
   boolean, ///< one bit a value
-  int8, uint8, int16, uint16, int32, uint32, int64, uint64,
-  half_float, float32, float64,
-  decimal32, decimal64, decimal128, decimal256,
-  date32, date64, time32, time64, timestamp, duration,
-  interval_months, interval_day_time, interval_month_day_nano,
+  int8,
+  uint8,
+  int16,
+  uint16,
+  int32,
+  uint32,
+  int64,
+  uint64,
+  half_float,
+  float32,
+  float64,
+  decimal32,
+  decimal64,
+  decimal128,
+  decimal256,
+  date32,
+  date64,
+  time32,
+  time64,
+  timestamp,
+  duration,
+  interval_months,
+  interval_day_time,
+  interval_month_day_nano,
   fixed_size_binary,
-  binary, large_binary, string, large_string,
+  binary,
+  large_binary,
+  string,
+  large_string,
   dictionary,
 };
 
@@ -60,7 +82,9 @@ public:
   [[nodiscard]] std::size_t buffer_count() const noexcept;
   [[nodiscard]] bool is_integer() const noexcept { return id_ >= type_id::int8 && id_ <= type_id::uint64; }
   [[nodiscard]] bool is_signed() const noexcept;
-  [[nodiscard]] bool is_floating() const noexcept { return id_ >= type_id::half_float && id_ <= type_id::float64; }
+  [[nodiscard]] bool is_floating() const noexcept {
+    return id_ >= type_id::half_float && id_ <= type_id::float64;
+  }
   [[nodiscard]] bool is_bool8() const noexcept;
   /// Null unless this is a dictionary.
   [[nodiscard]] const data_type* index_type() const noexcept { return index_.get(); }

@@ -22,12 +22,12 @@
 namespace saeta {
 
 struct device_properties {
-  std::string name;                      ///< "NVIDIA H200", or the CPU's model name
-  std::uint64_t total_bytes = 0;         ///< memory of the device
-  std::uint64_t free_bytes = 0;          ///< free at the moment of the call, in the whole device
-  std::string architecture;              ///< "sm_90", "x86_64"
-  std::string driver;                    ///< driver version, empty on host
-  std::int32_t multiprocessors = 0;      ///< or CPU threads
+  std::string name;                 ///< "NVIDIA H200", or the CPU's model name
+  std::uint64_t total_bytes = 0;    ///< memory of the device
+  std::uint64_t free_bytes = 0;     ///< free at the moment of the call, in the whole device
+  std::string architecture;         ///< "sm_90", "x86_64"
+  std::string driver;               ///< driver version, empty on host
+  std::int32_t multiprocessors = 0; ///< or CPU threads
 };
 
 enum class copy_kind { host_to_device, device_to_host, device_to_device, host_to_host };
@@ -77,7 +77,8 @@ public:
   [[nodiscard]] virtual bool deallocate(void* pointer, std::size_t bytes, std::size_t alignment) noexcept = 0;
   /// From the driver's stream-ordered pool, aligned to at least 256 bytes (64 on host). `bytes` > 0.
   virtual void* allocate_async(std::size_t bytes, stream_handle stream) = 0;
-  [[nodiscard]] virtual bool deallocate_async(void* pointer, std::size_t bytes, stream_handle stream) noexcept = 0;
+  [[nodiscard]] virtual bool deallocate_async(void* pointer, std::size_t bytes,
+                                              stream_handle stream) noexcept = 0;
   /// Gives unused memory of the stream-ordered pool back to the device, keeping at least `keep` bytes. Returns the
   /// bytes that went back.
   virtual std::size_t trim_pool(std::size_t keep) = 0;
@@ -86,7 +87,8 @@ public:
   [[nodiscard]] virtual bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept = 0;
 
   /// Queues a copy. Pageable host memory may make the call wait; it has been read when the call returns.
-  virtual void copy(void* target, const void* source, std::size_t bytes, copy_kind kind, stream_handle stream) = 0;
+  virtual void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,
+                    stream_handle stream) = 0;
   virtual void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) = 0;
 };
 

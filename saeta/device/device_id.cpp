@@ -9,11 +9,16 @@ namespace {
 
 std::string_view kind_name(device_kind kind) {
   switch (kind) {
-  case device_kind::cpu: return "host";
-  case device_kind::cuda: return "cuda";
-  case device_kind::cuda_host: return "cuda_host";
-  case device_kind::cuda_managed: return "cuda_managed";
-  case device_kind::sim: return "sim";
+  case device_kind::cpu:
+    return "host";
+  case device_kind::cuda:
+    return "cuda";
+  case device_kind::cuda_host:
+    return "cuda_host";
+  case device_kind::cuda_managed:
+    return "cuda_managed";
+  case device_kind::sim:
+    return "sim";
   }
   return "unknown";
 }

@@ -26,7 +26,8 @@ inline void stream_ref::wait(event_ref event) const { owner_->wait_event(handle_
 
 class event {
 public:
-  explicit event(std::shared_ptr<backend> owner) : owner_(std::move(owner)), handle_(owner_->create_event()) {}
+  explicit event(std::shared_ptr<backend> owner)
+      : owner_(std::move(owner)), handle_(owner_->create_event()) {}
   static event from_native_handle(std::shared_ptr<backend> owner, event_handle handle) noexcept {
     return {std::move(owner), handle};
   }
@@ -52,7 +53,8 @@ public:
   [[nodiscard]] bool empty() const noexcept { return owner_ == nullptr; }
 
 private:
-  event(std::shared_ptr<backend> owner, event_handle handle) noexcept : owner_(std::move(owner)), handle_(handle) {}
+  event(std::shared_ptr<backend> owner, event_handle handle) noexcept
+      : owner_(std::move(owner)), handle_(handle) {}
 
   std::shared_ptr<backend> owner_;
   event_handle handle_;

@@ -18,24 +18,27 @@ namespace saeta {
 
 struct kernel_table {
   /// bytes -> bits: a bit is set where the byte is not 0. No-op for length 0.
-  void (*pack_bool)(stream_handle stream, const std::uint8_t* source, std::int64_t length, std::uint8_t* target);
+  void (*pack_bool)(stream_handle stream, const std::uint8_t* source, std::int64_t length,
+                    std::uint8_t* target);
 
   /// bits -> bytes of 0 or 1.
-  void (*unpack_bool)(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length,
-                      std::uint8_t* target);
+  void (*unpack_bool)(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,
+                      std::int64_t length, std::uint8_t* target);
 
   /// Copies `length` bits from any bit offset to bit 0 of `target` and, in the same pass, stores the number of zero
   /// bits in `*null_count` (device memory, may be null; need not be initialised).
-  void (*copy_bitmap)(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length,
-                      std::uint8_t* target, std::int64_t* null_count);
+  void (*copy_bitmap)(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,
+                      std::int64_t length, std::uint8_t* target, std::int64_t* null_count);
 
   /// Stores the number of zero bits among `length` bits in `*null_count` (device memory, need not be initialised).
-  void (*count_nulls)(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length,
-                      std::int64_t* null_count);
+  void (*count_nulls)(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,
+                      std::int64_t length, std::int64_t* null_count);
 
   /// target[i] = source[i] - source[0] for `count` offsets; `target` may be `source`.
-  void (*rebase_offsets32)(stream_handle stream, const std::int32_t* source, std::int64_t count, std::int32_t* target);
-  void (*rebase_offsets64)(stream_handle stream, const std::int64_t* source, std::int64_t count, std::int64_t* target);
+  void (*rebase_offsets32)(stream_handle stream, const std::int32_t* source, std::int64_t count,
+                           std::int32_t* target);
+  void (*rebase_offsets64)(stream_handle stream, const std::int64_t* source, std::int64_t count,
+                           std::int64_t* target);
 };
 
 /// Bytes of a bitmap of `length` bits, padded to 64 bytes as the Arrow format recommends.

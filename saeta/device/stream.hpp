@@ -20,8 +20,9 @@ class event_ref;
 
 class stream_ref {
 public:
-  stream_ref(backend& owner, stream_handle handle) : owner_(&owner), handle_(handle), id_(owner.stream_id(handle)) {}
-  stream_ref(backend& owner, int) = delete;            // 0 is ambiguous in every protocol: name the stream
+  stream_ref(backend& owner, stream_handle handle)
+      : owner_(&owner), handle_(handle), id_(owner.stream_id(handle)) {}
+  stream_ref(backend& owner, int) = delete; // 0 is ambiguous in every protocol: name the stream
   stream_ref(backend& owner, std::nullptr_t) = delete;
 
   [[nodiscard]] backend& owner() const noexcept { return *owner_; }
@@ -46,7 +47,8 @@ private:
 class stream {
 public:
   /// Creates a non-blocking stream.
-  explicit stream(std::shared_ptr<backend> owner) : owner_(std::move(owner)), handle_(owner_->create_stream()) {}
+  explicit stream(std::shared_ptr<backend> owner)
+      : owner_(std::move(owner)), handle_(owner_->create_stream()) {}
   /// Takes ownership of a handle that `owner` created.
   static stream from_native_handle(std::shared_ptr<backend> owner, stream_handle handle) noexcept {
     return {std::move(owner), handle};
@@ -75,7 +77,8 @@ public:
   [[nodiscard]] bool empty() const noexcept { return owner_ == nullptr; }
 
 private:
-  stream(std::shared_ptr<backend> owner, stream_handle handle) noexcept : owner_(std::move(owner)), handle_(handle) {}
+  stream(std::shared_ptr<backend> owner, stream_handle handle) noexcept
+      : owner_(std::move(owner)), handle_(handle) {}
 
   std::shared_ptr<backend> owner_;
   stream_handle handle_;

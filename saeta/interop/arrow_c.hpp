@@ -62,7 +62,8 @@ column import_column(const std::shared_ptr<context>& where, const field& describ
                      const import_options& options = {});
 /// Every batch of a stream. Takes the stream; an error in the middle releases it. `progress`, where given, hears the
 /// rows so far after each batch.
-table import_stream(const std::shared_ptr<context>& where, ArrowArrayStream& source, const import_options& options = {},
+table import_stream(const std::shared_ptr<context>& where, ArrowArrayStream& source,
+                    const import_options& options = {},
                     const std::function<void(std::int64_t)>& progress = {});
 
 /// A batch as a struct array. From a device context this downloads (counted).

@@ -55,7 +55,9 @@ struct dlpack_import {
 
 /// A 1-D tensor as a column in `where`. kDLBool becomes bool8. Strided tensors of more than one element are refused;
 /// a host tensor into a device context is one transfer (or refused under `never`).
-column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensorVersioned* source, const dlpack_import& how = {});
-column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensor* source, const dlpack_import& how = {});
+column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensorVersioned* source,
+                     const dlpack_import& how = {});
+column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensor* source,
+                     const dlpack_import& how = {});
 
 } // namespace saeta

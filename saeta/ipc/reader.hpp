@@ -28,7 +28,8 @@ namespace saeta::ipc {
 enum class container { file, stream };
 
 struct read_options {
-  std::optional<std::vector<std::string>> columns; ///< only these, in this order; names must be unique in the file
+  std::optional<std::vector<std::string>>
+      columns; ///< only these, in this order; names must be unique in the file
   std::optional<std::pair<std::int64_t, std::int64_t>> batches; ///< [first, last) by number
   copy_policy copy = copy_policy::when_needed;
   validation check = validation::full;
@@ -80,7 +81,7 @@ struct column_summary {
 struct file_summary {
   container format = container::file;
   std::uint64_t bytes = 0;
-  std::string compression; ///< "none", "lz4", "zstd"
+  std::string compression;      ///< "none", "lz4", "zstd"
   std::string metadata_version; ///< "V5"
   std::vector<std::int64_t> batch_rows;
   metadata_list metadata;

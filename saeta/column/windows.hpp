@@ -1,0 +1,21 @@
+// The byte ranges that a column's rows refer to. Shared by the size queries of columns and tables.
+#pragma once
+
+#include "saeta/column/column.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace saeta {
+
+struct byte_window {
+  std::uintptr_t address = 0;
+  std::size_t bytes = 0;
+};
+
+/// Appends the windows of the column's rows in its buffers, dictionary included; empty ones are left out. The bytes of
+/// an offset layout are one window whatever the slice: the offsets are not read.
+void append_windows(const column& of, std::vector<byte_window>& windows);
+
+} // namespace saeta

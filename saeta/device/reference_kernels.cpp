@@ -1,0 +1,168 @@
+#include "saeta/device/kernels.hpp"
+
+#include <bit>
+#include <cstring>
+
+namespace saeta {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "bitmaps are read a word at a time");
+
+constexpr std::int64_t word_bits = 64;
+
+std::uint64_t load_word(const std::uint8_t* from) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+
+void store_word(std::uint8_t* to, std::uint64_t word) { std::memcpy(to, &word, sizeof word); }
+
+/// A run of bits at any offset, read 64 at a time without touching a byte that holds none of them.
+class bit_run {
+public:
+  bit_run(const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length)
+      : first_(source + bit_offset / 8), shift_(static_cast<unsigned>(bit_offset % 8)), length_(length) {}
+
+  [[nodiscard]] std::int64_t whole_words() const { return length_ / word_bits; }
+  [[nodiscard]] std::int64_t tail_bits() const { return length_ % word_bits; }
+
+  /// Bits [64 i, 64 i + 64), i < whole_words().
+  [[nodiscard]] std::uint64_t word(std::int64_t i) const {
+    const std::uint8_t* const from = first_ + i * 8;
+    const std::uint64_t low = load_word(from);
+    return shift_ == 0 ? low : (low >> shift_) | (std::uint64_t{from[8]} << (64 - shift_));
+  }
+
+  /// The bits past the whole words, the rest of the word zero.
+  [[nodiscard]] std::uint64_t tail() const {
+    const std::uint8_t* const from = first_ + whole_words() * 8;
+    std::uint64_t bits = 0;
+    for (unsigned taken = 0, byte = 0; taken < static_cast<unsigned>(tail_bits()); ++byte) {
+      const unsigned skipped = byte == 0 ? shift_ : 0;
+      bits |= (std::uint64_t{from[byte]} >> skipped) << taken;
+      taken += 8 - skipped;
+    }
+    return bits & ((std::uint64_t{1} << tail_bits()) - 1);
+  }
+
+private:
+  const std::uint8_t* first_;
+  unsigned shift_;
+  std::int64_t length_;
+};
+
+/// Bit i of the result is set where byte i of `bytes` is not 0.
+std::uint64_t gather_bytes(std::uint64_t bytes) {
+  constexpr std::uint64_t low_seven = 0x7f7f7f7f7f7f7f7f;
+  const std::uint64_t high_bits = (((bytes & low_seven) + low_seven) | bytes) & ~low_seven;
+  return ((high_bits >> 7) * 0x0102040810204080) >> 56;
+}
+
+/// Byte i of the result is bit i of `bits`, 0 or 1.
+std::uint64_t spread_bits(std::uint64_t bits) {
+  const std::uint64_t selected = ((bits & 0xff) * 0x0101010101010101) & 0x8040201008040201;
+  return ((selected + 0x7f7f7f7f7f7f7f7f) >> 7) & 0x0101010101010101;
+}
+
+/// Zeroes `target` from `written` bytes on to the end of a bitmap of `length` bits.
+void zero_padding(std::uint8_t* target, std::int64_t length, std::int64_t written) {
+  const auto done = static_cast<std::size_t>(written);
+  if (bitmap_bytes(length) > done) {
+    std::memset(target + done, 0, bitmap_bytes(length) - done);
+  }
+}
+
+void pack_bool(stream_handle, const std::uint8_t* source, std::int64_t length, std::uint8_t* target) {
+  const std::int64_t whole = length / 8;
+  for (std::int64_t i = 0; i < whole; ++i) {
+    target[i] = static_cast<std::uint8_t>(gather_bytes(load_word(source + i * 8)));
+  }
+  if (whole * 8 == length) {
+    return zero_padding(target, length, whole);
+  }
+  std::uint64_t rest = 0;
+  std::memcpy(&rest, source + whole * 8, static_cast<std::size_t>(length % 8));
+  target[whole] = static_cast<std::uint8_t>(gather_bytes(rest));
+  zero_padding(target, length, whole + 1);
+}
+
+void unpack_bool(stream_handle, const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length,
+                 std::uint8_t* target) {
+  const bit_run bits(source, bit_offset, length);
+  for (std::int64_t i = 0; i < bits.whole_words(); ++i) {
+    const std::uint64_t word = bits.word(i);
+    for (int byte = 0; byte < 8; ++byte) {
+      store_word(target + i * word_bits + byte * 8, spread_bits(word >> (8 * byte)));
+    }
+  }
+  if (bits.tail_bits() != 0) {
+    const std::uint64_t tail = bits.tail();
+    std::uint8_t* const rest = target + bits.whole_words() * word_bits;
+    for (std::int64_t i = 0; i < bits.tail_bits(); ++i) {
+      rest[i] = static_cast<std::uint8_t>((tail >> i) & 1);
+    }
+  }
+}
+
+void copy_bitmap(stream_handle, const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length,
+                 std::uint8_t* target, std::int64_t* null_count) {
+  const bit_run bits(source, bit_offset, length);
+  std::int64_t valid = 0;
+  std::int64_t words = bits.whole_words();
+  for (std::int64_t i = 0; i < words; ++i) {
+    const std::uint64_t word = bits.word(i);
+    valid += std::popcount(word);
+    store_word(target + i * 8, word);
+  }
+  if (bits.tail_bits() != 0) {
+    const std::uint64_t tail = bits.tail();
+    valid += std::popcount(tail);
+    store_word(target + words * 8, tail);
+    ++words;
+  }
+  zero_padding(target, length, words * 8);
+  if (null_count != nullptr) {
+    *null_count = length - valid;
+  }
+}
+
+void count_nulls(stream_handle, const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length,
+                 std::int64_t* null_count) {
+  const bit_run bits(source, bit_offset, length);
+  std::int64_t valid = bits.tail_bits() == 0 ? 0 : std::popcount(bits.tail());
+  for (std::int64_t i = 0; i < bits.whole_words(); ++i) {
+    valid += std::popcount(bits.word(i));
+  }
+  *null_count = length - valid;
+}
+
+/// Unsigned: a difference of offsets that were never validated wraps instead of being undefined.
+template <class Offset, class Unsigned>
+void rebase_offsets(const Offset* source, std::int64_t count, Offset* target) {
+  if (count == 0) {
+    return;
+  }
+  const auto base = static_cast<Unsigned>(source[0]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    target[i] = static_cast<Offset>(static_cast<Unsigned>(source[i]) - base);
+  }
+}
+
+void rebase_offsets32(stream_handle, const std::int32_t* source, std::int64_t count, std::int32_t* target) {
+  rebase_offsets<std::int32_t, std::uint32_t>(source, count, target);
+}
+
+void rebase_offsets64(stream_handle, const std::int64_t* source, std::int64_t count, std::int64_t* target) {
+  rebase_offsets<std::int64_t, std::uint64_t>(source, count, target);
+}
+
+} // namespace
+
+const kernel_table& reference_kernels() noexcept {
+  static constexpr kernel_table table{pack_bool,   unpack_bool,      copy_bitmap,
+                                      count_nulls, rebase_offsets32, rebase_offsets64};
+  return table;
+}
+
+} // namespace saeta

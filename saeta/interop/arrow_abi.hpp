@@ -1,0 +1,85 @@
+// The structs of the Arrow C Data and C Stream Interfaces, as the standard publishes them.
+//
+// What      Plain C structs, checked to the byte below. The guards are the standard's, so that this header and those of
+//           other Arrow libraries may be included together, in any order.
+// Owner     Whoever holds a struct whose `release` is not null must call it once, or move the struct away and set it to
+//           null. arrow_owned.hpp does that.
+// Thread    A struct belongs to one thread at a time.
+// Standard  arrow.apache.org/docs/format/CDataInterface.html and CStreamInterface.html
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
+
+extern "C" {
+
+struct ArrowSchema {
+  const char* format;
+  const char* name;     ///< may be null
+  const char* metadata; ///< int32 count, then int32 size and bytes of each key and value, native endian; may be null
+  std::int64_t flags;
+  std::int64_t n_children;
+  ArrowSchema** children;
+  ArrowSchema* dictionary;
+  void (*release)(ArrowSchema*);
+  void* private_data;
+};
+
+struct ArrowArray {
+  std::int64_t length;
+  std::int64_t null_count; ///< -1: unknown
+  std::int64_t offset;
+  std::int64_t n_buffers;
+  std::int64_t n_children;
+  const void** buffers;
+  ArrowArray** children;
+  ArrowArray* dictionary;
+  void (*release)(ArrowArray*);
+  void* private_data;
+};
+
+} // extern "C"
+
+#endif // ARROW_C_DATA_INTERFACE
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+extern "C" {
+
+/// The callbacks return 0 or an errno value.
+struct ArrowArrayStream {
+  int (*get_schema)(ArrowArrayStream*, ArrowSchema* out);
+  int (*get_next)(ArrowArrayStream*, ArrowArray* out); ///< a released array ends the stream
+  const char* (*get_last_error)(ArrowArrayStream*);    ///< valid until the next call; may return null
+  void (*release)(ArrowArrayStream*);
+  void* private_data;
+};
+
+} // extern "C"
+
+#endif // ARROW_C_STREAM_INTERFACE
+
+namespace saeta {
+
+static_assert(sizeof(void*) == 8, "the offsets below are those of a 64-bit ABI");
+static_assert(sizeof(ArrowSchema) == 72);
+static_assert(offsetof(ArrowSchema, metadata) == 16 && offsetof(ArrowSchema, flags) == 24);
+static_assert(offsetof(ArrowSchema, n_children) == 32 && offsetof(ArrowSchema, children) == 40);
+static_assert(offsetof(ArrowSchema, dictionary) == 48 && offsetof(ArrowSchema, release) == 56);
+static_assert(sizeof(ArrowArray) == 80);
+static_assert(offsetof(ArrowArray, offset) == 16 && offsetof(ArrowArray, n_buffers) == 24);
+static_assert(offsetof(ArrowArray, n_children) == 32 && offsetof(ArrowArray, buffers) == 40);
+static_assert(offsetof(ArrowArray, children) == 48 && offsetof(ArrowArray, dictionary) == 56);
+static_assert(offsetof(ArrowArray, release) == 64);
+static_assert(sizeof(ArrowArrayStream) == 40);
+static_assert(offsetof(ArrowArrayStream, get_last_error) == 16 && offsetof(ArrowArrayStream, release) == 24);
+
+} // namespace saeta

@@ -1,0 +1,63 @@
+// Owners of Arrow C structs: one move-only wrapper for ArrowSchema, ArrowArray and ArrowArrayStream.
+//
+// Owner     The struct inside is released once: by `reset`, by the destructor, or by whoever it was moved to. An empty
+//           owner holds a released struct (`release` is null).
+// Thread    One at a time; the release callback runs on the thread that ends the owner.
+#pragma once
+
+#include "saeta/interop/arrow_abi.hpp"
+
+#include <type_traits>
+#include <utility>
+
+namespace saeta {
+
+template <class Struct>
+class arrow_owned {
+public:
+  arrow_owned() noexcept = default;
+  /// Takes the struct; the source is marked released.
+  explicit arrow_owned(Struct& source) noexcept { take(source); }
+  arrow_owned(arrow_owned&& other) noexcept { take(other.value_); }
+  arrow_owned& operator=(arrow_owned&& other) noexcept {
+    if (this != &other) {
+      take(other.value_);
+    }
+    return *this;
+  }
+  ~arrow_owned() { reset(); }
+
+  /// Takes the struct after releasing what was held; the source is marked released.
+  void take(Struct& source) noexcept {
+    reset();
+    value_ = std::exchange(source, Struct{});
+  }
+  /// Gives the struct away; the target is overwritten, not released.
+  void move_to(Struct& target) noexcept { target = std::exchange(value_, Struct{}); }
+  void reset() noexcept {
+    if (value_.release != nullptr) {
+      value_.release(&value_);
+      value_ = Struct{};
+    }
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return value_.release == nullptr; }
+  [[nodiscard]] Struct& get() noexcept { return value_; }
+  [[nodiscard]] const Struct& get() const noexcept { return value_; }
+  /// To be filled by a callee, which takes it for released.
+  [[nodiscard]] Struct* out() noexcept {
+    reset();
+    return &value_;
+  }
+
+private:
+  Struct value_{};
+};
+
+using owned_schema = arrow_owned<ArrowSchema>;
+using owned_array = arrow_owned<ArrowArray>;
+using owned_stream = arrow_owned<ArrowArrayStream>;
+
+static_assert(!std::is_copy_constructible_v<owned_array> && std::is_nothrow_move_constructible_v<owned_array>);
+
+} // namespace saeta
