@@ -7,12 +7,12 @@ include_guard(GLOBAL)
 set(SAETA_DEPS_DIR "${PROJECT_SOURCE_DIR}/.deps" CACHE PATH "Folder that holds what the set-up fetched")
 
 if(NOT Python_EXECUTABLE)
-  find_program(SAETA_PYTHON_PROGRAM NAMES python python3 PATHS "${SAETA_DEPS_DIR}/venv/bin" NO_DEFAULT_PATH)
-  find_program(SAETA_PYTHON_PROGRAM NAMES python3 python)
-  mark_as_advanced(SAETA_PYTHON_PROGRAM)
-  if(SAETA_PYTHON_PROGRAM)
+  # Looked up anew every time: the set-up may have made its environment since.
+  find_program(saeta_python_program NAMES python PATHS "${SAETA_DEPS_DIR}/venv/bin" NO_DEFAULT_PATH NO_CACHE)
+  find_program(saeta_python_program NAMES python3 python NO_CACHE)
+  if(saeta_python_program)
     # The program may be a wrapper; what it runs is the interpreter.
-    execute_process(COMMAND "${SAETA_PYTHON_PROGRAM}" -c "import sys; print(sys.executable)"
+    execute_process(COMMAND "${saeta_python_program}" -c "import sys; print(sys.executable)"
                     OUTPUT_VARIABLE Python_EXECUTABLE OUTPUT_STRIP_TRAILING_WHITESPACE)
   endif()
 endif()

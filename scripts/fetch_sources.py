@@ -3,8 +3,9 @@
 
     fetch_sources.py [FOLDER]       (.deps of this repository when no folder is given)
 
-Both come from packages on PyPI through pip. What lies there already is left alone, so that with a filled folder no
-network is needed. CMake runs this by itself when the files are missing. Only the standard library is used.
+Both come from packages on PyPI through pip. What lies there already is left alone, so that with a filled
+folder no network is needed. CMake runs this by itself when the files are missing. Only the standard library
+is used.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ def fetch_nanoarrow(deps: Path) -> None:
         if found != NANOARROW_SHA256:
             raise FetchError(f"{archive.name} has SHA-256 {found}, expected {NANOARROW_SHA256}")
         with tarfile.open(archive) as bundle:
-            bundle.extractall(scratch, members=[m for m in bundle if "/subprojects/arrow-nanoarrow/" in m.name])
+            bundle.extractall(
+                scratch, members=[m for m in bundle if "/subprojects/arrow-nanoarrow/" in m.name]
+            )
         root = next(scratch.glob("nanoarrow-*")) / "subprojects" / "arrow-nanoarrow"
         output = scratch / "output"
         options = ["--symbol-namespace", "SaetaPrivate", "--header-namespace", ""]

@@ -7,8 +7,8 @@
 2. A virtual environment in .deps/venv with the packages of scripts/requirements.txt.
 3. nanoarrow and dlpack.h in .deps (scripts/fetch_sources.py).
 
-Everything is kept in .deps/; with it, nothing needs a network. Where .deps/ was brought along without a virtual
-environment, the system's Python is used with whatever releases it has; --system-python asks for that.
+Everything is kept in .deps/; with it, nothing needs a network. Where .deps/ was brought along without a
+virtual environment, the system's Python is used with whatever releases it has; --system-python asks for that.
 """
 
 from __future__ import annotations
@@ -89,8 +89,12 @@ TOOLS = (
     Tool("ninja-build", "the build", program("ninja"), required=True),
     Tool("python3-dev", "headers for the Python package", has_python_headers, required=True),
     Tool("python3-venv", "the virtual environment", has_venv, required=False),
-    Tool("libgtest-dev", "C++ tests", any_file("usr/include/gtest/gtest.h", GOOGLETEST_SOURCES), required=True),
-    Tool("libgmock-dev", "C++ tests", any_file("usr/include/gmock/gmock.h", GOOGLETEST_SOURCES), required=True),
+    Tool(
+        "libgtest-dev", "C++ tests", any_file("usr/include/gtest/gtest.h", GOOGLETEST_SOURCES), required=True
+    ),
+    Tool(
+        "libgmock-dev", "C++ tests", any_file("usr/include/gmock/gmock.h", GOOGLETEST_SOURCES), required=True
+    ),
     Tool("libbenchmark-dev", "bench/micro", any_file("usr/include/benchmark/benchmark.h"), required=False),
     Tool("clang-format", "make lint", program("clang-format"), required=False),
     Tool("clang-tidy", "make lint", program("clang-tidy"), required=False),
@@ -179,14 +183,18 @@ def prepare_python(system_python: bool) -> None:
         say(f"[2/3] Python: {VENV.relative_to(ROOT)}")
     if not pip_install(ROOT / "scripts" / "requirements.txt"):
         if any(VENV.glob(".*.stamp")):
-            raise SetupError("the pinned packages changed and pip can't get them: connect to a network and run again")
+            raise SetupError(
+                "the pinned packages changed and pip can't get them: connect to a network and run again"
+            )
         shutil.rmtree(VENV, ignore_errors=True)
         use_system_python("pip can't get the pinned packages")
 
 
 def prepare_docs() -> None:
     if not VENV.is_dir() or not pip_install(ROOT / "scripts" / "requirements-docs.txt"):
-        raise SetupError("the documentation needs .deps/venv and the packages of scripts/requirements-docs.txt")
+        raise SetupError(
+            "the documentation needs .deps/venv and the packages of scripts/requirements-docs.txt"
+        )
 
 
 def main() -> int:

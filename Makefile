@@ -1,0 +1,47 @@
+# What a person runs. Every target that builds begins with the set-up, which takes a second once it is done.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.NOTPARALLEL:
+
+BUILD := build/dev
+JOBS ?= $(shell nproc)
+# Set-up may make the virtual environment: looked up when a recipe runs.
+PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
+WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
+
+.PHONY: help setup build demo test gpu-test lint bench docs clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: ## fetch what is missing into .deps/ (the others do it by themselves)
+	@python3 scripts/setup.py
+
+build: setup ## configure and build the preset dev
+	@cmake --preset dev
+	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: build ## the whole trip: a real Arrow file to the best device and back, with a report
+	@$(WITH_PACKAGE) -m saeta demo
+
+test: build ## every test; a GPU that is present is used
+	@ctest --preset dev -j $(JOBS)
+
+gpu-test: build ## only what needs a GPU
+	@ctest --preset dev -L gpu
+
+lint: setup ## formatting, static checks, types and the structure of the tree
+	@scripts/lint.sh
+
+bench: build ## the benchmarks at a size that takes seconds
+	@scripts/bench.sh $(BUILD)
+
+docs: ## the documentation as a site in build/site
+	@python3 scripts/setup.py --docs
+	@.deps/venv/bin/python -m mkdocs build --strict --quiet --site-dir build/site
+	@echo "build/site/index.html"
+
+clean: ## remove what builds wrote; .deps/ stays
+	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,42 @@
+# Two kinds of install: what a wheel holds (built through scikit-build-core), and a tree for find_package(saeta).
+
+include_guard(GLOBAL)
+include(CMakePackageConfigHelpers)
+
+set(saeta_libraries saeta)
+if(SAETA_WITH_IPC)
+  list(APPEND saeta_libraries saeta_ipc)
+endif()
+
+if(DEFINED SKBUILD)
+  # pyarrow lies beside the package; Python imports it first, and the loader finds it by this path otherwise.
+  set_target_properties(${saeta_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../pyarrow")
+  set(modules _core)
+  if(TARGET _ipc)
+    list(APPEND modules _ipc)
+  endif()
+  install(TARGETS ${saeta_libraries} ${modules} LIBRARY DESTINATION saeta COMPONENT python)
+  return()
+endif()
+
+set_target_properties(${saeta_libraries} PROPERTIES
+  VERSION "${PROJECT_VERSION}" SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
+  INSTALL_RPATH "$ORIGIN")
+set(ipc_headers_excluded PATTERN ipc EXCLUDE)
+if(SAETA_WITH_IPC)
+  set_target_properties(saeta_ipc PROPERTIES EXPORT_NAME ipc INSTALL_RPATH "$ORIGIN;${SAETA_ARROW_LIBRARY_DIR}")
+  set(ipc_headers_excluded)
+endif()
+
+set(saeta_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/saeta")
+install(TARGETS ${saeta_libraries} EXPORT saeta)
+install(EXPORT saeta FILE saetaTargets.cmake NAMESPACE saeta:: DESTINATION "${saeta_config_dir}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/saeta" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+        FILES_MATCHING PATTERN "*.hpp" PATTERN backend EXCLUDE ${ipc_headers_excluded})
+install(FILES "${PROJECT_BINARY_DIR}/generated/saeta/base/version.hpp"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/saeta/base")
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/saetaConfig.cmake.in"
+                              "${PROJECT_BINARY_DIR}/saetaConfig.cmake" INSTALL_DESTINATION "${saeta_config_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/saetaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/saetaConfig.cmake" "${PROJECT_BINARY_DIR}/saetaConfigVersion.cmake"
+        DESTINATION "${saeta_config_dir}")

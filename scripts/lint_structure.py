@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Checks the structure of the tree, file by file, and prints what breaks a rule; exit code 1 then.
+
+    lint_structure.py [ROOT]
+
+The rules:
+  layer     a layer includes only what stands to its left; backends never include each other; only runtime
+            includes one
+  cuda      only backend/cuda includes a CUDA header
+  handle    native_handle( is called only in interop, backend, device, tests and examples
+  length    a header has at most 250 lines, any file 600
+  pragma    every header has #pragma once
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+# What each layer may include besides itself.
+LAYERS: dict[str, frozenset[str]] = {
+    "base": frozenset(),
+    "device": frozenset({"base"}),
+    "memory": frozenset({"base", "device"}),
+    "column": frozenset({"base", "device", "memory"}),
+    "transfer": frozenset({"base", "device", "memory", "column"}),
+    "interop": frozenset({"base", "device", "memory", "column", "transfer"}),
+    "ipc": frozenset({"base", "device", "memory", "column", "transfer", "interop"}),
+    "backend/host": frozenset({"base", "device"}),
+    "backend/cuda": frozenset({"base", "device"}),
+    "backend/sim": frozenset({"base", "device"}),
+    "runtime": frozenset({"base", "device", "memory", "backend/host", "backend/cuda"}),
+}
+# Folders outside saeta/: they may include every public layer; only tests reach a backend.
+OUTSIDE = ("python", "tests", "bench", "examples")
+HANDLE_USERS = ("saeta/interop", "saeta/backend", "saeta/device", "tests", "examples")
+
+CODE = frozenset({".hpp", ".cpp", ".cu", ".cuh", ".h", ".c"})
+HEADERS = frozenset({".hpp", ".cuh", ".h"})
+TEXT = CODE | {".py", ".pyi", ".sh", ".cmake", ".md", ".toml", ".txt"}
+SKIPPED = frozenset({".deps", ".git", "build", "dist", "site", "__pycache__"})
+HEADER_LINES = 250
+FILE_LINES = 600
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+CUDA_HEADER = re.compile(
+    r"^(cuda|cub|thrust|cooperative_groups|nvtx3)/|^(cuda|cooperative_groups|driver_types|vector_types)\w*\.h$"
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    path: str
+    line: int
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: [{self.rule}] {self.text}"
+
+
+def layer_of(path: str) -> str | None:
+    """Layer of a path below the root ("saeta/memory/budget.hpp" -> "memory"), or None outside saeta/."""
+    parts = path.split("/")
+    if parts[0] != "saeta" or len(parts) < 3:
+        return None
+    return f"backend/{parts[2]}" if parts[1] == "backend" and len(parts) > 3 else parts[1]
+
+
+def without_comments(source: str) -> str:
+    """The code alone, line for line."""
+    source = re.sub(r"/\*.*?\*/", lambda found: "\n" * found[0].count("\n"), source, flags=re.DOTALL)
+    return re.sub(r"//[^\n]*", "", source)
+
+
+def line_of(source: str, position: int) -> int:
+    return source.count("\n", 0, position) + 1
+
+
+def check_layer(path: str, line: int, included: str) -> Iterator[Finding]:
+    target = layer_of(included)
+    if target is None:
+        return
+    own = layer_of(path)
+    if target not in LAYERS:
+        yield Finding(path, line, "layer", f"{included} is in no known layer")
+    elif own is None:
+        if target.startswith("backend/") and not path.startswith("tests/"):
+            yield Finding(path, line, "layer", f"only tests and runtime include a backend: {included}")
+    elif target != own and target not in LAYERS.get(own, frozenset()):
+        allowed = ", ".join(sorted(LAYERS.get(own, frozenset()))) or "nothing"
+        yield Finding(path, line, "layer", f"{own} includes {included}; it may include {allowed}")
+
+
+def check_includes(path: str, code: str) -> Iterator[Finding]:
+    own = layer_of(path)
+    for found in INCLUDE.finditer(code):
+        line, included = line_of(code, found.start(2)), found[2]
+        if own is not None and found[1] == '"' and not included.startswith("saeta/"):
+            yield Finding(path, line, "layer", f'write "saeta/<layer>/<name>.hpp", not "{included}"')
+        yield from check_layer(path, line, included)
+        if CUDA_HEADER.match(included) and own != "backend/cuda" and not path.startswith("examples/"):
+            yield Finding(path, line, "cuda", f"only backend/cuda includes a CUDA header: {included}")
+
+
+def check_handles(path: str, code: str) -> Iterator[Finding]:
+    if path.startswith(HANDLE_USERS):
+        return
+    for found in re.finditer(r"\bnative_handle\(", code):
+        text = "native_handle( belongs to interop/, backend/ and device/"
+        yield Finding(path, line_of(code, found.start()), "handle", text)
+
+
+def check_lengths(path: str, source: str) -> Iterator[Finding]:
+    lines = source.count("\n")
+    limit = HEADER_LINES if Path(path).suffix in HEADERS else FILE_LINES
+    if lines > limit:
+        yield Finding(path, lines, "length", f"{lines} lines, at most {limit}: split it by noun")
+
+
+def check_file(path: str, source: str) -> Iterator[Finding]:
+    """Findings of one file; `path` is relative to the root, with slashes."""
+    yield from check_lengths(path, source)
+    suffix = Path(path).suffix
+    if suffix not in CODE:
+        return
+    code = without_comments(source)
+    if suffix in HEADERS and not re.search(r"^#pragma once$", code, re.MULTILINE):
+        yield Finding(path, 1, "pragma", "no #pragma once")
+    yield from check_includes(path, code)
+    yield from check_handles(path, code)
+
+
+def files_below(root: Path) -> Iterator[Path]:
+    for entry in sorted(root.iterdir()):
+        if entry.name in SKIPPED:
+            continue
+        if entry.is_dir():
+            yield from files_below(entry)
+        elif entry.suffix in TEXT:
+            yield entry
+
+
+def check_tree(root: Path) -> list[Finding]:
+    findings: list[Finding] = []
+    for file in files_below(root):
+        source = file.read_text(encoding="utf-8")
+        findings += check_file(file.relative_to(root).as_posix(), source)
+    return findings
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    findings = check_tree(root)
+    for finding in findings:
+        print(finding)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Every rule of scripts/lint_structure.py can fail, and holds for what it allows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import lint_structure as lint  # noqa: E402
+
+ORDER = ["base", "device", "memory", "column", "transfer", "interop", "ipc"]
+
+
+def rules(path: str, source: str) -> set[str]:
+    return {finding.rule for finding in lint.check_file(path, source)}
+
+
+def including(header: str) -> str:
+    return f'#pragma once\n#include "{header}"\n'
+
+
+@pytest.mark.parametrize("left", ORDER)
+@pytest.mark.parametrize("right", ORDER)
+def test_a_layer_includes_itself_and_what_stands_to_its_left(left: str, right: str) -> None:
+    allowed = ORDER.index(right) <= ORDER.index(left)
+    assert rules(f"saeta/{left}/a.hpp", including(f"saeta/{right}/b.hpp")) == (
+        set() if allowed else {"layer"}
+    )
+
+
+@pytest.mark.parametrize("layer", ["base", "device"])
+@pytest.mark.parametrize("backend", ["host", "cuda", "sim"])
+def test_a_backend_includes_base_device_and_itself(backend: str, layer: str) -> None:
+    path = f"saeta/backend/{backend}/a.hpp"
+    assert rules(path, including(f"saeta/{layer}/b.hpp")) == set()
+    assert rules(path, including(f"saeta/backend/{backend}/b.hpp")) == set()
+
+
+@pytest.mark.parametrize("layer", ["memory", "column", "transfer", "interop", "ipc", "runtime"])
+def test_a_backend_includes_no_other_layer(layer: str) -> None:
+    assert rules("saeta/backend/host/a.hpp", including(f"saeta/{layer}/b.hpp")) == {"layer"}
+
+
+def test_backends_never_include_each_other() -> None:
+    assert rules("saeta/backend/cuda/kernels/a.cu", including("saeta/backend/host/b.hpp")) == {"layer"}
+
+
+@pytest.mark.parametrize("layer", ORDER)
+def test_no_layer_but_runtime_includes_a_backend(layer: str) -> None:
+    source = including("saeta/backend/host/host_backend.hpp")
+    assert rules(f"saeta/{layer}/a.cpp", source) == {"layer"}
+    assert rules("saeta/runtime/a.cpp", source) == set()
+
+
+def test_runtime_includes_neither_columns_nor_the_simulated_device() -> None:
+    assert rules("saeta/runtime/a.cpp", including("saeta/column/table.hpp")) == {"layer"}
+    assert rules("saeta/runtime/a.cpp", including("saeta/backend/sim/sim_backend.hpp")) == {"layer"}
+
+
+@pytest.mark.parametrize("folder", ["python/src", "bench", "examples"])
+def test_outside_the_library_only_tests_include_a_backend(folder: str) -> None:
+    source = including("saeta/backend/host/host_backend.hpp")
+    assert rules(f"{folder}/a.cpp", source) == {"layer"}
+    assert rules("tests/conformance/a.cpp", source) == set()
+
+
+def test_headers_are_named_from_the_root_and_layers_are_known() -> None:
+    assert rules("saeta/memory/a.cpp", '#include "budget.hpp"\n') == {"layer"}
+    assert rules("saeta/memory/a.cpp", '#include "saeta/compute/sum.hpp"\n') == {"layer"}
+
+
+@pytest.mark.parametrize(
+    "header", ["cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "cub/cub.cuh", "cuda/std/atomic"]
+)
+def test_only_the_cuda_backend_includes_cuda_headers(header: str) -> None:
+    source = f"#include <{header}>\n"
+    assert rules("saeta/backend/cuda/a.cpp", source) == set()
+    assert rules("saeta/runtime/a.cpp", source) == {"cuda"}
+    assert rules("python/src/a.cpp", source) == {"cuda"}
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("saeta/interop/a.cpp", True),
+        ("saeta/backend/cuda/a.cpp", True),
+        ("saeta/device/stream.hpp", True),
+        ("tests/unit/device/a.cpp", True),
+        ("examples/trip.cpp", True),
+        ("saeta/memory/a.cpp", False),
+        ("saeta/transfer/a.cpp", False),
+        ("python/src/a.cpp", False),
+    ],
+)
+def test_native_handles_stay_where_they_belong(path: str, allowed: bool) -> None:
+    source = "#pragma once\nauto handle = stream.native_handle();\n"
+    assert rules(path, source) == (set() if allowed else {"handle"})
+
+
+def test_headers_are_short_and_files_not_long() -> None:
+    lines = "#pragma once\n" + "\n" * (lint.HEADER_LINES - 1)
+    assert rules("saeta/base/a.hpp", lines) == set()
+    assert rules("saeta/base/a.hpp", lines + "\n") == {"length"}
+    lines = "\n" * lint.FILE_LINES
+    assert rules("saeta/base/a.cpp", lines) == set()
+    assert rules("saeta/base/a.cpp", lines + "\n") == {"length"}
+    assert rules("scripts/a.py", lines + "\n") == {"length"}
+
+
+def test_headers_are_included_once() -> None:
+    assert rules("saeta/base/a.hpp", "int f();\n") == {"pragma"}
+    assert rules("saeta/base/a.hpp", "// #pragma once\n") == {"pragma"}
+
+
+def test_comments_are_no_code() -> None:
+    source = '/*\n#include "saeta/ipc/reader.hpp"\n*/\n// stream.native_handle()\n'
+    assert rules("saeta/base/a.cpp", source) == set()
+
+
+def test_findings_name_the_line() -> None:
+    (finding,) = lint.check_file("saeta/base/a.cpp", '// first\n\n#include "saeta/ipc/reader.hpp"\n')
+    assert (finding.path, finding.line) == ("saeta/base/a.cpp", 3)
+
+
+def test_the_program_fails_on_a_bad_tree_and_passes_a_good_one(tmp_path: Path) -> None:
+    def run() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(ROOT / "scripts" / "lint_structure.py"), str(tmp_path)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    source = tmp_path / "saeta" / "base" / "a.hpp"
+    source.parent.mkdir(parents=True)
+    source.write_text("#pragma once\n")
+    assert (run().returncode, run().stdout) == (0, "")
+    source.write_text(including("saeta/memory/budget.hpp"))
+    assert run().returncode == 1
+    assert run().stdout.startswith("saeta/base/a.hpp:2: [layer]")
+    kept_out = tmp_path / ".deps" / "b.hpp"
+    kept_out.parent.mkdir()
+    kept_out.write_text("int f();\n")
+    source.write_text("#pragma once\n")
+    assert run().returncode == 0
