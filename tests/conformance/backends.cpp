@@ -1,4 +1,4 @@
-#include "backends.hpp"
+#include "conformance/backends.hpp"
 
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/text.hpp"

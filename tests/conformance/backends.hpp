@@ -5,7 +5,7 @@
 //   SAETA_CONFORMANCE_SUITE(copies);
 #pragma once
 
-#include "gate.hpp"
+#include "conformance/gate.hpp"
 #include "saeta/device/backend.hpp"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,9 @@
-#include "gate.hpp"
+#include "conformance/gate.hpp"
 
+#include "conformance/cuda_driver.hpp"
 #include "saeta/base/text.hpp"
 
 #include <latch>
-
-#include <dlfcn.h>
 
 namespace saeta::conformance {
 namespace {
@@ -12,20 +11,10 @@ namespace {
 using host_function = void (*)(void*);
 using launch_host_function = int (*)(void* stream, host_function function, void* argument);
 
-/// cuLaunchHostFunc without a CUDA header: this file is compiled where there is no toolkit too.
-launch_host_function find_launch() {
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  void* const symbol = library == nullptr ? nullptr : dlsym(library, "cuLaunchHostFunc");
-  if (symbol == nullptr) {
-    throw error(errc::device, "the driver has no cuLaunchHostFunc: a test can't hold a stream back");
-  }
-  return reinterpret_cast<launch_host_function>(symbol);
-}
-
 class cuda_gate final : public gate {
 public:
   explicit cuda_gate(stream_handle stream) {
-    static const launch_host_function launch = find_launch();
+    static const auto launch = cuda_driver_call<launch_host_function>("cuLaunchHostFunc");
     // The host function shares the latch: it may still be inside wait() when the gate is destroyed.
     auto shared = std::make_unique<std::shared_ptr<std::latch>>(latch_);
     const auto wait = [](void* argument) {

@@ -1,0 +1,295 @@
+#include "saeta/backend/cuda/cuda_backend.hpp"
+
+#include "saeta/backend/cuda/check.hpp"
+#include "saeta/backend/cuda/context.hpp"
+#include "saeta/backend/cuda/driver.hpp"
+#include "saeta/backend/cuda/kernels/kernels.hpp"
+#include "saeta/backend/cuda/memory_pool.hpp"
+#include "saeta/backend/cuda/version.hpp"
+#include "saeta/backend/cuda/waiters.hpp"
+#include "saeta/base/checked.hpp"
+#include "saeta/base/report.hpp"
+
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+namespace saeta {
+namespace {
+
+using cuda::active_context;
+using cuda::check;
+using cuda::context_scope;
+using cuda::settled;
+
+/// What every allocation of CUDA is aligned to, at least.
+constexpr std::size_t driver_alignment = 256;
+
+cudaStream_t native(stream_handle stream) { return reinterpret_cast<cudaStream_t>(stream); }
+cudaEvent_t native(event_handle event) { return reinterpret_cast<cudaEvent_t>(event); }
+
+cudaMemcpyKind native(copy_kind kind) {
+  switch (kind) {
+  case copy_kind::host_to_device:
+    return cudaMemcpyHostToDevice;
+  case copy_kind::device_to_host:
+    return cudaMemcpyDeviceToHost;
+  case copy_kind::device_to_device:
+    return cudaMemcpyDeviceToDevice;
+  case copy_kind::host_to_host:
+    return cudaMemcpyHostToHost;
+  }
+  throw error(errc::invalid_argument, concat("copy kind ", static_cast<int>(kind), " is none of the four"));
+}
+
+/// Every refusal of the driver that comes of a stream that captures a graph.
+bool refused_for_capture(CUresult status) {
+  return status >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && status <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+/// "Not ready" is an answer, but the runtime remembers it as an error.
+bool finished(cudaError_t status, const cuda::call_site& call) {
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  check(status, call);
+  return true;
+}
+
+class cuda_backend final : public backend {
+public:
+  explicit cuda_backend(std::int32_t ordinal) : ordinal_(ordinal), context_(cuda::primary_context(ordinal)) {
+    const active_context active(context_);
+    pool_.emplace(ordinal);
+    waiters_.emplace();
+  }
+  ~cuda_backend() override {
+    const context_scope scope(context_);
+    waiters_.reset();
+    pool_.reset();
+  }
+
+  [[nodiscard]] device_id device() const noexcept override { return {device_kind::cuda, ordinal_}; }
+  [[nodiscard]] device_properties properties() const override;
+  [[nodiscard]] const kernel_table& kernels() const noexcept override { return cuda::cuda_kernels(); }
+
+  stream_handle create_stream() override {
+    const active_context active(context_);
+    cudaStream_t made = nullptr;
+    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return stream_handle{reinterpret_cast<std::uintptr_t>(made)};
+  }
+  void destroy_stream(stream_handle stream) noexcept override {
+    static_cast<void>(attempt("cudaStreamDestroy", [&] { return cudaStreamDestroy(native(stream)); }));
+  }
+  std::uint64_t stream_id(stream_handle stream) override {
+    const active_context active(context_);
+    unsigned long long id = 0;
+    check(cudaStreamGetId(native(stream), &id), "cudaStreamGetId");
+    // Fences give 0 a meaning of its own (no stream); the driver does not promise that it never uses it.
+    return id == 0 ? std::numeric_limits<std::uint64_t>::max() : id;
+  }
+  void synchronize_stream(stream_handle stream) override {
+    const active_context active(context_);
+    check(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize");
+  }
+  bool stream_idle(stream_handle stream) override {
+    const active_context active(context_);
+    return finished(cudaStreamQuery(native(stream)), "cudaStreamQuery");
+  }
+
+  event_handle create_event() override {
+    const active_context active(context_);
+    cudaEvent_t made = nullptr;
+    check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return event_handle{reinterpret_cast<std::uintptr_t>(made)};
+  }
+  void destroy_event(event_handle event) noexcept override {
+    static_cast<void>(attempt("cudaEventDestroy", [&] { return cudaEventDestroy(native(event)); }));
+  }
+  void record_event(event_handle event, stream_handle stream) override {
+    const active_context active(context_);
+    check(cudaEventRecord(native(event), native(stream)), "cudaEventRecord");
+  }
+  fence_outcome record_context(event_handle event) override;
+  void wait_event(stream_handle stream, event_handle event) override {
+    const active_context active(context_);
+    check(cudaStreamWaitEvent(native(stream), native(event), 0), "cudaStreamWaitEvent");
+  }
+  bool event_complete(event_handle event) override {
+    const active_context active(context_);
+    return finished(cudaEventQuery(native(event)), "cudaEventQuery");
+  }
+  void synchronize_event(event_handle event) override {
+    const active_context active(context_);
+    if (!finished(cudaEventQuery(native(event)), "cudaEventQuery")) {
+      waiters_->wait(native(event));
+    }
+  }
+
+  void* allocate(std::size_t bytes, std::size_t alignment) override;
+  [[nodiscard]] bool deallocate(void* pointer, std::size_t bytes, std::size_t alignment) noexcept override;
+  void* allocate_async(std::size_t bytes, stream_handle stream) override {
+    const active_context active(context_);
+    return pool_->allocate(bytes, native(stream));
+  }
+  [[nodiscard]] bool deallocate_async(void* pointer, std::size_t, stream_handle stream) noexcept override {
+    return attempt("cudaFreeAsync", [&] { return cudaFreeAsync(pointer, native(stream)); });
+  }
+  std::size_t trim_pool(std::size_t keep) override {
+    const active_context active(context_);
+    return pool_->trim(keep);
+  }
+  void* allocate_pinned(std::size_t bytes) override {
+    const active_context active(context_);
+    void* pointer = nullptr;
+    check(cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable), "cudaHostAlloc", ": ", bytes, " bytes (",
+          human_bytes(bytes), ")");
+    return pointer;
+  }
+  [[nodiscard]] bool deallocate_pinned(void* pointer, std::size_t) noexcept override {
+    return attempt("cudaFreeHost", [&] { return cudaFreeHost(pointer); });
+  }
+
+  void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,
+            stream_handle stream) override {
+    if (bytes == 0) {
+      return;
+    }
+    const active_context active(context_);
+    check(cudaMemcpyAsync(target, source, bytes, native(kind), native(stream)), "cudaMemcpyAsync", ": ",
+          bytes, " bytes");
+  }
+  void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) override {
+    if (bytes == 0) {
+      return;
+    }
+    const active_context active(context_);
+    check(cudaMemsetAsync(target, value, bytes, native(stream)), "cudaMemsetAsync", ": ", bytes, " bytes");
+  }
+
+private:
+  /// Runs a call that gives something back; reports a failure. At the end of the process nothing is left to give back.
+  template <class Call>
+  [[nodiscard]] bool attempt(const char* name, Call call) const noexcept {
+    const context_scope scope(context_);
+    if (scope.status() == CUDA_SUCCESS) {
+      return settled(call(), name);
+    }
+    if (cuda::shutting_down(scope.status())) {
+      return true;
+    }
+    report(name, "the device's context can't be made current");
+    return false;
+  }
+
+  void* allocate_plain(std::size_t bytes) const {
+    void* pointer = nullptr;
+    check(cudaMalloc(&pointer, bytes), "cudaMalloc", ": ", bytes, " bytes (", human_bytes(bytes),
+          ") on cuda:", ordinal_);
+    return pointer;
+  }
+
+  std::int32_t ordinal_;
+  CUcontext context_;
+  std::optional<cuda::memory_pool> pool_;
+  std::optional<cuda::waiters> waiters_;
+  std::mutex mutex_;
+  std::unordered_map<void*, void*> bases_; ///< allocation that an address aligned by us lies in
+};
+
+device_properties cuda_backend::properties() const {
+  const active_context active(context_);
+  cudaDeviceProp found{};
+  check(cudaGetDeviceProperties(&found, ordinal_), "cudaGetDeviceProperties", ": device ", ordinal_);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  int driver_version = 0;
+  check(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion");
+  return {.name = found.name,
+          .total_bytes = total,
+          .free_bytes = free,
+          .architecture = concat("sm_", found.major, found.minor),
+          .driver = cuda::version_text(driver_version),
+          .multiprocessors = found.multiProcessorCount};
+}
+
+fence_outcome cuda_backend::record_context(event_handle event) {
+  const auto record = cuda::driver().context_record_event;
+  if (record == nullptr) {
+    return fence_outcome::refused;
+  }
+  const active_context active(context_);
+  // The driver would end a capture that is in the way. Those of blocking streams can be seen beforehand, unharmed.
+  cudaStreamCaptureStatus capture{};
+  const cudaError_t seen = cudaStreamIsCapturing(cudaStreamLegacy, &capture);
+  if (seen == cudaErrorStreamCaptureImplicit) {
+    static_cast<void>(cudaGetLastError());
+    return fence_outcome::refused;
+  }
+  check(seen, "cudaStreamIsCapturing");
+  const CUresult status = record(context_, native(event));
+  if (refused_for_capture(status)) {
+    return fence_outcome::refused;
+  }
+  check(status, "cuCtxRecordEvent");
+  return fence_outcome::recorded;
+}
+
+void* cuda_backend::allocate(std::size_t bytes, std::size_t alignment) {
+  const active_context active(context_);
+  if (alignment <= driver_alignment) {
+    return allocate_plain(bytes);
+  }
+  const std::size_t room = checked_add(bytes, alignment - driver_alignment, "aligned allocation in bytes");
+  void* const base = allocate_plain(room);
+  const auto address = round_up(reinterpret_cast<std::uintptr_t>(base), std::uintptr_t{alignment});
+  void* const aligned = reinterpret_cast<void*>(address);
+  try {
+    const std::scoped_lock lock(mutex_);
+    bases_.emplace(aligned, base);
+  } catch (...) {
+    static_cast<void>(settled(cudaFree(base), "cudaFree"));
+    throw;
+  }
+  return aligned;
+}
+
+bool cuda_backend::deallocate(void* pointer, std::size_t, std::size_t alignment) noexcept {
+  if (alignment <= driver_alignment) {
+    return attempt("cudaFree", [&] { return cudaFree(pointer); });
+  }
+  // Taken out before the call: once it is freed, another thread may be given the same address.
+  std::unique_lock lock(mutex_);
+  auto base = bases_.extract(pointer);
+  lock.unlock();
+  if (base.empty()) {
+    report("cudaFree", "no allocation of this alignment has this address");
+    return false;
+  }
+  if (attempt("cudaFree", [&] { return cudaFree(base.mapped()); })) {
+    return true;
+  }
+  lock.lock();
+  bases_.insert(std::move(base));
+  return false;
+}
+
+} // namespace
+
+std::shared_ptr<backend> make_cuda_backend(std::int32_t ordinal) {
+  const cuda_status found = probe_cuda();
+  if (!found.usable) {
+    throw error(errc::device, concat("cuda:", ordinal, " can't be used: ", found.reason));
+  }
+  const std::int32_t devices = cuda_device_count();
+  if (ordinal < 0 || ordinal >= devices) {
+    throw error(errc::device, concat("cuda:", ordinal, " is no device: this process sees ", devices));
+  }
+  return std::make_shared<cuda_backend>(ordinal);
+}
+
+} // namespace saeta

@@ -1,0 +1,52 @@
+#include "saeta/backend/cuda/driver.hpp"
+
+#include "saeta/backend/cuda/check.hpp"
+
+namespace saeta::cuda {
+namespace {
+
+/// Null when the driver has no such call in this version of its interface.
+template <class Function>
+Function find(const char* name, unsigned version) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t status =
+      cudaGetDriverEntryPointByVersion(name, &entry, version, cudaEnableDefault, &found);
+  if (status == cudaErrorInvalidValue) { // the version is newer than the driver
+    static_cast<void>(cudaGetLastError());
+    return nullptr;
+  }
+  check(status, "cudaGetDriverEntryPointByVersion", ": ", name);
+  return found == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(entry) : nullptr;
+}
+
+template <class Function>
+Function require(const char* name, unsigned version) {
+  const auto function = find<Function>(name, version);
+  if (function == nullptr) {
+    throw error(errc::device, concat("the NVIDIA driver has no ", name, " of CUDA ", version / 1000, ".",
+                                     version % 1000 / 10));
+  }
+  return function;
+}
+
+} // namespace
+
+const driver_calls& driver() {
+  static const driver_calls calls{
+      .get_error_name = require<PFN_cuGetErrorName_v6000>("cuGetErrorName", 6000),
+      .get_error_string = require<PFN_cuGetErrorString_v6000>("cuGetErrorString", 6000),
+      .device_get = require<PFN_cuDeviceGet_v2000>("cuDeviceGet", 2000),
+      .primary_context_retain = require<PFN_cuDevicePrimaryCtxRetain_v7000>("cuDevicePrimaryCtxRetain", 7000),
+      .context_get_current = require<PFN_cuCtxGetCurrent_v4000>("cuCtxGetCurrent", 4000),
+      .context_push_current = require<PFN_cuCtxPushCurrent_v4000>("cuCtxPushCurrent", 4000),
+      .context_pop_current = require<PFN_cuCtxPopCurrent_v4000>("cuCtxPopCurrent", 4000),
+      .exchange_capture_mode =
+          require<PFN_cuThreadExchangeStreamCaptureMode_v10010>("cuThreadExchangeStreamCaptureMode", 10010),
+      .pointer_get_attribute = require<PFN_cuPointerGetAttribute_v4000>("cuPointerGetAttribute", 4000),
+      .context_record_event = find<PFN_cuCtxRecordEvent_v12050>("cuCtxRecordEvent", 12050),
+  };
+  return calls;
+}
+
+} // namespace saeta::cuda

@@ -1,0 +1,29 @@
+// The calls of the CUDA driver that the runtime has no name for, looked up when CUDA is first used.
+//
+// Owner     The process; the driver is never unloaded.
+// Thread    Any.
+#pragma once
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+namespace saeta::cuda {
+
+struct driver_calls {
+  PFN_cuGetErrorName_v6000 get_error_name;
+  PFN_cuGetErrorString_v6000 get_error_string;
+  PFN_cuDeviceGet_v2000 device_get;
+  PFN_cuDevicePrimaryCtxRetain_v7000 primary_context_retain;
+  PFN_cuCtxGetCurrent_v4000 context_get_current;
+  PFN_cuCtxPushCurrent_v4000 context_push_current;
+  PFN_cuCtxPopCurrent_v4000 context_pop_current;
+  PFN_cuThreadExchangeStreamCaptureMode_v10010 exchange_capture_mode;
+  PFN_cuPointerGetAttribute_v4000 pointer_get_attribute;
+  /// Null with a driver older than 12.5.
+  PFN_cuCtxRecordEvent_v12050 context_record_event;
+};
+
+/// @throws error device when there is no driver or it lacks a call.
+const driver_calls& driver();
+
+} // namespace saeta::cuda

@@ -1,0 +1,27 @@
+// The CUDA kernels behind the function table (saeta/device/kernels.hpp), one file each.
+//
+// Order     Each entry queues its kernel, and a memset where it needs one, on the stream and returns.
+// Thread    Any. A kernel runs on the device that its target lies on, whatever device is current: the two default
+//           streams do not name one.
+// Failure   error invalid_argument for a bitmap target that is not aligned to 16 bytes, error device from a launch.
+#pragma once
+
+#include "saeta/device/kernels.hpp"
+
+namespace saeta::cuda {
+
+void pack_bool(stream_handle stream, const std::uint8_t* source, std::int64_t length, std::uint8_t* target);
+void unpack_bool(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,
+                 std::int64_t length, std::uint8_t* target);
+void copy_bitmap(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,
+                 std::int64_t length, std::uint8_t* target, std::int64_t* null_count);
+void count_nulls(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,
+                 std::int64_t length, std::int64_t* null_count);
+void rebase_offsets32(stream_handle stream, const std::int32_t* source, std::int64_t count,
+                      std::int32_t* target);
+void rebase_offsets64(stream_handle stream, const std::int64_t* source, std::int64_t count,
+                      std::int64_t* target);
+
+const kernel_table& cuda_kernels() noexcept;
+
+} // namespace saeta::cuda

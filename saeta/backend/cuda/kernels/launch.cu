@@ -1,0 +1,35 @@
+#include "saeta/backend/cuda/driver.hpp"
+#include "saeta/backend/cuda/kernels/launch.cuh"
+
+#include <algorithm>
+
+namespace saeta::cuda {
+
+launch_site::launch_site(std::int32_t ordinal, stream_handle stream)
+    : ordinal_(ordinal), active_(primary_context(ordinal)), stream_(reinterpret_cast<cudaStream_t>(stream)) {}
+
+std::int32_t launch_site::device_of(const void* memory) {
+  int ordinal = -1;
+  const auto address = reinterpret_cast<CUdeviceptr>(memory);
+  const CUresult status =
+      driver().pointer_get_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
+  check(status, "cuPointerGetAttribute", ": is ", memory, " memory of a device?");
+  return ordinal;
+}
+
+unsigned launch_site::blocks_for(std::int64_t items) const {
+  int multiprocessors = 0;
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal_),
+        "cudaDeviceGetAttribute");
+  constexpr std::int64_t resident_threads = 2048; // of a multiprocessor, at most
+  constexpr std::int64_t items_per_block = std::int64_t{block_threads} * unroll;
+  const std::int64_t most = multiprocessors * (resident_threads / block_threads);
+  return static_cast<unsigned>(
+      std::clamp((items + items_per_block - 1) / items_per_block, std::int64_t{1}, most));
+}
+
+void launch_site::zero(void* target, std::size_t bytes) const {
+  check(cudaMemsetAsync(target, 0, bytes, stream_), "cudaMemsetAsync", ": ", bytes, " bytes");
+}
+
+} // namespace saeta::cuda

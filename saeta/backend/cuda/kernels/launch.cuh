@@ -1,0 +1,60 @@
+// Launching a kernel: on which device, with how many blocks, and whether it worked.
+//
+// Every kernel here has blocks of `block_threads` threads and walks its work with a stride of the whole grid,
+// `unroll` independent accesses of a thread at a time, so that enough loads are in flight to fill the memory's
+// bandwidth. The grid is no larger than what the device can hold at once: more blocks only mean more atomics.
+#pragma once
+
+#include "saeta/backend/cuda/check.hpp"
+#include "saeta/backend/cuda/context.hpp"
+#include "saeta/device/handles.hpp"
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace saeta::cuda {
+
+inline constexpr int block_threads = 256;
+inline constexpr int unroll = 4;
+
+/// A stream on the device that holds some memory; that device's context is current while the object lives.
+class launch_site {
+public:
+  /// @throws error device for memory that CUDA did not allocate.
+  launch_site(const void* memory, stream_handle stream) : launch_site(device_of(memory), stream) {}
+
+  /// Queues a kernel for `items` pieces of work, at least one block of it.
+  template <class... Parameters, class... Arguments>
+  void launch(const char* name, void (*kernel)(Parameters...), std::int64_t items,
+              Arguments&&... arguments) const {
+    cudaLaunchConfig_t shape{};
+    shape.gridDim = dim3(blocks_for(items));
+    shape.blockDim = dim3(block_threads);
+    shape.stream = stream_;
+    check(cudaLaunchKernelEx(&shape, kernel, std::forward<Arguments>(arguments)...), name, ": ", items,
+          " items");
+  }
+
+  /// Queues zeroes.
+  void zero(void* target, std::size_t bytes) const;
+
+private:
+  launch_site(std::int32_t ordinal, stream_handle stream);
+  static std::int32_t device_of(const void* memory);
+  [[nodiscard]] unsigned blocks_for(std::int64_t items) const;
+
+  std::int32_t ordinal_;
+  active_context active_;
+  cudaStream_t stream_;
+};
+
+/// This thread's index in the grid, and the number of threads in it.
+__device__ inline std::int64_t grid_thread() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline std::int64_t grid_threads() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
+
+} // namespace saeta::cuda

@@ -1,0 +1,11 @@
+#include "saeta/backend/cuda/kernels/kernels.hpp"
+
+namespace saeta::cuda {
+
+const kernel_table& cuda_kernels() noexcept {
+  static constexpr kernel_table table{pack_bool,   unpack_bool,      copy_bitmap,
+                                      count_nulls, rebase_offsets32, rebase_offsets64};
+  return table;
+}
+
+} // namespace saeta::cuda

@@ -1,0 +1,63 @@
+#include "saeta/backend/cuda/memory_pool.hpp"
+
+#include "saeta/backend/cuda/check.hpp"
+
+#include <limits>
+
+namespace saeta::cuda {
+
+memory_pool::memory_pool(std::int32_t ordinal) : ordinal_(ordinal) {
+  int supported = 0;
+  check(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, ordinal),
+        "cudaDeviceGetAttribute");
+  if (supported == 0) {
+    return;
+  }
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = ordinal;
+  check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate", " on cuda:", ordinal);
+  // By default a pool gives everything back at every synchronisation and asks for it again.
+  auto keep = std::numeric_limits<std::uint64_t>::max();
+  const cudaError_t status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep);
+  if (status != cudaSuccess) {
+    static_cast<void>(settled(cudaMemPoolDestroy(pool_), "cudaMemPoolDestroy"));
+    raise(status, "cudaMemPoolSetAttribute", concat(": release threshold on cuda:", ordinal));
+  }
+}
+
+memory_pool::~memory_pool() {
+  if (pool_ != nullptr) {
+    static_cast<void>(settled(cudaMemPoolDestroy(pool_), "cudaMemPoolDestroy"));
+  }
+}
+
+void* memory_pool::allocate(std::size_t bytes, cudaStream_t stream) {
+  if (pool_ == nullptr) {
+    throw error(errc::unsupported, concat("cuda:", ordinal_, " has no stream-ordered memory pools"));
+  }
+  void* pointer = nullptr;
+  check(cudaMallocFromPoolAsync(&pointer, bytes, pool_, stream), "cudaMallocFromPoolAsync", ": ", bytes,
+        " bytes (", human_bytes(bytes), ") on cuda:", ordinal_);
+  return pointer;
+}
+
+std::size_t memory_pool::trim(std::size_t keep) {
+  if (pool_ == nullptr) {
+    return 0;
+  }
+  const std::uint64_t before = reserved_bytes();
+  check(cudaMemPoolTrimTo(pool_, keep), "cudaMemPoolTrimTo", ": keeping ", keep, " of ", before,
+        " bytes on cuda:", ordinal_);
+  const std::uint64_t after = reserved_bytes();
+  return after < before ? before - after : 0; // another thread may have made the pool grow
+}
+
+std::uint64_t memory_pool::reserved_bytes() const {
+  std::uint64_t bytes = 0;
+  check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes), "cudaMemPoolGetAttribute");
+  return bytes;
+}
+
+} // namespace saeta::cuda

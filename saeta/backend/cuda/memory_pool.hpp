@@ -1,0 +1,34 @@
+// A stream-ordered memory pool of one device: ours alone, so that trimming it takes nothing from other libraries.
+//
+// Owner     Destroying the pool keeps what is still allocated from it until that is freed.
+// Thread    Any; the device's primary context is current.
+// Failure   error device or out_of_memory; unsupported on a device without such pools.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace saeta::cuda {
+
+class memory_pool {
+public:
+  /// On a device without pools the object is empty, and only `allocate` fails.
+  explicit memory_pool(std::int32_t ordinal);
+  memory_pool(const memory_pool&) = delete;
+  memory_pool& operator=(const memory_pool&) = delete;
+  ~memory_pool();
+
+  void* allocate(std::size_t bytes, cudaStream_t stream);
+  /// Returns the bytes that went back to the device. What was freed on a stream that has not got there yet stays.
+  std::size_t trim(std::size_t keep);
+
+private:
+  [[nodiscard]] std::uint64_t reserved_bytes() const;
+
+  std::int32_t ordinal_;
+  cudaMemPool_t pool_ = nullptr;
+};
+
+} // namespace saeta::cuda

@@ -1,0 +1,56 @@
+#include "saeta/backend/cuda/waiters.hpp"
+
+#include "saeta/backend/cuda/check.hpp"
+
+namespace saeta::cuda {
+
+struct waiters::waiter {
+  waiter() = default;
+  waiter(const waiter&) = delete;
+  waiter& operator=(const waiter&) = delete;
+  ~waiter() {
+    if (event != nullptr) {
+      static_cast<void>(settled(cudaEventDestroy(event), "cudaEventDestroy"));
+    }
+    if (stream != nullptr) {
+      static_cast<void>(settled(cudaStreamDestroy(stream), "cudaStreamDestroy"));
+    }
+  }
+
+  cudaStream_t stream = nullptr;
+  cudaEvent_t event = nullptr;
+};
+
+waiters::waiters() = default;
+waiters::~waiters() = default;
+
+void waiters::wait(cudaEvent_t event) {
+  auto used = take();
+  check(cudaStreamWaitEvent(used->stream, event, 0), "cudaStreamWaitEvent");
+  check(cudaEventRecord(used->event, used->stream), "cudaEventRecord");
+  check(cudaEventSynchronize(used->event), "cudaEventSynchronize");
+  put_back(std::move(used));
+}
+
+std::unique_ptr<waiters::waiter> waiters::take() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!free_.empty()) {
+      auto found = std::move(free_.back());
+      free_.pop_back();
+      return found;
+    }
+  }
+  auto made = std::make_unique<waiter>();
+  check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming | cudaEventBlockingSync),
+        "cudaEventCreateWithFlags");
+  return made;
+}
+
+void waiters::put_back(std::unique_ptr<waiter> unused) {
+  const std::scoped_lock lock(mutex_);
+  free_.push_back(std::move(unused));
+}
+
+} // namespace saeta::cuda

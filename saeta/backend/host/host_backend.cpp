@@ -1,0 +1,142 @@
+#include "saeta/backend/host/host_backend.hpp"
+
+#include "saeta/base/text.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <thread>
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t least_alignment = 64;
+/// What device memory and page-locked memory have, so that code written for one works on the other.
+constexpr std::size_t pinned_alignment = 256;
+
+/// Names streams and events of every host backend of the process; never repeats, and starts above the two default
+/// streams.
+std::uintptr_t next_handle() noexcept {
+  static std::atomic<std::uintptr_t> last{static_cast<std::uintptr_t>(per_thread_stream)};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+/// The value of the first "key : value" line in one of the kernel's text files; empty when there is none.
+std::string value_of(const char* file, std::string_view key) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    const auto colon = line.find(':');
+    if (colon != std::string::npos && line.compare(0, key.size(), key) == 0) {
+      const auto start = line.find_first_not_of(" \t", colon + 1);
+      return start == std::string::npos ? std::string() : line.substr(start);
+    }
+  }
+  return {};
+}
+
+std::string architecture() {
+  utsname system{};
+  return uname(&system) == 0 ? system.machine : "unknown";
+}
+
+std::uint64_t memory_bytes(int pages_name) {
+  const long pages = sysconf(pages_name);
+  const long page = sysconf(_SC_PAGESIZE);
+  return pages < 0 || page < 0 ? 0 : static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
+}
+
+/// What new allocations may take without swapping; `free` pages alone leave out the page cache.
+std::uint64_t available_bytes() {
+  const std::string kibibytes = value_of("/proc/meminfo", "MemAvailable");
+  return kibibytes.empty() ? memory_bytes(_SC_AVPHYS_PAGES)
+                           : std::strtoull(kibibytes.c_str(), nullptr, 10) * 1024;
+}
+
+void* allocate_aligned(std::size_t bytes, std::size_t alignment) {
+  void* const pointer = ::operator new (bytes, std::align_val_t{alignment}, std::nothrow);
+  if (pointer == nullptr) {
+    throw error(errc::out_of_memory,
+                concat("host: the system has no ", bytes, " bytes (", human_bytes(bytes), ") of memory"));
+  }
+  return pointer;
+}
+
+class host_backend final : public backend {
+public:
+  [[nodiscard]] device_id device() const noexcept override { return {device_kind::cpu, 0}; }
+
+  [[nodiscard]] device_properties properties() const override {
+    device_properties found;
+    found.architecture = architecture();
+    found.name = value_of("/proc/cpuinfo", "model name");
+    if (found.name.empty()) {
+      found.name = found.architecture; // Arm and others name no model
+    }
+    found.total_bytes = memory_bytes(_SC_PHYS_PAGES);
+    found.free_bytes = std::min(available_bytes(), found.total_bytes);
+    found.multiprocessors = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+    return found;
+  }
+
+  [[nodiscard]] const kernel_table& kernels() const noexcept override { return reference_kernels(); }
+
+  stream_handle create_stream() override { return stream_handle{next_handle()}; }
+  void destroy_stream(stream_handle) noexcept override {}
+  std::uint64_t stream_id(stream_handle stream) override {
+    if (stream == per_thread_stream) {
+      thread_local const std::uint64_t id = next_handle();
+      return id;
+    }
+    return static_cast<std::uint64_t>(stream);
+  }
+  void synchronize_stream(stream_handle) override {}
+  bool stream_idle(stream_handle) override { return true; }
+
+  event_handle create_event() override { return event_handle{next_handle()}; }
+  void destroy_event(event_handle) noexcept override {}
+  void record_event(event_handle, stream_handle) override {}
+  fence_outcome record_context(event_handle) override { return fence_outcome::recorded; }
+  void wait_event(stream_handle, event_handle) override {}
+  bool event_complete(event_handle) override { return true; }
+  void synchronize_event(event_handle) override {}
+
+  void* allocate(std::size_t bytes, std::size_t alignment) override {
+    return allocate_aligned(bytes, std::max(alignment, least_alignment));
+  }
+  bool deallocate(void* pointer, std::size_t, std::size_t alignment) noexcept override {
+    ::operator delete (pointer, std::align_val_t{std::max(alignment, least_alignment)});
+    return true;
+  }
+  void* allocate_async(std::size_t bytes, stream_handle) override { return allocate(bytes, least_alignment); }
+  bool deallocate_async(void* pointer, std::size_t bytes, stream_handle) noexcept override {
+    return deallocate(pointer, bytes, least_alignment);
+  }
+  /// The C library keeps no pool that is ours to trim.
+  std::size_t trim_pool(std::size_t) override { return 0; }
+  void* allocate_pinned(std::size_t bytes) override { return allocate_aligned(bytes, pinned_alignment); }
+  bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override {
+    return deallocate(pointer, bytes, pinned_alignment);
+  }
+
+  void copy(void* target, const void* source, std::size_t bytes, copy_kind, stream_handle) override {
+    if (bytes != 0) { // memcpy refuses null pointers even then
+      std::memcpy(target, source, bytes);
+    }
+  }
+  void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle) override {
+    if (bytes != 0) {
+      std::memset(target, value, bytes);
+    }
+  }
+};
+
+} // namespace
+
+std::shared_ptr<backend> make_host_backend() { return std::make_shared<host_backend>(); }
+
+} // namespace saeta

@@ -1,0 +1,16 @@
+// Calls of the CUDA driver for tests that must look past the device contract, found in the library that is loaded
+// already: these files are compiled without a CUDA header, where there is no toolkit too.
+#pragma once
+
+namespace saeta::conformance {
+
+/// @throws error device where the driver is not installed or has no such call.
+void* cuda_driver_symbol(const char* name);
+
+/// `Function` is the type of a pointer to the call.
+template <class Function>
+Function cuda_driver_call(const char* name) {
+  return reinterpret_cast<Function>(cuda_driver_symbol(name));
+}
+
+} // namespace saeta::conformance

@@ -1,0 +1,58 @@
+// Memory of a backend for a test, without the layers that are built upon it.
+#pragma once
+
+#include "saeta/device/stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace saeta::conformance {
+
+/// Allocates exactly the bytes asked for, so that a sanitizer sees an access one byte past them. Freeing waits for the
+/// stream and fails the test when the backend refuses.
+class device_memory {
+public:
+  device_memory(stream_ref work, std::size_t bytes)
+      : work_(work), bytes_(bytes), pointer_(bytes == 0 ? nullptr : work.owner().allocate(bytes, 0)) {}
+  device_memory(stream_ref work, std::span<const std::uint8_t> content)
+      : device_memory(work, content.size()) {
+    upload(content);
+  }
+  device_memory(const device_memory&) = delete;
+  device_memory& operator=(const device_memory&) = delete;
+  ~device_memory() {
+    work_.owner().synchronize_stream(work_.native_handle());
+    EXPECT_TRUE(bytes_ == 0 || work_.owner().deallocate(pointer_, bytes_, 0));
+  }
+
+  [[nodiscard]] std::size_t size() const { return bytes_; }
+  [[nodiscard]] std::uint8_t* data() const { return static_cast<std::uint8_t*>(pointer_); }
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return static_cast<T*>(pointer_);
+  }
+
+  /// Has finished when it returns.
+  void upload(std::span<const std::uint8_t> content) const {
+    work_.owner().copy(pointer_, content.data(), content.size(), copy_kind::host_to_device,
+                       work_.native_handle());
+    work_.owner().synchronize_stream(work_.native_handle());
+  }
+  /// Everything, after all work queued so far.
+  [[nodiscard]] std::vector<std::uint8_t> download() const {
+    std::vector<std::uint8_t> content(bytes_);
+    work_.owner().copy(content.data(), pointer_, bytes_, copy_kind::device_to_host, work_.native_handle());
+    work_.owner().synchronize_stream(work_.native_handle());
+    return content;
+  }
+
+private:
+  stream_ref work_;
+  std::size_t bytes_;
+  void* pointer_;
+};
+
+} // namespace saeta::conformance
