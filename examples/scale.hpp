@@ -1,0 +1,21 @@
+// The user's kernel of the trip: built for the GPU where a CUDA toolkit is (scale.cu), as a loop elsewhere (scale.cpp).
+#pragma once
+
+#include "saeta/device/stream.hpp"
+
+#include <cstdint>
+
+inline constexpr float scale_factor = 0.9F;
+
+/// Whether `scale` can run on a GPU; on the host it always can.
+bool scale_knows_cuda();
+
+/// target[i] = scale_factor * source[i], queued on the stream.
+void scale(saeta::stream_ref stream, const float* source, std::int64_t length, float* target);
+
+/// The same on the calling thread.
+inline void scale_on_host(const float* source, std::int64_t length, float* target) {
+  for (std::int64_t i = 0; i < length; ++i) {
+    target[i] = scale_factor * source[i];
+  }
+}

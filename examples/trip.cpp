@@ -1,0 +1,79 @@
+// The whole trip: an Arrow file goes into device memory under a budget, a kernel of the user makes a new column of its
+// first float column, and the table with that column is written, read again and checked.
+//
+//   trip INPUT.arrow OUTPUT.arrow    or without arguments, with a small trip-in.arrow that it makes itself
+#include "saeta/base/text.hpp"
+#include "saeta/ipc/writer.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/runtime/runtime.hpp"
+#include "scale.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <numeric>
+
+using namespace saeta;
+
+const data_type float32(type_id::float32);
+constexpr device_id host{device_kind::cpu, 0};
+
+std::filesystem::path make_file(const std::filesystem::path& file) {
+  const auto where = open_context(host);
+  const auto values = buffer::allocate(where, 100'000 * sizeof(float), where->work_stream());
+  use_token token(where->work_stream(), {writes(values)});
+  std::iota(token.mutable_data<float>(values), token.mutable_data<float>(values) + 100'000, 1.0F);
+  token.finish();
+  const batch all{100'000, {column::make(where, {float32, 100'000, 0, 0, {{}, values}, {}})}};
+  ipc::write(table::make(where, {{{"price", float32, false, {}}}, {}}, {all}), file);
+  return file;
+}
+
+column scaled(const column& in) {
+  const auto stream = in.where()->work_stream();
+  const auto out = buffer::allocate(in.where(), in.values().size(), stream, "scaled");
+  use_token token(stream, {reads(in.values()), writes(out)});
+  scale(stream, token.data<float>(in.values()), in.offset() + in.length(), token.mutable_data<float>(out));
+  token.finish();
+  const std::int64_t nulls = in.known_null_count(); // the offset stays, so one bitmap fits both
+  return column::make(in.where(), {float32, in.length(), in.offset(), nulls, {in.validity(), out}, {}});
+}
+
+bool is_scaled(const column& out, const column& in) {
+  const use_token token(in.where()->work_stream(), {reads(in.values()), reads(out.values())});
+  const float* const from = token.data<float>(in.values()) + in.offset();
+  return std::equal(from, from + in.length(), token.data<float>(out.values()) + out.offset(),
+                    [](float a, float b) { return b == scale_factor * a || (a != a && b != b); });
+}
+
+int trip(const std::filesystem::path& input, const std::filesystem::path& output) {
+  const auto where = open_context(scale_knows_cuda() ? best_device() : host, parse_bytes("1GiB"));
+  const table read = ipc::reader::open(input)->read_all(where);
+  schema fields = read.fields();
+  const auto found = std::ranges::find(fields.fields, float32, &field::type);
+  if (found == fields.fields.end()) {
+    throw error(errc::invalid_argument, input.string() + " has no float column");
+  }
+  const auto source = static_cast<std::size_t>(found - fields.fields.begin());
+  fields.fields.push_back({"scaled", float32, true, {}});
+  std::vector<batch> batches(read.batches().begin(), read.batches().end());
+  for (batch& b : batches) {
+    b.columns.push_back(scaled(b.columns[source]));
+  }
+  ipc::write(table::make(where, fields, batches), output);
+  const counter_values count = where->count().read();
+  const table back = ipc::reader::open(output)->read_all(open_context(host));
+  const auto same = [&](const batch& b) { return is_scaled(b.columns.back(), b.columns[source]); };
+  const bool right =
+      back.fields() == fields && back.rows() == read.rows() && std::ranges::all_of(back.batches(), same);
+  std::cout << to_string(where->device()) << (right ? ": right, " : ": WRONG, ")
+            << count.host_to_device.transfers << " transfers in, " << count.device_to_host.transfers
+            << " out, peak " << human_bytes(where->statistics().budget.peak) << '\n';
+  return right ? 0 : 1;
+}
+
+int main(int count, char** words) try {
+  return trip(count == 3 ? words[1] : make_file("trip-in.arrow"), count == 3 ? words[2] : "trip-out.arrow");
+} catch (const std::exception& e) {
+  std::cerr << "trip: " << e.what() << '\n';
+  return 1;
+}
