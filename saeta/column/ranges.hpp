@@ -9,13 +9,13 @@
 
 namespace saeta {
 
-struct byte_window {
+struct address_range {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
 };
 
-/// Appends the windows of the column's rows in its buffers, dictionary included; empty ones are left out. The bytes of
-/// an offset layout are one window whatever the slice: the offsets are not read.
-void append_windows(const column& of, std::vector<byte_window>& windows);
+/// Appends the ranges of the column's rows in its buffers, dictionary included; empty ones are left out. The bytes of
+/// an offset layout are one range whatever the slice: the offsets are not read.
+void append_ranges(const column& of, std::vector<address_range>& ranges);
 
 } // namespace saeta

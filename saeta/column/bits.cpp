@@ -1,0 +1,100 @@
+#include "saeta/column/bits.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/memory/use_token.hpp"
+
+namespace saeta {
+namespace {
+
+/// Where a conversion writes: its values and, when there are nulls to carry, a validity and its null count.
+struct target {
+  buffer values;
+  buffer validity;
+  buffer null_count; ///< absent when the source knows its count
+};
+
+buffer allocate_like(const column& source, std::size_t bytes) {
+  return buffer::allocate(source.where(), bytes, source.where()->work_stream(),
+                          source.values().owner()->tag());
+}
+
+target make_target(const column& source, std::size_t value_bytes) {
+  target made;
+  made.values = allocate_like(source, value_bytes);
+  if (source.validity().present() && source.known_null_count() != 0) {
+    made.validity = allocate_like(source, bitmap_bytes(source.length()));
+    if (source.known_null_count() == column::unknown_nulls) {
+      made.null_count = allocate_like(source, sizeof(std::int64_t));
+    }
+  }
+  return made;
+}
+
+/// Realigns the validity to bit 0; returns the null count, counted in the same pass where it was unknown.
+std::int64_t carry_validity(const column& source, const target& to, const use_token& token) {
+  if (!to.validity.present()) {
+    return 0;
+  }
+  auto* const counted = token.mutable_data<std::int64_t>(to.null_count);
+  source.where()->kernels().copy_bitmap(
+      token.stream().native_handle(), token.data<std::uint8_t>(source.validity()), source.offset(),
+      source.length(), token.mutable_data<std::uint8_t>(to.validity), counted);
+  std::int64_t nulls = source.known_null_count();
+  if (counted != nullptr) {
+    source.where()->read_scalar(&nulls, counted, sizeof nulls, token.stream());
+  }
+  return nulls;
+}
+
+/// Runs `convert(token, target)` between a token's waits and records, and makes the column of what it wrote.
+template <class Convert>
+column converted(const column& source, data_type type, std::size_t value_bytes, Convert convert) {
+  if (source.length() == 0) {
+    return column::make(source.where(), {std::move(type), 0, 0, 0, {buffer(), buffer()}, nullptr});
+  }
+  const target to = make_target(source, value_bytes);
+  use_token token(source.where()->work_stream(),
+                  {reads(source.values()), reads(source.validity()), writes(to.values), writes(to.validity),
+                   writes(to.null_count)});
+  convert(token, to);
+  const std::int64_t nulls = carry_validity(source, to, token);
+  token.finish();
+  return column::make(source.where(),
+                      {std::move(type), source.length(), 0, nulls, {to.validity, to.values}, nullptr});
+}
+
+} // namespace
+
+column pack_bool(const column& bytes) {
+  if (bytes.type().id() != type_id::int8 && bytes.type().id() != type_id::uint8) {
+    throw error(errc::type_mismatch, concat("packing booleans: a column of ", bytes.type().name(),
+                                            ", expected bool8, int8 or uint8"));
+  }
+  return converted(bytes, data_type(type_id::boolean), bitmap_bytes(bytes.length()),
+                   [&](const use_token& token, const target& to) {
+                     bytes.where()->kernels().pack_bool(
+                         token.stream().native_handle(),
+                         token.data<std::uint8_t>(bytes.values()) + bytes.offset(), bytes.length(),
+                         token.mutable_data<std::uint8_t>(to.values));
+                   });
+}
+
+column unpack_bool(const column& bits) {
+  if (bits.type().id() != type_id::boolean) {
+    throw error(errc::type_mismatch,
+                concat("unpacking booleans: a column of ", bits.type().name(), ", expected bool"));
+  }
+  const auto rows = static_cast<std::size_t>(bits.length());
+  const std::size_t padded = round_up(rows, std::size_t{64});
+  return converted(bits, data_type::bool8(), padded, [&](const use_token& token, const target& to) {
+    auto* const bytes = token.mutable_data<std::uint8_t>(to.values);
+    bits.where()->kernels().unpack_bool(token.stream().native_handle(),
+                                        token.data<std::uint8_t>(bits.values()), bits.offset(), bits.length(),
+                                        bytes);
+    if (padded > rows) {
+      bits.where()->fill(bytes + rows, 0, padded - rows, token.stream());
+    }
+  });
+}
+
+} // namespace saeta

@@ -1,0 +1,39 @@
+#include "saeta/column/schema.hpp"
+
+#include "saeta/base/text.hpp"
+
+#include <algorithm>
+
+namespace saeta {
+namespace {
+
+/// At most this many names are listed in a message.
+constexpr std::size_t shown_names = 32;
+
+std::string names_of(const std::vector<field>& fields) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(fields.size(), shown_names); ++i) {
+    names += concat(i == 0 ? "" : ", ", "'", fields[i].name, "'");
+  }
+  return fields.size() > shown_names ? concat(names, " and ", fields.size() - shown_names, " more") : names;
+}
+
+} // namespace
+
+std::size_t schema::index_of(std::string_view name) const {
+  const auto has_name = [&](const field& candidate) { return candidate.name == name; };
+  const auto found = std::find_if(fields.begin(), fields.end(), has_name);
+  if (found == fields.end()) {
+    throw error(errc::invalid_argument, fields.empty()
+                                            ? concat("no column '", name, "': there are no columns")
+                                            : concat("no column '", name, "': there is ", names_of(fields)));
+  }
+  const auto count = std::count_if(found, fields.end(), has_name);
+  if (count > 1) {
+    throw error(errc::invalid_argument,
+                concat(count, " columns are named '", name, "': choose one by its index"));
+  }
+  return static_cast<std::size_t>(found - fields.begin());
+}
+
+} // namespace saeta

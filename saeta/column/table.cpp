@@ -1,0 +1,142 @@
+#include "saeta/column/table.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/column/ranges.hpp"
+
+#include <algorithm>
+
+namespace saeta {
+namespace {
+
+std::string place(const schema& fields, std::size_t batch_index, std::size_t column_index) {
+  return concat("batch ", batch_index, ", column ", column_index, " '", fields.fields[column_index].name,
+                "'");
+}
+
+void require_batch(const context& where, const schema& fields, const batch& piece, std::size_t index) {
+  if (piece.rows < 0) {
+    throw error(errc::invalid_argument, concat("batch ", index, ": ", piece.rows, " rows"));
+  }
+  if (piece.columns.size() != fields.fields.size()) {
+    throw error(errc::invalid_argument, concat("batch ", index, ": ", piece.columns.size(),
+                                               " columns, expected ", fields.fields.size()));
+  }
+  for (std::size_t i = 0; i < piece.columns.size(); ++i) {
+    const column& part = piece.columns[i];
+    if (part.type() != fields.fields[i].type) {
+      throw error(errc::type_mismatch, concat(place(fields, index, i), ": type ", part.type().name(),
+                                              ", expected ", fields.fields[i].type.name()));
+    }
+    if (part.length() != piece.rows) {
+      throw error(errc::invalid_argument,
+                  concat(place(fields, index, i), ": ", part.length(), " rows, expected ", piece.rows));
+    }
+    if (part.where().get() != &where) {
+      throw error(errc::invalid_argument, concat(place(fields, index, i), ": in another context"));
+    }
+  }
+}
+
+/// Bytes in the union of the ranges.
+std::uint64_t covered_bytes(std::vector<address_range> ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const address_range& a, const address_range& b) { return a.address < b.address; });
+  std::uint64_t total = 0;
+  std::uintptr_t counted_to = 0;
+  for (const address_range& range : ranges) {
+    const std::uintptr_t end = range.address + range.bytes;
+    if (end > counted_to) {
+      total += end - std::max(range.address, counted_to);
+      counted_to = end;
+    }
+  }
+  return total;
+}
+
+} // namespace
+
+table::table(std::shared_ptr<context> where, std::shared_ptr<const schema> fields, std::vector<batch> batches,
+             std::int64_t rows)
+    : where_(std::move(where)), schema_(std::move(fields)), batches_(std::move(batches)), rows_(rows) {}
+
+table table::make(std::shared_ptr<context> where, schema fields, std::vector<batch> batches) {
+  if (where == nullptr) {
+    throw error(errc::invalid_argument, "table: no context");
+  }
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    require_batch(*where, fields, batches[i], i);
+    rows = checked_add(rows, batches[i].rows, "rows of a table");
+  }
+  return {std::move(where), std::make_shared<const schema>(std::move(fields)), std::move(batches), rows};
+}
+
+std::vector<column> table::pieces(std::size_t index) const {
+  if (index >= column_count()) {
+    throw error(errc::out_of_range,
+                concat("column ", index, " of a table with ", column_count(), " columns"));
+  }
+  std::vector<column> found;
+  found.reserve(batches_.size());
+  for (const batch& piece : batches_) {
+    found.push_back(piece.columns[index]);
+  }
+  return found;
+}
+
+table table::slice(std::int64_t offset, std::int64_t length) const {
+  if (offset < 0 || length < 0 || offset > rows_ || length > rows_ - offset) {
+    throw error(errc::out_of_range,
+                concat("slice of ", length, " rows from row ", offset, " of a table of ", rows_, " rows"));
+  }
+  std::vector<batch> kept;
+  std::int64_t first = 0; // row of the table at which the batch starts
+  for (const batch& piece : batches_) {
+    const std::int64_t begin = std::clamp(offset - first, std::int64_t{0}, piece.rows);
+    const std::int64_t end = std::clamp(offset + length - first, std::int64_t{0}, piece.rows);
+    first += piece.rows;
+    if (begin >= end) {
+      continue;
+    }
+    batch cut{end - begin, {}};
+    cut.columns.reserve(piece.columns.size());
+    for (const column& part : piece.columns) {
+      cut.columns.push_back(part.slice(begin, end - begin));
+    }
+    kept.push_back(std::move(cut));
+  }
+  return {where_, schema_, std::move(kept), length};
+}
+
+table table::select(std::span<const std::size_t> columns) const {
+  auto chosen = std::make_shared<schema>();
+  chosen->metadata = schema_->metadata;
+  for (const std::size_t index : columns) {
+    if (index >= column_count()) {
+      throw error(errc::out_of_range,
+                  concat("column ", index, " of a table with ", column_count(), " columns"));
+    }
+    chosen->fields.push_back(schema_->fields[index]);
+  }
+  std::vector<batch> narrowed;
+  narrowed.reserve(batches_.size());
+  for (const batch& piece : batches_) {
+    batch& part = narrowed.emplace_back(batch{piece.rows, {}});
+    for (const std::size_t index : columns) {
+      part.columns.push_back(piece.columns[index]);
+    }
+  }
+  return {where_, std::move(chosen), std::move(narrowed), rows_};
+}
+
+std::uint64_t table::byte_size() const noexcept {
+  std::vector<address_range> ranges;
+  for (const batch& piece : batches_) {
+    for (const column& part : piece.columns) {
+      append_ranges(part, ranges);
+    }
+  }
+  return covered_bytes(std::move(ranges));
+}
+
+} // namespace saeta
