@@ -22,8 +22,9 @@ extern "C" {
 
 struct ArrowSchema {
   const char* format;
-  const char* name;     ///< may be null
-  const char* metadata; ///< int32 count, then int32 size and bytes of each key and value, native endian; may be null
+  const char* name; ///< may be null
+  const char*
+      metadata; ///< int32 count, then int32 size and bytes of each key and value, native endian; may be null
   std::int64_t flags;
   std::int64_t n_children;
   ArrowSchema** children;

@@ -60,8 +60,8 @@ batch import_batch(const std::shared_ptr<context>& where, const schema& fields, 
 /// One array of any carried type.
 column import_column(const std::shared_ptr<context>& where, const field& described, ArrowArray& source,
                      const import_options& options = {});
-/// Every batch of a stream. Takes the stream; an error in the middle releases it. `progress`, where given, hears the
-/// rows so far after each batch.
+/// Every batch of a stream; a stream of arrays that are no structs becomes a table of one column. Takes the stream; an
+/// error in the middle releases it. `progress`, where given, hears the rows so far after each batch.
 table import_stream(const std::shared_ptr<context>& where, ArrowArrayStream& source,
                     const import_options& options = {},
                     const std::function<void(std::int64_t)>& progress = {});

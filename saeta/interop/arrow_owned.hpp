@@ -58,6 +58,7 @@ using owned_schema = arrow_owned<ArrowSchema>;
 using owned_array = arrow_owned<ArrowArray>;
 using owned_stream = arrow_owned<ArrowArrayStream>;
 
-static_assert(!std::is_copy_constructible_v<owned_array> && std::is_nothrow_move_constructible_v<owned_array>);
+static_assert(!std::is_copy_constructible_v<owned_array> &&
+              std::is_nothrow_move_constructible_v<owned_array>);
 
 } // namespace saeta

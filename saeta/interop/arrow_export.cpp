@@ -1,0 +1,119 @@
+#include "saeta/base/text.hpp"
+#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/memory/export_hold.hpp"
+
+#include <array>
+
+namespace saeta {
+namespace {
+
+/// What consumers may read of a buffer that has no bytes: they want a pointer that is not null.
+alignas(64) constexpr std::array<std::byte, 64> no_bytes{};
+
+/// Private data of one exported array. Each node of a tree owns its children and keeps the memory on its own, so that a
+/// consumer may move a child away and release the rest.
+struct exported_array {
+  std::vector<const void*> buffers;
+  std::vector<owned_array> children;
+  std::vector<ArrowArray*> child_pointers;
+  owned_array dictionary;
+  std::shared_ptr<void> keepalive;
+};
+
+void release_array(ArrowArray* array) noexcept {
+  delete static_cast<exported_array*>(array->private_data);
+  array->release = nullptr;
+}
+
+/// Points the struct at the node's lists and gives the node to it.
+owned_array owned_by_struct(std::unique_ptr<exported_array> node, std::int64_t length, std::int64_t offset,
+                            std::int64_t null_count) {
+  for (owned_array& child : node->children) {
+    node->child_pointers.push_back(&child.get());
+  }
+  ArrowArray made{};
+  made.length = length;
+  made.offset = offset;
+  made.null_count = null_count;
+  made.n_buffers = static_cast<std::int64_t>(node->buffers.size());
+  made.buffers = node->buffers.data();
+  made.n_children = static_cast<std::int64_t>(node->children.size());
+  made.children = node->child_pointers.empty() ? nullptr : node->child_pointers.data();
+  made.dictionary = node->dictionary.empty() ? nullptr : &node->dictionary.get();
+  made.release = release_array;
+  made.private_data = node.release();
+  return owned_array(made);
+}
+
+std::int64_t null_count_of(const host_array& source) {
+  if (source.type.layout() == layout_kind::none) {
+    return source.length;
+  }
+  return source.length == 0 || source.buffers[0].data() == nullptr ? 0 : source.null_count;
+}
+
+/// An array without rows is exported over `no_bytes` from offset 0, whatever its buffers are.
+owned_array exported(const host_array& source, const std::shared_ptr<void>& keepalive) {
+  auto node = std::make_unique<exported_array>();
+  node->keepalive = keepalive;
+  for (std::size_t i = 0; i < source.buffers.size(); ++i) {
+    const void* pointer = source.length == 0 ? nullptr : source.buffers[i].data();
+    node->buffers.push_back(pointer == nullptr && i != 0 ? no_bytes.data() : pointer);
+  }
+  if (source.dictionary != nullptr) {
+    node->dictionary = exported(*source.dictionary, keepalive);
+  }
+  return owned_by_struct(std::move(node), source.length, source.length == 0 ? 0 : source.offset,
+                         null_count_of(source));
+}
+
+owned_array exported_struct(const host_batch& source) {
+  auto node = std::make_unique<exported_array>();
+  node->keepalive = source.keepalive;
+  node->buffers.push_back(nullptr);
+  node->children.reserve(source.arrays.size());
+  for (const host_array& child : source.arrays) {
+    node->children.push_back(exported(child, source.keepalive));
+  }
+  return owned_by_struct(std::move(node), source.rows, 0, 0);
+}
+
+void append_buffers(const column& from, std::vector<buffer>& views) {
+  views.insert(views.end(), from.buffers().begin(), from.buffers().end());
+  if (from.dictionary() != nullptr) {
+    append_buffers(*from.dictionary(), views);
+  }
+}
+
+/// The batch in host memory. On a host context that is a hand-out of our own memory: the hold comes first, so that
+/// whoever writes later waits for the consumer.
+host_batch in_host_memory(const std::shared_ptr<context>& where, const batch& source) {
+  host_batch view = download(where, source);
+  if (where->on_host()) {
+    std::vector<buffer> views;
+    for (const column& part : source.columns) {
+      append_buffers(part, views);
+    }
+    view.keepalive = std::make_shared<export_hold>(views, access::read);
+    synchronize_handover(views);
+  }
+  return view;
+}
+
+} // namespace
+
+void export_batch(const table& source, std::size_t batch_index, ArrowArray& target) {
+  if (batch_index >= source.batches().size()) {
+    throw error(errc::out_of_range,
+                concat("batch ", batch_index, " of a table with ", source.batches().size(), " batches"));
+  }
+  exported_struct(in_host_memory(source.where(), source.batches()[batch_index])).move_to(target);
+}
+
+void export_column(const column& source, ArrowArray& target) {
+  const host_batch view = in_host_memory(source.where(), {source.length(), {source}});
+  exported(view.arrays.front(), view.keepalive).move_to(target);
+}
+
+} // namespace saeta

@@ -1,0 +1,23 @@
+// What imports of single batches and of streams share.
+#pragma once
+
+#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+
+namespace saeta {
+
+/// An imported batch, and the host memory it was made of: valid while `view.keepalive` is shared.
+struct placed_batch {
+  batch columns;
+  host_batch view;
+};
+
+/// Takes `source` on success only.
+placed_batch place_batch(const std::shared_ptr<context>& where, const schema& fields, ArrowArray& source,
+                         dictionary_cache& dictionaries, const import_options& options);
+
+/// An array that is no record batch as a batch of one column.
+placed_batch place_column(const std::shared_ptr<context>& where, const field& described, ArrowArray& source,
+                          dictionary_cache& dictionaries, const import_options& options);
+
+} // namespace saeta

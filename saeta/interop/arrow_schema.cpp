@@ -1,0 +1,250 @@
+#include "saeta/base/checked.hpp"
+#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow_type_text.hpp"
+
+#include <nanoarrow.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace saeta {
+namespace {
+
+constexpr std::string_view extension_name_key = "ARROW:extension:name";
+constexpr std::string_view extension_metadata_key = "ARROW:extension:metadata";
+
+/// Reads the pieces of an encoded metadata string. It carries no total size, so only signs can be checked.
+class metadata_reader {
+public:
+  metadata_reader(const char* at, std::string_view label) : at_(at), label_(label) {}
+
+  std::int32_t number(std::string_view what) {
+    std::int32_t value = 0;
+    std::memcpy(&value, at_, sizeof value);
+    at_ += sizeof value;
+    if (value < 0) {
+      throw error(errc::format, concat(label_, ": ", what, " of the metadata is ", value));
+    }
+    return value;
+  }
+  std::string text(std::string_view what) {
+    const auto size = static_cast<std::size_t>(number(what));
+    std::string value(at_, size);
+    at_ += size;
+    return value;
+  }
+
+private:
+  const char* at_;
+  std::string_view label_;
+};
+
+metadata_list read_metadata(const char* encoded, std::string_view label) {
+  metadata_list found;
+  if (encoded == nullptr) {
+    return found;
+  }
+  metadata_reader reader(encoded, label);
+  for (std::int32_t left = reader.number("the number of keys"); left > 0; --left) {
+    std::string key = reader.text("the size of a key");
+    found.emplace_back(std::move(key), reader.text("the size of a value"));
+  }
+  return found;
+}
+
+/// Takes the first value of a key out of the list; nothing where there is none.
+std::optional<std::string> take(metadata_list& from, std::string_view key) {
+  const auto found =
+      std::find_if(from.begin(), from.end(), [&](const auto& entry) { return entry.first == key; });
+  if (found == from.end()) {
+    return std::nullopt;
+  }
+  std::string value = std::move(found->second);
+  from.erase(found);
+  return value;
+}
+
+/// Moves the extension keys from the metadata into the type. Without a name the metadata stay as they are.
+data_type with_extension_of(data_type storage, metadata_list& metadata) {
+  const auto name = take(metadata, extension_name_key);
+  if (!name || name->empty()) {
+    return storage;
+  }
+  return storage.with_extension(*name, take(metadata, extension_metadata_key).value_or(std::string()));
+}
+
+void require_valid(const ArrowSchema& source, std::string_view label) {
+  if (source.release == nullptr) {
+    throw error(errc::closed, concat(label, ": the ArrowSchema was released already"));
+  }
+  if (source.format == nullptr) {
+    throw error(errc::format, concat(label, ": format is null"));
+  }
+  if (source.n_children < 0 || (source.n_children > 0 && source.children == nullptr)) {
+    throw error(errc::format, concat(label, ": n_children is ", source.n_children,
+                                     source.children == nullptr ? " and children is null" : ""));
+  }
+  constexpr std::int64_t known_flags =
+      ARROW_FLAG_DICTIONARY_ORDERED | ARROW_FLAG_NULLABLE | ARROW_FLAG_MAP_KEYS_SORTED;
+  if ((source.flags & ~known_flags) != 0) {
+    throw error(errc::format,
+                concat(label, ": flags ", source.flags, " have bits that the standard does not name"));
+  }
+  if ((source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0 && source.dictionary == nullptr) {
+    throw error(errc::format, concat(label, ": flag DICTIONARY_ORDERED without a dictionary"));
+  }
+}
+
+data_type parse_storage(const ArrowSchema& source, std::string_view label) {
+  try {
+    return data_type::parse(source.format);
+  } catch (const error& why) {
+    throw error(why.code(), why.code() == errc::unsupported
+                                ? concat(label, ": type ", type_text(source), " is not carried")
+                                : concat(label, ": ", why.message()));
+  }
+}
+
+/// The type without its extension.
+data_type storage_type(const ArrowSchema& source, std::string_view label) {
+  require_valid(source, label);
+  data_type parsed = parse_storage(source, label);
+  if (source.n_children != 0) {
+    throw error(errc::format,
+                concat(label, ": n_children is ", source.n_children, ", expected 0 for ", parsed.name()));
+  }
+  if (source.dictionary == nullptr) {
+    return parsed;
+  }
+  const std::string inner = concat("dictionary of ", label);
+  require_valid(*source.dictionary, inner);
+  if (source.dictionary->dictionary !=
+      nullptr) { // said here with its name; also ends a struct that points to itself
+    throw error(errc::unsupported, concat(label, ": type ", type_text(source), " is not carried"));
+  }
+  metadata_list metadata = read_metadata(source.dictionary->metadata, inner);
+  data_type values = with_extension_of(storage_type(*source.dictionary, inner), metadata);
+  if (!parsed.is_integer()) {
+    throw error(errc::format,
+                concat(label, ": dictionary indices of type ", parsed.name(), ", expected an integer"));
+  }
+  return data_type::dictionary(parsed, values, (source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0);
+}
+
+std::string label_of(const ArrowSchema& source) {
+  return source.release == nullptr || source.name == nullptr ? "column ''"
+                                                             : concat("column '", source.name, "'");
+}
+
+void require_done(ArrowErrorCode code, std::string_view what) {
+  if (code != NANOARROW_OK) {
+    throw error(code == ENOMEM ? errc::out_of_memory : errc::exchange,
+                concat("export of ", what, ": ", std::strerror(code)));
+  }
+}
+
+/// A C string can't hold a zero byte.
+const char* c_text(const std::string& text, std::string_view what) {
+  if (text.find('\0') != std::string::npos) {
+    throw error(errc::exchange, concat("export of ", what, " '", text.c_str(), "': a zero byte follows"));
+  }
+  return text.c_str();
+}
+
+void append(std::string& encoded, std::string_view text) {
+  const auto size = checked_cast<std::int32_t>(text.size(), "size of a metadata entry");
+  encoded.append(reinterpret_cast<const char*>(&size), sizeof size);
+  encoded.append(text);
+}
+
+std::string encoded(const metadata_list& metadata) {
+  std::string text;
+  const auto count = checked_cast<std::int32_t>(metadata.size(), "number of metadata entries");
+  text.append(reinterpret_cast<const char*>(&count), sizeof count);
+  for (const auto& [key, value] : metadata) {
+    append(text, key);
+    append(text, value);
+  }
+  return text;
+}
+
+void set_metadata(ArrowSchema& target, const metadata_list& metadata) {
+  if (!metadata.empty()) {
+    require_done(ArrowSchemaSetMetadata(&target, encoded(metadata).c_str()), "metadata");
+  }
+}
+
+/// Fills an initialised schema.
+void fill_field(const std::string& name, const data_type& type, bool nullable, metadata_list metadata,
+                ArrowSchema& target) {
+  require_done(ArrowSchemaSetFormat(&target, c_text(type.format(), "format")), "format");
+  require_done(ArrowSchemaSetName(&target, c_text(name, "name")), "name");
+  if (!type.extension_name().empty()) {
+    metadata.emplace_back(extension_name_key, type.extension_name());
+    metadata.emplace_back(extension_metadata_key, type.extension_metadata());
+  }
+  set_metadata(target, metadata);
+  target.flags = (nullable ? ARROW_FLAG_NULLABLE : 0) | (type.ordered() ? ARROW_FLAG_DICTIONARY_ORDERED : 0);
+  if (type.value_type() != nullptr) {
+    require_done(ArrowSchemaAllocateDictionary(&target), "a dictionary type");
+    ArrowSchemaInit(target.dictionary);
+    fill_field({}, *type.value_type(), true, {}, *target.dictionary);
+  }
+}
+
+} // namespace
+
+schema import_schema(const ArrowSchema& source) {
+  require_valid(source, "schema");
+  if (std::strcmp(source.format, "+s") != 0 || source.dictionary != nullptr) {
+    throw error(errc::format, concat("schema: type ", type_text(source),
+                                     ", expected a struct whose children are the "
+                                     "columns"));
+  }
+  schema found;
+  found.metadata = read_metadata(source.metadata, "schema");
+  for (std::int64_t i = 0; i < source.n_children; ++i) {
+    if (source.children[i] == nullptr) {
+      throw error(errc::format, concat("schema: children[", i, "] is null"));
+    }
+    found.fields.push_back(import_field(*source.children[i]));
+  }
+  return found;
+}
+
+field import_field(const ArrowSchema& source) {
+  const std::string label = label_of(source);
+  field found;
+  found.type = storage_type(source, label);
+  found.metadata = read_metadata(source.metadata, label);
+  found.type = with_extension_of(std::move(found.type), found.metadata);
+  found.name = source.name == nullptr ? "" : source.name;
+  found.nullable = (source.flags & ARROW_FLAG_NULLABLE) != 0;
+  return found;
+}
+
+void export_schema(const schema& source, ArrowSchema& target) {
+  owned_schema made;
+  ArrowSchemaInit(made.out());
+  require_done(ArrowSchemaSetTypeStruct(
+                   &made.get(), checked_cast<std::int64_t>(source.fields.size(), "number of columns")),
+               "a struct type");
+  require_done(ArrowSchemaSetName(&made.get(), ""), "name");
+  made.get().flags = 0;
+  set_metadata(made.get(), source.metadata);
+  for (std::size_t i = 0; i < source.fields.size(); ++i) {
+    const field& from = source.fields[i];
+    fill_field(from.name, from.type, from.nullable, from.metadata, *made.get().children[i]);
+  }
+  made.move_to(target);
+}
+
+void export_field(const field& source, ArrowSchema& target) {
+  owned_schema made;
+  ArrowSchemaInit(made.out());
+  fill_field(source.name, source.type, source.nullable, source.metadata, made.get());
+  made.move_to(target);
+}
+
+} // namespace saeta

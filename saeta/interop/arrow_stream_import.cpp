@@ -1,0 +1,127 @@
+#include "saeta/base/checked.hpp"
+#include "saeta/interop/arrow_import.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+namespace saeta {
+namespace {
+
+errc code_of(int number) {
+  switch (number) {
+  case ENOMEM:
+    return errc::out_of_memory;
+  case EIO:
+    return errc::io;
+  case EINVAL:
+    return errc::format;
+  case ENOSYS:
+  case ENOTSUP:
+    return errc::unsupported;
+  default:
+    return errc::exchange;
+  }
+}
+
+/// A foreign stream, asked lazily. Its errors become ours.
+class stream_source {
+public:
+  explicit stream_source(ArrowArrayStream& taken) {
+    if (taken.release == nullptr) {
+      throw error(errc::closed, "the ArrowArrayStream was released already");
+    }
+    stream_.take(taken);
+    if (stream_.get().get_schema == nullptr || stream_.get().get_next == nullptr) {
+      throw error(errc::format, "ArrowArrayStream: get_schema or get_next is null");
+    }
+  }
+
+  owned_schema type() {
+    owned_schema found;
+    require_done(stream_.get().get_schema(&stream_.get(), found.out()), "get_schema");
+    return found;
+  }
+  /// Empty at the end.
+  owned_array next() {
+    owned_array found;
+    require_done(stream_.get().get_next(&stream_.get(), found.out()), "get_next");
+    return found;
+  }
+
+private:
+  void require_done(int number, std::string_view call) {
+    if (number == 0) {
+      return;
+    }
+    ArrowArrayStream& from = stream_.get();
+    const char* const why = from.get_last_error == nullptr ? nullptr : from.get_last_error(&from);
+    throw error(code_of(number),
+                concat("ArrowArrayStream: ", call, " failed with errno ", number, " (", std::strerror(number),
+                       ")", why == nullptr ? "" : ": ", why == nullptr ? "" : why));
+  }
+
+  owned_stream stream_;
+};
+
+/// Dictionaries are recognised by their address, which means something only while the batch that brought them is alive.
+/// So the cache always holds those of the batch before, together with that batch's memory.
+class rolling_dictionaries {
+public:
+  [[nodiscard]] dictionary_cache& known() noexcept { return known_; }
+
+  void roll_to(const placed_batch& placed) {
+    dictionary_cache fresh;
+    bool any = false;
+    for (std::size_t i = 0; i < placed.view.arrays.size(); ++i) {
+      if (const column* const dictionary = placed.columns.columns[i].dictionary(); dictionary != nullptr) {
+        fresh.remember(*placed.view.arrays[i].dictionary, std::make_shared<const column>(*dictionary));
+        any = true;
+      }
+    }
+    known_ = std::move(fresh);
+    memory_ = any ? placed.view.keepalive : nullptr;
+  }
+
+private:
+  dictionary_cache known_;
+  std::shared_ptr<void> memory_;
+};
+
+/// What a stream of `type` fills a table with: the children of a struct, or the one column that it is.
+struct stream_type {
+  schema fields;
+  bool batches = true;
+};
+
+stream_type read_type(const ArrowSchema& type) {
+  if (type.release != nullptr && type.format != nullptr && std::strcmp(type.format, "+s") == 0) {
+    return {import_schema(type), true};
+  }
+  return {{{import_field(type)}, {}}, false};
+}
+
+} // namespace
+
+table import_stream(const std::shared_ptr<context>& where, ArrowArrayStream& source,
+                    const import_options& options, const std::function<void(std::int64_t)>& progress) {
+  stream_source stream(source);
+  const stream_type type = read_type(stream.type().get());
+  rolling_dictionaries dictionaries;
+  std::vector<batch> batches;
+  std::int64_t rows = 0;
+  for (owned_array chunk = stream.next(); !chunk.empty(); chunk = stream.next()) {
+    placed_batch placed =
+        type.batches
+            ? place_batch(where, type.fields, chunk.get(), dictionaries.known(), options)
+            : place_column(where, type.fields.fields.front(), chunk.get(), dictionaries.known(), options);
+    dictionaries.roll_to(placed);
+    rows = checked_add(rows, placed.columns.rows, "rows of a stream");
+    batches.push_back(std::move(placed.columns));
+    if (progress) {
+      progress(rows);
+    }
+  }
+  return table::make(where, type.fields, std::move(batches));
+}
+
+} // namespace saeta
