@@ -1,11 +1,28 @@
-// The least that a user writes: a context under a budget, and its numbers.
-#include "saeta/base/error.hpp"
+// The least that a user writes: devices, a context under a budget, a buffer written through a use token, a refusal.
 #include "saeta/base/text.hpp"
 #include "saeta/base/version.hpp"
+#include "saeta/memory/use_token.hpp"
 #include "saeta/runtime/runtime.hpp"
 
+#include <cstdint>
 #include <exception>
 #include <iostream>
+
+namespace {
+
+constexpr std::uint64_t limit = std::uint64_t{1} << 20;
+
+bool refused(const std::shared_ptr<saeta::context>& where, std::size_t bytes) {
+  try {
+    static_cast<void>(saeta::buffer::allocate(where, bytes, where->work_stream()));
+    return false;
+  } catch (const saeta::error& refusal) {
+    std::cout << refusal.what() << '\n';
+    return refusal.refusal() != nullptr && refusal.refusal()->requested == bytes;
+  }
+}
+
+} // namespace
 
 int main() {
   try {
@@ -14,8 +31,16 @@ int main() {
       std::cout << saeta::to_string(entry.id) << ": " << entry.properties.name << ", "
                 << saeta::human_bytes(entry.properties.total_bytes) << '\n';
     }
-    const auto host = saeta::open_context(saeta::parse_device("host"), std::uint64_t{1} << 20);
-    return 0;
+
+    const auto where = saeta::open_context(saeta::best_device(), limit);
+    const auto stream = where->work_stream();
+    const auto bytes = saeta::buffer::allocate(where, 4096, stream, "minimal");
+    {
+      const saeta::use_token token(stream, {saeta::writes(bytes)});
+      where->fill(token.mutable_data<std::uint8_t>(bytes), 7, bytes.size(), stream);
+    }
+    where->synchronize(stream);
+    return refused(where, 2 * limit) ? 0 : 1;
   } catch (const std::exception& failure) {
     std::cerr << failure.what() << '\n';
     return 1;

@@ -1,6 +1,7 @@
-# Installs the build into a fresh tree, configures the consumer project against it, builds it and runs its programs.
+# Installs the build into a fresh tree, builds the consumer project and the examples against it, and runs them.
 #
-#   cmake -DBUILD=<build folder> -DGENERATOR=<generator> -DCXX=<compiler> -DCUDAXX=<compiler or empty> -P run.cmake
+#   cmake -DBUILD=<build folder> -DGENERATOR=<generator> -DCXX=<compiler> -DCUDACXX=<compiler or empty>
+#         -DWITH_IPC=<bool> -P run.cmake
 
 set(work "${BUILD}/consumer")
 file(REMOVE_RECURSE "${work}")
@@ -10,15 +11,21 @@ function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${work}/install")
-set(cuda)
-if(CUDAXX)
-  set(cuda "-DCMAKE_CUDA_COMPILER=${CUDAXX}" "-DCMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}")
+# build(<source folder> <name>): a project that knows nothing of this tree but where Saeta is installed.
+function(build source name)
+  run("${CMAKE_COMMAND}" -S "${source}" -B "${work}/${name}" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Release
+      "-DCMAKE_CXX_COMPILER=${CXX}" "-DCMAKE_PREFIX_PATH=${work}/install")
+  run("${CMAKE_COMMAND}" --build "${work}/${name}")
+endfunction()
+
+if(CUDACXX)
+  set(ENV{CUDACXX} "${CUDACXX}")
 endif()
-run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}" -B "${work}/build" -G "${GENERATOR}"
-    -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_COMPILER=${CXX}" ${cuda} "-DCMAKE_PREFIX_PATH=${work}/install")
-run("${CMAKE_COMMAND}" --build "${work}/build")
-run("${work}/build/minimal")
-if(EXISTS "${work}/build/trip")
-  run("${work}/build/trip" "${work}/output")
+run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${work}/install")
+build("${CMAKE_CURRENT_LIST_DIR}" minimal)
+run("${work}/minimal/minimal")
+if(WITH_IPC)
+  build("${CMAKE_CURRENT_LIST_DIR}/../../examples" examples)
+  set(ENV{TMPDIR} "${work}/output")
+  run("${work}/examples/trip")
 endif()
