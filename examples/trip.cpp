@@ -1,7 +1,6 @@
-// The whole trip: an Arrow file goes into device memory under a budget, a kernel of the user makes a new column of its
-// first float column, and the table with that column is written, read again and checked.
-//
-//   trip INPUT.arrow OUTPUT.arrow    or without arguments, with a small trip-in.arrow that it makes itself
+// The whole trip: an Arrow file goes into device memory under a budget, a kernel of the user makes a new column from a
+// float column, and the table with that column is written, read again and checked.
+//   trip INPUT.arrow OUTPUT.arrow COLUMN    or without arguments, with a small file that it makes itself
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -17,7 +16,8 @@ using namespace saeta;
 const data_type float32(type_id::float32);
 constexpr device_id host{device_kind::cpu, 0};
 
-std::filesystem::path make_file(const std::filesystem::path& file) {
+std::filesystem::path make_file() {
+  const auto file = std::filesystem::temp_directory_path() / "saeta-trip.arrow";
   const auto where = open_context(host);
   const auto values = buffer::allocate(where, 100'000 * sizeof(float), where->work_stream());
   use_token token(where->work_stream(), {writes(values)});
@@ -45,15 +45,14 @@ bool is_scaled(const column& out, const column& in) {
                     [](float a, float b) { return b == scale_factor * a || (a != a && b != b); });
 }
 
-int trip(const std::filesystem::path& input, const std::filesystem::path& output) {
+int trip(const std::filesystem::path& input, const std::filesystem::path& output, const std::string& name) {
   const auto where = open_context(scale_knows_cuda() ? best_device() : host, parse_bytes("1GiB"));
   const table read = ipc::reader::open(input)->read_all(where);
   schema fields = read.fields();
-  const auto found = std::ranges::find(fields.fields, float32, &field::type);
-  if (found == fields.fields.end()) {
-    throw error(errc::invalid_argument, input.string() + " has no float column");
+  const std::size_t source = fields.index_of(name);
+  if (fields.fields[source].type != float32) {
+    throw error(errc::type_mismatch, "column " + name + " is no float column");
   }
-  const auto source = static_cast<std::size_t>(found - fields.fields.begin());
   fields.fields.push_back({"scaled", float32, true, {}});
   std::vector<batch> batches(read.batches().begin(), read.batches().end());
   for (batch& b : batches) {
@@ -72,7 +71,8 @@ int trip(const std::filesystem::path& input, const std::filesystem::path& output
 }
 
 int main(int count, char** words) try {
-  return trip(count == 3 ? words[1] : make_file("trip-in.arrow"), count == 3 ? words[2] : "trip-out.arrow");
+  const std::filesystem::path input = count > 1 ? words[1] : make_file();
+  return trip(input, count > 2 ? words[2] : input.string() + ".scaled", count > 3 ? words[3] : "price");
 } catch (const std::exception& e) {
   std::cerr << "trip: " << e.what() << '\n';
   return 1;
