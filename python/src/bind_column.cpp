@@ -1,0 +1,264 @@
+// Columns.
+#include "capsules.hpp"
+#include "module.hpp"
+#include "pieces.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/column/bits.hpp"
+#include "values.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace saeta::py {
+namespace {
+
+using device_pair = std::pair<std::int32_t, std::int32_t>;
+using version_pair = std::pair<std::uint32_t, std::uint32_t>;
+
+column_object with_pieces(const column_object& self, std::vector<column> pieces) {
+  return {self.described, self.where, std::move(pieces)};
+}
+
+std::vector<column_object> chunks(const column_object& self) {
+  std::vector<column_object> result;
+  for (const column& piece : *self.pieces) {
+    result.push_back(with_pieces(self, {piece}));
+  }
+  return result;
+}
+
+column_object from_chunks(const std::vector<column_object>& given, const std::optional<std::string>& name) {
+  if (given.empty()) {
+    throw error(errc::invalid_argument, "no chunks: at least one is needed to know the type");
+  }
+  field described = given.front().described;
+  described.name = name.value_or(described.name);
+  std::vector<column> pieces;
+  for (const column_object& each : given) {
+    if (!(each.described.type == described.type)) {
+      throw error(errc::type_mismatch, concat("chunk of type ", each.described.type.name(), " beside one of ",
+                                              described.type.name()));
+    }
+    if (each.where != given.front().where) {
+      throw error(errc::invalid_argument,
+                  concat("chunk on ", to_string(each.where->device()), " beside one on ",
+                         to_string(given.front().where->device())));
+    }
+    described.nullable = described.nullable || each.described.nullable;
+    pieces.insert(pieces.end(), each.pieces->begin(), each.pieces->end());
+  }
+  return {std::move(described), given.front().where, std::move(pieces)};
+}
+
+column_object renamed(const column_object& self, std::string name) {
+  column_object result = self;
+  result.described.name = std::move(name);
+  return result;
+}
+
+column_object sliced(const column_object& self, std::int64_t offset, std::optional<std::int64_t> length) {
+  const std::int64_t rows = total_rows(*self.pieces);
+  return with_pieces(self, slice_pieces(*self.pieces, offset, length.value_or(rows - offset)));
+}
+
+std::int64_t null_count(const column_object& self) {
+  std::int64_t nulls = 0;
+  for (const column& piece : *self.pieces) {
+    nulls += piece.null_count();
+  }
+  return nulls;
+}
+
+std::uint64_t byte_size(const column_object& self) {
+  std::uint64_t bytes = 0;
+  for (const column& piece : *self.pieces) {
+    bytes += piece.byte_size();
+  }
+  return bytes;
+}
+
+/// Address of the first row's value, index or offset; of the byte that holds its bit for booleans.
+std::uintptr_t address(const column_object& self) {
+  const column piece = single_piece(self, "an address");
+  const auto row = static_cast<std::uint64_t>(piece.offset());
+  switch (piece.type().layout()) {
+  case layout_kind::none:
+    return 0;
+  case layout_kind::bits:
+    return piece.values().address() + row / 8;
+  case layout_kind::fixed:
+    return piece.values().address() + row * static_cast<std::uint64_t>(piece.type().byte_width());
+  case layout_kind::offsets32:
+    return piece.offsets().address() + row * sizeof(std::int32_t);
+  case layout_kind::offsets64:
+    return piece.offsets().address() + row * sizeof(std::int64_t);
+  }
+  return 0;
+}
+
+column_object converted(const column_object& self, column (*convert)(const column&)) {
+  field described = self.described;
+  std::vector<column> pieces;
+  for (const column& piece : *self.pieces) {
+    pieces.push_back(convert(piece));
+  }
+  described.type = convert == &unpack_bool ? data_type::bool8() : data_type(type_id::boolean);
+  return {std::move(described), self.where, std::move(pieces)};
+}
+
+nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
+                  std::optional<version_pair> max_version, std::optional<device_pair> device,
+                  std::optional<bool> copy) {
+  dlpack_export how;
+  how.stream = stream;
+  how.copy = !copy ? copy_policy::when_needed : *copy ? copy_policy::always : copy_policy::never;
+  if (device) {
+    how.target = device_id{static_cast<device_kind>(device->first), device->second};
+  }
+  if (max_version && max_version->first >= DLPACK_MAJOR_VERSION) {
+    return dlpack_capsule(
+        without_gil([&] { return export_dlpack_versioned(single_piece(self, "DLPack"), how); }));
+  }
+  return dlpack_capsule(without_gil([&] { return export_dlpack(single_piece(self, "DLPack"), how); }));
+}
+
+device_pair device_of(const column_object& self) {
+  const device_id where = self.pieces->empty() ? self.where->device() : dlpack_device(self.pieces->front());
+  return {static_cast<std::int32_t>(where.kind), where.ordinal};
+}
+
+void bind_values(nb::class_<column_object>& c) {
+  c.def("__getitem__", in_python("saeta._values", "column_item"),
+        nb::sig("def __getitem__(self, index: int) -> typing.Any"))
+      .def("__getitem__", in_python("saeta._values", "column_item"),
+           nb::sig("def __getitem__(self, index: slice) -> Column"),
+           "One value (None for a null), which a device column downloads, or a slice with step 1, which is "
+           "free.")
+      .def("__iter__", in_python("saeta._values", "column_iter"),
+           nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"))
+      .def("to_pylist", in_python("saeta._values", "column_list"),
+           nb::sig("def to_pylist(self) -> list[typing.Any]"),
+           "All values as Python objects, None for nulls. A device column is downloaded.")
+      .def(
+          "_raw_values", [](const column_object& self) { return raw_values(*self.pieces); },
+          nb::sig("def _raw_values(self) -> list[bytes | bool | None]"),
+          "Values as the Arrow layout holds them; dictionaries give their values.");
+}
+
+void bind_conversions(nb::class_<column_object>& c) {
+  c.def(
+       "as_bool8", [](const column_object& self) { return converted(self, &unpack_bool); },
+       nb::call_guard<nb::gil_scoped_release>(),
+       "Booleans of one bit as booleans of one byte (arrow.bool8), which tensors can view: one kernel a "
+       "chunk.")
+      .def(
+          "as_bool", [](const column_object& self) { return converted(self, &pack_bool); },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.")
+      .def("to_arrow", in_python("saeta._convert", "column_to_arrow"),
+           nb::sig("def to_arrow(self) -> pyarrow.ChunkedArray"),
+           "A pyarrow ChunkedArray: views of a host column, a download of a device column.")
+      .def("to_numpy", in_python("saeta._convert", "column_to_numpy"),
+           nb::sig("def to_numpy(self, *, copy: bool | None = None) -> numpy.typing.NDArray[typing.Any]"),
+           "A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that "
+           "NumPy "
+           "does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of "
+           "copying; True "
+           "always copies. A column with nulls is an ExchangeError.")
+      .def("__array__", in_python("saeta._convert", "column_array"),
+           nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
+                   "numpy.typing.NDArray[typing.Any]"))
+      .def("to_torch", in_python("saeta._convert", "column_to_torch"),
+           nb::sig("def to_torch(self) -> torch.Tensor"),
+           "A torch tensor on the column's device, without a copy. It must not be written to.")
+      .def("to_cupy", in_python("saeta._convert", "column_to_cupy"),
+           nb::sig("def to_cupy(self) -> cupy.ndarray"),
+           "A CuPy array on the column's device, without a copy. It must not be written to.");
+}
+
+void bind_protocols(nb::class_<column_object>& c) {
+  c.def("__dlpack__", &dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
+        nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
+        nb::sig(
+            "def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, "
+            "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object"),
+        "A DLPack capsule of a 1-D tensor, zero-copy and read-only. The consumer's stream waits for our last "
+        "write: "
+        "None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on "
+        "the host "
+        "it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for "
+        "a copy "
+        "that copy=False forbids.")
+      .def("__dlpack_device__", &device_of, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
+           "Device type and number, as DLPack numbers them.")
+      .def(
+          "__arrow_c_schema__", [](const column_object& self) { return schema_capsule(self.described); },
+          nb::sig("def __arrow_c_schema__(self) -> object"),
+          "An \"arrow_schema\" capsule (Arrow PyCapsule Interface).")
+      .def(
+          "__arrow_c_array__",
+          [](const column_object& self, nb::handle requested, const nb::kwargs&) {
+            check_requested_schema(requested, 0);
+            return array_capsules(self.described, single_piece(self, "__arrow_c_array__"));
+          },
+          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
+          nb::sig(
+              "def __arrow_c_array__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
+              "tuple[object, object]"),
+          "Capsules of schema and array, in host memory: zero-copy from a host column, downloaded from a "
+          "device. "
+          "BufferError for several chunks.")
+      .def(
+          "__arrow_c_stream__",
+          [](const column_object& self, nb::handle requested, const nb::kwargs&) {
+            check_requested_schema(requested, 0);
+            return stream_capsule(self.described, *self.pieces);
+          },
+          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
+          nb::sig(
+              "def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
+              "object"),
+          "A capsule of a stream of the chunks, in host memory.");
+}
+
+} // namespace
+
+void bind_column(nb::module_& m) {
+  nb::class_<column_object> c(
+      m, "Column",
+      "A named, typed, immutable column on a device, in one or several chunks. Slices and "
+      "selections share its memory.");
+  c.def_prop_ro("name", [](const column_object& self) { return self.described.name; })
+      .def_prop_ro("type", [](const column_object& self) { return self.described.type; })
+      .def_prop_ro("field", [](const column_object& self) { return self.described; })
+      .def_prop_ro("context", [](const column_object& self) { return context_object{self.where}; })
+      .def_prop_ro("device", [](const column_object& self) { return to_string(self.where->device()); })
+      .def_prop_ro("chunks", &chunks, "The pieces in memory, each as a column of one chunk; no copy.")
+      .def_prop_ro("num_chunks", [](const column_object& self) { return self.pieces->size(); })
+      .def_prop_ro("null_count", &null_count, nb::call_guard<nb::gil_scoped_release>(),
+                   "Number of nulls; counted on the device where it is not known yet, then remembered.")
+      .def_prop_ro("nbytes", &byte_size, "Bytes that the rows refer to, dictionary included.")
+      .def_prop_ro(
+          "address", &address,
+          "Address of the first row's value (index of a dictionary, offset of a string), to prove that "
+          "memory is shared. BufferError for several chunks.")
+      .def("__len__", [](const column_object& self) { return total_rows(*self.pieces); })
+      .def("slice", &sliced, nb::arg("offset"), nb::arg("length") = nb::none(),
+           nb::sig("def slice(self, offset: int, length: int | None = None) -> Column"),
+           "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
+           "column.")
+      .def("with_name", &renamed, nb::arg("name"), "The same column under another name.")
+      .def_static(
+          "from_chunks", &from_chunks, nb::arg("chunks"), nb::arg("name") = nb::none(),
+          nb::sig("def from_chunks(chunks: collections.abc.Sequence[Column], name: str | None = None) -> "
+                  "Column"),
+          "One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.")
+      .def("__repr__", in_python("saeta._display", "column_text"), nb::sig("def __repr__(self) -> str"));
+  bind_values(c);
+  bind_conversions(c);
+  bind_protocols(c);
+}
+
+} // namespace saeta::py

@@ -1,0 +1,158 @@
+// Imports through the Arrow C interfaces and DLPack. Which protocol of an object to use is decided in saeta/exchange.py.
+#include "capsules.hpp"
+#include "module.hpp"
+#include "objects.hpp"
+#include "saeta/base/text.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <string_view>
+#include <variant>
+
+namespace saeta::py {
+namespace {
+
+using imported = std::variant<table_object, column_object>;
+
+copy_policy policy_of(std::optional<bool> copy) {
+  if (!copy) {
+    return copy_policy::when_needed;
+  }
+  return *copy ? copy_policy::always : copy_policy::never;
+}
+
+import_options options_of(std::optional<bool> copy) {
+  import_options options;
+  options.copy = policy_of(copy);
+  options.upload.tag = "arrow";
+  return options;
+}
+
+bool is_struct(const ArrowSchema& type) { return std::string_view(type.format ? type.format : "") == "+s"; }
+
+nb::object cast(imported made) {
+  return std::visit([](auto&& value) { return nb::cast(std::forward<decltype(value)>(value)); },
+                    std::move(made));
+}
+
+/// A struct of the C Stream Interface that is released at the end of its scope.
+template <class Struct>
+struct scoped {
+  Struct value{};
+  scoped() = default;
+  scoped(const scoped&) = delete;
+  scoped& operator=(const scoped&) = delete;
+  ~scoped() {
+    if (value.release != nullptr) {
+      value.release(&value);
+    }
+  }
+};
+
+void require_success(int code, ArrowArrayStream& stream, std::string_view what) {
+  if (code != 0) {
+    const char* text = stream.get_last_error(&stream);
+    throw error(errc::format,
+                concat("the stream's ", what, " failed with errno ", code, ": ", text ? text : "no text"));
+  }
+}
+
+column_object import_pieces(const std::shared_ptr<context>& where, const ArrowSchema& type,
+                            ArrowArrayStream& stream, const import_options& options) {
+  field described = import_field(type);
+  std::vector<column> pieces;
+  while (true) {
+    scoped<ArrowArray> next;
+    require_success(stream.get_next(&stream, &next.value), stream, "get_next");
+    if (next.value.release == nullptr) {
+      return {std::move(described), where, std::move(pieces)};
+    }
+    pieces.push_back(import_column(where, described, next.value, options));
+  }
+}
+
+imported import_all(const std::shared_ptr<context>& where, ArrowArrayStream& stream,
+                    std::optional<bool> copy) {
+  scoped<ArrowSchema> type;
+  require_success(stream.get_schema(&stream, &type.value), stream, "get_schema");
+  const import_options options = options_of(copy);
+  if (is_struct(type.value)) {
+    return table_object(import_stream(where, stream, options));
+  }
+  column_object made = import_pieces(where, type.value, stream, options);
+  stream.release(&stream);
+  return made;
+}
+
+nb::object from_stream(const context_object& where, nb::handle capsule, std::optional<bool> copy) {
+  taken<ArrowArrayStream> stream(capsule);
+  return cast(without_gil([&] { return import_all(where.value, stream.get(), copy); }));
+}
+
+imported import_one(const std::shared_ptr<context>& where, const ArrowSchema& type, ArrowArray& array,
+                    std::optional<bool> copy) {
+  const import_options options = options_of(copy);
+  if (!is_struct(type)) {
+    field described = import_field(type);
+    std::vector<column> piece{import_column(where, described, array, options)};
+    return column_object(std::move(described), where, std::move(piece));
+  }
+  schema fields = import_schema(type);
+  dictionary_cache dictionaries;
+  batch rows = import_batch(where, fields, array, dictionaries, options);
+  return table_object(table::make(where, std::move(fields), {std::move(rows)}));
+}
+
+nb::object from_array(const context_object& where, nb::handle type, nb::handle capsule,
+                      std::optional<bool> copy) {
+  const ArrowSchema& described = schema_of(type);
+  taken<ArrowArray> array(capsule);
+  return cast(without_gil([&] { return import_one(where.value, described, array.get(), copy); }));
+}
+
+nb::object from_schema(nb::handle capsule) {
+  const ArrowSchema& described = schema_of(capsule);
+  return is_struct(described) ? nb::cast(import_schema(described)) : nb::cast(import_field(described));
+}
+
+column_object from_tensor(const context_object& where, nb::handle capsule, std::optional<std::int64_t> ready,
+                          std::optional<bool> copy, std::string name) {
+  taken_tensor tensor(capsule);
+  const dlpack_import how{ready, policy_of(copy)};
+  std::vector<column> piece{without_gil([&] {
+    return std::visit([&](auto* source) { return import_dlpack(where.value, source, how); }, tensor.get());
+  })};
+  tensor.keep();
+  const data_type type = piece.front().type();
+  return {field{std::move(name), type, false, {}}, where.value, std::move(piece)};
+}
+
+} // namespace
+
+void bind_interop(nb::module_& m) {
+  m.def("_import_stream", &from_stream, nb::arg("where"), nb::arg("stream"), nb::arg("copy") = nb::none(),
+        nb::sig(
+            "def _import_stream(where: Context, stream: object, copy: bool | None = None) -> Table | Column"),
+        "Takes an \"arrow_array_stream\" capsule: a stream of structs becomes a table, any other a column.");
+  m.def("_import_array", &from_array, nb::arg("where"), nb::arg("type"), nb::arg("array"),
+        nb::arg("copy") = nb::none(),
+        nb::sig("def _import_array(where: Context, type: object, array: object, copy: bool | None = None) -> "
+                "Table | Column"),
+        "Takes an \"arrow_array\" capsule described by an \"arrow_schema\" one.");
+  m.def("_import_schema", &from_schema, nb::arg("capsule"),
+        nb::sig("def _import_schema(capsule: object) -> Schema | Field"),
+        "Reads an \"arrow_schema\" capsule: a struct becomes a Schema, any other type a Field.");
+  m.def(
+      "_import_tensor", &from_tensor, nb::arg("where"), nb::arg("capsule"), nb::arg("ready") = nb::none(),
+      nb::arg("copy") = nb::none(), nb::arg("name") = "",
+      nb::sig("def _import_tensor(where: Context, capsule: object, ready: int | None = None, "
+              "copy: bool | None = None, name: str = '') -> Column"),
+      "Takes a \"dltensor\" or \"dltensor_versioned\" capsule whose producer ordered its work on the stream "
+      "`ready`, as its `__dlpack__` was told; None where no stream was named.");
+  m.def(
+      "_import_stream_handle", [](const context_object& where) { return dlpack_import_stream(*where.value); },
+      nb::arg("where"), "What to pass as `stream=` to a producer's `__dlpack__`; None on the host.");
+}
+
+} // namespace saeta::py

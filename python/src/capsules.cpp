@@ -1,0 +1,205 @@
+#include "capsules.hpp"
+
+#include "gil.hpp"
+#include "saeta/base/text.hpp"
+
+#include <memory>
+
+namespace saeta::py {
+namespace {
+
+template <class Struct>
+constexpr const char* name_for = nullptr;
+template <>
+constexpr const char* name_for<ArrowSchema> = "arrow_schema";
+template <>
+constexpr const char* name_for<ArrowArray> = "arrow_array";
+template <>
+constexpr const char* name_for<ArrowArrayStream> = "arrow_array_stream";
+template <>
+constexpr const char* name_for<DLManagedTensorVersioned> = "dltensor_versioned";
+template <>
+constexpr const char* name_for<DLManagedTensor> = "dltensor";
+
+constexpr const char* used_versioned = "used_dltensor_versioned";
+constexpr const char* used_legacy = "used_dltensor";
+
+template <class Struct>
+struct release_and_delete {
+  void operator()(Struct* owned) const {
+    if (owned->release != nullptr) {
+      owned->release(owned);
+    }
+    delete owned;
+  }
+};
+template <class Struct>
+using owned_struct = std::unique_ptr<Struct, release_and_delete<Struct>>;
+
+/// A capsule's destructor may run while an exception is on its way: it must not disturb it.
+class keep_error {
+public:
+  keep_error() { PyErr_Fetch(&type_, &value_, &trace_); }
+  keep_error(const keep_error&) = delete;
+  keep_error& operator=(const keep_error&) = delete;
+  ~keep_error() { PyErr_Restore(type_, value_, trace_); }
+
+private:
+  PyObject* type_ = nullptr;
+  PyObject* value_ = nullptr;
+  PyObject* trace_ = nullptr;
+};
+
+template <class Struct>
+void destroy_arrow(PyObject* capsule) {
+  const keep_error guard;
+  if (auto* held = static_cast<Struct*>(PyCapsule_GetPointer(capsule, name_for<Struct>))) {
+    const owned_struct<Struct> owned(held);
+  }
+}
+
+template <class Struct>
+void destroy_tensor(PyObject* capsule) {
+  const keep_error guard;
+  if (PyCapsule_IsValid(capsule, name_for<Struct>) == 0) {
+    return; // consumed: the tensor has another owner now
+  }
+  auto* held = static_cast<Struct*>(PyCapsule_GetPointer(capsule, name_for<Struct>));
+  if (held->deleter != nullptr) {
+    held->deleter(held);
+  }
+}
+
+/// A new capsule around a struct that `fill` fills without the GIL.
+template <class Struct, class Fill>
+nb::object filled_capsule(Fill&& fill) {
+  owned_struct<Struct> made(new Struct{});
+  without_gil([&] { fill(*made); });
+  nb::object capsule = nb::steal(PyCapsule_New(made.get(), name_for<Struct>, &destroy_arrow<Struct>));
+  if (!capsule.is_valid()) {
+    throw nb::python_error();
+  }
+  static_cast<void>(made.release());
+  return capsule;
+}
+
+template <class Struct>
+nb::object tensor_capsule(Struct* tensor) {
+  nb::object capsule = nb::steal(PyCapsule_New(tensor, name_for<Struct>, &destroy_tensor<Struct>));
+  if (!capsule.is_valid()) {
+    tensor->deleter(tensor);
+    throw nb::python_error();
+  }
+  return capsule;
+}
+
+std::string shown(nb::handle object) {
+  if (PyCapsule_CheckExact(object.ptr())) {
+    const char* name = PyCapsule_GetName(object.ptr());
+    return name != nullptr ? concat("a capsule named \"", name, "\"")
+                           : std::string("a capsule without a name");
+  }
+  return concat("an object of type ", nb::type_name(object.type()).c_str());
+}
+
+template <class Struct>
+Struct* pointer_of(nb::handle capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), name_for<Struct>) == 0) {
+    throw error(errc::invalid_argument,
+                concat("expected a capsule named \"", name_for<Struct>, "\", got ", shown(capsule)));
+  }
+  return static_cast<Struct*>(PyCapsule_GetPointer(capsule.ptr(), name_for<Struct>));
+}
+
+} // namespace
+
+nb::object schema_capsule(const schema& source) {
+  return filled_capsule<ArrowSchema>([&](ArrowSchema& target) { export_schema(source, target); });
+}
+
+nb::object schema_capsule(const field& source) {
+  return filled_capsule<ArrowSchema>([&](ArrowSchema& target) { export_field(source, target); });
+}
+
+nb::object array_capsules(const field& described, const column& piece) {
+  const nb::object array =
+      filled_capsule<ArrowArray>([&](ArrowArray& target) { export_column(piece, target); });
+  return nb::make_tuple(schema_capsule(described), array);
+}
+
+nb::object stream_capsule(const table& source) {
+  return filled_capsule<ArrowArrayStream>([&](ArrowArrayStream& target) { export_stream(source, target); });
+}
+
+nb::object stream_capsule(const field& described, std::vector<column> pieces) {
+  return filled_capsule<ArrowArrayStream>(
+      [&](ArrowArrayStream& target) { export_stream(described, std::move(pieces), target); });
+}
+
+nb::object dlpack_capsule(DLManagedTensorVersioned* tensor) { return tensor_capsule(tensor); }
+
+nb::object dlpack_capsule(DLManagedTensor* tensor) { return tensor_capsule(tensor); }
+
+template <class Struct>
+taken<Struct>::taken(nb::handle capsule) : source_(pointer_of<Struct>(capsule)) {
+  if (source_->release == nullptr) {
+    throw error(errc::closed, concat("the capsule \"", name_for<Struct>, "\" was consumed already"));
+  }
+  moved_ = *source_;
+  source_->release = nullptr;
+}
+
+template <class Struct>
+taken<Struct>::~taken() {
+  if (moved_.release != nullptr) {
+    *source_ = moved_;
+  }
+}
+
+template class taken<ArrowArray>;
+template class taken<ArrowArrayStream>;
+
+const ArrowSchema& schema_of(nb::handle capsule) {
+  const auto* found = pointer_of<ArrowSchema>(capsule);
+  if (found->release == nullptr) {
+    throw error(errc::closed, "the schema in the capsule was released already");
+  }
+  return *found;
+}
+
+taken_tensor::taken_tensor(nb::handle capsule) : capsule_(capsule) {
+  PyObject* object = capsule.ptr();
+  if (PyCapsule_IsValid(object, used_versioned) != 0 || PyCapsule_IsValid(object, used_legacy) != 0) {
+    throw error(errc::closed, concat("the tensor was consumed already: ", shown(capsule)));
+  }
+  const bool legacy = PyCapsule_IsValid(object, name_for<DLManagedTensor>) != 0;
+  if (legacy) {
+    tensor_ = pointer_of<DLManagedTensor>(capsule);
+  } else {
+    tensor_ = pointer_of<DLManagedTensorVersioned>(capsule);
+  }
+  if (PyCapsule_SetName(object, legacy ? used_legacy : used_versioned) != 0) {
+    throw nb::python_error();
+  }
+}
+
+taken_tensor::~taken_tensor() {
+  if (!kept_) {
+    const bool legacy = std::holds_alternative<DLManagedTensor*>(tensor_);
+    PyCapsule_SetName(capsule_.ptr(),
+                      legacy ? name_for<DLManagedTensor> : name_for<DLManagedTensorVersioned>);
+  }
+}
+
+void check_requested_schema(nb::handle requested, std::size_t fields) {
+  if (requested.is_none()) {
+    return;
+  }
+  const auto wanted = static_cast<std::size_t>(schema_of(requested).n_children);
+  if (wanted != fields) {
+    throw error(errc::invalid_argument,
+                concat("requested_schema has ", wanted, " fields, the data ", fields));
+  }
+}
+
+} // namespace saeta::py

@@ -1,0 +1,80 @@
+// PyCapsules of the Arrow PyCapsule Interface and of DLPack's Python specification: the only code that makes or opens them.
+//
+// Owner     A capsule that nobody consumed gives its struct back when it is destroyed. Consuming an Arrow capsule moves the
+//           struct out and leaves it marked as released; consuming a DLPack capsule renames it to "used_...".
+// Thread    With the GIL held. What a capsule gives back may be given back on any thread.
+// Failure   error invalid_argument for an object that is no capsule of the wanted name, closed for a consumed one.
+// Standard  arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface, dmlc.github.io/dlpack (Python Specification).
+#pragma once
+
+#include "saeta/column/schema.hpp"
+#include "saeta/column/table.hpp"
+#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/dlpack.hpp"
+
+#include <dlpack/dlpack.h>
+#include <nanoarrow.h>
+#include <nanobind/nanobind.h>
+
+#include <variant>
+
+namespace saeta::py {
+
+namespace nb = nanobind;
+
+nb::object schema_capsule(const schema& source);
+nb::object schema_capsule(const field& source);
+/// Schema and array of one piece, as `__arrow_c_array__` returns them. Releases the GIL.
+nb::object array_capsules(const field& described, const column& piece);
+/// A lazy stream of the batches. Releases the GIL.
+nb::object stream_capsule(const table& source);
+nb::object stream_capsule(const field& described, std::vector<column> pieces);
+
+nb::object dlpack_capsule(DLManagedTensorVersioned* tensor);
+nb::object dlpack_capsule(DLManagedTensor* tensor);
+
+/// An Arrow struct on its way from a capsule to an import. Unless it is taken, it goes back into the capsule.
+template <class Struct>
+class taken {
+public:
+  explicit taken(nb::handle capsule);
+  taken(const taken&) = delete;
+  taken& operator=(const taken&) = delete;
+  ~taken();
+
+  [[nodiscard]] Struct& get() noexcept { return moved_; }
+
+private:
+  Struct* source_;
+  Struct moved_{};
+};
+
+/// Reads a schema capsule, which stays usable.
+const ArrowSchema& schema_of(nb::handle capsule);
+
+/// A tensor on its way from a capsule to an import: the capsule is marked as used at once, so that no other thread takes it
+/// too. Unless it is kept, the mark is taken back.
+class taken_tensor {
+public:
+  using pointer = std::variant<DLManagedTensorVersioned*, DLManagedTensor*>;
+
+  explicit taken_tensor(nb::handle capsule);
+  taken_tensor(const taken_tensor&) = delete;
+  taken_tensor& operator=(const taken_tensor&) = delete;
+  ~taken_tensor();
+
+  [[nodiscard]] const pointer& get() const noexcept { return tensor_; }
+  /// Says that the tensor has another owner now.
+  void keep() noexcept { kept_ = true; }
+
+private:
+  nb::handle capsule_;
+  pointer tensor_;
+  bool kept_ = false;
+};
+
+/// Checks what `requested_schema=` of an export was given: None, or a schema with as many fields as ours. The conversion
+/// itself is best effort by the standard, and ours is to keep the schema.
+void check_requested_schema(nb::handle requested, std::size_t fields);
+
+} // namespace saeta::py

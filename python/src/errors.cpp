@@ -1,0 +1,91 @@
+// The one table from error codes to Python's exception classes, which saeta/errors.py defines.
+#include "module.hpp"
+#include "saeta/base/text.hpp"
+
+#include <array>
+#include <exception>
+
+namespace saeta::py {
+namespace {
+
+struct row {
+  errc code;
+  const char* name;
+  PyObject* type = nullptr; ///< kept until the process ends: a translator may run as late as any other code
+};
+
+std::array table{
+    row{errc::budget_exceeded, "BudgetExceeded"},
+    row{errc::out_of_memory, "OutOfMemory"},
+    row{errc::device, "DeviceError"},
+    row{errc::type_mismatch, "TypeMismatch"},
+    row{errc::out_of_range, "OutOfRange"},
+    row{errc::overflow, "SizeOverflow"},
+    row{errc::format, "FormatError"},
+    row{errc::io, "FileError"},
+    row{errc::exchange, "ExchangeError"},
+    row{errc::unsupported, "UnsupportedError"},
+    row{errc::closed, "ClosedError"},
+    row{errc::busy, "BusyError"},
+    row{errc::invalid_argument, "InvalidError"},
+};
+
+nb::handle class_of(errc code) {
+  for (const row& known : table) {
+    if (known.code == code) {
+      return known.type;
+    }
+  }
+  return PyExc_RuntimeError;
+}
+
+nb::dict numbers_of(const budget_refusal& refusal) {
+  nb::dict owners;
+  for (const auto& [tag, bytes] : refusal.owners) {
+    owners[nb::str(tag.c_str(), tag.size())] = bytes;
+  }
+  nb::dict numbers;
+  numbers["layer"] = nb::str(refusal.layer.c_str(), refusal.layer.size());
+  numbers["requested"] = refusal.requested;
+  numbers["current"] = refusal.current;
+  numbers["required"] = nb::steal(PyLong_FromString(decimal(refusal.required).c_str(), nullptr, 10));
+  numbers["limit"] = refusal.limit;
+  numbers["remaining"] = refusal.remaining;
+  numbers["peak"] = refusal.peak;
+  numbers["owners"] = owners;
+  return numbers;
+}
+
+void raise(const error& failure) {
+  const nb::handle type = class_of(failure.code());
+  // What a C string or a file says need not be UTF-8.
+  const nb::object message = nb::steal(PyUnicode_DecodeUTF8(
+      failure.message().data(), static_cast<Py_ssize_t>(failure.message().size()), "replace"));
+  const nb::object made =
+      failure.refusal() != nullptr ? type(message, **numbers_of(*failure.refusal())) : type(message);
+  PyErr_SetObject(type.ptr(), made.ptr());
+}
+
+void translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const error& failure) {
+    try {
+      raise(failure);
+    } catch (nb::python_error& while_raising) {
+      while_raising.restore();
+    }
+  }
+}
+
+} // namespace
+
+void bind_errors() {
+  const nb::module_ classes = nb::module_::import_("saeta.errors");
+  for (row& known : table) {
+    known.type = nb::object(classes.attr(known.name)).release().ptr();
+  }
+  nb::register_exception_translator(translate);
+}
+
+} // namespace saeta::py

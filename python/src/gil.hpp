@@ -1,0 +1,66 @@
+// The GIL: values that are dropped without it, Python objects that are dropped with it.
+//
+// A drop of device memory may free, unmap or wait, so it happens with the GIL released. A drop of a Python object may
+// come from any thread, without the GIL, after the interpreter has begun to end: then the object is leaked, because
+// nothing of a finished interpreter may be touched.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace saeta::py {
+
+namespace nb = nanobind;
+
+/// False from the moment the interpreter begins to end.
+inline bool interpreter_alive() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsInitialized() != 0 && Py_IsFinalizing() == 0;
+#else
+  return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0;
+#endif
+}
+
+/// A value whose destructor runs with the GIL released, wherever the owner was dropped.
+template <class T>
+class unlocked {
+public:
+  explicit unlocked(T value) : value_(std::move(value)) {}
+  unlocked(const unlocked& other) = default;
+  unlocked(unlocked&& other) noexcept : value_(std::move(other.value_)) { other.value_.reset(); }
+  unlocked& operator=(const unlocked&) = delete;
+  unlocked& operator=(unlocked&&) = delete;
+  ~unlocked() {
+    if (value_ && Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+      nb::gil_scoped_release release;
+      value_.reset();
+    }
+  }
+
+  const T& operator*() const noexcept { return *value_; }
+  const T* operator->() const noexcept { return &*value_; }
+
+private:
+  std::optional<T> value_;
+};
+
+/// Runs `action` with the GIL released and returns its result.
+template <class Action>
+auto without_gil(Action&& action) {
+  nb::gil_scoped_release release;
+  return std::forward<Action>(action)();
+}
+
+/// Drops what `drop` drops with the GIL held, or not at all once the interpreter is ending.
+template <class Drop>
+void with_gil_or_leak(Drop&& drop) noexcept {
+  if (interpreter_alive()) {
+    nb::gil_scoped_acquire acquire;
+    std::forward<Drop>(drop)();
+  }
+}
+
+} // namespace saeta::py

@@ -1,0 +1,151 @@
+#include "pieces.hpp"
+
+#include "saeta/base/text.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace saeta::py {
+namespace {
+
+std::vector<std::int64_t> lengths_of(const column_object& source) {
+  std::vector<std::int64_t> lengths;
+  for (const column& piece : *source.pieces) {
+    lengths.push_back(piece.length());
+  }
+  return lengths;
+}
+
+void require_same_shape(const std::shared_ptr<context>& where, const std::vector<column_object>& columns) {
+  const std::int64_t rows = total_rows(*columns.front().pieces);
+  for (const column_object& each : columns) {
+    if (each.where != where) {
+      throw error(errc::invalid_argument,
+                  concat("column '", each.described.name, "' lives on ", to_string(each.where->device()),
+                         ", the table on ", to_string(where->device())));
+    }
+    const std::int64_t own = total_rows(*each.pieces);
+    if (own != rows) {
+      throw error(errc::invalid_argument,
+                  concat("column '", each.described.name, "' has ", own, " rows, column '",
+                         columns.front().described.name, "' has ", rows));
+    }
+  }
+}
+
+/// Lengths of the batches: those that the columns agree on, or the distances between all places where a piece ends.
+std::vector<std::int64_t> batch_lengths(const std::vector<column_object>& columns) {
+  const std::vector<std::int64_t> first = lengths_of(columns.front());
+  if (std::ranges::all_of(columns, [&](const column_object& each) { return lengths_of(each) == first; })) {
+    return first;
+  }
+  std::set<std::int64_t> ends;
+  for (const column_object& each : columns) {
+    std::int64_t end = 0;
+    for (const std::int64_t length : lengths_of(each)) {
+      ends.insert(end += length);
+    }
+  }
+  std::vector<std::int64_t> lengths;
+  std::int64_t start = 0;
+  for (const std::int64_t end : ends) {
+    if (end > start) {
+      lengths.push_back(end - start);
+      start = end;
+    }
+  }
+  return lengths;
+}
+
+/// The pieces of a column cut to the batches; every batch ends no later than the piece it starts in.
+std::vector<column> cut(const std::vector<column>& pieces, const std::vector<std::int64_t>& lengths) {
+  std::vector<column> result;
+  auto piece = pieces.begin();
+  std::int64_t used = 0;
+  for (const std::int64_t length : lengths) {
+    while (piece->length() == used) {
+      ++piece;
+      used = 0;
+    }
+    result.push_back(piece->slice(used, length));
+    used += length;
+  }
+  return result;
+}
+
+} // namespace
+
+std::int64_t total_rows(const std::vector<column>& pieces) noexcept {
+  std::int64_t rows = 0;
+  for (const column& piece : pieces) {
+    rows += piece.length();
+  }
+  return rows;
+}
+
+std::vector<column> slice_pieces(const std::vector<column>& pieces, std::int64_t offset,
+                                 std::int64_t length) {
+  const std::int64_t rows = total_rows(pieces);
+  if (offset < 0 || length < 0 || offset > rows || length > rows - offset) {
+    throw error(errc::out_of_range,
+                concat("rows [", offset, ", ", offset, " + ", length, ") of a column with ", rows, " rows"));
+  }
+  std::vector<column> result;
+  std::int64_t start = 0; // of the piece
+  for (const column& piece : pieces) {
+    const std::int64_t from = std::max(offset - start, std::int64_t{0});
+    const std::int64_t to = std::min(offset + length - start, piece.length());
+    if (from < to) {
+      result.push_back(piece.slice(from, to - from));
+    }
+    start += piece.length();
+  }
+  return result;
+}
+
+column single_piece(const column_object& source, const char* protocol) {
+  const std::vector<column>& pieces = *source.pieces;
+  if (pieces.size() > 1) {
+    throw error(errc::exchange,
+                concat("column '", source.described.name, "' has ", pieces.size(), " chunks and ", protocol,
+                       " carries one array: hand over each of its .chunks"));
+  }
+  if (pieces.size() == 1) {
+    return pieces.front();
+  }
+  column::parts parts;
+  parts.type = source.described.type;
+  parts.null_count = 0;
+  parts.buffers.resize(parts.type.buffer_count());
+  if (const data_type* values = parts.type.value_type()) {
+    column::parts none;
+    none.type = *values;
+    none.null_count = 0;
+    none.buffers.resize(none.type.buffer_count());
+    parts.dictionary = std::make_shared<const column>(column::make(source.where, std::move(none)));
+  }
+  return column::make(source.where, std::move(parts));
+}
+
+table assemble(const std::shared_ptr<context>& where, const std::vector<column_object>& columns,
+               const metadata_list& metadata) {
+  schema fields{{}, metadata};
+  std::vector<batch> batches;
+  if (!columns.empty()) {
+    require_same_shape(where, columns);
+    const std::vector<std::int64_t> lengths = batch_lengths(columns);
+    for (const std::int64_t length : lengths) {
+      batches.push_back({length, {}});
+    }
+    for (const column_object& each : columns) {
+      fields.fields.push_back(each.described);
+      std::vector<column> parts = lengths == lengths_of(each) ? *each.pieces : cut(*each.pieces, lengths);
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        batches[i].columns.push_back(std::move(parts[i]));
+      }
+    }
+  }
+  return table::make(where, std::move(fields), std::move(batches));
+}
+
+} // namespace saeta::py

@@ -1,0 +1,27 @@
+// Columns in pieces: windows of them, and tables made of columns whose pieces end at different rows.
+#pragma once
+
+#include "objects.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace saeta::py {
+
+std::int64_t total_rows(const std::vector<column>& pieces) noexcept;
+
+/// Rows [offset, offset + length) of the pieces; pieces outside are left out.
+/// @throws error out_of_range naming the numbers.
+std::vector<column> slice_pieces(const std::vector<column>& pieces, std::int64_t offset, std::int64_t length);
+
+/// The one piece of a column, for protocols that carry a single array; of a column without pieces an empty one.
+/// @throws error exchange naming `.chunks` when there are several.
+column single_piece(const column_object& source, const char* protocol);
+
+/// A table of these columns, all of one length. Its batches end wherever a piece of some column ends; slices are free.
+/// @throws error invalid_argument naming the column and the lengths, or the column of another context.
+table assemble(const std::shared_ptr<context>& where, const std::vector<column_object>& columns,
+               const metadata_list& metadata);
+
+} // namespace saeta::py
