@@ -70,13 +70,17 @@ TEST_P(budget_of_a_context, takes_the_charge_back_when_the_device_has_no_memory)
 }
 
 TEST_P(budget_of_a_context, never_refuses_a_loop_that_stays_inside_the_limit) {
-  const auto other = where()->borrow_stream();
+  context_options options;
+  options.budget = 1 << 20;
+  const auto home = context::create(shared_device(), options);
+  const auto other = home->borrow_stream();
   for (int round = 0; round < 2000; ++round) {
-    const buffer most = make(limit - 64);
-    fill(most, static_cast<std::uint8_t>(round), other.ref()); // pending on another stream when it is freed
+    const buffer most = buffer::allocate(home, options.budget - 64, home->work_stream());
+    use_token token(other.ref(), {writes(most)}); // pending on another stream when it is freed
+    home->fill(token.mutable_data<char>(most), static_cast<std::uint8_t>(round), most.size(), other.ref());
   }
-  EXPECT_EQ(where()->statistics().budget.refused, 0U);
-  EXPECT_EQ(where()->statistics().budget.current, 0U);
+  EXPECT_EQ(home->statistics().budget.refused, 0U);
+  EXPECT_EQ(home->statistics().budget.current, 0U);
 }
 
 TEST_P(budget_of_a_context, counts_an_empty_request_without_memory) {

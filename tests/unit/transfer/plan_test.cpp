@@ -1,0 +1,90 @@
+#include "saeta/transfer/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace saeta {
+namespace {
+
+class plans : public ::testing::Test {
+protected:
+  alignas(64) std::byte memory_[16384] = {};
+  [[nodiscard]] std::span<const std::byte> at(std::size_t offset, std::size_t bytes) const {
+    return {memory_ + offset, bytes};
+  }
+};
+
+TEST_F(plans, join_ranges_of_one_body_into_one_segment_at_their_distances) {
+  transfer_plan plan(at(0, sizeof memory_));
+  const auto b = plan.add(at(256, 100));
+  const auto a = plan.add(at(64, 128));
+  const auto c = plan.add(at(1024, 8));
+  plan.finish();
+  ASSERT_EQ(plan.segments().size(), 1U);
+  EXPECT_EQ(plan.segments()[0].source, memory_ + 64);
+  EXPECT_EQ(plan.segments()[0].bytes, 1024 + 8 - 64U);
+  EXPECT_EQ(plan.target_of(b) - plan.target_of(a), 192U);
+  EXPECT_EQ(plan.target_of(c) - plan.target_of(a), 960U);
+}
+
+TEST_F(plans, never_read_a_gap_that_nobody_allowed) {
+  transfer_plan plan;
+  plan.add(at(0, 10));
+  plan.add(at(11, 10));
+  plan.finish();
+  EXPECT_EQ(plan.segments().size(), 2U);
+
+  transfer_plan partly(at(0, 64));
+  partly.add(at(0, 60));
+  partly.add(at(128, 10)); // the gap reaches past the readable region
+  partly.finish();
+  EXPECT_EQ(partly.segments().size(), 2U);
+}
+
+TEST_F(plans, leave_wide_gaps_behind) {
+  transfer_plan plan(at(0, sizeof memory_));
+  plan.add(at(0, 64));
+  plan.add(at(64 + transfer_plan::max_gap + 1, 64));
+  plan.finish();
+  EXPECT_EQ(plan.segments().size(), 2U);
+  EXPECT_EQ(plan.slab_bytes(), 128U);
+}
+
+TEST_F(plans, carry_overlapping_and_repeated_ranges_once) {
+  transfer_plan plan;
+  const auto whole = plan.add(at(0, 512));
+  const auto inside = plan.add(at(100, 50));
+  const auto again = plan.add(at(0, 512));
+  const auto tail = plan.add(at(500, 100));
+  plan.finish();
+  ASSERT_EQ(plan.segments().size(), 1U);
+  EXPECT_EQ(plan.segments()[0].bytes, 600U);
+  EXPECT_EQ(plan.target_of(whole), plan.target_of(again));
+  EXPECT_EQ(plan.target_of(inside), plan.target_of(whole) + 100);
+  EXPECT_EQ(plan.target_of(tail), plan.target_of(whole) + 500);
+}
+
+TEST_F(plans, keep_alignment_together_and_align_lone_ranges) {
+  transfer_plan plan;
+  const auto odd = plan.add(at(4, 4));
+  const auto next = plan.add(at(8, 8)); // touches: travels with it and stays aligned to 8
+  const auto lone = plan.add(at(1001, 3));
+  plan.finish();
+  EXPECT_EQ(plan.target_of(next) % 8, 0U);
+  EXPECT_EQ(plan.target_of(odd) % 4, 0U);
+  EXPECT_EQ(plan.target_of(lone) % 64, 0U);
+  EXPECT_EQ(plan.slab_bytes() % 64, 0U);
+}
+
+TEST_F(plans, empty_ranges_cost_nothing) {
+  transfer_plan plan;
+  const auto nothing = plan.add({});
+  plan.finish();
+  EXPECT_EQ(plan.slab_bytes(), 0U);
+  EXPECT_EQ(plan.target_of(nothing), 0U);
+  EXPECT_TRUE(plan.segments().empty());
+}
+
+} // namespace
+} // namespace saeta
