@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Everything that only a machine with a GPU can show, in one go, for a release or a pull request that touches CUDA:
+# build, the C++ and Python tests, compute-sanitizer over the conformance suite, the demo and the benchmarks.
+#
+#   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python demo trip bench; all without any
+#
+# Needs no network: .deps/ as it is and the system's Python. Writes one log a step to OUT and a line each to the
+# terminal; goes on after a failed step and ends with 1 if there was one.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+out=$(mkdir -p "$1" && cd "$1" && pwd)
+shift
+steps=${*:-build test sanitize python demo trip bench}
+build=build/gpu
+python=$([ -x .deps/venv/bin/python ] && echo .deps/venv/bin/python || echo python3)
+export PYTHONPATH=$PWD/$build/python${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
+failed=0
+
+# step NAME SECONDS COMMAND...
+step() {
+  local name=$1 limit=$2 begun=$SECONDS
+  shift 2
+  timeout "$limit" "$@" >"$out/$name.log" 2>&1
+  local status=$?
+  echo "== $name: exit $status after $((SECONDS - begun)) s"
+  if [ "$status" -ne 0 ]; then
+    failed=1
+    tail -n 40 "$out/$name.log"
+  fi
+}
+
+build_all() {
+  cmake --preset dev -B "$build" -DCMAKE_CUDA_ARCHITECTURES=native -DSAETA_PYTHON_EXECUTABLE="$(command -v "$python")" &&
+    cmake --build "$build" -j "$(nproc)"
+}
+
+for s in $steps; do
+  case $s in
+  build) step build 420 build_all ;;
+  test)
+    step unit 240 "$build/bin/saeta_unit_tests" --gtest_brief=1
+    step conformance 240 "$build/bin/saeta_conformance_tests" --gtest_brief=1
+    ;;
+  sanitize)
+    step memcheck 400 compute-sanitizer --tool memcheck --leak-check full --error-exitcode 9 \
+      "$build/bin/saeta_conformance_tests" '--gtest_filter=*cuda*' --gtest_brief=1
+    step racecheck 200 compute-sanitizer --tool racecheck --error-exitcode 9 \
+      "$build/bin/saeta_conformance_tests" '--gtest_filter=*kernels*cuda*' --gtest_brief=1
+    ;;
+  python) step python 400 "$python" -m pytest -q -p no:cacheprovider -rs tests/interop ;;
+  demo) step demo 240 "$python" -m saeta demo ${DEMO_FILE:+"$DEMO_FILE"} ;;
+  trip) step trip 120 "$python" examples/trip.py ;;
+  bench) step bench 300 "$build/bin/ipc_read" --gib "${BENCH_GIB:-4}" --out "$out/ipc_read.json" ;;
+  *) echo "no step '$s'" && exit 2 ;;
+  esac
+done
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null
+exit $failed
