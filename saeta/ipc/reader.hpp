@@ -33,6 +33,9 @@ struct read_options {
   std::optional<std::pair<std::int64_t, std::int64_t>> batches; ///< [first, last) by number
   copy_policy copy = copy_policy::when_needed;
   validation check = validation::full;
+  /// Bytes that decoded bodies may take at one time, those that columns still view among them; a source that claims more
+  /// is refused before memory is asked for. 0: the larger of 1 GiB and 1024 times the source's own bytes.
+  std::uint64_t decode_limit = 0;
 };
 
 /// Hears rows and bytes of bodies read so far, and the total number of batches (-1: a stream, not known).
@@ -69,7 +72,7 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// What a file says about itself; bodies are read only for null counts.
+/// What a file says about itself. Bodies are not read, but for those of dictionaries.
 struct column_summary {
   std::string name;
   std::string type; ///< in Arrow's words

@@ -4,7 +4,9 @@
 //           batch by batch, the next one while the present one is being written.
 // Atomic    A path gets its file by rename after everything is written and synced; a failure leaves what was there
 //           before and no temporary file.
-// Failure   io (full disk, no directory, no permission: errno's text and the path), unsupported.
+// Files     A file holds one dictionary a column: different ones are united on the host. A stream holds them as they are.
+// Failure   io (full disk, no directory, no permission: errno's text and the path), unsupported (dictionaries that can't
+//           be united), format and out_of_range (a column whose offsets or indices contradict its buffers).
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -25,6 +27,8 @@ compression parse_compression(std::string_view name);
 struct write_options {
   container format = container::file;
   compression body = compression::none;
+  /// In streams: a dictionary that begins with the one before it is written as a delta. Not every reader knows deltas.
+  bool dictionary_deltas = false;
 };
 
 /// Bytes of the finished file.

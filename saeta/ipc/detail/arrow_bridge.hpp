@@ -1,0 +1,51 @@
+// Schemas and batches across the border between libarrow and Saeta, through the Arrow C Data Interface.
+//
+// Failure   unsupported names the column and its type in Arrow's words; `where` (a path, a batch) begins every message.
+#pragma once
+
+#include "saeta/interop/arrow_c.hpp"
+
+#include <arrow/c/abi.h>
+#include <arrow/type_fwd.h>
+
+#include <memory>
+#include <string_view>
+
+namespace saeta::ipc::detail {
+
+/// Releases a C struct that was not taken over. T is ArrowSchema or ArrowArray.
+template <class T>
+class c_struct {
+public:
+  c_struct() = default;
+  c_struct(const c_struct&) = delete;
+  c_struct& operator=(const c_struct&) = delete;
+  ~c_struct() {
+    if (value_.release != nullptr) {
+      value_.release(&value_);
+    }
+  }
+
+  [[nodiscard]] T* get() noexcept { return &value_; }
+  [[nodiscard]] T& operator*() noexcept { return value_; }
+
+private:
+  T value_{};
+};
+
+/// True when a context can hold columns of this field.
+bool carried(const arrow::Field& described);
+
+schema schema_of(const arrow::Schema& described, std::string_view where);
+std::shared_ptr<arrow::Schema> arrow_schema(const schema& described);
+
+/// @param source  structurally valid (`Validate`).
+batch import_record_batch(const std::shared_ptr<context>& where, const schema& fields,
+                          const arrow::RecordBatch& source, dictionary_cache& dictionaries,
+                          const import_options& options);
+/// Batch `index` of a table; from a device context this downloads.
+std::shared_ptr<arrow::RecordBatch> export_record_batch(const table& source, std::size_t index,
+                                                        const std::shared_ptr<arrow::Schema>& described);
+std::shared_ptr<arrow::Array> export_array(const column& source);
+
+} // namespace saeta::ipc::detail

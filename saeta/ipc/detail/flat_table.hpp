@@ -1,0 +1,107 @@
+// A view of one FlatBuffers table, as far as Arrow's message metadata needs it.
+//
+// What      Fields by number: scalars, tables, vectors of structs. libarrow has verified the buffers already and offers
+//           no way to the fields that `inspect` shows; every step is checked against the bytes here all the same.
+// Owner     Borrows the bytes.
+// Failure   error format naming the offset and the size.
+// Standard  FlatBuffers internals (flatbuffers.dev); the numbers of the fields are those of Arrow's *.fbs.
+#pragma once
+
+#include "saeta/base/text.hpp"
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace saeta::ipc::detail {
+
+static_assert(std::endian::native == std::endian::little,
+              "FlatBuffers are little-endian and read as they are");
+
+class flat_table {
+public:
+  /// The root table of a buffer.
+  static flat_table root(std::span<const std::byte> buffer) {
+    return {buffer, load<std::uint32_t>(buffer, 0)};
+  }
+
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  [[nodiscard]] T scalar(unsigned field, T missing) const {
+    const std::size_t at = place_of(field);
+    return at == 0 ? missing : load<T>(buffer_, at);
+  }
+
+  [[nodiscard]] std::optional<flat_table> table(unsigned field) const {
+    const std::size_t at = place_of(field);
+    if (at == 0) {
+      return std::nullopt;
+    }
+    return flat_table(buffer_, at + load<std::uint32_t>(buffer_, at));
+  }
+
+  /// A vector of structs of T's layout; empty when the field is missing.
+  template <class T>
+  requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] std::vector<T> structs(unsigned field) const {
+    const std::size_t at = place_of(field);
+    if (at == 0) {
+      return {};
+    }
+    const std::size_t vector = at + load<std::uint32_t>(buffer_, at);
+    const std::size_t count = load<std::uint32_t>(buffer_, vector);
+    const std::size_t first = vector + sizeof(std::uint32_t);
+    require(buffer_, first, count * sizeof(T));
+    std::vector<T> values(count);
+    if (count != 0) {
+      std::memcpy(values.data(), buffer_.data() + first, count * sizeof(T));
+    }
+    return values;
+  }
+
+private:
+  flat_table(std::span<const std::byte> buffer, std::size_t position) : buffer_(buffer), position_(position) {
+    const auto distance = load<std::int32_t>(buffer, position);
+    const auto vtable = static_cast<std::int64_t>(position) - distance;
+    require(buffer, vtable < 0 ? buffer.size() : static_cast<std::size_t>(vtable), 2 * sizeof(std::uint16_t));
+    vtable_ = static_cast<std::size_t>(vtable);
+    vtable_bytes_ = load<std::uint16_t>(buffer, vtable_);
+  }
+
+  /// Position of a field's value, 0 when the table has none.
+  [[nodiscard]] std::size_t place_of(unsigned field) const {
+    const std::size_t entry = (field + 2) * sizeof(std::uint16_t); // the first two are sizes
+    if (entry + sizeof(std::uint16_t) > vtable_bytes_) {
+      return 0;
+    }
+    const auto offset = load<std::uint16_t>(buffer_, vtable_ + entry);
+    return offset == 0 ? 0 : position_ + offset;
+  }
+
+  static void require(std::span<const std::byte> buffer, std::size_t at, std::size_t bytes) {
+    if (at > buffer.size() || bytes > buffer.size() - at) {
+      throw error(errc::format,
+                  concat("message metadata: ", bytes, " bytes at offset ", at, " of ", buffer.size()));
+    }
+  }
+
+  template <class T>
+  static T load(std::span<const std::byte> buffer, std::size_t at) {
+    require(buffer, at, sizeof(T));
+    T value;
+    std::memcpy(&value, buffer.data() + at, sizeof(T));
+    return value;
+  }
+
+  std::span<const std::byte> buffer_;
+  std::size_t position_ = 0;
+  std::size_t vtable_ = 0;
+  std::size_t vtable_bytes_ = 0;
+};
+
+} // namespace saeta::ipc::detail

@@ -1,0 +1,196 @@
+#include "saeta/ipc/detail/written_dictionaries.hpp"
+
+#include "saeta/base/text.hpp"
+#include "saeta/ipc/detail/arrow_bridge.hpp"
+#include "saeta/ipc/detail/arrow_status.hpp"
+
+#include <arrow/array.h>
+#include <arrow/buffer.h>
+#include <arrow/extension_type.h>
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+#include <arrow/type_traits.h>
+#include <arrow/util/bit_util.h>
+
+#include <algorithm>
+
+namespace saeta::ipc::detail {
+namespace {
+
+/// True when two dictionaries are the same memory.
+bool same(const column& a, const column& b) {
+  const auto same_range = [](const buffer& x, const buffer& y) {
+    return x.present() == y.present() && x.address() == y.address() && x.size() == y.size();
+  };
+  return &a == &b ||
+         (a.type() == b.type() && a.length() == b.length() && a.offset() == b.offset() &&
+          a.dictionary() == b.dictionary() && std::ranges::equal(a.buffers(), b.buffers(), same_range));
+}
+
+column plain_indices(const column& encoded) {
+  column::parts parts;
+  parts.type = *encoded.type().index_type();
+  parts.length = encoded.length();
+  parts.offset = encoded.offset();
+  parts.null_count = encoded.known_null_count();
+  parts.buffers.assign(encoded.buffers().begin(), encoded.buffers().end());
+  return column::make(encoded.where(), std::move(parts));
+}
+
+table with_plain_indices(const table& source) {
+  schema fields = source.fields();
+  std::vector<batch> batches(source.batches().begin(), source.batches().end());
+  for (std::size_t number = 0; number < fields.fields.size(); ++number) {
+    auto& type = fields.fields[number].type;
+    if (type.index_type() != nullptr) {
+      type = data_type(*type.index_type());
+      for (auto& part : batches) {
+        part.columns[number] = plain_indices(part.columns[number]);
+      }
+    }
+  }
+  return table::make(source.where(), std::move(fields), std::move(batches));
+}
+
+const arrow::DictionaryType& dictionary_type(const arrow::Field& described) {
+  const arrow::DataType* type = described.type().get();
+  if (const auto* const extension = dynamic_cast<const arrow::ExtensionType*>(type)) {
+    type = extension->storage_type().get();
+  }
+  return dynamic_cast<const arrow::DictionaryType&>(*type);
+}
+
+/// What the renumbering of one batch needs to know.
+struct renumbering {
+  const arrow::ArrayData& indices;
+  const std::vector<std::int32_t>& renumbered;
+  const std::string& column;
+};
+
+template <class Index>
+std::shared_ptr<arrow::Buffer> renumber_as(const renumbering& from) {
+  const auto& indices = from.indices;
+  const auto rows = indices.offset + indices.length;
+  auto target = take(arrow::AllocateBuffer(rows * static_cast<std::int64_t>(sizeof(Index))), from.column);
+  auto* const written = target->mutable_data_as<Index>();
+  std::fill_n(written, rows, Index{0});
+  const auto* const read = indices.GetValues<Index>(1, 0);
+  const auto* const validity = indices.buffers[0] == nullptr ? nullptr : indices.buffers[0]->data();
+  for (std::int64_t row = indices.offset; row < rows; ++row) {
+    if (validity != nullptr && !arrow::bit_util::GetBit(validity, static_cast<std::uint64_t>(row))) {
+      continue; // what stands under a null is no index
+    }
+    if (!std::in_range<std::size_t>(read[row]) ||
+        static_cast<std::size_t>(read[row]) >= from.renumbered.size()) {
+      throw error(errc::out_of_range,
+                  concat("column '", from.column, "': index ", +read[row], " in row ", row - indices.offset,
+                         ", the dictionary has ", from.renumbered.size(), " values"));
+    }
+    written[row] = static_cast<Index>(from.renumbered[static_cast<std::size_t>(read[row])]);
+  }
+  return target;
+}
+
+std::shared_ptr<arrow::Buffer> renumber(const renumbering& from) {
+  switch (from.indices.type->id()) {
+  case arrow::Type::INT8:
+    return renumber_as<std::int8_t>(from);
+  case arrow::Type::UINT8:
+    return renumber_as<std::uint8_t>(from);
+  case arrow::Type::INT16:
+    return renumber_as<std::int16_t>(from);
+  case arrow::Type::UINT16:
+    return renumber_as<std::uint16_t>(from);
+  case arrow::Type::INT32:
+    return renumber_as<std::int32_t>(from);
+  case arrow::Type::UINT32:
+    return renumber_as<std::uint32_t>(from);
+  case arrow::Type::INT64:
+    return renumber_as<std::int64_t>(from);
+  default:
+    return renumber_as<std::uint64_t>(from);
+  }
+}
+
+} // namespace
+
+written_dictionaries::written_dictionaries(const table& source, const arrow::Schema& described,
+                                           container format)
+    : indices_(with_plain_indices(source)) {
+  for (std::size_t number = 0; number < source.column_count(); ++number) {
+    if (source.fields().fields[number].type.index_type() != nullptr) {
+      auto& gathered = columns_.emplace_back(gather(source, number));
+      if (format == container::file) {
+        unite(gathered, *described.field(static_cast<int>(number)));
+      }
+    }
+  }
+}
+
+written_dictionaries::encoded_column written_dictionaries::gather(const table& source, std::size_t number) {
+  encoded_column gathered{number, {}, {}};
+  std::vector<const column*> known;
+  for (const auto& part : source.batches()) {
+    const column& dictionary = *part.columns[number].dictionary();
+    const auto found =
+        std::ranges::find_if(known, [&](const column* other) { return same(*other, dictionary); });
+    gathered.of_batch.push_back(static_cast<std::size_t>(found - known.begin()));
+    if (found == known.end()) {
+      known.push_back(&dictionary);
+      gathered.distinct.push_back({export_array(dictionary), {}});
+    }
+  }
+  return gathered;
+}
+
+void written_dictionaries::unite(encoded_column& column, const arrow::Field& described) {
+  auto& distinct = column.distinct;
+  if (std::ranges::all_of(distinct,
+                          [&](const entry& e) { return e.values->Equals(distinct.front().values); })) {
+    for (auto& other : distinct) {
+      other.values = distinct.front().values;
+    }
+    return;
+  }
+  try {
+    const std::string what = "uniting the dictionaries";
+    const auto& type = dictionary_type(described);
+    const auto unifier = take(arrow::DictionaryUnifier::Make(type.value_type()), what);
+    for (auto& each : distinct) {
+      std::shared_ptr<arrow::Buffer> renumbered;
+      check(unifier->Unify(*each.values, &renumbered), what);
+      const auto* const first = renumbered->data_as<std::int32_t>();
+      each.renumbered.assign(first, first + each.values->length());
+    }
+    std::shared_ptr<arrow::Array> united;
+    check(unifier->GetResultWithIndexType(type.index_type(), &united), what);
+    for (auto& each : distinct) {
+      each.values = united;
+    }
+  } catch (const error& failure) {
+    throw error(errc::unsupported, concat("column '", described.name(),
+                                          "': its batches have different dictionaries, a file holds one (a ",
+                                          "stream would hold them all): ", failure.message()));
+  }
+}
+
+std::shared_ptr<arrow::RecordBatch>
+written_dictionaries::restore(std::size_t index, const arrow::RecordBatch& plain,
+                              const std::shared_ptr<arrow::Schema>& described) const {
+  auto columns = plain.column_data();
+  for (const auto& column : columns_) {
+    auto& data = columns[column.number];
+    const auto& field = *described->field(static_cast<int>(column.number));
+    const entry& dictionary = column.distinct[column.of_batch[index]];
+    auto encoded = data->Copy();
+    if (!dictionary.renumbered.empty()) {
+      encoded->buffers[1] = renumber({*data, dictionary.renumbered, field.name()});
+    }
+    encoded->type = field.type();
+    encoded->dictionary = dictionary.values->data();
+    data = std::move(encoded);
+  }
+  return arrow::RecordBatch::Make(described, plain.num_rows(), std::move(columns));
+}
+
+} // namespace saeta::ipc::detail
