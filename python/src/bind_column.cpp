@@ -129,6 +129,14 @@ device_pair device_of(const column_object& self) {
   return {static_cast<std::int32_t>(where.kind), where.ordinal};
 }
 
+nb::list raw_list(const column_object& self) {
+  nb::list result;
+  for (const column& piece : *self.pieces) {
+    result.extend(raw_values(self.where, batch{piece.length(), {piece}}).front());
+  }
+  return result;
+}
+
 void bind_values(nb::class_<column_object>& c) {
   c.def("__getitem__", in_python("saeta._values", "column_item"),
         nb::sig("def __getitem__(self, index: int) -> typing.Any"))
@@ -141,10 +149,8 @@ void bind_values(nb::class_<column_object>& c) {
       .def("to_pylist", in_python("saeta._values", "column_list"),
            nb::sig("def to_pylist(self) -> list[typing.Any]"),
            "All values as Python objects, None for nulls. A device column is downloaded.")
-      .def(
-          "_raw_values", [](const column_object& self) { return raw_values(*self.pieces); },
-          nb::sig("def _raw_values(self) -> list[bytes | bool | None]"),
-          "Values as the Arrow layout holds them; dictionaries give their values.");
+      .def("_raw_values", &raw_list, nb::sig("def _raw_values(self) -> list[bytes | bool | None]"),
+           "Values as the Arrow layout holds them; dictionaries give their values.");
 }
 
 void bind_conversions(nb::class_<column_object>& c) {

@@ -5,6 +5,7 @@
 #include "saeta/base/text.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include <string_view>
@@ -128,6 +129,24 @@ column_object from_tensor(const context_object& where, nb::handle capsule, std::
   return {field{std::move(name), type, false, {}}, where.value, std::move(piece)};
 }
 
+void require_known_version(const DLManagedTensorVersioned& tensor) {
+  if (tensor.version.major != DLPACK_MAJOR_VERSION) {
+    throw error(errc::exchange,
+                concat("a tensor of DLPack ", tensor.version.major, ".", tensor.version.minor,
+                       ", of which only the major version ", DLPACK_MAJOR_VERSION, " is known"));
+  }
+}
+
+std::pair<std::int32_t, std::int32_t> device_of_tensor(nb::handle capsule) {
+  const taken_tensor tensor(capsule);
+  if (const auto* versioned = std::get_if<DLManagedTensorVersioned*>(&tensor.get())) {
+    require_known_version(**versioned);
+  }
+  const DLDevice where =
+      std::visit([](const auto* source) -> DLDevice { return source->dl_tensor.device; }, tensor.get());
+  return {static_cast<std::int32_t>(where.device_type), where.device_id};
+}
+
 } // namespace
 
 void bind_interop(nb::module_& m) {
@@ -150,6 +169,9 @@ void bind_interop(nb::module_& m) {
               "copy: bool | None = None, name: str = '') -> Column"),
       "Takes a \"dltensor\" or \"dltensor_versioned\" capsule whose producer ordered its work on the stream "
       "`ready`, as its `__dlpack__` was told; None where no stream was named.");
+  m.def("_tensor_device", &device_of_tensor, nb::arg("capsule"),
+        nb::sig("def _tensor_device(capsule: object) -> tuple[int, int]"),
+        "Device type and number of a tensor in a capsule, which stays as it is.");
   m.def(
       "_import_stream_handle", [](const context_object& where) { return dlpack_import_stream(*where.value); },
       nb::arg("where"), "What to pass as `stream=` to a producer's `__dlpack__`; None on the host.");

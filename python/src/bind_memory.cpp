@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 
+#include <chrono>
 #include <cstdint>
 #include <variant>
 
@@ -55,6 +56,7 @@ void synchronize(const context_object& self) {
   } else {
     where.synchronize(where.work_stream());
   }
+  static_cast<void>(where.wait_for_releases(std::chrono::seconds(10)));
 }
 
 nb::dict traffic_dict(const traffic& moved) {
@@ -157,7 +159,9 @@ void bind_context(nb::module_& m) {
           "reset_counters", [](const context_object& self) { self.value->count().reset(); },
           "Sets all counters to zero.")
       .def("synchronize", &synchronize, nb::call_guard<nb::gil_scoped_release>(),
-           "Waits for all work on the device that was queued so far, by whomever.")
+           "Waits for all work on the device that was queued so far, by whomever, and for memory whose "
+           "release waits "
+           "for it.")
       .def("close", &close, nb::sig("def close(self) -> dict[str, int]"),
            "Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid "
            "until their "

@@ -3,6 +3,7 @@
 #include "module.hpp"
 #include "pieces.hpp"
 #include "saeta/base/text.hpp"
+#include "values.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -113,6 +114,22 @@ table_object with_column(const table_object& self, const column_object& added,
   return table_object(assemble(self.value->where(), replaced, self.value->fields().metadata));
 }
 
+/// One list a column.
+nb::list raw_columns(const table_object& self) {
+  std::vector<nb::list> columns(self.value->column_count());
+  for (const batch& rows : self.value->batches()) {
+    const std::vector<nb::list> values = raw_values(self.value->where(), rows);
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      columns[i].extend(values[i]);
+    }
+  }
+  nb::list result;
+  for (nb::list& column : columns) {
+    result.append(std::move(column));
+  }
+  return result;
+}
+
 void bind_access(nb::class_<table_object>& c) {
   c.def("__getitem__", &column_by_name, nb::arg("name"))
       .def("__getitem__", &column_by_number, nb::arg("index"))
@@ -140,6 +157,8 @@ void bind_access(nb::class_<table_object>& c) {
       .def("append_column", in_python("saeta._build", "append_column"),
            nb::sig("def append_column(self, name: str, values: typing.Any) -> Table"),
            "The table with one more column at the end, even where the name is there already.")
+      .def("_raw_values", &raw_columns, nb::sig("def _raw_values(self) -> list[list[bytes | bool | None]]"),
+           "For each column the values as the Arrow layout holds them; dictionaries give their values.")
       .def("_with_column", &with_column, nb::arg("column"), nb::arg("index") = nb::none());
 }
 

@@ -45,59 +45,60 @@ nb::object value_at(const host_array& from, std::int64_t index) {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-void append_plain(const column& piece, nb::list& result) {
-  const host_batch rows = without_gil([&] {
-    return download(piece.where(), batch{piece.length(), {piece}});
-  });
-  for (std::int64_t row = 0; row < rows.rows; ++row) {
-    result.append(value_at(rows.arrays[0], row));
-  }
-}
-
-/// The same rows as a column of their indices.
-column indices_of(const column& piece) {
+/// The same rows of a dictionary column as a column of their indices.
+column indices_of(const column& source) {
   column::parts parts;
-  parts.type = *piece.type().index_type();
-  parts.length = piece.length();
-  parts.offset = piece.offset();
-  parts.null_count = piece.known_null_count();
-  parts.buffers.assign(piece.buffers().begin(), piece.buffers().end());
-  return column::make(piece.where(), std::move(parts));
+  parts.type = *source.type().index_type();
+  parts.length = source.length();
+  parts.offset = source.offset();
+  parts.null_count = source.known_null_count();
+  parts.buffers.assign(source.buffers().begin(), source.buffers().end());
+  return column::make(source.where(), std::move(parts));
 }
 
-/// Reads the indices first, then only the values that these rows name.
-void append_dictionary(const column& piece, nb::list& result) {
-  nb::list indices;
-  append_plain(indices_of(piece), indices);
-  std::map<std::int64_t, nb::object> known;
+/// The index in the bytes of one; never negative, so its low bytes are its value.
+std::int64_t index_in(nb::handle raw) {
+  const auto bytes = nb::borrow<nb::bytes>(raw);
+  std::int64_t index = 0;
+  std::memcpy(&index, bytes.c_str(), bytes.size());
+  return index;
+}
+
+/// Values for indices: only those that the rows name are read, all in one transfer.
+nb::list looked_up(const column& dictionary, const nb::list& indices) {
+  std::map<std::int64_t, std::size_t> places;
+  batch named{1, {}};
   for (const nb::handle raw : indices) {
-    if (raw.is_none()) {
-      result.append(nb::none());
-      continue;
+    if (!raw.is_none() && places.emplace(index_in(raw), named.columns.size()).second) {
+      named.columns.push_back(dictionary.slice(index_in(raw), 1));
     }
-    const auto bytes = nb::borrow<nb::bytes>(raw);
-    std::int64_t index = 0; // an index is never negative, so its low bytes are its value
-    std::memcpy(&index, bytes.c_str(), bytes.size());
-    auto found = known.find(index);
-    if (found == known.end()) {
-      found = known.emplace(index, raw_values({piece.dictionary()->slice(index, 1)})[0]).first;
-    }
-    result.append(found->second);
   }
+  const std::vector<nb::list> values = raw_values(dictionary.where(), named);
+  nb::list result;
+  for (const nb::handle raw : indices) {
+    result.append(raw.is_none() ? nb::none() : nb::object(values[places[index_in(raw)]][0]));
+  }
+  return result;
 }
 
 } // namespace
 
-nb::list raw_values(const std::vector<column>& pieces) {
-  nb::list result;
-  for (const column& piece : pieces) {
-    if (piece.length() == 0) {
-      continue;
+std::vector<nb::list> raw_values(const std::shared_ptr<context>& where, const batch& rows) {
+  batch plain{rows.rows, {}};
+  for (const column& each : rows.columns) {
+    plain.columns.push_back(each.dictionary() != nullptr ? indices_of(each) : each);
+  }
+  std::vector<nb::list> result(rows.columns.size());
+  if (rows.rows == 0 || rows.columns.empty()) {
+    return result;
+  }
+  const host_batch on_host = without_gil([&] { return download(where, plain); });
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    for (std::int64_t row = 0; row < rows.rows; ++row) {
+      result[i].append(value_at(on_host.arrays[i], row));
     }
-    if (piece.type().id() == type_id::dictionary) {
-      append_dictionary(piece, result);
-    } else {
-      append_plain(piece, result);
+    if (const column* dictionary = rows.columns[i].dictionary()) {
+      result[i] = looked_up(*dictionary, result[i]);
     }
   }
   return result;

@@ -1,7 +1,7 @@
-// Rows of a column as raw Python values: what displays and scalar reads are made of.
+// Rows of columns as raw Python values: what displays and scalar reads are made of.
 #pragma once
 
-#include "saeta/column/column.hpp"
+#include "saeta/column/table.hpp"
 
 #include <nanobind/nanobind.h>
 
@@ -9,8 +9,9 @@
 
 namespace saeta::py {
 
-/// None for a null, a bool for a boolean, else the bytes of the value as the Arrow layout holds them; dictionaries give
-/// their values. Downloads these rows and no others; releases the GIL meanwhile.
-nanobind::list raw_values(const std::vector<column>& pieces);
+/// One list a column. None for a null, a bool for a boolean, else the bytes of the value as the Arrow layout holds them;
+/// dictionaries give their values. Downloads these rows and no others, in one planned transfer and one more for each
+/// dictionary; releases the GIL meanwhile.
+std::vector<nanobind::list> raw_values(const std::shared_ptr<context>& where, const batch& rows);
 
 } // namespace saeta::py
