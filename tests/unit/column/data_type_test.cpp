@@ -1,0 +1,217 @@
+#include "saeta/base/error.hpp"
+#include "saeta/column/data_type.hpp"
+
+#include <gtest/gtest.h>
+
+namespace saeta {
+namespace {
+
+struct type_case {
+  const char* format;
+  type_id id;
+  const char* name;
+  layout_kind layout;
+  std::int32_t byte_width;
+};
+
+void PrintTo(const type_case& shown, std::ostream* out) { *out << shown.format; }
+
+class carried_type : public ::testing::TestWithParam<type_case> {};
+
+TEST_P(carried_type, is_parsed_named_and_laid_out) {
+  const type_case& expected = GetParam();
+  const data_type seen = data_type::parse(expected.format);
+  EXPECT_EQ(seen.id(), expected.id);
+  EXPECT_EQ(seen.format(), expected.format);
+  EXPECT_EQ(seen.name(), expected.name);
+  EXPECT_EQ(seen.layout(), expected.layout);
+  EXPECT_EQ(seen.byte_width(), expected.byte_width);
+  EXPECT_EQ(seen, data_type::parse(seen.format()));
+}
+
+constexpr auto fixed = layout_kind::fixed;
+
+INSTANTIATE_TEST_SUITE_P(
+    data_type, carried_type,
+    ::testing::Values(
+        type_case{"n", type_id::null, "null", layout_kind::none, 0},
+        type_case{"b", type_id::boolean, "bool", layout_kind::bits, 0},
+        type_case{"c", type_id::int8, "int8", fixed, 1}, type_case{"C", type_id::uint8, "uint8", fixed, 1},
+        type_case{"s", type_id::int16, "int16", fixed, 2},
+        type_case{"S", type_id::uint16, "uint16", fixed, 2},
+        type_case{"i", type_id::int32, "int32", fixed, 4},
+        type_case{"I", type_id::uint32, "uint32", fixed, 4},
+        type_case{"l", type_id::int64, "int64", fixed, 8},
+        type_case{"L", type_id::uint64, "uint64", fixed, 8},
+        type_case{"e", type_id::half_float, "halffloat", fixed, 2},
+        type_case{"f", type_id::float32, "float", fixed, 4},
+        type_case{"g", type_id::float64, "double", fixed, 8},
+        type_case{"d:7,2,32", type_id::decimal32, "decimal32(7, 2)", fixed, 4},
+        type_case{"d:18,-3,64", type_id::decimal64, "decimal64(18, -3)", fixed, 8},
+        type_case{"d:10,2", type_id::decimal128, "decimal128(10, 2)", fixed, 16},
+        type_case{"d:76,38,256", type_id::decimal256, "decimal256(76, 38)", fixed, 32},
+        type_case{"tdD", type_id::date32, "date32[day]", fixed, 4},
+        type_case{"tdm", type_id::date64, "date64[ms]", fixed, 8},
+        type_case{"tts", type_id::time32, "time32[s]", fixed, 4},
+        type_case{"ttm", type_id::time32, "time32[ms]", fixed, 4},
+        type_case{"ttu", type_id::time64, "time64[us]", fixed, 8},
+        type_case{"ttn", type_id::time64, "time64[ns]", fixed, 8},
+        type_case{"tss:", type_id::timestamp, "timestamp[s]", fixed, 8},
+        type_case{"tsm:Europe/Berlin", type_id::timestamp, "timestamp[ms, tz=Europe/Berlin]", fixed, 8},
+        type_case{"tsu:UTC", type_id::timestamp, "timestamp[us, tz=UTC]", fixed, 8},
+        type_case{"tsn:+02:00", type_id::timestamp, "timestamp[ns, tz=+02:00]", fixed, 8},
+        type_case{"tDs", type_id::duration, "duration[s]", fixed, 8},
+        type_case{"tDm", type_id::duration, "duration[ms]", fixed, 8},
+        type_case{"tDu", type_id::duration, "duration[us]", fixed, 8},
+        type_case{"tDn", type_id::duration, "duration[ns]", fixed, 8},
+        type_case{"tiM", type_id::interval_months, "month_interval", fixed, 4},
+        type_case{"tiD", type_id::interval_day_time, "day_time_interval", fixed, 8},
+        type_case{"tin", type_id::interval_month_day_nano, "month_day_nano_interval", fixed, 16},
+        type_case{"w:16", type_id::fixed_size_binary, "fixed_size_binary[16]", fixed, 16},
+        type_case{"z", type_id::binary, "binary", layout_kind::offsets32, 0},
+        type_case{"Z", type_id::large_binary, "large_binary", layout_kind::offsets64, 0},
+        type_case{"u", type_id::string, "string", layout_kind::offsets32, 0},
+        type_case{"U", type_id::large_string, "large_string", layout_kind::offsets64, 0}));
+
+/// The error that a call throws; fails the test when it throws none.
+template <class Call>
+error error_of(Call call) {
+  try {
+    call();
+  } catch (const error& seen) {
+    return seen;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {errc::invalid_argument, ""};
+}
+
+TEST(data_type, is_null_unless_made_otherwise) {
+  EXPECT_EQ(data_type(), data_type::parse("n"));
+  EXPECT_EQ(data_type().buffer_count(), 0U);
+}
+
+TEST(data_type, of_a_simple_id_is_that_of_its_format) {
+  EXPECT_EQ(data_type(type_id::large_string), data_type::parse("U"));
+  EXPECT_EQ(data_type(type_id::date64), data_type::parse("tdm"));
+  EXPECT_EQ(data_type(type_id::interval_month_day_nano), data_type::parse("tin"));
+  for (const type_id parametric : {type_id::decimal128, type_id::time32, type_id::timestamp,
+                                   type_id::duration, type_id::fixed_size_binary, type_id::dictionary}) {
+    EXPECT_EQ(error_of([&] { data_type{parametric}; }).code(), errc::invalid_argument);
+  }
+}
+
+TEST(data_type, has_one_spelling_of_a_decimal) {
+  EXPECT_EQ(data_type::parse("d:10,2,128"), data_type::parse("d:10,2"));
+  EXPECT_EQ(data_type::parse("d:10,2,128").format(), "d:10,2");
+}
+
+TEST(data_type, counts_its_buffers) {
+  EXPECT_EQ(data_type(type_id::boolean).buffer_count(), 2U);
+  EXPECT_EQ(data_type(type_id::float64).buffer_count(), 2U);
+  EXPECT_EQ(data_type(type_id::string).buffer_count(), 3U);
+}
+
+TEST(data_type, tells_integers_and_floats_apart) {
+  EXPECT_TRUE(data_type(type_id::int64).is_integer() && data_type(type_id::int64).is_signed());
+  EXPECT_TRUE(data_type(type_id::uint8).is_integer() && !data_type(type_id::uint8).is_signed());
+  EXPECT_TRUE(data_type(type_id::half_float).is_floating() && !data_type(type_id::half_float).is_integer());
+  EXPECT_FALSE(data_type(type_id::boolean).is_integer());
+  EXPECT_FALSE(data_type(type_id::date32).is_integer());
+}
+
+TEST(dictionary_type, keeps_indices_values_and_order) {
+  const data_type plain = data_type::dictionary(data_type(type_id::int16), data_type(type_id::string));
+  const data_type ordered =
+      data_type::dictionary(data_type(type_id::int16), data_type(type_id::string), true);
+  EXPECT_EQ(plain.name(), "dictionary<values=string, indices=int16, ordered=0>");
+  EXPECT_EQ(ordered.name(), "dictionary<values=string, indices=int16, ordered=1>");
+  EXPECT_NE(plain, ordered);
+  EXPECT_NE(plain, data_type::dictionary(data_type(type_id::int16), data_type(type_id::binary)));
+  EXPECT_NE(plain, data_type::dictionary(data_type(type_id::uint16), data_type(type_id::string)));
+  EXPECT_NE(plain, data_type(type_id::int16));
+  EXPECT_EQ(plain.format(), "s");
+  EXPECT_EQ(plain.byte_width(), 2);
+  EXPECT_EQ(plain.buffer_count(), 2U);
+  EXPECT_EQ(*plain.value_type(), data_type(type_id::string));
+  EXPECT_EQ(*plain.index_type(), data_type(type_id::int16));
+  EXPECT_FALSE(plain.is_integer());
+}
+
+TEST(dictionary_type, refuses_other_indices_and_dictionaries_of_dictionaries) {
+  const data_type text(type_id::string);
+  EXPECT_EQ(error_of([&] { data_type::dictionary(data_type(type_id::float32), text); }).code(),
+            errc::type_mismatch);
+  const data_type inner = data_type::dictionary(data_type(type_id::int8), text);
+  const error refused = error_of([&] { data_type::dictionary(data_type(type_id::int32), inner); });
+  EXPECT_EQ(refused.code(), errc::unsupported);
+  EXPECT_NE(refused.message().find("dictionary<values=dictionary<values=string"), std::string::npos);
+}
+
+TEST(extension_type, keeps_name_and_metadata_over_the_same_storage) {
+  const data_type uuid = data_type::parse("w:16").with_extension("arrow.uuid", "v");
+  EXPECT_EQ(uuid.name(), "extension<arrow.uuid>");
+  EXPECT_EQ(uuid.extension_metadata(), "v");
+  EXPECT_EQ(uuid.format(), "w:16");
+  EXPECT_EQ(uuid.byte_width(), 16);
+  EXPECT_NE(uuid, data_type::parse("w:16"));
+  EXPECT_NE(uuid, uuid.with_extension("arrow.uuid", ""));
+  EXPECT_EQ(uuid.with_extension("", "dropped"), data_type::parse("w:16"));
+}
+
+TEST(extension_type, knows_bool8_by_storage_and_name) {
+  EXPECT_TRUE(data_type::bool8().is_bool8());
+  EXPECT_EQ(data_type::bool8().name(), "extension<arrow.bool8>");
+  EXPECT_EQ(data_type::bool8().id(), type_id::int8);
+  EXPECT_FALSE(data_type(type_id::int8).is_bool8());
+  EXPECT_FALSE(data_type(type_id::uint8).with_extension("arrow.bool8", "").is_bool8());
+}
+
+struct refusal_case {
+  const char* format;
+  errc code;
+  const char* said;
+};
+
+void PrintTo(const refusal_case& shown, std::ostream* out) { *out << '\'' << shown.format << '\''; }
+
+class refused_format : public ::testing::TestWithParam<refusal_case> {};
+
+TEST_P(refused_format, gives_a_typed_error_that_says_what) {
+  const error seen = error_of([] { data_type::parse(GetParam().format); });
+  EXPECT_EQ(seen.code(), GetParam().code);
+  EXPECT_NE(seen.message().find(GetParam().said), std::string::npos) << seen.message();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    data_type, refused_format,
+    ::testing::Values(
+        refusal_case{"+l", errc::unsupported, "type list is"},
+        refusal_case{"+L", errc::unsupported, "large_list"},
+        refusal_case{"+vl", errc::unsupported, "list_view"},
+        refusal_case{"+vL", errc::unsupported, "large_list_view"},
+        refusal_case{"+w:3", errc::unsupported, "fixed_size_list"},
+        refusal_case{"+s", errc::unsupported, "struct"}, refusal_case{"+m", errc::unsupported, "map"},
+        refusal_case{"+ud:0,1", errc::unsupported, "dense_union"},
+        refusal_case{"+us:0,1", errc::unsupported, "sparse_union"},
+        refusal_case{"+r", errc::unsupported, "run_end_encoded"},
+        refusal_case{"vu", errc::unsupported, "string_view"},
+        refusal_case{"vz", errc::unsupported, "binary_view"},
+        refusal_case{"w:0", errc::unsupported, "fixed_size_binary[0]"}, refusal_case{"", errc::format, "''"},
+        refusal_case{"?", errc::format, "'?'"}, refusal_case{"ii", errc::format, "'ii'"},
+        refusal_case{"+", errc::format, "'+'"}, refusal_case{"tsx:", errc::format, "tsx"},
+        refusal_case{"tt", errc::format, "tt"}, refusal_case{"w:-1", errc::format, "w:-1"},
+        refusal_case{"w: 16", errc::format, "w: 16"},
+        refusal_case{"w:4294967297", errc::format, "w:4294967297"},
+        refusal_case{"d:10", errc::format, "d:10"}, refusal_case{"d:0,0", errc::format, "precision 0"},
+        refusal_case{"d:39,2", errc::format, "precision 39 is not in 1 to 38"},
+        refusal_case{"d:10,2,32", errc::format, "precision 10 is not in 1 to 9"},
+        refusal_case{"d:10,2,96", errc::format, "d:10,2,96"},
+        refusal_case{"d:4294967306,2", errc::format, "d:4294967306,2"}));
+
+TEST(data_type, refuses_a_zero_byte_in_its_format) {
+  const std::string hidden("i\0u", 3);
+  EXPECT_EQ(error_of([&] { data_type::parse(hidden); }).code(), errc::format);
+}
+
+} // namespace
+} // namespace saeta

@@ -1,0 +1,63 @@
+#include "saeta/base/error.hpp"
+#include "saeta/column/schema.hpp"
+
+#include <gtest/gtest.h>
+
+namespace saeta {
+namespace {
+
+field named(std::string name) { return {std::move(name), data_type(type_id::int32), true, {}}; }
+
+std::string message_of(const schema& fields, std::string_view name) {
+  try {
+    static_cast<void>(fields.index_of(name));
+  } catch (const error& seen) {
+    EXPECT_EQ(seen.code(), errc::invalid_argument);
+    return seen.message();
+  }
+  return "no error";
+}
+
+TEST(schema, finds_the_only_field_of_a_name) {
+  const schema fields{{named("a"), named(""), named("b")}, {}};
+  EXPECT_EQ(fields.index_of("a"), 0U);
+  EXPECT_EQ(fields.index_of(""), 1U);
+  EXPECT_EQ(fields.index_of("b"), 2U);
+}
+
+TEST(schema, lists_the_names_there_are_when_one_is_missing) {
+  EXPECT_EQ(message_of({{named("a"), named("b")}, {}}, "c"), "no column 'c': there is 'a', 'b'");
+  EXPECT_EQ(message_of({}, "c"), "no column 'c': there are no columns");
+}
+
+TEST(schema, bounds_the_list_of_names) {
+  schema wide;
+  for (int i = 0; i < 40; ++i) {
+    wide.fields.push_back(named("x" + std::to_string(i)));
+  }
+  const std::string seen = message_of(wide, "c");
+  EXPECT_NE(seen.find("'x31' and 8 more"), std::string::npos) << seen;
+  EXPECT_EQ(seen.find("'x32'"), std::string::npos) << seen;
+}
+
+TEST(schema, refuses_a_name_that_several_fields_have) {
+  EXPECT_EQ(message_of({{named("a"), named("b"), named("a")}, {}}, "a"),
+            "2 columns are named 'a': choose one by its index");
+}
+
+TEST(schema, is_equal_only_with_all_of_its_fields_and_metadata) {
+  const schema one{{named("a")}, {{"k", "v"}}};
+  schema other = one;
+  EXPECT_EQ(one, other);
+  other.fields[0].nullable = false;
+  EXPECT_NE(one, other);
+  other = one;
+  other.metadata.emplace_back("k", "v");
+  EXPECT_NE(one, other);
+  other = one;
+  other.fields[0].metadata.emplace_back("k", "v");
+  EXPECT_NE(one, other);
+}
+
+} // namespace
+} // namespace saeta
