@@ -13,4 +13,13 @@ Function cuda_driver_call(const char* name) {
   return reinterpret_cast<Function>(cuda_driver_symbol(name));
 }
 
+/// Makes the primary context of device 0 current: the driver's calls want one, and the backend leaves none behind.
+class cuda_current_context {
+public:
+  cuda_current_context();
+  cuda_current_context(const cuda_current_context&) = delete;
+  cuda_current_context& operator=(const cuda_current_context&) = delete;
+  ~cuda_current_context();
+};
+
 } // namespace saeta::conformance
