@@ -1,0 +1,145 @@
+// What an export refuses and what its arguments mean, on the host; conformance/dlpack_test.cpp runs on devices.
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/interop/dlpack.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "support/dlpack_tensors.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+using ::testing::HasSubstr;
+using held = test::held_tensor<DLManagedTensorVersioned>;
+
+class dlpack_export_test : public ::testing::Test {
+protected:
+  [[nodiscard]] buffer bytes(const std::vector<std::uint8_t>& content) const {
+    const stream_ref work = where_->work_stream();
+    buffer made = buffer::allocate(where_, content.size(), work, "test");
+    use_token token(work, {writes(made)});
+    std::copy(content.begin(), content.end(), token.mutable_data<std::uint8_t>(made));
+    token.finish();
+    return made;
+  }
+  /// Eight int8 values; the bits of `valid` say which are not null.
+  [[nodiscard]] column numbers(std::uint8_t valid = 0xFF) const {
+    const buffer validity = valid == 0xFF ? buffer{} : bytes({valid});
+    return column::make(where_, {data_type(type_id::int8),
+                                 8,
+                                 0,
+                                 column::unknown_nulls,
+                                 {validity, bytes({1, 2, 3, 4, 5, 6, 7, 8})},
+                                 {}});
+  }
+  [[nodiscard]] column flags() const {
+    return column::make(where_, {data_type(type_id::boolean), 8, 0, 0, {{}, bytes({0b1010'0110})}, {}});
+  }
+  static void expect_refused(const column& source, const dlpack_export& how, errc code,
+                             const std::string& text) {
+    try {
+      const held tensor(export_dlpack_versioned(source, how));
+      ADD_FAILURE() << "accepted; expected: " << text;
+    } catch (const error& e) {
+      EXPECT_EQ(name_of(e.code()), name_of(code)) << e.message();
+      EXPECT_THAT(e.message(), HasSubstr(text));
+    }
+    EXPECT_EQ(source.where()->count().read().exports, 0U);
+  }
+
+  std::shared_ptr<context> where_ = context::create(make_host_backend());
+};
+
+TEST_F(dlpack_export_test, nulls_are_refused_with_their_number_and_type) {
+  expect_refused(numbers(0b1111'0101), {}, errc::exchange, "2 of 8 values of a int8 column are null");
+}
+
+TEST_F(dlpack_export_test, rows_without_nulls_of_a_column_that_has_some_are_exported) {
+  const column part = numbers(0b1111'0101).slice(4, 4);
+  const held tensor(export_dlpack_versioned(part));
+  EXPECT_EQ(tensor->dl_tensor.shape[0], 4);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data), part.values().address() + 4);
+}
+
+TEST_F(dlpack_export_test, a_type_without_a_tensor_is_refused) {
+  const column days = column::make(
+      where_, {data_type(type_id::date32), 2, 0, 0, {{}, bytes(std::vector<std::uint8_t>(8))}, {}});
+  expect_refused(days, {}, errc::exchange, "type date32");
+  expect_refused(column::make(where_, {data_type(), 3, 0, 3, {}, {}}), {}, errc::exchange, "type null");
+}
+
+TEST_F(dlpack_export_test, a_tensor_on_the_host_takes_no_stream) {
+  for (const std::int64_t number :
+       {std::int64_t{-1}, std::int64_t{1}, std::int64_t{2}, std::int64_t{12345}}) {
+    expect_refused(numbers(), test::export_on(number), errc::exchange,
+                   "stream " + std::to_string(number) + " was given");
+  }
+  expect_refused(numbers(), test::export_on(0), errc::invalid_argument, "stream 0 is ambiguous");
+  expect_refused(numbers(), test::export_on(-2), errc::invalid_argument, "stream -2");
+}
+
+TEST_F(dlpack_export_test, another_device_is_refused_naming_both) {
+  expect_refused(numbers(), test::export_to({device_kind::cuda, 1}), errc::exchange,
+                 "on host and can't be exported to cuda:1");
+}
+
+TEST_F(dlpack_export_test, naming_its_own_device_changes_nothing) {
+  const column source = numbers();
+  const held tensor(
+      export_dlpack_versioned(source, {std::nullopt, dlpack_device(source), copy_policy::never}));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data), source.values().address());
+}
+
+TEST_F(dlpack_export_test, bits_become_bytes_by_a_copy_that_can_be_forbidden) {
+  expect_refused(flags(), test::export_with(copy_policy::never), errc::exchange, "one bit a value");
+  const held tensor(export_dlpack_versioned(flags().slice(1, 6)));
+  EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
+  EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
+  const auto* const values = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
+  EXPECT_EQ(std::vector<std::uint8_t>(values, values + 6), (std::vector<std::uint8_t>{1, 1, 0, 0, 1, 0}));
+  EXPECT_EQ(where_->count().read().exports, 0U) << "a copy is no export of our memory";
+}
+
+TEST_F(dlpack_export_test, a_copy_belongs_to_the_consumer_and_is_freed_by_the_deleter) {
+  const column source = numbers();
+  const std::uint64_t live = where_->statistics().budget.current;
+  held tensor(export_dlpack_versioned(source, test::export_with(copy_policy::always)));
+  EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
+  EXPECT_EQ(where_->statistics().budget.current, live + 8);
+  static_cast<std::int8_t*>(tensor->dl_tensor.data)[0] = 99;
+  EXPECT_EQ(*reinterpret_cast<const std::int8_t*>(source.values().address()), 1);
+  tensor.reset();
+  EXPECT_TRUE(where_->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(where_->statistics().budget.current, live);
+}
+
+TEST_F(dlpack_export_test, a_column_that_was_dropped_lives_until_the_deleter) {
+  held tensor(export_dlpack_versioned(numbers()));
+  EXPECT_EQ(where_->statistics().ledger.buffers, 1U);
+  EXPECT_EQ(static_cast<const std::int8_t*>(tensor->dl_tensor.data)[7], 8);
+  tensor.reset();
+  EXPECT_EQ(where_->statistics().ledger.buffers, 0U);
+}
+
+TEST_F(dlpack_export_test, no_rows_are_a_tensor_without_data) {
+  for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
+    const held tensor(export_dlpack_versioned(numbers().slice(3, 0), test::export_with(copy)));
+    EXPECT_EQ(tensor->dl_tensor.shape[0], 0);
+    EXPECT_EQ(tensor->dl_tensor.strides[0], 1);
+    EXPECT_EQ(tensor->dl_tensor.data, nullptr);
+  }
+}
+
+TEST_F(dlpack_export_test, the_device_of_a_column_without_values_is_its_context) {
+  EXPECT_EQ(dlpack_device(column::make(where_, {data_type(), 3, 0, 3, {}, {}})), where_->device());
+  EXPECT_EQ(dlpack_device(numbers()), where_->device());
+}
+
+} // namespace
+} // namespace saeta

@@ -1,0 +1,258 @@
+// What an import checks, takes and gives back, for both structs. Host memory; conformance/dlpack_test.cpp runs on devices.
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/interop/dlpack.hpp"
+#include "support/dlpack_tensors.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <class Managed>
+class dlpack_import_test : public ::testing::Test {
+protected:
+  using lent = test::lent_tensor<Managed>;
+  static constexpr std::int64_t rows = 8;
+
+  [[nodiscard]] lent sound() { return lent(values_.data(), rows, test::dtype(kDLInt, 32)); }
+
+  /// The import of a broken tensor fails as said, takes nothing, and the caller can still give the tensor back.
+  void expect_refused(lent& tensor, errc code, const std::string& text, const dlpack_import& how = {}) {
+    const memory_statistics before = where_->statistics();
+    try {
+      static_cast<void>(import_dlpack(where_, tensor.get(), how));
+      ADD_FAILURE() << "accepted; expected: " << text;
+    } catch (const error& e) {
+      EXPECT_EQ(name_of(e.code()), name_of(code)) << e.message();
+      EXPECT_THAT(e.message(), HasSubstr(text));
+    }
+    EXPECT_EQ(tensor.deleted(), 0) << "a failed import consumed the tensor";
+    EXPECT_EQ(where_->statistics().ledger.buffers, before.ledger.buffers);
+    EXPECT_EQ(where_->statistics().budget.current, before.budget.current);
+    tensor.give_back();
+    EXPECT_EQ(tensor.deleted(), 1);
+  }
+
+  std::array<std::int32_t, rows> values_{10, 11, 12, 13, 14, 15, 16, 17};
+  std::shared_ptr<context> where_ = context::create(make_host_backend());
+};
+
+using both_structs = ::testing::Types<DLManagedTensor, DLManagedTensorVersioned>;
+TYPED_TEST_SUITE(dlpack_import_test, both_structs);
+
+TYPED_TEST(dlpack_import_test, is_a_view_and_calls_the_deleter_once_after_the_last_column) {
+  auto tensor = this->sound();
+  {
+    const column whole = import_dlpack(this->where_, tensor.get());
+    EXPECT_EQ(whole.type(), data_type(type_id::int32));
+    EXPECT_EQ(whole.length(), 8);
+    EXPECT_EQ(whole.offset(), 0);
+    EXPECT_EQ(whole.known_null_count(), 0);
+    EXPECT_FALSE(whole.validity().present());
+    EXPECT_EQ(whole.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
+    EXPECT_EQ(whole.values().size(), sizeof this->values_);
+    const column part = whole.slice(2, 3);
+    EXPECT_EQ(tensor.deleted(), 0);
+    counter_values expected;
+    expected.imports = 1;
+    EXPECT_EQ(this->where_->count().read(), expected) << "a view copies and waits for nothing";
+  }
+  EXPECT_EQ(tensor.deleted(), 1);
+  EXPECT_EQ(this->where_->statistics().ledger.external, 0U);
+}
+
+TYPED_TEST(dlpack_import_test, refuses_each_broken_field_by_name_and_takes_nothing) {
+  struct broken {
+    std::function<void(DLTensor&)> field;
+    errc code;
+    std::string text;
+  };
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const std::vector<broken> all{
+      {[](DLTensor& t) { t.dtype.lanes = 2; }, errc::exchange, "2 lanes"},
+      {[](DLTensor& t) { t.dtype.bits = 31; }, errc::exchange, "31 bits"},
+      {[](DLTensor& t) { t.dtype.code = kDLComplex; }, errc::exchange, "code 5 (complex)"},
+      {[](DLTensor& t) { t.ndim = 0; }, errc::exchange, "ndim is 0"},
+      {[](DLTensor& t) { t.ndim = 2; }, errc::exchange, "ndim is 2"},
+      {[](DLTensor& t) { t.ndim = -1; }, errc::format, "ndim is -1"},
+      {[](DLTensor& t) { t.shape = nullptr; }, errc::format, "shape is null"},
+      {[](DLTensor& t) { t.shape[0] = -3; }, errc::format, "shape[0] is -3"},
+      {[](DLTensor& t) { t.shape[0] = most; }, errc::format, "overflows"},
+      {[](DLTensor& t) { t.shape[0] = most / 4 + 1; }, errc::format,
+       "of 2305843009213693952 values of 4 bytes overflows"},
+      {[](DLTensor& t) {
+         t.shape[0] = most / 4;
+         t.byte_offset = std::uint64_t{1} << 63;
+       },
+       errc::format, "leave the address space"},
+      {[](DLTensor& t) { t.strides[0] = 2; }, errc::exchange, "strides[0] is 2 elements over 8 rows"},
+      {[](DLTensor& t) { t.strides[0] = 0; }, errc::exchange, "strides[0] is 0"},
+      {[](DLTensor& t) { t.strides[0] = -1; }, errc::exchange, "strides[0] is -1"},
+      {[](DLTensor& t) { t.data = nullptr; }, errc::format, "data is null and shape[0] is 8"},
+      {[](DLTensor& t) { t.byte_offset = 2; }, errc::format,
+       "byte_offset 2 is not aligned to its values of 4 bytes"},
+      {[](DLTensor& t) { t.byte_offset = UINT64_MAX - 3; }, errc::format, "byte_offset 18446744073709551612"},
+      {[](DLTensor& t) {
+         t.device = {kDLCUDA, 1};
+       },
+       errc::exchange, "device type 2, ordinal 1 (cuda:1)"},
+      {[](DLTensor& t) {
+         t.device = {kDLROCM, 0};
+       },
+       errc::exchange, "device type 10, ordinal 0"},
+      {[](DLTensor& t) {
+         t.device = {static_cast<DLDeviceType>(99), 0};
+       },
+       errc::exchange, "device type 99"},
+  };
+  for (const broken& one : all) {
+    auto tensor = this->sound();
+    one.field(tensor.tensor());
+    SCOPED_TRACE(one.text);
+    this->expect_refused(tensor, one.code, one.text);
+  }
+}
+
+TYPED_TEST(dlpack_import_test, a_host_import_has_no_stream) {
+  for (const auto& [number, code] :
+       {std::pair{std::int64_t{0}, errc::invalid_argument},
+        std::pair{std::int64_t{-2}, errc::invalid_argument}, std::pair{std::int64_t{1}, errc::exchange}}) {
+    auto tensor = this->sound();
+    this->expect_refused(tensor, code, "stream " + std::to_string(number), test::import_after(number));
+  }
+  EXPECT_EQ(dlpack_import_stream(*this->where_), std::nullopt);
+  auto tensor = this->sound();
+  EXPECT_EQ(import_dlpack(this->where_, tensor.get(), test::import_after(-1)).length(), 8);
+}
+
+TYPED_TEST(dlpack_import_test, one_element_or_none_has_no_stride) {
+  for (const std::int64_t length : {0, 1}) {
+    auto tensor = this->sound();
+    tensor.tensor().shape[0] = length;
+    tensor.tensor().strides[0] = 77;
+    EXPECT_EQ(import_dlpack(this->where_, tensor.get()).length(), length);
+    EXPECT_EQ(tensor.deleted(), 1);
+  }
+}
+
+TYPED_TEST(dlpack_import_test, null_strides_are_contiguous) {
+  auto tensor = this->sound();
+  tensor.tensor().strides = nullptr;
+  EXPECT_EQ(import_dlpack(this->where_, tensor.get()).length(), 8);
+}
+
+TYPED_TEST(dlpack_import_test, no_rows_need_no_data) {
+  auto tensor = this->sound();
+  tensor.tensor().shape[0] = 0;
+  tensor.tensor().data = nullptr;
+  tensor.tensor().byte_offset = 3;
+  EXPECT_EQ(import_dlpack(this->where_, tensor.get()).length(), 0);
+  EXPECT_EQ(tensor.deleted(), 1);
+}
+
+TYPED_TEST(dlpack_import_test, byte_offset_moves_the_rows) {
+  auto tensor = this->sound();
+  tensor.tensor().byte_offset = 3 * sizeof(std::int32_t);
+  tensor.tensor().shape[0] = 5;
+  const column rest = import_dlpack(this->where_, tensor.get());
+  EXPECT_EQ(rest.values().address(), reinterpret_cast<std::uintptr_t>(&this->values_[3]));
+}
+
+TYPED_TEST(dlpack_import_test, memory_that_the_host_can_load_is_a_view_whatever_lent_it) {
+  for (const DLDevice device : {DLDevice{kDLCPU, 4}, DLDevice{kDLCUDAHost, 0}, DLDevice{kDLCUDAManaged, 0}}) {
+    auto tensor = this->sound();
+    tensor.tensor().device = device;
+    const column view = import_dlpack(this->where_, tensor.get(), test::import_with(copy_policy::never));
+    EXPECT_EQ(view.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
+  }
+}
+
+TYPED_TEST(dlpack_import_test, a_copy_gives_the_tensor_back_at_once) {
+  auto tensor = this->sound();
+  const column own = import_dlpack(this->where_, tensor.get(), test::import_with(copy_policy::always));
+  EXPECT_EQ(tensor.deleted(), 1);
+  EXPECT_NE(own.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
+  EXPECT_FALSE(own.values().owner()->external());
+  EXPECT_EQ(this->where_->statistics().ledger.own, sizeof this->values_);
+  EXPECT_EQ(this->where_->count().read().host_to_host, (traffic{1, 1, sizeof this->values_}));
+  const auto* const copied = reinterpret_cast<const std::int32_t*>(own.values().address());
+  EXPECT_TRUE(std::equal(this->values_.begin(), this->values_.end(), copied));
+}
+
+TYPED_TEST(dlpack_import_test, a_copy_that_the_budget_refuses_leaves_the_tensor_with_the_caller) {
+  auto tensor = this->sound();
+  this->where_->memory_budget()->set_limit(16);
+  this->expect_refused(tensor, errc::budget_exceeded, "refused 32 bytes",
+                       test::import_with(copy_policy::always));
+}
+
+TYPED_TEST(dlpack_import_test, a_closed_context_leaves_the_tensor_with_the_caller) {
+  auto tensor = this->sound();
+  this->where_->close();
+  this->expect_refused(tensor, errc::closed, "closed");
+}
+
+TYPED_TEST(dlpack_import_test, a_producer_without_a_deleter_is_left_alone) {
+  auto tensor = this->sound();
+  tensor.get()->deleter = nullptr;
+  EXPECT_EQ(import_dlpack(this->where_, tensor.get()).length(), 8);
+  EXPECT_EQ(tensor.deleted(), 0);
+}
+
+TYPED_TEST(dlpack_import_test, bytes_of_a_bool_tensor_stay_as_they_are) {
+  std::array<std::uint8_t, 3> bytes{0, 1, 255};
+  typename TestFixture::lent tensor(bytes.data(), 3, test::dtype(kDLBool, 8));
+  const column flags = import_dlpack(this->where_, tensor.get());
+  EXPECT_EQ(flags.type(), data_type::bool8());
+  EXPECT_EQ(flags.values().address(), reinterpret_cast<std::uintptr_t>(bytes.data()));
+}
+
+TYPED_TEST(dlpack_import_test, a_null_tensor_is_an_error) {
+  EXPECT_THROW(static_cast<void>(import_dlpack(this->where_, static_cast<TypeParam*>(nullptr))), error);
+}
+
+class dlpack_import_versioned : public dlpack_import_test<DLManagedTensorVersioned> {};
+
+TEST_F(dlpack_import_versioned, the_read_only_flag_is_kept) {
+  auto locked = sound();
+  locked.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+  EXPECT_FALSE(import_dlpack(where_, locked.get()).values().owner()->writable());
+  auto open = sound();
+  open.get()->flags = DLPACK_FLAG_BITMASK_IS_COPIED;
+  EXPECT_TRUE(import_dlpack(where_, open.get()).values().owner()->writable());
+}
+
+TEST_F(dlpack_import_versioned, a_copy_of_read_only_memory_is_our_own) {
+  auto locked = sound();
+  locked.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+  EXPECT_TRUE(import_dlpack(where_, locked.get(), test::import_with(copy_policy::always))
+                  .values()
+                  .owner()
+                  ->writable());
+}
+
+TEST_F(dlpack_import_versioned, another_major_version_is_refused_and_only_its_deleter_is_used) {
+  auto tensor = sound();
+  tensor.get()->version = {2, 7};
+  tensor.tensor().shape = nullptr; // the layout behind the flags is unknown, so nothing may look at it
+  expect_refused(tensor, errc::exchange, "version is 2.7");
+}
+
+TEST_F(dlpack_import_versioned, a_newer_minor_version_is_read) {
+  auto tensor = sound();
+  tensor.get()->version.minor = 99;
+  EXPECT_EQ(import_dlpack(where_, tensor.get()).length(), 8);
+}
+
+} // namespace
+} // namespace saeta

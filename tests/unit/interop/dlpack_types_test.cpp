@@ -1,0 +1,91 @@
+#include "saeta/base/error.hpp"
+#include "saeta/interop/dlpack_types.hpp"
+
+#include <dlpack/dlpack.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<std::pair<data_type, tensor_type>> carried_types() {
+  return {{data_type(type_id::int8), {kDLInt, 8}},          {data_type(type_id::uint8), {kDLUInt, 8}},
+          {data_type(type_id::int16), {kDLInt, 16}},        {data_type(type_id::uint16), {kDLUInt, 16}},
+          {data_type(type_id::int32), {kDLInt, 32}},        {data_type(type_id::uint32), {kDLUInt, 32}},
+          {data_type(type_id::int64), {kDLInt, 64}},        {data_type(type_id::uint64), {kDLUInt, 64}},
+          {data_type(type_id::half_float), {kDLFloat, 16}}, {data_type(type_id::float32), {kDLFloat, 32}},
+          {data_type(type_id::float64), {kDLFloat, 64}},    {data_type::bool8(), {kDLBool, 8}}};
+}
+
+TEST(dlpack_types, every_numeric_type_and_bool8_go_both_ways) {
+  for (const auto& [column, tensor] : carried_types()) {
+    EXPECT_EQ(to_tensor_type(column), tensor) << column.name();
+    EXPECT_EQ(from_tensor_type(tensor), column) << column.name();
+  }
+}
+
+TEST(dlpack_types, a_type_without_a_tensor_is_refused_by_name_with_the_way_out) {
+  const data_type text(type_id::string);
+  const data_type indices = data_type::dictionary(data_type(type_id::int32), text);
+  const data_type money = data_type(type_id::int64).with_extension("shop.cents", "");
+  for (const data_type& type :
+       {data_type(type_id::date32), data_type(type_id::date64), data_type::parse("tsu:UTC"),
+        data_type::parse("tDn"), data_type::parse("ttu"), data_type::parse("d:10,2"),
+        data_type::parse("w:16"), data_type(type_id::boolean), data_type(), text,
+        data_type(type_id::large_binary), indices, money}) {
+    try {
+      static_cast<void>(to_tensor_type(type));
+      ADD_FAILURE() << type.name() << " was accepted";
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::exchange) << type.name();
+      EXPECT_THAT(e.message(), HasSubstr("type " + type.name() + " "));
+      EXPECT_THAT(e.message(), HasSubstr("to_arrow"));
+    }
+  }
+}
+
+TEST(dlpack_types, a_dtype_without_a_column_is_refused_with_its_numbers) {
+  const std::vector<tensor_type> refused{
+      {kDLInt, 32, 4},       {kDLInt, 32, 0},       {kDLInt, 128},         {kDLInt, 7},     {kDLFloat, 8},
+      {kDLFloat, 128},       {kDLBool, 1},          {kDLBool, 8, 2},       {kDLBfloat, 16}, {kDLComplex, 64},
+      {kDLOpaqueHandle, 64}, {kDLFloat8_e4m3fn, 8}, {kDLFloat4_e2m1fn, 4}, {200, 8}};
+  for (const tensor_type type : refused) {
+    try {
+      static_cast<void>(from_tensor_type(type));
+      ADD_FAILURE() << "code " << +type.code << " of " << +type.bits << " bits was accepted";
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::exchange);
+      EXPECT_THAT(e.message(), HasSubstr("code " + std::to_string(type.code) + " "));
+      EXPECT_THAT(e.message(), HasSubstr(" " + std::to_string(type.bits) + " bits"));
+      EXPECT_THAT(e.message(), HasSubstr(" " + std::to_string(type.lanes) + " lanes"));
+    }
+  }
+}
+
+TEST(dlpack_types, stream_numbers_mean_what_the_standard_says) {
+  EXPECT_EQ(tensor_stream(1), legacy_stream);
+  EXPECT_EQ(tensor_stream(2), per_thread_stream);
+  EXPECT_EQ(tensor_stream(0x7f00'1234'5678), stream_handle{0x7f00'1234'5678});
+  EXPECT_EQ(tensor_stream(-1), std::nullopt);
+}
+
+TEST(dlpack_types, stream_0_is_ambiguous_and_other_negatives_mean_nothing) {
+  for (const std::int64_t number : {std::int64_t{0}, std::int64_t{-2}, std::int64_t{INT64_MIN}}) {
+    try {
+      static_cast<void>(tensor_stream(number));
+      ADD_FAILURE() << number << " was accepted";
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::invalid_argument);
+      EXPECT_THAT(e.message(), HasSubstr("stream " + std::to_string(number) + " is "));
+    }
+  }
+}
+
+} // namespace
+} // namespace saeta
