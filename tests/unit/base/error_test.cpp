@@ -1,0 +1,88 @@
+#include "saeta/base/error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+#include <type_traits>
+
+namespace saeta {
+namespace {
+
+TEST(error, carries_its_code_its_message_and_the_place_that_raised_it) {
+  const auto line = std::source_location::current().line() + 1;
+  const error raised(errc::format, "field 'x' has 3 buffers, expected 2");
+
+  EXPECT_EQ(raised.code(), errc::format);
+  EXPECT_EQ(raised.message(), "field 'x' has 3 buffers, expected 2");
+  EXPECT_STREQ(raised.what(), raised.message().c_str());
+  EXPECT_EQ(raised.where().line(), line);
+  EXPECT_EQ(raised.refusal(), nullptr);
+}
+
+TEST(error, is_a_standard_exception) {
+  EXPECT_TRUE((std::is_base_of_v<std::exception, error>));
+  EXPECT_TRUE(std::is_nothrow_move_constructible_v<error>);
+}
+
+budget_refusal example() {
+  budget_refusal refusal;
+  refusal.layer = "cuda:0";
+  refusal.requested = 1 << 20;
+  refusal.current = 7 << 20;
+  refusal.required = 8 << 20;
+  refusal.limit = 15 << 19;
+  refusal.remaining = 1 << 19;
+  refusal.peak = 7 << 20;
+  refusal.owners = {{"table", 5 << 20}, {"", 2 << 20}};
+  return refusal;
+}
+
+TEST(error, of_a_refused_budget_says_every_number) {
+  const error refused(example());
+
+  EXPECT_EQ(refused.code(), errc::budget_exceeded);
+  EXPECT_EQ(refused.message(),
+            "budget of cuda:0 refused 1048576 bytes (1 MiB): current 7340032 + requested = 8388608, "
+            "limit 7864320 (7.5 MiB), remaining 524288, peak 7340032; live: table 5242880, "
+            "(untagged) 2097152");
+  ASSERT_NE(refused.refusal(), nullptr);
+  EXPECT_EQ(refused.refusal()->limit, 7864320u);
+  EXPECT_EQ(refused.refusal()->owners.size(), 2u);
+}
+
+TEST(error, of_a_refused_budget_is_exact_past_64_bits) {
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  budget_refusal refusal;
+  refusal.requested = most;
+  refusal.current = most;
+  refusal.required = uint128{most} + most;
+
+  const error refused(std::move(refusal));
+
+  EXPECT_NE(refused.message().find("current 18446744073709551615 + requested = 36893488147419103230"),
+            std::string::npos)
+      << refused.message();
+}
+
+TEST(error, copies_share_the_refusal) {
+  const error refused(example());
+  const error copy(
+      refused); // NOLINT(performance-unnecessary-copy-initialization): the copy is what is tested
+
+  EXPECT_EQ(copy.refusal(), refused.refusal());
+  EXPECT_EQ(copy.message(), refused.message());
+}
+
+TEST(error, codes_have_names_of_their_own) {
+  std::set<std::string_view> names;
+  for (int code = 0; code <= static_cast<int>(errc::busy); ++code) {
+    EXPECT_TRUE(names.insert(name_of(static_cast<errc>(code))).second) << code;
+  }
+  EXPECT_FALSE(names.contains("unknown"));
+  EXPECT_EQ(name_of(errc::out_of_memory), "out_of_memory");
+  EXPECT_EQ(name_of(static_cast<errc>(1000)), "unknown");
+}
+
+} // namespace
+} // namespace saeta

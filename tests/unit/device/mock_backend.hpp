@@ -1,0 +1,42 @@
+// A backend whose calls a test expects one by one.
+#pragma once
+
+#include "saeta/device/backend.hpp"
+
+#include <gmock/gmock.h>
+
+namespace saeta::unit {
+
+class mock_backend : public backend {
+public:
+  MOCK_METHOD(device_id, device, (), (const, noexcept, override));
+  MOCK_METHOD(device_properties, properties, (), (const, override));
+  MOCK_METHOD(const kernel_table&, kernels, (), (const, noexcept, override));
+
+  MOCK_METHOD(stream_handle, create_stream, (), (override));
+  MOCK_METHOD(void, destroy_stream, (stream_handle), (noexcept, override));
+  MOCK_METHOD(std::uint64_t, stream_id, (stream_handle), (override));
+  MOCK_METHOD(void, synchronize_stream, (stream_handle), (override));
+  MOCK_METHOD(bool, stream_idle, (stream_handle), (override));
+
+  MOCK_METHOD(event_handle, create_event, (), (override));
+  MOCK_METHOD(void, destroy_event, (event_handle), (noexcept, override));
+  MOCK_METHOD(void, record_event, (event_handle, stream_handle), (override));
+  MOCK_METHOD(fence_outcome, record_context, (event_handle), (override));
+  MOCK_METHOD(void, wait_event, (stream_handle, event_handle), (override));
+  MOCK_METHOD(bool, event_complete, (event_handle), (override));
+  MOCK_METHOD(void, synchronize_event, (event_handle), (override));
+
+  MOCK_METHOD(void*, allocate, (std::size_t, std::size_t), (override));
+  MOCK_METHOD(bool, deallocate, (void*, std::size_t, std::size_t), (noexcept, override));
+  MOCK_METHOD(void*, allocate_async, (std::size_t, stream_handle), (override));
+  MOCK_METHOD(bool, deallocate_async, (void*, std::size_t, stream_handle), (noexcept, override));
+  MOCK_METHOD(std::size_t, trim_pool, (std::size_t), (override));
+  MOCK_METHOD(void*, allocate_pinned, (std::size_t), (override));
+  MOCK_METHOD(bool, deallocate_pinned, (void*, std::size_t), (noexcept, override));
+
+  MOCK_METHOD(void, copy, (void*, const void*, std::size_t, copy_kind, stream_handle), (override));
+  MOCK_METHOD(void, fill, (void*, std::uint8_t, std::size_t, stream_handle), (override));
+};
+
+} // namespace saeta::unit
