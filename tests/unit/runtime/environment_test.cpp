@@ -1,0 +1,105 @@
+#include "saeta/base/error.hpp"
+#include "saeta/runtime/environment.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+namespace saeta {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// What the lookup below answers from.
+std::map<std::string, std::string>& variables() {
+  static std::map<std::string, std::string> all;
+  return all;
+}
+
+const char* find(const char* name) {
+  const auto found = variables().find(name);
+  return found == variables().end() ? nullptr : found->second.c_str();
+}
+
+class environment_test : public ::testing::Test {
+protected:
+  static constexpr std::uint64_t device_bytes = 80ULL << 30;
+
+  void TearDown() override { variables().clear(); }
+
+  static environment_options with(const std::string& name, const std::string& text) {
+    variables() = {{name, text}};
+    return read_environment(device_bytes, find);
+  }
+  static void expect_refused(const std::string& name, const std::string& text, const std::string& expected) {
+    try {
+      static_cast<void>(with(name, text));
+      ADD_FAILURE() << name << "=" << text << " was accepted";
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::invalid_argument);
+      EXPECT_THAT(e.message(), HasSubstr(name + "='" + text + "'"));
+      EXPECT_THAT(e.message(), HasSubstr(expected));
+    }
+  }
+};
+
+TEST_F(environment_test, without_variables_the_standard_holds) {
+  const environment_options options = read_environment(device_bytes, find);
+  EXPECT_EQ(options.budget, budget::unlimited);
+  EXPECT_EQ(options.resource, resource_kind::async);
+  EXPECT_EQ(options.staging_threads, 0U);
+  EXPECT_EQ(options.staging_chunk, 4U << 20);
+}
+
+TEST_F(environment_test, a_budget_is_bytes_or_a_share_of_the_device) {
+  EXPECT_EQ(with("SAETA_BUDGET", "8GiB").budget, 8ULL << 30);
+  EXPECT_EQ(with("SAETA_BUDGET", "50%").budget, 40ULL << 30);
+  EXPECT_EQ(with("SAETA_BUDGET", "0").budget, 0U);
+}
+
+TEST_F(environment_test, the_resource_is_named) {
+  EXPECT_EQ(with("SAETA_RESOURCE", "direct").resource, resource_kind::direct);
+  EXPECT_EQ(with("SAETA_RESOURCE", "async").resource, resource_kind::async);
+}
+
+TEST_F(environment_test, the_staging_ring_has_threads_and_chunks) {
+  EXPECT_EQ(with("SAETA_STAGING_THREADS", "6").staging_threads, 6U);
+  EXPECT_EQ(with("SAETA_STAGING_CHUNK", "1 MiB").staging_chunk, 1U << 20);
+}
+
+TEST_F(environment_test, an_empty_variable_is_not_set) {
+  for (const environment_variable& one : environment_variables()) {
+    EXPECT_EQ(with(std::string(one.name), "").budget, budget::unlimited);
+  }
+}
+
+TEST_F(environment_test, a_bad_value_is_refused_with_its_name_and_text) {
+  expect_refused("SAETA_BUDGET", "much", "expected a number with a unit");
+  expect_refused("SAETA_BUDGET", "120%", "expected a number with a unit");
+  expect_refused("SAETA_BUDGET", "1e30GiB", "more than 2^64-1");
+  expect_refused("SAETA_RESOURCE", "pool", "expected async or direct");
+  expect_refused("SAETA_STAGING_THREADS", "-1", "0 to 256");
+  expect_refused("SAETA_STAGING_THREADS", "257", "0 to 256");
+  expect_refused("SAETA_STAGING_THREADS", "4 ", "0 to 256");
+  expect_refused("SAETA_STAGING_CHUNK", "1KiB", "64 KiB to 1 GiB");
+  expect_refused("SAETA_STAGING_CHUNK", "2GiB", "64 KiB to 1 GiB");
+  expect_refused("SAETA_STAGING_CHUNK", "50%", "expected a number with a unit");
+}
+
+TEST_F(environment_test, the_table_names_every_variable_once) {
+  std::set<std::string_view> names;
+  for (const environment_variable& one : environment_variables()) {
+    EXPECT_TRUE(one.name.starts_with("SAETA_"));
+    EXPECT_FALSE(one.values.empty());
+    EXPECT_FALSE(one.meaning.empty());
+    EXPECT_TRUE(names.insert(one.name).second) << one.name << " twice";
+  }
+  EXPECT_EQ(names, (std::set<std::string_view>{"SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STAGING_THREADS",
+                                               "SAETA_STAGING_CHUNK"}));
+}
+
+} // namespace
+} // namespace saeta

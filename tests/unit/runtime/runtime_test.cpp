@@ -1,0 +1,158 @@
+#include "saeta/base/error.hpp"
+#include "saeta/memory/buffer.hpp"
+#include "saeta/runtime/runtime.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <latch>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr device_id host{device_kind::cpu, 0};
+
+/// Sets a variable of the process for one test; nothing else runs meanwhile.
+class scoped_variable {
+public:
+  scoped_variable(const char* name, const char* text) : name_(name) { ::setenv(name, text, 1); }
+  scoped_variable(const scoped_variable&) = delete;
+  scoped_variable& operator=(const scoped_variable&) = delete;
+  ~scoped_variable() { ::unsetenv(name_); }
+
+private:
+  const char* name_;
+};
+
+class runtime_test : public ::testing::Test {
+protected:
+  /// The registry outlives the tests, so each starts with no open host context.
+  void SetUp() override {
+    if (const auto open = find_context(host)) {
+      EXPECT_TRUE(open->close().empty()) << "an earlier test left memory behind";
+    }
+    ASSERT_EQ(find_context(host), nullptr);
+  }
+};
+
+TEST_F(runtime_test, the_host_is_always_there_and_the_last_of_the_devices) {
+  const std::vector<device_entry> found = devices();
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found.back().id, host);
+  EXPECT_GT(found.back().properties.total_bytes, 0U);
+  EXPECT_FALSE(found.back().properties.name.empty());
+  EXPECT_EQ(best_device(), found.front().id);
+}
+
+TEST_F(runtime_test, the_report_says_what_is_missing_exactly_when_cuda_is_unusable) {
+  const runtime_report report = describe_runtime();
+  EXPECT_EQ(report.built_with_cuda, SAETA_HAS_CUDA == 1);
+  EXPECT_NE(report.cuda_usable, !report.cuda_missing.empty());
+  EXPECT_EQ(report.cuda_usable, best_device().kind == device_kind::cuda);
+  EXPECT_EQ(report.cuda_runtime.empty(), !report.built_with_cuda);
+}
+
+TEST_F(runtime_test, eight_racing_first_users_get_one_context) {
+  constexpr std::size_t racers = 8;
+  for (int round = 0; round < 50; ++round) {
+    SetUp();
+    std::array<std::shared_ptr<context>, racers> got;
+    std::latch start(racers);
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < racers; ++i) {
+      threads.emplace_back([&, i] {
+        start.arrive_and_wait();
+        got[i] = open_context(host);
+      });
+    }
+    threads.clear();
+    ASSERT_NE(got[0], nullptr);
+    EXPECT_TRUE(std::all_of(got.begin(), got.end(), [&](const auto& c) { return c == got[0]; }));
+    EXPECT_EQ(find_context(host), got[0]);
+  }
+}
+
+TEST_F(runtime_test, an_unknown_device_is_refused_with_what_there_is) {
+  const std::vector<std::pair<device_id, std::string>> unknown{
+      {{device_kind::cuda, 1'000'000}, "cuda:1000000"},
+      {{device_kind::cuda, -1}, "cuda:-1"},
+      {{device_kind::cpu, 1}, "host:1"},
+      {{device_kind::sim, 0}, "sim:0"}};
+  for (const auto& [id, name] : unknown) {
+    try {
+      static_cast<void>(open_context(id));
+      ADD_FAILURE() << name << " was opened";
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::device);
+      EXPECT_THAT(e.message(), HasSubstr("no device " + name + ";"));
+      EXPECT_THAT(e.message(), HasSubstr("devices here: " + to_string(best_device())));
+    }
+    EXPECT_EQ(find_context(id), nullptr);
+  }
+}
+
+TEST_F(runtime_test, a_missing_cuda_device_says_why_where_cuda_is_unusable) {
+  const runtime_report report = describe_runtime();
+  if (report.cuda_usable) {
+    GTEST_SKIP() << "CUDA works here";
+  }
+  try {
+    static_cast<void>(open_context({device_kind::cuda, 0}));
+    ADD_FAILURE() << "cuda:0 was opened";
+  } catch (const error& e) {
+    EXPECT_THAT(e.message(), HasSubstr(report.cuda_missing));
+  }
+}
+
+TEST_F(runtime_test, a_budget_is_set_at_creation_and_on_a_context_that_exists) {
+  const auto where = open_context(host, 1000);
+  EXPECT_EQ(where->statistics().budget.limit, 1000U);
+  EXPECT_EQ(open_context(host), where);
+  EXPECT_EQ(where->statistics().budget.limit, 1000U) << "asking without a budget keeps the limit";
+  EXPECT_EQ(open_context(host, 5000), where);
+  EXPECT_EQ(where->statistics().budget.limit, 5000U);
+}
+
+TEST_F(runtime_test, a_budget_below_what_is_live_is_refused_and_the_old_limit_stays) {
+  const auto where = open_context(host, 5000);
+  const buffer live = buffer::allocate(where, 4000, where->work_stream());
+  EXPECT_THROW(static_cast<void>(open_context(host, 100)), error);
+  EXPECT_EQ(where->statistics().budget.limit, 5000U);
+}
+
+TEST_F(runtime_test, the_environment_gives_the_budget_that_the_caller_does_not) {
+  const scoped_variable variable("SAETA_BUDGET", "3MiB");
+  EXPECT_EQ(open_context(host)->statistics().budget.limit, 3U << 20);
+  open_context(host)->close();
+  EXPECT_EQ(open_context(host, 77)->statistics().budget.limit, 77U);
+}
+
+TEST_F(runtime_test, a_failed_creation_can_be_tried_again) {
+  {
+    const scoped_variable variable("SAETA_BUDGET", "plenty");
+    EXPECT_THROW(static_cast<void>(open_context(host)), error);
+    EXPECT_EQ(find_context(host), nullptr);
+  }
+  EXPECT_NE(open_context(host), nullptr);
+}
+
+TEST_F(runtime_test, a_closed_context_is_replaced) {
+  const auto first = open_context(host);
+  first->close();
+  EXPECT_EQ(find_context(host), nullptr);
+  const auto second = open_context(host);
+  EXPECT_NE(second, first);
+  EXPECT_FALSE(second->closed());
+}
+
+} // namespace
+} // namespace saeta
