@@ -1,20 +1,12 @@
 #include "conformance/backends.hpp"
 
 #include "saeta/backend/host/host_backend.hpp"
-#include "saeta/base/text.hpp"
 
 #if SAETA_HAS_CUDA
 #include "saeta/backend/cuda/cuda_backend.hpp"
 #endif
 
 #include <ostream>
-
-// A refused allocation is something to test, and no reason for a sanitizer to end the program.
-#if defined(__SANITIZE_ADDRESS__)
-extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
-#elif defined(__SANITIZE_THREAD__)
-extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
-#endif
 
 namespace saeta::conformance {
 namespace {

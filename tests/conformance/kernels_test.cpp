@@ -178,6 +178,27 @@ TEST_P(kernels, copy_bitmap_moves_bits_to_the_front_clears_the_padding_and_count
   }
 }
 
+TEST_P(kernels, copy_bitmap_masks_the_last_bits_at_every_shift) {
+  const device_memory null_count(work(), bytes(sizeof(std::int64_t), poison));
+  for (const std::int64_t misalignment : {0, 1, 15}) {
+    for (std::int64_t bit_offset = 0; bit_offset < 8; ++bit_offset) {
+      for (std::int64_t length = 249; length <= 257; ++length) { // around the end of a second 16-byte word
+        const bit_source source{misalignment, bit_offset, length};
+        SCOPED_TRACE(::testing::Message() << source);
+        const bytes content(source.size(), 0xff); // bits past the run are set: each that is not masked shows
+        const device_memory input(work(), content);
+        const device_memory target(work(), bytes(bitmap_bytes(length) + guard, poison));
+
+        table().copy_bitmap(handle(), input.data() + misalignment, bit_offset, length, target.data(),
+                            null_count.as<std::int64_t>());
+
+        ASSERT_EQ(target.download(), expected_bitmap(length, [](std::int64_t) { return true; }));
+        ASSERT_EQ(read_count(null_count), 0);
+      }
+    }
+  }
+}
+
 TEST_P(kernels, copy_bitmap_needs_no_place_for_the_null_count) {
   for (const std::int64_t length : lengths) {
     const bit_source source{random_below(17), random_below(300), length};
