@@ -97,7 +97,10 @@ std::vector<device_id> device_ids() {
     there += concat(there.empty() ? "" : ", ", to_string(id));
   }
   const std::string missing = device.kind == device_kind::cuda ? describe_cuda().cuda_missing : std::string{};
-  throw error(errc::device, concat("there is no device ", to_string(device), "; devices here: ", there,
+  // Messages call the host by its kind alone; here the ordinal is what is wrong with it.
+  const std::string name =
+      device.kind == host.kind ? concat(to_string(host), ":", device.ordinal) : to_string(device);
+  throw error(errc::device, concat("there is no device ", name, "; devices here: ", there,
                                    missing.empty() ? "" : concat(" (", missing, ")")));
 }
 
