@@ -48,6 +48,9 @@ std::size_t memory_pool::trim(std::size_t keep) {
     return 0;
   }
   const std::uint64_t before = reserved_bytes();
+  if (keep >= before) {
+    return 0; // the driver takes a number beyond its own for 0
+  }
   check(cudaMemPoolTrimTo(pool_, keep), "cudaMemPoolTrimTo", ": keeping ", keep, " of ", before,
         " bytes on cuda:", ordinal_);
   const std::uint64_t after = reserved_bytes();
