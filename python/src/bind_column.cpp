@@ -150,7 +150,11 @@ void bind_values(nb::class_<column_object>& c) {
            nb::sig("def to_pylist(self) -> list[typing.Any]"),
            "All values as Python objects, None for nulls. A device column is downloaded.")
       .def("_raw_values", &raw_list, nb::sig("def _raw_values(self) -> list[bytes | bool | None]"),
-           "Values as the Arrow layout holds them; dictionaries give their values.");
+           "Values as the Arrow layout holds them; dictionaries give their values.")
+      .def("slice", &sliced, nb::arg("offset"), nb::arg("length") = nb::none(),
+           nb::sig("def slice(self, offset: int, length: int | None = None) -> Column"),
+           "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
+           "column.");
 }
 
 void bind_conversions(nb::class_<column_object>& c) {
@@ -236,6 +240,7 @@ void bind_column(nb::module_& m) {
       m, "Column",
       "A named, typed, immutable column on a device, in one or several chunks. Slices and "
       "selections share its memory.");
+  bind_values(c);
   c.def_prop_ro("name", [](const column_object& self) { return self.described.name; })
       .def_prop_ro("type", [](const column_object& self) { return self.described.type; })
       .def_prop_ro("field", [](const column_object& self) { return self.described; })
@@ -251,10 +256,6 @@ void bind_column(nb::module_& m) {
           "Address of the first row's value (index of a dictionary, offset of a string), to prove that "
           "memory is shared. BufferError for several chunks.")
       .def("__len__", [](const column_object& self) { return total_rows(*self.pieces); })
-      .def("slice", &sliced, nb::arg("offset"), nb::arg("length") = nb::none(),
-           nb::sig("def slice(self, offset: int, length: int | None = None) -> Column"),
-           "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
-           "column.")
       .def("with_name", &renamed, nb::arg("name"), "The same column under another name.")
       .def_static(
           "from_chunks", &from_chunks, nb::arg("chunks"), nb::arg("name") = nb::none(),
@@ -262,7 +263,6 @@ void bind_column(nb::module_& m) {
                   "Column"),
           "One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.")
       .def("__repr__", in_python("saeta._display", "column_text"), nb::sig("def __repr__(self) -> str"));
-  bind_values(c);
   bind_conversions(c);
   bind_protocols(c);
 }

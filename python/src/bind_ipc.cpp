@@ -8,6 +8,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
@@ -193,9 +194,14 @@ NB_MODULE(_ipc, m) {
            nb::sig("def next(self, where: saeta._core.Context) -> saeta._core.Table | None"),
            "The next batch as a table, None at the end.");
 
-  m.def("open_file", &open_file, nb::arg("path"), nb::arg("columns") = nb::none(),
-        nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
-        "Opens a file, memory-mapped.");
+  m.def(
+      "open_file", &open_file, nb::arg("path"), nb::arg("columns") = nb::none(),
+      nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
+      nb::sig(
+          "def open_file(path: str | os.PathLike[str], columns: collections.abc.Sequence[str] | None = None, "
+          "batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool = True) -> "
+          "Reader"),
+      "Opens a file, memory-mapped.");
   m.def("open_bytes", &open_bytes, nb::arg("source"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
         nb::sig(

@@ -5,7 +5,7 @@
 NB_MODULE(_core, m) {
   using namespace saeta::py;
   m.doc() = "The compiled part of Saeta: devices, memory, columns and the exchange protocols.";
-  m.attr("version") = nb::str(saeta::version.data(), saeta::version.size());
+  m.def("_version", [] { return nb::str(saeta::version.data(), saeta::version.size()); });
   bind_errors();
   bind_device(m);
   bind_memory(m);

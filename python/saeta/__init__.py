@@ -1,0 +1,74 @@
+"""Saeta: Arrow columns on a device, under one memory budget, exchanged without a copy and in order.
+
+    import saeta as sa
+
+    ctx = sa.context("cuda:0", budget="8GiB")   # or "host"; sa.context() picks the best
+    table = sa.read_ipc("trips.arrow", ctx)     # a Table on the device
+    tensor = torch.from_dlpack(table["fare"])   # the same memory, ordered on torch's stream
+    table.with_column("doubled", tensor * 2).write_ipc("out.arrow")
+
+Importing needs neither a GPU nor a driver nor pyarrow nor NumPy: each is loaded when something asks for it.
+"""
+
+from saeta import _core
+from saeta._build import table
+from saeta._core import Column, Context, DataType, Device, Field, Memory, Schema, Table, context, devices
+from saeta._info import info
+from saeta.errors import (
+    BudgetExceeded,
+    BusyError,
+    ClosedError,
+    DeviceError,
+    Error,
+    ExchangeError,
+    FileError,
+    FormatError,
+    InvalidError,
+    MissingDependency,
+    MissingFileError,
+    OutOfMemory,
+    OutOfRange,
+    SizeOverflow,
+    TypeMismatch,
+    UnsupportedError,
+)
+from saeta.exchange import from_arrow, from_dlpack
+from saeta.ipc import read_ipc, write_ipc
+
+__version__ = _core._version()
+
+__all__ = [
+    "BudgetExceeded",
+    "BusyError",
+    "ClosedError",
+    "Column",
+    "Context",
+    "DataType",
+    "Device",
+    "DeviceError",
+    "Error",
+    "ExchangeError",
+    "Field",
+    "FileError",
+    "FormatError",
+    "InvalidError",
+    "Memory",
+    "MissingDependency",
+    "MissingFileError",
+    "OutOfMemory",
+    "OutOfRange",
+    "Schema",
+    "SizeOverflow",
+    "Table",
+    "TypeMismatch",
+    "UnsupportedError",
+    "__version__",
+    "context",
+    "devices",
+    "from_arrow",
+    "from_dlpack",
+    "info",
+    "read_ipc",
+    "table",
+    "write_ipc",
+]

@@ -1,0 +1,541 @@
+"""
+The compiled part of Saeta: devices, memory, columns and the exchange protocols.
+"""
+
+from collections.abc import Iterator, Sequence
+import os
+from typing import Any, overload
+
+import cupy
+import numpy.typing
+import pandas
+import polars
+import pyarrow
+import torch
+
+
+def _version() -> str: ...
+
+class Device:
+    """A device that can be used now."""
+
+    @property
+    def name(self) -> str:
+        """How Saeta names it: "host" or "cuda:0"."""
+
+    @property
+    def kind(self) -> int:
+        """Device type as DLPack and Arrow number it."""
+
+    @property
+    def ordinal(self) -> int: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def architecture(self) -> str: ...
+
+    @property
+    def driver(self) -> str:
+        """Driver version, empty on the host."""
+
+    @property
+    def total_bytes(self) -> int: ...
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes free in the whole device when this object was made."""
+
+    @property
+    def multiprocessors(self) -> int:
+        """Streaming multiprocessors, or threads of the CPU."""
+
+    def __repr__(self) -> str: ...
+
+def devices() -> list[Device]:
+    """
+    Devices that can be used now: CUDA devices first, then the host. Needs no driver.
+    """
+
+def _runtime() -> dict[str, Any]:
+    """
+    What this build and this machine can do, and why CUDA can't be used where it can't.
+    """
+
+class Memory:
+    """What the memory of a context is used for."""
+
+    def statistics(self) -> dict[str, int | None]:
+        """
+        Bytes: `limit`, `current`, `remaining`, `peak` of the budget (None: no limit), `own` (held by columns), `external` (views of the memory of others), `pinned` (page-locked host memory). Counts: accepted `requests`, `refused` ones, live `buffers`, `pending_releases` (waiting for work to finish).
+        """
+
+    def by_tag(self) -> dict[str, int]:
+        """
+        Live bytes by tag, largest first; views of the memory of others as "external:TAG".
+        """
+
+    def report(self) -> str:
+        """The statistics and the live bytes by tag, as text."""
+
+    @property
+    def device(self) -> str: ...
+
+    def trim(self) -> int:
+        """
+        Gives memory that is pooled and not in use back to the device; returns the bytes.
+        """
+
+    def reset_peak(self) -> None:
+        """Restarts the peak from what is live now."""
+
+class Context:
+    """
+    Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. There is one per device; `saeta.context` gives it.
+    """
+
+    @property
+    def device(self) -> str:
+        """"host" or "cuda:0"."""
+
+    @property
+    def budget(self) -> int | None:
+        """
+        Limit in bytes, None for no limit. Set it with an int, "8GiB" or "50%" (of the device's memory); InvalidError when more is live already.
+        """
+
+    @budget.setter
+    def budget(self, limit: int | str | None, /) -> None: ...
+
+    @property
+    def memory(self) -> Memory:
+        """What its memory is used for."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def counters(self) -> dict[str, Any]:
+        """
+        What was moved, allocated and waited for since the last reset. For each direction a dict of `transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them `allocations`, `imports` and `exports` (views taken in and handed out without a copy) and `synchronizations` (waits of the host).
+        """
+
+    def reset_counters(self) -> None:
+        """Sets all counters to zero."""
+
+    def synchronize(self) -> None:
+        """
+        Waits for all work on the device that was queued so far, by whomever, and for memory whose release waits for it.
+        """
+
+    def close(self) -> dict[str, int]:
+        """
+        Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid until their owners drop them.
+        """
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+def context(device: str | None = None, *, budget: int | str | None = None) -> Context:
+    """
+    The context of a device ("host", "cuda", "cuda:1"; None: the best there is), made on first use.
+
+    `budget` sets its limit: bytes, "8GiB", or "50%" of the device's memory; None leaves it as it is. DeviceError where there is no such device, with the reason; InvalidError when more than the budget is live.
+    """
+
+class DataType:
+    """An Arrow data type. Equal to its name as text."""
+
+    @property
+    def name(self) -> str:
+        """In Arrow's words: "timestamp[us, tz=UTC]"."""
+
+    @property
+    def format(self) -> str:
+        """
+        Format string of the Arrow C Data Interface; that of the indices for a dictionary.
+        """
+
+    @property
+    def byte_width(self) -> int:
+        """
+        Bytes of one value (of an index, for dictionaries); 0 for bits and variable lengths.
+        """
+
+    @property
+    def dtype(self) -> str | None:
+        """
+        Name of the element type as NumPy spells it, None where a tensor has no such type.
+        """
+
+    @property
+    def is_bool8(self) -> bool:
+        """True for the extension arrow.bool8: one byte a value."""
+
+    @property
+    def ordered(self) -> bool: ...
+
+    @property
+    def index_type(self) -> DataType | None:
+        """Type of the indices of a dictionary, else None."""
+
+    @property
+    def value_type(self) -> DataType | None:
+        """Type of the values of a dictionary, else None."""
+
+    @property
+    def extension_name(self) -> str: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+    def __arrow_c_schema__(self) -> object:
+        """An "arrow_schema" capsule (Arrow PyCapsule Interface)."""
+
+class Field:
+    """A name, a type and whether nulls are allowed."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def type(self) -> DataType: ...
+
+    @property
+    def nullable(self) -> bool: ...
+
+    @property
+    def metadata(self) -> list[tuple[bytes, bytes]]:
+        """Keys and values, in order."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+    def __arrow_c_schema__(self) -> object:
+        """An "arrow_schema" capsule (Arrow PyCapsule Interface)."""
+
+class Schema:
+    """The fields of a table, in order. Names may repeat or be empty."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+    @property
+    def fields(self) -> list[Field]: ...
+
+    @property
+    def types(self) -> list[DataType]: ...
+
+    @property
+    def metadata(self) -> list[tuple[bytes, bytes]]:
+        """Keys and values, in order."""
+
+    @overload
+    def field(self, name: str) -> Field:
+        """
+        The only field of that name; InvalidError when there is none or there are several.
+        """
+
+    @overload
+    def field(self, index: int) -> Field:
+        """The field of that number; negative numbers count from the end."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Field: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+    def __arrow_c_schema__(self) -> object:
+        """An "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
+
+class Column:
+    """
+    A named, typed, immutable column on a device, in one or several chunks. Slices and selections share its memory.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def type(self) -> DataType: ...
+
+    @property
+    def field(self) -> Field: ...
+
+    @property
+    def context(self) -> Context: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def chunks(self) -> list[Column]:
+        """The pieces in memory, each as a column of one chunk; no copy."""
+
+    @property
+    def num_chunks(self) -> int: ...
+
+    @property
+    def null_count(self) -> int:
+        """
+        Number of nulls; counted on the device where it is not known yet, then remembered.
+        """
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows refer to, dictionary included."""
+
+    @property
+    def address(self) -> int:
+        """
+        Address of the first row's value (index of a dictionary, offset of a string), to prove that memory is shared. BufferError for several chunks.
+        """
+
+    def __len__(self) -> int: ...
+
+    def slice(self, offset: int, length: int | None = None) -> Column:
+        """
+        Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the column.
+        """
+
+    def with_name(self, name: str) -> Column:
+        """The same column under another name."""
+
+    @staticmethod
+    def from_chunks(chunks: Sequence[Column], name: str | None = None) -> Column:
+        """
+        One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.
+        """
+
+    def __repr__(self) -> str: ...
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Column:
+        """
+        One value (None for a null), which a device column downloads, or a slice with step 1, which is free.
+        """
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def to_pylist(self) -> list[Any]:
+        """
+        All values as Python objects, None for nulls. A device column is downloaded.
+        """
+
+    def _raw_values(self) -> list[bytes | bool | None]:
+        """Values as the Arrow layout holds them; dictionaries give their values."""
+
+    def as_bool8(self) -> Column:
+        """
+        Booleans of one bit as booleans of one byte (arrow.bool8), which tensors can view: one kernel a chunk.
+        """
+
+    def as_bool(self) -> Column:
+        """
+        Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.
+        """
+
+    def to_arrow(self) -> pyarrow.ChunkedArray:
+        """
+        A pyarrow ChunkedArray: views of a host column, a download of a device column.
+        """
+
+    def to_numpy(self, *, copy: bool | None = None) -> numpy.typing.NDArray[Any]:
+        """
+        A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; True always copies. A column with nulls is an ExchangeError.
+        """
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.typing.NDArray[Any]: ...
+
+    def to_torch(self) -> torch.Tensor:
+        """
+        A torch tensor on the column's device, without a copy. It must not be written to.
+        """
+
+    def to_cupy(self) -> cupy.ndarray:
+        """
+        A CuPy array on the column's device, without a copy. It must not be written to.
+        """
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+        """
+        A DLPack capsule of a 1-D tensor, zero-copy and read-only. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for a copy that copy=False forbids.
+        """
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Device type and number, as DLPack numbers them."""
+
+    def __arrow_c_schema__(self) -> object:
+        """An "arrow_schema" capsule (Arrow PyCapsule Interface)."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None, **kwargs: Any) -> tuple[object, object]:
+        """
+        Capsules of schema and array, in host memory: zero-copy from a host column, downloaded from a device. BufferError for several chunks.
+        """
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> object:
+        """A capsule of a stream of the chunks, in host memory."""
+
+class Table:
+    """
+    Columns of equal length on one device, in batches. Slices and selections share the memory.
+    """
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def num_columns(self) -> int: ...
+
+    @property
+    def column_names(self) -> list[str]: ...
+
+    @property
+    def columns(self) -> list[Column]: ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows refer to; shared dictionaries count once."""
+
+    @property
+    def context(self) -> Context: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def batches(self) -> list[Table]:
+        """The pieces in memory, each as a table of one batch; no copy."""
+
+    @property
+    def num_batches(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+    def _repr_html_(self) -> str: ...
+
+    @overload
+    def __getitem__(self, name: str) -> Column: ...
+
+    @overload
+    def __getitem__(self, index: int) -> Column: ...
+
+    @overload
+    def __getitem__(self, rows: slice) -> Table:
+        """
+        A column by its name (which must be the only one of that name) or number, or rows by a slice with step 1; no copy.
+        """
+
+    def __len__(self) -> int: ...
+
+    def slice(self, offset: int, length: int | None = None) -> Table:
+        """
+        Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the table.
+        """
+
+    def head(self, rows: int = 5) -> Table:
+        """The first rows; no copy."""
+
+    def select(self, columns: Sequence[str]) -> Table:
+        """These columns, in this order; no copy."""
+
+    def drop(self, columns: Sequence[str]) -> Table:
+        """All columns but these; no copy."""
+
+    def with_column(self, name: str, values: Any) -> Table:
+        """
+        The table with a column in the place of the one of that name, or at the end; no copy of columns on its device. `values` is what `saeta.table` takes.
+        """
+
+    def append_column(self, name: str, values: Any) -> Table:
+        """
+        The table with one more column at the end, even where the name is there already.
+        """
+
+    def _raw_values(self) -> list[list[bytes | bool | None]]:
+        """
+        For each column the values as the Arrow layout holds them; dictionaries give their values.
+        """
+
+    def _with_column(self, column: Column, index: int | None = None) -> Table: ...
+
+    def to_arrow(self) -> pyarrow.Table:
+        """A pyarrow Table: views of a host table, a download of a device table."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas DataFrame, through pyarrow."""
+
+    def to_polars(self) -> polars.DataFrame:
+        """A polars DataFrame, through the Arrow C stream."""
+
+    def write_ipc(self, path: str | os.PathLike[str], *, compression: str | None = None, format: str = 'file', progress: Any = None) -> int:
+        """Writes the table as an Arrow IPC file; see `saeta.write_ipc`."""
+
+    def __arrow_c_schema__(self) -> object:
+        """An "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> object:
+        """
+        A capsule of a stream of the batches in host memory; a device table downloads each when it is asked for.
+        """
+
+def _from_columns(where: Context, columns: Sequence[Column]) -> Table:
+    """A table of columns of one length and one context; no copy."""
+
+def _import_stream(where: Context, stream: object, copy: bool | None = None) -> Table | Column:
+    """
+    Takes an "arrow_array_stream" capsule: a stream of structs becomes a table, any other a column.
+    """
+
+def _import_array(where: Context, type: object, array: object, copy: bool | None = None) -> Table | Column:
+    """Takes an "arrow_array" capsule described by an "arrow_schema" one."""
+
+def _import_schema(capsule: object) -> Schema | Field:
+    """
+    Reads an "arrow_schema" capsule: a struct becomes a Schema, any other type a Field.
+    """
+
+def _import_tensor(where: Context, capsule: object, ready: int | None = None, copy: bool | None = None, name: str = '') -> Column:
+    """
+    Takes a "dltensor" or "dltensor_versioned" capsule whose producer ordered its work on the stream `ready`, as its `__dlpack__` was told; None where no stream was named.
+    """
+
+def _capsule_name(object: object) -> str | None:
+    """The name of a capsule, None for anything else."""
+
+def _tensor_device(capsule: object) -> tuple[int, int]:
+    """Device type and number of a tensor in a capsule, which stays as it is."""
+
+def _import_stream_handle(where: Context) -> int | None:
+    """
+    What to pass as `stream=` to a producer's `__dlpack__`; None on the host.
+    """
+
+def _measure_copy(where: Context, bytes: int, kind: str, rounds: int = 5) -> list[float]:
+    """
+    Seconds that each of `rounds` copies of `bytes` took: "memcpy" (one thread, ordinary memory), "host_to_device" or "device_to_host" (page-locked memory). The last two count as copies of the context.
+    """

@@ -1,0 +1,107 @@
+"""Tables and columns as text and HTML: where they are, how large, their types and the first rows.
+
+One line a column, so that wide tables, long names, and names that repeat or are empty all stay readable. Only the rows that
+are shown are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from saeta._report import human_bytes
+from saeta._values import text_of
+
+if TYPE_CHECKING:
+    from saeta._core import Column, DataType, Table
+
+HEAD_ROWS = 5
+MOST_COLUMNS = 60
+LINE_WIDTH = 118
+VALUE_WIDTH = 24
+
+
+class Line(NamedTuple):
+    name: str
+    type: str
+    values: str
+
+
+def table_text(self: Table) -> str:
+    """Body of `Table.__repr__`."""
+    lines = _lines(self)
+    name_width = max((len(line.name) for line in lines), default=0)
+    type_width = max((len(line.type) for line in lines), default=0)
+    shown = [f"  {line.name:<{name_width}}  {line.type:<{type_width}}  {line.values}" for line in lines]
+    left_out = [_left_out(self)] if self.num_columns > MOST_COLUMNS else []
+    return "\n".join(
+        [f"<saeta.Table {_summary(self)}>", *(_cut(line, LINE_WIDTH) for line in shown), *left_out]
+    )
+
+
+def table_html(self: Table) -> str:
+    """Body of `Table._repr_html_`, for notebooks."""
+    rows = [
+        f"<tr><th style='text-align:left'>{escape(line.name)}</th><td style='text-align:left'>{escape(line.type)}</td>"
+        f"<td style='text-align:left'>{escape(line.values)}</td></tr>"
+        for line in _lines(self)
+    ]
+    left_out = f"<p>{escape(_left_out(self).strip())}</p>" if self.num_columns > MOST_COLUMNS else ""
+    return (
+        f"<p><b>saeta.Table</b> {escape(_summary(self))}</p><table><thead><tr><th>column</th><th>type</th>"
+        f"<th>first rows</th></tr></thead><tbody>{''.join(rows)}</tbody></table>{left_out}"
+    )
+
+
+def column_text(self: Column) -> str:
+    """Body of `Column.__repr__`."""
+    rows = len(self)
+    head = self.slice(0, min(rows, HEAD_ROWS))
+    values = _values_text(self.type, head._raw_values(), more=rows > HEAD_ROWS)
+    chunks = f" in {self.num_chunks} chunks" if self.num_chunks != 1 else ""
+    what = (
+        f"{self.name!r}: {self.type.name} on {self.device}, {rows:,} rows{chunks}, {human_bytes(self.nbytes)}"
+    )
+    return f"<saeta.Column {what}>\n  {_cut(values, LINE_WIDTH)}"
+
+
+def _lines(table: Table) -> list[Line]:
+    shown = range(min(table.num_columns, MOST_COLUMNS))
+    columns = [table[place] for place in shown]
+    rows = min(table.num_rows, HEAD_ROWS)
+    # The head of the shown columns alone, so that nothing else is copied.
+    head = _head(table, columns, rows)
+    more = table.num_rows > rows
+    return [
+        Line(column.name, column.type.name, _values_text(column.type, values, more=more))
+        for column, values in zip(columns, head, strict=True)
+    ]
+
+
+def _head(table: Table, columns: Sequence[Column], rows: int) -> list[list[bytes | bool | None]]:
+    if table.num_columns <= MOST_COLUMNS:
+        return table.head(rows)._raw_values()
+    return [column.slice(0, rows)._raw_values() for column in columns]
+
+
+def _values_text(type: DataType, values: Sequence[bytes | bool | None], *, more: bool) -> str:  # noqa: A002
+    shown = [_cut(text_of(type, value), VALUE_WIDTH) for value in values]
+    return ", ".join([*shown, "…"] if more else shown)
+
+
+def _summary(table: Table) -> str:
+    batches = f" in {table.num_batches} batches" if table.num_batches != 1 else ""
+    columns = "column" if table.num_columns == 1 else "columns"
+    return (
+        f"on {table.device}: {table.num_rows:,} rows x {table.num_columns} {columns}{batches}, "
+        f"{human_bytes(table.nbytes)}"
+    )
+
+
+def _left_out(table: Table) -> str:
+    return f"  … and {table.num_columns - MOST_COLUMNS} more columns"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

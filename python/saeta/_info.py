@@ -1,0 +1,87 @@
+"""What this build and this machine can do, and how to have what is missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from typing import Any
+
+from saeta import _core
+from saeta.errors import MissingDependency
+
+# Packages that Saeta exchanges data with, by the names of their distributions.
+PEERS: dict[str, tuple[str, ...]] = {
+    "pyarrow": ("pyarrow",),
+    "numpy": ("numpy",),
+    "pandas": ("pandas",),
+    "polars": ("polars",),
+    "duckdb": ("duckdb",),
+    "torch": ("torch",),
+    "cupy": ("cupy", "cupy-cuda13x", "cupy-cuda12x"),
+    "jax": ("jax",),
+}
+
+
+def info() -> dict[str, Any]:
+    """Versions, devices, packages found, and for each missing part what it is, why and how to have it. Imports none of the
+    packages but pyarrow, which the IPC module stands on."""
+    runtime = _core._runtime()
+    ipc = _ipc_state()
+    packages = {name: _version_of(distributions) for name, distributions in PEERS.items()}
+    return {
+        "version": _core._version(),
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {platform.system()} {platform.release()}",
+        "devices": [_device(device) for device in _core.devices()],
+        "cuda": {
+            "built": runtime["built_with_cuda"],
+            "usable": runtime["cuda_usable"],
+            "runtime": runtime["cuda_runtime"] or None,
+            "driver": runtime["cuda_driver"] or None,
+        },
+        "ipc": {key: ipc[key] for key in ("usable", "built_for", "loaded")},
+        "packages": packages,
+        "missing": _missing(runtime["cuda_missing"], ipc["missing"], packages),
+    }
+
+
+def _device(device: _core.Device) -> dict[str, Any]:
+    names = ("name", "model", "architecture", "driver", "total_bytes", "free_bytes", "multiprocessors")
+    return {name: getattr(device, name) for name in names}
+
+
+def _ipc_state() -> dict[str, Any]:
+    from saeta import ipc
+
+    try:
+        module = ipc.module()
+    except MissingDependency as failure:
+        return {"usable": False, "built_for": None, "loaded": None, "missing": str(failure)}
+    return {
+        "usable": True,
+        "built_for": module.built_arrow_version(),
+        "loaded": module.loaded_arrow_version(),
+        "missing": "",
+    }
+
+
+def _version_of(distributions: tuple[str, ...]) -> str | None:
+    for name in distributions:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def _missing(cuda: str, ipc: str, packages: dict[str, str | None]) -> list[dict[str, str]]:
+    parts = []
+    if cuda:
+        parts.append({"part": "cuda", "why": cuda})
+    if ipc:
+        parts.append({"part": "ipc", "why": ipc})
+    for name, version in packages.items():
+        if version is None:
+            install = PEERS[name][1] if name == "cupy" else name
+            parts.append({"part": name, "why": f"not installed (pip install {install})"})
+    return parts

@@ -1,0 +1,69 @@
+"""Arrow IPC files and streams, on libarrow."""
+
+from collections.abc import Callable, Sequence
+import os
+from typing import Any
+
+import saeta._core
+
+
+class Progress:
+    """How far a read or a write has come."""
+
+    @property
+    def batches(self) -> int: ...
+
+    @property
+    def total_batches(self) -> int:
+        """-1 for a stream, whose number is not known."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of batch bodies."""
+
+class Reader:
+    """An open Arrow IPC file or stream."""
+
+    @property
+    def format(self) -> str:
+        """"file" or "stream"."""
+
+    @property
+    def schema(self) -> saeta._core.Schema: ...
+
+    @property
+    def num_batches(self) -> int:
+        """Batches in the range asked for; -1 for a stream."""
+
+    def read_all(self, where: saeta._core.Context, progress: Callable[[Progress], object] | None = None) -> saeta._core.Table:
+        """
+        All batches from here on, as a table of the context. `progress` is called after each.
+        """
+
+    def next(self, where: saeta._core.Context) -> saeta._core.Table | None:
+        """The next batch as a table, None at the end."""
+
+def open_file(path: str | os.PathLike[str], columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool = True) -> Reader:
+    """Opens a file, memory-mapped."""
+
+def open_bytes(source: bytes | bytearray | memoryview, columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool = True) -> Reader:
+    """
+    Opens bytes, which columns of a host context may view for as long as they live.
+    """
+
+def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = 'none', format: str = 'file', progress: Callable[[Progress], object] | None = None) -> int:
+    """Writes a table, atomically; returns the bytes of the file."""
+
+def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') -> bytes: ...
+
+def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a file says about itself."""
+
+def built_arrow_version() -> str:
+    """Release of libarrow that this module was built with."""
+
+def loaded_arrow_version() -> str:
+    """Release of libarrow that is loaded."""

@@ -1,0 +1,51 @@
+"""Progress of long work: a bar on a terminal, or the caller's own callable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from saeta._optional import load
+
+if TYPE_CHECKING:
+    from saeta._ipc import Progress
+
+    Hook = Callable[[Progress], object]
+
+
+@contextmanager
+def hook(progress: bool | Hook | None, description: str) -> Iterator[Hook | None]:
+    """What to call after each batch: nothing, the caller's callable, or a bar on standard error for True."""
+    if progress is None or progress is False:
+        yield None
+    elif progress is True:
+        with _bar(description) as shown:
+            yield shown
+    else:
+        yield progress
+
+
+@contextmanager
+def _bar(description: str) -> Iterator[Hook]:
+    console = load("rich.console", "a progress bar")
+    bars: Any = load("rich.progress", "a progress bar")
+    bar = bars.Progress(
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.TextColumn("{task.fields[rows]:,} rows"),
+        bars.DownloadColumn(binary_units=True),
+        bars.TransferSpeedColumn(),
+        console=console.Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(description, total=None, rows=0)
+
+        def show(so_far: Progress) -> None:
+            # The bytes that are to come follow from the share of the batches that is done.
+            known = so_far.total_batches > 0 and so_far.batches > 0
+            total = so_far.bytes * so_far.total_batches // so_far.batches if known else None
+            bar.update(task, completed=so_far.bytes, total=total, rows=so_far.rows)
+
+        yield show

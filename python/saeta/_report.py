@@ -1,0 +1,46 @@
+"""Memory of a context as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from saeta._core import Memory
+
+
+def human_bytes(count: int) -> str:
+    """Bytes with a binary unit and at most two decimals: "512 B", "1.5 KiB", "8 GiB"."""
+    if count < 1024:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
+        value /= 1024
+        if value < 1024 or unit == "EiB":
+            return f"{value:.2f}".rstrip("0").rstrip(".") + f" {unit}"
+    raise AssertionError("unreachable")
+
+
+def memory_report(self: Memory) -> str:
+    """Body of `Memory.report`."""
+    now = self.statistics()
+    limit = now["limit"]
+    lines = [
+        f"memory of {self.device}",
+        f"  budget    {'no limit' if limit is None else human_bytes(limit)}",
+        f"  in use    {_bytes(now['current'])}",
+        f"  peak      {_bytes(now['peak'])}",
+        f"  external  {_bytes(now['external'])} (views of the memory of others)",
+        f"  pinned    {_bytes(now['pinned'])} (page-locked host memory)",
+        f"  requests  {now['requests']:,} accepted, {now['refused']:,} refused",
+        f"  buffers   {now['buffers']:,} live, {now['pending_releases']:,} waiting to be released",
+    ]
+    owners = self.by_tag()
+    if owners:
+        lines.append("  live bytes by tag")
+        width = max(len(tag) for tag in owners)
+        lines += [f"    {tag or '(untagged)':<{width}}  {_bytes(count)}" for tag, count in owners.items()]
+    return "\n".join(lines)
+
+
+def _bytes(count: int | None) -> str:
+    return f"{human_bytes(count or 0)} ({count or 0:,} B)"

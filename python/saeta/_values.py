@@ -1,0 +1,189 @@
+"""Values of columns as Python objects and as text, from the bytes that the Arrow layout holds.
+
+Needs neither pyarrow nor NumPy, so that every table can be looked at. The objects are those of pyarrow's `to_pylist`, but
+for intervals, which are tuples.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from saeta.errors import InvalidError, UnsupportedError
+
+if TYPE_CHECKING:
+    from saeta._core import Column, DataType
+
+Decoder = Callable[[Any], Any]
+
+EPOCH = datetime(1970, 1, 1)
+INTEGERS = {"c": True, "C": False, "s": True, "S": False, "i": True, "I": False, "l": True, "L": False}
+FLOATS = {"e": "<e", "f": "<f", "g": "<d"}
+PER_SECOND = {"s": 1, "m": 1_000, "u": 1_000_000, "n": 1_000_000_000}
+
+
+class DayTime(NamedTuple):
+    """An interval of days and milliseconds."""
+
+    days: int
+    milliseconds: int
+
+
+class MonthDayNano(NamedTuple):
+    """An interval of months, days and nanoseconds."""
+
+    months: int
+    days: int
+    nanoseconds: int
+
+
+def column_list(self: Column) -> list[Any]:
+    """Body of `Column.to_pylist`."""
+    decode = decoder_of(self.type)
+    return [None if raw is None else decode(raw) for raw in self._raw_values()]
+
+
+def column_iter(self: Column) -> Iterator[Any]:
+    """Body of `Column.__iter__`."""
+    return iter(column_list(self))
+
+
+def column_item(self: Column, index: Any) -> Any:
+    """Body of `Column.__getitem__`."""
+    if isinstance(index, slice):
+        start, stop, step = index.indices(len(self))
+        if step != 1:
+            raise InvalidError(f"slice with step {step}: a view has step 1")
+        return self.slice(start, max(0, stop - start))
+    row = index.__index__()
+    return column_list(self.slice(row + len(self) if row < 0 else row, 1))[0]
+
+
+def decoder_of(type: DataType) -> Decoder:  # noqa: A002 - the word of the lexicon
+    """What turns the bytes of a value into a Python object."""
+    if type.value_type is not None:
+        return decoder_of(type.value_type)
+    if type.is_bool8:
+        return lambda raw: raw != b"\0"
+    return _decoder_of_format(type.format)
+
+
+def _decoder_of_format(format: str) -> Decoder:  # noqa: A002
+    if format in ("n", "b"):
+        return lambda raw: raw
+    if format in INTEGERS:
+        signed = INTEGERS[format]
+        return lambda raw: int.from_bytes(raw, "little", signed=signed)
+    if format in FLOATS:
+        layout = FLOATS[format]
+        return lambda raw: struct.unpack(layout, raw)[0]
+    if format in ("u", "U"):
+        return lambda raw: raw.decode("utf-8", "replace")
+    if format in ("z", "Z") or format.startswith("w:"):
+        return lambda raw: raw
+    if format.startswith("d:"):
+        scale = int(format[2:].split(",")[1])
+        return lambda raw: _decimal(_integer(raw), scale)
+    if format.startswith("t"):
+        return _temporal_decoder(format)
+    raise UnsupportedError(f"values of Arrow format '{format}' have no Python object")
+
+
+def _temporal_decoder(format: str) -> Decoder:  # noqa: A002
+    if format == "tdD":
+        return lambda raw: date.fromordinal(EPOCH.toordinal() + _integer(raw))
+    if format == "tdm":
+        return lambda raw: (EPOCH + timedelta(milliseconds=_integer(raw))).date()
+    if format.startswith("ts"):
+        unit, zone = format[2], format[4:]
+        return lambda raw: _timestamp(_integer(raw), unit, zone)
+    if format.startswith("tt"):
+        return lambda raw: (EPOCH + _span(_integer(raw), format[2], "time64[ns]")).time()
+    if format.startswith("tD"):
+        return lambda raw: _span(_integer(raw), format[2], "duration[ns]")
+    if format == "tiM":
+        return _integer
+    if format == "tiD":
+        return lambda raw: DayTime(*struct.unpack("<ii", raw))
+    return lambda raw: MonthDayNano(*struct.unpack("<iiq", raw))
+
+
+def _integer(raw: bytes) -> int:
+    return int.from_bytes(raw, "little", signed=True)
+
+
+def _decimal(unscaled: int, scale: int) -> Decimal:
+    digits = tuple(map(int, str(abs(unscaled))))
+    return Decimal((int(unscaled < 0), digits, -scale))
+
+
+def _span(ticks: int, unit: str, type_name: str) -> timedelta:
+    if unit == "n":
+        if ticks % 1000:
+            raise InvalidError(
+                f"{ticks} of type {type_name}: Python's datetime has microseconds only; to_arrow() keeps the value"
+            )
+        return timedelta(microseconds=ticks // 1000)
+    return timedelta(microseconds=ticks * (1_000_000 // PER_SECOND[unit]))
+
+
+def _timestamp(ticks: int, unit: str, zone: str) -> datetime:
+    moment = EPOCH + _span(ticks, unit, "timestamp[ns]")
+    return moment.replace(tzinfo=UTC).astimezone(_zone(zone)) if zone else moment
+
+
+def _zone(name: str) -> tzinfo:
+    if name[:1] in "+-":
+        sign = -1 if name[0] == "-" else 1
+        hours, minutes = name[1:3], name[-2:]
+        return timezone(sign * timedelta(hours=int(hours), minutes=int(minutes)))
+    return ZoneInfo(name)
+
+
+def text_of(type: DataType, raw: Any) -> str:  # noqa: A002
+    """A value on one line, for people. Never fails: what has no better form is shown as a number or as bytes."""
+    if raw is None:
+        return "null"
+    shown = type.value_type or type
+    try:
+        return _text_of_temporal(shown.format, raw) or _text_of_object(decoder_of(shown)(raw))
+    except (ArithmeticError, ValueError, UnsupportedError):
+        return str(_integer(raw)) if shown.byte_width else str(raw)
+
+
+def _text_of_object(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    if isinstance(value, str):
+        return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in value)
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, tuple):
+        return " ".join(f"{part}{letter}" for part, letter in zip(value, _interval_units(value), strict=True))
+    return str(value)
+
+
+def _interval_units(value: tuple[int, ...]) -> tuple[str, ...]:
+    return ("d", "ms") if isinstance(value, DayTime) else ("M", "d", "ns")
+
+
+def _text_of_temporal(format: str, raw: Any) -> str | None:  # noqa: A002
+    """Times with all their digits, which Python's own types would cut at microseconds."""
+    if format[:2] not in ("ts", "tt", "tD"):
+        return None
+    unit = format[2]
+    seconds, ticks = divmod(_integer(raw), PER_SECOND[unit])
+    digits = len(str(PER_SECOND[unit])) - 1
+    fraction = f".{ticks:0{digits}d}" if digits else ""
+    if format.startswith("tD"):
+        return f"{seconds}{fraction} s"
+    moment = EPOCH + timedelta(seconds=seconds)
+    if format.startswith("tt"):
+        return f"{moment:%H:%M:%S}{fraction}"
+    return f"{moment.isoformat(sep=' ')}{fraction}{'Z' if format[4:] else ''}"

@@ -1,0 +1,96 @@
+"""Tables and columns from the objects of others, through the Arrow PyCapsule Interface and DLPack."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from saeta import _core
+from saeta._core import Column, Context
+from saeta.errors import ExchangeError, TypeMismatch
+
+# Device types as DLPack and Arrow number them.
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+
+# The newest DLPack whose tensors we understand, for `max_version=` of a producer.
+DLPACK_VERSION = (1, 3)
+
+
+def from_arrow(source: Any, ctx: Context | None = None, *, copy: bool | None = None) -> Any:
+    """Takes Arrow data into a context (None: the best device).
+
+    `source` has `__arrow_c_stream__` or `__arrow_c_array__`, or is a capsule of a stream, or a pair of capsules (schema,
+    array). A stream or array of structs becomes a Table, any other type a Column. An object or capsule that is only a
+    schema becomes a Schema or a Field.
+
+    On a host context the memory is shared; `copy=True` copies it into memory of the context, under its budget. On a
+    device context it is one transfer a batch; `copy=False` refuses that with ExchangeError.
+    """
+    if hasattr(source, "__arrow_c_stream__"):
+        return _core._import_stream(ctx or _core.context(), source.__arrow_c_stream__(), copy)
+    if hasattr(source, "__arrow_c_array__"):
+        described, array = source.__arrow_c_array__()
+        return _core._import_array(ctx or _core.context(), described, array, copy)
+    if hasattr(source, "__arrow_c_schema__"):
+        return _core._import_schema(source.__arrow_c_schema__())
+    if _core._capsule_name(source) == "arrow_schema":
+        return _core._import_schema(source)
+    if _core._capsule_name(source) is not None:
+        return _core._import_stream(ctx or _core.context(), source, copy)
+    if isinstance(source, tuple) and [_core._capsule_name(part) for part in source] == [
+        "arrow_schema",
+        "arrow_array",
+    ]:
+        return _core._import_array(ctx or _core.context(), source[0], source[1], copy)
+    raise TypeMismatch(
+        f"{type(source).__name__} has none of __arrow_c_stream__, __arrow_c_array__ and __arrow_c_schema__, "
+        "and is no capsule of them"
+    )
+
+
+def from_dlpack(
+    source: Any, ctx: Context | None = None, *, copy: bool | None = None, name: str = ""
+) -> Column:
+    """Takes a 1-D tensor into a context as a column without nulls (None: the context of the tensor's device).
+
+    `source` has `__dlpack__` and `__dlpack_device__`, or is a capsule. The memory is shared and kept alive until our last
+    work on it has finished; our first work waits for the producer's. `copy=True` copies into memory of the context,
+    under its budget; `copy=False` raises ExchangeError where a copy would be needed. A raw capsule says nothing about
+    streams: from a device it waits for all work queued so far.
+    """
+    if _core._capsule_name(source) is not None:
+        where = ctx or _context_of(_core._tensor_device(source))
+        return _core._import_tensor(where, source, None, copy, name)
+    if not hasattr(source, "__dlpack__"):
+        raise TypeMismatch(f"{type(source).__name__} has no __dlpack__ and is no capsule of a tensor")
+    device = cast("tuple[int, int]", tuple(map(int, source.__dlpack_device__())))
+    where = ctx or _context_of(device)
+    wanted: dict[str, Any] = {}
+    ready = None
+    if device[0] not in (CPU, CUDA_HOST):
+        if where.device == "host":
+            wanted["dl_device"] = (CPU, 0)
+        else:
+            ready = _core._import_stream_handle(where)
+            wanted["stream"] = ready
+    if copy is False:
+        wanted["copy"] = False
+    return _core._import_tensor(where, _tensor_capsule(source, wanted), ready, copy, name)
+
+
+def _tensor_capsule(source: Any, wanted: dict[str, Any]) -> Any:
+    """The producer's capsule. One that is older than DLPack 1.0 knows no keyword but `stream`."""
+    try:
+        return source.__dlpack__(max_version=DLPACK_VERSION, **wanted)
+    except TypeError:
+        if "dl_device" in wanted:
+            raise
+        return source.__dlpack__(**{key: value for key, value in wanted.items() if key == "stream"})
+
+
+def _context_of(device: tuple[int, int]) -> Context:
+    kind, ordinal = device
+    if kind in (CPU, CUDA_HOST):
+        return _core.context("host")
+    if kind in (CUDA, CUDA_MANAGED):
+        return _core.context(f"cuda:{ordinal}")
+    raise ExchangeError(f"a tensor on device type {kind}: only CPU (1) and CUDA (2, 3, 13) are known")

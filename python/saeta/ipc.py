@@ -1,0 +1,161 @@
+"""Reading and writing Arrow IPC files and streams.
+
+The work is done by the module `saeta._ipc`, which stands on the libarrow inside the installed pyarrow: it works with the
+pyarrow release that it was built with and says so where another one is found.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from saeta import _core, _progress
+from saeta._core import Context, Table
+from saeta.errors import FileError, InvalidError, MissingDependency, MissingFileError
+
+if TYPE_CHECKING:
+    from saeta._ipc import Progress
+
+    Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
+    ProgressArgument = bool | Callable[[Progress], object] | None
+
+
+def read_ipc(
+    source: Source,
+    ctx: Context | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    batches: tuple[int, int] | range | None = None,
+    copy: bool | None = None,
+    validate: bool = True,
+    progress: ProgressArgument = None,
+) -> Table:
+    """Reads an Arrow IPC file or stream into a table of a context (None: the best device).
+
+    Args:
+        source: a path (memory-mapped), bytes, or an object with `read()`.
+        columns: only these, in this order.
+        batches: only these, as a range of batch numbers [first, last).
+        copy: on the host, None views the mapped file where it can and True copies into memory of the context, under
+            its budget. A device gets one transfer a batch.
+        validate: checks every offset and dictionary index before anything follows it. False checks sizes only: for
+            files that you trust.
+        progress: True shows a progress bar; a callable is called with a Progress after each batch.
+
+    Raises:
+        FileError (MissingFileError where there is none), FormatError (not Arrow, truncated, hostile), UnsupportedError
+        (names the column and its type), BudgetExceeded. Nothing of a failed read stays allocated.
+    """
+    ipc = module()
+    where = ctx or _core.context()
+    chosen = None if columns is None else list(columns)
+    numbers = _batch_range(batches)
+    with _naming_missing_files(source):
+        if isinstance(source, str | os.PathLike):
+            reader = ipc.open_file(Path(source), chosen, numbers, copy, validate)
+        else:
+            reader = ipc.open_bytes(_bytes_of(source), chosen, numbers, copy, validate)
+        with _progress.hook(progress, "reading") as hook:
+            made: Table = reader.read_all(where, hook)
+            return made
+
+
+def write_ipc(
+    source: Table,
+    path: str | os.PathLike[str],
+    *,
+    compression: str | None = None,
+    format: str = "file",  # noqa: A002 - the word that pyarrow and pandas use
+    progress: ProgressArgument = None,
+) -> int:
+    """Writes a table as an Arrow IPC file and returns its size in bytes.
+
+    The file appears by a rename after everything is written and synced: a failure leaves what was there before. Batches are
+    as the table has them; a device table is downloaded batch by batch.
+
+    Args:
+        compression: of batch bodies: None, "lz4" or "zstd".
+        format: "file", or "stream" for the streaming format.
+        progress: as for `read_ipc`.
+    """
+    ipc = module()
+    with _naming_missing_files(Path(path).parent), _progress.hook(progress, "writing") as hook:
+        written: int = ipc.write_file(source, Path(path), compression or "none", format, hook)
+        return written
+
+
+def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a file says about itself: format, bytes, compression, rows of each batch, metadata, and for each column its
+    name, type, nulls, number of dictionary values and whether a context can hold it."""
+    with _naming_missing_files(path):
+        summary: dict[str, Any] = module().inspect(Path(path))
+        return summary
+
+
+@functools.cache
+def module() -> Any:
+    """The compiled module, or MissingDependency that says what is missing."""
+    try:
+        import pyarrow
+    except ImportError as failure:
+        raise MissingDependency(
+            f"Arrow IPC needs the libarrow of pyarrow: {failure} (pip install 'saeta[ipc]')"
+        ) from failure
+    try:
+        from saeta import _ipc
+    except ImportError as failure:
+        raise _explain(failure, pyarrow.__version__) from failure
+    built = _ipc.built_arrow_version()
+    if built.partition(".")[0] != pyarrow.__version__.partition(".")[0]:
+        raise MissingDependency(_mismatch(built, pyarrow.__version__))
+    return _ipc
+
+
+def _explain(failure: ImportError, found: str) -> MissingDependency:
+    wanted = re.search(r"libarrow\.so\.(\d+)", str(failure))
+    if wanted:
+        return MissingDependency(_mismatch(str(int(wanted[1]) // 100), found))
+    return MissingDependency(f"this build of saeta has no working IPC module: {failure}")
+
+
+def _mismatch(built: str, found: str) -> str:
+    major = built.partition(".")[0]
+    return (
+        f"saeta's IPC module was built with pyarrow {built}, but pyarrow {found} is installed: "
+        f"pip install 'pyarrow=={major}.*', or build saeta again for the installed one"
+    )
+
+
+def _bytes_of(source: Any) -> bytes | bytearray | memoryview:
+    if isinstance(source, bytes | bytearray | memoryview):
+        return source
+    if hasattr(source, "read"):
+        content: bytes = source.read()
+        return content
+    return memoryview(source)
+
+
+def _batch_range(batches: tuple[int, int] | range | None) -> tuple[int, int] | None:
+    if isinstance(batches, range):
+        if batches.step != 1:
+            raise InvalidError(f"batches: {batches} has step {batches.step}; only 1 is read")
+        return batches.start, batches.stop
+    return batches
+
+
+@contextmanager
+def _naming_missing_files(path: Any) -> Iterator[None]:
+    """Turns the refusal of a file that is not there into the class that Python programs expect."""
+    try:
+        yield
+    except MissingFileError:
+        raise
+    except FileError as failure:
+        if isinstance(path, str | os.PathLike) and not Path(path).exists():
+            raise MissingFileError(str(failure)) from None
+        raise
