@@ -11,7 +11,7 @@
 #include <memory>
 #include <type_traits>
 
-namespace saeta::test {
+namespace saeta::support {
 
 constexpr DLDataType dtype(std::uint8_t code, std::uint8_t bits, std::uint16_t lanes = 1) {
   return {code, bits, lanes};
@@ -67,4 +67,4 @@ inline dlpack_export export_with(copy_policy copy) { return {std::nullopt, std::
 inline dlpack_import import_after(std::int64_t ready) { return {ready, copy_policy::when_needed}; }
 inline dlpack_import import_with(copy_policy copy) { return {std::nullopt, copy}; }
 
-} // namespace saeta::test
+} // namespace saeta::support

@@ -16,7 +16,7 @@ namespace saeta {
 namespace {
 
 using ::testing::HasSubstr;
-using held = test::held_tensor<DLManagedTensorVersioned>;
+using held = support::held_tensor<DLManagedTensorVersioned>;
 
 class dlpack_export_test : public ::testing::Test {
 protected:
@@ -77,15 +77,15 @@ TEST_F(dlpack_export_test, a_type_without_a_tensor_is_refused) {
 TEST_F(dlpack_export_test, a_tensor_on_the_host_takes_no_stream) {
   for (const std::int64_t number :
        {std::int64_t{-1}, std::int64_t{1}, std::int64_t{2}, std::int64_t{12345}}) {
-    expect_refused(numbers(), test::export_on(number), errc::exchange,
+    expect_refused(numbers(), support::export_on(number), errc::exchange,
                    "stream " + std::to_string(number) + " was given");
   }
-  expect_refused(numbers(), test::export_on(0), errc::invalid_argument, "stream 0 is ambiguous");
-  expect_refused(numbers(), test::export_on(-2), errc::invalid_argument, "stream -2");
+  expect_refused(numbers(), support::export_on(0), errc::invalid_argument, "stream 0 is ambiguous");
+  expect_refused(numbers(), support::export_on(-2), errc::invalid_argument, "stream -2");
 }
 
 TEST_F(dlpack_export_test, another_device_is_refused_naming_both) {
-  expect_refused(numbers(), test::export_to({device_kind::cuda, 1}), errc::exchange,
+  expect_refused(numbers(), support::export_to({device_kind::cuda, 1}), errc::exchange,
                  "on host and can't be exported to cuda:1");
 }
 
@@ -97,7 +97,7 @@ TEST_F(dlpack_export_test, naming_its_own_device_changes_nothing) {
 }
 
 TEST_F(dlpack_export_test, bits_become_bytes_by_a_copy_that_can_be_forbidden) {
-  expect_refused(flags(), test::export_with(copy_policy::never), errc::exchange, "one bit a value");
+  expect_refused(flags(), support::export_with(copy_policy::never), errc::exchange, "one bit a value");
   const held tensor(export_dlpack_versioned(flags().slice(1, 6)));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
@@ -109,7 +109,7 @@ TEST_F(dlpack_export_test, bits_become_bytes_by_a_copy_that_can_be_forbidden) {
 TEST_F(dlpack_export_test, a_copy_belongs_to_the_consumer_and_is_freed_by_the_deleter) {
   const column source = numbers();
   const std::uint64_t live = where_->statistics().budget.current;
-  held tensor(export_dlpack_versioned(source, test::export_with(copy_policy::always)));
+  held tensor(export_dlpack_versioned(source, support::export_with(copy_policy::always)));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(where_->statistics().budget.current, live + 8);
   static_cast<std::int8_t*>(tensor->dl_tensor.data)[0] = 99;
@@ -129,7 +129,7 @@ TEST_F(dlpack_export_test, a_column_that_was_dropped_lives_until_the_deleter) {
 
 TEST_F(dlpack_export_test, no_rows_are_a_tensor_without_data) {
   for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
-    const held tensor(export_dlpack_versioned(numbers().slice(3, 0), test::export_with(copy)));
+    const held tensor(export_dlpack_versioned(numbers().slice(3, 0), support::export_with(copy)));
     EXPECT_EQ(tensor->dl_tensor.shape[0], 0);
     EXPECT_EQ(tensor->dl_tensor.strides[0], 1);
     EXPECT_EQ(tensor->dl_tensor.data, nullptr);

@@ -21,10 +21,10 @@ using ::testing::HasSubstr;
 template <class Managed>
 class dlpack_import_test : public ::testing::Test {
 protected:
-  using lent = test::lent_tensor<Managed>;
+  using lent = support::lent_tensor<Managed>;
   static constexpr std::int64_t rows = 8;
 
-  [[nodiscard]] lent sound() { return lent(values_.data(), rows, test::dtype(kDLInt, 32)); }
+  [[nodiscard]] lent sound() { return lent(values_.data(), rows, support::dtype(kDLInt, 32)); }
 
   /// The import of a broken tensor fails as said, takes nothing, and the caller can still give the tensor back.
   void expect_refused(lent& tensor, errc code, const std::string& text, const dlpack_import& how = {}) {
@@ -128,11 +128,11 @@ TYPED_TEST(dlpack_import_test, a_host_import_has_no_stream) {
        {std::pair{std::int64_t{0}, errc::invalid_argument},
         std::pair{std::int64_t{-2}, errc::invalid_argument}, std::pair{std::int64_t{1}, errc::exchange}}) {
     auto tensor = this->sound();
-    this->expect_refused(tensor, code, "stream " + std::to_string(number), test::import_after(number));
+    this->expect_refused(tensor, code, "stream " + std::to_string(number), support::import_after(number));
   }
   EXPECT_EQ(dlpack_import_stream(*this->where_), std::nullopt);
   auto tensor = this->sound();
-  EXPECT_EQ(import_dlpack(this->where_, tensor.get(), test::import_after(-1)).length(), 8);
+  EXPECT_EQ(import_dlpack(this->where_, tensor.get(), support::import_after(-1)).length(), 8);
 }
 
 TYPED_TEST(dlpack_import_test, one_element_or_none_has_no_stride) {
@@ -172,14 +172,14 @@ TYPED_TEST(dlpack_import_test, memory_that_the_host_can_load_is_a_view_whatever_
   for (const DLDevice device : {DLDevice{kDLCPU, 4}, DLDevice{kDLCUDAHost, 0}, DLDevice{kDLCUDAManaged, 0}}) {
     auto tensor = this->sound();
     tensor.tensor().device = device;
-    const column view = import_dlpack(this->where_, tensor.get(), test::import_with(copy_policy::never));
+    const column view = import_dlpack(this->where_, tensor.get(), support::import_with(copy_policy::never));
     EXPECT_EQ(view.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
   }
 }
 
 TYPED_TEST(dlpack_import_test, a_copy_gives_the_tensor_back_at_once) {
   auto tensor = this->sound();
-  const column own = import_dlpack(this->where_, tensor.get(), test::import_with(copy_policy::always));
+  const column own = import_dlpack(this->where_, tensor.get(), support::import_with(copy_policy::always));
   EXPECT_EQ(tensor.deleted(), 1);
   EXPECT_NE(own.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
   EXPECT_FALSE(own.values().owner()->external());
@@ -193,7 +193,7 @@ TYPED_TEST(dlpack_import_test, a_copy_that_the_budget_refuses_leaves_the_tensor_
   auto tensor = this->sound();
   this->where_->memory_budget()->set_limit(16);
   this->expect_refused(tensor, errc::budget_exceeded, "refused 32 bytes",
-                       test::import_with(copy_policy::always));
+                       support::import_with(copy_policy::always));
 }
 
 TYPED_TEST(dlpack_import_test, a_closed_context_leaves_the_tensor_with_the_caller) {
@@ -211,7 +211,7 @@ TYPED_TEST(dlpack_import_test, a_producer_without_a_deleter_is_left_alone) {
 
 TYPED_TEST(dlpack_import_test, bytes_of_a_bool_tensor_stay_as_they_are) {
   std::array<std::uint8_t, 3> bytes{0, 1, 255};
-  typename TestFixture::lent tensor(bytes.data(), 3, test::dtype(kDLBool, 8));
+  typename TestFixture::lent tensor(bytes.data(), 3, support::dtype(kDLBool, 8));
   const column flags = import_dlpack(this->where_, tensor.get());
   EXPECT_EQ(flags.type(), data_type::bool8());
   EXPECT_EQ(flags.values().address(), reinterpret_cast<std::uintptr_t>(bytes.data()));
@@ -235,7 +235,7 @@ TEST_F(dlpack_import_versioned, the_read_only_flag_is_kept) {
 TEST_F(dlpack_import_versioned, a_copy_of_read_only_memory_is_our_own) {
   auto locked = sound();
   locked.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
-  EXPECT_TRUE(import_dlpack(where_, locked.get(), test::import_with(copy_policy::always))
+  EXPECT_TRUE(import_dlpack(where_, locked.get(), support::import_with(copy_policy::always))
                   .values()
                   .owner()
                   ->writable());
