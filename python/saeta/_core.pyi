@@ -271,6 +271,30 @@ class Column:
     A named, typed, immutable column on a device, in one or several chunks. Slices and selections share its memory.
     """
 
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Column:
+        """
+        One value (None for a null), which a device column downloads, or a slice with step 1, which is free.
+        """
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def to_pylist(self) -> list[Any]:
+        """
+        All values as Python objects, None for nulls. A device column is downloaded.
+        """
+
+    def _raw_values(self) -> list[bytes | bool | None]:
+        """Values as the Arrow layout holds them; dictionaries give their values."""
+
+    def slice(self, offset: int, length: int | None = None) -> Column:
+        """
+        Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the column.
+        """
+
     @property
     def name(self) -> str: ...
 
@@ -311,11 +335,6 @@ class Column:
 
     def __len__(self) -> int: ...
 
-    def slice(self, offset: int, length: int | None = None) -> Column:
-        """
-        Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the column.
-        """
-
     def with_name(self, name: str) -> Column:
         """The same column under another name."""
 
@@ -326,25 +345,6 @@ class Column:
         """
 
     def __repr__(self) -> str: ...
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Column:
-        """
-        One value (None for a null), which a device column downloads, or a slice with step 1, which is free.
-        """
-
-    def __iter__(self) -> Iterator[Any]: ...
-
-    def to_pylist(self) -> list[Any]:
-        """
-        All values as Python objects, None for nulls. A device column is downloaded.
-        """
-
-    def _raw_values(self) -> list[bytes | bool | None]:
-        """Values as the Arrow layout holds them; dictionaries give their values."""
 
     def as_bool8(self) -> Column:
         """
