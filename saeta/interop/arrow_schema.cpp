@@ -100,9 +100,9 @@ data_type parse_storage(const ArrowSchema& source, std::string_view label) {
   try {
     return data_type::parse(source.format);
   } catch (const error& why) {
-    throw error(why.code(), why.code() == errc::unsupported
-                                ? concat(label, ": type ", type_text(source), " is not carried")
-                                : concat(label, ": ", why.message()));
+    const bool nested = why.code() == errc::unsupported && source.format[0] == '+';
+    throw error(why.code(), nested ? concat(label, ": type ", type_text(source), " is not carried")
+                                   : concat(label, ": ", why.message()));
   }
 }
 

@@ -10,52 +10,6 @@
 namespace saeta {
 namespace {
 
-/// Deeper types end in "...": a struct may even point to itself.
-constexpr int max_depth = 16;
-/// At most this many children are spelled out.
-constexpr std::int64_t shown_children = 16;
-
-std::string text_at(const ArrowSchema* source, int depth);
-
-const ArrowSchema* child_of(const ArrowSchema& source, std::int64_t index) {
-  return source.children != nullptr && index < source.n_children ? source.children[index] : nullptr;
-}
-
-/// "name: type", as Arrow prints a field.
-std::string field_text(const ArrowSchema* child, int depth) {
-  if (child == nullptr) {
-    return "?";
-  }
-  const bool nullable = (child->flags & ARROW_FLAG_NULLABLE) != 0;
-  return concat(child->name == nullptr ? "" : child->name, ": ", text_at(child, depth),
-                nullable ? "" : " not null");
-}
-
-std::string fields_text(const ArrowSchema& source, int depth) {
-  std::string text;
-  const std::int64_t shown = std::min(source.n_children, shown_children);
-  for (std::int64_t i = 0; i < shown; ++i) {
-    text += concat(i == 0 ? "" : ", ", field_text(child_of(source, i), depth));
-  }
-  return source.n_children > shown ? text + ", ..." : text;
-}
-
-std::string map_text(const ArrowSchema& source, int depth) {
-  const ArrowSchema* const entries = child_of(source, 0);
-  const ArrowSchema* const key = entries == nullptr ? nullptr : child_of(*entries, 0);
-  const ArrowSchema* const item = entries == nullptr ? nullptr : child_of(*entries, 1);
-  const bool sorted = (source.flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0;
-  return concat("map<", text_at(key, depth), ", ", text_at(item, depth), sorted ? ", keys_sorted" : "", ">");
-}
-
-std::string dictionary_text(const ArrowSchema& source, int depth) {
-  ArrowSchema indices = source;
-  indices.dictionary = nullptr;
-  const bool ordered = (source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0;
-  return concat("dictionary<values=", text_at(source.dictionary, depth),
-                ", indices=", text_at(&indices, depth), ", ordered=", ordered ? 1 : 0, ">");
-}
-
 struct nested_name {
   std::string_view format; ///< a prefix where parameters follow
   std::string_view name;
@@ -73,35 +27,18 @@ constexpr std::array<nested_name, 9> nested_names{{
     {"+r", "run_end_encoded"},
 }};
 
-std::string nested_text(const ArrowSchema& source, std::string_view format, int depth) {
-  if (format == "+m") {
-    return map_text(source, depth);
-  }
-  const auto* const found =
-      std::find_if(nested_names.begin(), nested_names.end(),
-                   [&](const nested_name& nested) { return format.starts_with(nested.format); });
-  if (found == nested_names.end()) {
-    return concat("'", format, "'");
-  }
-  const std::string_view parameters = format.substr(found->format.size());
-  return concat(found->name, "<", fields_text(source, depth), ">", parameters.empty() ? "" : "[", parameters,
-                parameters.empty() ? "" : "]");
+const ArrowSchema* child_of(const ArrowSchema& source, std::int64_t index) {
+  return source.children != nullptr && index < source.n_children ? source.children[index] : nullptr;
 }
 
-std::string text_at(const ArrowSchema* source, int depth) {
-  if (source == nullptr || source->format == nullptr) {
-    return "?";
-  }
-  if (depth == max_depth) {
-    return "...";
-  }
-  const std::string_view format = source->format;
-  if (source->dictionary != nullptr) {
-    return dictionary_text(*source, depth + 1);
-  }
-  if (format.starts_with('+')) {
-    return nested_text(*source, format, depth + 1);
-  }
+/// Takes the text before the next comma.
+std::string_view take_item(std::string_view& list) {
+  const std::string_view item = list.substr(0, list.find(','));
+  list.remove_prefix(std::min(item.size() + 1, list.size()));
+  return item;
+}
+
+std::string simple_text(std::string_view format) {
   if (format == "vu" || format == "vz") {
     return format == "vu" ? "string_view" : "binary_view";
   }
@@ -112,8 +49,101 @@ std::string text_at(const ArrowSchema* source, int depth) {
   }
 }
 
+/// Writes depth first and stops at a length and a depth: children may be many, and a struct may even hold itself.
+class type_writer {
+public:
+  static constexpr std::size_t max_length = 400;
+  static constexpr int max_depth = 16;
+
+  void type(const ArrowSchema* source, int depth) {
+    if (source == nullptr || source->format == nullptr) {
+      text_ += '?';
+    } else if (full() || depth == max_depth) {
+      text_ += "...";
+    } else if (source->dictionary != nullptr) {
+      dictionary(*source, depth + 1);
+    } else if (source->format[0] == '+') {
+      nested(*source, source->format, depth + 1);
+    } else {
+      text_ += simple_text(source->format);
+    }
+  }
+  [[nodiscard]] std::string take() && { return std::move(text_); }
+
+private:
+  [[nodiscard]] bool full() const { return text_.size() > max_length; }
+
+  void dictionary(const ArrowSchema& source, int depth) {
+    ArrowSchema indices = source;
+    indices.dictionary = nullptr;
+    text_ += "dictionary<values=";
+    type(source.dictionary, depth);
+    text_ += ", indices=";
+    type(&indices, depth);
+    text_ += (source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0 ? ", ordered=1>" : ", ordered=0>";
+  }
+
+  void map(const ArrowSchema& source, int depth) {
+    const ArrowSchema* const entries = child_of(source, 0);
+    text_ += "map<";
+    type(entries == nullptr ? nullptr : child_of(*entries, 0), depth);
+    text_ += ", ";
+    type(entries == nullptr ? nullptr : child_of(*entries, 1), depth);
+    text_ += (source.flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0 ? ", keys_sorted>" : ">";
+  }
+
+  void nested(const ArrowSchema& source, std::string_view format, int depth) {
+    if (format == "+m") {
+      return map(source, depth);
+    }
+    const auto* const found =
+        std::find_if(nested_names.begin(), nested_names.end(),
+                     [&](const nested_name& name) { return format.starts_with(name.format); });
+    if (found == nested_names.end()) {
+      text_ += concat("'", format, "'");
+      return;
+    }
+    const std::string_view parameters = format.substr(found->format.size());
+    const bool sized = found->name == "fixed_size_list";
+    text_ += concat(found->name, "<");
+    fields(source, sized ? "" : parameters, depth);
+    text_ += sized ? concat(">[", parameters, "]") : ">";
+  }
+
+  /// The children, each with its type code in a union.
+  void fields(const ArrowSchema& source, std::string_view codes, int depth) {
+    for (std::int64_t i = 0; i < source.n_children; ++i) {
+      text_ += i == 0 ? "" : ", ";
+      if (full()) {
+        text_ += "...";
+        return;
+      }
+      const std::string_view code = take_item(codes);
+      one_field(child_of(source, i), depth);
+      text_ += code.empty() ? "" : concat("=", code);
+    }
+  }
+
+  /// "name: type", as Arrow prints a field.
+  void one_field(const ArrowSchema* child, int depth) {
+    if (child == nullptr) {
+      text_ += '?';
+      return;
+    }
+    text_ += concat(child->name == nullptr ? "" : child->name, ": ");
+    type(child, depth);
+    text_ += (child->flags & ARROW_FLAG_NULLABLE) != 0 ? "" : " not null";
+  }
+
+  std::string text_;
+};
+
 } // namespace
 
-std::string type_text(const ArrowSchema& source) { return text_at(&source, 0); }
+std::string type_text(const ArrowSchema& source) {
+  type_writer writer;
+  writer.type(&source, 0);
+  return std::move(writer).take();
+}
 
 } // namespace saeta

@@ -1,0 +1,221 @@
+#include "saeta/base/error.hpp"
+#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "support/foreign_schema.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+namespace saeta {
+namespace {
+
+using support::foreign_schema;
+
+field round_trip(const field& source) {
+  owned_schema exported;
+  export_field(source, *exported.out());
+  return import_field(exported.get());
+}
+
+error error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const error& seen) {
+    return seen;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {errc::invalid_argument, ""};
+}
+
+TEST(arrow_schema, round_trips_every_part_of_a_schema) {
+  const data_type codes =
+      data_type::dictionary(data_type(type_id::uint8), data_type(type_id::large_string), true);
+  const schema source{{{"a", data_type(type_id::int32), false, {{"unit", "m"}, {"unit", "km"}, {"", ""}}},
+                       {"", codes, true, {}},
+                       {"a", data_type::bool8(), true, {{"x", std::string("zero\0byte", 9)}}},
+                       {"t", data_type::parse("tsu:Europe/Berlin"), true, {}}},
+                      {{"origin", "here"}, {"origin", "there"}}};
+  owned_schema exported;
+  export_schema(source, *exported.out());
+  EXPECT_STREQ(exported.get().format, "+s");
+  EXPECT_EQ(exported.get().n_children, 4);
+  EXPECT_EQ(exported.get().children[0]->flags, 0);
+  EXPECT_EQ(exported.get().children[1]->flags, ARROW_FLAG_NULLABLE | ARROW_FLAG_DICTIONARY_ORDERED);
+  EXPECT_STREQ(exported.get().children[1]->format, "C");
+  EXPECT_STREQ(exported.get().children[1]->dictionary->format, "U");
+  EXPECT_EQ(import_schema(exported.get()), source);
+}
+
+TEST(arrow_schema, round_trips_a_schema_without_columns) {
+  owned_schema exported;
+  export_schema({}, *exported.out());
+  EXPECT_EQ(import_schema(exported.get()), schema{});
+}
+
+TEST(arrow_schema, keeps_an_extension_inside_a_dictionary) {
+  const data_type values = data_type::parse("w:16").with_extension("arrow.uuid", "");
+  const field source{"ids", data_type::dictionary(data_type(type_id::int32), values), true, {}};
+  EXPECT_EQ(round_trip(source), source);
+}
+
+TEST(arrow_schema, moves_extension_keys_between_metadata_and_type) {
+  foreign_schema foreign("c", "flag");
+  foreign.set_metadata({{"before", "1"},
+                        {"ARROW:extension:name", "arrow.bool8"},
+                        {"ARROW:extension:metadata", ""},
+                        {"after", "2"}});
+  const field seen = import_field(foreign.get());
+  EXPECT_TRUE(seen.type.is_bool8());
+  EXPECT_EQ(seen.metadata, (metadata_list{{"before", "1"}, {"after", "2"}}));
+}
+
+TEST(arrow_schema, leaves_extension_metadata_without_a_name_alone) {
+  foreign_schema foreign("i", "a");
+  foreign.set_metadata({{"ARROW:extension:metadata", "lonely"}});
+  const field seen = import_field(foreign.get());
+  EXPECT_EQ(seen.type, data_type(type_id::int32));
+  EXPECT_EQ(seen.metadata, (metadata_list{{"ARROW:extension:metadata", "lonely"}}));
+}
+
+TEST(arrow_schema, reads_a_null_name_as_empty) {
+  EXPECT_EQ(import_field(foreign_schema("i", nullptr).get()).name, "");
+}
+
+TEST(arrow_schema, children_may_be_moved_away_before_the_parent_is_released) {
+  owned_schema exported;
+  export_schema(
+      {{{"a", data_type(type_id::int32), true, {}}, {"b", data_type(type_id::string), true, {}}}, {}},
+      *exported.out());
+  const owned_schema moved(*exported.get().children[1]);
+  exported.reset();
+  EXPECT_EQ(import_field(moved.get()).name, "b");
+}
+
+TEST(arrow_schema, refuses_text_that_c_can_not_hold) {
+  ArrowSchema target{};
+  const field source{std::string("a\0b", 3), data_type(type_id::int32), true, {}};
+  const error seen = error_of([&] { export_field(source, target); });
+  EXPECT_EQ(seen.code(), errc::exchange);
+  EXPECT_EQ(target.release, nullptr) << "nothing was handed out";
+}
+
+struct uncarried {
+  std::function<void(foreign_schema&)> grow;
+  const char* format;
+  const char* name;
+};
+
+TEST(arrow_schema, names_a_type_that_is_not_carried_in_arrows_words) {
+  const auto item = [](foreign_schema& of) { of.add("i", "item"); };
+  const auto pair = [](foreign_schema& of) { of.add("i", "a").add("u", "b", 0); };
+  const std::vector<uncarried> cases{
+      {item, "+l", "list<item: int32>"},
+      {item, "+L", "large_list<item: int32>"},
+      {item, "+vl", "list_view<item: int32>"},
+      {item, "+w:3", "fixed_size_list<item: int32>[3]"},
+      {pair, "+s", "struct<a: int32, b: string not null>"},
+      {pair, "+r", "run_end_encoded<a: int32, b: string not null>"},
+      {pair, "+us:4,7", "sparse_union<a: int32=4, b: string not null=7>"},
+      {[&](foreign_schema& of) { pair(of.add_nested("+s", "entries")); }, "+m", "map<int32, string>"},
+      {[&](foreign_schema& of) { item(of.add_nested("+l", "item")); }, "+l", "list<item: list<item: int32>>"},
+      {[](foreign_schema&) {}, "vu", "string_view"},
+      {[](foreign_schema&) {}, "vz", "binary_view"},
+  };
+  for (const uncarried& one : cases) {
+    foreign_schema foreign(one.format, "x");
+    one.grow(foreign);
+    const error seen = error_of([&] { import_field(foreign.get()); });
+    EXPECT_EQ(seen.code(), errc::unsupported);
+    EXPECT_EQ(seen.message(), std::string("column 'x': type ") + one.name + " is not carried");
+  }
+}
+
+TEST(arrow_schema, names_a_dictionary_of_dictionaries_even_when_it_holds_itself) {
+  foreign_schema foreign("i", "x");
+  foreign.get().dictionary = &foreign.get();
+  const error seen = error_of([&] { import_field(foreign.get()); });
+  foreign.get().dictionary = nullptr;
+  EXPECT_EQ(seen.code(), errc::unsupported);
+  EXPECT_NE(seen.message().find("dictionary<values=dictionary<"), std::string::npos) << seen.message();
+}
+
+TEST(arrow_schema, names_a_struct_that_holds_itself_many_times_in_bounded_text) {
+  foreign_schema foreign("+s", "x");
+  for (int i = 0; i < 16; ++i) {
+    foreign.add("i", "item");
+  }
+  std::vector<ArrowSchema*> itself(16, &foreign.get());
+  ArrowSchema** const children = std::exchange(foreign.get().children, itself.data());
+  const error seen = error_of([&] { import_field(foreign.get()); });
+  foreign.get().children = children;
+  EXPECT_EQ(seen.code(), errc::unsupported);
+  EXPECT_LT(seen.message().size(), 1000U);
+}
+
+struct mutation {
+  const char* what;
+  std::function<void(ArrowSchema&)> apply;
+  errc code;
+};
+
+TEST(arrow_schema, refuses_every_broken_field_and_leaves_the_struct_releasable) {
+  static ArrowSchema* no_children[2] = {nullptr, nullptr};
+  const std::int32_t negative = -1;
+  std::string bad_metadata(reinterpret_cast<const char*>(&negative), sizeof negative);
+  const std::vector<mutation> mutations{
+      {"format null", [](ArrowSchema& s) { s.format = nullptr; }, errc::format},
+      {"format of no type", [](ArrowSchema& s) { s.format = "y"; }, errc::format},
+      {"format empty", [](ArrowSchema& s) { s.format = ""; }, errc::format},
+      {"metadata of -1 keys", [&](ArrowSchema& s) { s.metadata = bad_metadata.c_str(); }, errc::format},
+      {"unknown flag", [](ArrowSchema& s) { s.flags = 64; }, errc::format},
+      {"ordered without a dictionary", [](ArrowSchema& s) { s.flags = ARROW_FLAG_DICTIONARY_ORDERED; },
+       errc::format},
+      {"n_children negative", [](ArrowSchema& s) { s.n_children = -1; }, errc::format},
+      {"children null", [](ArrowSchema& s) { s.n_children = 1; }, errc::format},
+      {"children of an int32",
+       [](ArrowSchema& s) {
+         s.n_children = 2;
+         s.children = no_children;
+       },
+       errc::format},
+      {"released", [](ArrowSchema& s) { s.release = nullptr; }, errc::closed},
+  };
+  for (const mutation& one : mutations) {
+    SCOPED_TRACE(one.what);
+    foreign_schema foreign("i", "x");
+    const ArrowSchema good = foreign.get();
+    one.apply(foreign.get());
+    EXPECT_EQ(error_of([&] { import_field(foreign.get()); }).code(), one.code);
+    foreign.get() = good;
+    EXPECT_EQ(foreign.releases(), 0);
+    foreign.get().release(&foreign.get());
+    EXPECT_EQ(foreign.releases(), 1);
+  }
+}
+
+TEST(arrow_schema, refuses_broken_children_by_name_or_number) {
+  foreign_schema foreign("+s", "");
+  foreign.add("i", "a").add("i", "b");
+  ArrowSchema* const second = foreign.get().children[1];
+  foreign.get().children[1] = nullptr;
+  EXPECT_EQ(error_of([&] { import_schema(foreign.get()); }).message(), "schema: children[1] is null");
+  foreign.get().children[1] = second;
+  const auto release = std::exchange(second->release, nullptr);
+  EXPECT_EQ(error_of([&] { import_schema(foreign.get()); }).code(), errc::closed);
+  second->release = release;
+  second->format = "q";
+  EXPECT_NE(
+      error_of([&] { import_schema(foreign.get()); }).message().find("column 'b': 'q' is no Arrow type"),
+      std::string::npos);
+}
+
+TEST(arrow_schema, of_a_table_is_a_struct) {
+  const error seen = error_of([] { import_schema(foreign_schema("i", "x").get()); });
+  EXPECT_EQ(seen.code(), errc::format);
+  EXPECT_NE(seen.message().find("type int32, expected a struct"), std::string::npos) << seen.message();
+}
+
+} // namespace
+} // namespace saeta
