@@ -1,0 +1,74 @@
+"""Exit codes, and what becomes of an error: one line for people, an object with --json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Any
+
+import typer
+
+from saeta import errors
+from saeta.cli.terminal import complain
+
+
+class Exit(IntEnum):
+    """Exit codes of the command; `saeta --help` lists them."""
+
+    OK = 0
+    CHECK_FAILED = 1
+    USAGE = 2
+    FILE = 3
+    BUDGET = 4
+    DEVICE = 5
+    MISSING = 6
+    OTHER = 7
+
+
+MEANINGS = {
+    Exit.OK: "everything asked for was done",
+    Exit.CHECK_FAILED: "a check of the demo failed",
+    Exit.USAGE: "the command line is wrong",
+    Exit.FILE: "a file can't be read or written, or is no Arrow file that Saeta carries",
+    Exit.BUDGET: "the budget or the memory was not enough",
+    Exit.DEVICE: "there is no such device, or its driver failed",
+    Exit.MISSING: "a package that is needed is not installed",
+    Exit.OTHER: "any other error of Saeta",
+}
+
+# Most derived first.
+CODES: list[tuple[type[Exception], Exit]] = [
+    (errors.BudgetExceeded, Exit.BUDGET),
+    (errors.OutOfMemory, Exit.BUDGET),
+    (errors.DeviceError, Exit.DEVICE),
+    (errors.MissingDependency, Exit.MISSING),
+    (errors.FileError, Exit.FILE),
+    (errors.FormatError, Exit.FILE),
+    (errors.UnsupportedError, Exit.FILE),
+    (errors.InvalidError, Exit.USAGE),
+    (errors.Error, Exit.OTHER),
+    (OSError, Exit.FILE),
+]
+
+
+@contextmanager
+def reported(as_json: bool) -> Iterator[None]:
+    """Turns an error of Saeta or of the operating system into its exit code."""
+    try:
+        yield
+    except tuple(kind for kind, _ in CODES) as failure:
+        code = next(code for kind, code in CODES if isinstance(failure, kind))
+        described: dict[str, Any] = {
+            "type": type(failure).__name__,
+            "message": str(failure),
+            "exit_code": int(code),
+        }
+        if isinstance(failure, errors.BudgetExceeded):
+            described["numbers"] = failure.numbers()
+        if as_json:
+            print(json.dumps({"error": described}, indent=2))
+        else:
+            complain(f"{type(failure).__name__}: {failure}")
+        raise typer.Exit(int(code)) from None

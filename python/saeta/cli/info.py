@@ -1,0 +1,60 @@
+"""`saeta info`."""
+
+from __future__ import annotations
+
+import json
+
+from saeta._info import info
+from saeta._report import human_bytes
+from saeta.cli.terminal import grid, say
+
+
+def run(as_json: bool) -> None:
+    found = info()
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    cuda, ipc = found["cuda"], found["ipc"]
+    say(f"saeta {found['version']}, Python {found['python']}, {found['machine']}", "bold")
+    say(f"CUDA  {_cuda(cuda)}")
+    say(
+        f"IPC   {'libarrow ' + ipc['loaded'] + ', built with ' + ipc['built_for'] if ipc['usable'] else 'left out'}"
+    )
+    say()
+    grid(
+        "devices",
+        ["device", "model", "architecture", "driver", "memory", "free", "processors"],
+        [
+            (
+                device["name"],
+                device["model"],
+                device["architecture"],
+                device["driver"] or "-",
+                human_bytes(device["total_bytes"]),
+                human_bytes(device["free_bytes"]),
+                device["multiprocessors"],
+            )
+            for device in found["devices"]
+        ],
+        right=(4, 5, 6),
+    )
+    say()
+    grid(
+        "packages",
+        ["package", "version"],
+        [(name, version or "-") for name, version in found["packages"].items()],
+    )
+    if found["missing"]:
+        say()
+        grid(
+            "missing",
+            ["part", "why, and how to have it"],
+            [(each["part"], each["why"]) for each in found["missing"]],
+        )
+
+
+def _cuda(cuda: dict[str, object]) -> str:
+    if not cuda["built"]:
+        return "left out of this build"
+    state = "usable" if cuda["usable"] else "not usable here"
+    return f"{state}; runtime {cuda['runtime'] or '-'}, driver {cuda['driver'] or '-'}"

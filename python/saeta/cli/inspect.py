@@ -1,0 +1,60 @@
+"""`saeta inspect FILE`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from saeta import ipc
+from saeta._report import human_bytes
+from saeta.cli.terminal import grid, say
+
+
+def run(file: Path, as_json: bool) -> None:
+    found = ipc.inspect(file)
+    if as_json:
+        found["metadata"] = {_text(key): _text(value) for key, value in found["metadata"].items()}
+        print(json.dumps({"file": str(file), **found}, indent=2))
+        return
+    batches = found["batch_rows"]
+    say(f"{file}: Arrow IPC {found['format']}, {human_bytes(found['bytes'])}", "bold")
+    say(f"metadata version {found['metadata_version']}, compression {found['compression']}")
+    say(f"{sum(batches):,} rows in {len(batches)} batches{_sizes(batches)}")
+    for key, value in found["metadata"].items():
+        say(f"  {_text(key)} = {_cut(_text(value))}")
+    say()
+    grid(
+        "",
+        ["column", "type", "nullable", "nulls", "dictionary values", ""],
+        [
+            (
+                column["name"],
+                column["type"],
+                "yes" if column["nullable"] else "no",
+                f"{column['nulls']:,}",
+                "-" if column["dictionary_values"] is None else f"{column['dictionary_values']:,}",
+                "" if column["supported"] else "a context can't hold this type yet",
+            )
+            for column in found["columns"]
+        ],
+        right=(3, 4),
+    )
+
+
+def _sizes(batches: list[int]) -> str:
+    if len(batches) < 2:
+        return ""
+    return (
+        f" of {min(batches):,} to {max(batches):,} rows"
+        if min(batches) != max(batches)
+        else f" of {batches[0]:,} rows"
+    )
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 80 else text[:79] + "…"
