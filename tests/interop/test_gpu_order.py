@@ -1,0 +1,189 @@
+"""Order at hand-over and at release, against torch and CuPy on side streams that Saeta does not know.
+
+Each test makes the race certain: a kernel that spins for some 20 ms stands in front of the work that matters, so whoever
+does not wait is wrong in every round. To see them fail, take a wait away by hand and build again:
+
+* delayed writer: the loop of `order_handover` in saeta/memory/export_hold.cpp
+* early release: `record_context` in the destructor of `export_hold` there (use an empty fence)
+* release of a loan: `release.after` in `passed` of saeta/memory/reaper.cpp (clear it)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import saeta as sa
+
+pytestmark = pytest.mark.gpu
+
+ROUNDS = 100
+ROWS = 1 << 20
+SPIN_CYCLES = 40_000_000  # some 20 ms
+
+
+class TorchPeer:
+    """torch on a side stream of its own."""
+
+    def __init__(self) -> None:
+        self.torch = pytest.importorskip("torch")
+        if not self.torch.cuda.is_available():
+            pytest.skip("torch sees no CUDA device")
+        self.stream = self.torch.cuda.Stream()
+
+    def fresh(self, value: int) -> Any:
+        return self.torch.full((ROWS,), value, dtype=self.torch.int32, device="cuda")
+
+    def array(self, value: int) -> Any:
+        made = self.fresh(value)
+        self.synchronize()
+        return made
+
+    def on_side_stream(self) -> Any:
+        return self.torch.cuda.stream(self.stream)
+
+    def spin(self) -> None:
+        self.torch.cuda._sleep(SPIN_CYCLES)
+
+    def fill(self, array: Any, value: int) -> None:
+        array.fill_(value)
+
+    def take(self, column: sa.Column) -> Any:
+        return self.torch.from_dlpack(column)
+
+    def total(self, array: Any) -> Any:
+        return array.sum(dtype=self.torch.int64)
+
+    def synchronize(self) -> None:
+        self.torch.cuda.synchronize()
+
+
+class CupyPeer:
+    """CuPy on a side stream of its own."""
+
+    def __init__(self) -> None:
+        self.cupy = pytest.importorskip("cupy")
+        if self.cupy.cuda.runtime.getDeviceCount() == 0:
+            pytest.skip("CuPy sees no CUDA device")
+        self.stream = self.cupy.cuda.Stream(non_blocking=True)
+        self.spinner = self.cupy.RawKernel(
+            'extern "C" __global__ void spin(long long cycles)'
+            "{ long long begin = clock64(); while (clock64() - begin < cycles) {} }",
+            "spin",
+        )
+
+    def fresh(self, value: int) -> Any:
+        return self.cupy.full(ROWS, value, dtype=self.cupy.int32)
+
+    def array(self, value: int) -> Any:
+        made = self.fresh(value)
+        self.synchronize()
+        return made
+
+    def on_side_stream(self) -> Any:
+        return self.stream
+
+    def spin(self) -> None:
+        self.spinner((1,), (1,), (np.int64(SPIN_CYCLES),))
+
+    def fill(self, array: Any, value: int) -> None:
+        array.fill(value)
+
+    def take(self, column: sa.Column) -> Any:
+        return self.cupy.from_dlpack(column)
+
+    def total(self, array: Any) -> Any:
+        return array.sum(dtype=self.cupy.int64)
+
+    def synchronize(self) -> None:
+        self.cupy.cuda.runtime.deviceSynchronize()
+
+
+Peer = TorchPeer | CupyPeer
+
+
+@pytest.fixture(params=[TorchPeer, CupyPeer], ids=["torch", "cupy"])
+def peer(request: pytest.FixtureRequest) -> Iterator[Peer]:
+    make: Callable[[], Peer] = request.param
+    made = make()
+    made.array(0)
+    with made.on_side_stream():  # compile the kernels of a round before anything is timed against a spin
+        made.spin()
+        made.total(made.array(1))
+    yield made
+    made.synchronize()
+
+
+@pytest.fixture
+def ctx() -> sa.Context:
+    if not any(device.name.startswith("cuda") for device in sa.devices()):
+        pytest.skip("no usable CUDA device")
+    return sa.context("cuda:0")
+
+
+def test_a_delayed_writer_is_waited_for_at_hand_over(peer: Peer, ctx: sa.Context) -> None:
+    """The producer's write is still pending when its array passes through Saeta to a consumer on another stream."""
+    reader = TorchPeer() if isinstance(peer, CupyPeer) else CupyPeer()
+    wrong = 0
+    for number in range(1, ROUNDS + 1):
+        array = peer.array(0)
+        with peer.on_side_stream():
+            peer.spin()
+            peer.fill(array, number)
+            column = sa.from_dlpack(array, ctx)
+        with reader.on_side_stream():
+            total = reader.total(reader.take(column))
+        wrong += int(total) != number * ROWS
+    assert wrong == 0, f"{wrong} of {ROUNDS} sums saw the array before it was written"
+
+
+def test_memory_is_not_reused_before_the_consumer_has_read_it(peer: Peer, ctx: sa.Context) -> None:
+    """The consumer's read is still pending when everything is dropped and the memory is asked for again at once."""
+    totals = []
+    for number in range(1, ROUNDS + 1):
+        column = sa.from_dlpack(np.full(ROWS, number, dtype=np.int32), ctx)
+        with peer.on_side_stream():
+            view = peer.take(column)
+            peer.spin()
+            totals.append(peer.total(view))
+        del view, column
+        overwritten = sa.from_dlpack(np.full(ROWS, -1, dtype=np.int32), ctx)
+        del overwritten
+    peer.synchronize()
+    wrong = sum(int(total) != number * ROWS for number, total in enumerate(totals, 1))
+    assert wrong == 0, f"{wrong} of {ROUNDS} sums read memory that had been given away"
+
+
+def test_a_loan_goes_back_only_after_our_last_use(peer: Peer, ctx: sa.Context) -> None:
+    """We read the producer's array behind its spinning stream, drop it, and the producer reuses its memory at once."""
+    columns = []
+    for number in range(1, ROUNDS + 1):
+        array = peer.array(number)
+        with peer.on_side_stream():
+            peer.spin()
+            columns.append(sa.from_dlpack(array, ctx, copy=True))  # our copy waits for the side stream
+        del array
+        peer.fresh(-1)  # the framework's allocator gives out what has come back
+    sums = [int(column.to_numpy(copy=True).sum(dtype=np.int64)) for column in columns]
+    wrong = sum(total != number * ROWS for number, total in enumerate(sums, 1))
+    assert wrong == 0, f"{wrong} of {ROUNDS} copies read memory that its owner had taken back"
+
+
+def test_a_result_of_a_framework_comes_back_without_a_copy(peer: Peer, ctx: sa.Context) -> None:
+    column = sa.from_dlpack(np.arange(ROWS, dtype=np.int32), ctx)
+    ctx.reset_counters()
+    with peer.on_side_stream():
+        view = peer.take(column)
+        doubled = view + view
+        back = sa.from_dlpack(doubled, ctx)
+    counted = ctx.counters()
+    assert counted["host_to_device"]["transfers"] == 0
+    assert counted["device_to_device"]["transfers"] == 0
+    assert counted["device_to_host"]["transfers"] == 0
+    assert counted["synchronizations"] == 0
+    pointer = doubled.data_ptr() if isinstance(peer, TorchPeer) else doubled.data.ptr
+    assert back.address == pointer
+    np.testing.assert_array_equal(back.to_numpy(copy=True), 2 * np.arange(ROWS, dtype=np.int32))
