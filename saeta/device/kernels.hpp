@@ -3,7 +3,8 @@
 // Every entry is queued on the stream and returns; pointers are device pointers of the backend that gave the table and
 // stay valid until the work is done (the caller holds a use token). Lengths are elements, offsets are bits or elements
 // as named. Bitmaps are Arrow's: least significant bit first. A bitmap that a kernel writes starts at bit 0 of
-// `target` and fills whole 64-byte blocks: `bitmap_bytes(length)` bytes, the bits past `length` zero.
+// `target`, which is aligned to 16 bytes or more, and fills whole 64-byte blocks: `bitmap_bytes(length)` bytes, the bits
+// past `length` zero. Sources may lie at any address, and no byte is read that holds none of their bits.
 //
 // `reference_kernels()` are plain loops that run at once on the calling thread: `host` uses them as they are, a
 // deferring backend queues them, `cuda` is tested against them.
