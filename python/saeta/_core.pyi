@@ -12,6 +12,7 @@ import pandas
 import polars
 import pyarrow
 import torch
+from typing_extensions import CapsuleType
 
 
 def _version() -> str: ...
@@ -197,7 +198,7 @@ class DataType:
 
     def __repr__(self) -> str: ...
 
-    def __arrow_c_schema__(self) -> object:
+    def __arrow_c_schema__(self) -> CapsuleType:
         """An "arrow_schema" capsule (Arrow PyCapsule Interface)."""
 
 class Field:
@@ -222,7 +223,7 @@ class Field:
 
     def __repr__(self) -> str: ...
 
-    def __arrow_c_schema__(self) -> object:
+    def __arrow_c_schema__(self) -> CapsuleType:
         """An "arrow_schema" capsule (Arrow PyCapsule Interface)."""
 
 class Schema:
@@ -263,7 +264,7 @@ class Schema:
 
     def __repr__(self) -> str: ...
 
-    def __arrow_c_schema__(self) -> object:
+    def __arrow_c_schema__(self) -> CapsuleType:
         """An "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
 
 class Column:
@@ -378,7 +379,7 @@ class Column:
         A CuPy array on the column's device, without a copy. It must not be written to.
         """
 
-    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
         """
         A DLPack capsule of a 1-D tensor, zero-copy and read-only. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for a copy that copy=False forbids.
         """
@@ -386,15 +387,15 @@ class Column:
     def __dlpack_device__(self) -> tuple[int, int]:
         """Device type and number, as DLPack numbers them."""
 
-    def __arrow_c_schema__(self) -> object:
+    def __arrow_c_schema__(self) -> CapsuleType:
         """An "arrow_schema" capsule (Arrow PyCapsule Interface)."""
 
-    def __arrow_c_array__(self, requested_schema: object | None = None, **kwargs: Any) -> tuple[object, object]:
+    def __arrow_c_array__(self, requested_schema: object | None = None, **kwargs: Any) -> tuple[CapsuleType, CapsuleType]:
         """
         Capsules of schema and array, in host memory: zero-copy from a host column, downloaded from a device. BufferError for several chunks.
         """
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> object:
+    def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> CapsuleType:
         """A capsule of a stream of the chunks, in host memory."""
 
 class Table:
@@ -495,10 +496,10 @@ class Table:
     def write_ipc(self, path: str | os.PathLike[str], *, compression: str | None = None, format: str = 'file', progress: Any = None) -> int:
         """Writes the table as an Arrow IPC file; see `saeta.write_ipc`."""
 
-    def __arrow_c_schema__(self) -> object:
+    def __arrow_c_schema__(self) -> CapsuleType:
         """An "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> object:
+    def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> CapsuleType:
         """
         A capsule of a stream of the batches in host memory; a device table downloads each when it is asked for.
         """

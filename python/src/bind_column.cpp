@@ -193,7 +193,8 @@ void bind_protocols(nb::class_<column_object>& c) {
         nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
         nb::sig(
             "def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, "
-            "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object"),
+            "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> "
+            "typing_extensions.CapsuleType"),
         "A DLPack capsule of a 1-D tensor, zero-copy and read-only. The consumer's stream waits for our last "
         "write: "
         "None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on "
@@ -205,7 +206,7 @@ void bind_protocols(nb::class_<column_object>& c) {
            "Device type and number, as DLPack numbers them.")
       .def(
           "__arrow_c_schema__", [](const column_object& self) { return schema_capsule(self.described); },
-          nb::sig("def __arrow_c_schema__(self) -> object"),
+          nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
           "An \"arrow_schema\" capsule (Arrow PyCapsule Interface).")
       .def(
           "__arrow_c_array__",
@@ -216,7 +217,7 @@ void bind_protocols(nb::class_<column_object>& c) {
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
           nb::sig(
               "def __arrow_c_array__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
-              "tuple[object, object]"),
+              "tuple[typing_extensions.CapsuleType, typing_extensions.CapsuleType]"),
           "Capsules of schema and array, in host memory: zero-copy from a host column, downloaded from a "
           "device. "
           "BufferError for several chunks.")
@@ -229,7 +230,7 @@ void bind_protocols(nb::class_<column_object>& c) {
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
           nb::sig(
               "def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
-              "object"),
+              "typing_extensions.CapsuleType"),
           "A capsule of a stream of the chunks, in host memory.");
 }
 

@@ -177,7 +177,7 @@ void bind_conversions(nb::class_<table_object>& c) {
            "Writes the table as an Arrow IPC file; see `saeta.write_ipc`.")
       .def(
           "__arrow_c_schema__", [](const table_object& self) { return schema_capsule(self.value->fields()); },
-          nb::sig("def __arrow_c_schema__(self) -> object"),
+          nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
           "An \"arrow_schema\" capsule of a struct (Arrow PyCapsule Interface).")
       .def(
           "__arrow_c_stream__",
@@ -188,7 +188,7 @@ void bind_conversions(nb::class_<table_object>& c) {
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
           nb::sig(
               "def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
-              "object"),
+              "typing_extensions.CapsuleType"),
           "A capsule of a stream of the batches in host memory; a device table downloads each when it is "
           "asked for.");
 }

@@ -124,7 +124,7 @@ void bind_data_type(nb::module_& m) {
           [](const data_type& self) {
             return schema_capsule(field{"", self, true, {}});
           },
-          nb::sig("def __arrow_c_schema__(self) -> object"),
+          nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
           "An \"arrow_schema\" capsule (Arrow PyCapsule Interface).");
 }
 
@@ -141,7 +141,7 @@ void bind_field(nb::module_& m) {
       .def("__repr__", [](const field& self) { return concat("<saeta.Field ", describe(self), ">"); })
       .def(
           "__arrow_c_schema__", [](const field& self) { return schema_capsule(self); },
-          nb::sig("def __arrow_c_schema__(self) -> object"),
+          nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
           "An \"arrow_schema\" capsule (Arrow PyCapsule Interface).");
 }
 
@@ -175,7 +175,7 @@ void bind_schema(nb::module_& m) {
       .def("__repr__", [](const schema& self) { return concat("<saeta.Schema>\n", describe_all(self)); })
       .def(
           "__arrow_c_schema__", [](const schema& self) { return schema_capsule(self); },
-          nb::sig("def __arrow_c_schema__(self) -> object"),
+          nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
           "An \"arrow_schema\" capsule of a struct (Arrow PyCapsule Interface).");
 }
 

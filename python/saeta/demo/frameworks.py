@@ -44,7 +44,7 @@ def _numpy(ctx: Context) -> Framework | str:
 
     return Framework(
         "numpy",
-        take=lambda chunk: numpy.from_dlpack(chunk),
+        take=numpy.from_dlpack,
         pointer=lambda values: int(values.ctypes.data),
         total=total,
         widen=lambda values: values.astype(numpy.float64),
