@@ -1,0 +1,76 @@
+"""The whole trip: an Arrow file goes onto the device under a budget, a framework computes a new column from its columns
+without a copy, and the table with that column is written, read again and checked.
+
+trip.py [INPUT.arrow OUTPUT.arrow A B]    or without arguments, with a small file that it makes itself
+"""
+
+import importlib
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import saeta as sa
+
+
+def framework():
+    """The device to work on and a module with from_dlpack that computes there: a GPU where torch or CuPy is, else the host."""
+    device = sa.devices()[0].name
+    for name in ("torch", "cupy") if device != "host" else ():
+        try:
+            return device, importlib.import_module(name)
+        except ImportError:
+            continue
+    return "host", np
+
+
+def make_file(folder: Path) -> Path:
+    path = folder / "trips.arrow"
+    fare = np.random.default_rng(1).random(100_000)
+    table = pa.table({"fare": fare, "tip": fare / 10, "note": ["cash", None] * 50_000})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=25_000)
+    return path
+
+
+def trip(source: Path, target: Path, a: str, b: str) -> None:
+    device, xp = framework()
+    ctx = sa.context(device, budget="1GiB")  # refuses with numbers what does not fit
+    table = sa.read_ipc(source, ctx, copy=True)  # one transfer a batch
+    print(table)
+
+    ctx.reset_counters()
+    sums = []
+    for left, right in zip(table[a].chunks, table[b].chunks, strict=True):
+        # Two views of the columns, a sum computed by the framework, and a view of that: no byte is copied.
+        sums.append(sa.from_dlpack(xp.from_dlpack(left) + xp.from_dlpack(right), ctx))
+    counted = ctx.counters()
+    moved = sum(
+        counted[way]["transfers"]
+        for way in ("host_to_device", "device_to_host", "device_to_device", "host_to_host")
+    )
+    print(f"{counted['exports']} views out, {counted['imports']} views in, {moved} copies")
+
+    result = table.with_column("total", sa.Column.from_chunks(sums))
+    size = result.write_ipc(target, compression="zstd")  # appears when it is complete
+    print(ctx.memory.report())
+
+    written = pa.ipc.open_file(target).read_all()
+    expected = written[a].to_numpy() + written[b].to_numpy()
+    if moved or not np.array_equal(written["total"].to_numpy(), expected):
+        sys.exit(f"{target}: 'total' is not {a} + {b}, or something was copied on the way")
+    print(f"{target}: {size:,} bytes, {written.num_rows:,} rows, 'total' is {a} + {b} in every row")
+
+
+def main() -> None:
+    if len(sys.argv) == 5:
+        trip(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4])
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        trip(make_file(Path(folder)), Path(folder) / "with-total.arrow", "fare", "tip")
+
+
+if __name__ == "__main__":
+    main()
