@@ -135,8 +135,7 @@ def test_a_delayed_writer_is_waited_for_at_hand_over(peer: Peer, ctx: sa.Context
             peer.fill(array, number)
             column = sa.from_dlpack(array, ctx)
         with reader.on_side_stream():
-            total = reader.total(reader.take(column))
-        wrong += int(total) != number * ROWS
+            wrong += int(reader.total(reader.take(column))) != number * ROWS  # int() waits for the stream
     assert wrong == 0, f"{wrong} of {ROUNDS} sums saw the array before it was written"
 
 
