@@ -31,14 +31,13 @@ step() {
   fi
 }
 
-build_all() {
-  cmake --preset dev -B "$build" -DCMAKE_CUDA_ARCHITECTURES=native -DSAETA_PYTHON_EXECUTABLE="$(command -v "$python")" &&
-    cmake --build "$build" -j "$(nproc)"
-}
-
 for s in $steps; do
   case $s in
-  build) step build 420 build_all ;;
+  build)
+    step configure 60 cmake --preset dev -B "$build" -DCMAKE_CUDA_ARCHITECTURES=native \
+      -DSAETA_PYTHON_EXECUTABLE="$(command -v "$python")"
+    step build 420 cmake --build "$build" -j "$(nproc)"
+    ;;
   test)
     step unit 240 "$build/bin/saeta_unit_tests" --gtest_brief=1
     step conformance 240 "$build/bin/saeta_conformance_tests" --gtest_brief=1
