@@ -4,6 +4,9 @@
 
 #include <arrow/util/io_util.h>
 
+#include <string>
+#include <system_error>
+
 namespace saeta::ipc::detail {
 namespace {
 
@@ -25,7 +28,10 @@ errc code_of(const arrow::Status& status) {
 } // namespace
 
 void raise(const arrow::Status& status, std::string_view where) {
-  throw error(code_of(status), concat(where, ": ", status.message()));
+  const int number = arrow::internal::ErrnoFromStatus(status);
+  const std::string reason =
+      number == 0 ? "" : concat(": ", std::generic_category().message(number), " (errno ", number, ")");
+  throw error(code_of(status), concat(where, ": ", status.message(), reason));
 }
 
 void rethrow(const error& failure, std::string_view where) {

@@ -1,5 +1,8 @@
 #include "saeta/ipc/detail/bounded_pool.hpp"
 
+#include "saeta/base/text.hpp"
+#include "saeta/ipc/detail/arrow_status.hpp"
+
 #include <arrow/status.h>
 
 #include <algorithm>
@@ -19,9 +22,7 @@ arrow::Status bounded_pool::charge(std::int64_t bytes) {
   std::int64_t live = live_.load();
   do {
     if (bytes > limit_ - live) {
-      refused_ = bytes;
-      return arrow::Status::OutOfMemory("decoding needs ", bytes, " bytes beside ", live,
-                                        " in use, the limit is ", limit_);
+      return arrow::Status::OutOfMemory("decoding needs ", bytes, " bytes beside ", live, " in use");
     }
   } while (!live_.compare_exchange_weak(live, live + bytes));
   return arrow::Status::OK();
@@ -34,6 +35,7 @@ arrow::Status bounded_pool::Allocate(std::int64_t size, std::int64_t alignment, 
   ARROW_RETURN_NOT_OK(charge(size));
   if (auto status = upstream_->Allocate(size, alignment, out); !status.ok()) {
     live_ -= size;
+    exhausted_ = true;
     return status;
   }
   total_ += size;
@@ -50,6 +52,7 @@ arrow::Status bounded_pool::Reallocate(std::int64_t old_size, std::int64_t new_s
   ARROW_RETURN_NOT_OK(charge(new_size - old_size));
   if (auto status = upstream_->Reallocate(old_size, new_size, alignment, memory); !status.ok()) {
     live_ -= new_size - old_size;
+    exhausted_ = true;
     return status;
   }
   if (new_size > old_size) {
@@ -63,6 +66,15 @@ void bounded_pool::Free(std::uint8_t* memory, std::int64_t size, std::int64_t al
   upstream_->Free(memory, size, alignment);
   live_ -= size;
   drop();
+}
+
+void check_decoded(const arrow::Status& status, const bounded_pool& pool, std::size_t source_bytes,
+                   std::string_view where) {
+  if (status.IsOutOfMemory() && !pool.exhausted()) {
+    throw error(errc::format, concat(where, ": ", status.message(), " (decode_limit is ", pool.limit(),
+                                     " bytes, for a source of ", source_bytes, ")"));
+  }
+  check(status, where);
 }
 
 } // namespace saeta::ipc::detail

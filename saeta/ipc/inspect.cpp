@@ -85,7 +85,7 @@ void count_dictionary_values(file_summary& summary, const detail::source& from) 
                    from.name);
   std::shared_ptr<arrow::RecordBatch> batch;
   do {
-    detail::check(stream->ReadNext(&batch), from.name);
+    detail::check_decoded(stream->ReadNext(&batch), *pool, from.bytes.size(), from.name);
     for (int i = 0; batch != nullptr && i < batch->num_columns(); ++i) {
       const auto column = static_cast<std::size_t>(encoded[static_cast<std::size_t>(i)]);
       summary.columns[column].dictionary_values = batch->column_data(i)->dictionary->length;

@@ -57,7 +57,7 @@ message_source::message_source(const source& from, const batch_range& range)
 
 void message_source::open_file(const source& from) {
   // Opening verifies the footer, whose blocks libarrow keeps to itself.
-  const auto verified = take(arrow::ipc::RecordBatchFileReader::Open(input_), name_);
+  const auto verified = take(arrow::ipc::RecordBatchFileReader::Open(input_), concat(name_, ": footer"));
   try {
     blocks_ = read_footer_blocks(from.bytes);
   } catch (const error& failure) {

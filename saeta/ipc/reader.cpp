@@ -62,7 +62,7 @@ struct reader::impl {
   bool decode();
   void renew_dictionaries(const std::shared_ptr<context>& where);
   [[nodiscard]] std::string place() const;
-  [[noreturn]] void raise(const arrow::Status& status) const;
+  void check(const arrow::Status& status) const;
 
   detail::source from;
   read_options options;
@@ -101,19 +101,13 @@ reader::impl::impl(detail::source bytes, read_options chosen)
 
 std::string reader::impl::place() const { return concat(from.name, ": batch ", number); }
 
-void reader::impl::raise(const arrow::Status& status) const {
-  if (status.IsOutOfMemory() && pool->refused() != 0) {
-    throw error(errc::format, concat(place(), ": ", status.message(), " (decode_limit) for a source of ",
-                                     from.bytes.size(), " bytes"));
-  }
-  detail::raise(status, place());
+void reader::impl::check(const arrow::Status& status) const {
+  detail::check_decoded(status, *pool, from.bytes.size(), place());
 }
 
 /// Reads the next batch into `decoded`; false at the end.
 bool reader::impl::decode() {
-  if (const auto status = stream->ReadNext(&decoded); !status.ok()) {
-    raise(status);
-  }
+  check(stream->ReadNext(&decoded));
   if (decoded == nullptr) {
     messages->close_range();
     return false;
@@ -122,9 +116,7 @@ bool reader::impl::decode() {
     throw error(errc::format, concat(from.name, ": a dictionary is given twice, which a file can't hold"));
   }
   decoded = detail::take(decoded->SelectColumns(projected.order), place());
-  if (const auto status = decoded->Validate(); !status.ok()) {
-    raise(status);
-  }
+  check(decoded->Validate());
   if (options.copy == copy_policy::never) {
     for (int i = 0; i < decoded->num_columns(); ++i) {
       require_views(*decoded->column_data(i), from, decoded->column_name(i));

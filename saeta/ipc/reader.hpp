@@ -28,9 +28,10 @@ namespace saeta::ipc {
 enum class container { file, stream };
 
 struct read_options {
-  std::optional<std::vector<std::string>>
-      columns; ///< only these, in this order; names must be unique in the file
-  std::optional<std::pair<std::int64_t, std::int64_t>> batches; ///< [first, last) by number
+  /// Only these, in this order; names must be unique in the file.
+  std::optional<std::vector<std::string>> columns = {};
+  /// [first, last) by number.
+  std::optional<std::pair<std::int64_t, std::int64_t>> batches = {};
   copy_policy copy = copy_policy::when_needed;
   validation check = validation::full;
   /// Bytes that decoded bodies may take at one time, those that columns still view among them; a source that claims more

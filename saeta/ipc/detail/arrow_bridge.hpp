@@ -5,33 +5,12 @@
 
 #include "saeta/interop/arrow_c.hpp"
 
-#include <arrow/c/abi.h>
 #include <arrow/type_fwd.h>
 
 #include <memory>
 #include <string_view>
 
 namespace saeta::ipc::detail {
-
-/// Releases a C struct that was not taken over. T is ArrowSchema or ArrowArray.
-template <class T>
-class c_struct {
-public:
-  c_struct() = default;
-  c_struct(const c_struct&) = delete;
-  c_struct& operator=(const c_struct&) = delete;
-  ~c_struct() {
-    if (value_.release != nullptr) {
-      value_.release(&value_);
-    }
-  }
-
-  [[nodiscard]] T* get() noexcept { return &value_; }
-  [[nodiscard]] T& operator*() noexcept { return value_; }
-
-private:
-  T value_{};
-};
 
 /// True when a context can hold columns of this field.
 bool carried(const arrow::Field& described);

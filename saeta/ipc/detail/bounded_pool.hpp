@@ -1,7 +1,7 @@
 // Memory that libarrow may take while it decodes one source, with an upper bound.
 //
 // What      Compressed bodies say how large they are when decoded, and a hostile file says anything. A request beyond the
-//           bound is refused before memory is asked for, and counted.
+//           bound is refused before memory is asked for.
 // Owner     Columns may view decoded memory long after the reader is gone, and libarrow frees with a plain pointer to the
 //           pool. So the pool lives until its owner has left it and its last byte is back.
 // Thread    Any: libarrow decompresses on several.
@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace saeta::ipc::detail {
 
@@ -45,8 +46,8 @@ public:
   [[nodiscard]] std::string backend_name() const override { return upstream_->backend_name(); }
 
   [[nodiscard]] std::int64_t limit() const noexcept { return limit_; }
-  /// Size of the last request that the bound refused; 0: none was.
-  [[nodiscard]] std::int64_t refused() const noexcept { return refused_; }
+  /// True once the system itself had no memory for a request within the bound.
+  [[nodiscard]] bool exhausted() const noexcept { return exhausted_; }
 
 private:
   explicit bounded_pool(std::int64_t limit) : limit_(limit) {}
@@ -64,8 +65,13 @@ private:
   std::atomic<std::int64_t> live_{0};
   std::atomic<std::int64_t> total_{0};
   std::atomic<std::int64_t> allocations_{0};
-  std::atomic<std::int64_t> refused_{0};
+  std::atomic<bool> exhausted_{false};
   std::atomic<std::int64_t> holders_{1}; ///< the owner, and each allocation
 };
+
+/// As `check` of arrow_status.hpp, for what was decoded with `pool`: without memory because of the bound, or of a size
+/// that no memory has, is format. @param source_bytes  for the message.
+void check_decoded(const arrow::Status& status, const bounded_pool& pool, std::size_t source_bytes,
+                   std::string_view where);
 
 } // namespace saeta::ipc::detail

@@ -1,0 +1,89 @@
+// What is no Arrow file gives an error that says what it is instead.
+
+#include "foreign_streams.hpp"
+#include "ipc_test.hpp"
+
+#include <cstring>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace saeta::ipc {
+namespace {
+
+class bad_file : public ipc_test {
+protected:
+  void expect_format(const std::string& bytes, const std::string& text) const {
+    store(file("bad"), bytes);
+    EXPECT_ERROR(read(file("bad")), format, file("bad").string(), text);
+    EXPECT_ERROR(inspect(file("bad")), format, file("bad").string(), text);
+    EXPECT_ERROR(read_bytes(bytes), format, text);
+  }
+};
+
+TEST_F(bad_file, a_missing_one_is_named_with_errno) {
+  EXPECT_ERROR(read(file("missing")), io, file("missing").string(), "No such file or directory", "errno 2");
+  EXPECT_ERROR(inspect(file("missing")), io, "No such file or directory");
+}
+
+TEST_F(bad_file, a_directory_is_no_file) {
+  EXPECT_ERROR(read(folder()), io, folder().string(), "Is a directory");
+}
+
+TEST_F(bad_file, a_pipe_is_no_file_and_is_not_waited_for) {
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+  EXPECT_ERROR(read(file("pipe")), io, "no regular file");
+}
+
+TEST_F(bad_file, an_unreadable_one_says_so) {
+  if (::geteuid() == 0) {
+    GTEST_SKIP() << "root reads every file";
+  }
+  store(file("secret"), "ARROW1");
+  std::filesystem::permissions(file("secret"), std::filesystem::perms::none);
+  EXPECT_ERROR(read(file("secret")), io, "Permission denied");
+}
+
+TEST_F(bad_file, an_empty_one_is_told_from_a_wrong_one) {
+  expect_format("", "empty");
+  expect_format("PAR1 and more", "50 41 52 31");
+  expect_format("ARR", "41 52 52");
+  expect_format(std::string(100, '\0'), "no Arrow file or stream");
+}
+
+TEST_F(bad_file, one_that_was_cut_off_is_truncated) {
+  const std::string whole = write_bytes(every_type());
+  expect_format(whole.substr(0, 6), "truncated");
+  expect_format(whole.substr(0, whole.size() / 2), "truncated");
+  expect_format(whole.substr(0, whole.size() - 1), "truncated");
+}
+
+TEST_F(bad_file, a_footer_that_does_not_fit_is_refused) {
+  std::string bytes = write_bytes(every_type());
+  for (const std::int32_t size : {-1, 0, 7, 1 << 30, static_cast<std::int32_t>(bytes.size())}) {
+    std::memcpy(bytes.data() + bytes.size() - 10, &size, sizeof size);
+    expect_format(bytes, "footer");
+  }
+}
+
+TEST_F(bad_file, a_stream_that_ends_in_a_body_names_the_batch) {
+  const std::string whole = write_bytes(every_type(), {container::stream});
+  EXPECT_ERROR(read_bytes(whole.substr(0, whole.size() - 50)), format, "bytes: batch 3");
+}
+
+TEST_F(bad_file, a_reader_that_failed_fails_again) {
+  const std::string whole = write_bytes(every_type(), {container::stream});
+  const std::string_view cut = std::string_view(whole).substr(0, whole.size() - 50);
+  const auto reading = reader::open(std::as_bytes(std::span(cut)), nullptr);
+  const error first = error_of([&] { static_cast<void>(reading->read_all(where())); });
+  EXPECT_EQ(error_of([&] { static_cast<void>(reading->next(where())); }).message(), first.message());
+}
+
+TEST_F(bad_file, a_type_that_is_not_carried_is_named_with_its_column) {
+  store(file("nested"), support::from_hex(support::nested_stream_hex));
+  EXPECT_ERROR(read(file("nested")), unsupported, file("nested").string(), "column 'nested'",
+               "list<item: int32>");
+}
+
+} // namespace
+} // namespace saeta::ipc

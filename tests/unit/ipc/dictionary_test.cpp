@@ -1,0 +1,160 @@
+// Dictionaries: once a file, replaced or grown in a stream, united where a file can hold only one.
+
+#include "ipc_test.hpp"
+
+#include <algorithm>
+
+namespace saeta::ipc {
+namespace {
+
+using support::cells;
+using support::indices;
+using support::same_contents;
+using support::shared_array;
+using support::strings;
+using ::testing::ElementsAre;
+
+class dictionary : public ipc_test {
+protected:
+  [[nodiscard]] table table_of(const std::vector<shared_array>& pieces) const {
+    std::vector<std::vector<shared_array>> batches;
+    for (const auto& piece : pieces) {
+      batches.push_back({piece});
+    }
+    return support::table_of(where(), {{{"words", pieces.front()->type, true, {}}}, {}}, batches);
+  }
+
+  static std::size_t occurrences(std::string_view text, std::string_view word) {
+    std::size_t count = 0;
+    for (auto at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+      ++count;
+    }
+    return count;
+  }
+};
+
+TEST_F(dictionary, a_shared_one_is_written_and_uploaded_once) {
+  const auto words = strings({"first-word", "second-word"});
+  const table original = table_of({indices({0, 1}, words), indices({1, 1}, words), indices({0}, words)});
+  for (const auto format : {container::file, container::stream}) {
+    const std::string bytes = write_bytes(original, {format});
+    EXPECT_EQ(occurrences(bytes, "first-word"), 1U);
+    where()->count().reset();
+    const table seen = read_bytes(bytes, {.copy = copy_policy::always});
+    EXPECT_TRUE(same_contents(seen, original));
+    const auto pieces = seen.pieces(0);
+    EXPECT_EQ(pieces[0].dictionary(), pieces[1].dictionary());
+    EXPECT_EQ(pieces[0].dictionary(), pieces[2].dictionary());
+  }
+}
+
+TEST_F(dictionary, equal_ones_in_different_memory_are_written_once) {
+  const table original =
+      table_of({indices({0, 1}, strings({"one-word", "b"})), indices({1}, strings({"one-word", "b"}))});
+  for (const auto format : {container::file, container::stream}) {
+    const std::string bytes = write_bytes(original, {format});
+    EXPECT_EQ(occurrences(bytes, "one-word"), 1U);
+    EXPECT_TRUE(same_contents(read_bytes(bytes), original));
+  }
+}
+
+TEST_F(dictionary, a_stream_may_replace_it) {
+  for (const auto body : {compression::none, compression::lz4}) {
+    std::vector<shared_array> pieces;
+    for (int i = 0; i < 20; ++i) { // of equal size, so that freed memory would be used again
+      const std::string first = concat("word-", 100 + i);
+      pieces.push_back(indices({1, 0, 1}, strings({first, concat("other-", 100 + i)})));
+    }
+    const table original = table_of(pieces);
+    for (const auto copy : {copy_policy::when_needed, copy_policy::always}) {
+      const table seen = read_bytes(write_bytes(original, {container::stream, body}), {.copy = copy});
+      EXPECT_TRUE(same_contents(seen, original));
+      EXPECT_EQ(cells(seen, 0).back(), "other-119");
+    }
+  }
+}
+
+TEST_F(dictionary, a_stream_may_grow_it_by_deltas) {
+  const auto all = strings({"alpha", "beta", "gamma", "delta"});
+  const auto begin = std::make_shared<support::plain_array>(*all);
+  begin->length = 2;
+  const table original = table_of({indices({0, 1}, begin), indices({3, 2, 0}, all), indices({1}, all)});
+  const std::string grown = write_bytes(original, {.format = container::stream, .dictionary_deltas = true});
+  const std::string replaced = write_bytes(original, {.format = container::stream});
+  EXPECT_EQ(occurrences(grown, "alpha"), 1U);
+  EXPECT_EQ(occurrences(replaced, "alpha"), 2U);
+  for (const auto copy : {copy_policy::when_needed, copy_policy::always}) {
+    EXPECT_TRUE(same_contents(read_bytes(grown, {.copy = copy}), original));
+    EXPECT_TRUE(same_contents(read_bytes(replaced, {.copy = copy}), original));
+  }
+}
+
+TEST_F(dictionary, a_file_unites_different_ones) {
+  const table original = table_of({indices({0, 1, 1}, strings({"a", "b"})),
+                                   indices({0, 1}, strings({"c", "b"})), indices({0}, strings({"a", "b"}))});
+  for (const auto body : {compression::none, compression::zstd}) {
+    const table seen = read_bytes(write_bytes(original, {.body = body}));
+    EXPECT_TRUE(same_contents(seen, original));
+    EXPECT_THAT(cells(*seen.pieces(0).front().dictionary()), ElementsAre("a", "b", "c"));
+  }
+}
+
+TEST_F(dictionary, every_index_and_value_type_can_be_united) {
+  std::vector<data_type> types = support::carried_types();
+  std::erase_if(types, [](const data_type& type) { return type.id() != type_id::dictionary; });
+  ASSERT_FALSE(types.empty());
+  const table original =
+      support::random_table(where(), types, {.batch_rows = {120, 0, 9, 50}, .one_dictionary = false});
+  const table seen = read_bytes(write_bytes(original));
+  EXPECT_TRUE(same_contents(seen, original));
+  const table sliced = original.slice(5, 160);
+  EXPECT_TRUE(same_contents(read_bytes(write_bytes(sliced)), sliced));
+}
+
+TEST_F(dictionary, a_file_refuses_those_that_it_can_not_unite) {
+  const table with_nulls = support::random_table(
+      where(), {data_type::dictionary(data_type(type_id::int32), data_type(type_id::string))},
+      {.batch_rows = {9, 9}, .one_dictionary = false, .in_dictionaries = support::nulls::some});
+  EXPECT_ERROR(write(with_nulls, file("never.arrow")), unsupported, "column '0:dictionary",
+               "different dictionaries");
+  EXPECT_THAT(names(), ::testing::IsEmpty());
+  EXPECT_TRUE(same_contents(read_bytes(write_bytes(with_nulls, {container::stream})), with_nulls));
+
+  const auto type = data_type::dictionary(data_type(type_id::int8), data_type(type_id::int64));
+  std::vector<std::vector<shared_array>> batches;
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    const auto values =
+        support::random_array(data_type(type_id::int64), {100, 0, support::nulls::absent}, seed);
+    batches.push_back({support::random_indices(type, {10}, values, seed)});
+  }
+  const table too_many = support::table_of(where(), {{{"narrow", type, true, {}}}, {}}, batches);
+  EXPECT_ERROR(write_bytes(too_many), unsupported, "column 'narrow'", "index type");
+}
+
+TEST_F(dictionary, an_empty_one_of_another_type_is_not_mistaken) {
+  const auto no_words = strings({});
+  const auto no_numbers = support::random_array(data_type(type_id::int64), {0, 0, support::nulls::absent}, 1);
+  const auto words = indices({}, no_words);
+  const auto numbers = indices({}, no_numbers);
+  const schema fields{{{"words", words->type, true, {}}, {"numbers", numbers->type, true, {}}}, {}};
+  const table original = support::table_of(where(), fields, {{words, numbers}});
+  for (const auto format : {container::file, container::stream}) {
+    for (const auto copy : {copy_policy::when_needed, copy_policy::always}) {
+      EXPECT_TRUE(same_contents(read_bytes(write_bytes(original, {format}), {.copy = copy}), original));
+    }
+  }
+}
+
+TEST_F(dictionary, an_index_outside_it_is_found_before_it_is_followed) {
+  const auto words = strings({"a", "b"});
+  const table sound = table_of({indices({0, 1, 1, 0, 1}, words)});
+  std::string bytes = write_bytes(sound);
+  const std::int32_t marked[] = {0, 1, 1, 0, 1};
+  const auto at = bytes.find(std::string_view(reinterpret_cast<const char*>(marked), sizeof marked));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 8] = 2;
+  EXPECT_ERROR(read_bytes(bytes), format, "bytes: batch 0", "'words'");
+}
+
+} // namespace
+} // namespace saeta::ipc

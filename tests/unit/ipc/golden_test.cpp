@@ -1,0 +1,118 @@
+// The integration files of the Arrow project: every carried type as others write it.
+//
+// They are not a part of this project: SAETA_SHARED_DATA, an environment variable or a definition of the build, names the
+// folder that has them as golden/VERSION/NAME.arrow_file and NAME.stream.
+
+#include "ipc_test.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace saeta::ipc {
+namespace {
+
+using support::same_contents;
+
+std::filesystem::path golden_folder() {
+  const char* const named = std::getenv("SAETA_SHARED_DATA"); // NOLINT(concurrency-mt-unsafe)
+#ifdef SAETA_SHARED_DATA
+  return std::filesystem::path(named != nullptr ? named : SAETA_SHARED_DATA) / "golden";
+#else
+  return named != nullptr ? std::filesystem::path(named) / "golden" : std::filesystem::path();
+#endif
+}
+
+class golden : public ipc_test {
+protected:
+  void SetUp() override {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(golden_folder(), ignored)) {
+      GTEST_SKIP() << "no golden files: SAETA_SHARED_DATA names no folder that has them";
+    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(golden_folder())) {
+      if (entry.path().extension() == ".arrow_file" || entry.path().extension() == ".stream") {
+        files_.push_back(entry.path());
+      }
+    }
+    std::sort(files_.begin(), files_.end());
+    ASSERT_GT(files_.size(), 20U);
+  }
+
+  static const column_summary* first_not_carried(const file_summary& summary) {
+    const auto found = std::ranges::find(summary.columns, false, &column_summary::supported);
+    return found == summary.columns.end() ? nullptr : &*found;
+  }
+
+  std::vector<std::filesystem::path> files_;
+};
+
+TEST_F(golden, files_of_carried_types_come_back_from_every_container_and_compression) {
+  std::size_t read_files = 0;
+  for (const auto& path : files_) {
+    SCOPED_TRACE(path.string());
+    if (first_not_carried(inspect(path)) != nullptr) {
+      continue;
+    }
+    ++read_files;
+    const table original = read(path);
+    EXPECT_TRUE(same_contents(read(path, {.copy = copy_policy::always}), original));
+    for (const auto format : {container::file, container::stream}) {
+      for (const auto body : {compression::none, compression::lz4, compression::zstd}) {
+        EXPECT_TRUE(same_contents(read_bytes(write_bytes(original, {format, body})), original));
+      }
+    }
+  }
+  EXPECT_GT(read_files, 30U);
+}
+
+TEST_F(golden, a_file_and_a_stream_of_one_name_say_the_same) {
+  std::size_t pairs = 0;
+  for (auto path : files_) {
+    SCOPED_TRACE(path.string());
+    if (path.extension() != ".stream" || first_not_carried(inspect(path)) != nullptr) {
+      continue;
+    }
+    const table streamed = read(path);
+    EXPECT_TRUE(same_contents(read(path.replace_extension(".arrow_file")), streamed));
+    ++pairs;
+  }
+  EXPECT_GT(pairs, 15U);
+}
+
+TEST_F(golden, files_of_other_types_are_refused_with_the_column_and_its_type) {
+  std::size_t refused = 0;
+  for (const auto& path : files_) {
+    SCOPED_TRACE(path.string());
+    const file_summary summary = inspect(path);
+    if (const auto* const column = first_not_carried(summary); column != nullptr) {
+      ++refused;
+      EXPECT_ERROR(read(path), unsupported, path.string(), concat("'", column->name, "'"), column->type);
+    }
+  }
+  EXPECT_GT(refused, 10U);
+}
+
+TEST_F(golden, what_inspect_tells_is_what_reading_finds) {
+  for (const auto& path : files_) {
+    SCOPED_TRACE(path.string());
+    const file_summary summary = inspect(path);
+    if (first_not_carried(summary) != nullptr) {
+      continue;
+    }
+    const table seen = read(path);
+    ASSERT_EQ(summary.batch_rows.size(), seen.batches().size());
+    for (std::size_t b = 0; b < summary.batch_rows.size(); ++b) {
+      EXPECT_EQ(summary.batch_rows[b], seen.batches()[b].rows);
+    }
+    for (std::size_t c = 0; c < seen.column_count(); ++c) {
+      std::int64_t nulls = 0;
+      for (const column& piece : seen.pieces(c)) {
+        nulls += piece.null_count();
+      }
+      EXPECT_EQ(summary.columns[c].nulls, nulls) << summary.columns[c].name;
+    }
+  }
+}
+
+} // namespace
+} // namespace saeta::ipc

@@ -1,0 +1,86 @@
+// What `inspect` tells of a file.
+
+#include "foreign_streams.hpp"
+#include "ipc_test.hpp"
+
+namespace saeta::ipc {
+namespace {
+
+using ::testing::ElementsAre;
+
+class inspection : public ipc_test,
+                   public ::testing::WithParamInterface<std::tuple<container, compression>> {};
+
+TEST_P(inspection, tells_rows_types_nulls_and_dictionaries) {
+  const auto [format, body] = GetParam();
+  const table original = every_type();
+  const auto bytes = write(original, file("all"), {format, body});
+  const file_summary seen = inspect(file("all"));
+  EXPECT_EQ(seen.format, format);
+  EXPECT_EQ(seen.bytes, bytes);
+  EXPECT_EQ(seen.compression, body == compression::none ? "none" : body == compression::lz4 ? "lz4" : "zstd");
+  EXPECT_EQ(seen.metadata_version, "V5");
+  EXPECT_THAT(seen.batch_rows, ElementsAre(200, 1, 0, 77));
+  EXPECT_EQ(seen.metadata, original.fields().metadata);
+  ASSERT_EQ(seen.columns.size(), original.column_count());
+  for (std::size_t i = 0; i < seen.columns.size(); ++i) {
+    const field& described = original.fields().fields[i];
+    std::int64_t nulls = 0;
+    for (const column& piece : original.pieces(i)) {
+      nulls += piece.null_count();
+    }
+    EXPECT_EQ(seen.columns[i].name, described.name);
+    EXPECT_TRUE(seen.columns[i].supported);
+    EXPECT_EQ(seen.columns[i].nulls, nulls) << described.name;
+    const column* const dictionary = original.pieces(i).front().dictionary();
+    EXPECT_EQ(seen.columns[i].dictionary_values, dictionary == nullptr ? -1 : dictionary->length())
+        << described.name;
+  }
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<std::tuple<container, compression>>& info) {
+  static constexpr std::array<const char*, 3> bodies{"none", "lz4", "zstd"};
+  return concat(std::get<0>(info.param) == container::file ? "file_" : "stream_",
+                bodies[static_cast<std::size_t>(std::get<1>(info.param))]);
+}
+
+INSTANTIATE_TEST_SUITE_P(ipc, inspection,
+                         ::testing::Combine(::testing::Values(container::file, container::stream),
+                                            ::testing::Values(compression::none, compression::lz4,
+                                                              compression::zstd)),
+                         name_of_case);
+
+using inspecting = ipc_test;
+
+TEST_F(inspecting, a_type_that_is_not_carried_is_shown_as_such) {
+  store(file("nested"), support::from_hex(support::nested_stream_hex));
+  const file_summary seen = inspect(file("nested"));
+  EXPECT_THAT(seen.batch_rows, ElementsAre(3));
+  ASSERT_EQ(seen.columns.size(), 2U);
+  EXPECT_TRUE(seen.columns[0].supported);
+  EXPECT_FALSE(seen.columns[1].supported);
+  EXPECT_EQ(seen.columns[1].type, "list<item: int32>");
+  EXPECT_EQ(seen.columns[0].nulls, 1);
+  EXPECT_EQ(seen.columns[1].nulls, 1);
+}
+
+TEST_F(inspecting, an_older_metadata_version_is_told) {
+  store(file("old"), support::from_hex(support::legacy_stream_hex));
+  EXPECT_EQ(inspect(file("old")).metadata_version, "V4");
+}
+
+TEST_F(inspecting, a_file_without_batches_has_empty_dictionaries) {
+  const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
+  write(support::random_table(where(), {type}, {.batch_rows = {}}), file("none"));
+  const file_summary seen = inspect(file("none"));
+  EXPECT_TRUE(seen.batch_rows.empty());
+  EXPECT_EQ(seen.columns[0].dictionary_values, 0);
+}
+
+TEST_F(inspecting, names_the_releases_of_libarrow) {
+  EXPECT_THAT(built_arrow_version(), ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+.*"));
+  EXPECT_EQ(built_arrow_version(), loaded_arrow_version());
+}
+
+} // namespace
+} // namespace saeta::ipc

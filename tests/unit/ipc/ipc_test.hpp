@@ -1,0 +1,71 @@
+// What the tests of ipc/ share: a host context, a folder of their own, and that neither keeps anything.
+#pragma once
+
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/ipc/reader.hpp"
+#include "saeta/ipc/writer.hpp"
+#include "support/tables.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace saeta::ipc {
+
+class ipc_test : public ::testing::Test {
+protected:
+  ipc_test();
+  ~ipc_test() override;
+  /// Nothing lives in the context, and no temporary file lies in the folder.
+  void TearDown() override;
+
+  [[nodiscard]] const std::shared_ptr<context>& where() const { return where_; }
+  [[nodiscard]] std::filesystem::path folder() const { return folder_; }
+  [[nodiscard]] std::filesystem::path file(std::string_view name) const { return folder_ / name; }
+  /// Names in the folder, sorted.
+  [[nodiscard]] std::vector<std::string> names() const;
+
+  [[nodiscard]] table read(const std::filesystem::path& from, read_options options = {}) const {
+    return reader::open(from, std::move(options))->read_all(where_);
+  }
+  /// The table keeps the bytes.
+  [[nodiscard]] table read_bytes(std::string from, read_options options = {}) const {
+    const auto kept = std::make_shared<std::string>(std::move(from));
+    return reader::open(std::as_bytes(std::span(*kept)), kept, std::move(options))->read_all(where_);
+  }
+  /// Every carried type in several batches.
+  [[nodiscard]] table every_type() const {
+    return support::random_table(where_, support::carried_types(), {});
+  }
+
+private:
+  std::shared_ptr<context> where_;
+  std::filesystem::path folder_;
+};
+
+void store(const std::filesystem::path& file, std::string_view bytes);
+std::string load(const std::filesystem::path& file);
+
+/// The error that `action` throws; a failed test and code `busy` when it throws none.
+error error_of(const std::function<void()>& action);
+
+} // namespace saeta::ipc
+
+/// The action throws an error of that code, and its message has all of the texts.
+#define EXPECT_ERROR(action, expected_code, ...)                                                             \
+  do {                                                                                                       \
+    const ::saeta::error seen_error = ::saeta::ipc::error_of([&] { static_cast<void>(action); });            \
+    EXPECT_EQ(::saeta::name_of(seen_error.code()), ::saeta::name_of(::saeta::errc::expected_code))           \
+        << seen_error.message();                                                                             \
+    for (const std::string& part : std::vector<std::string>{__VA_ARGS__}) {                                  \
+      EXPECT_THAT(seen_error.message(), ::testing::HasSubstr(part));                                         \
+    }                                                                                                        \
+  } while (false)

@@ -1,0 +1,158 @@
+// Damaged bytes: a typed error or a table, never a crash, never memory out of proportion. Meant for a build with sanitizers.
+
+#include "ipc_test.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+namespace saeta::ipc {
+namespace {
+
+using support::random_table;
+using support::same_contents;
+
+struct outcome {
+  std::size_t tables = 0;
+  std::size_t errors = 0;
+};
+
+class mutation : public ipc_test, public ::testing::WithParamInterface<std::tuple<container, compression>> {
+protected:
+  mutation() : original_(random_table(where(), support::carried_types(), {.batch_rows = {9, 40, 0, 5}})) {
+    bytes_ = write_bytes(original_, {std::get<0>(GetParam()), std::get<1>(GetParam())});
+  }
+  void TearDown() override {
+    original_ = table::make(where(), {}, {});
+    ipc_test::TearDown();
+  }
+
+  /// Reads and inspects; whatever comes out as a table is read to its last row.
+  void try_bytes(std::string_view damaged, const std::string& what, outcome& seen) {
+    // Of their exact size, on the heap: a sanitizer sees what goes beyond.
+    const std::vector<char> exact(damaged.begin(), damaged.end());
+    const auto alive = where()->statistics().ledger.buffers;
+    try {
+      const auto reading =
+          reader::open(std::as_bytes(std::span(exact)), nullptr, {.decode_limit = 64u << 20});
+      const table read = reading->read_all(where());
+      for (std::size_t i = 0; i < read.column_count(); ++i) {
+        const auto pieces = read.pieces(i);
+        const bool huge = std::ranges::any_of(pieces, [](const column& c) { return c.length() > 1'000'000; });
+        if (!huge) { // rows of a null column cost nothing, whatever their number
+          support::cells(read, i);
+        }
+      }
+      ++seen.tables;
+    } catch (const error& failure) {
+      EXPECT_THAT(failure.code(), ::testing::AnyOf(errc::format, errc::unsupported, errc::overflow))
+          << what << failure.what();
+      ++seen.errors;
+    }
+    EXPECT_EQ(where()->statistics().ledger.buffers, alive) << what;
+    store(file("damaged"), damaged);
+    try {
+      inspect(file("damaged"));
+    } catch (const error& failure) {
+      EXPECT_THAT(failure.code(), ::testing::AnyOf(errc::format, errc::unsupported, errc::overflow))
+          << what << failure.what();
+    }
+  }
+
+  table original_ = table::make(where(), {}, {});
+  std::string bytes_;
+};
+
+TEST_P(mutation, cut_anywhere_it_is_an_error_or_the_batches_before) {
+  constexpr std::size_t cuts = 80;
+  std::mt19937_64 random(1);
+  outcome seen;
+  std::vector<std::size_t> places{1, 4, 7, 8, bytes_.size() - 1, bytes_.size() - 8};
+  while (places.size() < cuts) {
+    places.push_back(random() % bytes_.size());
+  }
+  for (const std::size_t place : places) {
+    try_bytes(std::string_view(bytes_).substr(0, place), concat("cut at ", place, ": "), seen);
+  }
+  EXPECT_GT(seen.errors, cuts * 9 / 10);
+  if (std::get<0>(GetParam()) == container::file) {
+    EXPECT_EQ(seen.tables, 0U);
+  }
+}
+
+TEST_P(mutation, a_flipped_bit_is_an_error_or_another_value) {
+  constexpr std::size_t flips = 130;
+  std::mt19937_64 random(2);
+  outcome seen;
+  for (std::size_t i = 0; i < flips; ++i) {
+    std::string damaged = bytes_;
+    const std::size_t place = random() % damaged.size();
+    const auto bit = static_cast<unsigned>(random() % 8);
+    damaged[place] = static_cast<char>(static_cast<unsigned char>(damaged[place]) ^ (1U << bit));
+    try_bytes(damaged, concat("bit ", bit, " of byte ", place, ": "), seen);
+  }
+  EXPECT_GT(seen.errors, 0U);
+  EXPECT_GT(seen.tables, 0U);
+}
+
+TEST_P(mutation, a_number_of_the_metadata_made_extreme_is_an_error_or_another_value) {
+  constexpr std::size_t changes = 60;
+  std::mt19937_64 random(3);
+  outcome seen;
+  for (std::size_t i = 0; i < changes; ++i) {
+    std::string damaged = bytes_;
+    const std::size_t place = random() % (damaged.size() / 8) * 8;
+    const std::int64_t value = std::array<std::int64_t, 6>{
+        -1, 0, std::int64_t{1} << 40, INT64_MAX, INT64_MIN, 0x7FFFFFFF'7FFFFFFF}[random() % 6];
+    std::memcpy(damaged.data() + place, &value, sizeof value);
+    try_bytes(damaged, concat(value, " at byte ", place, ": "), seen);
+  }
+  EXPECT_GT(seen.errors, 0U);
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<std::tuple<container, compression>>& info) {
+  return concat(std::get<0>(info.param) == container::file ? "file_" : "stream_",
+                std::get<1>(info.param) == compression::none ? "plain" : "compressed");
+}
+
+INSTANTIATE_TEST_SUITE_P(ipc, mutation,
+                         ::testing::Values(std::tuple(container::file, compression::none),
+                                           std::tuple(container::stream, compression::none),
+                                           std::tuple(container::file, compression::lz4),
+                                           std::tuple(container::stream, compression::zstd)),
+                         name_of_case);
+
+using claim = ipc_test;
+
+/// Bytes of a compressed file in which one body claims another size when decoded.
+std::string claiming(std::string bytes, std::int64_t honest, std::int64_t claimed) {
+  const auto at = bytes.find(std::string_view(reinterpret_cast<const char*>(&honest), sizeof honest));
+  EXPECT_NE(at, std::string::npos);
+  std::memcpy(bytes.data() + at, &claimed, sizeof claimed);
+  return bytes;
+}
+
+TEST_F(claim, of_an_enormous_body_is_refused_before_memory_is_asked_for) {
+  constexpr std::int64_t rows = 4999; // 39992 bytes: a number that is nowhere else in the file
+  const table original = random_table(where(), {data_type(type_id::int64)}, {.batch_rows = {rows}});
+  for (const auto body : {compression::lz4, compression::zstd}) {
+    const std::string bytes = write_bytes(original, {.body = body});
+    for (const std::int64_t claimed : {std::int64_t{1} << 40, std::int64_t{1} << 31, std::int64_t{1} << 62}) {
+      EXPECT_ERROR(read_bytes(claiming(bytes, rows * 8, claimed)), format, "batch 0", concat(claimed),
+                   "decode_limit", concat(bytes.size()));
+    }
+    EXPECT_ERROR(read_bytes(claiming(bytes, rows * 8, INT64_MAX)), format, "batch 0", "decode_limit");
+    EXPECT_ERROR(read_bytes(claiming(bytes, rows * 8, -2)), format, "batch 0");
+    EXPECT_ERROR(read_bytes(claiming(bytes, rows * 8, rows * 8 + 8)), format, "batch 0");
+  }
+}
+
+TEST_F(claim, the_limit_is_the_callers_to_choose) {
+  const table original = random_table(where(), {data_type(type_id::int64)}, {.batch_rows = {4999}});
+  const std::string bytes = write_bytes(original, {.body = compression::lz4});
+  EXPECT_ERROR(read_bytes(bytes, {.decode_limit = 39'000}), format, "39000", "decode_limit");
+  EXPECT_TRUE(same_contents(read_bytes(bytes, {.decode_limit = 50'000}), original));
+}
+
+} // namespace
+} // namespace saeta::ipc

@@ -1,0 +1,101 @@
+// What goes into a file or a stream comes out of it.
+
+#include "ipc_test.hpp"
+
+#include <tuple>
+
+namespace saeta::ipc {
+namespace {
+
+using support::random_table;
+using support::same_contents;
+
+class round_trip : public ipc_test, public ::testing::WithParamInterface<std::tuple<container, compression>> {
+protected:
+  [[nodiscard]] static write_options options() { return {std::get<0>(GetParam()), std::get<1>(GetParam())}; }
+};
+
+TEST_P(round_trip, every_type_keeps_values_nulls_batches_and_metadata) {
+  const table original = every_type();
+  const auto bytes = write(original, file("all.arrow"), options());
+  EXPECT_EQ(bytes, std::filesystem::file_size(file("all.arrow")));
+  const table back = read(file("all.arrow"));
+  EXPECT_TRUE(same_contents(back, original));
+  EXPECT_TRUE(same_contents(read_bytes(write_bytes(original, options())), original));
+}
+
+TEST_P(round_trip, slices_are_written_as_the_rows_they_show) {
+  const table whole = every_type();
+  const table window = whole.slice(13, 230);
+  EXPECT_TRUE(same_contents(read_bytes(write_bytes(window, options())), window));
+  EXPECT_LT(write_bytes(whole.slice(13, 8), options()).size(), write_bytes(whole, options()).size());
+}
+
+TEST_P(round_trip, a_table_without_columns_keeps_its_rows) {
+  const table original = table::make(where(), {{}, {{"only", "metadata"}}}, {{5, {}}, {0, {}}, {7, {}}});
+  const table back = read_bytes(write_bytes(original, options()));
+  EXPECT_TRUE(same_contents(back, original));
+  EXPECT_EQ(back.rows(), 12);
+}
+
+TEST_P(round_trip, a_table_without_batches_keeps_its_columns) {
+  const table original = random_table(where(), support::carried_types(), {{}});
+  const table back = read_bytes(write_bytes(original, options()));
+  EXPECT_TRUE(same_contents(back, original));
+  EXPECT_EQ(back.column_count(), support::carried_types().size());
+}
+
+TEST_P(round_trip, names_may_repeat_and_be_empty) {
+  const auto words = support::strings({"a", "b"});
+  schema fields;
+  for (const char* const name : {"x", "", "x", "", "ñ\n"}) {
+    fields.fields.push_back({name, words->type, true, {}});
+  }
+  fields.fields[2].nullable = false;
+  const table original = support::table_of(where(), fields, {{words, words, words, words, words}});
+  EXPECT_TRUE(same_contents(read_bytes(write_bytes(original, options())), original));
+}
+
+TEST_P(round_trip, values_in_memory_of_the_contexts_own_are_the_same_and_take_one_transfer_a_batch) {
+  const table original = random_table(where(), {data_type(type_id::int64), data_type(type_id::string)}, {});
+  const std::string bytes = write_bytes(original, options());
+  where()->count().reset();
+  const table back = read_bytes(bytes, {.copy = copy_policy::always});
+  const auto counted = where()->count().read();
+  EXPECT_EQ(counted.host_to_host.transfers + counted.host_to_device.transfers, 3U)
+      << "the third batch is empty";
+  EXPECT_EQ(counted.imports, 0U);
+  EXPECT_GT(where()->statistics().ledger.own, 0U);
+  EXPECT_TRUE(same_contents(back, original));
+}
+
+TEST_P(round_trip, what_was_read_can_be_written_again) {
+  const table original = every_type();
+  const table once = read_bytes(write_bytes(original, options()));
+  const table twice = read_bytes(write_bytes(once, options()));
+  EXPECT_TRUE(same_contents(twice, original));
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<std::tuple<container, compression>>& info) {
+  static constexpr std::array<const char*, 3> bodies{"none", "lz4", "zstd"};
+  return concat(std::get<0>(info.param) == container::file ? "file_" : "stream_",
+                bodies[static_cast<std::size_t>(std::get<1>(info.param))]);
+}
+
+INSTANTIATE_TEST_SUITE_P(ipc, round_trip,
+                         ::testing::Combine(::testing::Values(container::file, container::stream),
+                                            ::testing::Values(compression::none, compression::lz4,
+                                                              compression::zstd)),
+                         name_of_case);
+
+using foreign = ipc_test;
+
+TEST_F(foreign, a_compression_is_known_by_name) {
+  EXPECT_EQ(parse_compression("none"), compression::none);
+  EXPECT_EQ(parse_compression("lz4"), compression::lz4);
+  EXPECT_EQ(parse_compression("zstd"), compression::zstd);
+  EXPECT_ERROR(parse_compression("gzip"), invalid_argument, "'gzip'", "none, lz4 or zstd");
+}
+
+} // namespace
+} // namespace saeta::ipc

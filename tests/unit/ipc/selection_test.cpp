@@ -1,0 +1,168 @@
+// Columns by name, batches by number, one batch after the other, progress on the way.
+
+#include "foreign_streams.hpp"
+#include "ipc_test.hpp"
+
+namespace saeta::ipc {
+namespace {
+
+using support::cells;
+using ::testing::ElementsAre;
+
+constexpr std::array both{container::file, container::stream};
+
+class selection : public ipc_test {
+protected:
+  /// Columns "a", "b" and two called "twice"; batches of 3, 2 and 1 rows.
+  [[nodiscard]] table small() const {
+    const auto row = [](std::vector<std::string_view> values) {
+      const auto words = support::strings(values);
+      return std::vector{words, support::indices(std::vector<std::int32_t>(values.size(), 0), words), words,
+                         words};
+    };
+    const auto batches = std::vector{row({"1", "2", "3"}), row({"4", "5"}), row({"6"})};
+    schema fields;
+    for (std::size_t i = 0; i < 4; ++i) {
+      fields.fields.push_back({std::array{"a", "b", "twice", "twice"}[i], batches[0][i]->type, true, {}});
+    }
+    return support::table_of(where(), fields, batches);
+  }
+
+  [[nodiscard]] static std::vector<std::string> names_of(const schema& fields) {
+    std::vector<std::string> names;
+    for (const field& each : fields.fields) {
+      names.push_back(each.name);
+    }
+    return names;
+  }
+};
+
+TEST_F(selection, columns_come_in_the_order_asked_for_and_may_repeat) {
+  for (const auto format : both) {
+    for (const auto body : {compression::none, compression::lz4}) {
+      const table seen = read_bytes(write_bytes(small(), {format, body}), {.columns = {{"b", "a", "b"}}});
+      EXPECT_THAT(names_of(seen.fields()), ElementsAre("b", "a", "b"));
+      EXPECT_THAT(cells(seen, 0), ElementsAre("1", "1", "1", "4", "4", "6"));
+      EXPECT_THAT(cells(seen, 1), ElementsAre("1", "2", "3", "4", "5", "6"));
+      EXPECT_EQ(cells(seen, 2), cells(seen, 0));
+    }
+  }
+}
+
+TEST_F(selection, no_column_at_all_keeps_the_rows) {
+  for (const auto format : both) {
+    const table seen = read_bytes(write_bytes(small(), {format}), {.columns = std::vector<std::string>{}});
+    EXPECT_EQ(seen.column_count(), 0U);
+    EXPECT_EQ(seen.rows(), 6);
+  }
+}
+
+TEST_F(selection, a_name_must_be_there_once) {
+  const std::string bytes = write_bytes(small());
+  EXPECT_ERROR(read_bytes(bytes, {.columns = {{"a", "c"}}}), invalid_argument, "no column is called 'c'",
+               "'a', 'b', 'twice', 'twice'");
+  EXPECT_ERROR(read_bytes(bytes, {.columns = {{"twice"}}}), invalid_argument, "more than one", "'twice'");
+}
+
+TEST_F(selection, a_column_that_is_not_carried_can_be_left_out) {
+  const std::string bytes = support::from_hex(support::nested_stream_hex);
+  EXPECT_ERROR(read_bytes(bytes), unsupported, "'nested'", "list<item: int32>");
+  const table seen = read_bytes(bytes, {.columns = {{"plain"}}});
+  EXPECT_EQ(seen.rows(), 3);
+  EXPECT_EQ(seen.pieces(0).front().null_count(), 1);
+}
+
+TEST_F(selection, batches_are_chosen_by_number) {
+  for (const auto format : both) {
+    const std::string bytes = write_bytes(small(), {format, compression::zstd});
+    EXPECT_THAT(cells(read_bytes(bytes, {.batches = {{1, 3}}}), 0), ElementsAre("4", "5", "6"));
+    EXPECT_THAT(cells(read_bytes(bytes, {.batches = {{1, 2}}}), 1), ElementsAre("4", "4"));
+    EXPECT_EQ(read_bytes(bytes, {.batches = {{3, 3}}}).rows(), 0);
+    EXPECT_ERROR(read_bytes(bytes, {.batches = {{1, 4}}}), out_of_range, "[1, 4)", "3");
+    EXPECT_ERROR(read_bytes(bytes, {.batches = {{2, 1}}}), out_of_range, "[2, 1)");
+    EXPECT_ERROR(read_bytes(bytes, {.batches = {{-1, 1}}}), out_of_range, "[-1, 1)");
+  }
+}
+
+TEST_F(selection, the_number_of_batches_is_known_for_a_file_only) {
+  const std::string file_bytes = write_bytes(small());
+  const std::string stream_bytes = write_bytes(small(), {container::stream});
+  const auto open = [](const std::string& bytes, read_options options = {}) {
+    return reader::open(std::as_bytes(std::span(bytes)), nullptr, std::move(options));
+  };
+  EXPECT_EQ(open(file_bytes)->format(), container::file);
+  EXPECT_EQ(open(file_bytes)->batch_count(), 3);
+  EXPECT_EQ(open(file_bytes, {.batches = {{1, 2}}})->batch_count(), 1);
+  EXPECT_EQ(open(stream_bytes)->format(), container::stream);
+  EXPECT_EQ(open(stream_bytes)->batch_count(), -1);
+}
+
+TEST_F(selection, batches_come_one_by_one_and_read_all_takes_the_rest) {
+  for (const auto format : both) {
+    const std::string bytes = write_bytes(small(), {format});
+    const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr);
+    EXPECT_EQ(names_of(reading->fields()).size(), 4U);
+    EXPECT_EQ(reading->next(where())->rows, 3);
+    EXPECT_THAT(cells(reading->read_all(where()), 0), ElementsAre("4", "5", "6"));
+    EXPECT_FALSE(reading->next(where()).has_value());
+    EXPECT_FALSE(reading->next(where()).has_value());
+  }
+}
+
+TEST_F(selection, one_reader_may_fill_two_contexts) {
+  const auto other = context::create(make_host_backend());
+  const std::string bytes = write_bytes(small());
+  const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});
+  const auto first = reading->next(where());
+  const auto second = reading->next(other);
+  EXPECT_EQ(first->columns[1].dictionary()->where(), where());
+  EXPECT_EQ(second->columns[1].dictionary()->where(), other);
+}
+
+TEST_F(selection, progress_counts_batches_rows_and_body_bytes) {
+  for (const auto format : both) {
+    const std::string bytes = write_bytes(small(), {format});
+    std::vector<progress> heard;
+    const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr);
+    static_cast<void>(reading->read_all(where(), [&](const progress& p) { heard.push_back(p); }));
+    ASSERT_EQ(heard.size(), 3U);
+    EXPECT_EQ(heard[0].batches, 1);
+    EXPECT_EQ(heard[0].rows, 3);
+    EXPECT_EQ(heard[2].batches, 3);
+    EXPECT_EQ(heard[2].rows, 6);
+    EXPECT_EQ(heard[2].total_batches, format == container::file ? 3 : -1);
+    EXPECT_LT(heard[0].bytes, heard[1].bytes);
+    EXPECT_LT(heard[2].bytes, bytes.size());
+
+    std::vector<progress> written;
+    write(small(), file("out"), {format}, [&](const progress& p) { written.push_back(p); });
+    ASSERT_EQ(written.size(), 3U);
+    EXPECT_EQ(written[1].rows, 5);
+    EXPECT_EQ(written[1].total_batches, 3);
+    EXPECT_EQ(written[2].bytes, heard[2].bytes);
+  }
+}
+
+TEST_F(selection, a_refused_batch_can_be_asked_for_again) {
+  const table original = every_type();
+  const std::string bytes = write_bytes(original);
+  const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});
+  const auto before = where()->statistics().ledger.own;
+  where()->memory_budget()->set_limit(1000);
+  const error refused = error_of([&] { static_cast<void>(reading->next(where())); });
+  EXPECT_EQ(refused.code(), errc::budget_exceeded);
+  ASSERT_NE(refused.refusal(), nullptr);
+  EXPECT_EQ(refused.refusal()->limit, 1000U);
+  EXPECT_EQ(where()->statistics().ledger.own, before) << "nothing of the refused batch is left";
+  where()->memory_budget()->set_limit(budget::unlimited);
+  EXPECT_TRUE(support::same_contents(reading->read_all(where()), original));
+}
+
+TEST_F(selection, messages_without_the_continuation_marker_are_read) {
+  const table seen = read_bytes(support::from_hex(support::legacy_stream_hex));
+  EXPECT_THAT(cells(seen, 1), ElementsAre("one", "", "three"));
+  EXPECT_EQ(cells(seen, 0)[1], std::nullopt);
+}
+
+} // namespace
+} // namespace saeta::ipc

@@ -1,0 +1,142 @@
+// On a host context an uncompressed body is viewed where it lies, and whatever is viewed stays alive.
+
+#include "ipc_test.hpp"
+
+#include <cstring>
+#include <memory>
+
+namespace saeta::ipc {
+namespace {
+
+using support::same_contents;
+
+class view : public ipc_test {
+protected:
+  /// Bytes in memory that is 64-byte aligned, as a mapping is, and gone with its last owner.
+  struct placed {
+    std::shared_ptr<std::byte> memory;
+    std::span<const std::byte> bytes;
+  };
+  static placed place(std::string_view from, std::size_t shift = 0) {
+    constexpr std::align_val_t alignment{64};
+    const std::shared_ptr<std::byte> memory(
+        static_cast<std::byte*>(::operator new(from.size() + shift, alignment)),
+        [](std::byte* p) { ::operator delete (p, std::align_val_t{64}); });
+    std::memcpy(memory.get() + shift, from.data(), from.size());
+    return {memory, {memory.get() + shift, from.size()}};
+  }
+
+  static bool inside(const buffer& part, std::span<const std::byte> bytes) {
+    const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
+    return part.size() == 0 ||
+           (part.address() >= first && part.address() + part.size() <= first + bytes.size());
+  }
+
+  static bool all_inside(const table& seen, std::span<const std::byte> bytes) {
+    for (const batch& part : seen.batches()) {
+      for (const column& column : part.columns) {
+        for (const buffer& buffer : column.buffers()) {
+          if (!inside(buffer, bytes)) {
+            return false;
+          }
+        }
+      }
+    }
+    return true;
+  }
+};
+
+TEST_F(view, an_uncompressed_body_is_not_copied) {
+  const table original = every_type();
+  for (const auto format : {container::file, container::stream}) {
+    const auto source = place(write_bytes(original, {format}));
+    where()->count().reset();
+    const table seen = reader::open(source.bytes, source.memory)->read_all(where());
+    const auto counted = where()->count().read();
+    EXPECT_EQ(counted.host_to_host, traffic{});
+    EXPECT_EQ(counted.host_to_device, traffic{});
+    EXPECT_GT(counted.imports, 0U);
+    EXPECT_TRUE(all_inside(seen, source.bytes));
+    EXPECT_TRUE(same_contents(seen, original));
+  }
+}
+
+TEST_F(view, a_selection_of_columns_is_not_copied_either) {
+  const table original = every_type();
+  const auto source = place(write_bytes(original));
+  const auto names = std::vector{original.fields().fields[7].name, original.fields().fields[2].name};
+  where()->count().reset();
+  const table seen = reader::open(source.bytes, source.memory, {.columns = names})->read_all(where());
+  EXPECT_EQ(where()->count().read().host_to_host, traffic{});
+  EXPECT_TRUE(all_inside(seen, source.bytes));
+}
+
+TEST_F(view, the_bytes_live_as_long_as_a_column_that_views_them) {
+  const table original = every_type();
+  auto source = place(write_bytes(original));
+  const std::weak_ptr<std::byte> alive = source.memory;
+  auto reading = reader::open(source.bytes, std::move(source.memory));
+  std::optional<table> seen = reading->read_all(where());
+  reading.reset();
+  EXPECT_FALSE(alive.expired());
+  std::optional<column> last = seen->batches()[3].columns[8];
+  seen.reset();
+  EXPECT_FALSE(alive.expired());
+  EXPECT_EQ(support::cells(*last), support::cells(original.batches()[3].columns[8]));
+  last.reset();
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST_F(view, a_file_may_go_while_its_columns_are_used) {
+  const table original = every_type();
+  for (const auto body : {compression::none, compression::lz4}) {
+    write(original, file("gone.arrow"), {.body = body});
+    const table seen = read(file("gone.arrow"));
+    std::filesystem::remove(file("gone.arrow"));
+    EXPECT_TRUE(same_contents(seen, original));
+  }
+}
+
+TEST_F(view, a_decoded_body_is_taken_as_libarrow_left_it) {
+  const table original = every_type();
+  for (const auto body : {compression::lz4, compression::zstd}) {
+    const auto source = place(write_bytes(original, {.body = body}));
+    where()->count().reset();
+    const table seen = reader::open(source.bytes, source.memory)->read_all(where());
+    EXPECT_EQ(where()->count().read().host_to_host, traffic{});
+    EXPECT_FALSE(all_inside(seen, source.bytes));
+  }
+}
+
+TEST_F(view, without_copies_only_views_of_the_source_are_given_out) {
+  const table original = every_type();
+  const auto plain = place(write_bytes(original));
+  const table seen = reader::open(plain.bytes, plain.memory, {.copy = copy_policy::never})->read_all(where());
+  EXPECT_TRUE(same_contents(seen, original));
+
+  const auto packed = place(write_bytes(original, {.body = compression::zstd}));
+  const auto reading = reader::open(packed.bytes, packed.memory, {.copy = copy_policy::never});
+  EXPECT_ERROR(reading->next(where()), exchange, "column '", "compressed");
+}
+
+TEST_F(view, bytes_at_an_odd_address_are_read_all_the_same) {
+  const table original = every_type();
+  for (const auto format : {container::file, container::stream}) {
+    const auto source = place(write_bytes(original, {format}), 1);
+    EXPECT_TRUE(same_contents(reader::open(source.bytes, source.memory)->read_all(where()), original));
+  }
+}
+
+TEST_F(view, a_table_may_replace_the_file_that_it_views) {
+  const table original = every_type();
+  write(original, file("same.arrow"));
+  const table seen = read(file("same.arrow"));
+  const std::string before = load(file("same.arrow"));
+  write(seen.slice(0, 100), file("same.arrow"), {container::stream, compression::lz4});
+  EXPECT_TRUE(same_contents(seen, original)) << "the mapping keeps the replaced file";
+  EXPECT_NE(load(file("same.arrow")), before);
+  EXPECT_EQ(read(file("same.arrow")).rows(), 100);
+}
+
+} // namespace
+} // namespace saeta::ipc
