@@ -24,6 +24,10 @@ if(wanted)
       # CMake 3.25 does not know yet that nvcc has C++20.
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     endif()
+    # nvcc's host compiler may be another than the C++ compiler, with a static libstdc++ first on its path: the run-time
+    # libraries are the C++ compiler's to choose, or a process ends up with several.
+    set(CMAKE_CUDA_IMPLICIT_LINK_LIBRARIES "")
+    set(CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES "")
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
