@@ -14,7 +14,7 @@ steps=${*:-build test sanitize python demo trip bench}
 build=build/gpu
 python=$([ -x .deps/venv/bin/python ] && echo .deps/venv/bin/python || echo python3)
 # The system's compiler by its path: one that links libstdc++ statically would put a copy into every library.
-export CC=${CC:-/usr/bin/gcc} CXX=${CXX:-/usr/bin/g++}
+export CC=/usr/bin/gcc CXX=/usr/bin/g++
 export PYTHONPATH=$PWD/$build/python${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 failed=0
 
