@@ -25,7 +25,8 @@ if(wanted)
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     endif()
     # nvcc's host compiler may be another than the C++ compiler, with a static libstdc++ first on its path: the run-time
-    # libraries are the C++ compiler's to choose, or a process ends up with several.
+    # libraries are the C++ compiler's to choose, or a process ends up with several. backend/cuda names the CUDA runtime.
+    set(CMAKE_CUDA_RUNTIME_LIBRARY None)
     set(CMAKE_CUDA_IMPLICIT_LINK_LIBRARIES "")
     set(CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES "")
     set(CMAKE_CUDA_STANDARD 20)
