@@ -199,10 +199,10 @@ void delete_tensor(Managed* tensor) noexcept {
 }
 
 template <class Managed>
-std::unique_ptr<exported_tensor<Managed>> describe(tensor_view from) {
+std::unique_ptr<exported_tensor<Managed>> describe(const tensor_view& from) {
   auto made = std::make_unique<exported_tensor<Managed>>();
   made->shape = from.length;
-  made->owner = std::move(from.owner);
+  made->owner = from.owner;
   made->tensor.manager_ctx = made.get();
   made->tensor.deleter = delete_tensor<Managed>;
   DLTensor& tensor = made->tensor.dl_tensor;
@@ -225,9 +225,9 @@ device_id dlpack_device(const column& source) {
 }
 
 DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how) {
-  tensor_view view = make_view(source, how);
+  const tensor_view view = make_view(source, how);
   const std::uint64_t flags = view.copied ? DLPACK_FLAG_BITMASK_IS_COPIED : DLPACK_FLAG_BITMASK_READ_ONLY;
-  auto made = describe<DLManagedTensorVersioned>(std::move(view));
+  auto made = describe<DLManagedTensorVersioned>(view);
   made->tensor.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   made->tensor.flags = flags;
   return &made.release()->tensor;

@@ -83,8 +83,10 @@ runtime_report describe_cuda() {
 #endif
 
 std::vector<device_id> device_ids() {
+  const std::int32_t count = cuda_devices();
   std::vector<device_id> found;
-  for (std::int32_t ordinal = 0; ordinal < cuda_devices(); ++ordinal) {
+  found.reserve(static_cast<std::size_t>(count) + 1);
+  for (std::int32_t ordinal = 0; ordinal < count; ++ordinal) {
     found.push_back({device_kind::cuda, ordinal});
   }
   found.push_back(host);
