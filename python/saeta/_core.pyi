@@ -525,7 +525,7 @@ def _import_tensor(where: Context, capsule: object, ready: int | None = None, co
     Takes a "dltensor" or "dltensor_versioned" capsule whose producer ordered its work on the stream `ready`, as its `__dlpack__` was told; None where no stream was named.
     """
 
-def _capsule_name(object: object) -> str | None:
+def _capsule_name(object: object | None) -> object:
     """The name of a capsule, None for anything else."""
 
 def _tensor_device(capsule: object) -> tuple[int, int]:

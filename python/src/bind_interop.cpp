@@ -129,12 +129,13 @@ column_object from_tensor(const context_object& where, nb::handle capsule, std::
   return {field{std::move(name), type, false, {}}, where.value, std::move(piece)};
 }
 
-std::optional<std::string> capsule_name(nb::handle object) {
+nb::object capsule_name(nb::handle object) {
   if (!PyCapsule_CheckExact(object.ptr())) {
-    return std::nullopt;
+    return nb::none();
   }
   const char* name = PyCapsule_GetName(object.ptr());
-  return name != nullptr ? name : "";
+  const std::string_view text = name != nullptr ? name : "";
+  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
 void require_known_version(const DLManagedTensorVersioned& tensor) {
@@ -177,7 +178,8 @@ void bind_interop(nb::module_& m) {
               "copy: bool | None = None, name: str = '') -> Column"),
       "Takes a \"dltensor\" or \"dltensor_versioned\" capsule whose producer ordered its work on the stream "
       "`ready`, as its `__dlpack__` was told; None where no stream was named.");
-  m.def("_capsule_name", &capsule_name, nb::arg("object"), "The name of a capsule, None for anything else.");
+  m.def("_capsule_name", &capsule_name, nb::arg("object").none(),
+        "The name of a capsule, None for anything else.");
   m.def("_tensor_device", &device_of_tensor, nb::arg("capsule"),
         nb::sig("def _tensor_device(capsule: object) -> tuple[int, int]"),
         "Device type and number of a tensor in a capsule, which stays as it is.");

@@ -115,7 +115,7 @@ void bind_data_type(nb::module_& m) {
           },
           "Type of the values of a dictionary, else None.")
       .def_prop_ro("extension_name", &data_type::extension_name)
-      .def("__eq__", &equals_type, nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__eq__", &equals_type, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const data_type& self) { return std::hash<std::string>()(self.name()); })
       .def("__str__", &data_type::name)
       .def("__repr__", [](const data_type& self) { return concat("<saeta.DataType ", self.name(), ">"); })
@@ -136,7 +136,7 @@ void bind_field(nb::module_& m) {
       .def_prop_ro(
           "metadata", [](const field& self) { return metadata_pairs(self.metadata); },
           nb::sig("def metadata(self) -> list[tuple[bytes, bytes]]"), "Keys and values, in order.")
-      .def("__eq__", &equals<field>, nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__eq__", &equals<field>, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const field& self) { return std::hash<std::string>()(describe(self)); })
       .def("__repr__", [](const field& self) { return concat("<saeta.Field ", describe(self), ">"); })
       .def(
@@ -169,7 +169,7 @@ void bind_schema(nb::module_& m) {
            "The field of that number; negative numbers count from the end.")
       .def("__len__", [](const schema& self) { return self.fields.size(); })
       .def("__getitem__", &field_at, nb::arg("index"))
-      .def("__eq__", &equals<schema>, nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__eq__", &equals<schema>, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const schema& self) { return std::hash<std::string>()(describe_all(self)); })
       .def("__str__", &describe_all)
       .def("__repr__", [](const schema& self) { return concat("<saeta.Schema>\n", describe_all(self)); })

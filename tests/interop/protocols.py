@@ -1,0 +1,74 @@
+"""Objects that show one protocol and nothing else, so that the protocol's path is really taken."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+
+class OnlyStream:
+    """Nothing but `__arrow_c_stream__`."""
+
+    def __init__(self, source: Any) -> None:
+        self.__arrow_c_stream__ = source.__arrow_c_stream__
+
+
+class OnlyArray:
+    """Nothing but `__arrow_c_array__`."""
+
+    def __init__(self, source: Any) -> None:
+        self.__arrow_c_array__ = source.__arrow_c_array__
+
+
+class OnlySchema:
+    """Nothing but `__arrow_c_schema__`."""
+
+    def __init__(self, source: Any) -> None:
+        self.__arrow_c_schema__ = source.__arrow_c_schema__
+
+
+class Tensor:
+    """A producer of DLPack that counts what it was asked."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.asked_device = 0
+        self.asked_tensor: list[dict[str, Any]] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        self.asked_device += 1
+        device: tuple[int, int] = self.source.__dlpack_device__()
+        return device
+
+    def __dlpack__(self, **wanted: Any) -> Any:
+        self.asked_tensor.append(wanted)
+        return self.source.__dlpack__(**wanted)
+
+
+class OldTensor(Tensor):
+    """A producer from before DLPack 1.0: it knows `stream` and nothing else."""
+
+    def __dlpack__(self, stream: Any = None) -> Any:  # type: ignore[override]
+        self.asked_tensor.append({"stream": stream})
+        return self.source.__dlpack__()
+
+
+KEPT_NAMES: list[bytes] = []
+
+
+def new_capsule(name: bytes, pointer: int = 1) -> Any:
+    """A capsule of any name around any pointer, without a destructor."""
+    KEPT_NAMES.append(name)  # a capsule borrows its name
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return make(pointer, name, None)
+
+
+def capsule_name(capsule: Any) -> str:
+    """The name of a capsule, from CPython itself."""
+    read = ctypes.pythonapi.PyCapsule_GetName
+    read.restype = ctypes.c_char_p
+    read.argtypes = [ctypes.py_object]
+    name: bytes = read(capsule)
+    return name.decode()

@@ -1,0 +1,207 @@
+"""Arrow PyCapsule Interface in both directions, against pyarrow."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import saeta as sa
+from conftest import copies
+from protocols import OnlyArray, OnlySchema, OnlyStream, capsule_name, new_capsule
+
+NAMES = sorted(arrow_data.arrays(0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("window", [(0, 67), (0, 0), (1, 65), (9, 8), (7, 1)], ids=str)
+def test_every_type_makes_the_round_trip(host, name, window):
+    source = arrow_data.arrays()[name].slice(*window)
+    column = sa.from_arrow(source, host)
+    assert len(column) == len(source)
+    assert column.null_count == source.null_count
+    assert pa.array(column).equals(source)
+    assert pa.chunked_array(column).combine_chunks().equals(source) or len(source) == 0
+    assert column.to_arrow().type == source.type
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_type_survives_a_copy_into_the_context(anywhere, name):
+    source = arrow_data.arrays()[name].slice(5, 50)
+    column = sa.from_arrow(source, anywhere, copy=True)
+    assert anywhere.memory.statistics()["external"] == 0
+    assert column.null_count == source.null_count
+    assert pa.array(column).equals(source)
+    assert pa.array(column.slice(3, 9)).equals(source.slice(3, 9))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_types_have_the_names_of_arrow(host, name):
+    source = arrow_data.arrays()[name]
+    column = sa.from_arrow(source, host)
+    assert pa.field(column.field) == pa.field("", source.type)
+    if not pa.types.is_dictionary(source.type):
+        assert column.type == str(source.type)
+
+
+def test_a_table_makes_the_round_trip_without_a_copy(host):
+    source = arrow_data.table().replace_schema_metadata({"key": "value"})
+    table = sa.from_arrow(source, host)
+    assert copies(host) == 0
+    again = pa.table(table)
+    assert again.equals(source)
+    assert again.schema.equals(source.schema, check_metadata=True)
+    for name in ("int64", "float32", "date32[day]"):
+        assert table[name].address == source[name].chunk(0).buffers()[1].address
+        assert again[name].chunk(0).buffers()[1].address == table[name].address
+    assert copies(host) == 0
+
+
+def test_slices_are_free_and_keep_their_offset(host):
+    source = arrow_data.table()
+    part = sa.from_arrow(source, host)[9:40].slice(3, 20)
+    assert copies(host) == 0
+    assert pa.table(part).equals(source.slice(12, 20))
+    assert part["int64"].address == source["int64"].chunk(0).buffers()[1].address + 12 * 8
+
+
+@pytest.mark.parametrize("wrapped", [OnlyStream, OnlyArray])
+def test_one_protocol_is_enough(host, wrapped):
+    batch = pa.record_batch({"a": [1, 2, None], "b": ["x", None, "z"]})
+    table = sa.from_arrow(wrapped(batch), host)
+    assert isinstance(table, sa.Table)
+    assert table.to_arrow().to_batches() == [batch]
+    column = sa.from_arrow(OnlyArray(pa.array([1, None])), host)
+    assert isinstance(column, sa.Column)
+    assert column.to_pylist() == [1, None]
+
+
+def test_batches_and_chunks_are_kept(host):
+    source = pa.table({"a": pa.chunked_array([[1, 2], [3], []], pa.int64())})
+    table = sa.from_arrow(source, host)
+    assert [batch.num_rows for batch in table.batches] == [2, 1]
+    column = sa.from_arrow(OnlyStream(pa.chunked_array([[1, 2], [3], []], pa.int64())), host)
+    assert [len(chunk) for chunk in column.chunks] == [2, 1, 0]
+    assert column.to_arrow().equals(pa.chunked_array([[1, 2], [3], []], pa.int64()))
+
+
+def test_schemas_pass_in_both_directions(host):
+    schema = pa.schema([pa.field("a", pa.int32(), nullable=False, metadata={"k": "v"}), ("a", pa.string()), ("", pa.null())])
+    ours = sa.from_arrow(OnlySchema(schema))
+    assert isinstance(ours, sa.Schema)
+    assert ours.names == ["a", "a", ""]
+    assert pa.schema(ours).equals(schema, check_metadata=True)
+    assert ours.fields[0].metadata == [(b"k", b"v")]
+    assert not ours[0].nullable
+    with pytest.raises(sa.InvalidError):
+        ours.field("a")
+    assert ours.field(-1).type == "null"
+    field = sa.from_arrow(OnlySchema(pa.timestamp("us", "UTC")))
+    assert isinstance(field, sa.Field)
+    assert pa.field(field).type == pa.timestamp("us", "UTC")
+
+
+def test_empty_things_keep_their_shape(host):
+    no_rows = arrow_data.table().slice(0, 0)
+    assert pa.table(sa.from_arrow(no_rows, host)).equals(no_rows)
+    no_batches = pa.schema([("a", pa.int32()), ("s", pa.string())]).empty_table()
+    table = sa.from_arrow(no_batches, host)
+    assert (table.num_rows, table.column_names) == (0, ["a", "s"])
+    no_columns = sa.from_arrow(pa.record_batch({"a": [1, 2, 3]}).select([]), host)
+    assert (no_columns.num_rows, no_columns.num_columns) == (3, 0)
+    assert no_columns.to_arrow().num_rows == 3
+
+
+def test_a_column_of_several_chunks_is_no_single_array(host):
+    column = sa.from_arrow(pa.chunked_array([[1], [2]]), host)
+    with pytest.raises(BufferError, match=r"\.chunks"):
+        column.__arrow_c_array__()
+    with pytest.raises(sa.ExchangeError, match=r"\.chunks"):
+        _ = column.address
+    assert [pa.array(chunk).to_pylist() for chunk in column.chunks] == [[1], [2]]
+
+
+def test_requested_schema_is_best_effort(host):
+    table = sa.from_arrow(pa.table({"a": pa.array([1], pa.int32())}), host)
+    wanted = pa.schema([("a", pa.int64())]).__arrow_c_schema__()
+    got = pa.RecordBatchReader._import_from_c_capsule(table.__arrow_c_stream__(wanted))
+    assert got.schema.field("a").type == pa.int32()
+    other_shape = pa.schema([("a", pa.int64()), ("b", pa.int64())]).__arrow_c_schema__()
+    with pytest.raises(sa.InvalidError, match="2 fields"):
+        table.__arrow_c_stream__(requested_schema=other_shape)
+    with pytest.raises(sa.InvalidError, match="arrow_schema"):
+        table["a"].__arrow_c_array__(object())
+
+
+def test_unknown_keywords_of_later_standards_are_accepted(host):
+    table = sa.from_arrow(pa.table({"a": [1]}), host)
+    assert capsule_name(table.__arrow_c_stream__(None, later=1)) == "arrow_array_stream"
+    schema, array = table["a"].__arrow_c_array__(later=2)
+    assert (capsule_name(schema), capsule_name(array)) == ("arrow_schema", "arrow_array")
+
+
+def test_unsupported_types_name_the_column(host):
+    for type, value in ((pa.list_(pa.int32()), [1]), (pa.struct([("x", pa.int8())]), {"x": 1})):  # noqa: A001
+        source = pa.table({"good": [1], "bad": pa.array([value], type)})
+        with pytest.raises(sa.UnsupportedError, match="bad"):
+            sa.from_arrow(source, host)
+
+
+def test_raw_capsules_are_accepted(host):
+    batch = pa.record_batch({"a": [1, 2]})
+    assert sa.from_arrow(batch.__arrow_c_array__(), host).num_rows == 2
+    assert sa.from_arrow(pa.table(batch).__arrow_c_stream__(), host).num_rows == 2
+    assert sa.from_arrow(batch.schema.__arrow_c_schema__()).names == ["a"]
+
+
+def test_a_capsule_is_consumed_once(host):
+    stream = pa.table({"a": [1]}).__arrow_c_stream__()
+    assert sa.from_arrow(stream, host).num_rows == 1
+    with pytest.raises(sa.ClosedError, match="consumed"):
+        sa.from_arrow(stream, host)
+    schema, array = pa.array([1]).__arrow_c_array__()
+    assert len(sa.from_arrow((schema, array), host)) == 1
+    with pytest.raises(sa.ClosedError):
+        sa.from_arrow((schema, array), host)
+
+
+def test_a_refused_import_leaves_the_array_in_its_capsule(host):
+    host.budget = 10
+    schema, array = pa.array(range(1000)).__arrow_c_array__()
+    with pytest.raises(sa.BudgetExceeded):
+        sa.from_arrow((schema, array), host, copy=True)
+    host.budget = None
+    assert len(sa.from_arrow((schema, array), host, copy=True)) == 1000
+
+
+@pytest.mark.parametrize("source", [None, 3, "text", object(), (1, 2), new_capsule(b"something")], ids=lambda s: type(s).__name__)
+def test_what_is_no_arrow_data_is_refused_by_type(host, source):
+    with pytest.raises((sa.TypeMismatch, sa.InvalidError)):
+        sa.from_arrow(source, host)
+
+
+def test_swapped_capsules_are_refused(host):
+    schema, array = pa.array([1]).__arrow_c_array__()
+    with pytest.raises((sa.TypeMismatch, sa.InvalidError)):
+        sa.from_arrow((array, schema), host)
+
+
+def test_an_error_of_the_stream_arrives(host):
+    def batches():
+        yield pa.record_batch({"a": [1]})
+        raise ValueError("the producer broke")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), batches())
+    with pytest.raises(sa.Error, match="the producer broke"):
+        sa.from_arrow(reader, host)
+
+
+def test_bool8_is_the_canonical_extension(host):
+    bits = sa.from_arrow(pa.array([True, None, False]), host)
+    bytes_ = bits.as_bool8()
+    assert bytes_.type.is_bool8
+    assert bytes_.type.extension_name == "arrow.bool8"
+    assert bytes_.to_pylist() == [True, None, False]
+    assert bytes_.as_bool().to_arrow().equals(pa.chunked_array([[True, None, False]]))
+    if hasattr(pa, "bool8"):  # pyarrow 18 and newer
+        assert pa.array(bytes_).type == pa.bool8()

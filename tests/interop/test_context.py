@@ -1,0 +1,116 @@
+"""Contexts: one a device, budgets in bytes and words, counters, memory statistics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import saeta as sa
+from conftest import copies
+
+
+def test_a_device_has_one_context(host):
+    assert sa.context("host") == host
+    assert hash(sa.context("cpu")) == hash(host)
+    assert host != "host"
+    assert sa.context("host").device == "host"
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"), [(4096, 4096), ("8KiB", 8192), ("1.5 MiB", 1572864), ("10MB", 10_000_000), (None, None)]
+)
+def test_a_budget_is_bytes_or_words(host, given, limit):
+    host.budget = given
+    assert host.budget == limit
+    assert host.memory.statistics()["limit"] == limit
+
+
+def test_a_budget_can_be_a_share_of_the_device(host):
+    host.budget = "50%"
+    total = next(device.total_bytes for device in sa.devices() if device.name == "host")
+    assert host.budget == total // 2
+
+
+def test_context_sets_the_budget_and_none_leaves_it(host):
+    assert sa.context("host", budget="1GiB").budget == 1 << 30
+    assert sa.context("host").budget == 1 << 30
+
+
+def test_a_budget_below_what_is_live_is_refused(host, flights):
+    held = sa.read_ipc(flights, host, copy=True)
+    host.budget = "1GiB"
+    with pytest.raises(sa.InvalidError):
+        host.budget = held.nbytes // 2
+    assert host.budget == 1 << 30
+
+
+def test_counters_count_and_reset(host, flights):
+    held = sa.read_ipc(flights, host, copy=True)
+    counted = host.counters()
+    assert counted["host_to_host"]["transfers"] == 1
+    assert counted["host_to_host"]["bytes"] >= held.nbytes
+    assert counted["allocations"] == 1
+    host.reset_counters()
+    assert copies(host) == 0
+
+
+def test_memory_statistics_follow_what_is_alive(host, flights):
+    held = sa.read_ipc(flights, host, copy=True)
+    now = host.memory.statistics()
+    assert now["own"] == now["current"] >= held.nbytes
+    assert now["peak"] >= now["current"]
+    assert sum(host.memory.by_tag().values()) == now["own"]
+    del held
+    host.synchronize()
+    assert host.memory.statistics()["current"] == 0
+    host.memory.reset_peak()
+    assert host.memory.statistics()["peak"] == 0
+
+
+def test_views_of_the_memory_of_others_are_external_and_free_of_the_budget(host):
+    host.budget = 1
+    values = np.arange(1000)
+    column = sa.from_dlpack(values, host)
+    now = host.memory.statistics()
+    assert now["external"] == values.nbytes
+    assert now["current"] == 0
+    assert column.nbytes == values.nbytes
+
+
+def test_the_report_names_budget_and_tags(host, flights):
+    held = sa.read_ipc(flights, host, copy=True)
+    host.budget = "1GiB"
+    text = host.memory.report()
+    assert "budget    1 GiB" in text
+    assert f"{held.nbytes:,}"[:4] in text
+    assert "live bytes by tag" in text
+    assert "host" in repr(host)
+
+
+def test_a_closed_context_refuses_and_says_what_lives(run_python, flights):
+    program = """
+import sys
+import saeta as sa
+
+ctx = sa.context("host")
+table = sa.read_ipc(sys.argv[1], ctx, copy=True)
+left = ctx.close()
+assert ctx.closed
+assert sum(left.values()) == ctx.memory.statistics()["current"] > 0, left
+assert table["delay"].to_numpy().sum() == 1500159, "what lives stays valid"
+try:
+    sa.read_ipc(sys.argv[1], ctx, copy=True)
+except sa.ClosedError as failure:
+    print("refused:", failure)
+"""
+    done = run_python(program, str(flights))
+    assert done.returncode == 0, done.stderr
+    assert "refused:" in done.stdout
+
+
+def test_info_needs_nothing_but_the_package():
+    found = sa.info()
+    assert found["version"] == sa.__version__
+    assert found["devices"][-1]["name"] == "host"
+    assert {"usable", "built_for", "loaded"} == set(found["ipc"])
+    assert all(set(each) == {"part", "why"} for each in found["missing"])

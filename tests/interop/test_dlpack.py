@@ -1,0 +1,287 @@
+"""DLPack on the host in both directions: pointers, flags, versions, refusals, and who calls the deleter when."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import saeta as sa
+from conftest import copies
+from protocols import OldTensor, Tensor, capsule_name, new_capsule
+
+DTYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
+
+
+class Producer:
+    """A NumPy array whose memory says when it is let go."""
+
+    def __init__(self, rows: int = 100) -> None:
+        self.gone = threading.Event()
+        gone = self.gone
+
+        class Watched(np.ndarray):
+            def __del__(self) -> None:
+                gone.set()
+
+        self.array = np.arange(rows).view(Watched)
+
+    def lend(self) -> np.ndarray:
+        array = self.array
+        del self.array
+        return array
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "bool"])
+def test_every_dtype_passes_in_both_directions_without_a_copy(host, dtype):
+    source = (np.arange(100) % 2).astype(dtype)
+    column = sa.from_dlpack(source, host)
+    back = np.from_dlpack(column)
+    assert column.type.dtype == back.dtype.name == dtype
+    assert column.address == source.ctypes.data == back.ctypes.data
+    np.testing.assert_array_equal(back, source)
+    counted = host.counters()
+    assert copies(host) == 0
+    assert counted["allocations"] == 0
+    assert (counted["imports"], counted["exports"]) == (1, 1)
+
+
+def test_memory_is_shared_until_a_copy_is_asked_for(host):
+    source = np.arange(10)
+    shared = sa.from_dlpack(source, host)
+    copied = sa.from_dlpack(source, host, copy=True)
+    source[3] = -1
+    assert shared[3] == -1
+    assert copied[3] == 3
+    assert copied.address != source.ctypes.data
+    assert copies(host) == 1
+
+
+def test_slices_export_their_window(host):
+    source = np.arange(100, dtype=np.int16)
+    part = sa.from_dlpack(source, host)[7:40].slice(2, 10)
+    view = np.from_dlpack(part)
+    assert view.ctypes.data == source.ctypes.data + 9 * 2
+    np.testing.assert_array_equal(view, source[9:19])
+    assert len(np.from_dlpack(part.slice(0, 0))) == 0
+
+
+def test_views_are_read_only_and_copies_are_not(host):
+    column = sa.from_dlpack(np.arange(10), host)
+    assert not np.from_dlpack(column).flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        column.to_numpy()[0] = 1
+    owned = column.to_numpy(copy=True)
+    owned[0] = 99
+    assert column[0] == 0
+
+
+def test_the_version_follows_max_version(host):
+    column = sa.from_dlpack(np.arange(3), host)
+    assert capsule_name(column.__dlpack__()) == "dltensor"
+    assert capsule_name(column.__dlpack__(max_version=(0, 8))) == "dltensor"
+    for version in ((1, 0), (1, 3), (2, 0)):
+        assert capsule_name(column.__dlpack__(max_version=version)) == "dltensor_versioned"
+    assert column.__dlpack_device__() == (1, 0)
+
+
+def test_a_producer_is_asked_once_for_each_thing(host):
+    producer = Tensor(np.arange(5))
+    column = sa.from_dlpack(producer, host)
+    assert producer.asked_device == 1
+    assert producer.asked_tensor == [{"max_version": (1, 3)}]
+    assert column.to_pylist() == list(range(5))
+
+
+def test_an_old_producer_is_asked_again_without_new_keywords(host):
+    producer = OldTensor(np.arange(5))
+    assert sa.from_dlpack(producer, host).to_pylist() == list(range(5))
+    assert producer.asked_tensor == [{"stream": None}]
+
+
+def test_never_copy_is_passed_on(host):
+    producer = Tensor(np.arange(5))
+    sa.from_dlpack(producer, host, copy=False)
+    assert producer.asked_tensor == [{"max_version": (1, 3), "copy": False}]
+
+
+@pytest.mark.parametrize("version", [None, (1, 0)], ids=["legacy", "versioned"])
+def test_capsules_are_renamed_when_they_are_consumed(host, version):
+    name = "dltensor" if version is None else "dltensor_versioned"
+    capsule = np.arange(6).__dlpack__(max_version=version)
+    assert capsule_name(capsule) == name
+    column = sa.from_dlpack(capsule, host)
+    assert capsule_name(capsule) == f"used_{name}"
+    del capsule
+    assert column.to_pylist() == list(range(6))
+
+
+def test_a_capsule_is_consumed_once(host):
+    capsule = sa.from_dlpack(np.arange(6), host).__dlpack__(max_version=(1, 0))
+    again = sa.from_dlpack(capsule, host)
+    with pytest.raises(sa.ClosedError, match="used_dltensor_versioned"):
+        sa.from_dlpack(capsule, host)
+    assert len(again) == 6
+
+
+def test_a_refused_import_leaves_the_tensor_in_its_capsule(host):
+    host.budget = 10
+    capsule = np.arange(1000).__dlpack__()
+    with pytest.raises(sa.BudgetExceeded):
+        sa.from_dlpack(capsule, host, copy=True)
+    assert capsule_name(capsule) == "dltensor"
+    host.budget = None
+    assert len(sa.from_dlpack(capsule, host, copy=True)) == 1000
+
+
+def test_what_is_no_tensor_is_refused(host):
+    for source in (None, 3, object(), [1, 2]):
+        with pytest.raises(sa.TypeMismatch):
+            sa.from_dlpack(source, host)
+    with pytest.raises(sa.InvalidError, match="something"):
+        sa.from_dlpack(new_capsule(b"something"), host)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((2, 3)), "dim"),
+        (np.arange(10)[::2], "stride"),
+        (np.zeros(3, np.complex128), "complex|type|code"),
+    ],
+    ids=["2-D", "strided", "complex"],
+)
+def test_tensors_that_are_no_column_name_the_field(host, array, message):
+    with pytest.raises((sa.ExchangeError, sa.FormatError, sa.UnsupportedError), match=message):
+        sa.from_dlpack(array, host, copy=False)
+
+
+def test_short_tensors_may_have_any_stride(host):
+    assert sa.from_dlpack(np.arange(10)[3:4:2], host).to_pylist() == [3]
+    assert sa.from_dlpack(np.arange(10)[3:3:2], host).to_pylist() == []
+
+
+def test_exports_that_would_lose_something_are_buffer_errors(host):
+    table = sa.table({"holes": [1, None, 3], "text": ["a", "b", "c"], "bits": [True, False, True]}, host)
+    with pytest.raises(BufferError, match="null"):
+        table["holes"].__dlpack__()
+    with pytest.raises(BufferError, match="string"):
+        table["text"].__dlpack__()
+    with pytest.raises(BufferError, match="bool"):
+        table["bits"].__dlpack__(copy=False)
+    assert np.from_dlpack(table["bits"]).tolist() == [True, False, True]
+
+
+def test_several_chunks_are_a_buffer_error_that_names_them(host):
+    column = sa.Column.from_chunks([sa.from_dlpack(np.arange(3), host)] * 2, name="twice")
+    with pytest.raises(BufferError, match=r"twice.*2 chunks.*\.chunks"):
+        column.__dlpack__()
+    assert [np.from_dlpack(chunk).tolist() for chunk in column.chunks] == [[0, 1, 2]] * 2
+    with pytest.raises(sa.ExchangeError, match=r"\.chunks"):
+        column.to_numpy(copy=False)
+    assert column.to_numpy().tolist() == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("stream", [0, 1, 2, -1, 12345])
+def test_the_host_has_no_streams(host, stream):
+    column = sa.from_dlpack(np.arange(3), host)
+    with pytest.raises((sa.InvalidError, sa.ExchangeError), match="stream"):
+        column.__dlpack__(stream=stream)
+
+
+def test_copy_and_device_are_honoured(host):
+    column = sa.from_dlpack(np.arange(3), host)
+    assert np.from_dlpack(column, device="cpu").ctypes.data == column.address
+    copied = np.from_dlpack(column, copy=True)
+    assert copied.ctypes.data != column.address
+    assert copied.flags.writeable
+    with pytest.raises(BufferError):
+        column.__dlpack__(dl_device=(2, 0), copy=False)
+
+
+def test_the_producer_gets_its_memory_back_when_the_last_view_goes(host):
+    producer = Producer()
+    column = sa.from_dlpack(producer.lend(), host)
+    view = np.from_dlpack(column.slice(5, 10))
+    del column
+    gc.collect()
+    assert not producer.gone.is_set(), "the view still needs it"
+    assert view.tolist() == list(range(5, 15))
+    del view
+    gc.collect()
+    host.synchronize()
+    assert producer.gone.is_set()
+
+
+def test_an_unused_capsule_gives_its_tensor_back(host):
+    producer = Producer()
+    column = sa.from_dlpack(producer.lend(), host)
+    capsule = column.__dlpack__(max_version=(1, 0))
+    del column
+    gc.collect()
+    assert not producer.gone.is_set()
+    del capsule
+    gc.collect()
+    assert producer.gone.is_set()
+
+
+def test_views_may_be_dropped_on_any_thread(host):
+    producer = Producer()
+    views = [np.from_dlpack(sa.from_dlpack(producer.lend(), host))]
+    thread = threading.Thread(target=views.clear)
+    thread.start()
+    thread.join()
+    gc.collect()
+    assert producer.gone.is_set()
+
+
+def test_many_exchanges_hold_nothing(host):
+    source = np.arange(1000)
+    for _ in range(20_000):
+        sa.from_dlpack(np.from_dlpack(sa.from_dlpack(source, host)), host)
+    assert host.memory.statistics()["buffers"] == 0
+    assert host.memory.statistics()["external"] == 0
+
+
+def test_exports_outlive_every_object_of_ours(run_python):
+    program = """
+import gc
+import numpy as np
+import saeta as sa
+
+ctx = sa.context("host")
+column = sa.from_dlpack(np.arange(1000), ctx, copy=True)
+view = np.from_dlpack(column)
+ctx.close()
+del ctx, column
+gc.collect()
+assert view.sum() == 499500
+print("alive")
+"""
+    done = run_python(program)
+    assert done.stdout.strip() == "alive", done.stderr
+
+
+def test_views_that_live_until_the_interpreter_ends_do_no_harm(run_python, flights):
+    program = """
+import ctypes
+import sys
+import numpy as np
+import saeta as sa
+
+ctx = sa.context("host")
+column = sa.from_dlpack(np.arange(1000), ctx)
+of_bytes = sa.read_ipc(open(sys.argv[1], "rb").read(), ctx)
+# Held by the interpreter itself, beyond the end of every module: their memory is never given back.
+for held in (column, np.from_dlpack(column), column.__dlpack__(), of_bytes):
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+# Dropped while the interpreter ends.
+sys.kept = [np.from_dlpack(column), column.__arrow_c_stream__(), of_bytes.__arrow_c_stream__()]
+print("done")
+"""
+    done = run_python(program, str(flights))
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "atal" not in done.stderr

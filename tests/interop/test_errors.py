@@ -1,0 +1,81 @@
+"""Every error is a saeta.Error and the built-in that callers expect; a refusal carries its numbers."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import saeta as sa
+
+BUILT_IN = {
+    sa.InvalidError: ValueError,
+    sa.TypeMismatch: TypeError,
+    sa.UnsupportedError: NotImplementedError,
+    sa.OutOfRange: IndexError,
+    sa.SizeOverflow: OverflowError,
+    sa.BudgetExceeded: MemoryError,
+    sa.OutOfMemory: MemoryError,
+    sa.DeviceError: RuntimeError,
+    sa.FormatError: ValueError,
+    sa.FileError: OSError,
+    sa.MissingFileError: FileNotFoundError,
+    sa.ExchangeError: BufferError,
+    sa.ClosedError: ValueError,
+    sa.BusyError: RuntimeError,
+    sa.MissingDependency: ImportError,
+}
+
+
+@pytest.mark.parametrize(("kind", "built_in"), BUILT_IN.items(), ids=lambda kind: kind.__name__)
+def test_classes_derive_from_error_and_from_the_built_in(kind, built_in):
+    assert issubclass(kind, sa.Error)
+    assert issubclass(kind, built_in)
+    assert kind.__module__ == "saeta.errors"
+    assert kind.__doc__
+
+
+def test_a_refusal_carries_its_numbers(host, flights):
+    host.budget = 1_000_000
+    with pytest.raises(sa.BudgetExceeded) as caught:
+        sa.read_ipc(flights, host, copy=True)
+    refusal = caught.value
+    assert refusal.layer == "host"
+    assert refusal.limit == 1_000_000
+    assert refusal.requested > refusal.limit
+    assert refusal.current == 0
+    assert refusal.required == refusal.current + refusal.requested
+    assert refusal.remaining == refusal.limit - refusal.current
+    assert refusal.owners == {}
+    assert str(refusal.requested) in str(refusal)
+    assert host.memory.statistics()["refused"] >= 1
+
+
+def test_a_refusal_names_the_owners(host, flights):
+    held = sa.read_ipc(flights, host, copy=True)
+    host.budget = held.nbytes + 1_000_000
+    with pytest.raises(MemoryError) as caught:
+        sa.read_ipc(flights, host, copy=True)
+    assert isinstance(caught.value, sa.BudgetExceeded)
+    assert sum(caught.value.owners.values()) == caught.value.current > 0
+
+
+def test_a_refusal_can_be_pickled():
+    refusal = sa.BudgetExceeded("no", layer="host", requested=2**64 - 1, required=2**65, owners={"a": 1})
+    again = pickle.loads(pickle.dumps(refusal))
+    assert str(again) == "no"
+    assert again.numbers() == refusal.numbers()
+
+
+def test_codes_of_the_library_arrive_as_their_class(host):
+    with pytest.raises(sa.InvalidError, match="expected"):
+        sa.context("gpu")
+    with pytest.raises(sa.DeviceError):
+        sa.context("cuda:99")
+    column = sa.table({"a": [1, 2, 3]}, host)["a"]
+    with pytest.raises(sa.OutOfRange, match="4"):
+        column.slice(4, 1)
+    with pytest.raises(sa.TypeMismatch):
+        sa.Column.from_chunks([column, sa.table({"a": ["x"]}, host)["a"]])
+    with pytest.raises(sa.InvalidError, match="lots"):
+        host.budget = "lots"
