@@ -1,11 +1,16 @@
 # The Python that everything uses: the one given, that of the set-up, or the system's.
 #
-# SAETA_PYTHON_EXECUTABLE is empty where there is none; the layers of the core need none once .deps/ is filled.
+# After this, SAETA_PYTHON_EXECUTABLE is an interpreter, or empty where there is none: the core needs none once .deps/ is
+# filled.
 
 include_guard(GLOBAL)
 
 set(SAETA_DEPS_DIR "${PROJECT_SOURCE_DIR}/.deps" CACHE PATH "Folder that holds what the set-up fetched")
 
+set(SAETA_PYTHON_EXECUTABLE "" CACHE FILEPATH "Python to build for; looked for when empty")
+if(NOT Python_EXECUTABLE)
+  set(Python_EXECUTABLE "${SAETA_PYTHON_EXECUTABLE}")
+endif()
 if(NOT Python_EXECUTABLE)
   # Looked up anew every time: the set-up may have made its environment since.
   find_program(saeta_python_program NAMES python PATHS "${SAETA_DEPS_DIR}/venv/bin" NO_DEFAULT_PATH NO_CACHE)

@@ -102,6 +102,19 @@ def test_native_handles_stay_where_they_belong(path: str, allowed: bool) -> None
     assert rules(path, source) == (set() if allowed else {"handle"})
 
 
+@pytest.mark.parametrize(
+    ("statement", "allowed"),
+    [
+        ("backend_->copy(target, source, bytes, kind,\n              stream.native_handle());", True),
+        ("where->kernels().count_nulls(stream.native_handle(), bits, 0, n, out);", True),
+        ("backend_->fill(p, 0, n, s); keep(stream.native_handle());", False),
+        ("if (backend_->idle(s)) { handle = stream.native_handle(); }", False),
+    ],
+)
+def test_a_layer_passes_a_handle_straight_into_the_device_contract(statement: str, allowed: bool) -> None:
+    assert rules("saeta/memory/a.cpp", statement) == (set() if allowed else {"handle"})
+
+
 def test_headers_are_short_and_files_not_long() -> None:
     lines = "#pragma once\n" + "\n" * (lint.HEADER_LINES - 1)
     assert rules("saeta/base/a.hpp", lines) == set()
