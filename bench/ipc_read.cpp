@@ -1,0 +1,384 @@
+// How fast a hot Arrow file gets into the best device, and back: beside the limits of the machine, in one run.
+//
+//   bench_ipc_read [--gib N] [--batch-mib N] [--rounds N] [--dir FOLDER] [--out FILE.json] [--commit TEXT]
+//
+// Writes a file of N GiB (default 0.25) of random float64, int64 and int32 columns, then measures in alternation: the
+// pinned copy rate P, a plain memcpy on the host, file -> device, device -> file, and file -> views on the host. Prints
+// medians and spread, and writes them with machine, versions, commit and command as JSON. Rates are 1e9 bytes a second.
+// What arrived on the device is compared with what was written.
+
+#include "saeta/base/text.hpp"
+#include "saeta/base/version.hpp"
+#include "saeta/ipc/reader.hpp"
+#include "saeta/ipc/writer.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/runtime/runtime.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+
+#include <unistd.h>
+
+namespace {
+
+using namespace saeta;
+
+struct options {
+  double gib = 0.25;
+  double batch_mib = 256;
+  int rounds = 5;
+  std::filesystem::path folder;
+  std::filesystem::path out;
+  std::string commit = "unknown";
+  std::string command;
+};
+
+struct leg {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::vector<double> seconds;
+
+  [[nodiscard]] double median() const {
+    auto sorted = seconds;
+    std::sort(sorted.begin(), sorted.end());
+    const auto middle = sorted.size() / 2;
+    return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  }
+  [[nodiscard]] double rate(double time) const { return static_cast<double>(bytes) / time / 1e9; }
+};
+
+options parse(int count, char** arguments) {
+  options chosen;
+  chosen.folder =
+      std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
+  for (int i = 0; i < count; ++i) {
+    chosen.command += concat(i == 0 ? "" : " ", arguments[i]);
+  }
+  for (int i = 1; i < count; i += 2) {
+    const std::string_view name = arguments[i];
+    if (i + 1 == count) {
+      throw error(errc::invalid_argument, concat("option ", name, " needs a value"));
+    }
+    const std::string value = arguments[i + 1];
+    if (name == "--gib") {
+      chosen.gib = std::stod(value);
+    } else if (name == "--batch-mib") {
+      chosen.batch_mib = std::stod(value);
+    } else if (name == "--rounds") {
+      chosen.rounds = std::max(1, std::stoi(value));
+    } else if (name == "--dir") {
+      chosen.folder = value;
+    } else if (name == "--out") {
+      chosen.out = value;
+    } else if (name == "--commit") {
+      chosen.commit = value;
+    } else {
+      throw error(
+          errc::invalid_argument,
+          concat("option ", name, ": expected --gib, --batch-mib, --rounds, --dir, ", "--out or --commit"));
+    }
+  }
+  return chosen;
+}
+
+/// Numbers without a pattern, as fast as memory takes them (splitmix64).
+class random_words {
+public:
+  explicit random_words(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t operator()() noexcept {
+    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return z ^ (z >> 31);
+  }
+
+private:
+  std::uint64_t state_;
+};
+
+column random_column(const std::shared_ptr<context>& host, type_id type, std::int64_t rows,
+                     std::uint64_t seed) {
+  const data_type described(type);
+  const auto bytes = static_cast<std::size_t>(rows * described.byte_width());
+  const buffer values = buffer::allocate(host, bytes, host->work_stream(), "bench");
+  use_token token(host->work_stream(), {writes(values)});
+  auto* const target = token.mutable_data<std::byte>(values);
+  random_words random(seed);
+  for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = random();
+    if (type == type_id::float64) { // from 1 to 2: no NaN, which compares with nothing
+      word = (word >> 12) | 0x3FF0000000000000;
+    }
+    std::memcpy(target + at, &word, std::min(sizeof word, bytes - at));
+  }
+  token.finish();
+  return column::make(host, {described, rows, 0, 0, {buffer{}, values}, {}});
+}
+
+table random_table(const std::shared_ptr<context>& host, const options& chosen) {
+  constexpr std::array types{type_id::float64, type_id::float64, type_id::int64,
+                             type_id::int64,   type_id::int32,   type_id::int32};
+  constexpr double row_bytes = 40;
+  schema fields;
+  for (std::size_t c = 0; c < types.size(); ++c) {
+    fields.fields.push_back({concat("c", c), data_type(types[c]), true, {}});
+  }
+  const auto rows = static_cast<std::int64_t>(chosen.gib * 0x1p30 / row_bytes);
+  const auto batch_rows =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(chosen.batch_mib * 0x1p20 / row_bytes));
+  std::vector<batch> batches;
+  for (std::int64_t first = 0; first < rows; first += batch_rows) {
+    batch& next = batches.emplace_back();
+    next.rows = std::min(batch_rows, rows - first);
+    for (std::size_t c = 0; c < types.size(); ++c) {
+      next.columns.push_back(
+          random_column(host, types[c], next.rows, static_cast<std::uint64_t>(first) * 8 + c + 1));
+    }
+  }
+  return table::make(host, fields, std::move(batches));
+}
+
+/// Waits until every byte of the table has arrived.
+void settle(const table& arrived) {
+  const auto& where = arrived.where();
+  std::vector<use> uses;
+  for (const batch& each : arrived.batches()) {
+    for (const column& column : each.columns) {
+      uses.push_back(reads(column.values()));
+    }
+  }
+  use_token token(where->work_stream(), uses);
+  token.finish();
+  where->synchronize(where->work_stream());
+}
+
+void require_equal(const table& seen, const table& expected) {
+  bool equal = seen.rows() == expected.rows() && seen.batches().size() == expected.batches().size();
+  for (std::size_t b = 0; equal && b < expected.batches().size(); ++b) {
+    const host_batch here = download(seen.where(), seen.batches()[b]);
+    const host_batch there = download(expected.where(), expected.batches()[b]);
+    for (std::size_t c = 0; equal && c < there.arrays.size(); ++c) {
+      const host_array& a = here.arrays[c];
+      const host_array& e = there.arrays[c];
+      const auto width = static_cast<std::size_t>(e.type.byte_width());
+      equal = a.length == e.length &&
+              std::memcmp(a.buffers[1].data() + static_cast<std::size_t>(a.offset) * width,
+                          e.buffers[1].data(), static_cast<std::size_t>(e.length) * width) == 0;
+    }
+  }
+  if (!equal) {
+    throw error(errc::format, "what arrived is not what was written");
+  }
+}
+
+template <class Action>
+void time(leg& measured, const Action& action) {
+  const auto start = std::chrono::steady_clock::now();
+  action();
+  measured.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+/// The limits of the machine, on memory of their own.
+class limits {
+public:
+  static constexpr std::size_t bytes = std::size_t{256} << 20;
+
+  explicit limits(std::shared_ptr<context> device)
+      : device_(std::move(device)), pinned_(device_->pinned().allocate(bytes, 0, device_->work_stream())),
+        target_(buffer::allocate(device_, bytes, device_->work_stream(), "bench")), source_(bytes),
+        copy_(bytes) {
+    random_words random(1);
+    for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+      const std::uint64_t word = random();
+      std::memcpy(source_.data() + at, &word, sizeof word);
+    }
+    std::memcpy(pinned_.pointer, source_.data(), bytes);
+  }
+  limits(const limits&) = delete;
+  limits& operator=(const limits&) = delete;
+  ~limits() {
+    if (!device_->pinned().deallocate(pinned_, device_->work_stream())) {
+      std::cerr << "the pinned memory could not be freed\n";
+    }
+  }
+
+  void pinned_copy() {
+    const auto stream = device_->work_stream();
+    use_token token(stream, {writes(target_)});
+    device_->copy(token.mutable_data<std::byte>(target_), pinned_.pointer, bytes,
+                  device_->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, stream);
+    token.finish();
+    device_->synchronize(stream);
+  }
+  void host_copy() {
+    std::memcpy(copy_.data(), source_.data(), bytes);
+    if (copy_[bytes / 2] != source_[bytes / 2]) {
+      throw error(errc::format, "memcpy copied nothing");
+    }
+  }
+
+private:
+  std::shared_ptr<context> device_;
+  block pinned_;
+  buffer target_;
+  std::vector<std::byte> source_;
+  std::vector<std::byte> copy_;
+};
+
+/// A name for the file, gone at the end.
+class scratch_file {
+public:
+  explicit scratch_file(const std::filesystem::path& folder, std::string_view name)
+      : path_(folder / concat("saeta-bench-", ::getpid(), "-", name, ".arrow")) {}
+  scratch_file(const scratch_file&) = delete;
+  scratch_file& operator=(const scratch_file&) = delete;
+  ~scratch_file() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+private:
+  std::filesystem::path path_;
+};
+
+struct results {
+  leg pinned{"pinned -> device (P)", limits::bytes, {}};
+  leg host{"memcpy, one thread", limits::bytes, {}};
+  leg read{"file -> device", 0, {}};
+  leg write{"device -> file", 0, {}};
+  leg view{"file -> host views", 0, {}};
+  std::uint64_t file_bytes = 0;
+  std::size_t batches = 0;
+  traffic moved; ///< by one read
+
+  [[nodiscard]] std::array<const leg*, 5> legs() const { return {&pinned, &host, &read, &write, &view}; }
+};
+
+results measure(const options& chosen, const std::shared_ptr<context>& device,
+                const std::shared_ptr<context>& host) {
+  const scratch_file file(chosen.folder, "in");
+  const scratch_file back(chosen.folder, "out");
+  results found;
+  const table original = random_table(host, chosen);
+  found.file_bytes = ipc::write(original, file.path());
+  found.batches = original.batches().size();
+  found.read.bytes = found.write.bytes = found.view.bytes = original.byte_size();
+
+  const auto read = [&](const std::shared_ptr<context>& where, copy_policy copy) {
+    table seen = ipc::reader::open(file.path(), {.copy = copy})->read_all(where);
+    settle(seen);
+    return seen;
+  };
+  limits machine(device);
+  device->count().reset();
+  require_equal(read(device, copy_policy::always),
+                original); // the first round makes rings and pools: not timed
+  const counter_values counted = device->count().read();
+  found.moved = device->on_host() ? counted.host_to_host : counted.host_to_device;
+
+  for (int round = 0; round < chosen.rounds; ++round) {
+    time(found.pinned, [&] { machine.pinned_copy(); });
+    time(found.host, [&] { machine.host_copy(); });
+    std::optional<table> arrived;
+    time(found.read, [&] { arrived = read(device, copy_policy::always); });
+    time(found.write, [&] { ipc::write(*arrived, back.path()); });
+    arrived.reset();
+    device->wait_for_releases(std::chrono::seconds(10));
+    time(found.view, [&] { static_cast<void>(read(host, copy_policy::when_needed)); });
+  }
+  const table again = ipc::reader::open(back.path())->read_all(host);
+  require_equal(again, original);
+  return found;
+}
+
+void print(const results& found) {
+  const double limit = found.pinned.rate(found.pinned.median());
+  std::cout << std::left << std::setw(24) << "leg" << std::right << std::setw(10) << "GB/s" << std::setw(20)
+            << "spread" << std::setw(10) << "of P" << '\n'
+            << std::fixed << std::setprecision(2);
+  for (const leg* each : found.legs()) {
+    const auto [least, most] = std::minmax_element(each->seconds.begin(), each->seconds.end());
+    const double rate = each->rate(each->median());
+    std::ostringstream spread;
+    spread << std::fixed << std::setprecision(2) << each->rate(*most) << " - " << each->rate(*least);
+    std::cout << std::left << std::setw(24) << each->name << std::right << std::setw(10) << rate
+              << std::setw(20) << spread.str() << std::setw(9) << rate / limit * 100 << "%\n";
+  }
+  std::cout << "one read moved " << found.moved.bytes << " bytes in " << found.moved.transfers
+            << " transfers for " << found.batches << " batches (" << found.moved.calls << " copies)\n";
+}
+
+std::string quoted(std::string_view text) {
+  std::string made = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      made += '\\';
+    }
+    made += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return made + '"';
+}
+
+void write_json(const options& chosen, const results& found, device_id device) {
+  std::ofstream out(chosen.out);
+  out << "{\n  \"benchmark\": \"ipc_read\",\n  \"commit\": " << quoted(chosen.commit)
+      << ",\n  \"command\": " << quoted(chosen.command) << ",\n  \"saeta\": " << quoted(version)
+      << ",\n  \"libarrow\": " << quoted(ipc::loaded_arrow_version()) << ",\n  \"devices\": [";
+  const char* comma = "";
+  for (const device_entry& entry : devices()) {
+    out << comma << "\n    {\"id\": " << quoted(to_string(entry.id))
+        << ", \"name\": " << quoted(entry.properties.name)
+        << ", \"architecture\": " << quoted(entry.properties.architecture)
+        << ", \"driver\": " << quoted(entry.properties.driver)
+        << ", \"total_bytes\": " << entry.properties.total_bytes
+        << ", \"multiprocessors\": " << entry.properties.multiprocessors << "}";
+    comma = ",";
+  }
+  out << "\n  ],\n  \"device\": " << quoted(to_string(device)) << ",\n  \"file_bytes\": " << found.file_bytes
+      << ",\n  \"batches\": " << found.batches << ",\n  \"read\": {\"transfers\": " << found.moved.transfers
+      << ", \"calls\": " << found.moved.calls << ", \"bytes\": " << found.moved.bytes << "},\n  \"legs\": [";
+  comma = "";
+  const double limit = found.pinned.rate(found.pinned.median());
+  for (const leg* each : found.legs()) {
+    const double rate = each->rate(each->median());
+    out << comma << "\n    {\"name\": " << quoted(each->name) << ", \"bytes\": " << each->bytes
+        << ", \"gb_per_second\": " << rate << ", \"share_of_pinned\": " << rate / limit << ", \"seconds\": [";
+    for (std::size_t i = 0; i < each->seconds.size(); ++i) {
+      out << (i == 0 ? "" : ", ") << each->seconds[i];
+    }
+    out << "]}";
+    comma = ",";
+  }
+  out << "\n  ]\n}\n";
+  out.close();
+  if (!out) {
+    throw error(errc::io, concat("can't write ", chosen.out.string()));
+  }
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+  try {
+    const options chosen = parse(count, arguments);
+    const device_id device = best_device();
+    const results found = measure(chosen, open_context(device), open_context({device_kind::cpu, 0}));
+    std::cout << "ipc_read on " << to_string(device) << ", " << human_bytes(found.file_bytes) << " in "
+              << found.batches << " batches, medians of " << chosen.rounds << '\n';
+    print(found);
+    if (!chosen.out.empty()) {
+      write_json(chosen, found, device);
+    }
+    return 0;
+  } catch (const std::exception& failure) {
+    std::cerr << "bench_ipc_read: " << failure.what() << '\n';
+    return 1;
+  }
+}
