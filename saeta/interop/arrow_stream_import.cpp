@@ -63,28 +63,24 @@ private:
   owned_stream stream_;
 };
 
-/// Dictionaries are recognised by their address, which means something only while the batch that brought them is alive.
-/// So the cache always holds those of the batch before, together with that batch's memory.
+/// The cache keeps the batch of each dictionary alive. So it holds those of the batch before and no more.
 class rolling_dictionaries {
 public:
   [[nodiscard]] dictionary_cache& known() noexcept { return known_; }
 
   void roll_to(const placed_batch& placed) {
     dictionary_cache fresh;
-    bool any = false;
     for (std::size_t i = 0; i < placed.view.arrays.size(); ++i) {
       if (const column* const dictionary = placed.columns.columns[i].dictionary(); dictionary != nullptr) {
-        fresh.remember(*placed.view.arrays[i].dictionary, std::make_shared<const column>(*dictionary));
-        any = true;
+        fresh.remember(*placed.view.arrays[i].dictionary, std::make_shared<const column>(*dictionary),
+                       placed.view.keepalive);
       }
     }
     known_ = std::move(fresh);
-    memory_ = any ? placed.view.keepalive : nullptr;
   }
 
 private:
   dictionary_cache known_;
-  std::shared_ptr<void> memory_;
 };
 
 /// What a stream of `type` fills a table with: the children of a struct, or the one column that it is.

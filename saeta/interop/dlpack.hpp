@@ -30,8 +30,8 @@ namespace saeta {
 /// -1 = no ordering wanted, above 2 a stream handle. 0 and other negatives are refused (ambiguous by the standard).
 /// On the host it must be absent.
 struct dlpack_export {
-  std::optional<std::int64_t> stream;
-  std::optional<device_id> target; ///< where the consumer wants it; absent: where it is
+  std::optional<std::int64_t> stream = std::nullopt;
+  std::optional<device_id> target = std::nullopt; ///< where the consumer wants it; absent: where it is
   copy_policy copy = copy_policy::when_needed;
 };
 
@@ -49,7 +49,7 @@ std::optional<std::int64_t> dlpack_import_stream(const context& where);
 struct dlpack_import {
   /// Stream on which the producer ordered its work, as passed to its `__dlpack__`; absent: nothing is known, so a device
   /// import waits for all work of the context.
-  std::optional<std::int64_t> ready;
+  std::optional<std::int64_t> ready = std::nullopt;
   copy_policy copy = copy_policy::when_needed; ///< `always` copies into the context's own memory
 };
 

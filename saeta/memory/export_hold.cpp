@@ -53,7 +53,7 @@ export_hold::~export_hold() {
 
 void order_handover(std::span<const buffer> views, stream_ref stream) {
   for (const auto& bytes : distinct(views)) {
-    for (const fence& f : bytes->ordering().pending(access::read)) {
+    for (const fence& f : bytes->ordering().last_writes(bytes->tag())) {
       f.wait(stream);
     }
   }
@@ -61,7 +61,7 @@ void order_handover(std::span<const buffer> views, stream_ref stream) {
 
 void synchronize_handover(std::span<const buffer> views) {
   for (const auto& bytes : distinct(views)) {
-    for (const fence& f : bytes->ordering().pending(access::read)) {
+    for (const fence& f : bytes->ordering().last_writes(bytes->tag())) {
       bytes->where()->synchronize(f);
     }
   }

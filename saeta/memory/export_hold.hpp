@@ -27,9 +27,10 @@ private:
 };
 
 /// Makes `stream` wait for the last writes of the buffers; the hand-over to a consumer that works on `stream`.
+/// A write token of another thread is waited for; @throws error busy under a write token of this thread.
 void order_handover(std::span<const buffer> views, stream_ref stream);
 
-/// Blocks until the last writes of the buffers have finished; the hand-over to a consumer on the CPU.
+/// Blocks until the last writes of the buffers have finished; the hand-over to a consumer on the CPU. Tokens as above.
 void synchronize_handover(std::span<const buffer> views);
 
 } // namespace saeta

@@ -73,6 +73,13 @@ std::vector<fence> ordering_state::pending(access mode) const {
   return all;
 }
 
+std::vector<fence> ordering_state::last_writes(std::string_view name) {
+  std::unique_lock lock(mutex_);
+  acquire(lock, access::read, name);
+  give_up(access::read, std::this_thread::get_id());
+  return writes_;
+}
+
 void ordering_state::acquire(std::unique_lock<std::mutex>& lock, access mode, std::string_view name) {
   const auto self = std::this_thread::get_id();
   const bool reading = std::find(readers_.begin(), readers_.end(), self) != readers_.end();

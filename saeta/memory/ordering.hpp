@@ -34,8 +34,11 @@ public:
   void add_read(const fence& done);
   void add_write(const fence& done);
 
-  /// Fences that an access must wait for, those still pending.
+  /// Every fence that an access must wait for. For a release: nobody may be inside a use.
   [[nodiscard]] std::vector<fence> pending(access mode) const;
+  /// The last writes, for a hand-over. Waits for a write use of another thread to end, because its fence is not there
+  /// before; @throws error busy inside a write use of this thread.
+  [[nodiscard]] std::vector<fence> last_writes(std::string_view name);
 
 private:
   void acquire(std::unique_lock<std::mutex>& lock, access mode, std::string_view name);

@@ -15,11 +15,13 @@ dictionary_cache::key dictionary_cache::key_of(const host_array& dictionary) {
 
 std::shared_ptr<const column> dictionary_cache::find(const host_array& dictionary) const {
   const auto found = known_.find(key_of(dictionary));
-  return found == known_.end() || found->second->type() != dictionary.type ? nullptr : found->second;
+  const bool same = found != known_.end() && found->second.uploaded->type() == dictionary.type;
+  return same ? found->second.uploaded : nullptr;
 }
 
-void dictionary_cache::remember(const host_array& dictionary, std::shared_ptr<const column> uploaded) {
-  known_[key_of(dictionary)] = std::move(uploaded);
+void dictionary_cache::remember(const host_array& dictionary, std::shared_ptr<const column> uploaded,
+                                std::shared_ptr<void> source) {
+  known_[key_of(dictionary)] = {std::move(uploaded), std::move(source)};
 }
 
 } // namespace saeta

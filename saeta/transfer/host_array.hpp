@@ -34,11 +34,13 @@ struct host_batch {
   std::shared_ptr<void> keepalive;
 };
 
-/// Dictionaries of one source that are on the device already, by the address of their first byte range and length.
+/// Dictionaries of one source that are in the context already, by the addresses of their byte ranges. The cache keeps the
+/// source of each alive, so that no other dictionary can appear at the same addresses.
 class dictionary_cache {
 public:
   [[nodiscard]] std::shared_ptr<const column> find(const host_array& dictionary) const;
-  void remember(const host_array& dictionary, std::shared_ptr<const column> uploaded);
+  void remember(const host_array& dictionary, std::shared_ptr<const column> uploaded,
+                std::shared_ptr<void> source);
   /// True for two descriptions of the same memory.
   static bool same(const host_array& a, const host_array& b) {
     return key_of(a) == key_of(b) && a.type == b.type;
@@ -47,7 +49,11 @@ public:
 private:
   using key = std::pair<std::vector<const std::byte*>, std::pair<std::int64_t, std::int64_t>>;
   static key key_of(const host_array& dictionary);
-  std::map<key, std::shared_ptr<const column>> known_;
+  struct entry {
+    std::shared_ptr<const column> uploaded;
+    std::shared_ptr<void> source;
+  };
+  std::map<key, entry> known_;
 };
 
 struct upload_options {

@@ -19,7 +19,7 @@ using maker = std::function<std::vector<column>(std::span<const host_array* cons
 
 /// Dictionaries first (all the new ones of a level in one go), then the arrays that refer to them.
 std::vector<column> with_dictionaries(std::span<const host_array* const> arrays, dictionary_cache& known,
-                                      const maker& make) {
+                                      const std::shared_ptr<void>& source, const maker& make) {
   std::vector<const host_array*> fresh;
   for (const host_array* a : arrays) {
     const auto same = [&](const host_array* f) { return dictionary_cache::same(*f, *a->dictionary); };
@@ -28,9 +28,9 @@ std::vector<column> with_dictionaries(std::span<const host_array* const> arrays,
     }
   }
   if (!fresh.empty()) {
-    std::vector<column> made = with_dictionaries(fresh, known, make);
+    std::vector<column> made = with_dictionaries(fresh, known, source, make);
     for (std::size_t i = 0; i < fresh.size(); ++i) {
-      known.remember(*fresh[i], std::make_shared<const column>(std::move(made[i])));
+      known.remember(*fresh[i], std::make_shared<const column>(std::move(made[i])), source);
     }
   }
   std::vector<std::shared_ptr<const column>> dictionaries;
@@ -40,12 +40,17 @@ std::vector<column> with_dictionaries(std::span<const host_array* const> arrays,
   return make(arrays, dictionaries);
 }
 
-std::vector<const host_array*> pointers(const host_batch& source) {
+/// All columns of a batch. The cache learns the batch's dictionaries only when everything succeeded: a failed source may
+/// be gone at once.
+batch make_batch(const host_batch& source, dictionary_cache& dictionaries, const maker& make) {
   std::vector<const host_array*> arrays;
   for (const host_array& a : source.arrays) {
     arrays.push_back(&a);
   }
-  return arrays;
+  dictionary_cache known = dictionaries;
+  batch made{source.rows, with_dictionaries(arrays, known, source.keepalive, make)};
+  dictionaries = std::move(known);
+  return made;
 }
 
 /// What one array sends: its row window, the number of each buffer's range in the plan, and the value of its first offset.
@@ -186,7 +191,7 @@ std::vector<column> view(const std::shared_ptr<context>& where, std::span<const 
 batch upload(const std::shared_ptr<context>& where, const host_batch& source, dictionary_cache& dictionaries,
              const upload_options& options) {
   const maker make = [&](auto arrays, auto known) { return send(where, arrays, known, options); };
-  return {source.rows, with_dictionaries(pointers(source), dictionaries, make)};
+  return make_batch(source, dictionaries, make);
 }
 
 batch adopt(const std::shared_ptr<context>& where, const host_batch& source, dictionary_cache& dictionaries,
@@ -198,7 +203,7 @@ batch adopt(const std::shared_ptr<context>& where, const host_batch& source, dic
   const maker make = [&](auto arrays, auto known) {
     return view(where, arrays, known, source.keepalive, tag);
   };
-  return {source.rows, with_dictionaries(pointers(source), dictionaries, make)};
+  return make_batch(source, dictionaries, make);
 }
 
 } // namespace saeta

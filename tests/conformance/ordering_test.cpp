@@ -231,6 +231,28 @@ TEST_P(ordering, a_thread_that_asks_for_what_it_holds_gets_busy_and_not_a_deadlo
   }
 }
 
+TEST_P(ordering, a_hand_over_waits_for_the_token_of_another_thread_and_refuses_its_own) {
+  const buffer b = filled(1);
+  const std::array views{b};
+  std::optional<use_token> writing(std::in_place, first(), std::initializer_list<use>{writes(b)});
+  EXPECT_THROW(order_handover(views, second()), error) << "inside a write token of this thread";
+  std::atomic<bool> begun{false};
+  std::thread consumer([&] {
+    begun = true;
+    order_handover(views, second());
+    device().copy(landing(), reinterpret_cast<const void*>(b.address()), bytes, to_host(),
+                  second().native_handle());
+  });
+  while (!begun) {
+    std::this_thread::yield();
+  }
+  where()->fill(writing->mutable_data<char>(b), 5, bytes, first());
+  writing.reset();
+  consumer.join();
+  where()->synchronize(second());
+  EXPECT_TRUE(landed(5)) << "handed over before the write was finished";
+}
+
 TEST_P(ordering, a_failed_token_holds_nothing) {
   const buffer a = filled(0);
   const buffer b = filled(0);
