@@ -40,7 +40,7 @@ bench: build ## the benchmarks at a size that takes seconds
 
 docs: ## the documentation as a site in build/site
 	@python3 scripts/setup.py --docs
-	@.deps/venv/bin/python -m mkdocs build --strict --quiet --site-dir build/site
+	@NO_MKDOCS_2_WARNING=1 .deps/venv/bin/python -m mkdocs build --strict --quiet --site-dir build/site
 	@echo "build/site/index.html"
 
 clean: ## remove what builds wrote; .deps/ stays

@@ -1,0 +1,75 @@
+"""The documentation says what the code says: options, error classes, exit codes, presets, and links that lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_every_environment_variable_has_its_row() -> None:
+    known = set(re.findall(r'"(SAETA_[A-Z_]+)"', text("saeta/runtime/environment.cpp")))
+    assert known
+    assert set(re.findall(r"^\| `(SAETA_[A-Z_]+)`", text("docs/options.md"), re.MULTILINE)) == known
+
+
+def test_every_error_code_and_class_has_its_row() -> None:
+    body = re.search(r"enum class errc \{(.*?)\};", text("saeta/base/error.hpp"), re.DOTALL)
+    assert body is not None
+    codes = set(re.findall(r"^\s*(\w+),", body[1], re.MULTILINE))
+    classes = dict(
+        re.findall(r"^class (\w+)\((?:\w+, )?(\w+)\):", text("python/saeta/errors.py"), re.MULTILINE)
+    )
+    classes.pop("Error")
+    rows = re.findall(r"^\| (?:`(\w+)`)? *\| `(\w+)` \| `(\w+)` \|", text("docs/errors.md"), re.MULTILINE)
+    assert {code for code, _, _ in rows if code} == codes
+    assert {name: built_in for _, name, built_in in rows} == classes
+
+
+def test_every_exit_code_is_listed_with_its_meaning() -> None:
+    source = text("python/saeta/cli/exits.py")
+    numbers = dict(re.findall(r"^    ([A-Z_]+) = (\d+)$", source, re.MULTILINE))
+    meanings = dict(re.findall(r'Exit\.([A-Z_]+): "([^"]+)"', source))
+    assert numbers.keys() == meanings.keys()
+    listed = dict(re.findall(r"^\| (\d) \| (.*) \|$", text("docs/errors.md"), re.MULTILINE))
+    assert listed == {numbers[name]: meaning for name, meaning in meanings.items()}
+
+
+def test_every_preset_and_build_option_has_its_row() -> None:
+    page = text("docs/install.md")
+    presets = json.loads(text("CMakePresets.json"))["configurePresets"]
+    for name in (preset["name"] for preset in presets if not preset.get("hidden")):
+        assert f"| `{name}` |" in page
+    for feature in re.findall(r"^saeta_feature\((\w+)", text("CMakeLists.txt"), re.MULTILINE):
+        assert f"| `SAETA_{feature}` |" in page
+
+
+def test_help_lists_every_target() -> None:
+    makefile = text("Makefile")
+    declared = set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split())
+    assert set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE)) == declared
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_of_the_tree(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_named_files_exist(page: Path) -> None:
+    named = re.findall(
+        r"`((?:saeta|python|tests|scripts|examples)/[\w/.]+)`", page.read_text(encoding="utf-8")
+    )
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert missing == []
