@@ -23,9 +23,23 @@ def arrays(rows: int = ROWS) -> dict[str, Any]:
     day = dt.date(2020, 2, 28)
     moment = dt.datetime(2021, 3, 4, 5, 6, 7)
     texts = [f"value {row} é" * (row % 3) for row in numbers]
-    result: dict[str, Any] = {"null": pa.nulls(rows), "bool": made([row % 3 == 0 for row in numbers], pa.bool_())}
-    for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"):
-        result[name] = made(numbers, getattr(pa, name)())
+    result: dict[str, Any] = {
+        "null": pa.nulls(rows),
+        "bool": made([row % 3 == 0 for row in numbers], pa.bool_()),
+    }
+    for name in (
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float32",
+        "float64",
+    ):
+        result[name] = made([row % 100 for row in numbers], getattr(pa, name)())
     result["float16"] = made([np.float16(row) for row in numbers], pa.float16())
     for type in decimals():  # noqa: A001
         result[str(type)] = made([Decimal(row - 30).scaleb(-2) for row in numbers], type)
@@ -37,13 +51,15 @@ def arrays(rows: int = ROWS) -> dict[str, Any]:
         for zone in (None, "UTC", "Europe/Madrid"):
             stamps = pa.timestamp(unit, zone)
             result[str(stamps)] = made([moment + dt.timedelta(hours=row) for row in numbers], stamps)
-        result[f"duration[{unit}]"] = made([dt.timedelta(seconds=row - 9) for row in numbers], pa.duration(unit))
+        result[f"duration[{unit}]"] = made(
+            [dt.timedelta(seconds=row - 9) for row in numbers], pa.duration(unit)
+        )
     result["interval"] = made([(row, -row, row * 10**6) for row in numbers], pa.month_day_nano_interval())
     for type in (pa.string(), pa.large_string()):  # noqa: A001
         result[str(type)] = made(texts, type)
     for type in (pa.binary(), pa.large_binary()):  # noqa: A001
         result[str(type)] = made([text.encode() for text in texts], type)
-    result["fixed_size_binary"] = made([bytes([row, 0, 255]) for row in numbers], pa.binary(3))
+    result["fixed_size_binary"] = made([bytes([row % 256, 0, 255]) for row in numbers], pa.binary(3))
     words = made([f"word {row % 5}" for row in numbers], pa.string())
     result["dictionary"] = words.dictionary_encode()
     result["dictionary uint8"] = words.dictionary_encode().cast(pa.dictionary(pa.uint8(), pa.string()))

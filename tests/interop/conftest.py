@@ -30,7 +30,9 @@ def clean(device: str) -> Iterator[sa.Context]:
         gc.collect()  # what hangs in a cycle, as in the traceback of an expected error
         ctx.synchronize()
     ctx.budget = None
-    assert not left_alive(ctx, before), f"alive after the test: {left_alive(ctx, before)}, {ctx.memory.by_tag()}"
+    assert not left_alive(ctx, before), (
+        f"alive after the test: {left_alive(ctx, before)}, {ctx.memory.by_tag()}"
+    )
 
 
 @pytest.fixture

@@ -86,7 +86,9 @@ def test_batches_and_chunks_are_kept(host):
 
 
 def test_schemas_pass_in_both_directions(host):
-    schema = pa.schema([pa.field("a", pa.int32(), nullable=False, metadata={"k": "v"}), ("a", pa.string()), ("", pa.null())])
+    schema = pa.schema(
+        [pa.field("a", pa.int32(), nullable=False, metadata={"k": "v"}), ("a", pa.string()), ("", pa.null())]
+    )
     ours = sa.from_arrow(OnlySchema(schema))
     assert isinstance(ours, sa.Schema)
     assert ours.names == ["a", "a", ""]
@@ -174,7 +176,9 @@ def test_a_refused_import_leaves_the_array_in_its_capsule(host):
     assert len(sa.from_arrow((schema, array), host, copy=True)) == 1000
 
 
-@pytest.mark.parametrize("source", [None, 3, "text", object(), (1, 2), new_capsule(b"something")], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "source", [None, 3, "text", object(), (1, 2), new_capsule(b"something")], ids=lambda s: type(s).__name__
+)
 def test_what_is_no_arrow_data_is_refused_by_type(host, source):
     with pytest.raises((sa.TypeMismatch, sa.InvalidError)):
         sa.from_arrow(source, host)

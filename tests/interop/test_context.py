@@ -17,7 +17,8 @@ def test_a_device_has_one_context(host):
 
 
 @pytest.mark.parametrize(
-    ("given", "limit"), [(4096, 4096), ("8KiB", 8192), ("1.5 MiB", 1572864), ("10MB", 10_000_000), (None, None)]
+    ("given", "limit"),
+    [(4096, 4096), ("8KiB", 8192), ("1.5 MiB", 1572864), ("10MB", 10_000_000), (None, None)],
 )
 def test_a_budget_is_bytes_or_words(host, given, limit):
     host.budget = given

@@ -29,7 +29,9 @@ def test_stubs_are_up_to_date(name):
     generator = StubGen(module, include_private=True)
     generator.put(module)
     committed = (PACKAGE / f"{name}.pyi").read_text()
-    difference = difflib.unified_diff(committed.splitlines(), generator.get().splitlines(), "committed", "generated", lineterm="")
+    difference = difflib.unified_diff(
+        committed.splitlines(), generator.get().splitlines(), "committed", "generated", lineterm=""
+    )
     assert not list(difference)
 
 

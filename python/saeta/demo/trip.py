@@ -53,7 +53,7 @@ class Trip:
         self.summary = ipc.inspect(self.source)
         self.reference = compare.read(self.source, self.summary["format"])
         # What the table takes: of a compressed file, decompressed.
-        self.data_bytes = max(1, self.reference.get_total_buffer_size())
+        self.data_bytes = self.reference.get_total_buffer_size()
         self.frameworks, self.absent = available(self.ctx)
         yield self._look()
         yield self._be_refused()
@@ -86,6 +86,9 @@ class Trip:
 
     def _be_refused(self) -> Step:
         step = Step("refused: a budget that is too small")
+        if not self.data_bytes:
+            step.facts.append("left out: the file holds no values that a budget could refuse")
+            return step
         before = self.ctx.memory.statistics()["current"] or 0
         self.ctx.budget = before + max(1, self.data_bytes // 3)
         try:

@@ -1,0 +1,189 @@
+"""Bad input is data: every broken, missing or impossible file is a typed error that leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import saeta as sa
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+BROKEN = (sa.FormatError, sa.UnsupportedError, sa.FileError, sa.SizeOverflow, sa.OutOfRange, sa.InvalidError)
+
+
+def content(*, stream=False, compression=None, table=None):
+    sink = pa.BufferOutputStream()
+    table = arrow_data.table(200) if table is None else table
+    opened = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with opened(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table, max_chunksize=100)
+    return sink.getvalue().to_pybytes()
+
+
+def test_a_missing_file(host, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.arrow") as caught:
+        sa.read_ipc(tmp_path / "nothing.arrow", host)
+    assert isinstance(caught.value, sa.FileError)
+    with pytest.raises(FileNotFoundError):
+        sa.ipc.inspect(tmp_path / "nothing.arrow")
+
+
+def test_a_directory(host, tmp_path):
+    with pytest.raises(sa.FileError, match="directory"):
+        sa.read_ipc(tmp_path, host)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission(host, tmp_path):
+    path = tmp_path / "secret.arrow"
+    path.write_bytes(content())
+    path.chmod(0)
+    with pytest.raises(sa.FileError, match="ermission"):
+        sa.read_ipc(path, host)
+
+
+@pytest.mark.parametrize(
+    "bytes_", [b"", b"A", b"ARROW1\0\0", b"PAR1" * 10, b"\0" * 64, b"\xff" * 64], ids=repr
+)
+def test_wrong_magic(host, tmp_path, bytes_):
+    path = tmp_path / "wrong.arrow"
+    path.write_bytes(bytes_)
+    for source in (path, bytes_):
+        with pytest.raises(sa.FormatError):
+            sa.read_ipc(source, host)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_truncated_anywhere(host, stream, compression):
+    whole = content(stream=stream, compression=compression)
+    rows = sa.read_ipc(whole, host).num_rows
+    for length in sorted({*range(0, len(whole), max(1, len(whole) // 60)), len(whole) - 1, len(whole) - 8}):
+        try:
+            table = sa.read_ipc(whole[:length], host, copy=True)
+        except BROKEN:
+            continue
+        # A stream may end before its end marker or after a whole batch: then everything up to there is read.
+        assert stream
+        assert table.num_rows <= rows
+        assert table.to_arrow().equals(arrow_data.table(200).slice(0, table.num_rows))
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_flipped_bits(host, stream, compression):
+    """Whatever a flipped bit makes of a file, it is read or refused, and what was read can be shown."""
+    whole = content(stream=stream, compression=compression)
+    rng = random.Random(5)
+    refused = 0
+    for _ in range(300):
+        broken = bytearray(whole)
+        for _ in range(rng.randint(1, 3)):
+            broken[rng.randrange(len(broken))] ^= 1 << rng.randrange(8)
+        try:
+            repr(sa.read_ipc(bytes(broken), host, copy=True))
+        except (*BROKEN, UnicodeDecodeError):
+            refused += 1
+        except MemoryError as failure:
+            pytest.fail(f"a flipped bit asked for memory without bound: {failure}")
+    assert refused, "no flipped bit was noticed, so the test shows nothing"
+    assert host.memory.statistics()["current"] == 0
+
+
+def test_a_length_that_lies_asks_for_no_memory(host):
+    """Memory stays in proportion to the file: each lie is refused as broken before it could reach the budget."""
+    whole = content()
+    host.budget = 10 * len(whole)
+    refusals = host.memory.statistics()["refused"]
+    refused = 0
+    for place in range(8, min(len(whole), 4000), 4):
+        broken = bytearray(whole)
+        broken[place : place + 4] = b"\xff\xff\xff\x7f"
+        try:
+            sa.read_ipc(bytes(broken), host, copy=True)
+        except BROKEN:
+            refused += 1
+    assert refused > 100
+    assert host.memory.statistics()["refused"] == refusals
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        pa.list_(pa.int8()),
+        pa.struct([("x", pa.int8())]),
+        pa.map_(pa.string(), pa.int8()),
+        pa.string_view(),
+        pa.run_end_encoded(pa.int32(), pa.int8()),
+    ],
+    ids=str,
+)
+def test_types_that_are_not_carried_are_named(host, type):  # noqa: A002
+    bad = content(table=pa.schema([("good", pa.int8()), ("bad", type)]).empty_table())
+    with pytest.raises(sa.UnsupportedError, match="bad"):
+        sa.read_ipc(bad, host)
+    assert sa.read_ipc(bad, host, columns=["good"]).column_names == ["good"]
+
+
+def test_offsets_outside_their_bytes_are_refused(host):
+    values = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.array([0, 1 << 20, 5], pa.int32()).buffers()[1], pa.py_buffer(b"hello")]
+    )
+    with pytest.raises(sa.FormatError, match="offset"):
+        sa.from_arrow(pa.table({"s": values}), host)
+
+
+def test_indices_outside_their_dictionary_are_refused(host):
+    bad = pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int8()), pa.array(["only"]), safe=False)
+    with pytest.raises(sa.FormatError, match="7"):
+        sa.from_arrow(pa.table({"d": bad}), host)
+
+
+FULL_DISK = """
+import resource, signal, sys
+import pyarrow as pa
+import saeta as sa
+
+table = sa.from_arrow(pa.table({"a": range(100_000)}), sa.context("host"))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+try:
+    table.write_ipc(sys.argv[1])
+except OSError as failure:
+    assert isinstance(failure, sa.FileError)
+    print(failure)
+"""
+
+
+def test_a_disk_that_fills_up_leaves_no_file(run_python, tmp_path):
+    """A limit of the size of files stands for a full disk: the kernel refuses the write in the middle."""
+    done = run_python(FULL_DISK, str(tmp_path / "out.arrow"))
+    assert done.returncode == 0, done.stderr
+    assert "out.arrow" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there(host, tmp_path):
+    table = sa.table({"a": [1]}, host)
+    with pytest.raises(FileNotFoundError):
+        table.write_ipc(tmp_path / "no" / "out.arrow")
+
+
+def test_failed_reads_leak_no_file(host, tmp_path):
+    path = tmp_path / "broken.arrow"
+    path.write_bytes(content()[:-20])
+
+    def open_files():
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = open_files()
+    for _ in range(50):
+        with pytest.raises(BROKEN):
+            sa.read_ipc(path, host)
+    assert open_files() <= before

@@ -1,0 +1,236 @@
+"""The command `saeta`: what it prints, its JSON, its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import saeta as sa
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+
+def saeta(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "saeta", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={**os.environ, "COLUMNS": "200", **environment},
+    )
+
+
+def steps_of(done):
+    """Checks of a demo by their name."""
+    report = json.loads(done.stdout)
+    return {check["name"]: check for step in report["steps"] for check in step["checks"]}
+
+
+def bare(type):  # noqa: A002 - the word of the lexicon
+    """A type without its parameters."""
+    return re.split(r"[\[(<]", str(type))[0]
+
+
+def test_info_names_devices_versions_and_what_is_missing():
+    done = saeta("info")
+    assert done.returncode == 0, done.stderr
+    assert f"saeta {sa.__version__}" in done.stdout
+    for word in ("devices", "host", "packages", "pyarrow", pa.__version__):
+        assert word in done.stdout
+    found = json.loads(saeta("info", "--json").stdout)
+    assert found["packages"]["pyarrow"] == pa.__version__
+    assert found["devices"][-1]["name"] == "host"
+    if not found["cuda"]["usable"]:
+        assert any(each["part"] == "cuda" and each["why"] for each in found["missing"])
+
+
+def test_version_and_help():
+    assert saeta("--version").stdout.strip() == f"saeta {sa.__version__}"
+    help_ = saeta("--help")
+    assert help_.returncode == 0
+    for command in ("info", "inspect", "demo"):
+        assert command in help_.stdout
+    assert "Exit codes" in help_.stdout
+
+
+def test_inspect_shows_schema_batches_nulls_and_dictionaries(tmp_path):
+    source = arrow_data.table(60).replace_schema_metadata({"made by": "a test"})
+    path = tmp_path / "types.arrow"
+    with pa.ipc.new_file(path, source.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(source, max_chunksize=20)
+    done = saeta("inspect", path)
+    assert done.returncode == 0, done.stderr
+    for text in (
+        "60 rows in 3 batches of 20 rows",
+        "compression zstd",
+        "timestamp[us, tz=Europe/Madrid]",
+        "made by = a test",
+    ):
+        assert text in done.stdout
+    found = json.loads(saeta("inspect", path, "--json").stdout)
+    assert found["batch_rows"] == [20, 20, 20]
+    assert found["metadata"] == {"made by": "a test"}
+    by_name = {column["name"]: column for column in found["columns"]}
+    assert by_name["int64"]["nulls"] == source["int64"].null_count
+    assert by_name["dictionary"]["dictionary_values"] is not None
+    assert by_name["int64"]["dictionary_values"] is None
+
+
+def test_inspect_marks_types_that_are_not_carried(tmp_path):
+    table = pa.table({"nested": [[1], [2]], "plain": [1, 2]})
+    with pa.ipc.new_file(tmp_path / "nested.arrow", table.schema) as writer:
+        writer.write_table(table)
+    assert "can't hold this type yet" in saeta("inspect", tmp_path / "nested.arrow").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind"),
+    [
+        (["inspect", "/no/such/file.arrow"], 3, "MissingFileError"),
+        (["inspect", "/"], 3, "FileError"),
+        (["inspect", __file__], 3, "FormatError"),
+        (["demo", "/no/such/file.arrow", "--device", "host"], 3, "MissingFileError"),
+        (["demo", "--device", "cuda:99"], 5, "DeviceError"),
+        (["demo", "--device", "gpu"], 2, "InvalidError"),
+        (["demo", "--budget", "lots", "--device", "host"], 2, "InvalidError"),
+        (["demo", "--budget", "1KiB", "--rows", "1000", "--device", "host"], 4, "BudgetExceeded"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_errors_have_their_exit_code(arguments, code, kind):
+    done = saeta(*arguments)
+    assert done.returncode == code
+    assert kind in done.stderr
+    assert "Traceback" not in done.stderr
+    described = json.loads(saeta(*arguments, "--json").stdout)["error"]
+    assert (described["type"], described["exit_code"]) == (kind, code)
+    assert described["message"]
+    if kind == "BudgetExceeded":
+        assert described["numbers"]["limit"] == 1024
+
+
+@pytest.mark.parametrize(
+    "arguments", [["no-such-command"], ["inspect"], ["demo", "--rows", "0"]], ids=" ".join
+)
+def test_wrong_usage_is_2(arguments):
+    assert saeta(*arguments).returncode == 2
+
+
+def test_the_demo_makes_its_trip_and_proves_it(tmp_path):
+    done = saeta("demo", "--device", "host", "--rows", "300000", "--out", tmp_path, "--json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    report = json.loads(done.stdout)
+    assert report["passed"]
+    checks = steps_of(done)
+    for name in (
+        "the refusal carries its numbers",
+        "nothing of it stays allocated",
+        "one transfer a batch and one for the dictionaries",
+        "numpy: the same memory",
+        "numpy: no copy at the hand-over",
+        "the same memory",
+        "no copy on the way back",
+        "every value is the same",
+        "the schema is the same",
+        "no byte stays",
+    ):
+        assert checks[name]["passed"], checks[name]
+    assert "budget" in report["memory"]
+    assert {"file -> host", "host -> file", "memcpy, one thread"} <= {row["name"] for row in report["rates"]}
+    assert {path.name for path in tmp_path.iterdir()} == {"lineitem.arrow", "lineitem-with-result.arrow"}
+    written = pa.ipc.open_file(tmp_path / "lineitem-with-result.arrow").read_all()
+    assert written.num_rows == 300_000
+    assert "saeta_result" in written.column_names
+
+
+def test_the_demo_has_a_column_of_every_carried_type(tmp_path):
+    done = saeta("demo", "--device", "host", "--rows", "1000", "--out", tmp_path, "--json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    made = pa.ipc.open_file(tmp_path / "lineitem.arrow").read_all()
+    kinds = {bare(column.type) for column in made.columns}
+    wanted = {bare(array.type) for array in arrow_data.arrays(1).values()}
+    assert wanted <= kinds
+    assert any(column.null_count for column in made.columns)
+
+
+def test_the_demo_is_the_same_for_the_same_seed(tmp_path):
+    for folder, seed in (("a", 7), ("b", 7), ("c", 8)):
+        assert (
+            saeta(
+                "demo", "--device", "host", "--rows", "2000", "--seed", seed, "--out", tmp_path / folder
+            ).returncode
+            == 0
+        )
+    a, b, c = ((tmp_path / folder / "lineitem.arrow").read_bytes() for folder in "abc")
+    assert a == b
+    assert a != c
+
+
+def test_the_demo_takes_a_file(flights):
+    done = saeta("demo", flights, "--device", "host")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "checks passed" in done.stdout
+    assert "✗" not in done.stdout
+    for text in (
+        "budget of host refused",
+        "one transfer a batch",
+        "sum of delay",
+        "live bytes by tag",
+        "GB/s",
+    ):
+        assert text in done.stdout
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pa.table({"only text": ["a", "b"]}),
+        pa.table({"a": pa.array([], pa.int64())}),
+        pa.table({"holes": [1, None]}),
+        pa.table([[1], [2]], names=["twice", "twice"]),
+        pa.table({"small": pa.array([1, 2, 3], pa.int8())}),
+    ],
+    ids=["text", "no rows", "nulls", "names", "one column"],
+)
+def test_the_demo_takes_odd_files(tmp_path, source):
+    path = tmp_path / "odd.arrow"
+    with pa.ipc.new_file(path, source.schema) as writer:
+        writer.write_table(source)
+    done = saeta("demo", path, "--device", "host", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_failed_check_is_1(tmp_path, monkeypatch):
+    """A demo whose comparison is broken on purpose."""
+    program = (
+        "import saeta.demo.compare as compare; compare.same_values = lambda left, right: False;"
+        "from saeta.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program, "demo", "--rows", "1000", "--device", "host"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1
+    assert "✗ every value is the same" in done.stdout
+    assert "checks failed" in done.stdout
+
+
+@pytest.mark.gpu
+def test_the_demo_on_a_gpu(tmp_path):
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    done = saeta("demo", "--device", "cuda", "--rows", "1000000", "--out", tmp_path, "--json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    checks = steps_of(done)
+    assert checks["one transfer a batch and one for the dictionaries"]["passed"]
+    assert {"pinned host -> device", "device -> pinned host"} <= {
+        row["name"] for row in json.loads(done.stdout)["rates"]
+    }

@@ -1,0 +1,231 @@
+"""Arrow IPC files and streams, against pyarrow."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import saeta as sa
+from conftest import copies
+
+needs_ipc = pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+
+def write(path, table, *, stream=False, compression=None, chunk=None):
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    opened = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with opened(path, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=chunk)
+    return path
+
+
+@pytest.fixture
+def batched(tmp_path):
+    return write(tmp_path / "batched.arrow", arrow_data.table(60), chunk=20)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+@pytest.mark.parametrize("copy", [None, True], ids=["view", "copy"])
+def test_every_type_is_read_as_pyarrow_reads_it(anywhere, tmp_path, stream, compression, copy):
+    source = arrow_data.table()
+    path = write(tmp_path / "source.arrow", source, stream=stream, compression=compression, chunk=30)
+    table = sa.read_ipc(path, anywhere, copy=copy)
+    assert table.num_batches == 3
+    again = table.to_arrow()
+    assert again.equals(source)
+    assert again.schema.equals(source.schema, check_metadata=True)
+
+
+@pytest.mark.parametrize("format", ["file", "stream"])
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_what_is_written_is_what_pyarrow_reads(anywhere, tmp_path, format, compression):  # noqa: A002
+    source = arrow_data.table().replace_schema_metadata({"key": "value"})
+    path = tmp_path / "written.arrow"
+    size = sa.write_ipc(sa.from_arrow(source, anywhere), path, compression=compression, format=format)
+    assert size == path.stat().st_size
+    opened = pa.ipc.open_file(path) if format == "file" else pa.ipc.open_stream(path)
+    again = opened.read_all()
+    assert again.equals(source)
+    assert again.schema.equals(source.schema, check_metadata=True)
+    found = sa.ipc.inspect(path)
+    assert (found["format"], found["compression"]) == (format, compression or "none")
+
+
+def test_slices_and_batches_are_written_as_they_are(host, batched, tmp_path):
+    table = sa.read_ipc(batched, host)[15:50]
+    table.write_ipc(tmp_path / "part.arrow")
+    reader = pa.ipc.open_file(tmp_path / "part.arrow")
+    assert [reader.get_batch(place).num_rows for place in range(reader.num_record_batches)] == [5, 20, 10]
+    assert reader.read_all().equals(arrow_data.table(60).slice(15, 35))
+
+
+def test_a_mapped_file_is_viewed_and_a_copy_is_one_transfer_a_batch(host, tmp_path):
+    path = write(tmp_path / "numbers.arrow", pa.table({"a": range(90), "b": np.arange(90.0)}), chunk=30)
+    viewed = sa.read_ipc(path, host)
+    assert (copies(host), host.memory.statistics()["current"]) == (0, 0)
+    copied = sa.read_ipc(path, host, copy=True)
+    assert copies(host) == 3
+    assert host.memory.statistics()["own"] >= copied.nbytes
+    assert viewed.to_arrow().equals(copied.to_arrow())
+
+
+def test_columns_and_batches_are_chosen(host, batched):
+    source = arrow_data.table(60)
+    table = sa.read_ipc(batched, host, columns=["string", "int8"], batches=(1, 3))
+    assert table.to_arrow().equals(source.select(["string", "int8"]).slice(20, 40))
+    assert sa.read_ipc(batched, host, batches=range(2, 3)).num_rows == 20
+    assert sa.read_ipc(batched, host, columns=[]).num_rows == 60
+    with pytest.raises(sa.InvalidError, match="nothing"):
+        sa.read_ipc(batched, host, columns=["nothing"])
+    with pytest.raises(sa.Error, match="3"):
+        sa.read_ipc(batched, host, batches=(2, 9))
+    with pytest.raises(sa.InvalidError, match="step"):
+        sa.read_ipc(batched, host, batches=range(0, 3, 2))
+
+
+def test_bytes_and_open_files_are_sources(host, batched):
+    source = arrow_data.table(60)
+    content = batched.read_bytes()
+    for given in (
+        content,
+        bytearray(content),
+        memoryview(content),
+        io.BytesIO(content),
+        pa.py_buffer(content),
+    ):
+        assert sa.read_ipc(given, host).to_arrow().equals(source)
+    with batched.open("rb") as file:
+        assert sa.read_ipc(file, host).to_arrow().equals(source)
+    with batched.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert sa.read_ipc(memoryview(mapped), host, copy=True).to_arrow().equals(source)
+    assert sa.read_ipc(os.fspath(batched), host).num_rows == 60
+
+
+def test_views_of_bytes_keep_them_alive(host):
+    sink = pa.BufferOutputStream()
+    write(sink, pa.table({"a": np.arange(1000)}))
+    table = sa.read_ipc(sink.getvalue().to_pybytes(), host)
+    assert copies(host) == 0
+    assert table["a"].to_numpy().sum() == 499500
+
+
+def test_dictionaries_with_replacement_and_deltas(host, tmp_path):
+    schema = pa.schema([("d", pa.dictionary(pa.int8(), pa.string()))])
+    path = tmp_path / "deltas.arrows"
+    batches = [
+        pa.record_batch([pa.array(values).dictionary_encode().cast(schema.field(0).type)], schema)
+        for values in (["a", "b"], ["a", "b", "c"], ["z"])
+    ]
+    with pa.ipc.new_stream(
+        path, schema, options=pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    ) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    table = sa.read_ipc(path, host)
+    assert table["d"].to_pylist() == ["a", "b", "a", "b", "c", "z"]
+    assert table.to_arrow().column("d").to_pylist() == ["a", "b", "a", "b", "c", "z"]
+
+
+def test_progress_is_told_after_each_batch(host, batched, tmp_path):
+    heard = []
+    table = sa.read_ipc(
+        batched,
+        host,
+        progress=lambda so_far: heard.append((so_far.batches, so_far.total_batches, so_far.rows)),
+    )
+    assert heard == [(1, 3, 20), (2, 3, 40), (3, 3, 60)]
+    heard.clear()
+    sa.write_ipc(table, tmp_path / "again.arrow", progress=lambda so_far: heard.append(so_far.rows))
+    assert heard[-1] == 60
+
+
+def test_an_error_in_progress_ends_the_read_and_leaves_nothing(host, batched):
+    def stop(so_far):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sa.read_ipc(batched, host, copy=True, progress=stop)
+    assert host.memory.statistics()["current"] == 0
+
+
+def test_an_error_in_progress_leaves_no_half_file(host, batched, tmp_path):
+    target = tmp_path / "folder" / "out.arrow"
+    target.parent.mkdir()
+    target.write_bytes(b"what was there before")
+    table = sa.read_ipc(batched, host)
+
+    def stop(so_far):
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        sa.write_ipc(table, target, progress=stop)
+    assert target.read_bytes() == b"what was there before"
+    assert [path.name for path in target.parent.iterdir()] == ["out.arrow"]
+
+
+def test_a_progress_bar_is_a_matter_of_one_argument(host, batched, capfd):
+    assert sa.read_ipc(batched, host, progress=True).num_rows == 60
+    assert capfd.readouterr().out == ""
+
+
+def test_other_threads_run_during_a_read(host, batched):
+    """The callback of the read waits for another thread's Python code: it would wait forever if the read held the GIL."""
+    asked, answered = threading.Event(), threading.Event()
+
+    def answer():
+        asked.wait(60)
+        answered.set()
+
+    helper = threading.Thread(target=answer)
+    helper.start()
+
+    def wait_for_answer(so_far):
+        asked.set()
+        assert answered.wait(60)
+
+    assert sa.read_ipc(batched, host, progress=wait_for_answer).num_rows == 60
+    helper.join()
+
+
+def test_readers_on_several_threads_agree(host, batched):
+    expected = arrow_data.table(60)
+    equal = []
+
+    def read():
+        equal.extend(sa.read_ipc(batched, host, copy=True).to_arrow().equals(expected) for _ in range(10))
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert equal == [True] * 40
+
+
+def test_without_validation_sound_files_are_read_the_same(host, batched):
+    assert sa.read_ipc(batched, host, validate=False, copy=True).to_arrow().equals(arrow_data.table(60))
+
+
+def test_options_that_do_not_exist_are_refused(host, batched, tmp_path):
+    table = sa.read_ipc(batched, host)
+    with pytest.raises(sa.InvalidError, match="gzip"):
+        table.write_ipc(tmp_path / "x.arrow", compression="gzip")
+    with pytest.raises(sa.InvalidError, match="feather"):
+        table.write_ipc(tmp_path / "x.arrow", format="feather")
+    assert not (tmp_path / "x.arrow").exists()
+
+
+def test_flights_are_read_and_summed(anywhere, flights):
+    table = sa.read_ipc(flights, anywhere, copy=True)
+    assert table.num_rows == 200_000
+    assert table["delay"].to_numpy().sum(dtype=np.int64) == pa.ipc.open_file(flights).read_all()[
+        "delay"
+    ].to_numpy().sum(dtype=np.int64)

@@ -1,0 +1,107 @@
+"""Random pyarrow arrays, sliced at random, with nulls at random, make every round trip unchanged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+
+hypothesis = pytest.importorskip("hypothesis")
+st = hypothesis.strategies
+
+INTEGERS = {f"{sign}int{bits}": (bits, not sign) for sign in ("", "u") for bits in (8, 16, 32, 64)}
+settings = hypothesis.settings(max_examples=60, deadline=None, database=None)
+
+
+def integers(bits, signed):
+    low = -(1 << (bits - 1)) if signed else 0
+    return st.integers(low, low + (1 << bits) - 1)
+
+
+VALUES = {
+    **{name: (getattr(pa, name)(), integers(bits, signed)) for name, (bits, signed) in INTEGERS.items()},
+    "float32": (pa.float32(), st.floats(width=32)),
+    "float64": (pa.float64(), st.floats()),
+    "bool": (pa.bool_(), st.booleans()),
+    "string": (pa.string(), st.text(max_size=12)),
+    "large_string": (pa.large_string(), st.text(max_size=12)),
+    "binary": (pa.binary(), st.binary(max_size=12)),
+    "fixed_size_binary": (pa.binary(5), st.binary(min_size=5, max_size=5)),
+    "timestamp": (pa.timestamp("us"), integers(62, True)),
+    "dictionary": (pa.dictionary(pa.int16(), pa.string()), st.sampled_from(["a", "b", "", "é"])),
+}
+
+
+@st.composite
+def arrays(draw, names=tuple(VALUES)):
+    """A slice of an array of one of the types; half of them with nulls."""
+    type_, values = VALUES[draw(st.sampled_from(names))]
+    if draw(st.booleans()):
+        values = st.none() | values
+    made = pa.array(draw(st.lists(values, max_size=80)), type_)
+    start = draw(st.integers(0, len(made)))
+    return made.slice(start, draw(st.integers(0, len(made) - start)))
+
+
+def same(left, right):
+    """Equal, with NaN equal to itself."""
+    if pa.types.is_floating(left.type):
+        bits = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}[left.type]
+        left, right = left.view(bits), right.view(bits)
+    return left.type == right.type and left.equals(right)
+
+
+@settings
+@hypothesis.given(arrays(), st.booleans(), st.data())
+def test_arrow_round_trips(source, copy, data):
+    column = sa.from_arrow(source, sa.context("host"), copy=copy or None)
+    assert column.null_count == source.null_count
+    assert same(pa.array(column), source)
+    start = data.draw(st.integers(0, len(source)))
+    length = data.draw(st.integers(0, len(source) - start))
+    assert same(pa.array(column.slice(start, length)), source.slice(start, length))
+
+
+@settings
+@hypothesis.given(st.lists(arrays(), min_size=1, max_size=4), st.sampled_from([None, "lz4", "zstd"]))
+def test_ipc_round_trips(tmp_path_factory, columns, compression):
+    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+    rows = min(map(len, columns))
+    source = pa.table([column.slice(0, rows) for column in columns], names=[""] * len(columns))
+    path = tmp_path_factory.mktemp("ipc") / "x.arrow"
+    sa.from_arrow(source, sa.context("host")).write_ipc(path, compression=compression)
+    written = pa.ipc.open_file(path).read_all()
+    again = sa.read_ipc(path, sa.context("host"), copy=True).to_arrow()
+    for ours, theirs, expected in zip(again.columns, written.columns, source.columns, strict=True):
+        joined = [
+            pa.chunked_array(each.chunks, expected.type).combine_chunks() for each in (ours, theirs, expected)
+        ]
+        assert same(joined[0], joined[2])
+        assert same(joined[1], joined[2])
+
+
+@settings
+@hypothesis.given(arrays(names=(*INTEGERS, "float32", "float64")))
+def test_tensors_are_views_or_refused(source):
+    column = sa.from_arrow(source, sa.context("host"))
+    if source.null_count:
+        with pytest.raises(BufferError):
+            np.from_dlpack(column)
+        return
+    view = np.from_dlpack(column)
+    np.testing.assert_array_equal(view, source.to_numpy())
+    assert len(source) == 0 or view.ctypes.data == column.address
+    back = sa.from_dlpack(view, sa.context("host"))
+    assert same(pa.array(back), source)
+
+
+@settings
+@hypothesis.given(arrays(names=("bool",)))
+def test_bits_and_bytes_convert_both_ways(source):
+    bits = sa.from_arrow(source, sa.context("host"))
+    bytes_ = bits.as_bool8()
+    assert bytes_.to_pylist() == source.to_pylist()
+    assert same(pa.array(bytes_.as_bool()), source)
+    assert bytes_.null_count == source.null_count

@@ -1,0 +1,227 @@
+"""Tables and columns: building, choosing, showing, and values as Python objects."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import saeta as sa
+from conftest import copies
+
+
+def test_a_table_is_built_from_what_is_at_hand(host):
+    array = np.arange(4, dtype=np.int16)
+    table = sa.table(
+        {
+            "column": sa.from_dlpack(np.arange(4.0), host),
+            "numpy": array,
+            "bools": np.array([True, False, True, True]),
+            "dates": np.array(["2020-01-01"] * 4, "datetime64[D]"),
+            "arrow": pa.array(["a", None, "c", "d"]),
+            "list": [1, None, 3, 4],
+            "chunks": pa.chunked_array([[1], [2, 3, 4]]),
+        },
+        host,
+    )
+    assert [str(each) for each in table.schema.types] == [
+        "double", "int16", "extension<arrow.bool8>", "date32[day]", "string", "int64", "int64",
+    ]  # fmt: skip
+    assert [batch.num_rows for batch in table.batches] == [1, 3]
+    assert table["numpy"].chunks[0].address == array.ctypes.data
+    assert table.to_arrow()["list"].to_pylist() == [1, None, 3, 4]
+    assert copies(host) == 0
+
+
+def test_pairs_keep_names_that_repeat(host):
+    table = sa.table([("a", [1]), ("a", [2]), ("", [3])], host)
+    assert table.column_names == ["a", "a", ""]
+    assert [table[place][0] for place in range(3)] == [1, 2, 3]
+    assert table[-1][0] == 3
+    with pytest.raises(sa.InvalidError, match="a"):
+        _ = table["a"]
+    with pytest.raises(sa.InvalidError, match="2 columns"):
+        table.with_column("a", [4])
+    with pytest.raises(sa.OutOfRange, match="3"):
+        _ = table[3]
+
+
+def test_strided_and_swapped_arrays_are_made_contiguous(host):
+    table = sa.table({"odd": np.arange(10)[1::2], "big": np.arange(5, dtype=">i4")}, host)
+    assert table["odd"].to_pylist() == [1, 3, 5, 7, 9]
+    assert table["big"].to_pylist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (np.zeros((2, 2)), sa.InvalidError),
+        (3, sa.TypeMismatch),
+        ("text", sa.TypeMismatch),
+        (pa.table({"x": [1]}), sa.TypeMismatch),
+    ],
+    ids=["2-D", "int", "str", "table"],
+)
+def test_what_is_no_column_is_named(host, values, kind):
+    with pytest.raises(kind, match="bad"):
+        sa.table({"bad": values}, host)
+
+
+def test_columns_of_different_lengths_are_named(host):
+    with pytest.raises(sa.InvalidError, match=r"'b' has 2 rows.*'a' has 3"):
+        sa.table({"a": [1, 2, 3], "b": [1, 2]}, host)
+
+
+def test_columns_come_and_go(host):
+    table = sa.table({"a": [1, 2], "b": [3, 4]}, host)
+    assert table.with_column("c", [5, 6]).column_names == ["a", "b", "c"]
+    replaced = table.with_column("a", np.array([7.5, 8.5]))
+    assert replaced.column_names == ["a", "b"]
+    assert replaced["a"].to_pylist() == [7.5, 8.5]
+    assert table.append_column("a", [9, 9]).column_names == ["a", "b", "a"]
+    assert table.drop(["a"]).column_names == ["b"]
+    assert table.select(["b", "a"]).column_names == ["b", "a"]
+    assert (table.drop(["a", "b"]).num_rows, table.select([]).num_columns) == (2, 0)
+    assert table["a"].with_name("z").name == "z"
+    assert table.to_arrow().column_names == ["a", "b"]
+    with pytest.raises(sa.InvalidError, match="3 rows"):
+        table.with_column("c", [1, 2, 3])
+    with pytest.raises(sa.InvalidError, match="3 rows"):
+        table.select([]).with_column("c", [1, 2, 3])
+
+
+def test_a_column_of_other_chunks_cuts_the_batches(host):
+    table = sa.from_arrow(pa.table({"a": pa.chunked_array([[0, 1, 2], [3, 4]])}), host)
+    other = sa.Column.from_chunks([sa.from_dlpack(np.arange(n), host) for n in (1, 0, 3, 1)])
+    joined = table.with_column("b", other)
+    assert [batch.num_rows for batch in joined.batches] == [1, 2, 1, 1]
+    assert joined["a"].to_pylist() == [0, 1, 2, 3, 4]
+    assert joined["b"].to_pylist() == [0, 0, 1, 2, 0]
+    assert copies(host) == 0
+
+
+def test_metadata_stays_with_the_table(host):
+    source = pa.table({"a": [1]}).replace_schema_metadata({"key": "value"})
+    table = sa.from_arrow(source, host)
+    for changed in (
+        table.with_column("b", [2]),
+        table.select(["a"]),
+        table[0:1],
+        table.with_column("a", [2]),
+    ):
+        assert changed.schema.metadata == [(b"key", b"value")]
+
+
+def test_rows_are_sliced_like_a_list(host):
+    table = sa.from_arrow(pa.table({"a": pa.chunked_array([[0, 1, 2], [3, 4]])}), host)
+    for part in (slice(1, 4), slice(-2, None), slice(None, 2), slice(4, 1), slice(0, 99)):
+        assert table[part]["a"].to_pylist() == list(range(5))[part]
+        assert table["a"][part].to_pylist() == list(range(5))[part]
+    assert table.head(2).num_rows == 2
+    assert table.head(99).num_rows == len(table) == 5
+    assert table.slice(3).num_rows == 2
+    with pytest.raises(sa.OutOfRange, match="6"):
+        table.slice(6)
+    for bad in (slice(None, None, 2), slice(None, None, -1)):
+        with pytest.raises(sa.InvalidError, match="step"):
+            _ = table[bad]
+        with pytest.raises(sa.InvalidError, match="step"):
+            _ = table["a"][bad]
+
+
+def test_values_are_those_of_pyarrow(anywhere):
+    source = arrow_data.table()
+    table = sa.from_arrow(source, anywhere)
+    for name in source.column_names:
+        if name == "interval":
+            expected = [None if value is None else tuple(value) for value in source[name].to_pylist()]
+        else:
+            expected = source[name].to_pylist()
+        assert table[name].to_pylist() == expected, name
+        assert [table[name][row] for row in (0, 3, -1)] == [expected[row] for row in (0, 3, -1)], name
+
+
+def test_values_have_their_own_python_type(host):
+    table = sa.from_arrow(
+        pa.table(
+            {
+                "decimal": pa.array([Decimal("-12345678901234567890123456789.0123")], pa.decimal256(60, 4)),
+                "zone": pa.array([0], pa.timestamp("s", "+05:30")),
+                "date": pa.array([dt.date(1, 1, 1)]),
+                "time": pa.array([dt.time(23, 59, 59, 999999)]),
+            }
+        ),
+        host,
+    )
+    assert table["decimal"][0] == Decimal("-12345678901234567890123456789.0123")
+    assert table["zone"][0].utcoffset() == dt.timedelta(hours=5, minutes=30)
+    assert table["date"][0] == dt.date(1, 1, 1)
+    assert table["time"][0] == dt.time(23, 59, 59, 999999)
+
+
+def test_a_value_that_python_would_cut_is_an_error(host):
+    column = sa.from_arrow(pa.array([1], pa.timestamp("ns")), host)
+    with pytest.raises(sa.InvalidError, match="to_arrow"):
+        _ = column[0]
+    assert "1970-01-01 00:00:00.00" in repr(column)
+
+
+def test_indices_outside_are_index_errors(host):
+    column = sa.from_dlpack(np.arange(3), host)
+    assert (column[0], column[-3]) == (0, 0)
+    for row in (3, -4):
+        with pytest.raises(IndexError):
+            _ = column[row]
+    assert list(column) == [0, 1, 2]
+
+
+def test_a_repr_shows_device_types_and_a_head(anywhere):
+    source = arrow_data.table()
+    text = repr(sa.from_arrow(source, anywhere))
+    assert text.startswith(f"<saeta.Table on {anywhere.device}: 67 rows x {source.num_columns} columns")
+    for name in source.column_names:
+        assert name in text
+    assert "timestamp[us, tz=Europe/Madrid]" in text
+    assert "null" in text
+
+
+def test_a_repr_copies_only_the_head(anywhere):
+    rows = 1_000_000
+    table = sa.from_arrow(pa.table({"a": np.arange(rows), "s": ["some text"] * rows}), anywhere, copy=True)
+    anywhere.reset_counters()
+    assert "1,000,000 rows" in repr(table)
+    assert sum(anywhere.counters()[way]["bytes"] for way in ("device_to_host", "host_to_host")) < 10_000
+
+
+def test_a_repr_of_odd_tables(host):
+    assert "0 rows x 0 columns" in repr(sa.table({}, host))
+    assert "a" in repr(sa.table({"a": np.arange(0)}, host))
+    wide = sa.table([(f"column {place}", [place]) for place in range(100)], host)
+    assert "column 59" in repr(wide)
+    assert "40 more columns" in repr(wide)
+    strange = sa.from_arrow(pa.table({"t": pa.array([2**62], pa.timestamp("s")), "s": ["a\nb\t\x00"]}), host)
+    assert str(2**62) in repr(strange)
+    assert "a\\nb" in repr(strange)
+
+
+def test_html_is_escaped(host):
+    html = sa.table({"<b>": ["<script>", None]}, host)._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "&lt;b&gt;" in html
+
+
+def test_types_compare_with_their_names(host):
+    column = sa.from_arrow(pa.array([1, 2]), host)
+    assert column.type == "int64"
+    assert column.type != "int32"
+    assert column.type != None  # noqa: E711 - the comparison itself is what is tested
+    assert column.type == sa.from_arrow(pa.array([3]), host).type
+    assert len({column.type, sa.from_arrow(pa.array([3]), host).type}) == 1
+    assert repr(column.type) == "<saeta.DataType int64>"
+    dictionary = sa.from_arrow(pa.array(["a"]).dictionary_encode(), host).type
+    assert (dictionary.value_type, dictionary.index_type) == ("string", "int32")
