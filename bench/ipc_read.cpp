@@ -1,6 +1,6 @@
 // How fast a hot Arrow file gets into the best device, and back: beside the limits of the machine, in one run.
 //
-//   bench_ipc_read [--gib N] [--batch-mib N] [--rounds N] [--dir FOLDER] [--out FILE.json] [--commit TEXT]
+//   ipc_read [--gib N] [--batch-mib N] [--rounds N] [--dir FOLDER] [--out FILE.json] [--commit TEXT]
 //
 // Writes a file of N GiB (default 0.25) of random float64, int64 and int32 columns, then measures in alternation: the
 // pinned copy rate P, a plain memcpy on the host, file -> device, device -> file, and file -> views on the host. Prints

@@ -52,7 +52,7 @@ for s in $steps; do
   python) step python 400 "$python" -m pytest -q -p no:cacheprovider -rs tests/interop ;;
   demo) step demo 240 "$python" -m saeta demo ${DEMO_FILE:+"$DEMO_FILE"} ;;
   trip) step trip 120 "$python" examples/trip.py ;;
-  bench) step bench 300 "$build/bin/bench_ipc_read" --gib "${BENCH_GIB:-4}" --dir "${BENCH_DIR:-/dev/shm}" --out "$out/ipc_read.json" \
+  bench) step bench 300 "$build/bin/ipc_read" --gib "${BENCH_GIB:-4}" --dir "${BENCH_DIR:-/dev/shm}" --out "$out/ipc_read.json" \
     --commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" ;;
   *) echo "no step '$s'" && exit 2 ;;
   esac
