@@ -378,7 +378,7 @@ int main(int count, char** arguments) {
     }
     return 0;
   } catch (const std::exception& failure) {
-    std::cerr << "bench_ipc_read: " << failure.what() << '\n';
+    std::cerr << "ipc_read: " << failure.what() << '\n';
     return 1;
   }
 }
