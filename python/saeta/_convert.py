@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from saeta._optional import load
-from saeta.errors import ExchangeError
+from saeta.errors import ExchangeError, TypeMismatch
 from saeta.exchange import CPU
 
 if TYPE_CHECKING:
@@ -55,7 +55,11 @@ def column_to_numpy(self: Column, *, copy: bool | None = None) -> Any:
 
 
 def column_array(self: Column, dtype: Any = None, copy: bool | None = None) -> Any:
-    """Body of `Column.__array__`, NumPy's protocol."""
+    """Body of `Column.__array__`, NumPy's protocol, which must not download behind the caller's back."""
+    if self.device != "host":
+        raise TypeMismatch(
+            f"column '{self.name}' lives on {self.device}: to_numpy() downloads it where that is wanted"
+        )
     values = column_to_numpy(self, copy=copy)
     return values if dtype is None else values.astype(dtype, copy=bool(copy))
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from saeta._report import human_bytes
+from saeta._report import counted, human_bytes
 from saeta._values import text_of
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ def column_text(self: Column) -> str:
     head = self.slice(0, min(rows, HEAD_ROWS))
     values = _values_text(self.type, head._raw_values(), more=rows > HEAD_ROWS)
     chunks = f" in {self.num_chunks} chunks" if self.num_chunks != 1 else ""
-    what = (
-        f"{self.name!r}: {self.type.name} on {self.device}, {rows:,} rows{chunks}, {human_bytes(self.nbytes)}"
-    )
+    what = f"{self.name!r}: {self.type.name} on {self.device}, {counted(rows, 'row', 'rows')}{chunks}, {human_bytes(self.nbytes)}"
     return f"<saeta.Column {what}>\n  {_cut(values, LINE_WIDTH)}"
 
 
@@ -91,12 +89,9 @@ def _values_text(type: DataType, values: Sequence[bytes | bool | None], *, more:
 
 
 def _summary(table: Table) -> str:
-    batches = f" in {table.num_batches} batches" if table.num_batches != 1 else ""
-    columns = "column" if table.num_columns == 1 else "columns"
-    return (
-        f"on {table.device}: {table.num_rows:,} rows x {table.num_columns} {columns}{batches}, "
-        f"{human_bytes(table.nbytes)}"
-    )
+    batches = f" in {table.num_batches:,} batches" if table.num_batches != 1 else ""
+    shape = f"{counted(table.num_rows, 'row', 'rows')} x {counted(table.num_columns, 'column', 'columns')}"
+    return f"on {table.device}: {shape}{batches}, {human_bytes(table.nbytes)}"
 
 
 def _left_out(table: Table) -> str:

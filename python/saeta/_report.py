@@ -20,6 +20,11 @@ def human_bytes(count: int) -> str:
     raise AssertionError("unreachable")
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """ "1 batch", "2,000 batches"."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def memory_report(self: Memory) -> str:
     """Body of `Memory.report`."""
     now = self.statistics()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
-from conftest import copies
+from conftest import clean, copies
 
 
 @pytest.fixture
@@ -89,6 +89,20 @@ def test_numpy_reads_columns_by_every_door(host, source):
     assert copies(host) == copies_before
     with pytest.raises(sa.ExchangeError, match="12 nulls"):
         table["name"].to_numpy()
+
+
+@pytest.mark.gpu
+def test_numpy_downloads_only_where_it_is_asked(source):
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    with clean("cuda") as ctx:
+        price = sa.from_arrow(source, ctx)["price"]
+        assert price.to_numpy().tolist() == source["price"].to_pylist()
+        with pytest.raises(TypeError, match="to_numpy"):
+            np.asarray(price)
+        with pytest.raises(sa.ExchangeError, match="cuda"):
+            price.to_numpy(copy=False)
+        del price
 
 
 def test_numpy_gets_the_types_that_dlpack_has_not(host):

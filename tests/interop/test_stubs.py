@@ -1,6 +1,9 @@
 """The committed stubs are what nanobind's stubgen makes of the compiled modules.
 
-After a change of the bindings: cmake --build BUILD --target stubs
+After a change of the bindings, with PYTHONPATH=BUILD/python:
+
+    python -m nanobind.stubgen -P -m saeta._core -o python/saeta/_core.pyi
+    python -m nanobind.stubgen -P -m saeta._ipc -o python/saeta/_ipc.pyi
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from saeta import ipc
-from saeta._report import human_bytes
+from saeta._report import counted, human_bytes
 from saeta.cli.terminal import grid, say
 
 
@@ -20,7 +20,9 @@ def run(file: Path, as_json: bool) -> None:
     batches = found["batch_rows"]
     say(f"{file}: Arrow IPC {found['format']}, {human_bytes(found['bytes'])}", "bold")
     say(f"metadata version {found['metadata_version']}, compression {found['compression']}")
-    say(f"{sum(batches):,} rows in {len(batches)} batches{_sizes(batches)}")
+    say(
+        f"{counted(sum(batches), 'row', 'rows')} in {counted(len(batches), 'batch', 'batches')}{_sizes(batches)}"
+    )
     for key, value in found["metadata"].items():
         say(f"  {_text(key)} = {_cut(_text(value))}")
     say()

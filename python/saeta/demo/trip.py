@@ -15,7 +15,7 @@ import pyarrow
 
 from saeta import _core, ipc
 from saeta._core import Column, Context, Table
-from saeta._report import human_bytes
+from saeta._report import counted, human_bytes
 from saeta.demo import compare
 from saeta.demo.frameworks import Framework, available
 from saeta.demo.steps import Leg, Step, Watch
@@ -77,7 +77,8 @@ class Trip:
         step = Step("the file")
         step.facts += [
             f"{self.source}: {size}, compression {self.summary['compression']}",
-            f"{sum(batches):,} rows x {len(self.summary['columns'])} columns in {len(batches)} batches",
+            f"{counted(sum(batches), 'row', 'rows')} x {counted(len(self.summary['columns']), 'column', 'columns')} "
+            f"in {counted(len(batches), 'batch', 'batches')}",
             f"device {self.ctx.device}; frameworks: {', '.join(f.name for f in self.frameworks) or 'none'}",
             *(f"left out: {reason}" for reason in self.absent),
         ]
@@ -128,7 +129,7 @@ class Trip:
         step.check(
             f"one transfer a batch{beside}",
             watch.traffic.copies == sum(rows > 0 for rows in self.summary["batch_rows"]) + dictionaries,
-            f"{batches} batches; {watch.traffic}",
+            f"{counted(batches, 'batch', 'batches')}; {watch.traffic}",
         )
         step.data = {"seconds": seconds, "transfers": watch.traffic.copies, "bytes": self.legs[-1].bytes}
         return step
