@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from typing import Any
 
 from saeta import _core
@@ -25,6 +23,8 @@ PEERS: dict[str, tuple[str, ...]] = {
 def info() -> dict[str, Any]:
     """Versions, devices, packages found, and for each missing part what it is, why and how to have it. Imports none of the
     packages but pyarrow, which the IPC module stands on."""
+    import platform
+
     runtime = _core._runtime()
     ipc = _ipc_state()
     packages = {name: _version_of(distributions) for name, distributions in PEERS.items()}
@@ -66,6 +66,8 @@ def _ipc_state() -> dict[str, Any]:
 
 
 def _version_of(distributions: tuple[str, ...]) -> str | None:
+    import importlib.metadata
+
     for name in distributions:
         try:
             return importlib.metadata.version(name)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from saeta import _core, _progress
@@ -57,7 +55,7 @@ def read_ipc(
     numbers = _batch_range(batches)
     with _naming_missing_files(source):
         if isinstance(source, str | os.PathLike):
-            reader = ipc.open_file(Path(source), chosen, numbers, copy, validate)
+            reader = ipc.open_file(source, chosen, numbers, copy, validate)
         else:
             reader = ipc.open_bytes(_bytes_of(source), chosen, numbers, copy, validate)
         with _progress.hook(progress, "reading") as hook:
@@ -84,8 +82,8 @@ def write_ipc(
         progress: as for `read_ipc`.
     """
     ipc = module()
-    with _naming_missing_files(Path(path).parent), _progress.hook(progress, "writing") as hook:
-        written: int = ipc.write_file(source, Path(path), compression or "none", format, hook)
+    with _naming_missing_files(path, of_folder=True), _progress.hook(progress, "writing") as hook:
+        written: int = ipc.write_file(source, path, compression or "none", format, hook)
         return written
 
 
@@ -93,7 +91,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a file says about itself: format, bytes, compression, rows of each batch, metadata, and for each column its
     name, type, nulls, number of dictionary values and whether a context can hold it."""
     with _naming_missing_files(path):
-        summary: dict[str, Any] = module().inspect(Path(path))
+        summary: dict[str, Any] = module().inspect(path)
         return summary
 
 
@@ -117,6 +115,8 @@ def module() -> Any:
 
 
 def _explain(failure: ImportError, found: str) -> MissingDependency:
+    import re
+
     wanted = re.search(r"libarrow\.so\.(\d+)", str(failure))
     if wanted:
         return MissingDependency(_mismatch(str(int(wanted[1]) // 100), found))
@@ -149,13 +149,16 @@ def _batch_range(batches: tuple[int, int] | range | None) -> tuple[int, int] | N
 
 
 @contextmanager
-def _naming_missing_files(path: Any) -> Iterator[None]:
-    """Turns the refusal of a file that is not there into the class that Python programs expect."""
+def _naming_missing_files(path: Any, *, of_folder: bool = False) -> Iterator[None]:
+    """Turns the refusal of a file (or, for writing, a folder) that is not there into the class that Python programs
+    expect."""
     try:
         yield
-    except MissingFileError:
-        raise
     except FileError as failure:
-        if isinstance(path, str | os.PathLike) and not Path(path).exists():
-            raise MissingFileError(str(failure)) from None
+        from pathlib import Path
+
+        if isinstance(path, str | os.PathLike):
+            needed = Path(path).parent if of_folder else Path(path)
+            if not needed.exists():
+                raise MissingFileError(str(failure)) from None
         raise
