@@ -31,7 +31,7 @@ if(SAETA_SANITIZE)
                       "$<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize-recover=all>")
   add_link_options("-fsanitize=${SAETA_SANITIZE}")
   # g++ 13 takes its own instrumentation for accesses out of bounds.
-  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-maybe-uninitialized>")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-maybe-uninitialized>")
 endif()
 
 set(saeta_warning_flags -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast)
