@@ -4,7 +4,8 @@
 
     ctx = sa.context("cuda:0", budget="8GiB")   # or "host"; sa.context() picks the best
     table = sa.read_ipc("trips.arrow", ctx)     # a Table on the device
-    tensor = torch.from_dlpack(table["fare"])   # the same memory, ordered on torch's stream
+    tensor = torch.from_dlpack(table["fare"])   # the same memory, ordered on torch's stream; of a file with
+                                                # several batches: each of table["fare"].chunks
     table.with_column("doubled", tensor * 2).write_ipc("out.arrow")
 
 Importing needs neither a GPU nor a driver nor pyarrow nor NumPy: each is loaded when something asks for it.
