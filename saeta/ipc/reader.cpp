@@ -76,7 +76,7 @@ struct reader::impl {
 
   std::shared_ptr<arrow::RecordBatch> decoded; ///< read, but not in a context yet
   std::optional<error> broken;                 ///< what stopped the decoder: it can't go on
-  // Uploaded dictionaries are known by address. So the host's stay alive with the cache: another one can't take their place.
+  // The cache keeps alive what it knows, a decoded batch perhaps: it begins anew when a dictionary changes.
   dictionary_cache uploaded;
   dictionary_list on_host;
   std::shared_ptr<context> uploaded_to;

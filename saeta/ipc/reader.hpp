@@ -3,7 +3,8 @@
 // What      A reader opens a file (memory-mapped) or bytes, tells the schema at once and yields batches lazily. An
 //           uncompressed batch body is one planned transfer and its columns are views into one slab; on a host context
 //           an uncompressed batch is a view of the mapping, without a copy, unless one is asked for.
-// Owner     The mapping lives as long as a column that views it. Bytes given by the caller live through `keepalive`.
+// Owner     The mapping lives as long as a column that views it; nobody may shorten the file meanwhile (replacing it by
+//           rename, as the writer does, is safe). Bytes given by the caller live through `keepalive`.
 // Order     Columns are ready in stream order (memory/buffer.hpp).
 // Thread    One thread a reader.
 // Failure   io (missing, a directory, unreadable: errno's text), format (not Arrow, truncated, hostile: names the batch),
@@ -62,7 +63,8 @@ public:
   [[nodiscard]] const schema& fields() const noexcept;
   /// Batches in the range asked for; -1 for a stream, whose number shows at its end.
   [[nodiscard]] std::int64_t batch_count() const noexcept;
-  /// The next batch, or nothing at the end.
+  /// The next batch, or nothing at the end. A batch that the context refused (its budget) can be asked for again; what
+  /// could not be decoded fails again.
   [[nodiscard]] std::optional<batch> next(const std::shared_ptr<context>& where);
   /// All batches from here on.
   [[nodiscard]] table read_all(const std::shared_ptr<context>& where, const progress_hook& hook = {});

@@ -33,6 +33,7 @@ std::shared_ptr<arrow::util::Codec> codec_of(compression body) {
 void encode(const table& source, arrow::io::OutputStream* sink, const std::string& name,
             const write_options& options, const progress_hook& hook) {
   auto encoding = arrow::ipc::IpcWriteOptions::Defaults();
+  encoding.allow_64bit = true; // a batch of a device may have 2^31 rows and more
   encoding.codec = codec_of(options.body);
   encoding.emit_dictionary_deltas = options.dictionary_deltas;
 
