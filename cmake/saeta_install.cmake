@@ -32,7 +32,7 @@ set(saeta_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/saeta")
 install(TARGETS ${saeta_libraries} EXPORT saeta)
 install(EXPORT saeta FILE saetaTargets.cmake NAMESPACE saeta:: DESTINATION "${saeta_config_dir}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/saeta" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-        FILES_MATCHING PATTERN "*.hpp" PATTERN backend EXCLUDE ${ipc_headers_excluded})
+        FILES_MATCHING PATTERN "*.hpp" PATTERN backend EXCLUDE PATTERN detail EXCLUDE ${ipc_headers_excluded})
 install(FILES "${PROJECT_BINARY_DIR}/generated/saeta/base/version.hpp"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/saeta/base")
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/saetaConfig.cmake.in"
