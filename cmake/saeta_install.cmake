@@ -9,11 +9,12 @@ if(SAETA_WITH_IPC)
 endif()
 
 if(DEFINED SKBUILD)
-  # pyarrow lies beside the package; Python imports it first, and the loader finds it by this path otherwise.
-  set_target_properties(${saeta_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../pyarrow")
   set(modules _core)
-  if(TARGET _ipc)
+  set_target_properties(saeta PROPERTIES INSTALL_RPATH "$ORIGIN")
+  if(SAETA_WITH_IPC)
     list(APPEND modules _ipc)
+    # pyarrow lies beside the package; Python imports it first, and the loader finds it by this path otherwise.
+    set_target_properties(saeta_ipc PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../pyarrow")
   endif()
   install(TARGETS ${saeta_libraries} ${modules} LIBRARY DESTINATION saeta COMPONENT python)
   return()
