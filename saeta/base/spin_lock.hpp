@@ -1,0 +1,27 @@
+// A lock for a handful of instructions that seldom meets another thread: one exchange to take it, one store to give it
+// back. Whoever holds it calls nothing that blocks.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+namespace saeta {
+
+class spin_lock {
+public:
+  void lock() noexcept {
+    for (int tries = 0; held_.exchange(true, std::memory_order_acquire); ++tries) {
+      if (tries > patience) {
+        std::this_thread::yield(); // the holder may have lost its core
+      }
+    }
+  }
+  bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
+  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+
+private:
+  static constexpr int patience = 64;
+  std::atomic<bool> held_{false};
+};
+
+} // namespace saeta

@@ -1,0 +1,63 @@
+// A stack of resources, described by one options object and built from it: decorators on top, a base at the bottom.
+//
+//   stack_options stack;
+//   stack.layers = parse_layers("logging, budget, guard, caching");   // top first; the last may be a base
+//
+// The base is the cache over the driver's pool unless said otherwise. A stack without `budget` gets one on top of its
+// first decorator that is not logging or statistics, because nothing in Saeta allocates without a budget.
+// Failure   error invalid_argument naming the word or the option.
+#pragma once
+
+#include "saeta/memory/budget_resource.hpp"
+#include "saeta/memory/caching_resource.hpp"
+#include "saeta/memory/event_log.hpp"
+#include "saeta/memory/guard_resource.hpp"
+#include "saeta/memory/statistics_resource.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace saeta {
+
+enum class resource_kind { caching, async, direct };
+enum class decorator_kind { logging, statistics, budget, guard, fault };
+
+struct stack_options {
+  resource_kind base = resource_kind::caching;
+  std::vector<decorator_kind> layers{decorator_kind::logging, decorator_kind::budget}; ///< top first
+  resource_kind slabs_from = resource_kind::async; ///< upstream of the cache: async or direct
+  caching_options caching;
+  guard_options guard;
+  std::uint64_t fail_at = 0; ///< for `fault`: position of the allocation that fails, from 1; 0: none
+  /// Stands in for the base: any resource, an RMM one through its adaptor (rmm/), given the device's backend.
+  std::function<std::shared_ptr<resource>(const std::shared_ptr<backend>& device)> custom_base;
+};
+
+/// Reads "logging, statistics, budget, guard, fault", then optionally one of "caching", "async", "direct", into `into`.
+void parse_stack(std::string_view text, stack_options& into);
+/// The inverse: "logging, budget, caching".
+[[nodiscard]] std::string to_string(const stack_options& options);
+
+/// What a stack is built with, and what of it can be looked at later.
+struct stack_parts {
+  std::shared_ptr<backend> device;
+  std::shared_ptr<event_pool> events;
+  std::shared_ptr<budget> limit;
+  std::shared_ptr<event_log> log;
+  budget_resource::relief make_room;
+  caching_resource::fence_source fence_over;
+};
+
+struct resource_stack {
+  std::shared_ptr<resource> top;
+  std::shared_ptr<caching_resource> cache;         ///< null without one
+  std::shared_ptr<guard_resource> guard;           ///< null without one
+  std::shared_ptr<statistics_resource> statistics; ///< null without one
+};
+
+[[nodiscard]] resource_stack build_stack(const stack_options& options, const stack_parts& parts);
+
+} // namespace saeta
