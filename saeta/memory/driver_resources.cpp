@@ -16,18 +16,20 @@ std::size_t own_alignment(const backend& device) {
 }
 
 /// A block without memory yet: sizes checked, room added where more alignment is asked for than the driver gives.
-block describe(const backend& device, std::size_t bytes, std::size_t alignment, std::uint64_t stream_id) {
+block describe(const backend& device, const allocation_request& what, std::uint64_t stream_id) {
   const std::size_t own = own_alignment(device);
-  if (alignment != 0 && !std::has_single_bit(alignment)) {
-    throw error(errc::invalid_argument, concat("alignment ", alignment, " is no power of two"));
+  if (what.alignment != 0 && !std::has_single_bit(what.alignment)) {
+    throw error(errc::invalid_argument, concat("alignment ", what.alignment, " is no power of two"));
   }
   block made;
-  made.bytes = bytes;
-  made.alignment = std::max(alignment, own);
+  made.bytes = what.bytes;
+  made.alignment = std::max(what.alignment, own);
   made.device = device.device();
   made.stream_id = stream_id;
   made.generation = next_generation();
-  made.base_bytes = bytes == 0 ? 0 : checked_add(bytes, made.alignment - own, "block with its alignment");
+  made.label = what.label;
+  made.base_bytes =
+      what.bytes == 0 ? 0 : checked_add(what.bytes, made.alignment - own, "block with its alignment");
   return made;
 }
 
@@ -40,55 +42,71 @@ void place(block& made, void* base) {
 } // namespace
 
 std::uint64_t next_generation() noexcept {
-  static std::atomic<std::uint64_t> last{0};
+  constexpr std::uint64_t range = 4096; // taken at a time: threads would meet on a counter of single numbers
+  static std::atomic<std::uint64_t> ranges{0};
+  thread_local std::uint64_t last = 0;
+  if (last % range == 0) {
+    last = ranges.fetch_add(1, std::memory_order_relaxed) * range;
+  }
   return ++last;
 }
 
-block direct_resource::allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
-  block made = describe(*device_, bytes, alignment, stream.id());
-  if (bytes != 0) {
+block direct_resource::do_allocate(const allocation_request& what, stream_ref stream) {
+  block made = describe(*device_, what, stream.id());
+  if (what.bytes != 0) {
     place(made, device_->allocate(made.base_bytes, own_alignment(*device_)));
+    held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
   }
   return made;
 }
 
-bool direct_resource::deallocate(const block& what, stream_ref) noexcept {
-  return what.base == nullptr || device_->deallocate(what.base, what.base_bytes, own_alignment(*device_));
+bool direct_resource::do_deallocate(const block& what, stream_ref) noexcept {
+  if (what.base != nullptr && !device_->deallocate(what.base, what.base_bytes, own_alignment(*device_))) {
+    return false;
+  }
+  held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
+  return true;
 }
 
-block async_resource::allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
-  block made = describe(*device_, bytes, alignment, stream.id());
-  if (bytes != 0) {
+block async_resource::do_allocate(const allocation_request& what, stream_ref stream) {
+  block made = describe(*device_, what, stream.id());
+  if (what.bytes != 0) {
     place(made, device_->allocate_async(made.base_bytes, stream.native_handle()));
+    held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
   }
   return made;
 }
 
-bool async_resource::deallocate(const block& what, stream_ref stream) noexcept {
-  return what.base == nullptr ||
-         device_->deallocate_async(what.base, what.base_bytes, stream.native_handle());
+bool async_resource::do_deallocate(const block& what, stream_ref stream) noexcept {
+  if (what.base != nullptr &&
+      !device_->deallocate_async(what.base, what.base_bytes, stream.native_handle())) {
+    return false;
+  }
+  held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
+  return true;
 }
 
 pinned_resource::~pinned_resource() { trim(); }
 
-block pinned_resource::allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
-  if (alignment > smallest_pinned_class) {
-    throw error(errc::invalid_argument, concat("pinned memory is aligned to at most ", smallest_pinned_class,
-                                               " bytes, not ", alignment));
+block pinned_resource::do_allocate(const allocation_request& what, stream_ref stream) {
+  if (what.alignment > smallest_pinned_class || (what.alignment & (what.alignment - 1)) != 0) {
+    throw error(errc::invalid_argument, concat("pinned memory is aligned to a power of two of at most ",
+                                               smallest_pinned_class, " bytes, not ", what.alignment));
   }
   block made;
-  made.bytes = bytes;
-  made.alignment = std::max(alignment, device_alignment);
+  made.bytes = what.bytes;
+  made.alignment = std::max(what.alignment, device_alignment);
   made.device = {device_->device().kind == device_kind::cpu ? device_kind::cpu : device_kind::cuda_host, 0};
   made.stream_id = stream.id();
   made.generation = next_generation();
-  if (bytes == 0) {
+  made.label = what.label;
+  if (what.bytes == 0) {
     return made;
   }
-  if (bytes > (std::size_t{1} << 62)) {
-    throw error(errc::overflow, concat("pinned block of ", bytes, " bytes"));
+  if (what.bytes > (std::size_t{1} << 62)) {
+    throw error(errc::overflow, concat("pinned block of ", what.bytes, " bytes"));
   }
-  made.base_bytes = std::bit_ceil(std::max(bytes, smallest_pinned_class));
+  made.base_bytes = std::bit_ceil(std::max(what.bytes, smallest_pinned_class));
   const std::lock_guard lock(mutex_);
   auto& pool = free_[made.base_bytes];
   if (pool.empty()) {
@@ -102,7 +120,7 @@ block pinned_resource::allocate(std::size_t bytes, std::size_t alignment, stream
   return made;
 }
 
-bool pinned_resource::deallocate(const block& what, stream_ref) noexcept {
+bool pinned_resource::do_deallocate(const block& what, stream_ref) noexcept {
   if (what.base == nullptr) {
     return true;
   }

@@ -3,6 +3,7 @@
 
 #include "saeta/memory/resource.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,27 +18,34 @@ class direct_resource final : public resource {
 public:
   explicit direct_resource(std::shared_ptr<backend> device) : device_(std::move(device)) {}
 
-  [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) override;
-  [[nodiscard]] bool deallocate(const block& what, stream_ref stream) noexcept override;
   std::size_t trim() override { return 0; }
-  [[nodiscard]] bool stream_ordered() const noexcept override { return false; }
+  [[nodiscard]] release_order order() const noexcept override { return release_order::when_complete; }
+  [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
 private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override;
+  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+
   std::shared_ptr<backend> device_;
+  std::atomic<std::uint64_t> held_{0};
 };
 
-/// The driver's stream-ordered pool (cudaMallocAsync).
+/// The driver's stream-ordered pool (cudaMallocAsync). `held_bytes` leaves out what the pool keeps for reuse, which the
+/// driver doesn't tell.
 class async_resource final : public resource {
 public:
   explicit async_resource(std::shared_ptr<backend> device) : device_(std::move(device)) {}
 
-  [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) override;
-  [[nodiscard]] bool deallocate(const block& what, stream_ref stream) noexcept override;
   std::size_t trim() override { return device_->trim_pool(0); }
-  [[nodiscard]] bool stream_ordered() const noexcept override { return true; }
+  [[nodiscard]] release_order order() const noexcept override { return release_order::by_stream; }
+  [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
 private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override;
+  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+
   std::shared_ptr<backend> device_;
+  std::atomic<std::uint64_t> held_{0};
 };
 
 /// Page-locked host memory, pooled by power-of-two size because page-locking costs milliseconds. Streams are ignored:
@@ -47,14 +55,14 @@ public:
   explicit pinned_resource(std::shared_ptr<backend> device) : device_(std::move(device)) {}
   ~pinned_resource() override;
 
-  [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) override;
-  [[nodiscard]] bool deallocate(const block& what, stream_ref stream) noexcept override;
   std::size_t trim() override;
-  [[nodiscard]] bool stream_ordered() const noexcept override { return false; }
-  /// Page-locked bytes right now, in use or pooled.
-  [[nodiscard]] std::uint64_t held_bytes() const;
+  [[nodiscard]] release_order order() const noexcept override { return release_order::when_complete; }
+  [[nodiscard]] std::uint64_t held_bytes() const override;
 
 private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override;
+  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+
   std::shared_ptr<backend> device_;
   mutable std::mutex mutex_;
   std::map<std::size_t, std::vector<void*>> free_; ///< by size class, bytes
