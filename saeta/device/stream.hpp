@@ -22,6 +22,8 @@ class stream_ref {
 public:
   stream_ref(backend& owner, stream_handle handle)
       : owner_(&owner), handle_(handle), id_(owner.stream_id(handle)) {}
+  /// Names a stream that may be gone by now: nothing but `id()` may be used.
+  static stream_ref by_identity(backend& owner, std::uint64_t id) noexcept { return {owner, id, identity{}}; }
   stream_ref(backend& owner, int) = delete; // 0 is ambiguous in every protocol: name the stream
   stream_ref(backend& owner, std::nullptr_t) = delete;
 
@@ -39,6 +41,9 @@ public:
   }
 
 private:
+  struct identity {};
+  stream_ref(backend& owner, std::uint64_t id, identity) noexcept : owner_(&owner), handle_{}, id_(id) {}
+
   backend* owner_;
   stream_handle handle_;
   std::uint64_t id_;

@@ -171,7 +171,7 @@ buffer uploaded(const std::shared_ptr<context>& where, const tensor_rows& rows, 
   transfer_plan plan;
   const std::size_t number = plan.add({rows.first, rows.bytes});
   plan.finish();
-  const buffer slab = staging_ring::of(where)->upload(plan, imported_tag);
+  const buffer slab = staging_ring::of(where)->upload(where, plan, imported_tag);
   return slab.slice(plan.target_of(number), rows.bytes);
 }
 

@@ -2,6 +2,9 @@
 
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/memory/context_core.hpp"
+
+#include <algorithm>
 
 namespace saeta {
 
@@ -9,78 +12,109 @@ stream_lease::~stream_lease() {
   if (stream_.empty()) {
     return;
   }
-  const std::lock_guard lock(where_->streams_mutex_);
-  --where_->lent_streams_;
+  const std::lock_guard lock(from_->streams_mutex);
+  --from_->lent_streams;
   try {
-    where_->idle_streams_.push_back(std::move(stream_));
+    from_->idle_streams.push_back(std::move(stream_));
   } catch (...) {
     report_current_exception("stream_lease"); // the stream is destroyed; its work still finishes
   }
 }
 
 std::shared_ptr<context> context::create(std::shared_ptr<backend> device, context_options options) {
-  return std::shared_ptr<context>(new context(std::move(device), options));
+  auto core = std::make_shared<context_core>(std::move(device), std::move(options));
+  auto limit = core->root_budget;
+  return std::shared_ptr<context>(new context(std::move(core), nullptr, std::move(limit), nullptr));
 }
 
-context::context(std::shared_ptr<backend> device, context_options options)
-    : options_(options), backend_(std::move(device)), events_(std::make_shared<event_pool>(backend_)),
-      budget_(std::make_shared<budget>(to_string(backend_->device()), options.budget)),
-      pinned_(std::make_shared<pinned_resource>(backend_)) {
-  std::shared_ptr<resource> driver;
-  if (options.resource == resource_kind::direct) {
-    driver = std::make_shared<direct_resource>(backend_);
-  } else {
-    driver = std::make_shared<async_resource>(backend_);
+context::context(std::shared_ptr<context_core> core, std::shared_ptr<context> root,
+                 std::shared_ptr<budget> limit, std::unique_ptr<reservation> drawn_from)
+    : core_(std::move(core)), root_(std::move(root)), budget_(std::move(limit)),
+      reservation_(std::move(drawn_from)) {}
+
+context::~context() {
+  if (root_ == nullptr) {
+    core_->attachments.clear(); // they refer to this object
   }
-  memory_ = std::make_shared<budget_resource>(std::move(driver), budget_,
-                                              [this](std::size_t attempt) { return relieve(attempt); });
-  work_stream_.emplace(backend_);
-  release_stream_.emplace(backend_);
-  reaper_ = std::make_unique<reaper>(events_);
 }
 
-context::~context() = default;
+std::shared_ptr<context> context::with_budget(std::string name, std::uint64_t limit) {
+  require_open();
+  return std::shared_ptr<context>(
+      new context(core_, root().shared_from_this(), budget_->make_child(std::move(name), limit), nullptr));
+}
+
+std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbooking policy) {
+  require_open();
+  auto promised = std::make_unique<reservation>(reservation::make(budget_, bytes, policy));
+  return std::shared_ptr<context>(
+      new context(core_, root().shared_from_this(), budget_, std::move(promised)));
+}
+
+const std::shared_ptr<backend>& context::device_backend() const noexcept { return core_->device; }
+const resource_stack& context::memory() const noexcept { return core_->memory; }
+resource& context::pinned() const noexcept { return *core_->pinned; }
+counters& context::count() noexcept { return core_->counted; }
+event_pool& context::events() noexcept { return *core_->events; }
+const std::shared_ptr<event_log>& context::log() const noexcept { return core_->log; }
+stream_ref context::work_stream() const { return core_->work_stream.ref(); }
 
 memory_statistics context::statistics() const {
   memory_statistics now;
   now.budget = budget_->statistics();
-  now.ledger = ledger_.totals();
-  now.pinned = pinned_->held_bytes();
-  now.pending_releases = reaper_->pending();
+  now.ledger = core_->holders.totals();
+  now.pinned = core_->pinned->held_bytes();
+  now.held = core_->memory.top->held_bytes();
+  now.pending_releases = core_->releases->pending();
   return now;
+}
+
+bytes_by_name context::live_by_tag() const { return core_->holders.by_tag(root_ ? budget_.get() : nullptr); }
+
+bytes_by_name context::live_by_budget() const { return core_->holders.by_budget(); }
+
+std::uint64_t context::foreign_bytes() const {
+  if (on_host()) {
+    return 0;
+  }
+  const device_properties now = core_->device->properties();
+  const std::uint64_t used = now.total_bytes - now.free_bytes;
+  return used - std::min(used, core_->memory.top->held_bytes());
 }
 
 stream_lease context::borrow_stream() {
   require_open();
-  const std::lock_guard lock(streams_mutex_);
-  if (lent_streams_ >= options_.max_streams) {
-    throw error(errc::busy,
-                concat("all ", options_.max_streams, " streams of ", to_string(device()), " are borrowed"));
+  const std::lock_guard lock(core_->streams_mutex);
+  if (core_->lent_streams >= core_->options.max_streams) {
+    throw error(errc::busy, concat("all ", core_->options.max_streams, " streams of ", to_string(device()),
+                                   " are borrowed"));
   }
   stream lent = [&] {
-    if (idle_streams_.empty()) {
-      return stream(backend_);
+    if (core_->idle_streams.empty()) {
+      return stream(core_->device);
     }
-    stream reused = std::move(idle_streams_.back());
-    idle_streams_.pop_back();
+    stream reused = std::move(core_->idle_streams.back());
+    core_->idle_streams.pop_back();
     return reused;
   }();
-  ++lent_streams_;
-  return {shared_from_this(), std::move(lent)};
+  ++core_->lent_streams;
+  return {core_, std::move(lent)};
 }
 
 void context::copy(void* target, const void* source, std::size_t bytes, copy_kind kind, stream_ref stream) {
   if (bytes == 0) {
     return;
   }
+  backend* const backend_ = core_->device.get();
   backend_->copy(target, source, bytes, kind, stream.native_handle());
-  counter_of(kind).add_call(bytes);
+  core_->counter_of(kind).add_call(bytes);
 }
 
-void context::count_transfer(copy_kind kind) noexcept { counter_of(kind).add_transfer(); }
+void context::count_transfer(copy_kind kind) noexcept { core_->counter_of(kind).add_transfer(); }
 
 void context::fill(void* target, std::uint8_t value, std::size_t bytes, stream_ref stream) {
   if (bytes != 0) {
+    backend* const backend_ = core_->device.get();
     backend_->fill(target, value, bytes, stream.native_handle());
   }
 }
@@ -90,16 +124,17 @@ void context::read_scalar(void* target, const void* source, std::size_t bytes, s
   if (bytes > largest) {
     throw error(errc::invalid_argument, concat("a scalar read of ", bytes, " bytes; at most ", largest));
   }
+  backend* const backend_ = core_->device.get();
   backend_->copy(target, source, bytes, on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
                  stream.native_handle());
-  counters_.scalars.add_transfer();
-  counters_.scalars.add_call(bytes);
+  core_->counted.scalars.add_transfer();
+  core_->counted.scalars.add_call(bytes);
   synchronize(stream);
 }
 
 void context::synchronize(const fence& done) {
   if (!done.empty()) {
-    counters_.synchronizations.fetch_add(1);
+    core_->counted.synchronizations.fetch_add(1);
     done.synchronize();
   }
 }
@@ -108,106 +143,65 @@ void context::synchronize(stream_ref stream) {
   if (on_host()) {
     return; // everything ran inline
   }
-  counters_.synchronizations.fetch_add(1);
+  core_->counted.synchronizations.fetch_add(1);
+  backend* const backend_ = core_->device.get();
   backend_->synchronize_stream(stream.native_handle());
 }
 
 void* context::attachment(const void* key, const std::function<std::shared_ptr<void>()>& make) {
-  const std::lock_guard lock(attachments_mutex_);
-  auto& kept = attachments_[key];
+  const std::lock_guard lock(core_->attachments_mutex);
+  auto& kept = core_->attachments[key];
   if (!kept) {
     kept = make();
   }
   return kept.get();
 }
 
-std::size_t context::trim() {
-  reaper_->drain();
-  return memory_->trim() + pinned_->trim();
+hook_registration context::add_pressure_hook(std::string name, int priority, pressure_hook ask) {
+  return core_->relief->add_hook(std::move(name), priority, std::move(ask));
 }
 
-std::vector<std::pair<std::string, std::uint64_t>> context::close() {
+std::size_t context::trim() { return core_->trim(); }
+std::size_t context::drain() { return core_->drain(); }
+bool context::wait_for_releases(std::chrono::milliseconds timeout) {
+  return core_->releases->wait_idle(timeout);
+}
+
+bytes_by_name context::close() {
   closed_ = true;
-  reaper_->drain();
-  return ledger_.by_tag();
+  if (root_ == nullptr) {
+    core_->closed = true;
+  }
+  if (reservation_) {
+    reservation_->release();
+  }
+  core_->drain();
+  return live_by_tag();
 }
 
-block context::allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
+bool context::closed() const noexcept { return closed_ || core_->closed; }
+
+void context::require_open() const {
+  if (closed()) {
+    throw error(errc::closed, concat("the context of ", to_string(device()), " is closed"));
+  }
+}
+
+block context::allocate(std::size_t bytes, std::size_t alignment, tag label, stream_ref stream) {
   require_open();
+  const allocation_request what{bytes, alignment, label, budget_.get(), reservation_.get()};
   try {
-    block made = [&] {
-      try {
-        return memory_->allocate(bytes, alignment, stream);
-      } catch (const error& e) {
-        if (e.code() != errc::out_of_memory) {
-          throw;
-        }
-        reaper_->wait_idle(options_.release_wait); // the device may be full of what is about to be freed
-        trim();
-        return memory_->allocate(bytes, alignment, stream);
-      }
-    }();
-    counters_.allocations.fetch_add(1);
+    block made = core_->memory.top->allocate(what, stream);
+    core_->counted.allocations.fetch_add(1, std::memory_order_relaxed);
     return made;
   } catch (const error& e) {
     if (e.refusal() == nullptr) {
       throw;
     }
     budget_refusal numbers = *e.refusal();
-    numbers.owners = ledger_.by_tag();
+    numbers.owners = core_->holders.by_tag();
     throw error(std::move(numbers), e.where());
   }
-}
-
-void context::release(block freed, pending_release how, std::shared_ptr<context> self) noexcept {
-  try {
-    if (memory_->stream_ordered() && !how.needs_context_fence) {
-      for (const fence& f : how.after) {
-        f.wait(release_stream_->ref());
-      }
-      free_now(freed);
-      return;
-    }
-    how.action = [freed, self = std::move(self)] { self->free_now(freed); };
-    reaper_->submit(std::move(how));
-  } catch (...) {
-    // Neither ordered nor queued: keeping the memory is the only safe end, and it stays charged.
-    report_current_exception(concat("block of ", freed.bytes, " bytes stays allocated"));
-  }
-}
-
-void context::free_now(const block& freed) noexcept {
-  if (!memory_->deallocate(freed, release_stream_->ref())) {
-    report("context", concat("the driver refused to free ", freed.bytes, " bytes; they stay charged"));
-  }
-}
-
-void context::require_open() const {
-  if (closed_) {
-    throw error(errc::closed, concat("the context of ", to_string(device()), " is closed"));
-  }
-}
-
-bool context::relieve(std::size_t attempt) {
-  if (attempt == 0) {
-    reaper_->drain();
-    return true;
-  }
-  return attempt == 1 && reaper_->pending() != 0 && reaper_->wait_idle(options_.release_wait);
-}
-
-traffic_counter& context::counter_of(copy_kind kind) noexcept {
-  switch (kind) {
-  case copy_kind::host_to_device:
-    return counters_.host_to_device;
-  case copy_kind::device_to_host:
-    return counters_.device_to_host;
-  case copy_kind::device_to_device:
-    return counters_.device_to_device;
-  case copy_kind::host_to_host:
-    break;
-  }
-  return counters_.host_to_host;
 }
 
 } // namespace saeta

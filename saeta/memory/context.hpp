@@ -1,7 +1,9 @@
-// A context: everything Saeta keeps for one device in one process.
+// A context: everything Saeta keeps for one device in one process, seen through one budget.
 //
-// What      Resource stack, budget, streams, events, reaper, ledger and counters of one device.
-// Owner     Shared; buffers keep it alive. `runtime/` makes one per device and process; tests make their own.
+// What      Resource stack, budget, streams, events, reaper, ledger, log and counters of one device. `with_budget` and
+//           `with_reservation` give further contexts of the same device that share all of it but charge a child budget,
+//           or draw from a reservation: pass one of them wherever a context is expected.
+// Owner     Shared; buffers keep theirs alive. `runtime/` makes one per device and process; tests make their own.
 // Order     `copy` and `fill` are the only doors to data movement, so the counters miss nothing; ordering is the use
 //           token's work, not theirs.
 // Thread    Any.
@@ -10,48 +12,47 @@
 
 #include "saeta/memory/budget.hpp"
 #include "saeta/memory/counters.hpp"
-#include "saeta/memory/driver_resources.hpp"
+#include "saeta/memory/event_log.hpp"
 #include "saeta/memory/fence.hpp"
 #include "saeta/memory/ledger.hpp"
+#include "saeta/memory/pressure.hpp"
 #include "saeta/memory/reaper.hpp"
+#include "saeta/memory/reservation.hpp"
+#include "saeta/memory/resource_stack.hpp"
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <vector>
 
 namespace saeta {
 
 class context;
-
-enum class resource_kind { async, direct };
+struct context_core; // what the contexts of one device share
 
 struct context_options {
   std::uint64_t budget = budget::unlimited; ///< bytes
-  resource_kind resource = resource_kind::async;
+  stack_options memory;
+  pressure_policy pressure;
   std::size_t max_streams = 32; ///< that may be borrowed at once
-  std::chrono::milliseconds release_wait{
-      10'000}; ///< how long an allocation waits for pending releases to make room
+  release_thread releases = release_thread::background;
 };
 
 struct memory_statistics {
   budget_statistics budget;
   ledger_totals ledger;
   std::uint64_t pinned = 0;           ///< page-locked bytes held
+  std::uint64_t held = 0;             ///< bytes taken from the device: in use, cached, or lost to rounding
   std::uint64_t pending_releases = 0; ///< waiting for work to finish
 };
 
 /// A borrowed stream; goes back to the context's pool at its end.
 class stream_lease {
 public:
-  stream_lease(std::shared_ptr<context> where, stream lent)
-      : where_(std::move(where)), stream_(std::move(lent)) {}
+  stream_lease(std::shared_ptr<context_core> from, stream lent)
+      : from_(std::move(from)), stream_(std::move(lent)) {}
   stream_lease(stream_lease&&) noexcept = default;
   stream_lease& operator=(stream_lease&&) = delete;
   ~stream_lease();
@@ -59,34 +60,54 @@ public:
   [[nodiscard]] stream_ref ref() const { return stream_.ref(); }
 
 private:
-  std::shared_ptr<context> where_;
+  std::shared_ptr<context_core> from_;
   stream stream_;
 };
 
 class context : public std::enable_shared_from_this<context> {
 public:
-  /// @throws error device.
+  /// @throws error device; invalid_argument for a stack that can't be built.
   static std::shared_ptr<context> create(std::shared_ptr<backend> device, context_options options = {});
   context(const context&) = delete;
   context& operator=(const context&) = delete;
   ~context();
 
-  [[nodiscard]] device_id device() const noexcept { return backend_->device(); }
+  /// A context of this device whose allocations are charged to a child of this one's budget.
+  [[nodiscard]] std::shared_ptr<context> with_budget(std::string name,
+                                                     std::uint64_t limit = budget::unlimited);
+  /// A context of this device whose allocations draw from bytes that are set aside now; beyond them it refuses.
+  /// @throws error budget_exceeded when they have no room.
+  [[nodiscard]] std::shared_ptr<context> with_reservation(std::uint64_t bytes,
+                                                          overbooking policy = overbooking::refuse);
+  /// Null where nothing is drawn from a reservation.
+  [[nodiscard]] reservation* drawn_from() const noexcept { return reservation_.get(); }
+  /// The context that this one was derived from in the end; itself, where it was not.
+  [[nodiscard]] context& root() noexcept { return root_ ? *root_ : *this; }
+  /// True when both are contexts of one device that share everything but the budget.
+  [[nodiscard]] bool shares_with(const context& other) const noexcept { return core_ == other.core_; }
+
+  [[nodiscard]] device_id device() const noexcept { return device_backend()->device(); }
   /// True when device memory is ordinary host memory.
-  [[nodiscard]] bool on_host() const noexcept { return backend_->device().kind == device_kind::cpu; }
-  [[nodiscard]] const std::shared_ptr<backend>& device_backend() const noexcept { return backend_; }
-  [[nodiscard]] const kernel_table& kernels() const noexcept { return backend_->kernels(); }
+  [[nodiscard]] bool on_host() const noexcept { return device().kind == device_kind::cpu; }
+  [[nodiscard]] const std::shared_ptr<backend>& device_backend() const noexcept;
+  [[nodiscard]] const kernel_table& kernels() const noexcept { return device_backend()->kernels(); }
   [[nodiscard]] const std::shared_ptr<budget>& memory_budget() const noexcept { return budget_; }
-  [[nodiscard]] resource& pinned() const noexcept { return *pinned_; }
-  [[nodiscard]] counters& count() noexcept { return counters_; }
-  [[nodiscard]] event_pool& events() noexcept { return *events_; }
+  [[nodiscard]] const resource_stack& memory() const noexcept;
+  [[nodiscard]] resource& pinned() const noexcept;
+  [[nodiscard]] counters& count() noexcept;
+  [[nodiscard]] event_pool& events() noexcept;
+  [[nodiscard]] const std::shared_ptr<event_log>& log() const noexcept;
+
   [[nodiscard]] memory_statistics statistics() const;
-  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> live_by_tag() const {
-    return ledger_.by_tag();
-  }
+  /// Live bytes by tag: of everything, or for a derived context of what it holds.
+  [[nodiscard]] bytes_by_name live_by_tag() const;
+  /// Live bytes of own buffers by budget, on the whole device.
+  [[nodiscard]] bytes_by_name live_by_budget() const;
+  /// Bytes of the device that are in use and not held by this context: other libraries, other processes. 0 on the host.
+  [[nodiscard]] std::uint64_t foreign_bytes() const;
 
   /// The stream that the library's own work of this context uses. Does not synchronise with the legacy default stream.
-  [[nodiscard]] stream_ref work_stream() const { return work_stream_->ref(); }
+  [[nodiscard]] stream_ref work_stream() const;
   /// @throws error busy beyond `max_streams`.
   [[nodiscard]] stream_lease borrow_stream();
 
@@ -103,51 +124,39 @@ public:
   void synchronize(const fence& done);
   void synchronize(stream_ref stream);
 
-  /// The one object that a layer above keeps with its contexts (a staging ring), made on first use under a lock and
-  /// destroyed with the context, so it must not own the context. `key` is the address of something of that layer.
+  /// The one object that a layer above keeps with the contexts of a device (a staging ring), made on first use under a
+  /// lock and destroyed with them, so it must not own one. `key` is the address of something of that layer.
   [[nodiscard]] void* attachment(const void* key, const std::function<std::shared_ptr<void>()>& make);
 
-  /// Returns memory that is pooled or pending and unused to the device; bytes.
+  /// Asked to make room when a request does not fit (memory/pressure.hpp). @param priority  higher is asked earlier.
+  [[nodiscard]] hook_registration add_pressure_hook(std::string name, int priority, pressure_hook ask);
+  /// Returns memory that is cached or pending and unused to the device; bytes.
   std::size_t trim();
   /// Does the releases whose work has finished; how many.
-  std::size_t drain() { return reaper_->drain(); }
+  std::size_t drain();
   /// Waits for pending releases; true when none is left.
-  bool wait_for_releases(std::chrono::milliseconds timeout) { return reaper_->wait_idle(timeout); }
+  bool wait_for_releases(std::chrono::milliseconds timeout);
 
   /// Refuses new work from now on and reports what is still alive, by tag in bytes (empty: nothing). What lives stays
-  /// valid until its owners drop it.
-  std::vector<std::pair<std::string, std::uint64_t>> close();
-  [[nodiscard]] bool closed() const noexcept { return closed_; }
+  /// valid until its owners drop it. Of a derived context it returns what is left of a reservation, too, and the others
+  /// go on.
+  bytes_by_name close();
+  [[nodiscard]] bool closed() const noexcept;
 
 private:
   friend class storage;
-  friend class stream_lease;
-  context(std::shared_ptr<backend> device, context_options options);
+  context(std::shared_ptr<context_core> core, std::shared_ptr<context> root, std::shared_ptr<budget> limit,
+          std::unique_ptr<reservation> drawn_from);
 
-  [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, stream_ref stream);
+  [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, tag label, stream_ref stream);
   void release(block freed, pending_release how, std::shared_ptr<context> self) noexcept;
-  void free_now(const block& freed) noexcept;
   void require_open() const;
-  bool relieve(std::size_t attempt);
-  [[nodiscard]] traffic_counter& counter_of(copy_kind kind) noexcept;
 
-  context_options options_;
-  std::shared_ptr<backend> backend_;
-  std::shared_ptr<event_pool> events_;
+  std::shared_ptr<context_core> core_;
+  std::shared_ptr<context> root_; ///< null for the root
   std::shared_ptr<budget> budget_;
-  std::shared_ptr<pinned_resource> pinned_;
-  std::shared_ptr<resource> memory_;
-  std::optional<stream> work_stream_;
-  std::optional<stream> release_stream_; ///< frees wait here, so that no work of the caller does
-  ledger ledger_;
-  counters counters_;
-  std::mutex streams_mutex_;
-  std::vector<stream> idle_streams_;
-  std::size_t lent_streams_ = 0;
+  std::unique_ptr<reservation> reservation_;
   std::atomic<bool> closed_{false};
-  std::unique_ptr<reaper> reaper_;
-  std::mutex attachments_mutex_;
-  std::map<const void*, std::shared_ptr<void>> attachments_;
 };
 
 } // namespace saeta

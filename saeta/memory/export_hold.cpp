@@ -36,9 +36,9 @@ export_hold::export_hold(std::span<const buffer> views, access mode)
 }
 
 export_hold::~export_hold() {
-  std::map<context*, std::optional<fence>> fences; // one event a context, whatever the number of buffers
+  std::map<context*, std::optional<fence>> fences; // one event a device, whatever the number of buffers
   for (const auto& bytes : storages_) {
-    context* home = bytes->where().get();
+    context* home = &bytes->where()->root();
     try {
       if (!fences.contains(home)) {
         fences[home] = home->events().record_context();

@@ -106,7 +106,8 @@ void reaper::shared::loop() {
   }
 }
 
-reaper::reaper(std::shared_ptr<event_pool> events) : shared_(std::make_shared<shared>()) {
+reaper::reaper(std::shared_ptr<event_pool> events, release_thread how)
+    : shared_(std::make_shared<shared>()), how_(how) {
   shared_->events = std::move(events);
 }
 
@@ -134,7 +135,7 @@ void reaper::submit(pending_release release) {
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->queue.push_back(std::move(release));
-    if (!shared_->thread.joinable()) {
+    if (how_ == release_thread::background && !shared_->thread.joinable()) {
       shared_->thread = std::thread([state = shared_] { state->loop(); });
     }
   }
@@ -144,9 +145,32 @@ void reaper::submit(pending_release release) {
 std::size_t reaper::drain() { return shared_->run_passed(); }
 
 bool reaper::wait_idle(std::chrono::milliseconds timeout) {
+  if (how_ == release_thread::none) {
+    return empty_queue(timeout);
+  }
   std::unique_lock lock(shared_->mutex);
   return shared_->changed.wait_for(lock, timeout,
                                    [&] { return shared_->queue.empty() && shared_->running == 0; });
+}
+
+bool reaper::empty_queue(std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  do {
+    fence oldest;
+    {
+      const std::lock_guard lock(shared_->mutex);
+      if (shared_->queue.empty()) {
+        return shared_->running == 0;
+      }
+      if (!shared_->queue.front().after.empty()) {
+        oldest = shared_->queue.front().after.front();
+      }
+    }
+    oldest.synchronize();
+    oldest = {};
+    shared_->run_passed();
+  } while (std::chrono::steady_clock::now() < deadline);
+  return pending() == 0;
 }
 
 std::size_t reaper::pending() const {

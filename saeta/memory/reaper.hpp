@@ -23,9 +23,15 @@ struct pending_release {
   std::function<void()> action; ///< must not throw
 };
 
+/// Who does the releases that had to wait.
+enum class release_thread {
+  background, ///< a thread of the reaper, started on first need
+  none,       ///< whoever calls `drain` or `wait_idle`, for programs that want no threads of others
+};
+
 class reaper {
 public:
-  explicit reaper(std::shared_ptr<event_pool> events);
+  explicit reaper(std::shared_ptr<event_pool> events, release_thread how = release_thread::background);
   reaper(const reaper&) = delete;
   reaper& operator=(const reaper&) = delete;
   /// Stops the thread; nothing is pending then, because every pending release keeps its context alive.
@@ -39,8 +45,11 @@ public:
   [[nodiscard]] std::size_t pending() const;
 
 private:
+  bool empty_queue(std::chrono::milliseconds timeout);
+
   struct shared;
   std::shared_ptr<shared> shared_;
+  release_thread how_;
 };
 
 } // namespace saeta

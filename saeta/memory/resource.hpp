@@ -25,7 +25,7 @@ struct allocation_request {
   std::size_t bytes = 0;
   std::size_t alignment =
       0; ///< a power of two; 0 asks for the device's own. More than the device's own is honoured
-  tag label;
+  tag label{};
   budget* charge_to = nullptr;      ///< null: the budget of the `budget_resource` itself
   reservation* draw_from = nullptr; ///< bytes promised before, instead of a fresh charge
 };
@@ -48,7 +48,7 @@ public:
     return do_allocate(what, stream);
   }
   [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
-    return do_allocate({.bytes = bytes, .alignment = alignment}, stream);
+    return do_allocate({bytes, alignment, {}, nullptr, nullptr}, stream);
   }
   [[nodiscard]] bool deallocate(const block& what, stream_ref stream) noexcept {
     return do_deallocate(what, stream);

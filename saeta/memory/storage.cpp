@@ -2,21 +2,20 @@
 
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/memory/context.hpp"
+#include "saeta/memory/context_core.hpp"
 
 namespace saeta {
 
-storage::storage(std::shared_ptr<context> where, block bytes, std::string tag)
-    : context_(std::move(where)), block_(bytes), tag_(std::move(tag)) {}
+storage::storage(std::shared_ptr<context> where, block bytes) : context_(std::move(where)), block_(bytes) {}
 
 std::shared_ptr<storage> storage::allocate(std::shared_ptr<context> where, std::size_t bytes,
-                                           stream_ref stream, std::string tag, std::size_t alignment) {
+                                           stream_ref stream, saeta::tag label, std::size_t alignment) {
   context& home = *where;
   // The object comes first: once it owns the block, every later failure gives the block back through its destructor.
-  std::shared_ptr<storage> made(new storage(std::move(where), block{}, std::move(tag)));
-  made->block_ = home.allocate(bytes, alignment, stream);
+  std::shared_ptr<storage> made(new storage(std::move(where), block{}));
+  made->block_ = home.allocate(bytes, alignment, label, stream);
   made->ordering_.add_write(home.events().record(stream));
-  home.ledger_.add(made.get(), owner_kind::own, made->tag_, bytes);
+  home.core_->holders.add(made.get(), owner_kind::own, label, bytes, home.budget_.get());
   return made;
 }
 
@@ -32,11 +31,12 @@ std::shared_ptr<storage> storage::adopt(std::shared_ptr<context> where, external
   foreign.bytes = memory.bytes;
   foreign.device = memory.device;
   foreign.generation = next_generation();
-  std::shared_ptr<storage> made(new storage(std::move(where), foreign, std::move(memory.tag)));
+  foreign.label = memory.tag;
+  std::shared_ptr<storage> made(new storage(std::move(where), foreign));
   made->external_ = true;
   made->access_ = memory.access;
   made->ordering_.add_write(memory.ready);
-  home.ledger_.add(made.get(), owner_kind::external, made->tag_, memory.bytes);
+  home.core_->holders.add(made.get(), owner_kind::external, foreign.label, memory.bytes, nullptr);
   home.count().imports.fetch_add(1);
   made->keepalive_ = std::move(memory.keepalive);
   return made;
@@ -44,7 +44,7 @@ std::shared_ptr<storage> storage::adopt(std::shared_ptr<context> where, external
 
 storage::~storage() {
   context& home = *context_;
-  home.ledger_.remove(this);
+  home.core_->holders.remove(this);
   if (external_ ? keepalive_ == nullptr : block_.generation == 0) {
     return;
   }
@@ -55,12 +55,12 @@ storage::~storage() {
     if (external_) {
       // The context must outlive the release: the fences are its events.
       how.action = [kept = std::move(keepalive_), self = context_]() mutable { kept.reset(); };
-      home.reaper_->submit(std::move(how));
+      home.core_->releases->submit(std::move(how));
     } else {
       home.release(block_, std::move(how), context_);
     }
   } catch (...) {
-    report_current_exception("storage '" + tag_ + "' could not be released");
+    report_current_exception("storage '" + tag() + "' could not be released");
   }
 }
 
@@ -90,7 +90,7 @@ void storage::wait_for_consumers(access mode, stream_ref stream) {
   const std::optional<fence> all = context_->events().record_context();
   if (!all) {
     throw error(errc::busy,
-                concat("buffer '", tag_, "' has foreign users that can't be fenced while a stream of ",
+                concat("buffer '", tag(), "' has foreign users that can't be fenced while a stream of ",
                        to_string(context_->device()), " captures a graph"));
   }
   all->wait(stream);

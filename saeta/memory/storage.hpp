@@ -36,7 +36,7 @@ class storage {
 public:
   /// @throws error budget_exceeded, out_of_memory, closed (the context).
   static std::shared_ptr<storage> allocate(std::shared_ptr<context> where, std::size_t bytes,
-                                           stream_ref stream, std::string tag, std::size_t alignment = 0);
+                                           stream_ref stream, saeta::tag label, std::size_t alignment = 0);
   /// Takes the keepalive on success only. @throws error invalid_argument, closed.
   static std::shared_ptr<storage> adopt(std::shared_ptr<context> where, external_memory memory);
   storage(const storage&) = delete;
@@ -47,7 +47,7 @@ public:
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes; }
   [[nodiscard]] device_id device() const noexcept { return block_.device; }
   [[nodiscard]] const std::shared_ptr<context>& where() const noexcept { return context_; }
-  [[nodiscard]] const std::string& tag() const noexcept { return tag_; }
+  [[nodiscard]] const std::string& tag() const noexcept { return block_.label.name(); }
   [[nodiscard]] bool external() const noexcept { return external_; }
   [[nodiscard]] bool writable() const noexcept { return access_ == mutability::writable; }
   [[nodiscard]] std::uint64_t generation() const noexcept { return block_.generation; }
@@ -61,11 +61,10 @@ public:
   void wait_for_consumers(access mode, stream_ref stream);
 
 private:
-  storage(std::shared_ptr<context> where, block bytes, std::string tag);
+  storage(std::shared_ptr<context> where, block bytes);
 
   std::shared_ptr<context> context_;
   block block_;
-  std::string tag_;
   bool external_ = false;
   mutability access_ = mutability::writable;
   std::shared_ptr<void> keepalive_;

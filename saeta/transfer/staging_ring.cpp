@@ -88,8 +88,9 @@ std::vector<piece> split(std::span<const download_range> ranges, std::size_t chu
 
 std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& where,
                                                staging_options options) {
-  void* ring = where->attachment(
-      &attachment_key, [&] { return std::shared_ptr<staging_ring>(new staging_ring(*where, options)); });
+  void* ring = where->attachment(&attachment_key, [&] {
+    return std::shared_ptr<staging_ring>(new staging_ring(where->root(), options));
+  });
   return {where, static_cast<staging_ring*>(ring)};
 }
 
@@ -104,10 +105,10 @@ staging_ring::staging_ring(context& where, staging_options options)
 
 staging_ring::~staging_ring() = default;
 
-buffer staging_ring::upload(const transfer_plan& plan, std::string tag, const file_region& file) {
+buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer_plan& plan, tag label,
+                            const file_region& file) {
   const stream_ref work = where_.work_stream();
-  const auto home = where_.shared_from_this();
-  buffer slab = buffer::allocate(home, plan.slab_bytes(), work, std::move(tag));
+  buffer slab = buffer::allocate(into, plan.slab_bytes(), work, label);
   if (slab.size() == 0) {
     return slab;
   }

@@ -48,7 +48,9 @@ public:
   ~staging_ring();
 
   /// One slab with the plan's segments in it: one allocation, one planned transfer. Gaps of the slab are undefined.
-  [[nodiscard]] buffer upload(const transfer_plan& plan, std::string tag, const file_region& file = {});
+  /// @param into  a context of the ring's device, whose budget is charged.
+  [[nodiscard]] buffer upload(const std::shared_ptr<context>& into, const transfer_plan& plan, tag label,
+                              const file_region& file = {});
   /// One planned transfer for all ranges.
   void download(std::span<const download_range> ranges);
   /// Copies within the device: one planned transfer. Source and target don't overlap.

@@ -114,8 +114,9 @@ std::vector<column> send(const std::shared_ptr<context>& where, std::span<const 
     sent.push_back(plan_array(*a, plan));
   }
   plan.finish();
-  const buffer slab =
-      plan.slab_bytes() == 0 ? buffer{} : staging_ring::of(where)->upload(plan, options.tag, options.file);
+  const buffer slab = plan.slab_bytes() == 0
+                          ? buffer{}
+                          : staging_ring::of(where)->upload(where, plan, options.tag, options.file);
   std::vector<column> made;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const host_array& from = *arrays[i];

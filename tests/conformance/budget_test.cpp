@@ -93,9 +93,10 @@ TEST_P(budget_of_a_context, counts_an_empty_request_without_memory) {
 }
 
 TEST_P(budget_of_a_context, honours_alignment_beyond_the_devices_own) {
-  for (const resource_kind kind : {resource_kind::async, resource_kind::direct}) {
+  for (const resource_kind kind :
+       {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
     context_options options;
-    options.resource = kind;
+    options.memory.base = kind;
     const auto home = context::create(shared_device(), options);
     const std::size_t own = home->on_host() ? host_alignment : device_alignment;
     for (const std::size_t alignment :

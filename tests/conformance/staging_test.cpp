@@ -54,7 +54,7 @@ TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) {
     const auto b = plan.add(other);
     plan.finish();
     where()->count().reset();
-    const buffer slab = ring_->upload(plan, "slab");
+    const buffer slab = ring_->upload(where(), plan, "slab");
     EXPECT_EQ(sent().transfers, 1U);
     EXPECT_EQ(sent().bytes, plan.slab_bytes());
     EXPECT_EQ(where()->count().read().synchronizations, 0U) << "an upload does not wait for the device";
@@ -78,7 +78,7 @@ TEST_P(staging, leaves_zeros_between_the_ranges) {
   transfer_plan plan;
   plan.add(ones);
   plan.finish();
-  const auto bytes = read(ring_->upload(plan, "slab"));
+  const auto bytes = read(ring_->upload(where(), plan, "slab"));
   ASSERT_EQ(bytes.size(), 128U);
   EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), 0), 100);
 }
@@ -107,21 +107,21 @@ TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
   const auto part = plan.add(std::span(stand_in).subspan(5000, 10'000));
   plan.finish();
   const file_region file{stand_in.data(), stand_in.size(), descriptor, 0};
-  const buffer slab = ring_->upload(plan, "file", file);
+  const buffer slab = ring_->upload(where(), plan, "file", file);
   const auto bytes = read(slab.slice(plan.target_of(part), 10'000));
   EXPECT_EQ(std::memcmp(bytes.data(), content.data() + 5000, bytes.size()), 0);
 
   ASSERT_EQ(::ftruncate(descriptor, 9000), 0);
   const std::uint64_t live = where()->statistics().budget.current;
   try {
-    static_cast<void>(ring_->upload(plan, "cut", file));
+    static_cast<void>(ring_->upload(where(), plan, "cut", file));
     FAIL() << "bytes past the end of the file";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::io) << e.what();
   }
   EXPECT_EQ(where()->statistics().budget.current, live) << "the slab of the failed upload went back";
   ::close(descriptor);
-  EXPECT_EQ(read(ring_->upload(plan, "again")).size(), plan.slab_bytes()) << "the ring still works";
+  EXPECT_EQ(read(ring_->upload(where(), plan, "again")).size(), plan.slab_bytes()) << "the ring still works";
 }
 
 TEST_P(staging, copies_within_the_device_in_one_call) {
@@ -142,7 +142,7 @@ TEST_P(staging, is_refused_by_the_budget_before_anything_moves) {
   transfer_plan plan;
   plan.add(source);
   plan.finish();
-  EXPECT_THROW(static_cast<void>(ring_->upload(plan, "too large")), error);
+  EXPECT_THROW(static_cast<void>(ring_->upload(where(), plan, "too large")), error);
   EXPECT_EQ(sent(), traffic{});
 }
 

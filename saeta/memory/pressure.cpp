@@ -1,0 +1,142 @@
+#include "saeta/memory/pressure.hpp"
+
+#include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace saeta {
+
+class hook_table {
+public:
+  struct entry {
+    std::uint64_t id;
+    std::string name;
+    int priority;
+    std::shared_ptr<const pressure_hook> ask;
+  };
+
+  std::uint64_t add(std::string name, int priority, pressure_hook ask) {
+    auto shared = std::make_shared<const pressure_hook>(std::move(ask));
+    const std::lock_guard lock(mutex_);
+    const auto place =
+        std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return e.priority < priority; });
+    entries_.insert(place, {++last_, std::move(name), priority, std::move(shared)});
+    return last_;
+  }
+  void remove(std::uint64_t id) noexcept {
+    std::shared_ptr<const pressure_hook> removed; // a hook's own state may end with it: not under the lock
+    const std::lock_guard lock(mutex_);
+    const auto found =
+        std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return e.id == id; });
+    if (found != entries_.end()) {
+      removed = std::move(found->ask);
+      entries_.erase(found);
+    }
+  }
+  [[nodiscard]] std::optional<entry> at(std::size_t position) const {
+    const std::lock_guard lock(mutex_);
+    return position < entries_.size() ? std::optional(entries_[position]) : std::nullopt;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::vector<entry> entries_; ///< highest priority first, then oldest first
+  std::uint64_t last_ = 0;
+};
+
+namespace {
+
+enum step : std::size_t { drain, await_releases, trim, first_hook };
+
+thread_local bool inside_hook = false;
+
+std::uint64_t ask(const hook_table::entry& hook, std::uint64_t bytes) noexcept {
+  inside_hook = true;
+  std::uint64_t freed = 0;
+  try {
+    freed = (*hook.ask)(bytes);
+  } catch (...) {
+    report_current_exception(concat("pressure hook '", hook.name, "'"));
+  }
+  inside_hook = false;
+  return freed;
+}
+
+} // namespace
+
+void hook_registration::remove() noexcept {
+  if (const auto table = table_.lock()) {
+    table->remove(id_);
+  }
+  table_.reset();
+}
+
+pressure::pressure(pressure_policy policy, reaper& releases, event_log& log, device_id device,
+                   std::function<std::size_t()> trim)
+    : policy_(policy), releases_(releases), log_(log), device_(device), trim_(std::move(trim)),
+      hooks_(std::make_shared<hook_table>()) {}
+
+hook_registration pressure::add_hook(std::string name, int priority, pressure_hook ask) {
+  return {hooks_, hooks_->add(std::move(name), priority, std::move(ask))};
+}
+
+bool pressure::relieve(shortage& what) {
+  if (what.attempt <= drain) {
+    what.attempt = drain;
+    if (policy_.drain) {
+      releases_.drain();
+      return true;
+    }
+  }
+  if (what.attempt <= await_releases) {
+    what.attempt = await_releases;
+    if (policy_.release_wait.count() > 0 && releases_.pending() != 0) {
+      static_cast<void>(releases_.wait_idle(policy_.release_wait));
+      return true; // even when some are still pending, others have made room
+    }
+  }
+  if (what.attempt <= trim) {
+    what.attempt = trim;
+    if (policy_.trim && trim_() != 0) {
+      return true;
+    }
+  }
+  if (inside_hook) {
+    return false;
+  }
+  what.attempt = std::max<std::size_t>(what.attempt, first_hook);
+  if (policy_.hooks && ask_hooks(what, what.attempt)) {
+    return true;
+  }
+  if (what.where == nullptr || policy_.wait.count() == 0 || what.charged) {
+    return false;
+  }
+  what.charged = what.where->charge_by(what.bytes, std::chrono::steady_clock::now() + policy_.wait);
+  return what.charged;
+}
+
+bool pressure::ask_hooks(const shortage& what, std::size_t& next) {
+  while (const auto hook = hooks_->at(next - first_hook)) {
+    const std::uint64_t freed = ask(*hook, what.bytes);
+    if (log_.active()) {
+      log_record seen;
+      seen.what = memory_event::relief;
+      seen.device = device_;
+      seen.bytes = freed;
+      seen.label = hook->name;
+      seen.outcome = "ok";
+      log_.write(std::move(seen));
+    }
+    if (freed != 0) {
+      return true; // the caller goes on with the next hook
+    }
+    ++next;
+  }
+  return false;
+}
+
+} // namespace saeta
