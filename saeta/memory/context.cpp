@@ -53,6 +53,7 @@ std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbook
 
 const std::shared_ptr<backend>& context::device_backend() const noexcept { return core_->device; }
 const resource_stack& context::memory() const noexcept { return core_->memory; }
+const context_options& context::options() const noexcept { return core_->options; }
 resource& context::pinned() const noexcept { return *core_->pinned; }
 counters& context::count() noexcept { return core_->counted; }
 event_pool& context::events() noexcept { return *core_->events; }

@@ -93,6 +93,8 @@ public:
   [[nodiscard]] const kernel_table& kernels() const noexcept { return device_backend()->kernels(); }
   [[nodiscard]] const std::shared_ptr<budget>& memory_budget() const noexcept { return budget_; }
   [[nodiscard]] const resource_stack& memory() const noexcept;
+  /// What it was made with; the budget may have another limit by now.
+  [[nodiscard]] const context_options& options() const noexcept;
   [[nodiscard]] resource& pinned() const noexcept;
   [[nodiscard]] counters& count() noexcept;
   [[nodiscard]] event_pool& events() noexcept;

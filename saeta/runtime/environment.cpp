@@ -2,6 +2,7 @@
 
 #include "saeta/base/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -13,19 +14,33 @@ namespace {
 
 constexpr const char* budget_name = "SAETA_BUDGET";
 constexpr const char* resource_name = "SAETA_RESOURCE";
+constexpr const char* stack_name = "SAETA_STACK";
+constexpr const char* guard_name = "SAETA_GUARD";
+constexpr const char* wait_name = "SAETA_BUDGET_WAIT";
+constexpr const char* log_name = "SAETA_LOG";
 constexpr const char* threads_name = "SAETA_STAGING_THREADS";
 constexpr const char* chunk_name = "SAETA_STAGING_CHUNK";
 
-constexpr std::array<environment_variable, 4> table{{
+constexpr std::array<environment_variable, 8> table{{
     {budget_name, "bytes like 8GiB, or a share of the device's memory like 50%",
      "limit of each device's budget", "none"},
-    {resource_name, "async or direct", "where memory comes from: the driver's pool, or one driver call each",
-     "async"},
+    {resource_name, "caching, async or direct",
+     "where memory comes from: a cache over the driver's pool, the pool itself, or one driver call each",
+     "caching"},
+    {stack_name, "words from logging, statistics, budget, guard, top first; a resource may come last",
+     "decorators on top of the resource", "logging, budget"},
+    {guard_name, "bytes like 64MiB; 0 for none",
+     "guards memory against misuse and keeps so much of what is freed in quarantine", "no guard"},
+    {wait_name, "milliseconds from 0 to 86400000",
+     "how long a request that does not fit waits in line for others to free", "0"},
+    {log_name, "csv:PATH, jsonl:PATH or trace:PATH, several with ; between them",
+     "files that get every memory event; the device's name goes before the extension", "none"},
     {threads_name, "0 to 256", "threads of the staging ring; 0 asks for the machine's", "0"},
     {chunk_name, "64KiB to 1GiB", "size of one page-locked chunk of the staging ring", "4MiB"},
 }};
 
 constexpr std::size_t most_threads = 256;
+constexpr std::uint64_t longest_wait = 86'400'000; // a day, in milliseconds
 constexpr std::uint64_t least_chunk = 64u << 10;
 constexpr std::uint64_t largest_chunk = 1u << 30;
 
@@ -42,22 +57,55 @@ std::uint64_t bytes_of(std::string_view name, std::string_view text, std::uint64
 }
 
 resource_kind resource_of(std::string_view text) {
+  if (text == "caching") {
+    return resource_kind::caching;
+  }
   if (text == "async") {
     return resource_kind::async;
   }
   if (text == "direct") {
     return resource_kind::direct;
   }
-  refuse(resource_name, text, "expected async or direct");
+  refuse(resource_name, text, "expected caching, async or direct");
 }
 
-std::size_t threads_of(std::string_view text) {
-  std::size_t threads = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), threads);
-  if (failure != std::errc{} || end != text.data() + text.size() || threads > most_threads) {
-    refuse(threads_name, text, concat("expected a whole number from 0 to ", most_threads));
+void read_stack(std::string_view text, stack_options& into) {
+  try {
+    parse_stack(text, into);
+  } catch (const error& e) {
+    refuse(stack_name, text, e.message());
   }
-  return threads;
+}
+
+void read_guard(std::string_view text, stack_options& into) {
+  into.guard.quarantine = bytes_of(guard_name, text, 0);
+  auto& layers = into.layers;
+  if (std::find(layers.begin(), layers.end(), decorator_kind::guard) == layers.end()) {
+    layers.push_back(decorator_kind::guard); // below the budget, which does not see what the guard adds
+  }
+}
+
+std::uint64_t number_of(std::string_view name, std::string_view text, std::uint64_t most) {
+  std::uint64_t number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc{} || end != text.data() + text.size() || number > most) {
+    refuse(name, text, concat("expected a whole number from 0 to ", most));
+  }
+  return number;
+}
+
+std::vector<std::string> sinks_of(std::string_view text) {
+  std::vector<std::string> sinks;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(';'), text.size());
+    const std::string_view one = text.substr(0, end);
+    if (!one.starts_with("csv:") && !one.starts_with("jsonl:") && !one.starts_with("trace:")) {
+      refuse(log_name, text, "expected csv:PATH, jsonl:PATH or trace:PATH");
+    }
+    sinks.emplace_back(one);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return sinks;
 }
 
 std::size_t chunk_of(std::string_view text) {
@@ -83,10 +131,22 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
     options.budget = bytes_of(budget_name, *text, device_bytes);
   }
   if (const auto text = text_of(resource_name)) {
-    options.resource = resource_of(*text);
+    options.memory.base = resource_of(*text);
+  }
+  if (const auto text = text_of(stack_name)) {
+    read_stack(*text, options.memory);
+  }
+  if (const auto text = text_of(guard_name)) {
+    read_guard(*text, options.memory);
+  }
+  if (const auto text = text_of(wait_name)) {
+    options.wait = std::chrono::milliseconds(number_of(wait_name, *text, longest_wait));
+  }
+  if (const auto text = text_of(log_name)) {
+    options.log = sinks_of(*text);
   }
   if (const auto text = text_of(threads_name)) {
-    options.staging_threads = threads_of(*text);
+    options.staging_threads = number_of(threads_name, *text, most_threads);
   }
   if (const auto text = text_of(chunk_name)) {
     options.staging_chunk = chunk_of(*text);

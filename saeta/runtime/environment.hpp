@@ -11,7 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace saeta {
 
@@ -27,7 +29,9 @@ std::span<const environment_variable> environment_variables() noexcept;
 
 struct environment_options {
   std::uint64_t budget = budget::unlimited; ///< bytes
-  resource_kind resource = resource_kind::async;
+  stack_options memory;
+  std::chrono::milliseconds wait{0};    ///< for room in the budget
+  std::vector<std::string> log;         ///< sinks as make_sink reads them
   std::size_t staging_threads = 0;      ///< 0: the machine's number
   std::size_t staging_chunk = 4u << 20; ///< bytes
 };

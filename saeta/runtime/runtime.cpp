@@ -3,12 +3,14 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/memory/log_sinks.hpp"
 #include "saeta/runtime/environment.hpp"
 
 #if SAETA_HAS_CUDA
 #include "saeta/backend/cuda/cuda_backend.hpp"
 #endif
 
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -116,13 +118,51 @@ std::shared_ptr<backend> make_backend(device_id device) {
   refuse_device(device);
 }
 
-std::shared_ptr<context> make_context(device_id device, std::optional<std::uint64_t> budget) {
+/// Each context has a file of its own: "csv:log/memory.csv" becomes "csv:log/memory-cuda0.csv".
+std::string sink_of(const std::string& description, device_id device) {
+  const std::size_t colon = description.find(':');
+  const std::filesystem::path file = description.substr(colon + 1);
+  std::string name = to_string(device);
+  std::erase(name, ':');
+  const std::filesystem::path own =
+      file.parent_path() / concat(file.stem().string(), "-", name, file.extension().string());
+  return concat(description.substr(0, colon + 1), own.string());
+}
+
+std::shared_ptr<context> make_context(device_id device, const open_options& chosen) {
   std::shared_ptr<backend> made = make_backend(device);
   const environment_options defaults = read_environment(made->properties().total_bytes);
   context_options options;
-  options.budget = budget.value_or(defaults.budget);
-  options.resource = defaults.resource;
-  return context::create(std::move(made), options);
+  options.budget = chosen.budget.value_or(defaults.budget);
+  options.memory = defaults.memory;
+  if (chosen.stack) {
+    parse_stack(*chosen.stack, options.memory);
+  }
+  options.pressure.wait = chosen.wait.value_or(defaults.wait);
+  auto opened = context::create(std::move(made), std::move(options));
+  for (const std::string& sink : defaults.log) {
+    opened->log()->attach(make_sink(sink_of(sink, device)));
+  }
+  return opened;
+}
+
+/// What can only be chosen when a context is made must be what it was made with.
+void require_same(const context& opened, const open_options& chosen) {
+  const context_options& has = opened.options();
+  if (chosen.stack) {
+    stack_options wanted = has.memory;
+    parse_stack(*chosen.stack, wanted);
+    if (to_string(wanted) != to_string(has.memory)) {
+      throw error(errc::invalid_argument,
+                  concat("the context of ", to_string(opened.device()), " exists with the stack '",
+                         to_string(has.memory), "', not '", *chosen.stack, "'; close it first"));
+    }
+  }
+  if (chosen.wait && *chosen.wait != has.pressure.wait) {
+    throw error(errc::invalid_argument,
+                concat("the context of ", to_string(opened.device()), " exists with a wait of ",
+                       has.pressure.wait.count(), " ms, not ", chosen.wait->count(), " ms; close it first"));
+  }
 }
 
 } // namespace
@@ -145,13 +185,20 @@ runtime_report describe_runtime() { return describe_cuda(); }
 device_id best_device() { return device_ids().front(); }
 
 std::shared_ptr<context> open_context(device_id device, std::optional<std::uint64_t> budget) {
+  return open_context(device, open_options{budget, std::nullopt, std::nullopt});
+}
+
+std::shared_ptr<context> open_context(device_id device, const open_options& options) {
   slot& place = contexts().at(device);
   const std::lock_guard lock(place.mutex);
   // A closed context refuses work for ever, so the device gets a new one; what still lives stays on the old one's budget.
   if (place.opened == nullptr || place.opened->closed()) {
-    place.opened = make_context(device, budget);
-  } else if (budget) {
-    place.opened->memory_budget()->set_limit(*budget);
+    place.opened = make_context(device, options);
+    return place.opened;
+  }
+  require_same(*place.opened, options);
+  if (options.budget) {
+    place.opened->memory_budget()->set_limit(*options.budget);
   }
   return place.opened;
 }

@@ -7,6 +7,7 @@
 
 #include "saeta/memory/context.hpp"
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,8 +37,17 @@ runtime_report describe_runtime();
 /// The device that work goes to when none is named: the first CUDA device, else the host.
 device_id best_device();
 
-/// The process's context of a device, created on first use. `budget` sets the limit (bytes), on a context that exists
-/// too: @throws error invalid_argument when more is live already.
+/// What is said in code about a device's context; the environment (runtime/environment.hpp) answers for the rest.
+struct open_options {
+  std::optional<std::uint64_t> budget; ///< bytes
+  std::optional<std::string> stack;    ///< as parse_stack reads it
+  std::optional<std::chrono::milliseconds>
+      wait; ///< how long a request that does not fit waits for others to free
+};
+
+/// The process's context of a device, created on first use. `budget` sets the limit, on a context that exists too.
+/// @throws error invalid_argument when more is live already, or when a context exists with another stack or wait.
+std::shared_ptr<context> open_context(device_id device, const open_options& options);
 std::shared_ptr<context> open_context(device_id device, std::optional<std::uint64_t> budget = std::nullopt);
 
 /// The process's context if it was opened already, else null.

@@ -49,7 +49,9 @@ protected:
 TEST_F(environment_test, without_variables_the_standard_holds) {
   const environment_options options = read_environment(device_bytes, find);
   EXPECT_EQ(options.budget, budget::unlimited);
-  EXPECT_EQ(options.resource, resource_kind::async);
+  EXPECT_EQ(options.memory.base, resource_kind::caching);
+  EXPECT_EQ(options.wait.count(), 0);
+  EXPECT_TRUE(options.log.empty());
   EXPECT_EQ(options.staging_threads, 0U);
   EXPECT_EQ(options.staging_chunk, 4U << 20);
 }
@@ -61,8 +63,29 @@ TEST_F(environment_test, a_budget_is_bytes_or_a_share_of_the_device) {
 }
 
 TEST_F(environment_test, the_resource_is_named) {
-  EXPECT_EQ(with("SAETA_RESOURCE", "direct").resource, resource_kind::direct);
-  EXPECT_EQ(with("SAETA_RESOURCE", "async").resource, resource_kind::async);
+  EXPECT_EQ(with("SAETA_RESOURCE", "direct").memory.base, resource_kind::direct);
+  EXPECT_EQ(with("SAETA_RESOURCE", "async").memory.base, resource_kind::async);
+  EXPECT_EQ(with("SAETA_RESOURCE", "caching").memory.base, resource_kind::caching);
+}
+
+TEST_F(environment_test, the_stack_is_a_list_of_words) {
+  const stack_options stack = with("SAETA_STACK", "statistics, budget, guard, direct").memory;
+  const std::vector<decorator_kind> expected{decorator_kind::statistics, decorator_kind::budget,
+                                             decorator_kind::guard};
+  EXPECT_EQ(stack.layers, expected);
+  EXPECT_EQ(stack.base, resource_kind::direct);
+}
+
+TEST_F(environment_test, a_guard_is_switched_on_by_its_quarantine) {
+  const stack_options stack = with("SAETA_GUARD", "1MiB").memory;
+  EXPECT_EQ(stack.guard.quarantine, 1U << 20);
+  EXPECT_EQ(stack.layers.back(), decorator_kind::guard);
+}
+
+TEST_F(environment_test, a_request_may_wait_and_events_may_be_logged) {
+  EXPECT_EQ(with("SAETA_BUDGET_WAIT", "1500").wait.count(), 1500);
+  const std::vector<std::string> expected{"csv:a.csv", "trace:b.json"};
+  EXPECT_EQ(with("SAETA_LOG", "csv:a.csv;trace:b.json").log, expected);
 }
 
 TEST_F(environment_test, the_staging_ring_has_threads_and_chunks) {
@@ -80,7 +103,11 @@ TEST_F(environment_test, a_bad_value_is_refused_with_its_name_and_text) {
   expect_refused("SAETA_BUDGET", "much", "expected a number with a unit");
   expect_refused("SAETA_BUDGET", "120%", "expected a number with a unit");
   expect_refused("SAETA_BUDGET", "1e30GiB", "more than 2^64-1");
-  expect_refused("SAETA_RESOURCE", "pool", "expected async or direct");
+  expect_refused("SAETA_RESOURCE", "pool", "expected caching, async or direct");
+  expect_refused("SAETA_STACK", "budget, shield", "shield");
+  expect_refused("SAETA_GUARD", "yes", "expected a number with a unit");
+  expect_refused("SAETA_BUDGET_WAIT", "soon", "0 to 86400000");
+  expect_refused("SAETA_LOG", "xml:a", "expected csv:PATH");
   expect_refused("SAETA_STAGING_THREADS", "-1", "0 to 256");
   expect_refused("SAETA_STAGING_THREADS", "257", "0 to 256");
   expect_refused("SAETA_STAGING_THREADS", "4 ", "0 to 256");
@@ -97,7 +124,8 @@ TEST_F(environment_test, the_table_names_every_variable_once) {
     EXPECT_FALSE(one.meaning.empty());
     EXPECT_TRUE(names.insert(one.name).second) << one.name << " twice";
   }
-  EXPECT_EQ(names, (std::set<std::string_view>{"SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STAGING_THREADS",
+  EXPECT_EQ(names, (std::set<std::string_view>{"SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STACK", "SAETA_GUARD",
+                                               "SAETA_BUDGET_WAIT", "SAETA_LOG", "SAETA_STAGING_THREADS",
                                                "SAETA_STAGING_CHUNK"}));
 }
 
