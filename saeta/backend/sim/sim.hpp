@@ -1,17 +1,16 @@
-// The simulated device: an adversarial asynchronous device behind the contract, for tests only.
+// The simulated device: an adversarial, asynchronous backend for tests.
 //
-// What      Streams are queues that run nothing when work is queued. A seeded scheduler runs what the edges allow, in any
-//           order they allow, in pieces and late. Memory is poisoned where it is allocated and freed. Every operation
-//           states the bytes it touches, and two that meet without an edge between them are a `race`: found when the
-//           second is queued, whatever the schedule.
-// Owner     Shared. Holds, streams and events may outlive a test's interest in them, not the device; a hold may.
-//           Work that is still queued when the device ends never runs.
-// Order     That of CUDA: streams, events, the legacy default stream (handle 1) with blocking streams, one default stream
-//           a thread (handle 2), and a stream-ordered pool that hands freed addresses to other streams behind an edge
-//           of its own. That edge orders the reused bytes and proves nothing about others.
-// Thread    Any. With pace::manual a program on one thread replays exactly by its seed.
-// Failure   As a driver: error device for a wrong call (an unknown handle, synchronising a stream that captures, any call
-//           from inside an operation), out_of_memory past `total_bytes`. What a driver would not notice is a race.
+// What      Streams are queues that run nothing until a scheduler, driven by a seed, lets them; it delays, interleaves
+//           and tears apart everything that the edges between the operations allow. Every operation knows the bytes it
+//           reads and writes, so a missing edge is reported as a race, whatever the schedule was. Memory is poisoned
+//           with 0xDB when it is allocated and when it is freed, at that operation's place in the order.
+// Owner     Shared. Devices made with `options.beside` belong to one machine: one scheduler, one set of clocks. Two with
+//           the same ordinal are two libraries on one device. Work that is queued when the last one goes never runs.
+// Order     A race is found when the later operation is queued, by vector clocks: one a stream and one for the host,
+//           which learns from blocking waits and from queries that say "finished".
+// Thread    Any. Bodies given to `launch` and `host_callback` run without a lock held, on whatever thread runs them.
+//           One thread with pace::manual replays exactly by its seed.
+// Failure   As in saeta/device/backend.hpp. A race is no failure: the operation is queued all the same.
 #pragma once
 
 #include "saeta/device/backend.hpp"
@@ -25,35 +24,45 @@
 
 namespace saeta::sim {
 
+class machine;
+struct gpu;
+class simulated_device;
+using device = simulated_device; ///< a class can't be called as its member `device()`
+
+/// What device memory holds that nobody has written.
+inline constexpr std::uint8_t poison = 0xDB;
+
 enum class pace {
-  manual, ///< work runs inside blocking waits, in run() and step(), and by chance inside calls of the contract
-  automatic, ///< a thread of the device runs ready work too, so that threads that poll make progress
+  manual,    ///< operations run inside blocking waits, in step() and run(), and by chance inside calls
+  automatic, ///< a thread of the device runs them too, so that threads that only poll see progress
 };
 
 struct options {
   std::uint64_t seed = 0;
   std::int32_t ordinal = 0;
-  std::uint64_t total_bytes = 256U << 20; ///< of the device; allocations beyond it are out_of_memory
+  std::uint64_t total_bytes = std::uint64_t{256} << 20; ///< of the device; more is out_of_memory
   pace how = pace::manual;
-  unsigned run_percent = 25; ///< chance that a call of the contract first runs some ready operations
+  unsigned run_percent = 25; ///< manual: chance that a call of the contract first runs some ready operations
+  /// A device of the machine that this one joins; the seed and the pace are then those of the machine.
+  std::shared_ptr<device> beside = nullptr;
 };
 
 struct byte_range {
-  const void* pointer = nullptr;
-  std::size_t bytes = 0;
+  const void* pointer;
+  std::size_t bytes;
 };
 
-/// Two accesses without an edge between them, at least one a write; or one that is wrong by itself: freed memory,
-/// bytes past an allocation, a wrong size at a free.
+/// Two accesses without an edge between them, at least one of them a write; or a use of memory that is not there.
 struct race {
-  std::string first;  ///< "fill on stream 5 (writes)", "free on stream 3"
-  std::string second; ///< queued later
-  const void* pointer = nullptr;
-  std::size_t bytes = 0; ///< where they meet
-  std::string text;      ///< one line with all of it: operations, allocation, offset, bytes
+  std::string
+      first; ///< "fill on stream 5", "copy on stream 7 (reads)", "free on stream 3", "free by the host"
+  std::string second;  ///< the one that was queued later
+  const void* pointer; ///< where they meet
+  std::size_t bytes;
+  std::string text; ///< one line with all of it: streams, operations, allocation, offset, bytes
 };
 
-/// Work behind a closed gate waits for open(). Opens when destroyed.
+/// Holds a stream back until it is opened or destroyed.
 class hold {
 public:
   hold() = default;
@@ -65,51 +74,89 @@ public:
 
 /// What is alive, for leak checks.
 struct usage {
-  std::size_t allocations = 0; ///< of device memory
+  std::size_t allocations = 0;
   std::size_t pinned = 0;
-  std::size_t streams = 0; ///< created and not destroyed
+  std::size_t streams = 0;
   std::size_t events = 0;
-  std::uint64_t bytes = 0; ///< of device memory
+  std::uint64_t bytes = 0; ///< of the allocations
 
   friend bool operator==(const usage&, const usage&) = default;
 };
 
-/// `backend::device()` is {device_kind::sim, ordinal}; call it through `backend`, the class has the same name.
-class device : public backend {
+class simulated_device final : public backend {
 public:
-  static std::shared_ptr<device> create(options chosen = {});
+  static std::shared_ptr<simulated_device> create(options chosen = {});
+  ~simulated_device() override;
 
-  // The side of foreign libraries and of users' kernels. Bodies run without a lock, on any thread; they may not call
-  // the device nor own it, and what they throw is reported.
+  // The side of other libraries and of users' kernels.
 
-  virtual void launch(stream_handle stream, std::string name, std::vector<byte_range> reads,
-                      std::vector<byte_range> writes, std::function<void()> body) = 0;
-  virtual void host_callback(stream_handle stream, std::function<void()> body) = 0;
-  /// Synchronises with the legacy default stream, unlike those of create_stream.
-  virtual stream_handle create_blocking_stream() = 0;
-  /// Until end_capture, record_context is refused and what is queued on the stream is captured and does not run.
-  virtual void begin_capture(stream_handle stream) = 0;
-  /// Drops what was captured.
-  virtual void end_capture(stream_handle stream) = 0;
-  /// The host touches device or pinned memory now: it must have waited for whatever conflicts.
-  virtual void host_access(byte_range where, bool write, std::string name) = 0;
+  /// Queues a kernel; `body` does its work when it runs and may touch nothing but the ranges.
+  void launch(stream_handle stream, std::string name, std::vector<byte_range> reads,
+              std::vector<byte_range> writes, std::function<void()> body);
+  /// Queues a function of the host; the stream goes on when it has returned.
+  void host_callback(stream_handle stream, std::function<void()> body);
+  /// A stream that synchronises with the legacy default stream.
+  stream_handle create_blocking_stream();
+  /// Until end_capture() work queued on the stream is captured: it does not run, the stream can't be waited for and
+  /// context-wide events are refused.
+  void begin_capture(stream_handle stream);
+  /// The captured operations are dropped.
+  void end_capture(stream_handle stream);
+  /// The host touches page-locked memory now: what it has waited for must cover the work on those bytes.
+  void host_access(byte_range where, bool write, std::string name);
 
   // The scheduler.
 
-  /// Later work on the stream starts after open().
-  virtual std::unique_ptr<hold> close_gate(stream_handle stream) = 0;
-  /// Runs one ready operation, or a piece of one, chosen by the seed; false when none is ready.
-  virtual bool step() = 0;
-  /// Runs until nothing is ready; returns how many operations finished.
-  virtual std::size_t run() = 0;
-  [[nodiscard]] virtual bool idle() const = 0; ///< nothing is queued at all
+  /// Work queued on the stream from now on starts after open().
+  std::unique_ptr<hold> close_gate(stream_handle stream);
+  /// Runs one step of a ready operation that the seed chooses; false when none is ready.
+  bool step();
+  /// Until nothing is ready; how many steps ran.
+  std::size_t run();
+  /// Nothing is queued on any stream of the machine.
+  [[nodiscard]] bool idle() const;
 
   // What was found.
 
-  [[nodiscard]] virtual std::vector<race> races() const = 0;
-  /// Seed, races, and the operations in the order they ran. The same seed and program give the same text.
-  [[nodiscard]] virtual std::string report() const = 0;
-  [[nodiscard]] virtual usage live() const = 0;
+  [[nodiscard]] std::vector<race> races() const;
+  /// The seed, the races and the operations in the order they ran; the same seed and program give the same text.
+  [[nodiscard]] std::string report() const;
+  [[nodiscard]] usage live() const;
+
+  // The device contract.
+
+  [[nodiscard]] device_id device() const noexcept override;
+  [[nodiscard]] device_properties properties() const override;
+  [[nodiscard]] const kernel_table& kernels() const noexcept override;
+  stream_handle create_stream() override;
+  void destroy_stream(stream_handle stream) noexcept override;
+  std::uint64_t stream_id(stream_handle stream) override;
+  void synchronize_stream(stream_handle stream) override;
+  bool stream_idle(stream_handle stream) override;
+  event_handle create_event() override;
+  void destroy_event(event_handle event) noexcept override;
+  void record_event(event_handle event, stream_handle stream) override;
+  fence_outcome record_context(event_handle event) override;
+  void wait_event(stream_handle stream, event_handle event) override;
+  bool event_complete(event_handle event) override;
+  void synchronize_event(event_handle event) override;
+  void* allocate(std::size_t bytes, std::size_t alignment) override;
+  [[nodiscard]] bool deallocate(void* pointer, std::size_t bytes, std::size_t alignment) noexcept override;
+  void* allocate_async(std::size_t bytes, stream_handle stream) override;
+  [[nodiscard]] bool deallocate_async(void* pointer, std::size_t bytes,
+                                      stream_handle stream) noexcept override;
+  std::size_t trim_pool(std::size_t keep) override;
+  void* allocate_pinned(std::size_t bytes) override;
+  [[nodiscard]] bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override;
+  void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,
+            stream_handle stream) override;
+  void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) override;
+
+private:
+  simulated_device(std::shared_ptr<machine> owner, gpu& which);
+
+  std::shared_ptr<machine> machine_;
+  gpu* gpu_; ///< of the machine
 };
 
 } // namespace saeta::sim
