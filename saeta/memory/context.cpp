@@ -27,13 +27,13 @@ std::shared_ptr<context> context::create(std::shared_ptr<backend> device, contex
   return std::shared_ptr<context>(new context(std::move(core), nullptr, std::move(limit), nullptr));
 }
 
-context::context(std::shared_ptr<context_core> core, std::shared_ptr<context> root,
+context::context(std::shared_ptr<context_core> core, std::shared_ptr<context> base,
                  std::shared_ptr<budget> limit, std::unique_ptr<reservation> drawn_from)
-    : core_(std::move(core)), root_(std::move(root)), budget_(std::move(limit)),
+    : core_(std::move(core)), base_(std::move(base)), budget_(std::move(limit)),
       reservation_(std::move(drawn_from)) {}
 
 context::~context() {
-  if (root_ == nullptr) {
+  if (base_ == nullptr) {
     core_->attachments.clear(); // they refer to this object
   }
 }
@@ -41,14 +41,13 @@ context::~context() {
 std::shared_ptr<context> context::with_budget(std::string name, std::uint64_t limit) {
   require_open();
   return std::shared_ptr<context>(
-      new context(core_, root().shared_from_this(), budget_->make_child(std::move(name), limit), nullptr));
+      new context(core_, shared_from_this(), budget_->make_child(std::move(name), limit), nullptr));
 }
 
 std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbooking policy) {
   require_open();
   auto promised = std::make_unique<reservation>(reservation::make(budget_, bytes, policy));
-  return std::shared_ptr<context>(
-      new context(core_, root().shared_from_this(), budget_, std::move(promised)));
+  return std::shared_ptr<context>(new context(core_, shared_from_this(), budget_, std::move(promised)));
 }
 
 const std::shared_ptr<backend>& context::device_backend() const noexcept { return core_->device; }
@@ -70,7 +69,7 @@ memory_statistics context::statistics() const {
   return now;
 }
 
-bytes_by_name context::live_by_tag() const { return core_->holders.by_tag(root_ ? budget_.get() : nullptr); }
+bytes_by_name context::live_by_tag() const { return core_->holders.by_tag(base_ ? budget_.get() : nullptr); }
 
 bytes_by_name context::live_by_budget() const { return core_->holders.by_budget(); }
 
@@ -170,7 +169,7 @@ bool context::wait_for_releases(std::chrono::milliseconds timeout) {
 
 bytes_by_name context::close() {
   closed_ = true;
-  if (root_ == nullptr) {
+  if (base_ == nullptr) {
     core_->closed = true;
   }
   if (reservation_) {
@@ -180,7 +179,7 @@ bytes_by_name context::close() {
   return live_by_tag();
 }
 
-bool context::closed() const noexcept { return closed_ || core_->closed; }
+bool context::closed() const noexcept { return closed_ || core_->closed || (base_ && base_->closed()); }
 
 void context::require_open() const {
   if (closed()) {

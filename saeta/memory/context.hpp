@@ -82,7 +82,7 @@ public:
   /// Null where nothing is drawn from a reservation.
   [[nodiscard]] reservation* drawn_from() const noexcept { return reservation_.get(); }
   /// The context that this one was derived from in the end; itself, where it was not.
-  [[nodiscard]] context& root() noexcept { return root_ ? *root_ : *this; }
+  [[nodiscard]] context& root() noexcept { return base_ ? base_->root() : *this; }
   /// True when both are contexts of one device that share everything but the budget.
   [[nodiscard]] bool shares_with(const context& other) const noexcept { return core_ == other.core_; }
 
@@ -147,7 +147,7 @@ public:
 
 private:
   friend class storage;
-  context(std::shared_ptr<context_core> core, std::shared_ptr<context> root, std::shared_ptr<budget> limit,
+  context(std::shared_ptr<context_core> core, std::shared_ptr<context> base, std::shared_ptr<budget> limit,
           std::unique_ptr<reservation> drawn_from);
 
   [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, tag label, stream_ref stream);
@@ -155,7 +155,7 @@ private:
   void require_open() const;
 
   std::shared_ptr<context_core> core_;
-  std::shared_ptr<context> root_; ///< null for the root
+  std::shared_ptr<context> base_; ///< what this was derived from; null for the root
   std::shared_ptr<budget> budget_;
   std::unique_ptr<reservation> reservation_;
   std::atomic<bool> closed_{false};

@@ -29,6 +29,8 @@ namespace {
 
 /// How soon a release is tried again whose fence was refused during a graph capture.
 constexpr std::chrono::milliseconds capture_retry{1};
+/// How often a device may fail to say whether work has finished before it is taken for dead.
+constexpr int most_failures = 3;
 
 bool passed(pending_release& release, event_pool& events) {
   if (release.needs_context_fence) {
@@ -43,13 +45,14 @@ bool passed(pending_release& release, event_pool& events) {
   return release.after.empty();
 }
 
-/// A device that fails its queries can't be waited for; what it held is given up rather than kept for ever.
 bool passed_or_failed(pending_release& release, event_pool& events) {
   try {
     return passed(release, events);
   } catch (...) {
-    report_current_exception("reaper: a fence failed, its release is done now");
-    return true;
+    const bool give_up = ++release.failures >= most_failures;
+    report_current_exception(give_up ? "reaper: a fence failed again, its release is done now"
+                                     : "reaper: a fence failed, its release is kept");
+    return give_up;
   }
 }
 
@@ -166,7 +169,11 @@ bool reaper::empty_queue(std::chrono::milliseconds timeout) {
         oldest = shared_->queue.front().after.front();
       }
     }
-    oldest.synchronize();
+    try {
+      oldest.synchronize();
+    } catch (...) {
+      report_current_exception("reaper: waiting for a fence");
+    }
     oldest = {};
     shared_->run_passed();
   } while (std::chrono::steady_clock::now() < deadline);

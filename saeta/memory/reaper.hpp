@@ -3,7 +3,8 @@
 // What      A release is the fences that must pass and one action: free a block or drop a keepalive.
 // Order     Whatever has passed already is done at once on the calling thread. The rest waits in a queue that a
 //           background thread (started on first need) empties; `drain` does what has passed meanwhile.
-//           A release that needs a context-wide fence while a stream captures a graph is kept and tried again.
+//           A release that needs a context-wide fence while a stream captures a graph is kept and tried again, and so
+//           is one whose device fails its queries, a few times: then what it held is given up rather than kept for ever.
 // Thread    Any. Actions run without a lock held, on the caller's or on the reaper's thread.
 #pragma once
 
@@ -21,6 +22,7 @@ struct pending_release {
   bool needs_context_fence =
       false;                    ///< `after` is not complete before a fence over all work has been recorded
   std::function<void()> action; ///< must not throw
+  int failures = 0;             ///< of the device, when it was asked whether the work has finished
 };
 
 /// Who does the releases that had to wait.

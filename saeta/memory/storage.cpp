@@ -11,8 +11,13 @@ storage::storage(std::shared_ptr<context> where, block bytes) : context_(std::mo
 std::shared_ptr<storage> storage::allocate(std::shared_ptr<context> where, std::size_t bytes,
                                            stream_ref stream, saeta::tag label, std::size_t alignment) {
   context& home = *where;
+  // A reservation is dropped with its context, whatever was drawn from it: that is kept by the context below.
+  auto keeper = where;
+  while (keeper->reservation_) {
+    keeper = keeper->base_;
+  }
   // The object comes first: once it owns the block, every later failure gives the block back through its destructor.
-  std::shared_ptr<storage> made(new storage(std::move(where), block{}));
+  std::shared_ptr<storage> made(new storage(keeper, block{}));
   made->block_ = home.allocate(bytes, alignment, label, stream);
   made->ordering_.add_write(home.events().record(stream));
   home.core_->holders.add(made.get(), owner_kind::own, label, bytes, home.budget_.get());

@@ -1,0 +1,134 @@
+// A backend around another one that fails a chosen call, by position, and knows what is still alive.
+//
+// Every call of the contract that may throw counts, in the order in which they come. The calls that give something back
+// never fail by position, because their failure is another promise (a failed free keeps the block).
+#pragma once
+
+#include "saeta/base/error.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/device/backend.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+namespace saeta::testing {
+
+class faulty_backend final : public backend {
+public:
+  explicit faulty_backend(std::shared_ptr<backend> around) : inner_(std::move(around)) {}
+
+  /// The `position`th call from now fails (1: the next); 0: none.
+  void fail_at(std::uint64_t position) noexcept {
+    calls_ = 0;
+    fail_at_ = position;
+  }
+  /// True when the chosen call has come and failed.
+  [[nodiscard]] bool failed() const noexcept { return fail_at_ != 0 && calls_ >= fail_at_; }
+  /// Allocations, streams and events that were made and not given back.
+  [[nodiscard]] std::int64_t alive() const noexcept { return alive_; }
+
+  [[nodiscard]] device_id device() const noexcept override { return inner_->device(); }
+  [[nodiscard]] device_properties properties() const override { return inner_->properties(); }
+  [[nodiscard]] const kernel_table& kernels() const noexcept override { return inner_->kernels(); }
+
+  stream_handle create_stream() override {
+    return made([&] { return inner_->create_stream(); });
+  }
+  void destroy_stream(stream_handle stream) noexcept override {
+    --alive_;
+    inner_->destroy_stream(stream);
+  }
+  std::uint64_t stream_id(stream_handle stream) override { return inner_->stream_id(stream); }
+  void synchronize_stream(stream_handle stream) override {
+    count();
+    inner_->synchronize_stream(stream);
+  }
+  bool stream_idle(stream_handle stream) override { return inner_->stream_idle(stream); }
+
+  event_handle create_event() override {
+    return made([&] { return inner_->create_event(); });
+  }
+  void destroy_event(event_handle event) noexcept override {
+    --alive_;
+    inner_->destroy_event(event);
+  }
+  void record_event(event_handle event, stream_handle stream) override {
+    count();
+    inner_->record_event(event, stream);
+  }
+  fence_outcome record_context(event_handle event) override {
+    count();
+    return inner_->record_context(event);
+  }
+  void wait_event(stream_handle stream, event_handle event) override {
+    count();
+    inner_->wait_event(stream, event);
+  }
+  bool event_complete(event_handle event) override {
+    count();
+    return inner_->event_complete(event);
+  }
+  void synchronize_event(event_handle event) override {
+    count();
+    inner_->synchronize_event(event);
+  }
+
+  void* allocate(std::size_t bytes, std::size_t alignment) override {
+    return made([&] { return inner_->allocate(bytes, alignment); }, errc::out_of_memory);
+  }
+  bool deallocate(void* pointer, std::size_t bytes, std::size_t alignment) noexcept override {
+    return gone(inner_->deallocate(pointer, bytes, alignment));
+  }
+  void* allocate_async(std::size_t bytes, stream_handle stream) override {
+    return made([&] { return inner_->allocate_async(bytes, stream); }, errc::out_of_memory);
+  }
+  bool deallocate_async(void* pointer, std::size_t bytes, stream_handle stream) noexcept override {
+    return gone(inner_->deallocate_async(pointer, bytes, stream));
+  }
+  std::size_t trim_pool(std::size_t keep) override { return inner_->trim_pool(keep); }
+  void* allocate_pinned(std::size_t bytes) override {
+    return made([&] { return inner_->allocate_pinned(bytes); }, errc::out_of_memory);
+  }
+  bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override {
+    return gone(inner_->deallocate_pinned(pointer, bytes));
+  }
+
+  void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,
+            stream_handle stream) override {
+    count();
+    inner_->copy(target, source, bytes, kind, stream);
+  }
+  void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) override {
+    count();
+    inner_->fill(target, value, bytes, stream);
+  }
+
+private:
+  void count(errc failure = errc::device) {
+    const std::uint64_t position = ++calls_;
+    if (position == fail_at_) {
+      throw error(failure, concat("call ", position, " was chosen to fail"));
+    }
+  }
+  template <class Make>
+  std::invoke_result_t<Make> made(Make make, errc failure = errc::device) {
+    count(failure);
+    auto result = make();
+    ++alive_;
+    return result;
+  }
+  bool gone(bool freed) noexcept {
+    alive_ -= freed;
+    return freed;
+  }
+
+  std::shared_ptr<backend> inner_;
+  std::atomic<std::uint64_t> calls_{0};
+  std::atomic<std::uint64_t> fail_at_{0};
+  std::atomic<std::int64_t> alive_{0};
+};
+
+} // namespace saeta::testing
