@@ -3,7 +3,8 @@
 // What      Records are made only while a sink is attached; otherwise `active()` is false and costs one load.
 // Order     `order` counts from 1 without gaps in the order in which sinks see the records. Times are nanoseconds of the
 //           steady clock since the log was made.
-// Thread    Any. A sink is called with one record at a time.
+// Thread    Any. A sink is called with one record at a time, while the log is locked: it must not call the log, nor
+//           anything that may wait for a thread that allocates.
 // Failure   A sink that throws fails nothing: its record is counted as dropped, and it is asked again with the next.
 #pragma once
 
@@ -45,8 +46,8 @@ struct log_record {
   std::uint64_t address = 0;
   std::uint64_t generation = 0;
   tag label;
-  tag account;             ///< name of the budget that was charged; empty where none was
-  std::uint64_t limit = 0; ///< of that budget, or of the root, bytes
+  tag account;             ///< name of the budget that was charged, or that refused; empty where none was
+  std::uint64_t limit = 0; ///< of that budget, or else of the root, bytes
   std::string outcome;     ///< "ok", or what went wrong
 };
 
@@ -71,8 +72,10 @@ public:
   void detach(const std::shared_ptr<log_sink>& sink) noexcept;
   /// Sets order, time and thread of the record and gives it to every sink.
   void write(log_record record) noexcept;
+  /// Counts a record that could not even be made.
+  void drop() noexcept { dropped_.fetch_add(1, std::memory_order_relaxed); }
   void flush() noexcept;
-  /// Records that a sink refused, since the log was made.
+  /// Records that a sink refused, once for each such sink, since the log was made.
   [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
 private:

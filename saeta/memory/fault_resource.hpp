@@ -1,6 +1,7 @@
 // Decorator for tests: fails a chosen allocation or free, by position, as a driver would.
 //
-// Thread    Any; positions are counted over all threads.
+// Position  Counted over all threads. Blocks of 0 bytes are not counted: no driver sees them.
+// Thread    Any.
 #pragma once
 
 #include "saeta/memory/resource.hpp"

@@ -1,11 +1,17 @@
 // Decorator: finds misuse of memory. Poison on allocate and on free, canaries at both ends that are checked at free, a
 // quarantine before reuse whose poison is checked when a block leaves it, and overlap detection.
 //
-// What      Each block gets `canary` bytes before and behind; the budget above does not see them.
-// Order     Poison and checks are queued on the stream of the call; a block leaves the quarantine, oldest first, once it
-//           holds more than `quarantine` bytes, on trim() and at the end. Then the host waits for the checks.
-// Failure   A finding is reported (base/report.hpp), kept and counted; nothing aborts and the memory goes its way.
-// Thread    Any. Costs copies that no counter of a context sees: a tool for finding faults, not for production.
+// What      Each block gets `canary` bytes before and behind; a budget above does not see them, one below does.
+// Order     Canaries and poison are queued on the stream of the call. A freed block lies in quarantine until that holds
+//           more than `quarantine` bytes, until trim(), until upstream has no memory, or until the end. It leaves, oldest
+//           first, once the work queued before its free has finished: then the host waits, canaries and poison are read
+//           back on a stream of the guard's own, and on that stream the block goes back upstream.
+// Failure   A finding is reported (base/report.hpp), once for each block and kind, kept and counted; nothing aborts and
+//           the memory goes its way. A block that the guard does not know (freed twice, say) is not taken back. What
+//           upstream refuses to take back stays in quarantine and is offered again.
+// Thread    Any. Reports are made under no lock of the guard's.
+// Cost      Copies and waits that no counter of a context sees: a tool for finding faults, not for production, and not
+//           for streams that capture a graph.
 #pragma once
 
 #include "saeta/memory/resource.hpp"
@@ -37,6 +43,7 @@ struct guard_finding {
 
 class guard_resource final : public decorator {
 public:
+  /// @throws error invalid_argument for a canary that is no multiple of 256.
   guard_resource(std::shared_ptr<resource> upstream, std::shared_ptr<backend> device,
                  guard_options options = {});
   ~guard_resource() override;
@@ -45,7 +52,7 @@ public:
   std::size_t trim() override;
   [[nodiscard]] release_order order() const noexcept override { return release_order::by_stream; }
   /// Checks what is in quarantine now and the canaries of what is live, waiting for all work of the device; returns the
-  /// number of findings so far.
+  /// number of findings so far. @throws error busy while a stream of the device captures a graph.
   std::size_t check();
   [[nodiscard]] std::vector<guard_finding> findings() const;
 

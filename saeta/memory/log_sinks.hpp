@@ -1,7 +1,12 @@
 // Sinks of the event log: memory, CSV, JSON lines, and Chrome's trace format, which Perfetto opens.
 //
-// Owner     A file sink owns its file; the file is complete after `flush()` and at the sink's end.
-// Failure   error file with the path when a file can't be opened; a full disk makes `write` throw.
+// What      A sink may be attached to several logs; records then carry their devices, and orders of each log.
+// Owner     A file sink owns its file and starts it afresh. The file is complete after `flush()` and at the sink's end;
+//           what was written of it when a process ends early can be read too.
+// Text      Tags and outcomes are escaped. In JSON, bytes that are no UTF-8 become U+FFFD.
+// Thread    Any.
+// Failure   error io with the path when a file can't be opened or written; `write` may notice a full disk late, and the
+//           sink's end reports it.
 #pragma once
 
 #include "saeta/memory/event_log.hpp"
@@ -38,8 +43,8 @@ private:
 [[nodiscard]] std::shared_ptr<log_sink> make_csv_sink(const std::filesystem::path& file);
 /// One JSON object a line, with the same names.
 [[nodiscard]] std::shared_ptr<log_sink> make_json_lines_sink(const std::filesystem::path& file);
-/// The Trace Event Format: live bytes by tag as counters, each block as an asynchronous span, refusals and trims as
-/// instants.
+/// The Trace Event Format: live bytes, all and by tag, as counters, each block as an asynchronous span, everything else
+/// as instants. Blocks that were allocated before the sink was attached are left out.
 [[nodiscard]] std::shared_ptr<log_sink> make_trace_sink(const std::filesystem::path& file);
 
 /// "csv:PATH", "jsonl:PATH", "trace:PATH". @throws error invalid_argument naming the text.

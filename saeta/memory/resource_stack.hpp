@@ -1,22 +1,28 @@
 // A stack of resources, described by one options object and built from it: decorators on top, a base at the bottom.
 //
-//   stack_options stack;
-//   stack.layers = parse_layers("logging, budget, guard, caching");   // top first; the last may be a base
+//   stack_options options;
+//   parse_stack("logging, budget, guard, caching", options);   // top first; the last may be a base
+//   resource_stack stack = build_stack(options, parts);
 //
-// The base is the cache over the driver's pool unless said otherwise. A stack without `budget` gets one on top of its
-// first decorator that is not logging or statistics, because nothing in Saeta allocates without a budget.
-// Failure   error invalid_argument naming the word or the option.
+// What      The base is the cache over the driver's pool unless said otherwise. Each decorator stands at most once. A
+//           stack without `budget` gets one on top of its first decorator that is not logging or statistics, because
+//           nothing in Saeta allocates without a budget.
+// Owner     The stack shares its parts and keeps them alive.
+// Thread    Options are plain values; building is for one thread.
+// Failure   error invalid_argument naming the word or the option; nothing is changed.
 #pragma once
 
 #include "saeta/memory/budget_resource.hpp"
 #include "saeta/memory/caching_resource.hpp"
 #include "saeta/memory/event_log.hpp"
+#include "saeta/memory/fault_resource.hpp"
 #include "saeta/memory/guard_resource.hpp"
 #include "saeta/memory/statistics_resource.hpp"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,17 +42,18 @@ struct stack_options {
   std::function<std::shared_ptr<resource>(const std::shared_ptr<backend>& device)> custom_base;
 };
 
-/// Reads "logging, statistics, budget, guard, fault", then optionally one of "caching", "async", "direct", into `into`.
+/// Reads any of "logging", "statistics", "budget", "guard", "fault", then optionally one of "caching", "async",
+/// "direct", into `layers` and `base` of `into`; without a base word `base` stays.
 void parse_stack(std::string_view text, stack_options& into);
-/// The inverse: "logging, budget, caching".
+/// The inverse: "logging, budget, caching". A custom base has no word.
 [[nodiscard]] std::string to_string(const stack_options& options);
 
 /// What a stack is built with, and what of it can be looked at later.
 struct stack_parts {
   std::shared_ptr<backend> device;
-  std::shared_ptr<event_pool> events;
+  std::shared_ptr<event_pool> events; ///< of the cache
   std::shared_ptr<budget> limit;
-  std::shared_ptr<event_log> log;
+  std::shared_ptr<event_log> log; ///< needed where `logging` stands
   budget_resource::relief make_room;
   caching_resource::fence_source fence_over;
 };
@@ -56,6 +63,7 @@ struct resource_stack {
   std::shared_ptr<caching_resource> cache;         ///< null without one
   std::shared_ptr<guard_resource> guard;           ///< null without one
   std::shared_ptr<statistics_resource> statistics; ///< null without one
+  std::shared_ptr<fault_resource> fault;           ///< null without one
 };
 
 [[nodiscard]] resource_stack build_stack(const stack_options& options, const stack_parts& parts);
