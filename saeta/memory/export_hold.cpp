@@ -16,7 +16,8 @@ std::vector<std::shared_ptr<storage>> distinct(std::span<const buffer> views) {
       found.push_back(view.owner());
     }
   }
-  std::sort(found.begin(), found.end());
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a->generation() < b->generation(); });
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }

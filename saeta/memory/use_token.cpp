@@ -34,7 +34,8 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
                 concat("a stream of ", to_string(stream_.owner().device()), " can't order buffer '",
                        held_.front().bytes->tag(), "' in another device's context"));
   }
-  std::sort(held_.begin(), held_.end(), [](const held& a, const held& b) { return a.bytes < b.bytes; });
+  std::sort(held_.begin(), held_.end(),
+            [](const held& a, const held& b) { return a.bytes->generation() < b.bytes->generation(); });
   std::size_t begun = 0;
   try {
     for (const held& h : held_) {

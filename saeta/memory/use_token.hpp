@@ -66,7 +66,7 @@ private:
   stream_ref stream_;
   std::shared_ptr<context> recorder_; ///< the context that the stream belongs to
   std::thread::id holder_;
-  std::vector<held> held_; ///< sorted by address, so that two tokens can't block each other
+  std::vector<held> held_; ///< oldest first, so that two tokens can't block each other
   bool open_ = false;
 };
 
