@@ -43,7 +43,8 @@ class BudgetExceeded(Error, MemoryError):
         layer: which budget refused ("cuda:0").
         requested: what was asked for.
         current: what was charged already.
-        required: current + requested, exact.
+        reserved: what was promised to reservations already.
+        required: current + reserved + requested, exact.
         limit, remaining, peak: of the budget.
         owners: live bytes by tag, largest first.
     """
@@ -55,6 +56,7 @@ class BudgetExceeded(Error, MemoryError):
         layer: str = "",
         requested: int = 0,
         current: int = 0,
+        reserved: int = 0,
         required: int = 0,
         limit: int = 0,
         remaining: int = 0,
@@ -65,6 +67,7 @@ class BudgetExceeded(Error, MemoryError):
         self.layer = layer
         self.requested = requested
         self.current = current
+        self.reserved = reserved
         self.required = required
         self.limit = limit
         self.remaining = remaining

@@ -48,6 +48,7 @@ nb::dict numbers_of(const budget_refusal& refusal) {
   numbers["layer"] = nb::str(refusal.layer.c_str(), refusal.layer.size());
   numbers["requested"] = refusal.requested;
   numbers["current"] = refusal.current;
+  numbers["reserved"] = refusal.reserved;
   numbers["required"] = nb::steal(PyLong_FromString(decimal(refusal.required).c_str(), nullptr, 10));
   numbers["limit"] = refusal.limit;
   numbers["remaining"] = refusal.remaining;

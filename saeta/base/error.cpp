@@ -10,9 +10,10 @@ std::string refusal_message(const budget_refusal& r) {
   for (const auto& [tag, bytes] : r.owners) {
     owners += concat(owners.empty() ? "; live: " : ", ", tag.empty() ? "(untagged)" : tag, " ", bytes);
   }
+  const std::string reserved = r.reserved == 0 ? "" : concat(" + reserved ", r.reserved);
   return concat("budget of ", r.layer, " refused ", r.requested, " bytes (", human_bytes(r.requested),
-                "): current ", r.current, " + requested = ", decimal(r.required), ", limit ", r.limit, " (",
-                human_bytes(r.limit), "), remaining ", r.remaining, ", peak ", r.peak, owners);
+                "): current ", r.current, reserved, " + requested = ", decimal(r.required), ", limit ",
+                r.limit, " (", human_bytes(r.limit), "), remaining ", r.remaining, ", peak ", r.peak, owners);
 }
 
 } // namespace

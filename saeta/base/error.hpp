@@ -37,7 +37,7 @@ enum class errc {
 /// Name of a code as in the enumeration, for messages and logs.
 std::string_view name_of(errc code) noexcept;
 
-/// Unsigned 128-bit integer: `current + requested` of two 64-bit numbers is exact in it.
+/// Unsigned 128-bit integer: `current + reserved + requested` of 64-bit numbers is exact in it.
 __extension__ using uint128 = unsigned __int128;
 
 /// The numbers of a refused charge, all in bytes, read at the moment of the refusal.
@@ -45,9 +45,10 @@ struct budget_refusal {
   std::string layer;           ///< which budget refused ("cuda:0")
   std::uint64_t requested = 0; ///< what was asked for
   std::uint64_t current = 0;   ///< charged at that moment
-  uint128 required = 0;        ///< current + requested, exact
+  std::uint64_t reserved = 0;  ///< promised to reservations at that moment
+  uint128 required = 0;        ///< current + reserved + requested, exact
   std::uint64_t limit = 0;
-  std::uint64_t remaining = 0; ///< limit - current
+  std::uint64_t remaining = 0; ///< limit - current - reserved
   std::uint64_t peak = 0;
   std::vector<std::pair<std::string, std::uint64_t>> owners; ///< live bytes by tag, largest first
 };

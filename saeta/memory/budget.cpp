@@ -1,96 +1,78 @@
 #include "saeta/memory/budget.hpp"
 
-#include "saeta/base/text.hpp"
+#include "saeta/memory/detail/budget_tree.hpp"
 
 namespace saeta {
-namespace {
 
-void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t level) noexcept {
-  std::uint64_t seen = peak.load();
-  while (seen < level && !peak.compare_exchange_weak(seen, level)) {
-  }
+std::shared_ptr<budget> budget::create(std::string name, std::uint64_t limit) {
+  return std::shared_ptr<budget>(
+      new budget(std::move(name), nullptr, std::make_shared<budget_tree>(), limit));
 }
 
-std::uint64_t rest(std::uint64_t limit, std::uint64_t current) noexcept {
-  return current < limit ? limit - current : 0; // a limit lowered by a racing thread may lie below
+std::shared_ptr<budget> budget::make_child(std::string name, std::uint64_t limit) {
+  return std::shared_ptr<budget>(new budget(std::move(name), shared_from_this(), tree_, limit));
 }
 
-} // namespace
+budget::budget(std::string name, std::shared_ptr<budget> parent, std::shared_ptr<budget_tree> tree,
+               std::uint64_t limit)
+    : name_(std::move(name)), parent_(std::move(parent)), tree_(std::move(tree)),
+      node_(std::make_unique<node>(*this, parent_ ? parent_->node_.get() : nullptr, limit)) {
+  tree_->add(*node_);
+}
+
+budget::~budget() { tree_->remove(*node_); }
 
 bool budget::try_charge(std::uint64_t bytes) noexcept {
-  std::uint64_t seen = current_.load();
-  do {
-    if (bytes > rest(limit_.load(), seen)) {
-      return false;
-    }
-  } while (!current_.compare_exchange_weak(seen, seen + bytes));
-  raise_to(peak_, seen + bytes);
-  requests_.fetch_add(1);
-  return true;
+  return node_->mine().spend(bytes) || tree_->charge(*node_, bytes);
 }
 
-void budget::refund(std::uint64_t bytes) noexcept { current_.fetch_sub(bytes); }
-
-budget_refusal budget::refuse(std::uint64_t bytes) noexcept {
-  refused_.fetch_add(1);
-  const budget_statistics now = statistics();
-  budget_refusal numbers;
-  numbers.layer = name_;
-  numbers.requested = bytes;
-  numbers.current = now.current;
-  numbers.required = static_cast<uint128>(now.current) + bytes;
-  numbers.limit = now.limit;
-  numbers.remaining = now.remaining;
-  numbers.peak = now.peak;
-  return numbers;
+bool budget::charge_by(std::uint64_t bytes, time_point deadline) {
+  return node_->mine().spend(bytes) || tree_->charge_by(*node_, bytes, deadline);
 }
 
-budget_statistics budget::statistics() const noexcept {
-  budget_statistics now;
-  now.limit = limit_.load();
-  now.current = current_.load();
-  now.remaining = rest(now.limit, now.current);
-  now.peak = peak_.load();
-  now.requests = requests_.load();
-  now.refused = refused_.load();
-  return now;
-}
-
-void budget::reset_peak() noexcept {
-  peak_.store(current_.load());
-  raise_to(peak_, current_.load()); // a charge between the two lines must not be forgotten
-}
-
-void budget::set_limit(std::uint64_t limit) {
-  const std::uint64_t before = limit_.exchange(limit);
-  const std::uint64_t live = current_.load();
-  if (live > limit) {
-    limit_.store(before);
-    throw error(errc::invalid_argument,
-                concat("budget of ", name_, " can't be set to ", limit, " bytes: ", live, " bytes are live"));
+void budget::refund(std::uint64_t bytes) noexcept {
+  if (!node_->mine().give_back(bytes)) {
+    tree_->refund(*node_, bytes);
   }
 }
 
-block budget_resource::allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
-  for (std::size_t attempt = 0; !budget_->try_charge(bytes); ++attempt) {
-    if (!relief_ || !relief_(attempt)) {
-      throw error(budget_->refuse(bytes));
-    }
+budget_refusal budget::refuse(std::uint64_t bytes) noexcept { return tree_->refuse(*node_, bytes); }
+
+budget_statistics budget::statistics() const noexcept { return tree_->statistics(*node_); }
+
+void budget::reset_peak() noexcept { tree_->reset_peak(*node_); }
+
+void budget::set_limit(std::uint64_t limit) { tree_->set_limit(*node_, limit); }
+
+std::uint64_t budget::limit() const noexcept { return node_->limit.load(std::memory_order_relaxed); }
+
+bool budget::is_within(const budget& ancestor) const noexcept {
+  const budget* b = this;
+  while (b != nullptr && b != &ancestor) {
+    b = b->parent_.get();
   }
-  try {
-    return upstream_->allocate(bytes, alignment, stream);
-  } catch (...) {
-    budget_->refund(bytes);
-    throw;
+  return b != nullptr;
+}
+
+budget_window budget::open_window() {
+  auto made = std::make_unique<budget_window::state>();
+  made->of = shared_from_this();
+  tree_->open(*node_, *made);
+  return budget_window(std::move(made));
+}
+
+budget_window::budget_window(std::unique_ptr<state> opened) : state_(std::move(opened)) {}
+
+budget_window::budget_window(budget_window&&) noexcept = default;
+
+budget_window::~budget_window() {
+  if (state_ != nullptr) {
+    state_->of->tree_->close(*state_->of->node_, *state_);
   }
 }
 
-bool budget_resource::deallocate(const block& what, stream_ref stream) noexcept {
-  if (!upstream_->deallocate(what, stream)) {
-    return false;
-  }
-  budget_->refund(what.bytes);
-  return true;
+budget_window::values budget_window::read() const {
+  return state_->of->tree_->read(*state_->of->node_, *state_);
 }
 
 } // namespace saeta

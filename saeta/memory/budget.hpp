@@ -9,7 +9,8 @@
 //           took and refunds have not given back, a refused charge never shows in `current` or `peak`, not even for a
 //           moment from another thread, and `current + reserved` never exceeds `limit` unless the limit was lowered.
 // Speed     Each thread spends from a small credit of its own, taken in advance. Unspent credit is nobody's `current`;
-//           it is called back before any charge is refused, and never lets `peak` pass unseen (budget.cpp says how).
+//           it is called back before any charge is refused, and never lets `peak` pass unseen
+//           (detail/budget_tree.hpp says how).
 // Thread    Any.
 // Failure   error budget_exceeded with its numbers (base/error.hpp); invalid_argument for limits.
 #pragma once
@@ -18,7 +19,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -60,6 +60,7 @@ public:
 
 private:
   friend class budget;
+  friend class budget_tree;
   struct state;
   explicit budget_window(std::unique_ptr<state> opened);
   std::unique_ptr<state> state_;
@@ -78,8 +79,8 @@ public:
   budget& operator=(const budget&) = delete;
   ~budget();
 
-  /// Takes `bytes` here and from every ancestor, or changes nothing and returns false. While others wait in line
-  /// (`charge_by`), what they wait for is not taken.
+  /// Takes `bytes` here and from every ancestor, or changes nothing and returns false. Where somebody waits in line
+  /// for room in one of these budgets (`charge_by`), nobody who comes later takes from it.
   [[nodiscard]] bool try_charge(std::uint64_t bytes) noexcept;
   /// As try_charge, but waits in line, first come first served, until the bytes are there or `deadline` has passed.
   /// A request that can never fit (larger than a limit) does not wait.
@@ -100,7 +101,7 @@ public:
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const std::shared_ptr<budget>& parent() const noexcept { return parent_; }
-  /// True for this budget itself and for its descendants' ancestors up to the root.
+  /// True for this budget itself and for each of its ancestors.
   [[nodiscard]] bool is_within(const budget& ancestor) const noexcept;
 
 private:
@@ -108,7 +109,8 @@ private:
   friend class budget_window;
   friend class reservation;
   struct node;
-  budget(std::string name, std::shared_ptr<budget> parent, std::uint64_t limit);
+  budget(std::string name, std::shared_ptr<budget> parent, std::shared_ptr<budget_tree> tree,
+         std::uint64_t limit);
 
   std::string name_;
   std::shared_ptr<budget> parent_;
