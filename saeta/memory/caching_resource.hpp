@@ -24,6 +24,10 @@
 
 namespace saeta {
 
+class cache_shard;
+class cache_store;
+struct cache_node;
+
 struct caching_options {
   std::size_t slab = 2u << 20;          ///< bytes of a slab of small blocks; larger for the largest of them
   std::size_t largest_small = 1u << 20; ///< bytes
@@ -44,7 +48,9 @@ public:
   /// As `fence_over` above; @param stream_id  id of the stream, 0 for all work of the context.
   using fence_source = std::function<std::optional<fence>(std::uint64_t stream_id)>;
 
-  /// @param device    the backend that the memory is of; the cache makes one stream of its own on it.
+  /// @param device    the backend that the memory is of; the cache makes two streams of its own on it.
+  /// @throws error invalid_argument for options that leave no size to cache (4 KiB <= largest_small <= largest_cached <=
+  ///         64 GiB).
   caching_resource(std::shared_ptr<resource> upstream, std::shared_ptr<backend> device,
                    std::shared_ptr<event_pool> events, caching_options options = {},
                    fence_source fence_over = {});
@@ -59,9 +65,14 @@ public:
 private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
   bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+  [[nodiscard]] bool cached(std::size_t bytes, std::size_t alignment) const noexcept;
+  [[nodiscard]] block allocate_uncached(const allocation_request& what, stream_ref stream);
+  [[nodiscard]] block take(cache_shard& shard, const allocation_request& what, stream_ref stream);
+  void put(cache_shard& shard, cache_node& freed) noexcept;
 
-  struct impl;
-  std::unique_ptr<impl> impl_;
+  const device_id device_;
+  const std::size_t own_alignment_;
+  const std::unique_ptr<cache_store> store_;
 };
 
 } // namespace saeta

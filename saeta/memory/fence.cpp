@@ -1,6 +1,7 @@
 #include "saeta/memory/fence.hpp"
 
 #include "saeta/base/report.hpp"
+#include "saeta/base/thread_number.hpp"
 
 namespace saeta {
 
@@ -66,11 +67,14 @@ std::optional<fence> event_pool::record_context() {
 }
 
 event event_pool::take() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      event reused = std::move(free_.back());
-      free_.pop_back();
+  const std::size_t own = thread_number() % shards_.size();
+  // The others' too, for threads that record while another one drops the fences.
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    shard& from = shards_[(own + i) % shards_.size()];
+    const std::lock_guard lock(from.mutex);
+    if (!from.free.empty()) {
+      event reused = std::move(from.free.back());
+      from.free.pop_back();
       return reused;
     }
   }
@@ -78,9 +82,10 @@ event event_pool::take() {
 }
 
 void event_pool::put_back(event unused) noexcept {
-  const std::lock_guard lock(mutex_);
+  shard& to = shards_[thread_number() % shards_.size()];
+  const std::lock_guard lock(to.mutex);
   try {
-    free_.push_back(std::move(unused));
+    to.free.push_back(std::move(unused));
   } catch (...) {
     report_current_exception("event_pool::put_back"); // the event is destroyed instead of pooled
   }

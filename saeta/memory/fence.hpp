@@ -9,6 +9,7 @@
 
 #include "saeta/device/event.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -52,12 +53,16 @@ public:
 
 private:
   friend class fence;
+  /// Unused events, split up by thread.
+  struct alignas(64) shard {
+    std::mutex mutex;
+    std::vector<event> free;
+  };
   event take();
   void put_back(event unused) noexcept;
 
   std::shared_ptr<backend> device_;
-  std::mutex mutex_;
-  std::vector<event> free_;
+  std::array<shard, 16> shards_;
 };
 
 } // namespace saeta
