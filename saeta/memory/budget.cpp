@@ -30,6 +30,8 @@ bool budget::charge_by(std::uint64_t bytes, time_point deadline) {
   return node_->mine().spend(bytes) || tree_->charge_by(*node_, bytes, deadline);
 }
 
+std::size_t budget::waiting() const noexcept { return tree_->waiting(); }
+
 void budget::refund(std::uint64_t bytes) noexcept {
   if (!node_->mine().give_back(bytes)) {
     tree_->refund(*node_, bytes);

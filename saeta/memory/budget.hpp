@@ -18,6 +18,7 @@
 #include "saeta/base/error.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -85,6 +86,8 @@ public:
   /// As try_charge, but waits in line, first come first served, until the bytes are there or `deadline` has passed.
   /// A request that can never fit (larger than a limit) does not wait.
   [[nodiscard]] bool charge_by(std::uint64_t bytes, time_point deadline);
+  /// How many stand in line, in the whole tree.
+  [[nodiscard]] std::size_t waiting() const noexcept;
   /// Gives back what successful charges or draws took.
   void refund(std::uint64_t bytes) noexcept;
   /// Counts a refusal and returns its numbers: those of the budget, here or above, that has no room.

@@ -61,6 +61,11 @@ void budget_tree::serve_line() noexcept {
   }
 }
 
+std::size_t budget_tree::waiting() noexcept {
+  const std::lock_guard hold(mutex_);
+  return line_.size();
+}
+
 bool budget_tree::charge_by(node& at, std::uint64_t bytes, time_point deadline) {
   std::unique_lock hold(mutex_);
   if (admit(at, bytes)) {

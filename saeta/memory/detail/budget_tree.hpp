@@ -92,6 +92,7 @@ public:
 
   bool charge(node& at, std::uint64_t bytes) noexcept;
   bool charge_by(node& at, std::uint64_t bytes, time_point deadline);
+  std::size_t waiting() noexcept;
   void refund(node& at, std::uint64_t bytes) noexcept;
   budget_refusal refuse(node& at, std::uint64_t bytes) noexcept;
 
