@@ -11,10 +11,28 @@
 Importing needs neither a GPU nor a driver nor pyarrow nor NumPy: each is loaded when something asks for it.
 """
 
-from saeta import _core
+from saeta import _core, hooks, testing
 from saeta._build import table
-from saeta._core import Column, Context, DataType, Device, Field, Memory, Schema, Table, context, devices
+from saeta._core import (
+    Buffer,
+    Column,
+    Context,
+    DataType,
+    Device,
+    Field,
+    Memory,
+    MemoryHook,
+    MemoryLog,
+    MemoryRecording,
+    MemoryWindow,
+    Schema,
+    Table,
+    UseToken,
+    context,
+    devices,
+)
 from saeta._info import info
+from saeta._use import use
 from saeta.errors import (
     BudgetExceeded,
     BusyError,
@@ -40,6 +58,7 @@ __version__ = _core._version()
 
 __all__ = [
     "BudgetExceeded",
+    "Buffer",
     "BusyError",
     "ClosedError",
     "Column",
@@ -54,6 +73,10 @@ __all__ = [
     "FormatError",
     "InvalidError",
     "Memory",
+    "MemoryHook",
+    "MemoryLog",
+    "MemoryRecording",
+    "MemoryWindow",
     "MissingDependency",
     "MissingFileError",
     "OutOfMemory",
@@ -63,13 +86,17 @@ __all__ = [
     "Table",
     "TypeMismatch",
     "UnsupportedError",
+    "UseToken",
     "__version__",
     "context",
     "devices",
     "from_arrow",
     "from_dlpack",
+    "hooks",
     "info",
     "read_ipc",
     "table",
+    "testing",
+    "use",
     "write_ipc",
 ]

@@ -2,7 +2,7 @@
 The compiled part of Saeta: devices, memory, columns and the exchange protocols.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import os
 from typing import Any, overload
 
@@ -64,36 +64,9 @@ def _runtime() -> dict[str, Any]:
     What this build and this machine can do, and why CUDA can't be used where it can't.
     """
 
-class Memory:
-    """What the memory of a context is used for."""
-
-    def statistics(self) -> dict[str, int | None]:
-        """
-        Bytes: `limit`, `current`, `remaining`, `peak` of the budget (None: no limit), `own` (held by columns), `external` (views of the memory of others), `pinned` (page-locked host memory). Counts: accepted `requests`, `refused` ones, live `buffers`, `pending_releases` (waiting for work to finish).
-        """
-
-    def by_tag(self) -> dict[str, int]:
-        """
-        Live bytes by tag, largest first; views of the memory of others as "external:TAG".
-        """
-
-    def report(self) -> str:
-        """The statistics and the live bytes by tag, as text."""
-
-    @property
-    def device(self) -> str: ...
-
-    def trim(self) -> int:
-        """
-        Gives memory that is pooled and not in use back to the device; returns the bytes.
-        """
-
-    def reset_peak(self) -> None:
-        """Restarts the peak from what is live now."""
-
 class Context:
     """
-    Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. There is one per device; `saeta.context` gives it.
+    Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. There is one per device; `saeta.context` gives it. `memory.child` and `memory.reserve` give further ones that share all of it but the budget.
     """
 
     @property
@@ -124,6 +97,11 @@ class Context:
     def reset_counters(self) -> None:
         """Sets all counters to zero."""
 
+    def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, alignment: int = 0) -> Buffer:
+        """
+        Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; see `saeta.use` for the others). Contents are undefined. BudgetExceeded, OutOfMemory, ClosedError.
+        """
+
     def synchronize(self) -> None:
         """
         Waits for all work on the device that was queued so far, by whomever, and for memory whose release waits for it.
@@ -131,8 +109,15 @@ class Context:
 
     def close(self) -> dict[str, int]:
         """
-        Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid until their owners drop them.
+        Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid until their owners drop them. Of a reservation what was not drawn returns at once.
         """
+
+    def __enter__(self) -> Context:
+        """
+        A context of `memory.child` or `memory.reserve` closes at the end of a `with` block. The context of the process does not: InvalidError.
+        """
+
+    def __exit__(self, *exception: object) -> None: ...
 
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -140,12 +125,162 @@ class Context:
 
     def __repr__(self) -> str: ...
 
-def context(device: str | None = None, *, budget: int | str | None = None) -> Context:
+def context(device: str | None = None, *, budget: int | str | None = None, stack: str | None = None, wait: float | None = None) -> Context:
     """
     The context of a device ("host", "cuda", "cuda:1"; None: the best there is), made on first use.
 
-    `budget` sets its limit: bytes, "8GiB", or "50%" of the device's memory; None leaves it as it is. DeviceError where there is no such device, with the reason; InvalidError when more than the budget is live.
+    `budget` sets its limit: bytes, "8GiB", or "50%" of the device's memory; None leaves it as it is. `stack` names its resources, top first ("logging, budget, guard, caching"); `wait` is how many seconds a request that does not fit waits in line for others to free. Both belong to the first use: InvalidError where the context exists with others. DeviceError where there is no such device, with the reason; InvalidError when more than the budget is live.
     """
+
+class Memory:
+    """What the memory of a context is used for."""
+
+    def statistics(self) -> dict[str, int | None]:
+        """
+        Bytes of the context's budget: `limit`, `current`, `reserved` (promised and not drawn yet), `remaining` (None: no limit), `peak`; its counts of accepted `requests` and `refused` ones. Bytes of the device: `own` (held by buffers), `external` (views of the memory of others), `pinned` (page-locked host memory), `held` (taken from the device: in use or cached), `foreign` (used on the device by others; 0 on the host); counts of live `buffers` and of `pending_releases` (waiting for work to finish).
+        """
+
+    def by_tag(self) -> dict[str, int]:
+        """
+        Live bytes by tag, largest first; views of the memory of others as "external:TAG". Of a child budget what is charged to it.
+        """
+
+    def by_budget(self) -> dict[str, int]:
+        """
+        Live bytes of own buffers on the whole device by the name of the budget that holds the charge, largest first.
+        """
+
+    def report(self) -> str:
+        """The statistics and the live bytes by tag and by budget, as text."""
+
+    def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording) -> None:
+        """
+        Writes a recording of `record` as one self-contained HTML page: bytes over time by tag, the budget, refusals and trims.
+        """
+
+    @property
+    def device(self) -> str: ...
+
+    def trim(self) -> int:
+        """
+        Gives memory that is pooled and not in use back to the device; returns the bytes.
+        """
+
+    def guard_check(self) -> list[str]:
+        """
+        Checks canaries and freed memory, waiting for all work of the device; returns what the guard has found so far, one line each. InvalidError where the stack has no guard.
+        """
+
+    def child(self, name: str, limit: int | str | None = None) -> Context:
+        """
+        A context of this device whose allocations count against a budget of their own (None: no limit) and against this one. As a context manager it closes at the end; what it holds then stays valid and charged.
+        """
+
+    def reserve(self, nbytes: int | str, overbook: bool = False) -> Context:
+        """
+        A context of this device whose allocations draw from bytes that are set aside now: inside them no budget refuses, beyond them every request is refused. As a context manager it returns what was not drawn at the end. BudgetExceeded when there is no room, unless `overbook` promises it all the same; then draws of the promised part may be refused.
+        """
+
+    @property
+    def reservation(self) -> dict[str, int] | None:
+        """
+        What this context draws from: `bytes` as reserved, `left` of them, and how many of those are `overbooked`. None where it draws from none.
+        """
+
+    def window(self) -> MemoryWindow:
+        """Measures peak, requests and refusals of the budget apart from now on."""
+
+    def reset_peak(self) -> None:
+        """Restarts the peak from what is live now."""
+
+    def add_hook(self, fn: Callable[[int], int | None], *, name: str, priority: int = 0) -> MemoryHook:
+        """
+        Asks `fn(bytes_needed)` to make room when a request on this device does not fit; it returns the bytes that it freed, None for 0. Higher priorities are asked earlier, on the thread of the request. An exception goes to sys.unraisablehook and counts as 0.
+        """
+
+    def record(self, *, capacity: int = 1048576) -> MemoryRecording:
+        """
+        Records every allocation, free, refusal and trim of the device from now on, at most the last `capacity` of them.
+        """
+
+    def log_to(self, target: str) -> MemoryLog:
+        """
+        Writes the events of the device to "csv:PATH", "jsonl:PATH" or "trace:PATH" (Chrome's trace format, for Perfetto) from now on. InvalidError for another kind, FileError where the file can't be opened.
+        """
+
+    @property
+    def log_dropped(self) -> int:
+        """Records that a log could not write (a full disk)."""
+
+class MemoryWindow:
+    """
+    What a budget saw since `memory.window()`. The numbers follow it until the end of a `with` block and stay as they were then; windows nest.
+    """
+
+    @property
+    def start(self) -> int:
+        """Bytes in use when the window was opened."""
+
+    @property
+    def current(self) -> int:
+        """Bytes in use now."""
+
+    @property
+    def peak(self) -> int:
+        """Most bytes in use at one time inside the window."""
+
+    @property
+    def requests(self) -> int:
+        """Accepted requests inside the window."""
+
+    @property
+    def refused(self) -> int:
+        """Refused requests inside the window."""
+
+    def __enter__(self) -> MemoryWindow: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+class MemoryHook:
+    """A hook of `memory.add_hook`; stays until it is removed."""
+
+    @property
+    def name(self) -> str: ...
+
+    def remove(self) -> None:
+        """It is not asked again. Does nothing the second time."""
+
+    def __enter__(self) -> MemoryHook: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+class MemoryRecording:
+    """
+    The events of a device's memory, from `memory.record()` to the end of its `with` block.
+    """
+
+    def records(self) -> list[dict[str, Any]]:
+        """
+        The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, `address`, `generation`, `tag`, `account` (the budget that was charged), `limit` and `outcome`.
+        """
+
+    @property
+    def forgotten(self) -> int:
+        """Records that later ones pushed out."""
+
+    def __enter__(self) -> MemoryRecording: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+class MemoryLog:
+    """A log of `memory.log_to`; written until it is closed or dropped."""
+
+    def close(self) -> None:
+        """Completes the file. Does nothing the second time."""
+
+    def __enter__(self) -> MemoryLog: ...
+
+    def __exit__(self, *exception: object) -> None: ...
 
 class DataType:
     """An Arrow data type. Equal to its name as text."""
@@ -397,6 +532,85 @@ class Column:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> CapsuleType:
         """A capsule of a stream of the chunks, in host memory."""
+
+class Buffer:
+    """
+    Bytes on a device, from `Context.allocate`. They are touched inside `saeta.use`; slices share them.
+    """
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def tag(self) -> str:
+        """The name under which the memory is accounted."""
+
+    @property
+    def generation(self) -> int:
+        """
+        A number that tells apart the blocks that had this address one after the other.
+        """
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def context(self) -> Context: ...
+
+    @property
+    def address(self) -> int:
+        """
+        An identity. To touch the bytes there, ask a token of `saeta.use` for the pointer.
+        """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: slice) -> Buffer:
+        """A view of some of the bytes, with step 1."""
+
+    def __repr__(self) -> str: ...
+
+def _allocate(where: Context, nbytes: int | str, tag: str, stream: int | None, alignment: int) -> Buffer:
+    """
+    Body of `Context.allocate`, with the stream as a number of `__dlpack__`.
+    """
+
+def _to_bytes(where: Context, size: int | str) -> int:
+    """Bytes of a size: an int, "8GiB", or "50%" of the device's memory."""
+
+class UseToken:
+    """
+    Access to buffers and columns for work on one stream; `saeta.use` makes it, a `with` block opens it.
+    """
+
+    def __init__(self, stream: int | None, reads: Iterable[Buffer | Column], writes: Iterable[Buffer | Column]) -> None: ...
+
+    @property
+    def stream(self) -> int | None:
+        """
+        Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host.
+        """
+
+    @property
+    def is_open(self) -> bool:
+        """True inside the `with` block."""
+
+    def pointer(self, what: Buffer | Column) -> int:
+        """
+        Device address of a buffer's first byte, or of the first row of a column in one chunk. InvalidError where it was not named, ClosedError outside the `with` block.
+        """
+
+    def writable(self, what: Buffer | Column) -> bool:
+        """True where it was named in `writes`."""
+
+    def array(self, what: Buffer | Column, dtype: object = None) -> Any:
+        """
+        A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an object with `__cuda_array_interface__` (version 3), on the host with `__array_interface__`, both only inside the `with` block. Read-only unless it was named in `writes`. The consumer works on this token's stream and need not wait.
+        """
+
+    def __enter__(self) -> UseToken: ...
+
+    def __exit__(self, *exception: object) -> None: ...
 
 class Table:
     """

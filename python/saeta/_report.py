@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from saeta._core import Memory
+    from saeta._core import Memory, MemoryRecording
 
 
 def human_bytes(count: int) -> str:
@@ -33,18 +34,37 @@ def memory_report(self: Memory) -> str:
         f"memory of {self.device}",
         f"  budget    {'no limit' if limit is None else human_bytes(limit)}",
         f"  in use    {_bytes(now['current'])}",
+        f"  reserved  {_bytes(now['reserved'])} (promised and not drawn yet)",
         f"  peak      {_bytes(now['peak'])}",
         f"  external  {_bytes(now['external'])} (views of the memory of others)",
         f"  pinned    {_bytes(now['pinned'])} (page-locked host memory)",
+        f"  held      {_bytes(now['held'])} (taken from the device, in use or cached)",
+        f"  foreign   {_bytes(now['foreign'])} (used on the device by others)",
         f"  requests  {now['requests']:,} accepted, {now['refused']:,} refused",
         f"  buffers   {now['buffers']:,} live, {now['pending_releases']:,} waiting to be released",
     ]
-    owners = self.by_tag()
-    if owners:
-        lines.append("  live bytes by tag")
-        width = max(len(tag) for tag in owners)
-        lines += [f"    {tag or '(untagged)':<{width}}  {_bytes(count)}" for tag, count in owners.items()]
+    lines += _owners("tag", self.by_tag())
+    budgets = self.by_budget()
+    if len(budgets) > 1:
+        lines += _owners("budget", budgets)
     return "\n".join(lines)
+
+
+def memory_timeline(self: Memory, path: str | os.PathLike[str], recording: MemoryRecording) -> None:
+    """Body of `Memory.timeline`."""
+    from saeta import _timeline
+
+    _timeline.write(
+        path, recording.records(), title=f"Memory of {self.device}", limit=self.statistics()["limit"]
+    )
+
+
+def _owners(kind: str, owners: dict[str, int]) -> list[str]:
+    if not owners:
+        return []
+    width = max(len(name) for name in owners)
+    lines = [f"    {name or '(untagged)':<{width}}  {_bytes(count)}" for name, count in owners.items()]
+    return [f"  live bytes by {kind}", *lines]
 
 
 def _bytes(count: int | None) -> str:

@@ -11,6 +11,7 @@ NB_MODULE(_core, m) {
   bind_memory(m);
   bind_type(m);
   bind_column(m);
+  bind_use(m);
   bind_table(m);
   bind_interop(m);
   bind_measure(m);

@@ -15,6 +15,7 @@ void bind_column(nb::module_& m);
 void bind_table(nb::module_& m);
 void bind_interop(nb::module_& m);
 void bind_measure(nb::module_& m);
+void bind_use(nb::module_& m);
 
 /// A method whose body is the Python function `function` of `module`, imported when it is first called: what needs NumPy,
 /// pyarrow or a framework, or is text for people.

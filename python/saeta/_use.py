@@ -1,0 +1,139 @@
+"""Kernels of users on Saeta's memory: streams as frameworks hold them, and arrays borrowed for a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from saeta import _core
+from saeta._core import Buffer, Column, Context, UseToken
+from saeta._optional import load
+from saeta.errors import ClosedError, ExchangeError, InvalidError, TypeMismatch
+
+# DLPack's number of the legacy default stream, which frameworks hold as handle 0.
+LEGACY = 1
+
+_KINDS = {"int": "i", "uint": "u", "float": "f"}
+_SIZES = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8)}
+
+
+def use(
+    stream: Any = None,
+    *,
+    reads: Iterable[Buffer | Column] = (),
+    writes: Iterable[Buffer | Column] = (),
+) -> UseToken:
+    """Opens buffers and columns for work that the block queues on one stream.
+
+        with sa.use(torch.cuda.current_stream(), reads=[column], writes=[buffer]) as token:
+            kernel[grid, block](token.array(column), token.array(buffer, "f4"))
+
+    Entering makes the stream wait for the last writes (to read), and for the reads too (to write); leaving makes later
+    work elsewhere wait for what was queued. The host never waits. `stream` is None (the context's own; `token.stream`
+    names it), a number as `__dlpack__(stream=)` takes it (1 legacy, 2 per-thread, else a handle), or a stream of torch,
+    CuPy, Numba or any other with `__cuda_stream__`. The thread that holds a token gets BusyError for a second one that
+    conflicts with it; other threads wait. InvalidError to write to read-only memory.
+    """
+    return UseToken(stream_number(stream), list(reads), list(writes))
+
+
+def allocate(
+    self: Context, nbytes: int | str, *, tag: str = "", stream: Any = None, alignment: int = 0
+) -> Buffer:
+    """Body of `Context.allocate`."""
+    return _core._allocate(self, nbytes, tag, stream_number(stream), alignment)
+
+
+def stream_number(stream: Any) -> int | None:
+    """A stream as `__dlpack__` numbers it, None for None."""
+    if stream is None or isinstance(stream, int):
+        return stream
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1]) or LEGACY
+    for attribute in ("cuda_stream", "ptr", "handle"):  # torch, CuPy, Numba
+        if hasattr(stream, attribute):
+            handle = getattr(stream, attribute)
+            return int(getattr(handle, "value", handle) or 0) or LEGACY
+    raise TypeMismatch(
+        f"{type(stream).__name__} is no stream: expected None, a number, or an object with __cuda_stream__, "
+        "cuda_stream, ptr or handle"
+    )
+
+
+class Borrowed:
+    """A 1-D array over memory that a token holds. Its interface raises ClosedError once the token has ended."""
+
+    def __init__(self, token: UseToken, what: Buffer | Column, typestr: str, count: int) -> None:
+        self._token = token
+        self._what = what  # keeps the memory for views that outlive the block
+        self._typestr = typestr
+        self._count = count
+        self._interface()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _interface(self) -> dict[str, Any]:
+        if not self._token.is_open:
+            raise ClosedError("this array was lent by a token that has ended")
+        read_only = not self._token.writable(self._what)
+        return {
+            "version": 3,
+            "shape": (self._count,),
+            "typestr": self._typestr,
+            "data": (self._token.pointer(self._what), read_only),
+            "strides": None,
+        }
+
+
+class BorrowedOnHost(Borrowed):
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self._interface()
+
+
+class BorrowedOnDevice(Borrowed):
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        # None: the token's stream waits already, so a consumer on it has nothing to wait for.
+        return {**self._interface(), "stream": None}
+
+
+def borrowed_array(self: UseToken, what: Buffer | Column, dtype: Any = None) -> Borrowed:
+    """Body of `UseToken.array`."""
+    if isinstance(what, Column):
+        typestr, count = _of_column(what, dtype)
+    else:
+        typestr = _typestr("u1" if dtype is None else dtype)
+        size = int(typestr[2:])
+        count, rest = divmod(what.nbytes, size)
+        if rest:
+            raise InvalidError(f"{what.nbytes} bytes are no whole number of elements of {size} bytes")
+        if what.address % size:
+            raise InvalidError(f"address {what.address:#x} is not aligned to elements of {size} bytes")
+    kind = BorrowedOnHost if what.device == "host" else BorrowedOnDevice
+    return kind(self, what, typestr, count)
+
+
+def _of_column(what: Column, dtype: Any) -> tuple[str, int]:
+    own = what.type.dtype
+    if own is None:
+        raise TypeMismatch(f"column '{what.name}' of type {what.type.name} is no array of numbers")
+    if what.null_count:
+        raise ExchangeError(f"column '{what.name}' has {what.null_count} nulls, which an array can't carry")
+    typestr = _typestr(own)
+    if dtype is not None and _typestr(dtype) != typestr:
+        raise TypeMismatch(f"column '{what.name}' has elements of {typestr}, not {_typestr(dtype)}")
+    return typestr, len(what)
+
+
+def _typestr(dtype: Any) -> str:
+    """As the array interface spells it: "<f4" for "f4", "float32" and all else that NumPy takes for it."""
+    if isinstance(dtype, str):
+        name = dtype.rstrip("0123456789")
+        number = int(dtype[len(name) :] or 0)
+        kind, size = (_KINDS[name], number // 8) if name in _KINDS else (name, number)
+        if size in _SIZES.get(kind, ()):
+            return f"{'|' if size == 1 else '<'}{kind}{size}"
+    found: str = load("numpy", "this dtype").dtype(dtype).str
+    return found

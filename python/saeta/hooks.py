@@ -1,0 +1,98 @@
+"""Ready-made pressure hooks: frameworks give back what they only cache when a request of ours does not fit.
+
+    with saeta.hooks.trim_torch(ctx), saeta.hooks.trim_cupy(ctx, priority=10):
+        ...
+
+Each registers a hook with `ctx.memory.add_hook` and returns its handle. The bytes freed are measured with the framework's
+own counters. A framework is imported when its hook is registered: MissingDependency where it is not installed. A hook
+keeps no context alive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saeta._core import Context, MemoryHook
+from saeta._optional import load
+from saeta.errors import DeviceError, InvalidError, UnsupportedError
+
+__all__ = ["trim_cupy", "trim_rmm", "trim_torch"]
+
+
+def trim_torch(ctx: Context, priority: int = 0) -> MemoryHook:
+    """Empties torch's caching allocator on the context's device; tensors are not touched."""
+    ordinal = _ordinal(ctx, "torch's cache")
+    torch = load("torch", "trimming torch's cache")
+
+    def trim(_needed: int) -> int:
+        before = int(torch.cuda.memory_reserved(ordinal))
+        with torch.cuda.device(ordinal):
+            torch.cuda.empty_cache()
+        return max(0, before - int(torch.cuda.memory_reserved(ordinal)))
+
+    return ctx.memory.add_hook(trim, name="torch", priority=priority)
+
+
+def trim_cupy(ctx: Context, priority: int = 0) -> MemoryHook:
+    """Frees the unused blocks of CuPy's default memory pool on the context's device; arrays are not touched."""
+    ordinal = _ordinal(ctx, "CuPy's pool")
+    cupy = load("cupy", "trimming CuPy's pool")
+
+    def trim(_needed: int) -> int:
+        with cupy.cuda.Device(ordinal):
+            pool = cupy.get_default_memory_pool()
+            before = int(pool.total_bytes())
+            pool.free_all_blocks()
+            return max(0, before - int(pool.total_bytes()))
+
+    return ctx.memory.add_hook(trim, name="cupy", priority=priority)
+
+
+def trim_rmm(ctx: Context, resource: Any, priority: int = 0) -> MemoryHook:
+    """Gives the unused memory of an RMM resource back to the driver.
+
+    `resource` is one over the driver's pool (`CudaAsyncMemoryResource`), or an adaptor on top of one. RMM's own pools
+    (`PoolMemoryResource`, arenas) return memory only at their end: UnsupportedError.
+    """
+    _ordinal(ctx, "an RMM resource")
+    load("rmm", "trimming an RMM resource")
+    runtime = load("cuda.bindings.runtime", "trimming an RMM resource")
+    pool = runtime.cudaMemPool_t(_driver_pool(resource))
+    reserved = runtime.cudaMemPoolAttr.cudaMemPoolAttrReservedMemCurrent
+
+    def held() -> int:
+        return int(_checked(runtime, runtime.cudaMemPoolGetAttribute(pool, reserved)))
+
+    def trim(_needed: int, _keep: Any = resource) -> int:
+        before = held()
+        _checked(runtime, runtime.cudaMemPoolTrimTo(pool, 0))
+        return max(0, before - held())
+
+    return ctx.memory.add_hook(trim, name="rmm", priority=priority)
+
+
+def _ordinal(ctx: Context, what: str) -> int:
+    kind, _, number = ctx.device.partition(":")
+    if kind != "cuda":
+        raise InvalidError(f"{what} is memory of a GPU; trimming it makes no room on {ctx.device}")
+    return int(number)
+
+
+def _driver_pool(resource: Any) -> int:
+    below = resource
+    while not hasattr(below, "pool_handle"):
+        upstream = getattr(below, "upstream_mr", None)
+        if upstream is None or type(below).__name__ in ("PoolMemoryResource", "ArenaMemoryResource"):
+            raise UnsupportedError(
+                f"{type(resource).__name__} has no pool of the driver that could be trimmed: "
+                "CudaAsyncMemoryResource, or an adaptor over one, has"
+            )
+        below = upstream
+    return int(below.pool_handle())
+
+
+def _checked(runtime: Any, returned: tuple[Any, ...]) -> Any:
+    status, *values = returned
+    if status != runtime.cudaError_t.cudaSuccess:
+        raise DeviceError(f"trimming an RMM resource: {status}")
+    return values[0] if values else None

@@ -1,0 +1,101 @@
+"""Assertions about memory and movement, for the tests of whoever uses Saeta.
+
+    from saeta.testing import assert_no_copies, assert_no_leaks
+
+    with assert_no_leaks(ctx), assert_no_copies(ctx):
+        tensor = torch.from_dlpack(table["fare"])
+        del tensor
+
+Each is a context manager over one context and raises AssertionError with the numbers and the tags. What other threads do
+on the same device meanwhile counts too. The counters of the context are read, never reset.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from saeta import _core
+from saeta._core import Context
+from saeta._report import human_bytes
+
+__all__ = ["assert_no_copies", "assert_no_host_sync", "assert_no_leaks", "assert_peak_at_most"]
+
+_DIRECTIONS = ("host_to_device", "device_to_host", "device_to_device", "host_to_host")
+
+
+@contextmanager
+def assert_no_copies(ctx: Context) -> Iterator[None]:
+    """No data is moved in any direction. Scalars that metadata needs (a null count) don't count."""
+    before = ctx.counters()
+    yield
+    after = ctx.counters()
+    moved = []
+    for direction in _DIRECTIONS:
+        calls = after[direction]["calls"] - before[direction]["calls"]
+        count = after[direction]["bytes"] - before[direction]["bytes"]
+        if calls or count:
+            moved.append(f"{direction} {count:,} B in {calls:,} calls")
+    if moved:
+        raise AssertionError(f"expected no copies on {ctx.device}: {', '.join(moved)}")
+
+
+@contextmanager
+def assert_no_host_sync(ctx: Context) -> Iterator[None]:
+    """The host never waits for the device. What frameworks wait for by themselves is not seen."""
+    before = ctx.counters()["synchronizations"]
+    yield
+    waits = ctx.counters()["synchronizations"] - before
+    if waits:
+        raise AssertionError(f"expected no wait of the host for {ctx.device}: it waited {waits:,} times")
+
+
+@contextmanager
+def assert_no_leaks(ctx: Context) -> Iterator[None]:
+    """Afterwards no more bytes and buffers are alive than before, external views included.
+
+    Waits at the end for releases that wait for work, and collects garbage when something seems to be left.
+    """
+    before = _alive(ctx)
+    tags = ctx.memory.by_tag()
+    yield
+    ctx.synchronize()
+    if _more(before, _alive(ctx)):
+        gc.collect()  # what hangs in a cycle, as in the traceback of an expected error
+        ctx.synchronize()
+    left = _more(before, _alive(ctx))
+    if left:
+        numbers = ", ".join(f"{name} +{count:,}" for name, count in left.items())
+        owners = _tags(_more(tags, ctx.memory.by_tag()))
+        raise AssertionError(f"leaked on {ctx.device}: {numbers}; by tag: {owners}")
+
+
+@contextmanager
+def assert_peak_at_most(ctx: Context, nbytes: int | str) -> Iterator[None]:
+    """At no time more than `nbytes` (an int, "8GiB", or "50%" of the device) are in use of the context's budget.
+
+    What was alive before counts, as it does for a budget.
+    """
+    limit = _core._to_bytes(ctx, nbytes)
+    with ctx.memory.window() as window:
+        yield
+    if window.peak > limit:
+        raise AssertionError(
+            f"expected a peak of at most {limit:,} B ({human_bytes(limit)}) on {ctx.device}: it was "
+            f"{window.peak:,} B, {window.start:,} B of them at the start; alive by tag: {_tags(ctx.memory.by_tag())}"
+        )
+
+
+def _alive(ctx: Context) -> dict[str, int]:
+    now = ctx.memory.statistics()
+    return {name: now[name] or 0 for name in ("current", "own", "external", "buffers")}
+
+
+def _more(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    grown = {name: count - before.get(name, 0) for name, count in after.items()}
+    return {name: count for name, count in grown.items() if count > 0}
+
+
+def _tags(counts: dict[str, int]) -> str:
+    return ", ".join(f"'{tag}' {count:,} B" for tag, count in counts.items()) or "none"

@@ -1,0 +1,208 @@
+// Contexts: the one of each device, and those that charge a child budget or draw from a reservation.
+#include "memory_objects.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/runtime/runtime.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+
+#include <chrono>
+#include <cmath>
+
+namespace saeta::py {
+namespace {
+
+std::optional<std::chrono::milliseconds> to_wait(std::optional<double> seconds) {
+  constexpr double longest = 1e9;
+  if (!seconds) {
+    return std::nullopt;
+  }
+  if (!(*seconds >= 0 && *seconds <= longest)) {
+    throw error(errc::invalid_argument, concat("wait: ", *seconds, " is not between 0 and 1e9 seconds"));
+  }
+  return std::chrono::milliseconds(std::llround(*seconds * 1000));
+}
+
+context_object open(const std::optional<std::string>& device, const std::optional<size_spec>& limit,
+                    std::optional<std::string> stack, std::optional<double> wait) {
+  return without_gil([&] {
+    const open_options options{std::nullopt, std::move(stack), to_wait(wait)};
+    auto where = open_context(device ? parse_device(*device) : best_device(), options);
+    if (limit) {
+      where->memory_budget()->set_limit(to_bytes(*limit, *where));
+    }
+    return context_object{std::move(where)};
+  });
+}
+
+bool derived(const context_object& self) { return &self.value->root() != self.value.get(); }
+
+void set_budget(const context_object& self, const std::optional<size_spec>& limit) {
+  if (self.value->drawn_from() != nullptr) {
+    throw error(errc::invalid_argument, "a context that draws from a reservation has no limit of its own");
+  }
+  without_gil([&] {
+    self.value->memory_budget()->set_limit(limit ? to_bytes(*limit, *self.value) : budget::unlimited);
+  });
+}
+
+void synchronize(const context_object& self) {
+  context& where = *self.value;
+  if (const auto everything = where.events().record_context()) {
+    where.synchronize(*everything);
+  } else {
+    where.synchronize(where.work_stream());
+  }
+  static_cast<void>(where.wait_for_releases(std::chrono::seconds(10)));
+}
+
+nb::dict traffic_dict(const traffic& moved) {
+  nb::dict result;
+  result["transfers"] = moved.transfers;
+  result["calls"] = moved.calls;
+  result["bytes"] = moved.bytes;
+  return result;
+}
+
+nb::dict counters_dict(const context_object& self) {
+  const counter_values values = self.value->count().read();
+  nb::dict result;
+  result["host_to_device"] = traffic_dict(values.host_to_device);
+  result["device_to_host"] = traffic_dict(values.device_to_host);
+  result["device_to_device"] = traffic_dict(values.device_to_device);
+  result["host_to_host"] = traffic_dict(values.host_to_host);
+  result["scalars"] = traffic_dict(values.scalars);
+  result["allocations"] = values.allocations;
+  result["imports"] = values.imports;
+  result["exports"] = values.exports;
+  result["synchronizations"] = values.synchronizations;
+  return result;
+}
+
+nb::dict close(const context_object& self) {
+  return bytes_dict(without_gil([&] { return self.value->close(); }));
+}
+
+nb::object enter(nb::object self) {
+  const auto& entered = nb::cast<const context_object&>(self);
+  if (!derived(entered)) {
+    throw error(errc::invalid_argument,
+                concat("the context of ", to_string(entered.value->device()),
+                       " belongs to the process: only those of memory.child and memory.reserve end with a "
+                       "`with` block"));
+  }
+  return self;
+}
+
+void leave(const context_object& self, const nb::args&) { close(self); }
+
+std::string describe(const context_object& self) {
+  const context& where = *self.value;
+  const budget_statistics now = where.memory_budget()->statistics();
+  std::string what = now.limit == budget::unlimited ? "no budget" : concat("budget ", human_bytes(now.limit));
+  if (const reservation* from = where.drawn_from()) {
+    what = concat("reservation of ", human_bytes(from->bytes()), ", ", human_bytes(from->left()), " left");
+  } else if (derived(self)) {
+    what = concat("child '", where.memory_budget()->name(), "', ", what);
+  }
+  return concat("<saeta.Context ", to_string(where.device()), ": ", what, ", ", human_bytes(now.current),
+                " in use", where.closed() ? ", closed>" : ">");
+}
+
+void bind_life(nb::class_<context_object>& c) {
+  c.def("synchronize", &synchronize, nb::call_guard<nb::gil_scoped_release>(),
+        "Waits for all work on the device that was queued so far, by whomever, and for memory whose "
+        "release waits for it.")
+      .def("close", &close, nb::sig("def close(self) -> dict[str, int]"),
+           "Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid "
+           "until their owners drop them. Of a reservation what was not drawn returns at once.")
+      .def("__enter__", &enter, nb::sig("def __enter__(self) -> Context"),
+           "A context of `memory.child` or `memory.reserve` closes at the end of a `with` block. The context "
+           "of "
+           "the process does not: InvalidError.")
+      .def("__exit__", &leave, nb::sig("def __exit__(self, *exception: object) -> None"))
+      .def(
+          "__eq__", [](const context_object& a, const context_object& b) { return a.value == b.value; },
+          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__hash__", [](const context_object& self) { return std::hash<context*>()(self.value.get()); })
+      .def("__repr__", &describe);
+}
+
+} // namespace
+
+std::uint64_t to_bytes(const size_spec& given, const context& where) {
+  if (const auto* bytes = std::get_if<std::uint64_t>(&given)) {
+    return *bytes;
+  }
+  return parse_bytes(std::get<std::string>(given), where.device_backend()->properties().total_bytes);
+}
+
+nb::object limit_or_none(std::uint64_t limit) {
+  return limit == budget::unlimited ? nb::none() : nb::object(nb::int_(limit));
+}
+
+nb::dict bytes_dict(const bytes_by_name& bytes) {
+  nb::dict result;
+  for (const auto& [name, count] : bytes) {
+    result[nb::str(name.c_str(), name.size())] = count;
+  }
+  return result;
+}
+
+void bind_context(nb::module_& m) {
+  nb::class_<context_object> c(
+      m, "Context",
+      "Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. "
+      "There is one per device; `saeta.context` gives it. `memory.child` and `memory.reserve` give further "
+      "ones that share all of it but the budget.");
+  c.def_prop_ro(
+       "device", [](const context_object& self) { return to_string(self.value->device()); },
+       "\"host\" or \"cuda:0\".")
+      .def_prop_rw(
+          "budget",
+          [](const context_object& self) {
+            return limit_or_none(self.value->memory_budget()->statistics().limit);
+          },
+          &set_budget, nb::for_setter(nb::arg("limit").none()),
+          nb::for_getter(nb::sig("def budget(self) -> int | None")),
+          nb::for_setter(nb::sig("def budget(self, limit: int | str | None, /) -> None")),
+          "Limit in bytes, None for no limit. Set it with an int, \"8GiB\" or \"50%\" (of the device's "
+          "memory); InvalidError when more is live already.")
+      .def_prop_ro(
+          "memory", [](const context_object& self) { return memory_view{self.value}; },
+          "What its memory is used for.")
+      .def_prop_ro("closed", [](const context_object& self) { return self.value->closed(); })
+      .def("counters", &counters_dict, nb::sig("def counters(self) -> dict[str, typing.Any]"),
+           "What was moved, allocated and waited for since the last reset. For each direction a dict of "
+           "`transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them "
+           "`allocations`, `imports` and `exports` (views taken in and handed out without a copy) and "
+           "`synchronizations` (waits of the host).")
+      .def(
+          "reset_counters", [](const context_object& self) { self.value->count().reset(); },
+          "Sets all counters to zero.")
+      .def("allocate", in_python("saeta._use", "allocate"),
+           nb::sig("def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, "
+                   "alignment: int = 0) -> Buffer"),
+           "Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; "
+           "see "
+           "`saeta.use` for the others). Contents are undefined. BudgetExceeded, OutOfMemory, ClosedError.");
+  bind_life(c);
+
+  m.def(
+      "context", &open, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("budget") = nb::none(),
+      nb::arg("stack") = nb::none(), nb::arg("wait") = nb::none(),
+      nb::sig("def context(device: str | None = None, *, budget: int | str | None = None, "
+              "stack: str | None = None, wait: float | None = None) -> Context"),
+      "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
+      "use.\n\n"
+      "`budget` sets its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None leaves it as it is. "
+      "`stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is how many "
+      "seconds "
+      "a request that does not fit waits in line for others to free. Both belong to the first use: "
+      "InvalidError where the context exists with others. DeviceError where there is no such device, with "
+      "the "
+      "reason; InvalidError when more than the budget is live.");
+}
+
+} // namespace saeta::py

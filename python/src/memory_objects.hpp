@@ -1,0 +1,35 @@
+// What the memory bindings share: the class behind `Context.memory`, sizes as Python says them, and its parts.
+#pragma once
+
+#include "module.hpp"
+#include "objects.hpp"
+#include "saeta/memory/ledger.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+
+namespace saeta::py {
+
+/// Bytes, or text: "8GiB", "50%" of the device's memory.
+using size_spec = std::variant<std::uint64_t, std::string>;
+
+/// The memory of a context, as `Context.memory` shows it.
+struct memory_view {
+  std::shared_ptr<context> value;
+};
+using memory_class = nb::class_<memory_view>;
+
+/// May ask the driver: call it without the GIL. @throws error invalid_argument naming the text.
+std::uint64_t to_bytes(const size_spec& given, const context& where);
+/// None for `budget::unlimited`.
+nb::object limit_or_none(std::uint64_t limit);
+nb::dict bytes_dict(const bytes_by_name& bytes);
+
+void bind_context(nb::module_& m);
+void bind_budgets(nb::module_& m, memory_class& memory);
+void bind_hooks(nb::module_& m, memory_class& memory);
+void bind_log(nb::module_& m, memory_class& memory);
+
+} // namespace saeta::py
