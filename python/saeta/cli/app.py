@@ -81,6 +81,12 @@ def demo(
         Optional[Path],  # noqa: UP045
         typer.Option(help="Folder for the files, which stay there.", show_default="a temporary folder"),
     ] = None,
+    timeline: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            help="HTML file for a picture of the memory in use during all of it.", show_default="none"
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """The whole trip with its proofs: a file onto the device under a budget, its columns to the frameworks without a copy,
@@ -88,4 +94,13 @@ def demo(
     from saeta.cli import demo as command
 
     with reported(as_json):
-        command.run(file, rows=rows, seed=seed, device=device, budget=budget, out=out, as_json=as_json)
+        command.run(
+            file,
+            rows=rows,
+            seed=seed,
+            device=device,
+            budget=budget,
+            out=out,
+            timeline=timeline,
+            as_json=as_json,
+        )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from saeta import _core
+from saeta import _core, _timeline
 from saeta._optional import load
 from saeta._report import human_bytes
 from saeta.cli.exits import Exit
@@ -26,6 +26,7 @@ def run(
     device: str | None,
     budget: str | None,
     out: Path | None,
+    timeline: Path | None,
     as_json: bool,
 ) -> None:
     load("numpy", "saeta demo")
@@ -40,14 +41,19 @@ def run(
         show_progress = on_terminal() and not as_json
         trip = Trip(ctx, source, target, budget=ctx.budget if budget else None, progress=show_progress)
         steps = []
-        for step in trip.run():
-            steps.append(step)
-            if not as_json:
-                _show(len(steps), step)
+        with _recorded(ctx, timeline) as done:
+            for step in trip.run():
+                steps.append(step)
+                done(step.title)
+                if not as_json:
+                    _show(len(steps), step)
+            done("plain copies, to compare")
         if as_json:
             print(json.dumps(report.as_dict(trip, steps), indent=2))
         else:
             _show_end(trip, report.rows(trip), out)
+            if timeline is not None:
+                say(f"the memory in use meanwhile is drawn in {timeline}")
     failed = [check.name for step in steps for check in step.checks if not check.passed]
     if failed:
         if not as_json:
@@ -65,6 +71,21 @@ def _folder(out: Path | None) -> Iterator[Path]:
     else:
         with tempfile.TemporaryDirectory(prefix="saeta-demo-") as made:
             yield Path(made)
+
+
+@contextmanager
+def _recorded(ctx: _core.Context, page: Path | None) -> Iterator[Callable[[str], None]]:
+    """Gives what is to be called at the end of each step. The page is written after a failure too."""
+    if page is None:
+        yield lambda name: None
+        return
+    phases: list[tuple[str, int]] = []
+    with ctx.memory.record() as recording:
+        try:
+            yield lambda name: phases.append((name, len(recording.records())))
+        finally:
+            title = f"Memory on {ctx.device} during the demo"
+            _timeline.write(page, recording.records(), title=title, phases=phases)
 
 
 def _made(path: Path, rows: int, seed: int, *, quiet: bool) -> Path:
