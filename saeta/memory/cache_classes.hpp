@@ -18,9 +18,9 @@ public:
   static constexpr std::size_t most = 4 * 3 + 8 * (std::bit_width(most_cached / unit) - 1 - 2); ///< classes
 
   cache_classes(std::size_t largest_small, std::size_t largest_cached) noexcept
-      : small_(small_index((largest_small - 1) / unit) + 1), small_units_(bytes(small_ - 1) / unit),
+      : small_(small_index((largest_small - 1) / unit) + 1), small_units_(small_bytes(small_ - 1) / unit),
         large_offset_(large_index(small_units_)),
-        count_(largest_cached <= bytes(small_ - 1) ? small_ : of(largest_cached) + 1),
+        count_(largest_cached <= small_units_ * unit ? small_ : of(largest_cached) + 1),
         largest_(bytes(count_ - 1)) {}
 
   /// The least class that holds so many bytes, from 1 to `largest()`.
@@ -30,7 +30,7 @@ public:
   }
   [[nodiscard]] std::size_t bytes(std::size_t size_class) const noexcept {
     if (size_class < small_) {
-      return size_class < 4 ? (size_class + 1) * unit : step(size_class / 4 - 1, 5 + size_class % 4);
+      return small_bytes(size_class);
     }
     const std::size_t index = size_class - small_ + large_offset_;
     return step(index / 8 - 3, 9 + index % 8);
@@ -44,6 +44,9 @@ private:
     return static_cast<std::size_t>(std::bit_width(value)) - 1;
   }
   static std::size_t step(std::size_t shift, std::size_t parts) noexcept { return (parts << shift) * unit; }
+  static std::size_t small_bytes(std::size_t size_class) noexcept {
+    return size_class < 4 ? (size_class + 1) * unit : step(size_class / 4 - 1, 5 + size_class % 4);
+  }
   /// @param last  index of the last unit that is needed, from 0
   static std::size_t small_index(std::size_t last) noexcept {
     if (last < 4) {
