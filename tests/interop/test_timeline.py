@@ -1,0 +1,243 @@
+"""The timeline page: what it says of a recording, that nothing of a long one is lost, and that no text breaks it."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+import saeta as sa
+from saeta import _timeline
+
+MIB = 1 << 20
+
+
+def record(order, event, **given):
+    plain = {
+        "time_ns": 1_000_000 + order * 1000,
+        "device": "host",
+        "thread": 1,
+        "stream": 1,
+        "bytes": 0,
+        "address": 0,
+        "generation": 0,
+        "tag": "",
+        "account": "host",
+        "limit": 100 * MIB,
+        "outcome": "ok",
+    }
+    return {"order": order, "event": event, **plain, **given}
+
+
+def block(order, event, number, size, tag="table"):
+    return record(order, event, bytes=size, address=4096 * number, generation=number, tag=tag)
+
+
+class Reader(HTMLParser):
+    """Text by place, elements by name, and everything that would be fetched."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.text, self.names, self.fetched = [], {}, [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.names.append(tag)
+        self.open.append((tag, attributes.get("id")))
+        self.fetched += [value for key, value in attrs if key in ("src", "href")]
+
+    def handle_data(self, data):
+        for place in self.open:
+            self.text[place] = self.text.get(place, "") + data
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+
+def written(path, records, **options):
+    _timeline.write(path, records, title=options.pop("title", "a test"), **options)
+    page = path.read_text(encoding="utf-8")
+    reader = Reader(page)
+    return page, reader, json.loads(reader.text["script", "data"])
+
+
+def test_bytes_by_tag_peak_and_end(tmp_path):
+    _, reader, data = written(
+        tmp_path / "page.html",
+        [
+            block(1, "allocate", 1, 30 * MIB, "left"),
+            block(2, "allocate", 2, 20 * MIB, "right"),
+            block(3, "free", 1, 30 * MIB, "left"),
+            block(4, "allocate", 3, 5 * MIB, "left"),
+        ],
+    )
+    assert data["names"] == ["left", "right"]
+    assert data["rows"][-1] == [5 * MIB, 20 * MIB]
+    assert data["peak"] == [1000, 50 * MIB]
+    summary = reader.text["p", "summary"]
+    assert "The most was 50 MiB" in summary
+    assert "of a budget of 100 MiB" in summary
+    assert "At the end 25 MiB was in use" in summary
+
+
+def test_order_of_the_list_does_not_matter(tmp_path):
+    records = [block(1, "allocate", 1, MIB), block(2, "allocate", 2, MIB), block(3, "free", 1, MIB)]
+    straight = written(tmp_path / "a.html", records)[2]
+    assert written(tmp_path / "b.html", records[::-1])[2] == straight
+
+
+def test_an_address_that_is_used_again_is_another_block():
+    again = record(3, "allocate", bytes=7, address=4096, generation=2, tag="b")
+    late = [block(1, "allocate", 1, 5, "a"), again, block(4, "free", 1, 5, "a")]
+    life = _timeline.read(late)
+    assert (life.final["a"], life.final["b"]) == (0, 7)
+
+
+def test_frees_of_unknown_blocks_are_left_out_and_said(tmp_path):
+    _, reader, data = written(
+        tmp_path / "page.html", [block(1, "free", 9, 50 * MIB), block(2, "allocate", 1, MIB)]
+    )
+    assert min(sum(row) for row in data["rows"]) == 0
+    assert "Left out: 1 block from before the recording" in reader.text["p", "summary"]
+
+
+def test_refusals_and_trims_are_marked_with_what_was_asked(tmp_path):
+    _, reader, data = written(
+        tmp_path / "page.html",
+        [
+            block(1, "allocate", 1, 60 * MIB),
+            record(2, "refuse", bytes=50 * MIB, tag="join", outcome="no room"),
+            record(3, "trim", bytes=3 * MIB),
+            record(4, "relief", bytes=2 * MIB, tag="torch cache", account="", limit=0),
+            record(5, "drain", bytes=1, account="", limit=0),
+        ],
+    )
+    assert [mark[1:5] for mark in data["marks"]] == [
+        ["refuse", 50 * MIB, "join", 60 * MIB],
+        ["trim", 3 * MIB, "(untagged)", 60 * MIB],
+        ["relief", 2 * MIB, "torch cache", 60 * MIB],
+    ]
+    summary = reader.text["p", "summary"]
+    assert "Marked: 1 request was refused, 1 trim, 1 call of a pressure hook." in summary
+    assert data["limits"] == [[0, 100 * MIB]]
+
+
+def test_the_budget_is_a_line_that_follows_its_limit_and_not_that_of_a_child():
+    life = _timeline.read(
+        [
+            record(1, "allocate", limit=10),
+            record(2, "allocate", account="query", limit=3),
+            record(3, "allocate", limit=20),
+            record(4, "allocate", limit=_timeline.UNLIMITED),
+        ],
+        limit=99,
+    )
+    assert life.limits == [(0, 10), (2000, 20), (3000, None)]
+
+
+def test_a_limit_that_no_record_carries_is_the_one_given():
+    assert _timeline.read([record(1, "allocate", limit=None)], limit=99).limits == [(0, 99)]
+    assert _timeline.read([record(1, "allocate", limit=None)]).limits == [(0, None)]
+
+
+def test_many_tags_are_named_by_size_and_the_rest_is_other(tmp_path):
+    tags = 12
+    records = [block(n, "allocate", n, n * MIB, f"tag{n}") for n in range(1, tags + 1)]
+    _, reader, data = written(tmp_path / "page.html", records)
+    assert data["names"] == [f"tag{n}" for n in range(12, 4, -1)] + ["other (4 tags)"]
+    assert data["rows"][-1][-1] == (1 + 2 + 3 + 4) * MIB
+    assert "other (4 tags)" in reader.text["tbody", None]
+
+
+def test_a_long_recording_is_thinned_without_losing_peaks_or_marks(tmp_path):
+    records, order = [], 0
+    for number in range(40_000):
+        size = 90 * MIB if number == 23_456 else MIB
+        records += [block(order + 1, "allocate", number, size), block(order + 2, "free", number, size)]
+        order += 2
+        if number % 1000 == 0:
+            order += 1
+            records.append(record(order, "refuse", bytes=number))
+    _, _, data = written(tmp_path / "page.html", records)
+    assert len(data["times"]) <= 3 * _timeline.CHUNKS + 1
+    assert data["times"] == sorted(data["times"])
+    assert max(sum(row) for row in data["rows"]) == data["peak"][1] == 90 * MIB
+    assert data["rows"][-1] == [0]
+    assert len(data["marks"]) == 40
+    assert (tmp_path / "page.html").stat().st_size < 1_000_000
+
+
+HOSTILE = '</script><img src=x onerror="alert(1)"><!-- & {{data}} \u2028 \\'
+
+
+def test_no_text_breaks_the_page(tmp_path):
+    _, plain, _ = written(tmp_path / "plain.html", [block(1, "allocate", 1, 1), record(2, "refuse", tag="a")])
+    page, reader, data = written(
+        tmp_path / "hostile.html",
+        [
+            block(1, "allocate", 1, 1, HOSTILE),
+            record(2, "refuse", tag=HOSTILE, outcome=HOSTILE, account=HOSTILE),
+        ],
+        title=HOSTILE,
+        phases=[(HOSTILE, 2)],
+    )
+    assert reader.names == plain.names
+    assert reader.text["h1", None] == HOSTILE
+    assert data["names"] == [HOSTILE]
+    assert data["spans"][0][0] == HOSTILE
+    assert "<img" not in page
+
+
+def test_the_page_needs_nothing_else(tmp_path):
+    page, reader, _ = written(tmp_path / "page.html", [block(1, "allocate", 1, 1)])
+    assert reader.fetched == []
+    assert not re.search(r"@import|url\(|fetch\(|import\(", page)
+    assert set(re.findall(r"https?://[^\"' ]+", page)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"\{\{\w+\}\}", page)
+
+
+def test_phases_in_which_nothing_happened_have_no_place(tmp_path):
+    records = [block(1, "allocate", 1, 1), block(2, "allocate", 2, 1), block(3, "free", 2, 1)]
+    data = written(tmp_path / "page.html", records, phases=[("look", 0), ("read", 2), ("nap", 2), ("go", 3)])[
+        2
+    ]
+    assert data["spans"] == [["read", 0, 1000], ["go", 2000, 2000]]
+
+
+def test_an_empty_recording_is_a_page_too(tmp_path):
+    _, reader, data = written(tmp_path / "page.html", [])
+    assert reader.text["p", "summary"] == "Nothing was recorded."
+    assert data["times"] == [0]
+
+
+def test_durations_have_a_unit():
+    shown = {
+        999: "999 ns",
+        1500: "1.50 µs",
+        12_345_678: "12.3 ms",
+        999_900_000: "1,000 ms",
+        75 * 10**9: "75.0 s",
+    }
+    assert {time: _timeline._duration(time) for time in shown} == shown
+
+
+def test_a_real_recording_shows_its_tags_and_its_refusal(host, tmp_path):
+    with host.memory.record() as recording:
+        kept = host.allocate(MIB, tag="kept")
+        host.budget = 4 * MIB
+        with pytest.raises(sa.BudgetExceeded):
+            host.allocate(8 * MIB, tag="too much")
+        dropped = host.allocate(2 * MIB, tag="dropped")
+        del dropped
+        host.synchronize()
+    host.memory.timeline(tmp_path / "page.html", recording)
+    data = json.loads(Reader((tmp_path / "page.html").read_text(encoding="utf-8")).text["script", "data"])
+    assert data["names"] == ["dropped", "kept"]
+    assert data["rows"][-1] == [0, MIB]
+    assert [mark[1:4] for mark in data["marks"] if mark[1] == "refuse"] == [["refuse", 8 * MIB, "too much"]]
+    assert data["limits"][-1][1] == 4 * MIB
+    del kept
