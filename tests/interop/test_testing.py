@@ -1,0 +1,99 @@
+"""The assertions for users: each passes where it should, and fails with numbers and tags where it should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import saeta as sa
+from saeta.testing import assert_no_copies, assert_no_host_sync, assert_no_leaks, assert_peak_at_most
+
+
+def test_views_are_no_copies(host):
+    column = sa.from_dlpack(np.arange(100), host)
+    with assert_no_copies(host), assert_no_leaks(host), assert_no_host_sync(host):
+        view = np.from_dlpack(column)
+        assert view.sum() == 4950
+        del view
+
+
+def test_a_copy_is_told_with_its_bytes(anywhere):
+    values = np.arange(100, dtype="i8")
+    message = r"expected no copies on .*_to_.* 800 B in 1 calls"
+    with pytest.raises(AssertionError, match=message), assert_no_copies(anywhere):
+        sa.from_dlpack(values, anywhere, copy=True)
+
+
+def test_counters_are_read_and_not_reset(host):
+    sa.from_dlpack(np.arange(100), host, copy=True)
+    before = host.counters()
+    with assert_no_copies(host), assert_no_host_sync(host):
+        pass
+    assert host.counters() == before
+
+
+@pytest.mark.gpu
+def test_a_wait_of_the_host_is_told():
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    ctx = sa.context("cuda")
+    with pytest.raises(AssertionError, match="it waited 1 times"), assert_no_host_sync(ctx):
+        ctx.synchronize()
+
+
+def test_a_wait_of_the_host_is_told_by_its_count():
+    class Fake:
+        device = "cuda:0"
+        waits = 3
+
+        def counters(self):
+            return {"synchronizations": self.waits}
+
+    fake = Fake()
+    with pytest.raises(AssertionError, match="cuda:0: it waited 2 times"), assert_no_host_sync(fake):
+        fake.waits += 2
+
+
+def test_a_leak_is_told_with_its_tag(anywhere):
+    kept = []
+    message = r"current \+1,000.*buffers \+1; by tag: 'orders' 1,000 B"
+    with pytest.raises(AssertionError, match=message), assert_no_leaks(anywhere):
+        kept.append(anywhere.allocate(1000, tag="orders"))
+
+
+def test_a_kept_view_is_a_leak(host):
+    kept = []
+    with pytest.raises(AssertionError, match=r"external \+800.*external:"), assert_no_leaks(host):
+        kept.append(sa.from_dlpack(np.arange(100), host))
+
+
+def test_garbage_in_a_cycle_is_no_leak(anywhere):
+    with assert_no_leaks(anywhere):
+        cycle = [anywhere.allocate(1000)]
+        cycle.append(cycle)
+        del cycle
+
+
+def test_less_than_before_is_no_leak(anywhere):
+    kept = [anywhere.allocate(1000)]
+    with assert_no_leaks(anywhere):
+        kept.clear()
+
+
+def test_a_peak_counts_what_was_alive_before(anywhere):
+    before = anywhere.allocate(1000, tag="before")
+    with assert_peak_at_most(anywhere, 1500):
+        anywhere.allocate(500)
+    anywhere.synchronize()
+    message = r"at most 1,024 B .*it was 1,500 B, 1,000 B .*'before' 1,000 B"
+    with pytest.raises(AssertionError, match=message), assert_peak_at_most(anywhere, "1KiB"):
+        anywhere.allocate(500)
+    assert before.nbytes == 1000
+
+
+def test_an_error_of_the_block_is_not_hidden(host):
+    for helper in (assert_no_copies, assert_no_host_sync, assert_no_leaks):
+        with pytest.raises(LookupError, match="mine"), helper(host):
+            raise LookupError("mine")
+    with pytest.raises(LookupError, match="mine"), assert_peak_at_most(host, 0):
+        raise LookupError("mine")

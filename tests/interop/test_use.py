@@ -1,0 +1,209 @@
+"""Buffers, and tokens that lend pointers and arrays for kernels of users."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from saeta._use import stream_number
+
+
+def test_a_buffer_says_what_it_is(anywhere):
+    made = anywhere.allocate(1000, tag="mine", alignment=4096)
+    assert (made.nbytes, len(made), made.tag, made.device) == (1000, 1000, "mine", anywhere.device)
+    assert made.address % 4096 == 0
+    assert made.context == anywhere
+    assert "mine" in repr(made)
+    assert anywhere.allocate(1).generation != made.generation
+
+
+def test_a_slice_shares_the_bytes(anywhere):
+    made = anywhere.allocate(1000)
+    part = made[100:300][50:]
+    assert (part.nbytes, part.address) == (150, made.address + 150)
+    assert anywhere.memory.statistics()["buffers"] == 1
+    assert made[2000:].nbytes == 0
+    with pytest.raises(sa.InvalidError, match="step 2"):
+        made[::2]
+
+
+def test_what_is_written_in_one_token_is_read_in_the_next(host):
+    made = host.allocate(40)
+    with sa.use(writes=[made]) as token:
+        assert token.stream is None
+        assert token.pointer(made) == made.address
+        np.asarray(token.array(made, "f4"))[:] = np.arange(10)
+    with sa.use(reads=[made[8:16]]) as token:
+        view = np.asarray(token.array(made[8:16], np.float32))
+        assert view.tolist() == [2.0, 3.0]
+        assert not view.flags.writeable
+
+
+def test_columns_are_lent_with_their_own_type(host):
+    column = sa.table({"a": np.arange(6, dtype="i2")}, host)["a"]
+    with sa.use(reads=[column[2:]]) as token:
+        view = np.asarray(token.array(column[2:]))
+        assert (view.dtype.str, view.tolist()) == ("<i2", [2, 3, 4, 5])
+        with pytest.raises(sa.TypeMismatch, match="<i2"):
+            token.array(column, "i4")
+
+
+def test_what_an_array_can_not_say_is_refused(host):
+    table = sa.table({"n": [1, None, 3], "s": ["a", "b", "c"]}, host)
+    made = host.allocate(10)
+    with sa.use(reads=[table["n"], table["s"], made]) as token:
+        with pytest.raises(sa.ExchangeError, match="1 nulls"):
+            token.array(table["n"])
+        with pytest.raises(sa.TypeMismatch, match="no array of numbers"):
+            token.array(table["s"])
+        with pytest.raises(sa.InvalidError, match="10 bytes"):
+            token.array(made, "i4")
+        with pytest.raises(sa.InvalidError, match="not aligned"):
+            token.array(made[1:9], "i4")
+        with pytest.raises(sa.TypeMismatch, match="Buffer or a Column"):
+            token.pointer("text")
+
+
+def test_nothing_is_lent_outside_of_the_block(host):
+    made = host.allocate(8)
+    token = sa.use(writes=[made])
+    assert not token.is_open
+    with pytest.raises(sa.ClosedError):
+        token.pointer(made)
+    with token:
+        lent = token.array(made)
+        assert len(lent) == 8
+    with pytest.raises(sa.ClosedError):
+        lent.__array_interface__  # noqa: B018 - reading it is what fails
+    with pytest.raises(sa.ClosedError):
+        token.pointer(made)
+    with pytest.raises(sa.ClosedError, match="once"), token:
+        pass
+
+
+def test_only_what_is_named_is_lent(anywhere):
+    read, written, other = (anywhere.allocate(8) for _ in range(3))
+    with sa.use(reads=[read], writes=[written]) as token:
+        assert not token.writable(read)
+        assert token.writable(written)
+        with pytest.raises(sa.InvalidError, match="not named"):
+            token.pointer(other)
+        with pytest.raises(sa.BusyError), sa.use(writes=[read]):
+            pass
+    with pytest.raises(sa.InvalidError, match="no buffer"):
+        sa.use()
+
+
+def test_a_token_ends_with_an_error_of_its_block_too(anywhere):
+    made = anywhere.allocate(8)
+    with pytest.raises(LookupError), sa.use(writes=[made]):
+        raise LookupError
+    with sa.use(writes=[made]):
+        pass
+
+
+def test_memory_of_others_is_not_written(host):
+    column = sa.from_arrow(pa.array([0, 1, 2, 3]), host)
+    with pytest.raises(sa.InvalidError, match="read-only"), sa.use(writes=[column]):
+        pass
+    with sa.use(reads=[column]) as token:
+        assert np.asarray(token.array(column)).tolist() == [0, 1, 2, 3]
+
+
+@pytest.fixture
+def restless():
+    """Threads of Python take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("restless")
+def test_writers_of_several_threads_take_turns(host):
+    made = host.allocate(8)
+    with sa.use(writes=[made]) as token:
+        np.asarray(token.array(made, "i8"))[:] = 0
+    ready = threading.Barrier(4)
+
+    def count():
+        ready.wait()
+        for _ in range(300):
+            with sa.use(writes=[made]) as token:
+                view = np.asarray(token.array(made, "i8"))
+                before = int(view[0])
+                sum(range(1000))  # long enough for another thread's turn
+                view[0] = before + 1
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with sa.use(reads=[made]) as token:
+        assert np.asarray(token.array(made, "i8")).tolist() == [1200]
+
+
+def test_memory_goes_when_its_last_user_goes(anywhere):
+    made = anywhere.allocate(1000)
+    with sa.use(writes=[made]) as token:
+        del made
+        assert anywhere.memory.statistics()["current"] == 1000
+    anywhere.synchronize()
+    assert anywhere.memory.statistics()["current"] == 0
+    assert not token.is_open
+
+
+@pytest.mark.parametrize(
+    ("stream", "number"),
+    [
+        (None, None),
+        (2, 2),
+        (SimpleNamespace(cuda_stream=0), 1),
+        (SimpleNamespace(cuda_stream=4096), 4096),
+        (SimpleNamespace(ptr=0), 1),
+        (SimpleNamespace(ptr=2), 2),
+        (SimpleNamespace(handle=SimpleNamespace(value=None)), 1),
+        (SimpleNamespace(handle=SimpleNamespace(value=512)), 512),
+        (SimpleNamespace(__cuda_stream__=lambda: (0, 64)), 64),
+    ],
+    ids=["none", "number", "torch 0", "torch", "cupy 0", "cupy", "numba 0", "numba", "protocol"],
+)
+def test_streams_are_read_as_frameworks_hold_them(stream, number):
+    assert stream_number(stream) == number
+
+
+def test_what_is_no_stream_is_refused(host):
+    made = host.allocate(8)
+    with pytest.raises(sa.TypeMismatch, match="no stream"):
+        sa.use("fast", reads=[made])
+    with pytest.raises(sa.InvalidError, match="the host"), sa.use(1, reads=[made]):
+        pass
+    with pytest.raises(sa.InvalidError, match="the host"):
+        host.allocate(8, stream=1)
+
+
+@pytest.mark.gpu
+def test_kernels_of_cupy_run_on_lent_arrays():
+    cupy = pytest.importorskip("cupy")
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    ctx = sa.context("cuda")
+    double = cupy.ElementwiseKernel("int32 x", "int32 y", "y = 2 * x", "double_it")
+    column = sa.table({"a": np.arange(1000, dtype="i4")}, ctx)["a"]
+    target = ctx.allocate(4000)
+    side = cupy.cuda.Stream(non_blocking=True)
+    with side, sa.use(side, reads=[column], writes=[target]) as token:
+        double(cupy.asarray(token.array(column)), cupy.asarray(token.array(target, "i4")))
+    with sa.use(reads=[target]) as token, cupy.cuda.ExternalStream(token.stream):
+        got = cupy.asarray(token.array(target, "i4")).get()
+    np.testing.assert_array_equal(got, 2 * np.arange(1000))
+    for wrong in (0, -1, -7):
+        with pytest.raises(sa.InvalidError), sa.use(wrong, reads=[target]):
+            pass
