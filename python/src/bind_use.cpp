@@ -1,6 +1,7 @@
 // Buffers, and use tokens over buffers and columns for kernels that users launch.
 #include "memory_objects.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/interop/dlpack.hpp"
 #include "saeta/interop/dlpack_types.hpp"
 #include "saeta/memory/use_token.hpp"
 
@@ -102,8 +103,8 @@ public:
   }
 
   [[nodiscard]] std::optional<std::int64_t> stream() const {
-    const stream_ref at = open().stream();
-    return where_->on_host() ? std::nullopt : std::optional(static_cast<std::int64_t>(at.native_handle()));
+    static_cast<void>(open());
+    return stream_ ? stream_ : dlpack_import_stream(*where_);
   }
   [[nodiscard]] nb::object pointer(nb::handle object) const {
     require_named(object);
