@@ -20,28 +20,40 @@ std::optional<std::uint64_t> only_stream(const std::vector<fence>& after, std::u
   return same ? std::optional(id) : std::nullopt;
 }
 
+/// Makes the stream wait for all of them. False when the device refused: the fences are then waited for elsewhere.
+bool wait_for_all(stream_ref stream, const std::vector<fence>& after) noexcept {
+  try {
+    for (const fence& f : after) {
+      f.wait(stream);
+    }
+    return true;
+  } catch (...) {
+    report_current_exception("a release can't be ordered on its stream and waits for its work instead");
+    return false;
+  }
+}
+
 } // namespace
 
 void context::release(block freed, pending_release how, std::shared_ptr<context> self) noexcept {
   context_core& core = *core_;
   try {
     const release_order order = core.memory.top->order();
-    if (how.needs_context_fence || order == release_order::when_complete) {
-      how.action = [freed, self = std::move(self)] {
-        self->core_->free_now(freed, self->core_->release_stream.ref());
-      };
-      core.releases->submit(std::move(how));
-      return;
+    if (!how.needs_context_fence && order != release_order::when_complete) {
+      const auto last_user = only_stream(how.after, freed.stream_id);
+      if (order == release_order::by_identity && last_user) {
+        core.free_now(freed, stream_ref::by_identity(*core.device, *last_user));
+        return;
+      }
+      if (wait_for_all(core.release_stream.ref(), how.after)) {
+        core.free_now(freed, core.release_stream.ref());
+        return;
+      }
     }
-    const auto last_user = only_stream(how.after, freed.stream_id);
-    if (order == release_order::by_identity && last_user) {
-      core.free_now(freed, stream_ref::by_identity(*core.device, *last_user));
-      return;
-    }
-    for (const fence& f : how.after) {
-      f.wait(core.release_stream.ref());
-    }
-    core.free_now(freed, core.release_stream.ref());
+    how.action = [freed, self = std::move(self)] {
+      self->core_->free_now(freed, self->core_->release_stream.ref());
+    };
+    core.releases->submit(std::move(how));
   } catch (...) {
     // Neither ordered nor queued: keeping the memory is the only safe end, and it stays charged.
     report_current_exception(concat("block of ", freed.bytes, " bytes stays allocated"));

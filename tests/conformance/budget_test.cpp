@@ -18,7 +18,7 @@ TEST_P(budget_of_a_context, counts_exactly_through_allocation_free_refusal_and_r
 
   buffer first = make(1000);
   buffer second = make(limit - 1000);
-  expected = {limit, limit, 0, limit, 2, 0};
+  expected = {.limit = limit, .current = limit, .peak = limit, .requests = 2};
   EXPECT_EQ(where()->statistics().budget, expected);
 
   EXPECT_THROW(static_cast<void>(make(1)), error);
@@ -93,8 +93,7 @@ TEST_P(budget_of_a_context, counts_an_empty_request_without_memory) {
 }
 
 TEST_P(budget_of_a_context, honours_alignment_beyond_the_devices_own) {
-  for (const resource_kind kind :
-       {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
+  for (const resource_kind kind : {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
     context_options options;
     options.memory.base = kind;
     const auto home = context::create(shared_device(), options);

@@ -19,7 +19,7 @@ def test_views_are_no_copies(host):
 
 def test_a_copy_is_told_with_its_bytes(anywhere):
     values = np.arange(100, dtype="i8")
-    message = r"expected no copies on .*_to_.* 800 B in 1 calls"
+    message = r"expected no copies on .*_to_.* 8\d\d B in 1 calls"  # devices may round up to whole words
     with pytest.raises(AssertionError, match=message), assert_no_copies(anywhere):
         sa.from_dlpack(values, anywhere, copy=True)
 
