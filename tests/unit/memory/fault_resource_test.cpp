@@ -87,13 +87,14 @@ TEST_F(fault_resource_test, a_free_that_fails_leaves_the_block_with_its_caller) 
   EXPECT_TRUE(faulty.deallocate(second, work.ref()));
 }
 
-TEST_F(fault_resource_test, fails_exactly_one_allocation_of_racing_threads) {
-  faulty.fail_allocation(500);
+TEST_F(fault_resource_test, counts_every_allocation_of_racing_threads) {
+  constexpr std::uint64_t each = 5000;
+  faulty.fail_allocation(4 * each); // a call that is not counted leaves it unreached
   std::atomic<int> failed{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      for (int n = 0; n < 250; ++n) {
+      for (std::uint64_t n = 0; n < each; ++n) {
         failed += fails(64) ? 1 : 0;
       }
     });
