@@ -1,0 +1,98 @@
+"""The guide to memory runs as it stands, and the page for those who come from XLOG names what exists, row by row."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import saeta as sa
+from saeta import _core
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE = (ROOT / "docs/guides/memory.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/coming-from-xlog.md").read_text(encoding="utf-8")
+
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.splitlines()
+    if line.startswith("| ") and not line.startswith("| in XLOG")
+]
+THEIRS = """
+    GpuMemoryManager::new with_runtime alloc::<T>(n) into_bytes alloc_raw(bytes,tag) ptr bytes device_block
+    check_budget remaining_bytes allocated_bytes budget peak_bytes reset_peak alloc_count reset_alloc_count
+    record_free reset_tracking AsyncCudaResource record_block_use
+"""
+OBJECTS = {
+    "sa": sa,
+    "ctx": _core.Context,
+    "ctx.memory": _core.Memory,
+    "buffer": _core.Buffer,
+    "token": _core.UseToken,
+    "window": _core.MemoryWindow,
+}
+
+
+@cache
+def declarations():
+    headers = sorted((ROOT / "saeta").rglob("*.hpp"))
+    return "\n".join(re.sub(r"//.*", "", header.read_text(encoding="utf-8")) for header in headers)
+
+
+def body_of(name):
+    """What stands between the braces of a class, an enumeration or a structure."""
+    head = rf"^(?:class|struct|enum class) {name}\b[^;{{]*\{{"
+    found = re.search(head + r"(?:([^\n]*)\};$|(.*?)^\};)", declarations(), re.MULTILINE | re.DOTALL)
+    return found and (found[1] or found[2])
+
+
+def names(column):
+    return sorted({name for row in ROWS for name in re.findall(r"`([^`]+)`", row[column])})
+
+
+def test_the_guide_runs(tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    assert len(blocks) > 10
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert {path.name for path in tmp_path.iterdir()} == {"memory.csv", "memory.json", "timeline.html"}
+
+
+def test_no_row_is_forgotten():
+    told = {name.replace(" ", "") for name in names(0) + names(1)}
+    assert set(THEIRS.split()) - told == set()
+    assert all(len(row) == 4 and all(row) for row in ROWS)
+
+
+@pytest.mark.parametrize("name", names(3))
+def test_names_for_python_exist(name):
+    where, _, last = name.rpartition(".")
+    assert hasattr(OBJECTS[where], last)
+
+
+@pytest.mark.parametrize("name", names(2))
+def test_names_for_cpp_exist(name):
+    owner, _, member = name.rpartition("::")
+    if owner:
+        body = body_of(owner)
+        assert body is not None
+        assert re.search(rf"\b{member}\b", body)
+    else:
+        assert re.search(rf"\b{member}\b", declarations())
+
+
+def test_a_name_that_does_not_exist_is_seen():
+    assert body_of("no_such_class") is None
+    assert not re.search(r"\bno_such_member\b", body_of("budget"))
