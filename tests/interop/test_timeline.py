@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -241,3 +243,28 @@ def test_a_real_recording_shows_its_tags_and_its_refusal(host, tmp_path):
     assert [mark[1:4] for mark in data["marks"] if mark[1] == "refuse"] == [["refuse", 8 * MIB, "too much"]]
     assert data["limits"][-1][1] == 4 * MIB
     del kept
+
+
+def test_the_demo_draws_its_reads_and_its_refused_one(tmp_path):
+    for needed in ("typer", "rich", "numpy", "pyarrow", "saeta._ipc"):
+        pytest.importorskip(needed)
+    page = tmp_path / "demo.html"
+    demo = [
+        sys.executable,
+        "-m",
+        "saeta",
+        "demo",
+        "--device",
+        "host",
+        "--rows",
+        "2000",
+        "--timeline",
+        str(page),
+    ]
+    done = subprocess.run(demo, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(Reader(page.read_text(encoding="utf-8")).text["script", "data"])
+    assert [mark[1] for mark in data["marks"]].count("refuse") == 1
+    assert "read under a budget" in [name for name, _, _ in data["spans"]]
+    assert data["peak"][1] > 0
+    assert sum(data["rows"][-1]) == 0
