@@ -22,7 +22,8 @@ namespace saeta {
 
 struct cache_slab;
 
-struct cache_node {
+/// A cache line each: neighbours in a slab belong to different threads.
+struct alignas(64) cache_node {
   std::atomic<cache_node*> next{nullptr};
   void* pointer = nullptr;
   cache_slab* home = nullptr;

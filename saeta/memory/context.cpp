@@ -105,8 +105,7 @@ void context::copy(void* target, const void* source, std::size_t bytes, copy_kin
   if (bytes == 0) {
     return;
   }
-  backend* const backend_ = core_->device.get();
-  backend_->copy(target, source, bytes, kind, stream.native_handle());
+  core_->device->copy(target, source, bytes, kind, stream.native_handle());
   core_->counter_of(kind).add_call(bytes);
 }
 
@@ -114,8 +113,7 @@ void context::count_transfer(copy_kind kind) noexcept { core_->counter_of(kind).
 
 void context::fill(void* target, std::uint8_t value, std::size_t bytes, stream_ref stream) {
   if (bytes != 0) {
-    backend* const backend_ = core_->device.get();
-    backend_->fill(target, value, bytes, stream.native_handle());
+    core_->device->fill(target, value, bytes, stream.native_handle());
   }
 }
 
@@ -124,9 +122,8 @@ void context::read_scalar(void* target, const void* source, std::size_t bytes, s
   if (bytes > largest) {
     throw error(errc::invalid_argument, concat("a scalar read of ", bytes, " bytes; at most ", largest));
   }
-  backend* const backend_ = core_->device.get();
-  backend_->copy(target, source, bytes, on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
-                 stream.native_handle());
+  core_->device->copy(target, source, bytes, on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
+                      stream.native_handle());
   core_->counted.scalars.add_transfer();
   core_->counted.scalars.add_call(bytes);
   synchronize(stream);
@@ -144,8 +141,7 @@ void context::synchronize(stream_ref stream) {
     return; // everything ran inline
   }
   core_->counted.synchronizations.fetch_add(1);
-  backend* const backend_ = core_->device.get();
-  backend_->synchronize_stream(stream.native_handle());
+  core_->device->synchronize_stream(stream.native_handle());
 }
 
 void* context::attachment(const void* key, const std::function<std::shared_ptr<void>()>& make) {

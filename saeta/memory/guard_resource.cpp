@@ -114,14 +114,15 @@ struct guard_resource::impl {
 };
 
 void guard_resource::impl::paint(const guarded& made, stream_ref stream) const {
-  backend& device = stream.owner();
-  const stream_handle handle = stream.native_handle();
+  const auto fill = [&](std::uint8_t* from, std::uint8_t value, std::size_t bytes) {
+    stream.owner().fill(from, value, bytes, stream.native_handle());
+  };
   if (options.canary != 0) {
-    device.fill(start(made) - options.canary, canary_value, options.canary, handle);
-    device.fill(start(made) + made.outer.bytes, canary_value, options.canary, handle);
+    fill(start(made) - options.canary, canary_value, options.canary);
+    fill(start(made) + made.outer.bytes, canary_value, options.canary);
   }
   if (options.poison) {
-    device.fill(start(made), fresh_value, made.outer.bytes, handle);
+    fill(start(made), fresh_value, made.outer.bytes);
   }
 }
 
