@@ -1,0 +1,66 @@
+// The arena of a simulated device: a range of real addresses, and which of them are free.
+//
+// What      `take` finds addresses; memory costs nothing before it is touched. Addresses freed in stream order form the
+//           driver's pool and prefer to go to another stream, which must then wait for the free.
+// Owner     A gpu owns its arena; what was taken is given back to the same one.
+// Thread    Guarded by the lock of the machine.
+#pragma once
+
+#include "saeta/backend/sim/operation.hpp"
+#include "saeta/backend/sim/random_source.hpp"
+
+#include <optional>
+
+namespace saeta::sim {
+
+/// Addresses that are free once `freed` is done.
+struct free_range {
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+  bool pooled = false;              ///< freed in stream order and not trimmed yet
+  std::shared_ptr<operation> freed; ///< null: nothing to wait for
+
+  [[nodiscard]] bool finished() const { return freed == nullptr || freed->done; }
+  [[nodiscard]] bool freed_by(std::uint32_t slot) const { return freed && freed->when.slot == slot; }
+};
+
+class arena {
+public:
+  static constexpr std::size_t granule = 256;
+
+  /// Reserves several times `bytes` of addresses, so that fragments do not matter. @throws error out_of_memory.
+  explicit arena(std::uint64_t bytes);
+  arena(const arena&) = delete;
+  arena& operator=(const arena&) = delete;
+  ~arena();
+
+  [[nodiscard]] bool contains(const void* pointer) const noexcept;
+  [[nodiscard]] std::size_t offset(const void* pointer) const noexcept;
+  [[nodiscard]] std::uint8_t* at(std::size_t offset) const noexcept { return base_ + offset; }
+
+  /// For a direct allocation: free addresses that nobody uses any more.
+  std::optional<free_range> take(std::size_t bytes, std::size_t alignment);
+  /// For the pool: also addresses whose free is still pending, by preference those that another stream freed.
+  std::optional<free_range> take_pooled(std::size_t bytes, std::uint32_t slot, random_source& random);
+  void give_back(free_range range) { free_.push_back(std::move(range)); }
+
+  /// Takes finished addresses out of the pool while it holds more than `keep` bytes; returns how many bytes.
+  std::size_t trim(std::size_t keep);
+  [[nodiscard]] std::size_t pooled() const;
+
+private:
+  std::optional<free_range> fresh(std::size_t bytes, std::size_t alignment);
+  /// Joins neighbours that nobody uses any more.
+  void merge();
+  free_range split(std::size_t index, std::size_t bytes, std::size_t alignment);
+  [[nodiscard]] bool fits(const free_range& range, std::size_t bytes, std::size_t alignment) const;
+  /// How many bytes lie before the first aligned address.
+  [[nodiscard]] std::size_t gap(std::size_t offset, std::size_t alignment) const;
+
+  std::uint8_t* base_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t used_ = 0;         ///< addresses from here on were never taken
+  std::vector<free_range> free_; ///< the latest at the end
+};
+
+} // namespace saeta::sim

@@ -1,0 +1,257 @@
+// Streams, events and what was found; memory is in device_memory.cpp, copies and kernels are in device_work.cpp.
+
+#include "saeta/backend/sim/machine.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
+
+namespace saeta::sim {
+namespace {
+
+class stream_hold final : public hold {
+public:
+  stream_hold(std::weak_ptr<machine> owner, std::shared_ptr<operation> gate)
+      : owner_(std::move(owner)), gate_(std::move(gate)) {}
+  ~stream_hold() override { stream_hold::open(); }
+
+  void open() override {
+    const auto owner = owner_.lock();
+    if (owner && gate_) {
+      const machine::guard held = owner->lock();
+      gate_->held = false;
+      owner->schedule().wake();
+    }
+  }
+
+private:
+  std::weak_ptr<machine> owner_;
+  std::shared_ptr<operation> gate_; ///< null in a capture
+};
+
+void require_no_capture(const machine& owner, const stream_state& stream) {
+  if (stream.capturing || (stream.kind == stream_kind::legacy && owner.capturing(*stream.where))) {
+    throw error(errc::device, concat("sim:", stream.where->ordinal, ": stream ", stream.slot,
+                                     " can't be waited for while a graph is captured"));
+  }
+}
+
+} // namespace
+
+simulated_device::simulated_device(std::shared_ptr<machine> owner, gpu& which)
+    : machine_(std::move(owner)), gpu_(&which) {}
+
+simulated_device::~simulated_device() { machine_->leave(); }
+
+std::shared_ptr<simulated_device> simulated_device::create(options chosen) {
+  const std::shared_ptr<machine> owner =
+      chosen.beside ? chosen.beside->machine_ : std::make_shared<machine>(chosen);
+  return std::shared_ptr<simulated_device>(new simulated_device(owner, owner->join(chosen)));
+}
+
+stream_handle simulated_device::create_blocking_stream() {
+  const machine::guard held = machine_->enter();
+  return machine_->handle(machine_->create_stream(*gpu_, stream_kind::blocking));
+}
+
+void simulated_device::begin_capture(stream_handle stream) {
+  const machine::guard held = machine_->enter();
+  stream_state& captured = machine_->stream(*gpu_, stream);
+  if (captured.kind == stream_kind::legacy || captured.capturing) {
+    throw error(errc::device, concat("sim:", gpu_->ordinal, ": stream ", captured.slot,
+                                     " is the legacy default stream or captures already"));
+  }
+  captured.capturing = true;
+}
+
+void simulated_device::end_capture(stream_handle stream) {
+  const machine::guard held = machine_->enter();
+  stream_state& captured = machine_->stream(*gpu_, stream);
+  if (!captured.capturing) {
+    throw error(errc::device, concat("sim:", gpu_->ordinal, ": stream ", captured.slot, " captures nothing"));
+  }
+  captured.capturing = false;
+}
+
+void simulated_device::host_access(byte_range where, bool write, std::string name) {
+  const machine::guard held = machine_->enter();
+  machine_->check_host({where.pointer, where.bytes, !write}, name);
+}
+
+std::unique_ptr<hold> simulated_device::close_gate(stream_handle stream) {
+  const machine::guard held = machine_->enter();
+  operation gate;
+  gate.held = true;
+  auto queued = machine_->submit(machine_->stream(*gpu_, stream), "gate", {}, std::move(gate));
+  return std::make_unique<stream_hold>(machine_, std::move(queued));
+}
+
+bool simulated_device::step() {
+  machine::guard held = machine_->lock();
+  return machine_->advance(held);
+}
+
+std::size_t simulated_device::run() {
+  machine::guard held = machine_->lock();
+  std::size_t steps = 0;
+  while (machine_->advance(held)) {
+    ++steps;
+  }
+  return steps;
+}
+
+bool simulated_device::idle() const {
+  const machine::guard held = machine_->lock();
+  return machine_->schedule().idle();
+}
+
+std::vector<race> simulated_device::races() const {
+  const machine::guard held = machine_->lock();
+  return machine_->log().races();
+}
+
+std::string simulated_device::report() const {
+  const machine::guard held = machine_->lock();
+  return machine_->log().report(machine_->seed());
+}
+
+usage simulated_device::live() const {
+  const machine::guard held = machine_->lock();
+  return gpu_->alive;
+}
+
+device_id simulated_device::device() const noexcept { return {device_kind::sim, gpu_->ordinal}; }
+
+device_properties simulated_device::properties() const {
+  const machine::guard held = machine_->enter();
+  device_properties found;
+  found.name = "simulated device";
+  found.architecture = "sim";
+  found.total_bytes = gpu_->total_bytes;
+  const std::uint64_t taken = gpu_->used_bytes + gpu_->memory.pooled();
+  found.free_bytes = gpu_->total_bytes - std::min(taken, gpu_->total_bytes);
+  found.multiprocessors = 1;
+  return found;
+}
+
+stream_handle simulated_device::create_stream() {
+  const machine::guard held = machine_->enter();
+  return machine_->handle(machine_->create_stream(*gpu_, stream_kind::non_blocking));
+}
+
+void simulated_device::destroy_stream(stream_handle stream) noexcept {
+  try {
+    const machine::guard held = machine_->enter();
+    stream_state& gone = machine_->stream(*gpu_, stream);
+    if (stream == legacy_stream || stream == per_thread_stream) {
+      throw error(errc::device, "sim: a default stream can't be destroyed");
+    }
+    gone.alive = false;
+    gone.capturing = false;
+    --gpu_->alive.streams;
+  } catch (...) {
+    report_current_exception("sim: destroying a stream");
+  }
+}
+
+std::uint64_t simulated_device::stream_id(stream_handle stream) {
+  const machine::guard held = machine_->lock();
+  return static_cast<std::uint64_t>(machine_->handle(machine_->stream(*gpu_, stream)));
+}
+
+void simulated_device::synchronize_stream(stream_handle stream) {
+  machine::guard held = machine_->enter();
+  stream_state& awaited = machine_->stream(*gpu_, stream);
+  require_no_capture(*machine_, awaited);
+  operations pending = machine_->schedule().predecessors(awaited);
+  machine_->wait(held, std::move(pending), awaited.clock);
+}
+
+bool simulated_device::stream_idle(stream_handle stream) {
+  const machine::guard held = machine_->enter();
+  stream_state& asked = machine_->stream(*gpu_, stream);
+  require_no_capture(*machine_, asked);
+  if (!machine_->schedule().predecessors(asked).empty()) {
+    return false;
+  }
+  machine_->host_learns(asked.clock);
+  return true;
+}
+
+event_handle simulated_device::create_event() {
+  const machine::guard held = machine_->enter();
+  return machine_->create_event(*gpu_);
+}
+
+void simulated_device::destroy_event(event_handle event) noexcept {
+  try {
+    const machine::guard held = machine_->enter();
+    machine_->destroy_event(event);
+  } catch (...) {
+    report_current_exception("sim: destroying an event");
+  }
+}
+
+void simulated_device::record_event(event_handle event, stream_handle stream) {
+  const machine::guard held = machine_->enter();
+  event_state& recorded = machine_->event(event, true);
+  stream_state& recording = machine_->stream(*gpu_, stream);
+  recorded.captured = recording.capturing;
+  recorded.covered = recording.capturing ? operations() : machine_->schedule().predecessors(recording);
+  recorded.clock = recording.clock;
+}
+
+fence_outcome simulated_device::record_context(event_handle event) {
+  const machine::guard held = machine_->enter();
+  event_state& recorded = machine_->event(event, true);
+  if (machine_->capturing(*gpu_)) {
+    return fence_outcome::refused;
+  }
+  recorded.captured = false;
+  recorded.covered.clear();
+  recorded.clock = {};
+  for (const auto& stream : machine_->schedule().streams()) {
+    if (stream->where == gpu_) {
+      recorded.clock.join(stream->clock);
+      if (stream->last && !stream->last->done) {
+        recorded.covered.push_back(stream->last);
+      }
+    }
+  }
+  return fence_outcome::recorded;
+}
+
+void simulated_device::wait_event(stream_handle stream, event_handle event) {
+  const machine::guard held = machine_->enter();
+  stream_state& waiting = machine_->stream(*gpu_, stream);
+  event_state& awaited = machine_->event(event, waiting.capturing);
+  if (waiting.capturing) {
+    if (!awaited.captured) {
+      throw error(errc::device, concat("sim:", gpu_->ordinal, ": stream ", waiting.slot,
+                                       " captures a graph and can't wait for an event from outside of it"));
+    }
+    return;
+  }
+  if (!all_done(awaited.covered)) {
+    operation wait;
+    wait.after = awaited.covered;
+    machine_->submit(waiting, "wait", {}, std::move(wait));
+  }
+  waiting.clock.join(awaited.clock);
+}
+
+bool simulated_device::event_complete(event_handle event) {
+  const machine::guard held = machine_->enter();
+  event_state& asked = machine_->event(event);
+  if (!all_done(asked.covered)) {
+    return false;
+  }
+  machine_->host_learns(asked.clock);
+  return true;
+}
+
+void simulated_device::synchronize_event(event_handle event) {
+  machine::guard held = machine_->enter();
+  const event_state& awaited = machine_->event(event);
+  machine_->wait(held, awaited.covered, awaited.clock);
+}
+
+} // namespace saeta::sim

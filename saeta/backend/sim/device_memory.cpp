@@ -1,0 +1,188 @@
+// Memory of the simulated device: direct, stream-ordered and page-locked.
+
+#include "saeta/backend/sim/machine.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
+
+#include <cstring>
+#include <new>
+
+namespace saeta::sim {
+namespace {
+
+constexpr std::size_t rounded(std::size_t bytes) {
+  return (bytes + arena::granule - 1) / arena::granule * arena::granule;
+}
+
+[[noreturn]] void refuse(const gpu& where, std::size_t bytes) {
+  throw error(errc::out_of_memory,
+              concat("sim:", where.ordinal, ": no ", bytes, " bytes (", human_bytes(bytes),
+                     ") of device memory: ", where.used_bytes, " of ", where.total_bytes, " are in use and ",
+                     where.memory.pooled(), " in the pool"));
+}
+
+/// @throws error out_of_memory when the device has no room, even after its pool gave back what it could.
+void make_room(gpu& where, std::size_t bytes, bool pooled) {
+  if (bytes > where.total_bytes || rounded(bytes) > where.total_bytes - where.used_bytes) {
+    refuse(where, bytes);
+  }
+  const auto full = [&] {
+    return where.used_bytes + where.memory.pooled() + rounded(bytes) > where.total_bytes;
+  };
+  if (!pooled && full()) {
+    where.memory.trim(0);
+    if (full()) {
+      refuse(where, bytes);
+    }
+  }
+}
+
+void count_allocation(gpu& where, std::size_t bytes) {
+  where.used_bytes += rounded(bytes);
+  where.alive.bytes += bytes;
+  ++where.alive.allocations;
+}
+
+void count_free(gpu& where, std::size_t bytes) {
+  where.used_bytes -= rounded(bytes);
+  where.alive.bytes -= bytes;
+  --where.alive.allocations;
+}
+
+/// Null, and reported, when there is no such allocation of this device.
+allocation* find(machine& owner, const gpu& where, void* pointer, std::size_t bytes) {
+  allocation* const found = owner.memory().beginning_at(pointer);
+  if (found == nullptr || found->ordinal != where.ordinal || found->bytes != bytes) {
+    report("sim: freeing memory",
+           concat(bytes, " bytes at ", pointer, " are no allocation of sim:", where.ordinal));
+    return nullptr;
+  }
+  return found;
+}
+
+} // namespace
+
+void* simulated_device::allocate(std::size_t bytes, std::size_t alignment) {
+  const machine::guard held = machine_->enter();
+  make_room(*gpu_, bytes, false);
+  const auto taken = gpu_->memory.take(rounded(bytes), std::max(alignment, arena::granule));
+  if (!taken) {
+    refuse(*gpu_, bytes);
+  }
+  std::uint8_t* const base = gpu_->memory.at(taken->offset);
+  std::memset(base, poison, bytes);
+  machine_->memory().add(base, bytes, memory_kind::direct, gpu_->ordinal);
+  count_allocation(*gpu_, bytes);
+  return base;
+}
+
+bool simulated_device::deallocate(void* pointer, std::size_t bytes, std::size_t) noexcept {
+  try {
+    const machine::guard held = machine_->enter();
+    const allocation* const gone = find(*machine_, *gpu_, pointer, bytes);
+    if (gone == nullptr || gone->kind == memory_kind::pinned) {
+      return false;
+    }
+    machine_->check_host({pointer, bytes, false}, "free");
+    std::memset(pointer, poison, bytes);
+    const bool pooled = gone->kind == memory_kind::stream_ordered;
+    machine_->memory().remove(*gone, machine_->host_access("free"));
+    gpu_->memory.give_back({gpu_->memory.offset(pointer), rounded(bytes), pooled, nullptr});
+    count_free(*gpu_, bytes);
+    return true;
+  } catch (...) {
+    report_current_exception("sim: freeing memory");
+    return false;
+  }
+}
+
+void* simulated_device::allocate_async(std::size_t bytes, stream_handle stream) {
+  const machine::guard held = machine_->enter();
+  stream_state& ordering = machine_->stream(*gpu_, stream);
+  if (ordering.capturing) {
+    throw error(errc::device, concat("sim:", gpu_->ordinal, ": no allocation while stream ", ordering.slot,
+                                     " captures a graph"));
+  }
+  make_room(*gpu_, bytes, true);
+  const auto taken = gpu_->memory.take_pooled(rounded(bytes), ordering.slot, machine_->schedule().random());
+  if (!taken) {
+    refuse(*gpu_, bytes);
+  }
+  std::uint8_t* const base = gpu_->memory.at(taken->offset);
+  operation work;
+  if (!taken->finished()) {
+    work.after.push_back(taken->freed);
+  }
+  work.bytes = bytes;
+  work.offset = taken->offset;
+  work.body = [base, bytes](unsigned, unsigned) { std::memset(base, poison, bytes); };
+  const auto queued = machine_->submit(ordering, "allocate", {}, std::move(work));
+  machine_->memory().add(base, bytes, memory_kind::stream_ordered, gpu_->ordinal,
+                         {queued->when, queued->name});
+  count_allocation(*gpu_, bytes);
+  return base;
+}
+
+bool simulated_device::deallocate_async(void* pointer, std::size_t bytes, stream_handle stream) noexcept {
+  try {
+    const machine::guard held = machine_->enter();
+    stream_state& ordering = machine_->stream(*gpu_, stream);
+    const allocation* const gone = find(*machine_, *gpu_, pointer, bytes);
+    if (gone == nullptr || gone->kind != memory_kind::stream_ordered || ordering.capturing) {
+      return false;
+    }
+    operation work;
+    work.body = [pointer, bytes](unsigned, unsigned) { std::memset(pointer, poison, bytes); };
+    const auto queued = machine_->submit(ordering, "free", {{pointer, bytes, false}}, std::move(work));
+    machine_->memory().remove(*gone, {queued->when, queued->name});
+    gpu_->memory.give_back({gpu_->memory.offset(pointer), rounded(bytes), true, queued});
+    count_free(*gpu_, bytes);
+    return true;
+  } catch (...) {
+    report_current_exception("sim: freeing memory in stream order");
+    return false;
+  }
+}
+
+std::size_t simulated_device::trim_pool(std::size_t keep) {
+  const machine::guard held = machine_->enter();
+  return gpu_->memory.trim(keep);
+}
+
+void* simulated_device::allocate_pinned(std::size_t bytes) {
+  const machine::guard held = machine_->enter();
+  void* const pointer = ::operator new(bytes, pinned_alignment, std::nothrow);
+  if (pointer == nullptr) {
+    throw error(errc::out_of_memory,
+                concat("sim: the system has no ", bytes, " bytes of page-locked memory"));
+  }
+  std::memset(pointer, poison, bytes);
+  machine_->memory().add(static_cast<std::uint8_t*>(pointer), bytes, memory_kind::pinned, gpu_->ordinal);
+  ++gpu_->alive.pinned;
+  return pointer;
+}
+
+bool simulated_device::deallocate_pinned(void* pointer, std::size_t bytes) noexcept {
+  try {
+    const machine::guard held = machine_->enter();
+    const allocation* const gone = find(*machine_, *gpu_, pointer, bytes);
+    if (gone == nullptr || gone->kind != memory_kind::pinned) {
+      return false;
+    }
+    const bool unused = machine_->check_host({pointer, bytes, false}, "free");
+    std::memset(pointer, poison, bytes);
+    machine_->memory().remove(*gone, machine_->host_access("free"));
+    --gpu_->alive.pinned;
+    if (unused) {
+      ::operator delete(pointer, pinned_alignment);
+    } else {
+      machine_->bury(pointer);
+    }
+    return true;
+  } catch (...) {
+    report_current_exception("sim: freeing page-locked memory");
+    return false;
+  }
+}
+
+} // namespace saeta::sim

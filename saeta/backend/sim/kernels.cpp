@@ -1,0 +1,100 @@
+// The kernel table of simulated devices: the reference kernels, deferred, each with the bytes that it touches.
+
+#include "saeta/backend/sim/machine.hpp"
+#include "saeta/base/text.hpp"
+
+namespace saeta::sim {
+namespace {
+
+using count = std::int64_t;
+
+std::size_t as_size(count length) { return static_cast<std::size_t>(length); }
+
+/// The bytes that hold bits [offset, offset + length).
+access reading_bits(const std::uint8_t* source, count offset, count length) {
+  const count first = offset / 8;
+  return {source + first, length == 0 ? 0 : as_size((offset + length + 7) / 8 - first), true};
+}
+
+/// `body` runs when the operation does; `anchor` is device memory that it touches.
+template <class Body>
+void queue(stream_handle stream, const char* name, const void* anchor, std::initializer_list<access> touched,
+           Body body) {
+  const bool default_stream = stream == legacy_stream || stream == per_thread_stream;
+  const std::shared_ptr<machine> owner =
+      default_stream ? machine::of_address(anchor) : machine::of_stream(stream);
+  if (!owner) {
+    throw error(errc::device, concat("sim: kernel ", name, ": stream ", static_cast<std::uintptr_t>(stream),
+                                     " or the memory at ", anchor, " belongs to no simulated device"));
+  }
+  const machine::guard held = owner->enter();
+  operation work;
+  work.body = [body](unsigned, unsigned) { body(); };
+  owner->submit(owner->stream(owner->home(stream, anchor), stream), name, touched, std::move(work));
+}
+
+void pack_bool(stream_handle stream, const std::uint8_t* source, count length, std::uint8_t* target) {
+  if (length == 0) {
+    return;
+  }
+  queue(stream, "pack_bool", target, {{source, as_size(length), true}, {target, bitmap_bytes(length), false}},
+        [=] { reference_kernels().pack_bool(stream, source, length, target); });
+}
+
+void unpack_bool(stream_handle stream, const std::uint8_t* source, count bit_offset, count length,
+                 std::uint8_t* target) {
+  if (length == 0) {
+    return;
+  }
+  queue(stream, "unpack_bool", target,
+        {reading_bits(source, bit_offset, length), {target, as_size(length), false}},
+        [=] { reference_kernels().unpack_bool(stream, source, bit_offset, length, target); });
+}
+
+void copy_bitmap(stream_handle stream, const std::uint8_t* source, count bit_offset, count length,
+                 std::uint8_t* target, count* null_count) {
+  if (length == 0 && null_count == nullptr) {
+    return;
+  }
+  queue(stream, "copy_bitmap", length == 0 ? static_cast<const void*>(null_count) : target,
+        {reading_bits(source, bit_offset, length),
+         {target, bitmap_bytes(length), false},
+         {null_count, null_count == nullptr ? 0 : sizeof *null_count, false}},
+        [=] { reference_kernels().copy_bitmap(stream, source, bit_offset, length, target, null_count); });
+}
+
+void count_nulls(stream_handle stream, const std::uint8_t* source, count bit_offset, count length,
+                 count* null_count) {
+  queue(stream, "count_nulls", null_count,
+        {reading_bits(source, bit_offset, length), {null_count, sizeof *null_count, false}},
+        [=] { reference_kernels().count_nulls(stream, source, bit_offset, length, null_count); });
+}
+
+template <class Offset, class Kernel>
+void rebase(stream_handle stream, const char* name, const Offset* source, count length, Offset* target,
+            Kernel kernel) {
+  if (length == 0) {
+    return;
+  }
+  const std::size_t bytes = as_size(length) * sizeof(Offset);
+  queue(stream, name, target, {{source, bytes, true}, {target, bytes, false}},
+        [=] { kernel(stream, source, length, target); });
+}
+
+void rebase_offsets32(stream_handle stream, const std::int32_t* source, count length, std::int32_t* target) {
+  rebase(stream, "rebase_offsets32", source, length, target, reference_kernels().rebase_offsets32);
+}
+
+void rebase_offsets64(stream_handle stream, const std::int64_t* source, count length, std::int64_t* target) {
+  rebase(stream, "rebase_offsets64", source, length, target, reference_kernels().rebase_offsets64);
+}
+
+} // namespace
+
+const kernel_table& simulated_device::kernels() const noexcept {
+  static constexpr kernel_table table{pack_bool,   unpack_bool,      copy_bitmap,
+                                      count_nulls, rebase_offsets32, rebase_offsets64};
+  return table;
+}
+
+} // namespace saeta::sim

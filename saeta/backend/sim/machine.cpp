@@ -1,0 +1,251 @@
+#include "saeta/backend/sim/machine.hpp"
+
+#include "saeta/base/text.hpp"
+#include "saeta/base/thread_number.hpp"
+
+#include <atomic>
+#include <new>
+
+namespace saeta::sim {
+namespace {
+
+/// A handle is the machine's number and the slot or number of the thing in it, so it is unique in the process.
+constexpr unsigned number_bits = 32;
+constexpr std::uint64_t number_mask = (std::uint64_t{1} << number_bits) - 1;
+
+std::uint64_t next_machine() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1) + 1;
+}
+
+/// The machines of the process, for functions that get a handle or an address and no device.
+struct registry {
+  std::mutex mutex;
+  std::unordered_map<std::uint64_t, std::weak_ptr<machine>> machines;
+
+  static registry& instance() {
+    static registry all;
+    return all;
+  }
+};
+
+} // namespace
+
+void machine::free_pinned::operator()(void* pointer) const noexcept {
+  ::operator delete(pointer, pinned_alignment);
+}
+
+machine::machine(const options& chosen) : chosen_(chosen), id_(next_machine()), schedule_(chosen.seed) {}
+
+std::shared_ptr<machine> machine::of_stream(stream_handle stream) {
+  registry& all = registry::instance();
+  const std::lock_guard held(all.mutex);
+  const auto found = all.machines.find(static_cast<std::uint64_t>(stream) >> number_bits);
+  return found == all.machines.end() ? nullptr : found->second.lock();
+}
+
+std::shared_ptr<machine> machine::of_address(const void* pointer) {
+  std::vector<std::shared_ptr<machine>> alive;
+  {
+    registry& all = registry::instance();
+    const std::lock_guard held(all.mutex);
+    for (const auto& [id, weak] : all.machines) {
+      if (auto one = weak.lock()) {
+        alive.push_back(std::move(one));
+      }
+    }
+  }
+  for (const auto& one : alive) {
+    const guard held = one->lock();
+    if (one->owner(pointer) != nullptr) {
+      return one;
+    }
+  }
+  return nullptr;
+}
+
+gpu& machine::join(const options& chosen) {
+  {
+    registry& all = registry::instance();
+    const std::lock_guard held(all.mutex);
+    all.machines.try_emplace(id_, weak_from_this());
+  }
+  const guard held = lock();
+  if (++devices_ == 1 && chosen_.how == pace::automatic) {
+    background_ = std::thread([self = shared_from_this()] { self->run_in_background(); });
+  }
+  for (const auto& known : gpus_) {
+    if (known->ordinal == chosen.ordinal) {
+      return *known;
+    }
+  }
+  gpu& made = *gpus_.emplace_back(std::make_unique<gpu>(chosen.ordinal, chosen.total_bytes));
+  made.legacy = &schedule_.add_stream(made, stream_kind::legacy);
+  return made;
+}
+
+void machine::leave() noexcept {
+  operations dropped;
+  {
+    const guard held = lock();
+    if (--devices_ != 0) {
+      return;
+    }
+    stopped_ = true;
+    dropped = schedule_.abandon();
+    schedule_.wake();
+  }
+  {
+    registry& all = registry::instance();
+    const std::lock_guard held(all.mutex);
+    all.machines.erase(id_);
+  }
+  if (!background_.joinable()) {
+    return;
+  }
+  if (background_.get_id() == std::this_thread::get_id()) {
+    background_.detach();
+  } else {
+    background_.join();
+  }
+}
+
+void machine::run_in_background() {
+  guard held = lock();
+  while (!stopped_) {
+    if (!advance(held)) {
+      schedule_.sleep(held);
+      continue;
+    }
+    held.unlock();
+    std::this_thread::yield(); // others queue and ask in between
+    held.lock();
+  }
+}
+
+machine::guard machine::enter() {
+  constexpr std::uint64_t most = 4;
+  guard held = lock();
+  if (chosen_.how == pace::manual && schedule_.random().chance(chosen_.run_percent)) {
+    for (std::uint64_t left = 1 + schedule_.random().below(most); left != 0 && advance(held); --left) {
+    }
+  }
+  return held;
+}
+
+stream_state& machine::create_stream(gpu& where, stream_kind kind) {
+  stream_state& made = schedule_.add_stream(where, kind);
+  ++where.alive.streams;
+  return made;
+}
+
+stream_handle machine::handle(const stream_state& stream) const noexcept {
+  return stream_handle{id_ << number_bits | stream.slot};
+}
+
+stream_state& machine::stream(gpu& where, stream_handle handle) {
+  if (handle == legacy_stream) {
+    return *where.legacy;
+  }
+  if (handle == per_thread_stream) {
+    stream_state*& mine = where.per_thread[thread_number()];
+    if (mine == nullptr) {
+      mine = &schedule_.add_stream(where, stream_kind::blocking);
+    }
+    return *mine;
+  }
+  const auto value = static_cast<std::uint64_t>(handle);
+  stream_state* const found = value >> number_bits == id_ ? schedule_.stream(value & number_mask) : nullptr;
+  if (found == nullptr || !found->alive || found->where != &where) {
+    throw error(errc::device, concat("sim:", where.ordinal, ": ", value,
+                                     " is no stream of this device, or it was destroyed"));
+  }
+  return *found;
+}
+
+gpu& machine::home(stream_handle handle, const void* touched) {
+  const auto value = static_cast<std::uint64_t>(handle);
+  if (value >> number_bits == id_) {
+    if (const stream_state* const found = schedule_.stream(value & number_mask)) {
+      return *found->where;
+    }
+  }
+  gpu* const found = owner(touched);
+  if (found == nullptr) {
+    throw error(errc::device, concat("sim: ", value, " is no stream of this machine"));
+  }
+  return *found;
+}
+
+event_handle machine::create_event(gpu& where) {
+  const std::uintptr_t handle = id_ << number_bits | ++event_count_;
+  events_.emplace(handle, event_state{&where, {}, {}});
+  ++where.alive.events;
+  return event_handle{handle};
+}
+
+event_state& machine::event(event_handle handle, bool any) {
+  const auto value = static_cast<std::uintptr_t>(handle);
+  const auto found = events_.find(value);
+  if (found == events_.end()) {
+    throw error(errc::device, concat("sim: ", value, " is no event of this machine, or it was destroyed"));
+  }
+  if (found->second.captured && !any) {
+    throw error(errc::device, concat("sim: event ", value, " was recorded inside a graph capture"));
+  }
+  return found->second;
+}
+
+void machine::destroy_event(event_handle handle) {
+  --event(handle, true).where->alive.events;
+  events_.erase(static_cast<std::uintptr_t>(handle));
+}
+
+gpu* machine::owner(const void* pointer) const noexcept {
+  for (const auto& one : gpus_) {
+    if (one->memory.contains(pointer)) {
+      return one.get();
+    }
+  }
+  return nullptr;
+}
+
+bool machine::capturing(const gpu& where) const noexcept {
+  return std::any_of(schedule_.streams().begin(), schedule_.streams().end(),
+                     [&](const auto& stream) { return stream->where == &where && stream->capturing; });
+}
+
+std::shared_ptr<operation> machine::submit(stream_state& stream, std::string_view name,
+                                           std::span<const access> touched, operation work) {
+  if (stream.capturing) {
+    return nullptr;
+  }
+  auto queued = std::make_shared<operation>(std::move(work));
+  operations before = schedule_.predecessors(stream);
+  queued->after.insert(queued->after.end(), before.begin(), before.end());
+  stream.clock.join(host_);
+  queued->when = stream.clock.tick(stream.slot);
+  queued->name = journal_.name(name);
+  for (const access& one : touched) {
+    const gpu* const where = owner(one.pointer);
+    memory_.check(one, {queued->when, queued->name}, stream.clock, where != nullptr, journal_);
+    queued->bytes = one.bytes;
+    queued->offset = where == nullptr ? 0 : where->memory.offset(one.pointer);
+  }
+  schedule_.queue(stream, queued);
+  return queued;
+}
+
+access_record machine::host_access(std::string_view name) { return {{host_slot, 1}, journal_.name(name)}; }
+
+bool machine::check_host(const access& touched, std::string_view name) {
+  return memory_.check(touched, host_access(name), host_, owner(touched.pointer) != nullptr, journal_);
+}
+
+void machine::wait(guard& held, operations awaited, const vector_clock& clock) {
+  const vector_clock known = clock; // the stream's own goes on while we wait
+  schedule_.wait(held, journal_, std::move(awaited));
+  host_.join(known);
+}
+
+} // namespace saeta::sim

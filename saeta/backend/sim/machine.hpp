@@ -1,0 +1,114 @@
+// The machine behind simulated devices: one lock, one scheduler, one set of clocks, and the devices that share them.
+//
+// Owner     Shared by the devices' objects and by the thread of pace::automatic, which ends with the last device.
+// Thread    `enter` locks. Every function that takes or needs the lock says so by taking it; the others want it held.
+#pragma once
+
+#include "saeta/backend/sim/arena.hpp"
+#include "saeta/backend/sim/memory_map.hpp"
+#include "saeta/backend/sim/scheduler.hpp"
+
+#include <initializer_list>
+#include <span>
+#include <thread>
+
+namespace saeta::sim {
+
+/// One device. Several objects may stand for it, as several libraries use one GPU.
+struct gpu {
+  gpu(std::int32_t number, std::uint64_t bytes) : ordinal(number), total_bytes(bytes), memory(bytes) {}
+
+  std::int32_t ordinal;
+  std::uint64_t total_bytes;
+  arena memory;
+  stream_state* legacy = nullptr;
+  std::unordered_map<std::size_t, stream_state*> per_thread; ///< by thread_number()
+  std::uint64_t used_bytes = 0;                              ///< of the arena, by live allocations
+  usage alive;
+};
+
+struct event_state {
+  gpu* where;
+  operations covered; ///< what it waits for still
+  vector_clock clock;
+  bool captured = false; ///< recorded inside a graph capture: good for nothing outside of it
+};
+
+class machine : public std::enable_shared_from_this<machine> {
+public:
+  using guard = std::unique_lock<std::mutex>;
+
+  explicit machine(const options& chosen);
+  /// The machine of a stream that some device created, of a device address; null when there is none.
+  static std::shared_ptr<machine> of_stream(stream_handle stream);
+  static std::shared_ptr<machine> of_address(const void* pointer);
+
+  gpu& join(const options& chosen);
+  /// The last one stops the thread and drops what is queued.
+  void leave() noexcept;
+
+  /// Locks; at the pace of pace::manual operations may run now.
+  [[nodiscard]] guard enter();
+  [[nodiscard]] guard lock() const { return guard(mutex_); }
+
+  stream_state& create_stream(gpu& where, stream_kind kind);
+  [[nodiscard]] stream_handle handle(const stream_state& stream) const noexcept;
+  /// @throws error device: not a stream of this machine, or destroyed.
+  stream_state& stream(gpu& where, stream_handle handle);
+  /// The device of a stream of this machine, whatever its handle.
+  gpu& home(stream_handle handle, const void* touched);
+  event_handle create_event(gpu& where);
+  /// @throws error device. Events that a capture recorded are refused unless `any`.
+  event_state& event(event_handle handle, bool any = false);
+  void destroy_event(event_handle handle);
+  [[nodiscard]] gpu* owner(const void* pointer) const noexcept;
+
+  /// Checks what the operation touches and queues it; in a capture it is dropped.
+  std::shared_ptr<operation> submit(stream_state& stream, std::string_view name,
+                                    std::span<const access> touched, operation work);
+  std::shared_ptr<operation> submit(stream_state& stream, std::string_view name,
+                                    std::initializer_list<access> touched, operation work) {
+    return submit(stream, name, std::span(touched.begin(), touched.size()), std::move(work));
+  }
+  /// An access of the host now, for which what it has waited for must suffice. True when it does.
+  bool check_host(const access& touched, std::string_view name);
+  /// Blocks until `awaited` is done; the host then knows what `clock` covers.
+  void wait(guard& held, operations awaited, const vector_clock& clock);
+  void host_learns(const vector_clock& clock) { host_.join(clock); }
+
+  bool advance(guard& held) { return schedule_.advance(held, journal_); }
+  [[nodiscard]] scheduler& schedule() noexcept { return schedule_; }
+  [[nodiscard]] memory_map& memory() noexcept { return memory_; }
+  [[nodiscard]] const journal& log() const noexcept { return journal_; }
+  [[nodiscard]] std::uint64_t seed() const noexcept { return chosen_.seed; }
+  [[nodiscard]] bool capturing(const gpu& where) const noexcept;
+  [[nodiscard]] access_record host_access(std::string_view name);
+  /// Page-locked memory that operations may still use is kept until the machine goes.
+  void bury(void* pinned) { buried_.emplace_back(pinned); }
+
+private:
+  void run_in_background();
+
+  struct free_pinned {
+    void operator()(void* pointer) const noexcept;
+  };
+
+  const options chosen_;
+  const std::uint64_t id_;
+  mutable std::mutex mutex_;
+  scheduler schedule_;
+  journal journal_;
+  memory_map memory_;
+  vector_clock host_; ///< what the host knows to have finished
+  std::vector<std::unique_ptr<gpu>> gpus_;
+  std::unordered_map<std::uintptr_t, event_state> events_;
+  std::uintptr_t event_count_ = 0;
+  std::vector<std::unique_ptr<void, free_pinned>> buried_;
+  std::size_t devices_ = 0;
+  bool stopped_ = false;
+  std::thread background_;
+};
+
+inline constexpr std::align_val_t pinned_alignment{256};
+
+} // namespace saeta::sim

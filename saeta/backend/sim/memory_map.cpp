@@ -1,0 +1,98 @@
+#include "saeta/backend/sim/memory_map.hpp"
+
+#include "saeta/base/text.hpp"
+
+namespace saeta::sim {
+namespace {
+
+std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+std::string describe(const allocation& where) {
+  const char* const kind = where.kind == memory_kind::pinned ? "page-locked allocation " : "allocation ";
+  return concat(kind, where.number, " (", where.bytes, " bytes, sim:", where.ordinal, ")");
+}
+
+} // namespace
+
+allocation& memory_map::add(std::uint8_t* base, std::size_t bytes, memory_kind kind, std::int32_t ordinal,
+                            access_record first) {
+  const std::uintptr_t begin = address(base);
+  auto covered = freed_.lower_bound(begin);
+  if (covered != freed_.begin() && std::prev(covered)->first + std::prev(covered)->second.bytes > begin) {
+    --covered;
+  }
+  while (covered != freed_.end() && covered->first < begin + bytes) {
+    covered = freed_.erase(covered);
+  }
+  return live_.try_emplace(begin, allocation{++count_, base, bytes, kind, ordinal, shadow(bytes, first)})
+      .first->second;
+}
+
+allocation* memory_map::beginning_at(const void* base) {
+  const auto found = live_.find(address(base));
+  return found == live_.end() ? nullptr : &found->second;
+}
+
+allocation* memory_map::around(const void* pointer) {
+  auto after = live_.upper_bound(address(pointer));
+  if (after == live_.begin()) {
+    return nullptr;
+  }
+  allocation& before = std::prev(after)->second;
+  return address(pointer) - address(before.base) < before.bytes ? &before : nullptr;
+}
+
+void memory_map::remove(const allocation& gone, const access_record& freed) {
+  const std::uintptr_t begin = address(gone.base);
+  if (gone.kind != memory_kind::pinned) {
+    freed_[begin] = {gone.number, gone.bytes, freed};
+  }
+  live_.erase(begin);
+}
+
+bool memory_map::check(const access& what, access_record later, const vector_clock& clock, bool device_memory,
+                       journal& log) {
+  later.reads = what.reads;
+  if (what.bytes == 0) {
+    return true;
+  }
+  allocation* const where = around(what.pointer);
+  if (where == nullptr) {
+    if (device_memory) {
+      check_missing(what, later, log);
+    }
+    return !device_memory;
+  }
+  const auto begin = static_cast<std::size_t>(static_cast<const std::uint8_t*>(what.pointer) - where->base);
+  const std::size_t end = begin + std::min(what.bytes, where->bytes - begin);
+  if (end - begin < what.bytes) {
+    log.add_race("the end", log.describe(later), {where->base + end, what.bytes - (end - begin)},
+                 concat(what.bytes - (end - begin), " bytes past the end of ", describe(*where)));
+  }
+  const std::vector<conflict> found = where->touched.touch(begin, end, later, clock);
+  for (const conflict& one : found) {
+    log.add_race(log.describe(one.earlier), log.describe(later),
+                 {where->base + one.begin, one.end - one.begin},
+                 concat("bytes ", one.begin, " to ", one.end, " of ", describe(*where), "; operations #",
+                        one.earlier.when.number, " and #", later.when.number));
+  }
+  return found.empty() && end - begin == what.bytes;
+}
+
+void memory_map::check_missing(const access& what, const access_record& later, journal& log) {
+  const auto after = freed_.upper_bound(address(what.pointer));
+  if (after != freed_.begin()) {
+    const auto& [begin, gone] = *std::prev(after);
+    const std::uintptr_t offset = address(what.pointer) - begin;
+    if (offset < gone.bytes) {
+      log.add_race(log.describe(gone.freed), log.describe(later), {what.pointer, what.bytes},
+                   concat("use of freed memory, ", what.bytes, " bytes at ", offset,
+                          " of what was allocation ", gone.number, " (", gone.bytes, " bytes)"));
+      return;
+    }
+  }
+  log.add_race("nobody", log.describe(later), {what.pointer, what.bytes},
+               concat("use of ", what.bytes, " bytes that were never allocated"));
+}
+
+} // namespace saeta::sim

@@ -1,0 +1,314 @@
+// Every kind of missing edge is reported, and with the edge nothing is.
+#include "saeta/backend/sim/sim.hpp"
+#include "saeta/base/error.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace saeta::sim {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::size_t bytes = 4096;
+
+class simulated : public ::testing::Test {
+protected:
+  static options seeded(std::uint64_t seed) {
+    options chosen;
+    chosen.seed = seed;
+    chosen.total_bytes = std::uint64_t{1} << 20;
+    return chosen;
+  }
+  void order(stream_handle earlier, stream_handle later) {
+    const event_handle event = on->create_event();
+    on->record_event(event, earlier);
+    on->wait_event(later, event);
+    on->destroy_event(event);
+  }
+  void expect_one_race(const std::string& first, const std::string& second) {
+    const std::vector<race> found = on->races();
+    ASSERT_THAT(found, SizeIs(1)) << on->report();
+    EXPECT_THAT(found[0].first, HasSubstr(first)) << found[0].text;
+    EXPECT_THAT(found[0].second, HasSubstr(second)) << found[0].text;
+  }
+
+  std::shared_ptr<device> on = device::create(seeded(7));
+  stream_handle a = on->create_stream();
+  stream_handle b = on->create_stream();
+  void* memory = on->allocate(bytes, 0);
+  std::vector<std::uint8_t> target = std::vector<std::uint8_t>(bytes);
+};
+
+TEST_F(simulated, device_reports_two_writes_without_an_edge) {
+  on->fill(memory, 1, bytes, a);
+  on->fill(memory, 2, bytes, b);
+  expect_one_race("fill", "fill");
+  EXPECT_EQ(on->races()[0].pointer, memory);
+  EXPECT_EQ(on->races()[0].bytes, bytes);
+}
+
+TEST_F(simulated, device_accepts_two_writes_with_an_edge) {
+  on->fill(memory, 1, bytes, a);
+  order(a, b);
+  on->fill(memory, 2, bytes, b);
+  on->copy(target.data(), memory, bytes, copy_kind::device_to_host, b);
+  on->synchronize_stream(b);
+  EXPECT_THAT(on->races(), IsEmpty());
+  EXPECT_THAT(target, ::testing::Each(2));
+}
+
+TEST_F(simulated, device_accepts_writes_of_different_bytes) {
+  on->fill(memory, 1, bytes / 2, a);
+  on->fill(static_cast<std::uint8_t*>(memory) + bytes / 2, 2, bytes / 2, b);
+  EXPECT_THAT(on->races(), IsEmpty());
+}
+
+TEST_F(simulated, device_reports_a_read_that_does_not_wait_for_the_write) {
+  on->fill(memory, 1, bytes, a);
+  on->copy(target.data(), memory, bytes, copy_kind::device_to_host, b);
+  expect_one_race("fill", "copy");
+  on->run();
+}
+
+TEST_F(simulated, device_reports_a_write_that_does_not_wait_for_a_read) {
+  on->fill(memory, 1, bytes, a);
+  order(a, b);
+  on->copy(target.data(), memory, bytes, copy_kind::device_to_host, b);
+  on->fill(memory, 2, bytes, a);
+  expect_one_race("(reads)", "fill");
+  on->run();
+}
+
+TEST_F(simulated, device_accepts_two_reads_at_once) {
+  on->fill(memory, 1, bytes, a);
+  order(a, b);
+  std::vector<std::uint8_t> other(bytes);
+  on->copy(target.data(), memory, bytes, copy_kind::device_to_host, a);
+  on->copy(other.data(), memory, bytes, copy_kind::device_to_host, b);
+  on->run();
+  EXPECT_THAT(on->races(), IsEmpty());
+  EXPECT_EQ(target, other);
+}
+
+TEST_F(simulated, device_reports_a_free_with_work_in_flight) {
+  on->fill(memory, 1, bytes, a);
+  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
+  expect_one_race("fill", "free by the host");
+}
+
+TEST_F(simulated, device_accepts_a_free_after_the_host_has_waited) {
+  on->fill(memory, 1, bytes, a);
+  on->synchronize_stream(a);
+  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
+  EXPECT_THAT(on->races(), IsEmpty());
+}
+
+TEST_F(simulated, device_reports_the_use_of_freed_memory) {
+  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
+  on->fill(memory, 1, bytes, a);
+  expect_one_race("free", "fill");
+}
+
+TEST_F(simulated, device_reports_a_kernel_past_the_end) {
+  on->fill(memory, 1, bytes + 8, a);
+  expect_one_race("the end", "fill");
+}
+
+TEST_F(simulated, device_reports_a_stream_ordered_free_that_does_not_wait) {
+  void* const pooled = on->allocate_async(bytes, a);
+  on->fill(pooled, 1, bytes, a);
+  EXPECT_TRUE(on->deallocate_async(pooled, bytes, b));
+  ASSERT_FALSE(on->races().empty());
+  EXPECT_THAT(on->report(), HasSubstr("free on stream"));
+}
+
+TEST_F(simulated, device_reports_the_use_of_a_new_allocation_on_a_stream_that_does_not_wait) {
+  void* const pooled = on->allocate_async(bytes, a);
+  on->fill(pooled, 1, bytes, b);
+  expect_one_race("allocate on stream", "fill");
+}
+
+TEST_F(simulated, pool_hands_a_freed_address_to_another_stream_and_orders_it) {
+  bool reused = false;
+  for (int i = 0; i < 32; ++i) {
+    void* const first = on->allocate_async(bytes, a);
+    on->fill(first, 1, bytes, a);
+    EXPECT_TRUE(on->deallocate_async(first, bytes, a));
+    void* const second = on->allocate_async(bytes, b);
+    reused = reused || first == second;
+    on->fill(second, 2, bytes, b);
+    on->copy(target.data(), second, bytes, copy_kind::device_to_host, b);
+    EXPECT_TRUE(on->deallocate_async(second, bytes, b));
+    on->run();
+    EXPECT_THAT(target, ::testing::Each(2));
+  }
+  EXPECT_TRUE(reused);
+  EXPECT_THAT(on->races(), IsEmpty());
+}
+
+TEST_F(simulated, device_reports_a_consumer_on_a_stream_that_nobody_announced) {
+  on->fill(memory, 1, bytes, a);
+  order(a, b);
+  on->launch(b, "consumer", {{memory, bytes}}, {}, [] {});
+  on->synchronize_stream(a);
+  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
+  expect_one_race("consumer", "free");
+}
+
+TEST_F(simulated, context_event_covers_a_stream_that_nobody_announced) {
+  on->launch(b, "consumer", {{memory, bytes}}, {}, [] {});
+  const event_handle event = on->create_event();
+  ASSERT_EQ(on->record_context(event), fence_outcome::recorded);
+  on->synchronize_event(event);
+  on->destroy_event(event);
+  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
+  EXPECT_THAT(on->races(), IsEmpty());
+}
+
+TEST_F(simulated, context_event_covers_destroyed_streams) {
+  on->fill(memory, 1, bytes, b);
+  on->destroy_stream(b);
+  const event_handle event = on->create_event();
+  ASSERT_EQ(on->record_context(event), fence_outcome::recorded);
+  on->synchronize_event(event);
+  on->destroy_event(event);
+  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
+  EXPECT_THAT(on->races(), IsEmpty());
+}
+
+TEST_F(simulated, device_reports_page_locked_memory_in_use) {
+  void* const pinned = on->allocate_pinned(bytes);
+  on->copy(pinned, memory, bytes, copy_kind::device_to_host, a);
+  on->host_access({pinned, bytes}, false, "look");
+  expect_one_race("copy", "look by the host");
+  EXPECT_TRUE(on->deallocate_pinned(pinned, bytes));
+  EXPECT_THAT(on->races(), SizeIs(2)) << on->report();
+  on->run(); // what was freed too early is still there
+}
+
+TEST_F(simulated, device_accepts_page_locked_memory_after_a_query_said_finished) {
+  void* const pinned = on->allocate_pinned(bytes);
+  on->copy(pinned, memory, bytes, copy_kind::device_to_host, a);
+  on->run();
+  ASSERT_TRUE(on->stream_idle(a));
+  on->host_access({pinned, bytes}, false, "look");
+  EXPECT_TRUE(on->deallocate_pinned(pinned, bytes));
+  EXPECT_THAT(on->races(), IsEmpty());
+}
+
+TEST_F(simulated, legacy_stream_orders_blocking_streams_both_ways) {
+  const stream_handle blocking = on->create_blocking_stream();
+  on->fill(memory, 1, bytes, blocking);
+  on->fill(memory, 2, bytes, legacy_stream);
+  on->fill(memory, 3, bytes, blocking);
+  EXPECT_THAT(on->races(), IsEmpty());
+}
+
+TEST_F(simulated, legacy_stream_does_not_order_other_streams) {
+  on->fill(memory, 1, bytes, a);
+  on->fill(memory, 2, bytes, legacy_stream);
+  expect_one_race("fill", "fill");
+}
+
+TEST_F(simulated, new_memory_is_poisoned) {
+  on->copy(target.data(), memory, bytes, copy_kind::device_to_host, a);
+  on->synchronize_stream(a);
+  EXPECT_THAT(target, ::testing::Each(poison));
+}
+
+TEST_F(simulated, gate_holds_its_stream_alone) {
+  int on_a = 0;
+  int on_b = 0;
+  const auto gate = on->close_gate(a);
+  on->host_callback(a, [&] { ++on_a; });
+  on->host_callback(b, [&] { ++on_b; });
+  on->run();
+  EXPECT_EQ(on_a, 0);
+  EXPECT_EQ(on_b, 1);
+  gate->open();
+  on->run();
+  EXPECT_EQ(on_a, 1);
+  EXPECT_TRUE(on->idle());
+}
+
+TEST_F(simulated, capture_runs_nothing_and_refuses_context_events) {
+  const event_handle event = on->create_event();
+  on->begin_capture(a);
+  bool ran = false;
+  on->host_callback(a, [&] { ran = true; });
+  EXPECT_EQ(on->record_context(event), fence_outcome::refused);
+  EXPECT_THROW(on->synchronize_stream(a), error);
+  EXPECT_THROW(static_cast<void>(on->stream_idle(a)), error);
+  on->end_capture(a);
+  on->run();
+  EXPECT_FALSE(ran);
+  EXPECT_EQ(on->record_context(event), fence_outcome::recorded);
+  on->destroy_event(event);
+}
+
+TEST_F(simulated, device_is_out_of_memory_at_its_size) {
+  try {
+    on->allocate(std::size_t{2} << 20, 0);
+    FAIL() << "nothing was thrown";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::out_of_memory);
+    EXPECT_THAT(e.what(), HasSubstr("2097152"));
+  }
+}
+
+TEST_F(simulated, devices_beside_each_other_share_streams_and_memory) {
+  options second = seeded(7);
+  second.beside = on;
+  const auto library = device::create(second);
+  const stream_handle theirs = library->create_stream();
+  on->fill(memory, 1, bytes, a);
+  library->fill(memory, 2, bytes, theirs);
+  expect_one_race("fill", "fill");
+}
+
+TEST_F(simulated, live_counts_what_is_there) {
+  const usage before = on->live();
+  void* const pooled = on->allocate_async(bytes, a);
+  void* const pinned = on->allocate_pinned(bytes);
+  EXPECT_EQ(on->live().allocations, before.allocations + 1);
+  EXPECT_EQ(on->live().bytes, before.bytes + bytes);
+  EXPECT_EQ(on->live().pinned, 1U);
+  EXPECT_TRUE(on->deallocate_async(pooled, bytes, a));
+  EXPECT_TRUE(on->deallocate_pinned(pinned, bytes));
+  EXPECT_EQ(on->live(), before);
+}
+
+/// Work on four streams with a race in it.
+std::string report_of(std::uint64_t seed) {
+  options chosen;
+  chosen.seed = seed;
+  const auto on = device::create(chosen);
+  std::array<stream_handle, 4> streams{};
+  std::generate(streams.begin(), streams.end(), [&] { return on->create_stream(); });
+  void* const memory = on->allocate(bytes, 0);
+  for (int round = 0; round < 8; ++round) {
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      on->fill(static_cast<std::uint8_t*>(memory) + i * bytes / 8, 1, bytes / 8, streams.at(i));
+    }
+  }
+  on->fill(memory, 2, bytes, streams[0]);
+  on->run();
+  return on->report();
+}
+
+TEST(simulated_replay, same_seed_gives_the_same_report) {
+  const std::string once = report_of(42);
+  EXPECT_EQ(report_of(42), once);
+  EXPECT_THAT(once, HasSubstr("3 races"));
+}
+
+TEST(simulated_replay, another_seed_gives_another_order) { EXPECT_NE(report_of(42), report_of(43)); }
+
+} // namespace
+} // namespace saeta::sim
