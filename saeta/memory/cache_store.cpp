@@ -37,7 +37,7 @@ const caching_options& checked(const caching_options& options) {
 
 } // namespace
 
-cache_store::cache_store(std::shared_ptr<resource> upstream, std::shared_ptr<backend> device,
+cache_store::cache_store(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
                          std::shared_ptr<event_pool> events, caching_options options,
                          caching_resource::fence_source fence_over)
     : id_(next_cache_id()), classes_(checked(options).largest_small, options.largest_cached),

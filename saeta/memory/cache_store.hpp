@@ -28,7 +28,7 @@ struct cache_slab {
 
 class cache_store {
 public:
-  cache_store(std::shared_ptr<resource> upstream, std::shared_ptr<backend> device,
+  cache_store(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
               std::shared_ptr<event_pool> events, caching_options options,
               caching_resource::fence_source fence_over);
   cache_store(const cache_store&) = delete;

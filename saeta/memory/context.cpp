@@ -183,6 +183,8 @@ void context::require_open() const {
   }
 }
 
+std::shared_ptr<context> context::keeper() { return reservation_ ? base_->keeper() : shared_from_this(); }
+
 block context::allocate(std::size_t bytes, std::size_t alignment, tag label, stream_ref stream) {
   require_open();
   const allocation_request what{bytes, alignment, label, budget_.get(), reservation_.get()};

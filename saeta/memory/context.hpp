@@ -126,6 +126,12 @@ public:
   void synchronize(const fence& done);
   void synchronize(stream_ref stream);
 
+  /// Says that a graph is being captured on some stream of the device, until the result is dropped. Views that consumers
+  /// give back meanwhile are released afterwards; writing to a buffer that has been lent out is error busy.
+  /// Captures on streams that synchronise with the legacy default stream are noticed without it; any other capture would
+  /// be ended by the driver when a consumer gives a view back.
+  [[nodiscard]] std::shared_ptr<void> capturing() { return events().hold_context_fences(); }
+
   /// The one object that a layer above keeps with the contexts of a device (a staging ring), made on first use under a
   /// lock and destroyed with them, so it must not own one. `key` is the address of something of that layer.
   [[nodiscard]] void* attachment(const void* key, const std::function<std::shared_ptr<void>()>& make);
@@ -153,6 +159,9 @@ private:
   [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, tag label, stream_ref stream);
   void release(block freed, pending_release how, std::shared_ptr<context> self) noexcept;
   void require_open() const;
+  /// What a storage keeps alive. A reservation goes with its context, whatever was drawn from it, so the one below it is
+  /// kept then.
+  [[nodiscard]] std::shared_ptr<context> keeper();
 
   std::shared_ptr<context_core> core_;
   std::shared_ptr<context> base_; ///< what this was derived from; null for the root

@@ -58,12 +58,20 @@ std::optional<fence> event_pool::record_context() {
   if (device_->device().kind == device_kind::cpu) {
     return fence{};
   }
+  if (holds_.load() != 0) {
+    return std::nullopt;
+  }
   event fresh = take();
   if (device_->record_context(fresh.ref().native_handle()) == fence_outcome::refused) {
     put_back(std::move(fresh));
     return std::nullopt;
   }
   return fence{shared_from_this(), std::move(fresh), fence::every_stream};
+}
+
+std::shared_ptr<void> event_pool::hold_context_fences() {
+  ++holds_;
+  return {nullptr, [pool = shared_from_this()](void*) { --pool->holds_; }};
 }
 
 event event_pool::take() {

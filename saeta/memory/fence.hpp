@@ -10,6 +10,7 @@
 #include "saeta/device/event.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -48,8 +49,12 @@ public:
 
   /// A fence over everything queued on the stream so far.
   [[nodiscard]] fence record(stream_ref stream);
-  /// A fence over all work of the device's context, other libraries' too; nothing while a stream captures a graph.
+  /// A fence over all work of the device's context, other libraries' too; nothing while a stream captures a graph, as
+  /// far as the device can tell beforehand, or while somebody holds such fences.
   [[nodiscard]] std::optional<fence> record_context();
+  /// Until the result is dropped `record_context` gives nothing: for whoever captures a graph. The driver would end a
+  /// capture on a stream that does not synchronise with the legacy default stream, and can't be asked beforehand.
+  [[nodiscard]] std::shared_ptr<void> hold_context_fences();
 
 private:
   friend class fence;
@@ -63,6 +68,7 @@ private:
 
   std::shared_ptr<backend> device_;
   std::array<shard, 16> shards_;
+  std::atomic<int> holds_{0};
 };
 
 } // namespace saeta

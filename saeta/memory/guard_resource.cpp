@@ -71,7 +71,7 @@ struct suspect {
 } // namespace
 
 struct guard_resource::impl {
-  impl(std::shared_ptr<backend> device, guard_options chosen)
+  impl(const std::shared_ptr<backend>& device, guard_options chosen)
       : options(chosen),
         own_alignment(device->device().kind == device_kind::cpu ? host_alignment : device_alignment),
         events(std::make_shared<event_pool>(device)), scanner(device) {}

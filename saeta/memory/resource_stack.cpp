@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <ranges>
 
 namespace saeta {
 namespace {
@@ -168,8 +167,8 @@ resource_stack build_stack(const stack_options& options, const stack_parts& part
   require_parts(layers, parts);
   resource_stack built;
   std::shared_ptr<resource> top = make_base(options, parts, built);
-  for (const decorator_kind layer : std::views::reverse(layers)) {
-    top = decorate(layer, std::move(top), options, parts, built);
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    top = decorate(*layer, std::move(top), options, parts, built);
   }
   built.top = std::move(top);
   return built;

@@ -8,23 +8,18 @@ namespace saeta {
 
 storage::storage(std::shared_ptr<context> where, block bytes) : context_(std::move(where)), block_(bytes) {}
 
-std::shared_ptr<storage> storage::allocate(std::shared_ptr<context> where, std::size_t bytes,
+std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& where, std::size_t bytes,
                                            stream_ref stream, saeta::tag label, std::size_t alignment) {
   context& home = *where;
-  // A reservation is dropped with its context, whatever was drawn from it: that is kept by the context below.
-  auto keeper = where;
-  while (keeper->reservation_) {
-    keeper = keeper->base_;
-  }
   // The object comes first: once it owns the block, every later failure gives the block back through its destructor.
-  std::shared_ptr<storage> made(new storage(keeper, block{}));
+  std::shared_ptr<storage> made(new storage(home.keeper(), block{}));
   made->block_ = home.allocate(bytes, alignment, label, stream);
   made->ordering_.add_write(home.events().record(stream));
   home.core_->holders.add(made.get(), owner_kind::own, label, bytes, home.budget_.get());
   return made;
 }
 
-std::shared_ptr<storage> storage::adopt(std::shared_ptr<context> where, external_memory memory) {
+std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& where, external_memory memory) {
   context& home = *where;
   home.require_open();
   if (memory.pointer == nullptr && memory.bytes != 0) {
@@ -37,7 +32,7 @@ std::shared_ptr<storage> storage::adopt(std::shared_ptr<context> where, external
   foreign.device = memory.device;
   foreign.generation = next_generation();
   foreign.label = memory.tag;
-  std::shared_ptr<storage> made(new storage(std::move(where), foreign));
+  std::shared_ptr<storage> made(new storage(home.keeper(), foreign));
   made->external_ = true;
   made->access_ = memory.access;
   made->ordering_.add_write(memory.ready);

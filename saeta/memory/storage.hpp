@@ -35,10 +35,10 @@ struct external_memory {
 class storage {
 public:
   /// @throws error budget_exceeded, out_of_memory, closed (the context).
-  static std::shared_ptr<storage> allocate(std::shared_ptr<context> where, std::size_t bytes,
+  static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& where, std::size_t bytes,
                                            stream_ref stream, saeta::tag label, std::size_t alignment = 0);
   /// Takes the keepalive on success only. @throws error invalid_argument, closed.
-  static std::shared_ptr<storage> adopt(std::shared_ptr<context> where, external_memory memory);
+  static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& where, external_memory memory);
   storage(const storage&) = delete;
   storage& operator=(const storage&) = delete;
   ~storage();

@@ -202,6 +202,30 @@ TEST_P(ordering, an_export_is_fenced_on_a_stream_that_nobody_announced) {
   EXPECT_TRUE(landed(6)) << "the memory was reused before the consumer had read it";
 }
 
+TEST_P(ordering, a_view_given_back_during_an_announced_capture_is_released_afterwards) {
+  auto b = std::optional(filled(6));
+  const stream foreign(shared_device());
+  std::shared_ptr<void> capture = where()->capturing();
+  const auto held = hold(foreign.ref());
+  {
+    const std::array views{*b};
+    const export_hold consumer(views, access::read);
+    device().copy(landing(), reinterpret_cast<const void*>(b->address()), bytes, to_host(),
+                  foreign.ref().native_handle());
+  }
+  b.reset();
+  if (held) {
+    EXPECT_EQ(where()->statistics().pending_releases, 1U) << "released without a fence over its consumer";
+    EXPECT_EQ(where()->statistics().budget.current, bytes);
+  }
+  capture.reset();
+  open(held);
+  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(where()->statistics().budget.current, 0U);
+  where()->synchronize(foreign.ref());
+  EXPECT_TRUE(landed(6));
+}
+
 TEST_P(ordering, a_write_waits_for_the_consumers_of_an_outstanding_export) {
   const buffer b = filled(6);
   const stream foreign(shared_device());
