@@ -159,23 +159,30 @@ bool reaper::wait_idle(std::chrono::milliseconds timeout) {
 bool reaper::empty_queue(std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   do {
+    if (shared_->run_passed() != 0) {
+      continue;
+    }
     fence oldest;
     {
       const std::lock_guard lock(shared_->mutex);
       if (shared_->queue.empty()) {
         return shared_->running == 0;
       }
-      if (!shared_->queue.front().after.empty()) {
-        oldest = shared_->queue.front().after.front();
+      for (const pending_release& release : shared_->queue) {
+        if (!release.after.empty()) {
+          oldest = release.after.front();
+          break;
+        }
       }
+    }
+    if (oldest.empty()) {
+      return false; // only refused fences are in the way, and this thread is not the one to wait for a capture
     }
     try {
       oldest.synchronize();
     } catch (...) {
       report_current_exception("reaper: waiting for a fence");
     }
-    oldest = {};
-    shared_->run_passed();
   } while (std::chrono::steady_clock::now() < deadline);
   return pending() == 0;
 }

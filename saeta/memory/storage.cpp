@@ -4,6 +4,8 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context_core.hpp"
 
+#include <utility>
+
 namespace saeta {
 
 storage::storage(std::shared_ptr<context> where, block bytes) : context_(std::move(where)), block_(bytes) {}
@@ -14,7 +16,13 @@ std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& where
   // The object comes first: once it owns the block, every later failure gives the block back through its destructor.
   std::shared_ptr<storage> made(new storage(home.keeper(), block{}));
   made->block_ = home.allocate(bytes, alignment, label, stream);
-  made->ordering_.add_write(home.events().record(stream));
+  try {
+    made->ordering_.add_write(home.events().record(stream));
+  } catch (...) {
+    // Without a fence only the stream itself knows when the block has begun to live, so it goes back on it.
+    home.core_->free_now(std::exchange(made->block_, block{}), stream);
+    throw;
+  }
   home.core_->holders.add(made.get(), owner_kind::own, label, bytes, home.budget_.get());
   return made;
 }

@@ -23,6 +23,8 @@ struct backend_entry {
   std::function<std::shared_ptr<saeta::backend>()> make;
   /// Stops a stream created by the backend until the gate is opened; empty where work can't be pending.
   std::function<std::unique_ptr<gate>(stream_handle)> close_gate;
+  /// The missing edges that a backend has seen, one a line; empty where it can't see them.
+  std::function<std::string(const saeta::backend&)> races;
 };
 
 void PrintTo(const backend_entry& entry, std::ostream* out);
@@ -33,18 +35,23 @@ const std::vector<backend_entry>& backends();
 /// The entry's name, for INSTANTIATE_TEST_SUITE_P.
 std::string backend_name(const ::testing::TestParamInfo<backend_entry>& info);
 
-/// A fixture with a fresh backend.
+/// A fixture with a fresh backend. A test in which the backend saw a missing edge fails.
 class backend_test : public ::testing::TestWithParam<backend_entry> {
 protected:
+  ~backend_test() override;
+
   [[nodiscard]] saeta::backend& device() const { return *device_; }
   [[nodiscard]] const std::shared_ptr<saeta::backend>& shared_device() const { return device_; }
   /// Null on a backend without pending work: there, what a gate would hold back has simply happened.
   [[nodiscard]] std::unique_ptr<gate> close_gate(stream_handle stream) const {
     return GetParam().close_gate ? GetParam().close_gate(stream) : nullptr;
   }
+  /// For tests that leave out an edge on purpose: then the backend must have seen it.
+  void expect_races() { races_expected_ = true; }
 
 private:
   std::shared_ptr<saeta::backend> device_ = GetParam().make();
+  bool races_expected_ = false;
 };
 
 } // namespace saeta::conformance

@@ -58,7 +58,8 @@ protected:
       std::uint64_t head = 0;
       home->read_scalar(&head, token.data<std::uint64_t>(view), sizeof head, first.ref());
     }
-    std::vector<std::uint8_t> result(bytes);
+    // Kept by the fixture: a copy that is queued outlives a failure.
+    auto& result = *landings_.emplace_back(std::make_unique<std::vector<std::uint8_t>>(bytes));
     use_token token(first.ref(), {reads(c)});
     home->copy(result.data(), token.data<char>(c), bytes, down, first.ref());
     token.finish();
@@ -83,6 +84,7 @@ protected:
   }
 
   std::shared_ptr<faulty_backend> device_;
+  mutable std::vector<std::unique_ptr<std::vector<std::uint8_t>>> landings_;
 };
 
 TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counter_right) {

@@ -70,6 +70,8 @@ public:
     context_options chosen;
     chosen.budget = budget_bytes;
     chosen.releases = release_thread::none;
+    chosen.pressure.release_wait =
+        std::chrono::milliseconds(0); // a capture by this thread would be waited for
     constexpr std::array bases{resource_kind::caching, resource_kind::caching, resource_kind::async,
                                resource_kind::direct};
     chosen.memory.base = bases.at(draw_.below(bases.size()));
@@ -102,7 +104,7 @@ public:
       all += line + "\n";
     }
     for (const sim::race& r : device_->races()) {
-      all += "race: " + r.text + "\n";
+      all += r.text + "\n";
     }
     return all;
   }
@@ -263,6 +265,9 @@ private:
       return; // two consumers of one buffer order themselves
     }
     order_handover(views, stream_ref(*device_, user));
+    // One who gave his view back during a capture could not be fenced then.
+    source.what.owner()->wait_for_consumers(changes ? access::write : access::read,
+                                            stream_ref(*device_, user));
     if (changes) {
       // A consumer that writes must see earlier readers gone, too: that is his producer's promise in DLPack.
       for (const fence& f : source.what.owner()->ordering().pending(access::write)) {
