@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup build demo test gpu-test lint bench docs clean
+.PHONY: help setup build demo test gpu-test mutants lint bench docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -31,6 +31,9 @@ test: build ## every test; a GPU that is present is used
 
 gpu-test: build ## only what needs a GPU
 	@ctest --preset dev -L gpu
+
+mutants: setup ## plant ordering bugs in a copy of the tree and let random programs find each
+	@$(PYTHON) scripts/mutants.py
 
 lint: setup ## formatting, static checks, types and the structure of the tree
 	@scripts/lint.sh
