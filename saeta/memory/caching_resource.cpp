@@ -35,12 +35,12 @@ private:
 
 } // namespace
 
-caching_resource::caching_resource(std::shared_ptr<resource> upstream, std::shared_ptr<backend> device,
+caching_resource::caching_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
                                    std::shared_ptr<event_pool> events, caching_options options,
                                    fence_source fence_over)
     : device_(device->device()),
       own_alignment_(device_.kind == device_kind::cpu ? host_alignment : device_alignment),
-      store_(std::make_unique<cache_store>(std::move(upstream), std::move(device), std::move(events), options,
+      store_(std::make_unique<cache_store>(std::move(upstream), device, std::move(events), options,
                                            std::move(fence_over))) {}
 
 caching_resource::~caching_resource() = default;

@@ -51,7 +51,7 @@ public:
   /// @param device    the backend that the memory is of; the cache makes two streams of its own on it.
   /// @throws error invalid_argument for options that leave no size to cache (4 KiB <= largest_small <= largest_cached <=
   ///         64 GiB).
-  caching_resource(std::shared_ptr<resource> upstream, std::shared_ptr<backend> device,
+  caching_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
                    std::shared_ptr<event_pool> events, caching_options options = {},
                    fence_source fence_over = {});
   ~caching_resource() override;

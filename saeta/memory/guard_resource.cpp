@@ -292,14 +292,14 @@ void guard_resource::impl::shrink(std::size_t limit, resource& upstream) noexcep
   }
 }
 
-guard_resource::guard_resource(std::shared_ptr<resource> upstream, std::shared_ptr<backend> device,
+guard_resource::guard_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
                                guard_options options)
     : decorator(std::move(upstream)) {
   if (options.canary % device_alignment != 0) {
     throw error(errc::invalid_argument,
                 concat("guard: a canary of ", options.canary, " bytes is no multiple of ", device_alignment));
   }
-  impl_ = std::make_unique<impl>(std::move(device), options);
+  impl_ = std::make_unique<impl>(device, options);
 }
 
 guard_resource::~guard_resource() {

@@ -44,7 +44,7 @@ struct guard_finding {
 class guard_resource final : public decorator {
 public:
   /// @throws error invalid_argument for a canary that is no multiple of 256.
-  guard_resource(std::shared_ptr<resource> upstream, std::shared_ptr<backend> device,
+  guard_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
                  guard_options options = {});
   ~guard_resource() override;
 

@@ -115,7 +115,7 @@ private:
   static constexpr std::size_t most_buffers = 12;
 
   void step() {
-    switch (draw_.below(16)) {
+    switch (draw_.below(17)) {
     case 0:
     case 1:
     case 2:
@@ -142,6 +142,8 @@ private:
       return share_budget();
     case 14:
       return fail();
+    case 15:
+      return read_everywhere();
     default:
       return capture();
     }
@@ -226,7 +228,10 @@ private:
       return;
     }
     const known& source = any_buffer();
-    const stream_ref stream = any_stream();
+    read(source, any_stream());
+  }
+
+  void read(const known& source, stream_ref stream) {
     landing next{std::make_shared<bytes>(source.expected.size()), source.expected};
     const bool done = guarded([&] {
       use_token token(stream, {reads(source.what)});
@@ -235,6 +240,17 @@ private:
     });
     if (done) {
       landings_.push_back(std::move(next));
+    }
+  }
+
+  /// More readers than a buffer remembers apart.
+  void read_everywhere() {
+    if (buffers_.empty() || !draw_.chance(30)) {
+      return;
+    }
+    const known& source = any_buffer();
+    for (const stream_lease& lease : leases_) {
+      read(source, lease.ref());
     }
   }
 

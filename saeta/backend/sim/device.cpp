@@ -41,7 +41,7 @@ simulated_device::simulated_device(std::shared_ptr<machine> owner, gpu& which)
 
 simulated_device::~simulated_device() { machine_->leave(); }
 
-std::shared_ptr<simulated_device> simulated_device::create(options chosen) {
+std::shared_ptr<simulated_device> simulated_device::create(const options& chosen) {
   const std::shared_ptr<machine> owner =
       chosen.beside ? chosen.beside->machine_ : std::make_shared<machine>(chosen);
   return std::shared_ptr<simulated_device>(new simulated_device(owner, owner->join(chosen)));
@@ -71,7 +71,7 @@ void simulated_device::end_capture(stream_handle stream) {
   captured.capturing = false;
 }
 
-void simulated_device::host_access(byte_range where, bool write, std::string name) {
+void simulated_device::host_access(byte_range where, bool write, const std::string& name) {
   const machine::guard held = machine_->enter();
   machine_->check_host({where.pointer, where.bytes, !write}, name);
 }

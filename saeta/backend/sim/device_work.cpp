@@ -35,10 +35,12 @@ void require_side(const machine& owner, const void* pointer, bool on_device, con
 
 } // namespace
 
-void simulated_device::launch(stream_handle stream, std::string name, std::vector<byte_range> reads,
-                              std::vector<byte_range> writes, std::function<void()> body) {
+void simulated_device::launch(stream_handle stream, const std::string& name,
+                              const std::vector<byte_range>& reads, const std::vector<byte_range>& writes,
+                              std::function<void()> body) {
   const machine::guard held = machine_->enter();
   std::vector<access> touched;
+  touched.reserve(reads.size() + writes.size());
   for (const byte_range& range : reads) {
     touched.push_back({range.pointer, range.bytes, true});
   }

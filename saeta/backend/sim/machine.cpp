@@ -243,7 +243,8 @@ bool machine::check_host(const access& touched, std::string_view name) {
 }
 
 void machine::wait(guard& held, operations awaited, const vector_clock& clock) {
-  const vector_clock known = clock; // the stream's own goes on while we wait
+  vector_clock known = host_;
+  known.join(clock); // as it is now: the stream's own goes on while we wait
   schedule_.wait(held, journal_, std::move(awaited));
   host_.join(known);
 }

@@ -85,14 +85,14 @@ struct usage {
 
 class simulated_device final : public backend {
 public:
-  static std::shared_ptr<simulated_device> create(options chosen = {});
+  static std::shared_ptr<simulated_device> create(const options& chosen = {});
   ~simulated_device() override;
 
   // The side of other libraries and of users' kernels.
 
   /// Queues a kernel; `body` does its work when it runs and may touch nothing but the ranges.
-  void launch(stream_handle stream, std::string name, std::vector<byte_range> reads,
-              std::vector<byte_range> writes, std::function<void()> body);
+  void launch(stream_handle stream, const std::string& name, const std::vector<byte_range>& reads,
+              const std::vector<byte_range>& writes, std::function<void()> body);
   /// Queues a function of the host; the stream goes on when it has returned.
   void host_callback(stream_handle stream, std::function<void()> body);
   /// A stream that synchronises with the legacy default stream.
@@ -103,7 +103,7 @@ public:
   /// The captured operations are dropped.
   void end_capture(stream_handle stream);
   /// The host touches page-locked memory now: what it has waited for must cover the work on those bytes.
-  void host_access(byte_range where, bool write, std::string name);
+  void host_access(byte_range where, bool write, const std::string& name);
 
   // The scheduler.
 
