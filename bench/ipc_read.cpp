@@ -7,19 +7,18 @@
 // medians and spread, and writes them with machine, versions, commit and command as JSON. Rates are 1e9 bytes a second.
 // What arrived on the device is compared with what was written.
 
-#include "saeta/base/text.hpp"
-#include "saeta/base/version.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/runtime/runtime.hpp"
+#include "support/quantile.hpp"
+#include "support/result_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iomanip>
 #include <iostream>
 
@@ -28,15 +27,14 @@
 namespace {
 
 using namespace saeta;
+using namespace saeta::bench;
 
 struct options {
   double gib = 0.25;
   double batch_mib = 256;
   int rounds = 5;
   std::filesystem::path folder;
-  std::filesystem::path out;
-  std::string commit = "unknown";
-  std::string command;
+  run_options run;
 };
 
 struct leg {
@@ -44,12 +42,7 @@ struct leg {
   std::uint64_t bytes = 0;
   std::vector<double> seconds;
 
-  [[nodiscard]] double median() const {
-    auto sorted = seconds;
-    std::sort(sorted.begin(), sorted.end());
-    const auto middle = sorted.size() / 2;
-    return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-  }
+  [[nodiscard]] double median() const { return quantile(seconds, 0.5); }
   [[nodiscard]] double rate(double time) const { return static_cast<double>(bytes) / time / 1e9; }
 };
 
@@ -57,32 +50,15 @@ options parse(int count, char** arguments) {
   options chosen;
   chosen.folder =
       std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
-  for (int i = 0; i < count; ++i) {
-    chosen.command += concat(i == 0 ? "" : " ", arguments[i]);
-  }
-  for (int i = 1; i < count; i += 2) {
-    const std::string_view name = arguments[i];
-    if (i + 1 == count) {
-      throw error(errc::invalid_argument, concat("option ", name, " needs a value"));
-    }
-    const std::string value = arguments[i + 1];
-    if (name == "--gib") {
-      chosen.gib = std::stod(value);
-    } else if (name == "--batch-mib") {
-      chosen.batch_mib = std::stod(value);
-    } else if (name == "--rounds") {
-      chosen.rounds = std::max(1, std::stoi(value));
-    } else if (name == "--dir") {
-      chosen.folder = value;
-    } else if (name == "--out") {
-      chosen.out = value;
-    } else if (name == "--commit") {
-      chosen.commit = value;
-    } else {
-      throw error(
-          errc::invalid_argument,
-          concat("option ", name, ": expected --gib, --batch-mib, --rounds, --dir, ", "--out or --commit"));
-    }
+  command_line line(count, arguments);
+  line.read("--gib", chosen.gib);
+  line.read("--batch-mib", chosen.batch_mib);
+  line.read("--rounds", chosen.rounds);
+  line.read("--dir", chosen.folder);
+  chosen.run = read_run_options(line);
+  line.finish();
+  if (chosen.rounds < 1) {
+    throw error(errc::invalid_argument, "option --rounds: expected at least 1");
   }
   return chosen;
 }
@@ -315,52 +291,27 @@ void print(const results& found) {
             << " transfers for " << found.batches << " batches (" << found.moved.calls << " copies)\n";
 }
 
-std::string quoted(std::string_view text) {
-  std::string made = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      made += '\\';
-    }
-    made += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return made + '"';
-}
-
-void write_json(const options& chosen, const results& found, device_id device) {
-  std::ofstream out(chosen.out);
-  out << "{\n  \"benchmark\": \"ipc_read\",\n  \"commit\": " << quoted(chosen.commit)
-      << ",\n  \"command\": " << quoted(chosen.command) << ",\n  \"saeta\": " << quoted(version)
-      << ",\n  \"libarrow\": " << quoted(ipc::loaded_arrow_version()) << ",\n  \"devices\": [";
-  const char* comma = "";
-  for (const device_entry& entry : devices()) {
-    out << comma << "\n    {\"id\": " << quoted(to_string(entry.id))
-        << ", \"name\": " << quoted(entry.properties.name)
-        << ", \"architecture\": " << quoted(entry.properties.architecture)
-        << ", \"driver\": " << quoted(entry.properties.driver)
-        << ", \"total_bytes\": " << entry.properties.total_bytes
-        << ", \"multiprocessors\": " << entry.properties.multiprocessors << "}";
-    comma = ",";
-  }
-  out << "\n  ],\n  \"device\": " << quoted(to_string(device)) << ",\n  \"file_bytes\": " << found.file_bytes
-      << ",\n  \"batches\": " << found.batches << ",\n  \"read\": {\"transfers\": " << found.moved.transfers
-      << ", \"calls\": " << found.moved.calls << ", \"bytes\": " << found.moved.bytes << "},\n  \"legs\": [";
-  comma = "";
+json_object as_json(const options& chosen, const results& found, device_id device) {
+  json_object file =
+      describe_run("ipc_read", chosen.run, device, {{"libarrow", std::string(ipc::loaded_arrow_version())}});
   const double limit = found.pinned.rate(found.pinned.median());
+  std::vector<json_object> legs;
   for (const leg* each : found.legs()) {
     const double rate = each->rate(each->median());
-    out << comma << "\n    {\"name\": " << quoted(each->name) << ", \"bytes\": " << each->bytes
-        << ", \"gb_per_second\": " << rate << ", \"share_of_pinned\": " << rate / limit << ", \"seconds\": [";
-    for (std::size_t i = 0; i < each->seconds.size(); ++i) {
-      out << (i == 0 ? "" : ", ") << each->seconds[i];
-    }
-    out << "]}";
-    comma = ",";
+    legs.emplace_back()
+        .add("name", each->name)
+        .add("bytes", each->bytes)
+        .add("gb_per_second", rate)
+        .add("share_of_pinned", rate / limit)
+        .add("seconds", each->seconds);
   }
-  out << "\n  ]\n}\n";
-  out.close();
-  if (!out) {
-    throw error(errc::io, concat("can't write ", chosen.out.string()));
-  }
+  return file.add("file_bytes", found.file_bytes)
+      .add("batches", found.batches)
+      .add("read", json_object()
+                       .add("transfers", found.moved.transfers)
+                       .add("calls", found.moved.calls)
+                       .add("bytes", found.moved.bytes))
+      .add("legs", legs);
 }
 
 } // namespace
@@ -373,9 +324,7 @@ int main(int count, char** arguments) {
     std::cout << "ipc_read on " << to_string(device) << ", " << human_bytes(found.file_bytes) << " in "
               << found.batches << " batches, medians of " << chosen.rounds << '\n';
     print(found);
-    if (!chosen.out.empty()) {
-      write_json(chosen, found, device);
-    }
+    write_result(chosen.run, as_json(chosen, found, device));
     return 0;
   } catch (const std::exception& failure) {
     std::cerr << "ipc_read: " << failure.what() << '\n';

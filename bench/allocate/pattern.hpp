@@ -1,0 +1,38 @@
+// The requests that every peer is measured with.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string_view>
+#include <vector>
+
+namespace saeta::bench {
+
+inline constexpr std::size_t pairs_in_batch = 64;
+inline constexpr std::uint64_t budget_bytes = std::uint64_t{2} << 30;
+
+struct pattern {
+  std::string_view name;
+  bool mixed;       ///< sizes from 256 bytes to 1 MiB, each power of two as often; 64 KiB otherwise
+  bool crossed;     ///< every fourth block is freed on the stream of another thread
+  std::size_t held; ///< blocks that each thread keeps, replacing one at a time
+};
+
+inline constexpr std::array patterns{pattern{"same", false, false, 0}, pattern{"mixed", true, false, 0},
+                                     pattern{"crossed", true, true, 0}, pattern{"held", true, false, 64}};
+
+/// Bytes of the requests of one thread, to be repeated; the same ones for every peer.
+inline std::vector<std::size_t> request_sizes(const pattern& how, std::size_t thread) {
+  std::vector<std::size_t> sizes(1024, std::size_t{64} << 10);
+  if (how.mixed) {
+    std::mt19937_64 random(thread + 1);
+    for (std::size_t& bytes : sizes) {
+      bytes = (std::size_t{256} << random() % 12) + random() % 256;
+    }
+  }
+  return sizes;
+}
+
+} // namespace saeta::bench

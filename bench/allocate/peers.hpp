@@ -1,0 +1,32 @@
+// Who is measured: one function for each library, in a source of its own.
+#pragma once
+
+#include "allocate/peer.hpp"
+#include "support/result_file.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace saeta::bench {
+
+struct peer_list {
+  std::vector<std::unique_ptr<peer>> peers;
+  version_map versions;
+  std::vector<std::string> missing; ///< who could have been measured, and why it was not
+};
+
+/// A context of Saeta as users get it, its cache alone, and the backend's own allocation without a budget.
+void add_saeta(peer_list& to, const std::shared_ptr<backend>& device);
+
+/// The C library, and jemalloc and mimalloc where they are installed. None has a limit.
+void add_host_allocators(peer_list& to);
+
+/// RMM's pool and arena over memory of the size of the budget, each also below a limiting adaptor. On CUDA, where the build
+/// has found RMM.
+void add_rmm(peer_list& to);
+
+/// torch's caching allocator with the budget as its fraction of the device. On CUDA, where the build has found torch.
+void add_torch(peer_list& to, const backend& device);
+
+} // namespace saeta::bench

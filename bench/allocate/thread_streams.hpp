@@ -1,0 +1,48 @@
+// A stream for each thread of a measurement, under Saeta's name and under the driver's.
+//
+// Owner     This; made once and kept to the end of the program, because some peers remember streams by their handles.
+#pragma once
+
+#include "saeta/device/stream.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace saeta::bench {
+
+struct thread_stream {
+  stream_ref ours;
+  stream_handle handle; ///< for peers that know the driver's streams alone
+};
+
+class thread_streams {
+public:
+  thread_streams(std::shared_ptr<backend> device, std::size_t threads) : device_(std::move(device)) {
+    for (std::size_t t = 0; t < threads; ++t) {
+      const stream_handle made = device_->create_stream();
+      streams_.push_back({stream_ref(*device_, made), made});
+    }
+  }
+  thread_streams(const thread_streams&) = delete;
+  thread_streams& operator=(const thread_streams&) = delete;
+  ~thread_streams() {
+    for (const thread_stream& each : streams_) {
+      device_->destroy_stream(each.handle);
+    }
+  }
+
+  [[nodiscard]] const std::shared_ptr<backend>& device() const noexcept { return device_; }
+  [[nodiscard]] const thread_stream& operator[](std::size_t thread) const { return streams_.at(thread); }
+  void synchronize() const {
+    for (const thread_stream& each : streams_) {
+      device_->synchronize_stream(each.handle);
+    }
+  }
+
+private:
+  std::shared_ptr<backend> device_;
+  std::vector<thread_stream> streams_;
+};
+
+} // namespace saeta::bench

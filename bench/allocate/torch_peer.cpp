@@ -1,0 +1,65 @@
+#include "allocate/peers.hpp"
+
+#if SAETA_BENCH_HAS_TORCH
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/headeronly/version.h>
+#endif
+
+namespace saeta::bench {
+
+#if SAETA_BENCH_HAS_TORCH
+namespace {
+
+namespace torch_cuda = c10::cuda;
+namespace torch_memory = c10::cuda::CUDACachingAllocator;
+
+/// As tensors take their memory: on the current stream of the thread. A block that another stream used last is announced
+/// with `recordStream`, without which torch would reuse it unordered.
+class torch_allocator {
+public:
+  struct block {
+    at::DataPtr data;
+    cudaStream_t stream;
+  };
+
+  explicit torch_allocator(c10::DeviceIndex device) : device_(device) {}
+
+  void begin(const thread_stream& own) {
+    torch_cuda::set_device(device_);
+    torch_cuda::setCurrentCUDAStream(torch_cuda::getStreamFromExternal(native(own), device_));
+  }
+  block allocate(std::size_t bytes, const thread_stream& on) {
+    return {torch_memory::get()->allocate(bytes), native(on)};
+  }
+  void free(block&& what, const thread_stream& on) {
+    if (native(on) != what.stream) {
+      torch_memory::recordStream(what.data, torch_cuda::getStreamFromExternal(native(on), device_));
+    }
+    what.data.clear();
+  }
+
+private:
+  static cudaStream_t native(const thread_stream& on) { return reinterpret_cast<cudaStream_t>(on.handle); }
+
+  c10::DeviceIndex device_;
+};
+
+} // namespace
+
+void add_torch(peer_list& to, const backend& device) {
+  const auto ordinal = static_cast<c10::DeviceIndex>(device.device().ordinal);
+  torch_memory::init(torch_cuda::device_count());
+  const auto whole = static_cast<double>(device.properties().total_bytes);
+  torch_memory::setMemoryFraction(static_cast<double>(budget_bytes) / whole, ordinal);
+  to.peers.push_back(std::make_unique<peer_of<torch_allocator>>("torch", ordinal));
+  to.versions["torch"] = TORCH_VERSION;
+}
+#else
+void add_torch(peer_list& to, const backend&) {
+  to.missing.emplace_back("torch: the build has found none (the end of the configuration says why)");
+}
+#endif
+
+} // namespace saeta::bench

@@ -1,0 +1,38 @@
+# Libraries that bench/allocate compares with and that need headers to be built against: RMM, and torch's allocator. What is
+# not found is left out, with a note at the end of the configuration.
+
+set(SAETA_TORCH_ROOT "" CACHE PATH "Folder of the package torch, for bench/allocate; that of the chosen Python when empty")
+
+if(TARGET saeta_librmm)
+  # RMM's arena includes headers of the logger, which has a package of its own beside RMM's.
+  get_target_property(rmm_includes saeta_librmm INTERFACE_INCLUDE_DIRECTORIES)
+  list(TRANSFORM rmm_includes APPEND "/../../rapids_logger/include" OUTPUT_VARIABLE hints)
+  find_path(logger_include rapids_logger/log_levels.h HINTS ${hints} NO_CACHE)
+endif()
+if(logger_include)
+  target_include_directories(bench_allocate SYSTEM PRIVATE "${logger_include}")
+  target_link_libraries(bench_allocate PRIVATE saeta_librmm)
+  target_compile_definitions(bench_allocate PRIVATE SAETA_BENCH_HAS_RMM=1)
+else()
+  target_compile_definitions(bench_allocate PRIVATE SAETA_BENCH_HAS_RMM=0)
+  saeta_note("bench/allocate compares with no RMM: see the line of rmm, or set SAETA_RMM_ROOT")
+endif()
+
+set(torch_root "${SAETA_TORCH_ROOT}")
+if(NOT torch_root)
+  # Its place alone: to import it takes seconds.
+  saeta_python_value(torch_root "import os, importlib.util as u; print(os.path.dirname(u.find_spec('torch').origin))")
+endif()
+find_path(torch_include c10/cuda/CUDACachingAllocator.h HINTS "${torch_root}/include" NO_CACHE)
+find_library(torch_c10 c10 HINTS "${torch_root}/lib" NO_CACHE)
+find_library(torch_c10_cuda c10_cuda HINTS "${torch_root}/lib" NO_CACHE)
+if(SAETA_WITH_CUDA AND torch_include AND torch_c10 AND torch_c10_cuda)
+  target_include_directories(bench_allocate SYSTEM PRIVATE "${torch_include}" "${CUDAToolkit_INCLUDE_DIRS}")
+  # libc10_cuda finds its CUDA runtime by its own path, that of the wheel: not the linker's business.
+  target_link_libraries(bench_allocate PRIVATE "${torch_c10}" "${torch_c10_cuda}")
+  target_link_options(bench_allocate PRIVATE -Wl,--allow-shlib-undefined)
+  target_compile_definitions(bench_allocate PRIVATE SAETA_BENCH_HAS_TORCH=1)
+else()
+  target_compile_definitions(bench_allocate PRIVATE SAETA_BENCH_HAS_TORCH=0)
+  saeta_note("bench/allocate compares with no torch: a torch for CUDA was not found (or set SAETA_TORCH_ROOT)")
+endif()
