@@ -1,0 +1,50 @@
+// A resource that only counts up: what stands above it is measured alone.
+#pragma once
+
+#include "saeta/memory/resource.hpp"
+
+#include <memory>
+
+namespace saeta::bench {
+
+/// Hands out places of one area of device memory in turn, so that a decorator may write to them; the area is larger than
+/// what a decorator keeps back. For one thread, and requests of at most `place` bytes.
+class null_resource final : public resource {
+public:
+  static constexpr std::size_t place = 8192;
+  static constexpr std::size_t places = 4096;
+
+  explicit null_resource(std::shared_ptr<backend> device)
+      : device_(std::move(device)),
+        area_(static_cast<std::byte*>(device_->allocate(place * places, device_alignment))) {}
+  ~null_resource() override {
+    static_cast<void>(device_->deallocate(area_, place * places, device_alignment)); // the backend reports it
+  }
+
+  std::size_t trim() override { return 0; }
+  [[nodiscard]] release_order order() const noexcept override { return release_order::by_stream; }
+  [[nodiscard]] std::uint64_t held_bytes() const override { return place * places; }
+
+private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override {
+    if (what.bytes > place) {
+      throw error(errc::invalid_argument, "a null_resource has no place for so much");
+    }
+    block given;
+    given.pointer = area_ + next_++ % places * place;
+    given.bytes = what.bytes;
+    given.alignment = device_alignment;
+    given.device = device_->device();
+    given.stream_id = stream.id();
+    given.generation = next_generation();
+    given.label = what.label;
+    return given;
+  }
+  bool do_deallocate(const block&, stream_ref) noexcept override { return true; }
+
+  std::shared_ptr<backend> device_;
+  std::byte* area_;
+  std::size_t next_ = 0;
+};
+
+} // namespace saeta::bench
