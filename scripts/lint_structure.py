@@ -6,9 +6,10 @@
 The rules:
   layer     a layer includes only what stands to its left; backends never include each other; only runtime
             includes one
-  cuda      only backend/cuda includes a CUDA header
-  handle    native_handle() goes straight into a call of the device contract, or is called in interop, backend,
-            device, tests or examples: nothing else keeps a handle or hands one out
+  cuda      only backend/cuda, and rmm with its tests, include a CUDA header; only they and
+            bench include one of RMM
+  handle    native_handle() goes straight into a call of the device contract, or is called in interop, rmm,
+            backend, device, tests or examples: nothing else keeps a handle or hands one out
   length    a header has at most 250 lines, any file 600; stubs are generated and as long as they come out
   pragma    every header has #pragma once
 """
@@ -33,11 +34,12 @@ LAYERS: dict[str, frozenset[str]] = {
     "backend/host": frozenset({"base", "device"}),
     "backend/cuda": frozenset({"base", "device"}),
     "backend/sim": frozenset({"base", "device"}),
+    "rmm": frozenset({"base", "device", "memory", "interop"}),
     "runtime": frozenset({"base", "device", "memory", "backend/host", "backend/cuda"}),
 }
 # Folders outside saeta/: they may include every public layer; only tests reach a backend.
 OUTSIDE = ("python", "tests", "bench", "examples")
-HANDLE_USERS = ("saeta/interop", "saeta/backend", "saeta/device", "tests", "examples")
+HANDLE_USERS = ("saeta/interop", "saeta/rmm", "saeta/backend", "saeta/device", "tests", "examples")
 
 CODE = frozenset({".hpp", ".cpp", ".cu", ".cuh", ".h", ".c"})
 HEADERS = frozenset({".hpp", ".cuh", ".h"})
@@ -50,6 +52,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(
     r"^(cuda|cub|thrust|cooperative_groups|nvtx3)/|^(cuda|cooperative_groups|driver_types|vector_types)\w*\.h$"
 )
+RMM_HEADER = re.compile(r"^rmm/")
+CUDA_USERS = ("saeta/backend/cuda/", "saeta/rmm/", "tests/rmm/", "examples/")
+RMM_USERS = ("saeta/rmm/", "tests/rmm/", "bench/")
 # A call of a backend's method or of a kernel, up to its arguments.
 CONTRACT_CALL = re.compile(r"\b(backend_|device_?)->\w+\(|\bowner\(\)\.\w+\(|\bkernels\(\)\.\w+\(")
 
@@ -105,8 +110,12 @@ def check_includes(path: str, code: str) -> Iterator[Finding]:
         if own is not None and found[1] == '"' and not included.startswith("saeta/"):
             yield Finding(path, line, "layer", f'write "saeta/<layer>/<name>.hpp", not "{included}"')
         yield from check_layer(path, line, included)
-        if CUDA_HEADER.match(included) and own != "backend/cuda" and not path.startswith("examples/"):
-            yield Finding(path, line, "cuda", f"only backend/cuda includes a CUDA header: {included}")
+        if CUDA_HEADER.match(included) and not path.startswith(CUDA_USERS):
+            yield Finding(path, line, "cuda", f"only backend/cuda and rmm include a CUDA header: {included}")
+        if RMM_HEADER.match(included) and not path.startswith(RMM_USERS):
+            yield Finding(
+                path, line, "cuda", f"only rmm, its tests and bench include a header of RMM: {included}"
+            )
 
 
 def check_handles(path: str, code: str) -> Iterator[Finding]:

@@ -80,14 +80,24 @@ std::shared_ptr<resource> driver_resource(resource_kind kind, const std::shared_
   return std::make_shared<async_resource>(device);
 }
 
+std::shared_ptr<resource> custom_resource(const resource_source& source,
+                                          const std::shared_ptr<backend>& device, std::string_view place) {
+  auto made = source(device);
+  if (!made) {
+    throw error(errc::invalid_argument, concat("the custom ", place, " of a stack is null"));
+  }
+  return made;
+}
+
 std::shared_ptr<resource> make_base(const stack_options& options, const stack_parts& parts,
                                     resource_stack& built) {
+  if (options.custom_slabs && (options.custom_base || options.base != resource_kind::caching)) {
+    throw error(errc::invalid_argument,
+                concat("custom slabs are for 'caching', but the base of the stack is ",
+                       options.custom_base ? "custom" : word_of(base_words, options.base)));
+  }
   if (options.custom_base) {
-    auto base = options.custom_base(parts.device);
-    if (!base) {
-      throw error(errc::invalid_argument, "the custom base of a stack is null");
-    }
-    return base;
+    return custom_resource(options.custom_base, parts.device, "base");
   }
   if (options.base != resource_kind::caching) {
     return driver_resource(options.base, parts.device);
@@ -99,9 +109,10 @@ std::shared_ptr<resource> make_base(const stack_options& options, const stack_pa
   if (!parts.events) {
     throw error(errc::invalid_argument, "a stack with 'caching' needs an event pool");
   }
-  built.cache =
-      std::make_shared<caching_resource>(driver_resource(options.slabs_from, parts.device), parts.device,
-                                         parts.events, options.caching, parts.fence_over);
+  built.cache = std::make_shared<caching_resource>(
+      options.custom_slabs ? custom_resource(options.custom_slabs, parts.device, "slab source")
+                           : driver_resource(options.slabs_from, parts.device),
+      parts.device, parts.events, options.caching, parts.fence_over);
   return built.cache;
 }
 

@@ -31,15 +31,18 @@ namespace saeta {
 enum class resource_kind { caching, async, direct };
 enum class decorator_kind { logging, statistics, budget, guard, fault };
 
+/// Makes a resource for a device: any, an RMM one through its adaptor (rmm/).
+using resource_source = std::function<std::shared_ptr<resource>(const std::shared_ptr<backend>& device)>;
+
 struct stack_options {
   resource_kind base = resource_kind::caching;
   std::vector<decorator_kind> layers{decorator_kind::logging, decorator_kind::budget}; ///< top first
   resource_kind slabs_from = resource_kind::async; ///< upstream of the cache: async or direct
   caching_options caching;
   guard_options guard;
-  std::uint64_t fail_at = 0; ///< for `fault`: position of the allocation that fails, from 1; 0: none
-  /// Stands in for the base: any resource, an RMM one through its adaptor (rmm/), given the device's backend.
-  std::function<std::shared_ptr<resource>(const std::shared_ptr<backend>& device)> custom_base;
+  std::uint64_t fail_at = 0;    ///< for `fault`: position of the allocation that fails, from 1; 0: none
+  resource_source custom_base;  ///< stands in for the base
+  resource_source custom_slabs; ///< stands in for `slabs_from`, below the cache
 };
 
 /// Reads any of "logging", "statistics", "budget", "guard", "fault", then optionally one of "caching", "async",

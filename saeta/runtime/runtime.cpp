@@ -138,6 +138,7 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
   if (chosen.stack) {
     parse_stack(*chosen.stack, options.memory);
   }
+  options.memory.custom_slabs = chosen.slabs;
   options.pressure.wait = chosen.wait.value_or(defaults.wait);
   auto opened = context::create(std::move(made), std::move(options));
   for (const std::string& sink : defaults.log) {
@@ -162,6 +163,12 @@ void require_same(const context& opened, const open_options& chosen) {
     throw error(errc::invalid_argument,
                 concat("the context of ", to_string(opened.device()), " exists with a wait of ",
                        has.pressure.wait.count(), " ms, not ", chosen.wait->count(), " ms; close it first"));
+  }
+  if (chosen.slabs) {
+    throw error(
+        errc::invalid_argument,
+        concat("the context of ", to_string(opened.device()),
+               " exists, and what its memory is taken from is chosen when it is made; close it first"));
   }
 }
 

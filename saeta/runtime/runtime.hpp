@@ -42,11 +42,13 @@ struct open_options {
   std::optional<std::uint64_t> budget; ///< bytes
   std::optional<std::string> stack;    ///< as parse_stack reads it
   std::optional<std::chrono::milliseconds>
-      wait; ///< how long a request that does not fit waits for others to free
+      wait;                ///< how long a request that does not fit waits for others to free
+  resource_source slabs{}; ///< where the cache takes its memory from; null: the driver
 };
 
 /// The process's context of a device, created on first use. `budget` sets the limit, on a context that exists too.
-/// @throws error invalid_argument when more is live already, or when a context exists with another stack or wait.
+/// @throws error invalid_argument when more is live already, or when a context exists with another stack or wait, or
+///         exists at all and `slabs` is given.
 std::shared_ptr<context> open_context(device_id device, const open_options& options);
 std::shared_ptr<context> open_context(device_id device, std::optional<std::uint64_t> budget = std::nullopt);
 

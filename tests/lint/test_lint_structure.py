@@ -62,6 +62,14 @@ def test_runtime_includes_neither_columns_nor_the_simulated_device() -> None:
     assert rules("saeta/runtime/a.cpp", including("saeta/backend/sim/sim_backend.hpp")) == {"layer"}
 
 
+@pytest.mark.parametrize("layer", [*ORDER, "runtime"])
+def test_rmm_stands_on_memory_and_interop_and_below_nothing(layer: str) -> None:
+    allowed = layer in ("base", "device", "memory", "interop")
+    assert rules("saeta/rmm/a.hpp", including(f"saeta/{layer}/b.hpp")) == (set() if allowed else {"layer"})
+    assert rules(f"saeta/{layer}/a.cpp", including("saeta/rmm/b.hpp")) == {"layer"}
+    assert rules("tests/rmm/a.cpp", including("saeta/rmm/b.hpp")) == set()
+
+
 @pytest.mark.parametrize("folder", ["python/src", "bench", "examples"])
 def test_outside_the_library_only_tests_include_a_backend(folder: str) -> None:
     source = including("saeta/backend/host/host_backend.hpp")
@@ -77,17 +85,28 @@ def test_headers_are_named_from_the_root_and_layers_are_known() -> None:
 @pytest.mark.parametrize(
     "header", ["cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "cub/cub.cuh", "cuda/std/atomic"]
 )
-def test_only_the_cuda_backend_includes_cuda_headers(header: str) -> None:
+def test_only_the_cuda_backend_and_rmm_include_cuda_headers(header: str) -> None:
     source = f"#include <{header}>\n"
-    assert rules("saeta/backend/cuda/a.cpp", source) == set()
+    for path in ("saeta/backend/cuda/a.cpp", "saeta/rmm/a.hpp", "tests/rmm/a.cpp"):
+        assert rules(path, f"#pragma once\n{source}") == set()
+    assert rules("tests/conformance/a.cpp", source) == {"cuda"}
     assert rules("saeta/runtime/a.cpp", source) == {"cuda"}
     assert rules("python/src/a.cpp", source) == {"cuda"}
+
+
+def test_only_the_adaptor_and_what_is_compared_with_include_headers_of_rmm() -> None:
+    source = "#pragma once\n#include <rmm/resource_ref.hpp>\n"
+    for path in ("saeta/rmm/a.hpp", "tests/rmm/a.cpp", "bench/a.cpp"):
+        assert rules(path, source) == set()
+    for path in ("saeta/memory/a.hpp", "saeta/backend/cuda/a.cpp", "python/src/a.cpp"):
+        assert rules(path, source) == {"cuda"}
 
 
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
         ("saeta/interop/a.cpp", True),
+        ("saeta/rmm/a.hpp", True),
         ("saeta/backend/cuda/a.cpp", True),
         ("saeta/device/stream.hpp", True),
         ("tests/unit/device/a.cpp", True),

@@ -1,0 +1,107 @@
+// A context as a resource of RMM: what RMM's containers, pools and adaptors allocate through it counts in the context's
+// budget, ledger and tag, and is ordered as RMM orders.
+//
+//   rmm::mr::set_current_device_resource(saeta::context_resource(ctx, "cudf"));
+//   rmm::device_buffer held(bytes, stream, saeta::context_resource(ctx, "index"));
+//
+// What      Conforms to cuda::mr::resource_with<cuda::mr::device_accessible>. A context on the host gives ordinary memory,
+//           which RMM's own containers can't fill.
+// Owner     A value, which keeps its context alive, as memory that is out does. Equal resources, of one context's budget
+//           and one tag, free each other's memory.
+// Order     `allocate`: ready on its stream. `deallocate`: work queued on its stream by then is the last to use the
+//           memory. The forms without a stream: `allocate_sync` waits until any stream may use the memory;
+//           `deallocate_sync` does not wait, and reuse stands behind all work of the context.
+// Thread    Any.
+// Failure   rmm::out_of_memory for a refusal of the budget, with its numbers in the text, and where the device has no
+//           memory; rmm::bad_alloc for anything else. Freeing reports.
+// Links     librmm (26.10 or newer), for its exceptions.
+#pragma once
+
+#include "saeta/base/text.hpp"
+#include "saeta/interop/lent_memory.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/rmm/stream.hpp"
+
+#include <cuda/memory_resource>
+
+#include <memory>
+#include <rmm/aligned.hpp>
+#include <rmm/error.hpp>
+#include <type_traits>
+#include <utility>
+
+namespace saeta {
+
+class context_resource {
+public:
+  /// @throws error invalid_argument without a context.
+  explicit context_resource(std::shared_ptr<context> where, tag label = "rmm")
+      : where_(std::move(where)), label_(label) {
+    if (where_ == nullptr) {
+      throw error(errc::invalid_argument, concat("the RMM resource '", label_.name(), "' has no context"));
+    }
+  }
+
+  /// `alignment` is a power of two, and any is honoured. Null for 0 bytes.
+  [[nodiscard]] void* allocate(cuda::stream_ref stream, std::size_t bytes,
+                               std::size_t alignment = rmm::CUDA_ALLOCATION_ALIGNMENT) {
+    return in_terms_of_rmm([&] {
+      const stream_ref on(*where_->device_backend(), to_handle(stream));
+      return lend_memory(where_, bytes, on, label_, alignment);
+    });
+  }
+  void deallocate(cuda::stream_ref stream, void* pointer, std::size_t bytes,
+                  std::size_t /*alignment*/ = rmm::CUDA_ALLOCATION_ALIGNMENT) noexcept {
+    take_back_memory(pointer, bytes, to_handle(stream));
+  }
+
+  [[nodiscard]] void* allocate_sync(std::size_t bytes,
+                                    std::size_t alignment = rmm::CUDA_ALLOCATION_ALIGNMENT) {
+    return in_terms_of_rmm([&] {
+      const stream_ref on = where_->work_stream();
+      void* const pointer = lend_memory(where_, bytes, on, label_, alignment);
+      try {
+        where_->synchronize(on); // the cache may have made `on` wait for another stream's use of the block
+      } catch (...) {
+        take_back_memory(pointer, bytes, on.native_handle());
+        throw;
+      }
+      return pointer;
+    });
+  }
+  void deallocate_sync(void* pointer, std::size_t bytes,
+                       std::size_t /*alignment*/ = rmm::CUDA_ALLOCATION_ALIGNMENT) noexcept {
+    take_back_memory(pointer, bytes, std::nullopt);
+  }
+
+  [[nodiscard]] const std::shared_ptr<context>& where() const noexcept { return where_; }
+  [[nodiscard]] tag label() const noexcept { return label_; }
+
+  friend bool operator==(const context_resource& a, const context_resource& b) noexcept {
+    return a.where_->shares_with(*b.where_) && a.where_->memory_budget() == b.where_->memory_budget() &&
+           a.where_->drawn_from() == b.where_->drawn_from() && a.label_ == b.label_;
+  }
+  friend void get_property(const context_resource&, cuda::mr::device_accessible) noexcept {}
+
+private:
+  template <class Action>
+  static void* in_terms_of_rmm(const Action& allocate) {
+    try {
+      return allocate();
+    } catch (const error& e) {
+      if (e.code() == errc::budget_exceeded || e.code() == errc::out_of_memory) {
+        throw rmm::out_of_memory(e.message());
+      }
+      throw rmm::bad_alloc(e.message());
+    }
+  }
+
+  std::shared_ptr<context> where_;
+  tag label_;
+};
+
+static_assert(cuda::mr::resource_with<context_resource, cuda::mr::device_accessible>);
+static_assert(std::is_nothrow_move_constructible_v<context_resource> &&
+              std::is_copy_constructible_v<context_resource>);
+
+} // namespace saeta

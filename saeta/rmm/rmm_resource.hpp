@@ -1,0 +1,163 @@
+// Any resource of RMM, or of cuda::mr, as the source of a context's memory.
+//
+//   context_options options;
+//   options.memory.custom_base = rmm_source(rmm::mr::cuda_async_memory_resource{});   // in place of the driver's pool
+//
+// What      Passes each request on with its exact size; zero bytes never reach RMM. RMM aligns to 256 bytes and many of
+//           its resources refuse more, so more is asked for in bytes and found inside the block.
+// Owner     Keeps a copy of the RMM resource, as RMM's own adaptors do; a resource_ref must outlive this. Memory that is
+//           out is freed before its end.
+// Order     by_stream: RMM orders both calls on their stream.
+// Thread    Any, as far as the RMM resource allows it. On a GPU the device is made current for the call.
+// Failure   out_of_memory for std::bad_alloc and what derives from it (rmm::bad_alloc, rmm::out_of_memory), device for any
+//           other exception and for a block that breaks RMM's alignment. A deallocation that throws is reported, and the
+//           block stays the caller's; a type-erased resource (any_resource) can't let it through and ends the process.
+// Links     librmm (26.10 or newer) and the CUDA runtime.
+#pragma once
+
+#include "saeta/base/checked.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/memory/resource.hpp"
+#include "saeta/rmm/driver_pool.hpp"
+#include "saeta/rmm/stream.hpp"
+
+#include <cuda/memory_resource>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <rmm/aligned.hpp>
+#include <rmm/cuda_device.hpp>
+#include <utility>
+
+namespace saeta {
+
+/// RMM works on whatever device is current, and releases come from threads of ours.
+class current_device {
+public:
+  explicit current_device(device_id device) {
+    if (device.kind == device_kind::cuda) {
+      scope_.emplace(rmm::cuda_device_id{device.ordinal});
+    }
+  }
+
+private:
+  std::optional<rmm::cuda_set_device_raii> scope_;
+};
+
+template <cuda::mr::resource_with<cuda::mr::device_accessible> Upstream>
+class rmm_resource final : public resource {
+public:
+  rmm_resource(std::shared_ptr<backend> device, Upstream from)
+      : device_(std::move(device)), from_(std::move(from)) {}
+
+  /// Trims the driver's pool behind cuda_async_memory_resource and its like. Others, RMM's own pools and arenas among
+  /// them, give memory back only at their end: 0.
+  std::size_t trim() override {
+    if (const std::optional<cudaMemPool_t> pool = driver_pool_of(from_)) {
+      const current_device here(device_->device());
+      return trim_driver_pool(*pool);
+    }
+    return 0;
+  }
+  [[nodiscard]] release_order order() const noexcept override { return release_order::by_stream; }
+  /// What it has handed out: RMM does not tell what it keeps beyond that.
+  [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
+
+private:
+  static constexpr std::size_t given_alignment = rmm::CUDA_ALLOCATION_ALIGNMENT;
+
+  block do_allocate(const allocation_request& what, stream_ref stream) override {
+    block made = describe(what, stream.id());
+    if (what.bytes == 0) {
+      return made;
+    }
+    made.base = ask(made.base_bytes, to_cuda_stream(stream.native_handle()));
+    made.pointer = reinterpret_cast<void*>(
+        round_up(reinterpret_cast<std::uintptr_t>(made.base), static_cast<std::uintptr_t>(made.alignment)));
+    held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
+    return made;
+  }
+
+  bool do_deallocate(const block& what, stream_ref stream) noexcept override {
+    if (what.base == nullptr) {
+      return true;
+    }
+    try {
+      const current_device here(device_->device());
+      from_.deallocate(to_cuda_stream(stream.native_handle()), what.base, what.base_bytes, given_alignment);
+    } catch (...) {
+      report_current_exception("rmm_resource::deallocate");
+      return false;
+    }
+    held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
+    return true;
+  }
+
+  [[nodiscard]] block describe(const allocation_request& what, std::uint64_t stream_id) const {
+    if (what.alignment != 0 && !std::has_single_bit(what.alignment)) {
+      throw error(errc::invalid_argument, concat("alignment ", what.alignment, " is no power of two"));
+    }
+    block made;
+    made.bytes = what.bytes;
+    made.alignment = std::max(what.alignment, given_alignment);
+    made.device = device_->device();
+    made.stream_id = stream_id;
+    made.generation = next_generation();
+    made.label = what.label;
+    made.base_bytes = what.bytes == 0 ? 0
+                                      : checked_add(what.bytes, made.alignment - given_alignment,
+                                                    "block of RMM with its alignment");
+    return made;
+  }
+
+  [[nodiscard]] void* ask(std::size_t bytes, cuda::stream_ref stream) {
+    const current_device here(device_->device());
+    return translated(bytes, [&] {
+      void* const given = from_.allocate(stream, bytes, given_alignment);
+      if (given == nullptr) {
+        throw error(errc::out_of_memory, concat("RMM gave a null pointer for ", bytes, " bytes"));
+      }
+      if (reinterpret_cast<std::uintptr_t>(given) % given_alignment != 0) {
+        from_.deallocate(stream, given, bytes, given_alignment);
+        throw error(errc::device, concat("RMM gave ", bytes, " bytes at ", given,
+                                         ", which is not aligned to ", given_alignment, " bytes"));
+      }
+      return given;
+    });
+  }
+
+  template <class Action>
+  static void* translated(std::size_t bytes, const Action& allocate) {
+    try {
+      return allocate();
+    } catch (const error&) {
+      throw;
+    } catch (const std::bad_alloc& e) {
+      throw error(errc::out_of_memory, concat("RMM has no ", bytes, " bytes: ", e.what()));
+    } catch (const std::exception& e) {
+      throw error(errc::device, concat("RMM failed to allocate ", bytes, " bytes: ", e.what()));
+    } catch (...) {
+      throw error(errc::device, concat("RMM failed to allocate ", bytes, " bytes"));
+    }
+  }
+
+  std::shared_ptr<backend> device_;
+  Upstream from_;
+  std::atomic<std::uint64_t> held_{0};
+};
+
+/// For `stack_options::custom_base` and `stack_options::custom_slabs`.
+template <cuda::mr::resource_with<cuda::mr::device_accessible> Upstream>
+[[nodiscard]] auto rmm_source(Upstream from) {
+  return [kept = std::move(from)](const std::shared_ptr<backend>& device) -> std::shared_ptr<resource> {
+    return std::make_shared<rmm_resource<Upstream>>(device, kept);
+  };
+}
+
+} // namespace saeta
