@@ -15,7 +15,8 @@ std::size_t own_alignment(const backend& device) {
   return device.device().kind == device_kind::cpu ? host_alignment : device_alignment;
 }
 
-/// A block without memory yet: sizes checked, room added where more alignment is asked for than the driver gives.
+/// A block without memory yet: sizes checked, room added where more alignment is asked for than the driver gives. Sizes
+/// that could not be rounded up to the driver's own alignment are refused here: aligned new would make 0 bytes of them.
 block describe(const backend& device, const allocation_request& what, std::uint64_t stream_id) {
   const std::size_t own = own_alignment(device);
   if (what.alignment != 0 && !std::has_single_bit(what.alignment)) {
@@ -28,8 +29,8 @@ block describe(const backend& device, const allocation_request& what, std::uint6
   made.stream_id = stream_id;
   made.generation = next_generation();
   made.label = what.label;
-  made.base_bytes =
-      what.bytes == 0 ? 0 : checked_add(what.bytes, made.alignment - own, "block with its alignment");
+  static_cast<void>(checked_add(what.bytes, made.alignment, "block with its alignment"));
+  made.base_bytes = what.bytes == 0 ? 0 : what.bytes + (made.alignment - own);
   return made;
 }
 
@@ -44,7 +45,7 @@ void place(block& made, void* base) {
 std::uint64_t next_generation() noexcept {
   constexpr std::uint64_t range = 4096; // taken at a time: threads would meet on a counter of single numbers
   static std::atomic<std::uint64_t> ranges{0};
-  thread_local std::uint64_t last = 0;
+  [[gnu::tls_model("initial-exec")]] thread_local constinit std::uint64_t last = 0; // base/thread_number.hpp
   if (last % range == 0) {
     last = ranges.fetch_add(1, std::memory_order_relaxed) * range;
   }

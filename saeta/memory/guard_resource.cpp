@@ -356,8 +356,12 @@ bool guard_resource::do_deallocate(const block& what, stream_ref stream) noexcep
 }
 
 std::size_t guard_resource::trim() {
+  const std::uint64_t before = upstream().held_bytes();
   impl_->shrink(0, upstream());
-  return upstream().trim();
+  const std::size_t trimmed = upstream().trim();
+  // What a direct resource got back from the quarantine went to the device at once, and it has nothing to trim.
+  const std::uint64_t after = upstream().held_bytes();
+  return std::max<std::size_t>(trimmed, before - std::min(before, after));
 }
 
 std::size_t guard_resource::check() {
