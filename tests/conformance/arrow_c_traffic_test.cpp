@@ -143,7 +143,7 @@ TEST_P(arrow_c_traffic, misaligned_buffers_are_copied_never_adopted) {
 TEST_P(arrow_c_traffic, a_refused_budget_leaves_the_struct_and_takes_nothing) {
   context_options small;
   small.budget = 1000;
-  const auto tight = context::create(shared_device(), small);
+  const auto tight = new_context(small);
   import_options copied;
   copied.copy = copy_policy::always;
   owned_array given = next_batch();

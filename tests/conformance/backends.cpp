@@ -2,6 +2,7 @@
 
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
+#include "saeta/base/text.hpp"
 
 #if SAETA_HAS_CUDA
 #include "saeta/backend/cuda/cuda_backend.hpp"
@@ -61,14 +62,21 @@ std::string simulated_races(const saeta::backend& device) {
   return all;
 }
 
+std::string simulated_usage(const saeta::backend& device) {
+  const sim::usage now = dynamic_cast<const sim::device&>(device).live();
+  return now == sim::usage{} ? std::string{}
+                             : concat(now.allocations, " allocations of ", now.bytes, " bytes, ", now.pinned,
+                                      " pinned ones, ", now.streams, " streams and ", now.events, " events");
+}
+
 std::vector<backend_entry> find_backends() {
   std::vector<backend_entry> found{
-      {"host", make_host_backend, nullptr, nullptr},
-      {"sim", make_simulation, close_simulated_gate, simulated_races},
+      {"host", make_host_backend, nullptr, nullptr, nullptr},
+      {"sim", make_simulation, close_simulated_gate, simulated_races, simulated_usage},
   };
 #if SAETA_HAS_CUDA
   if (why_no_cuda().empty()) {
-    found.push_back({"cuda", [] { return make_cuda_backend(0); }, close_cuda_gate, nullptr});
+    found.push_back({"cuda", [] { return make_cuda_backend(0); }, close_cuda_gate, nullptr, nullptr});
   }
 #endif
   return found;
@@ -86,6 +94,10 @@ TEST(conformance, runs_on_cuda) {
 void PrintTo(const backend_entry& entry, std::ostream* out) { *out << entry.name; }
 
 backend_test::~backend_test() {
+  contexts_.check_gone();
+  if (const auto& alive = GetParam().alive) {
+    EXPECT_TRUE(comes_true([&] { return alive(*device_).empty(); })) << "left behind: " << alive(*device_);
+  }
   if (!GetParam().races) {
     return;
   }

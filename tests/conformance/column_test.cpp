@@ -77,7 +77,7 @@ TEST_P(columns, are_refused_with_the_numbers_that_do_not_fit) {
         p.length = huge - 6;
       },
       errc::overflow, "bytes of the values");
-  const auto other = context::create(shared_device());
+  const auto other = new_context();
   expect_refused([&](auto& p) { p.buffers[1] = buffer::allocate(other, 64, other->work_stream()); },
                  errc::invalid_argument, "values are in another context");
 }

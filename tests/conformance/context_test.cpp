@@ -43,10 +43,39 @@ TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
   EXPECT_THROW(where()->read_scalar(big, token.data<char>(b), sizeof big, token.stream()), error);
 }
 
+TEST_P(contexts, tell_own_external_pinned_and_foreign_bytes_apart) {
+  constexpr std::size_t foreign = 64 << 20;
+  const buffer own = make(1000);
+  const block pinned = where()->pinned().allocate(4096, 0, where()->work_stream());
+  external_memory lent;
+  lent.pointer = reinterpret_cast<void*>(own.address());
+  lent.bytes = 300;
+  lent.device = where()->device();
+  lent.keepalive = own.owner();
+  lent.tag = "lent";
+  const buffer view = buffer::adopt(where(), std::move(lent));
+  const std::uint64_t before = where()->foreign_bytes();
+  const auto other_library = GetParam().make();
+  void* const taken = other_library->allocate(foreign, 0);
+
+  const memory_statistics now = where()->statistics();
+  EXPECT_EQ(now.ledger.own, 1000U);
+  EXPECT_EQ(now.ledger.external, 300U);
+  EXPECT_EQ(now.budget.current, 1000U) << "views are not charged";
+  EXPECT_EQ(now.pinned, 4096U);
+  EXPECT_GE(now.held, 1000U);
+  EXPECT_GE(where()->foreign_bytes(), where()->on_host() ? 0 : before + foreign);
+  const bytes_by_name expected{{"test", 1000}, {"external:lent", 300}};
+  EXPECT_EQ(where()->live_by_tag(), expected);
+
+  EXPECT_TRUE(other_library->deallocate(taken, foreign, 0));
+  EXPECT_TRUE(where()->pinned().deallocate(pinned, where()->work_stream()));
+}
+
 TEST_P(contexts, lend_a_bounded_number_of_streams) {
   context_options options;
   options.max_streams = 2;
-  const auto home = context::create(shared_device(), options);
+  const auto home = new_context(options);
   std::optional<stream_lease> one(home->borrow_stream());
   const stream_lease two = home->borrow_stream();
   EXPECT_FALSE(one->ref() == two.ref());

@@ -18,14 +18,7 @@ protected:
   void SetUp() override {
     context_options options;
     options.budget = limit;
-    context_ = context::create(shared_device(), options);
-  }
-  void TearDown() override {
-    if (context_) {
-      EXPECT_TRUE(context_->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(context_->statistics().budget.current, context_->statistics().ledger.own)
-          << "budget and ledger disagree";
-    }
+    context_ = new_context(options);
   }
 
   [[nodiscard]] const std::shared_ptr<context>& where() const { return context_; }

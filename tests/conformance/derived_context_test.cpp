@@ -22,7 +22,7 @@ protected:
 
 TEST_P(derived_contexts, a_child_and_its_parent_agree_in_both_orders_of_dropping) {
   for (const bool child_first : {true, false}) {
-    auto query = where()->with_budget("query", 1000);
+    auto query = watch(where()->with_budget("query", 1000));
     auto in_child = std::optional(take(query, 600, "hash table"));
     auto in_parent = std::optional(take(where(), 300, "orders"));
     EXPECT_EQ(query->statistics().budget.current, 600U);
@@ -47,7 +47,7 @@ TEST_P(derived_contexts, a_child_and_its_parent_agree_in_both_orders_of_dropping
 }
 
 TEST_P(derived_contexts, a_child_is_refused_by_its_own_limit_and_by_its_parents) {
-  const auto query = where()->with_budget("query", 1000);
+  const auto query = watch(where()->with_budget("query", 1000));
   const buffer held = take(query, 600);
   try {
     static_cast<void>(take(query, 401));
@@ -102,6 +102,39 @@ TEST_P(derived_contexts, the_unused_part_returns_in_either_order) {
   EXPECT_EQ(current(), 0U);
   promised.reset();
   EXPECT_EQ(reserved(), 0U);
+}
+
+TEST_P(derived_contexts, a_failed_upstream_allocation_gives_every_byte_back_to_where_it_was_taken) {
+  for (const std::string base : {"caching", "async", "direct"}) {
+    SCOPED_TRACE(base);
+    context_options options;
+    options.budget = limit;
+    options.pressure = {.drain = false, .release_wait = std::chrono::milliseconds(0), .trim = false};
+    parse_stack("logging, budget, fault, " + base, options.memory);
+    const auto home = new_context(options);
+    const auto query = watch(home->with_budget("query", 10'000));
+    const auto promised = query->with_reservation(4000);
+    const buffer drawn = take(promised, 1000);
+    for (const auto& from : {home, query, promised}) {
+      const budget_statistics above = home->statistics().budget;
+      const budget_statistics below = query->statistics().budget;
+      home->memory().fault->fail_allocation(1);
+      try {
+        static_cast<void>(take(from, 2000));
+        ADD_FAILURE() << "allocated";
+      } catch (const error& e) {
+        EXPECT_EQ(e.code(), errc::out_of_memory) << e.what();
+      }
+      EXPECT_EQ(home->statistics().budget.current, above.current);
+      EXPECT_EQ(home->statistics().budget.reserved, above.reserved);
+      EXPECT_EQ(home->statistics().budget.remaining, above.remaining);
+      EXPECT_EQ(query->statistics().budget.current, below.current);
+      EXPECT_EQ(query->statistics().budget.reserved, below.reserved);
+      EXPECT_EQ(promised->drawn_from()->left(), 3000U);
+      EXPECT_EQ(home->statistics().ledger.buffers, 1U);
+    }
+    EXPECT_EQ(take(promised, 3000).size(), 3000U) << "the promise still holds";
+  }
 }
 
 TEST_P(derived_contexts, of_two_reservations_for_the_whole_budget_exactly_one_wins) {
@@ -198,7 +231,7 @@ TEST_P(derived_contexts, a_request_waits_in_line_for_others_to_free) {
   context_options options;
   options.budget = 1000;
   options.pressure.wait = std::chrono::minutes(5);
-  const auto home = context::create(shared_device(), options);
+  const auto home = new_context(options);
   std::optional<buffer> held = take(home, 800);
   std::atomic<bool> asking{false};
   std::thread waiter([&] {
@@ -216,7 +249,7 @@ TEST_P(derived_contexts, a_request_waits_in_line_for_others_to_free) {
 }
 
 TEST_P(derived_contexts, closing_one_leaves_the_others_open) {
-  const auto query = where()->with_budget("query");
+  const auto query = watch(where()->with_budget("query"));
   const buffer kept = take(query, 64, "kept");
   const bytes_by_name expected{{"kept", 64}};
   EXPECT_EQ(query->close(), expected);

@@ -75,6 +75,26 @@ protected:
     token.finish();
   }
 
+  [[nodiscard]] static std::vector<std::uint8_t> content(const std::shared_ptr<context>& home,
+                                                         const buffer& what) {
+    std::vector<std::uint8_t> result(what.size());
+    use_token token(home->work_stream(), {reads(what)});
+    home->copy(result.data(), token.data<char>(what), what.size(),
+               home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host, token.stream());
+    home->synchronize(token.stream());
+    return result;
+  }
+  /// False for an error that no fault of the device explains.
+  template <class Life>
+  [[nodiscard]] static bool throws_or_ends(Life life) {
+    try {
+      life();
+      return true;
+    } catch (const error& e) {
+      return e.code() == errc::device || e.code() == errc::out_of_memory;
+    }
+  }
+
   [[nodiscard]] context_options options(resource_kind base) const {
     context_options chosen;
     chosen.budget = 1 << 20;
@@ -98,7 +118,7 @@ TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counte
       device_->fail_at(position);
       std::shared_ptr<context> home;
       try {
-        home = context::create(device_, options(base));
+        home = watch(context::create(device_, options(base)));
         const auto seen = live(home);
         EXPECT_EQ(seen, expected);
       } catch (const error& e) {
@@ -124,6 +144,31 @@ TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counte
       }
     }
     EXPECT_GT(position, 10U) << "the life is too short to show anything";
+  }
+}
+
+TEST_P(fault_positions, what_was_there_before_a_failure_is_as_it_was) {
+  for (const resource_kind base : {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
+    const auto home = watch(context::create(device_, options(base)));
+    const buffer kept = buffer::allocate(home, bytes, home->work_stream(), "kept");
+    fill(home, kept, 0x5A, home->work_stream());
+    const bytes_by_name expected{{"kept", bytes}};
+    bool failed = true;
+    for (std::uint64_t position = 1; failed; ++position) {
+      SCOPED_TRACE(::testing::Message() << "call " << position << " fails");
+      device_->fail_at(position);
+      EXPECT_TRUE(throws_or_ends([&] { static_cast<void>(live(home)); }));
+      failed = device_->failed();
+      device_->fail_at(0);
+      EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+      EXPECT_EQ(home->statistics().budget.current, bytes);
+      EXPECT_EQ(home->statistics().budget.reserved, 0U);
+      EXPECT_EQ(home->live_by_tag(), expected);
+      EXPECT_EQ(content(home, kept), std::vector<std::uint8_t>(bytes, 0x5A));
+      if (HasFailure()) {
+        return;
+      }
+    }
   }
 }
 

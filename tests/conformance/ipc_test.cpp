@@ -57,7 +57,7 @@ protected:
   }
 
   /// Where tables are made and compared.
-  std::shared_ptr<context> host_ = context::create(make_host_backend());
+  std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
   std::filesystem::path folder_;
 };
 

@@ -152,6 +152,49 @@ TEST_P(ordering, memory_dropped_while_a_stream_still_writes_it_is_not_given_to_o
   }
 }
 
+TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_bytes_for_them) {
+  auto b = std::optional(filled(5));
+  const buffer copy = filled(0);
+  const auto held = hold(first());
+  {
+    use_token token(first(), {reads(*b), writes(copy)});
+    where()->copy(token.mutable_data<char>(copy), token.data<char>(*b), bytes, within(), first());
+  }
+  queue_read(*b, landing(), second());
+  b.reset();
+  std::vector<buffer> next;
+  for (int i = 0; i < 4; ++i) {
+    next.push_back(buffer::allocate(where(), bytes, third(), "next"));
+    fill(next.back(), 0xAA, third());
+  }
+  open(held);
+  where()->synchronize(second());
+  EXPECT_TRUE(landed(5));
+  EXPECT_EQ(read(copy), std::vector<std::uint8_t>(bytes, 5)) << "reused before the held read";
+  for (const buffer& each : next) {
+    EXPECT_EQ(read(each), std::vector<std::uint8_t>(bytes, 0xAA));
+  }
+}
+
+TEST_P(ordering, memory_is_written_freed_and_had_again_on_one_stream_without_a_wait_of_the_host) {
+  const std::uintptr_t address = buffer::allocate(where(), bytes, first(), "round").address();
+  const auto held = hold(first());
+  where()->count().reset();
+  for (std::uint8_t round = 1; round <= 8; ++round) {
+    const buffer b = buffer::allocate(where(), bytes, first(), "round");
+    EXPECT_EQ(b.address(), address) << "reused at once";
+    fill(b, round, first());
+    queue_read(b, landing(), first());
+  }
+  EXPECT_EQ(where()->count().read().synchronizations, 0U);
+  if (held) {
+    EXPECT_FALSE(first().idle()) << "the host has waited";
+  }
+  open(held);
+  where()->synchronize(first());
+  EXPECT_TRUE(landed(8));
+}
+
 TEST_P(ordering, an_external_keepalive_outlives_the_work_on_its_memory) {
   const buffer lent = filled(4); // stands in for another library's memory
   std::weak_ptr<void> alive;
@@ -275,6 +318,18 @@ TEST_P(ordering, a_hand_over_waits_for_the_token_of_another_thread_and_refuses_i
   consumer.join();
   where()->synchronize(second());
   EXPECT_TRUE(landed(5)) << "handed over before the write was finished";
+}
+
+TEST_P(ordering, a_buffer_named_twice_is_held_once_with_the_stronger_access) {
+  const buffer b = filled(1);
+  {
+    use_token token(first(), {reads(b.slice(0, 10)), writes(b.slice(10, 10)), reads(b)});
+    EXPECT_THROW(use_token(second(), {reads(b)}), error) << "a write goes with nothing else";
+    where()->fill(token.mutable_data<char>(b), 2, bytes, first());
+  }
+  queue_read(b, landing(), second());
+  where()->synchronize(second());
+  EXPECT_TRUE(landed(2));
 }
 
 TEST_P(ordering, a_failed_token_holds_nothing) {

@@ -1,0 +1,38 @@
+// What must hold of every context when a test ends: its numbers agree with each other and with what is alive.
+//
+// What      A fixture adds each context that it makes. `check` compares the budget with the ledger, by tag and by budget,
+//           and asks the guard, the cache and the statistics of its stack; `check_gone` wants nothing left of it.
+// Owner     Contexts are watched, not kept; their budgets are kept, so that what a context leaves charged still shows.
+// Thread    The test's own.
+// Failure   A number that does not agree fails the test.
+#pragma once
+
+#include "saeta/memory/context.hpp"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace saeta::conformance {
+
+/// Waits until it is true; false when that takes a minute. For what another thread is about to finish.
+bool comes_true(const std::function<bool()>& what);
+
+class context_watch {
+public:
+  /// Returns what it was given, so that making and adding are one expression.
+  [[nodiscard]] std::shared_ptr<context> add(std::shared_ptr<context> made);
+  /// Waits for the pending releases of the contexts that are still there.
+  void check() const;
+  /// After the last user of every context. A release that is being done on another thread may keep one a little longer.
+  void check_gone() const;
+
+private:
+  struct entry {
+    std::weak_ptr<context> made;
+    std::shared_ptr<budget> limit;
+  };
+  std::vector<entry> entries_;
+};
+
+} // namespace saeta::conformance

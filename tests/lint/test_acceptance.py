@@ -1,0 +1,129 @@
+"""Every promise of the memory plane names its tests (tests/acceptance.md), and every named test exists.
+
+A line of the acceptance paragraph is proved by conformance tests: TEST_P in a suite that runs on all backends. Every context
+of a conformance test is watched, so that its counters are checked when the test ends.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+TABLE = (TESTS / "acceptance.md").read_text(encoding="utf-8")
+SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted(TESTS.rglob("*.cpp"))}
+
+PARAGRAPH = "The paragraph"
+
+
+def defined_by(macro: str) -> set[str]:
+    """Names of the tests that a macro of GoogleTest defines, as suite.test."""
+    found = set()
+    for text in SOURCES.values():
+        found |= {
+            f"{suite}.{name}"
+            for suite, name in re.findall(rf"^{macro}\((\w+),\s*(\w+)\)", text, re.MULTILINE)
+        }
+    return found
+
+
+def on_every_backend() -> set[str]:
+    """Names of the conformance tests."""
+    suites = set()
+    for path, text in SOURCES.items():
+        if path.parent.name == "conformance":
+            suites |= set(re.findall(r"^SAETA_CONFORMANCE_SUITE\((\w+)\);", text, re.MULTILINE))
+    return {name for name in defined_by("TEST_P") if name.split(".")[0] in suites}
+
+
+def in_python() -> set[str]:
+    found = set()
+    for path in TESTS.rglob("test_*.py"):
+        names = re.findall(r"^(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        found |= {f"{path.relative_to(ROOT).as_posix()}::{name}" for name in names}
+    return found
+
+
+EXISTING = defined_by("TEST") | defined_by("TEST_F") | defined_by("TEST_P") | in_python()
+
+
+def rows(page: str) -> list[tuple[str, str, list[str]]]:
+    """Section, rule and names of the tests of each row."""
+    section = ""
+    found = []
+    for line in page.splitlines():
+        if line.startswith("## "):
+            section = line.removeprefix("## ")
+        elif (row := re.fullmatch(r"\| (.+) \| (.+) \|", line)) and row[2] != "tests":
+            found.append((section, row[1], re.findall(r"`([^`]+)`", row[2])))
+    return found
+
+
+def missing(page: str) -> list[str]:
+    return [name for _, _, names in rows(page) for name in names if name not in EXISTING]
+
+
+def unproved(page: str) -> list[str]:
+    """Lines of the paragraph that not a single conformance test proves."""
+    known = on_every_backend()
+    return [rule for section, rule, names in rows(page) if section == PARAGRAPH and not known & set(names)]
+
+
+def lines_of_the_paragraph() -> list[str]:
+    quoted = " ".join(line.removeprefix("> ") for line in TABLE.splitlines() if line.startswith("> "))
+    return [line.strip() for line in quoted.split("·")]
+
+
+def test_every_named_test_exists() -> None:
+    assert missing(TABLE) == []
+
+
+def test_every_rule_has_a_test() -> None:
+    assert [rule for _, rule, names in rows(TABLE) if not names] == []
+    assert {section for section, _, _ in rows(TABLE)} >= {
+        PARAGRAPH,
+        "Resources",
+        "Budget",
+        "Streams, events, use tokens",
+        "Context",
+        "Diagnostics",
+    }
+
+
+def test_every_line_of_the_paragraph_has_its_row() -> None:
+    assert len(lines_of_the_paragraph()) == 17
+    assert [rule for section, rule, _ in rows(TABLE) if section == PARAGRAPH] == lines_of_the_paragraph()
+
+
+def test_every_line_of_the_paragraph_is_proved_on_every_backend() -> None:
+    assert unproved(TABLE) == []
+
+
+def test_a_name_that_does_not_exist_is_seen() -> None:
+    name = "contexts.report_what_is_alive_at_close_and_refuse_new_work"
+    assert name not in missing(TABLE)
+    assert "contexts.report_nothing" in missing(TABLE.replace(name, "contexts.report_nothing"))
+
+
+def test_a_unit_test_alone_proves_no_line() -> None:
+    name = "ordering.memory_dropped_while_a_stream_still_writes_it_is_not_given_to_others"
+    page = TABLE.replace(name, "reaper.does_at_once_what_waits_for_nothing")
+    assert unproved(page) == ["drop while work is pending on another stream is safe"]
+
+
+@pytest.mark.parametrize("path", sorted((TESTS / "conformance").glob("*.[ch]pp")), ids=lambda path: path.name)
+def test_every_context_of_a_conformance_test_is_watched(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    made = len(re.findall(r"\bcontext::create\(", text))
+    assert made == len(re.findall(r"\bwatch\(context::create\(", text))
+
+
+@pytest.mark.parametrize("path", sorted((TESTS / "conformance").glob("*.cpp")), ids=lambda path: path.name)
+def test_a_fixture_that_overrides_tear_down_calls_that_of_its_base(path: Path) -> None:
+    for body in re.findall(
+        r"  void TearDown\(\) override \{(.*?)\n  \}", path.read_text(encoding="utf-8"), re.DOTALL
+    ):
+        assert re.search(r"\b(backend_test|context_test)::TearDown\(\);", body)
