@@ -6,11 +6,23 @@
 
 namespace saeta {
 
+namespace detail {
+
+/// The thread's number + 1; 0 until it asks. Every allocation reads it: the initial-exec model spares a call into the
+/// dynamic linker each time, and a library that is loaded late still finds room for a word or two.
+[[gnu::tls_model("initial-exec")]] inline thread_local constinit std::size_t own_number = 0;
+
+inline std::size_t take_number() noexcept {
+  static std::atomic<std::size_t> taken{0};
+  return own_number = taken.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+} // namespace detail
+
 /// 0, 1, 2, ... in the order in which threads first ask; not reused when a thread ends.
 inline std::size_t thread_number() noexcept {
-  static std::atomic<std::size_t> next{0};
-  thread_local const std::size_t mine = next.fetch_add(1, std::memory_order_relaxed);
-  return mine;
+  const std::size_t own = detail::own_number;
+  return (own != 0 ? own : detail::take_number()) - 1;
 }
 
 } // namespace saeta

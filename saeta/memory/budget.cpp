@@ -23,11 +23,12 @@ budget::budget(std::string name, std::shared_ptr<budget> parent, std::shared_ptr
 budget::~budget() { tree_->remove(*node_); }
 
 bool budget::try_charge(std::uint64_t bytes) noexcept {
-  return node_->mine().spend(bytes) || tree_->charge(*node_, bytes);
+  return node_->mine().spend(bytes) || node_->spend_borrowed(bytes) || tree_->charge(*node_, bytes);
 }
 
 bool budget::charge_by(std::uint64_t bytes, time_point deadline) {
-  return node_->mine().spend(bytes) || tree_->charge_by(*node_, bytes, deadline);
+  return node_->mine().spend(bytes) || node_->spend_borrowed(bytes) ||
+         tree_->charge_by(*node_, bytes, deadline);
 }
 
 std::size_t budget::waiting() const noexcept { return tree_->waiting(); }

@@ -16,7 +16,7 @@ constexpr std::uint64_t share_of_a_grant = 64;
 
 template <class Node, class Action>
 void for_each_open(Node& of, Action action) noexcept {
-  for (std::uint32_t rest = of.open_shards; rest != 0; rest &= rest - 1) {
+  for (std::uint32_t rest = of.open_shards.load(std::memory_order_relaxed); rest != 0; rest &= rest - 1) {
     action(of.credit[static_cast<std::size_t>(std::countr_zero(rest))]);
   }
 }
@@ -43,6 +43,26 @@ std::uint64_t shortfall(const node& at, std::uint64_t bytes) noexcept {
 
 credit_shard& budget::node::mine() noexcept { return credit[thread_number() % shards]; }
 
+bool budget::node::spend_borrowed(std::uint64_t bytes) noexcept {
+  const std::size_t own = thread_number() % shards;
+  credit_shard& borrower = credit[own];
+  const std::lock_guard hold(borrower.lock);
+  if (!borrower.open) {
+    return false;
+  }
+  const std::uint64_t missing = bytes - std::min(bytes, borrower.credit());
+  // Each thread begins with another neighbour. Its own shard is locked, so it lends nothing.
+  const std::uint32_t all = open_shards.load(std::memory_order_relaxed);
+  for (std::uint32_t rest = std::rotr(all, static_cast<int>(own)); rest != 0; rest &= rest - 1) {
+    const std::size_t lender = (own + static_cast<std::size_t>(std::countr_zero(rest))) % shards;
+    if (const std::uint64_t lent = credit[lender].lend(missing); lent != 0) {
+      borrower.set_credit(borrower.credit() + lent);
+      break;
+    }
+  }
+  return borrower.spend_locked(bytes);
+}
+
 void budget_tree::lock_shards(node& top) noexcept {
   for_each_open(top, [](credit_shard& shard) { shard.lock.lock(); });
   for (node* child : top.children) {
@@ -60,7 +80,7 @@ void budget_tree::unlock_shards(node& top) noexcept {
 budget_tree::totals budget_tree::count_locked(const node& top) noexcept {
   totals sum{.requests = top.requests};
   for_each_open(top, [&](const credit_shard& shard) {
-    sum.unspent += shard.unspent;
+    sum.unspent += shard.credit();
     sum.requests += shard.requests;
   });
   for (const node* child : top.children) {
@@ -72,7 +92,7 @@ budget_tree::totals budget_tree::count_locked(const node& top) noexcept {
 }
 
 void budget_tree::take_credit(node& from, credit_shard& shard, std::uint64_t bytes) noexcept {
-  shard.unspent -= bytes;
+  shard.set_credit(shard.credit() - bytes);
   for (node* n = &from; n != nullptr; n = n->parent) {
     n->granted -= bytes;
   }
@@ -83,9 +103,10 @@ void budget_tree::take_credit(node& from, credit_shard& shard, std::uint64_t byt
 template <class Wanted>
 void budget_tree::call_back_within(node& top, Wanted& wanted) noexcept {
   for_each_open(top, [&](credit_shard& shard) {
-    const std::uint64_t missing = shard.unspent == 0 ? 0 : wanted();
+    const std::uint64_t has = shard.credit();
+    const std::uint64_t missing = has == 0 ? 0 : wanted();
     if (missing != 0) {
-      take_credit(top, shard, std::min(shard.unspent, std::max(missing, shard.unspent / 2)));
+      take_credit(top, shard, std::min(has, std::max(missing, has / 2)));
     }
   });
   for (node* child : top.children) {
@@ -121,7 +142,7 @@ void budget_tree::call_back_for(node& at, std::uint64_t bytes) noexcept {
 void budget_tree::close_shards(node& top) noexcept {
   for_each_open(top, [&](credit_shard& shard) {
     const std::lock_guard hold(shard.lock);
-    take_credit(top, shard, shard.unspent);
+    take_credit(top, shard, shard.credit());
     top.requests += std::exchange(shard.requests, 0);
     shard.open = false;
   });
@@ -141,10 +162,10 @@ void budget_tree::grant_credit(node& at) noexcept {
     n->granted += bytes;
   }
   credit_shard& shard = at.mine();
-  at.open_shards |= std::uint32_t{1} << (&shard - at.credit.data());
+  at.open_shards.fetch_or(std::uint32_t{1} << (&shard - at.credit.data()), std::memory_order_relaxed);
   const std::lock_guard hold(shard.lock);
   shard.open = true;
-  shard.unspent += bytes;
+  shard.set_credit(shard.credit() + bytes);
 }
 
 } // namespace saeta

@@ -14,19 +14,20 @@ constexpr std::size_t most_kept = 32;
 
 struct cache_shards::table {
   std::vector<std::shared_ptr<cache_shard>> kept; ///< least recently looked up first
+  recents last_used;
 
   ~table() {
     table_ = nullptr;
     ended_ = true;
-    recently_used_ = {};
+    recently_used_ = &none;
     for (const auto& shard : kept) {
       shard->owned.store(false, std::memory_order_release);
     }
   }
 };
 
-thread_local constinit std::array<cache_shards::recent, cache_shards::recent_count>
-    cache_shards::recently_used_{};
+constinit const cache_shards::recents cache_shards::none{};
+thread_local constinit const cache_shards::recents* cache_shards::recently_used_ = &none;
 thread_local constinit cache_shards::table* cache_shards::table_ = nullptr;
 thread_local constinit bool cache_shards::ended_ = false;
 
@@ -39,6 +40,7 @@ cache_shards::table* cache_shards::mine() {
   if (table_ == nullptr && !ended_) {
     thread_local table made;
     table_ = &made;
+    recently_used_ = &made.last_used;
   }
   return table_;
 }
@@ -56,7 +58,7 @@ cache_shard* cache_shards::find_older(std::uint64_t cache, std::uint64_t stream_
   }
   std::rotate(found, found + 1, kept.end());
   cache_shard* const shard = kept.back().get();
-  recently_used_[slot(cache, stream_id)] = {cache, stream_id, shard};
+  table_->last_used[slot(cache, stream_id)] = {cache, stream_id, shard};
   return shard;
 }
 
@@ -70,7 +72,7 @@ bool cache_shards::keep(const std::shared_ptr<cache_shard>& shard) {
   std::erase_if(kept, [](const auto& each) { return each->orphaned.load(std::memory_order_relaxed); });
   if (kept.size() == most_kept) {
     cache_shard& oldest = *kept.front();
-    recent& known = recently_used_[slot(oldest.cache, oldest.stream_id)];
+    recent& known = own->last_used[slot(oldest.cache, oldest.stream_id)];
     if (known.where == &oldest) {
       known = {};
     }
@@ -78,7 +80,7 @@ bool cache_shards::keep(const std::shared_ptr<cache_shard>& shard) {
     kept.erase(kept.begin());
   }
   kept.push_back(shard);
-  recently_used_[slot(shard->cache, shard->stream_id)] = {shard->cache, shard->stream_id, shard.get()};
+  own->last_used[slot(shard->cache, shard->stream_id)] = {shard->cache, shard->stream_id, shard.get()};
   return true;
 }
 

@@ -94,7 +94,7 @@ class cache_shards {
 public:
   /// Null when this thread has none.
   [[nodiscard]] static cache_shard* find(std::uint64_t cache, std::uint64_t stream_id) noexcept {
-    const recent& last = recently_used_[slot(cache, stream_id)];
+    const recent& last = (*recently_used_)[slot(cache, stream_id)];
     return last.cache == cache && last.stream_id == stream_id ? last.where : find_older(cache, stream_id);
   }
   /// Gives a shard, owned, to this thread; one that it used least recently may be given up for it. False when the thread
@@ -109,14 +109,17 @@ private:
   };
   struct table;
   static constexpr std::size_t recent_count = 8;
+  using recents = std::array<recent, recent_count>;
   static std::size_t slot(std::uint64_t cache, std::uint64_t stream_id) noexcept {
     return (cache + stream_id) % recent_count;
   }
   static cache_shard* find_older(std::uint64_t cache, std::uint64_t stream_id) noexcept;
   static table* mine();
 
+  static const recents none;
   // Constant-initialised and never destroyed: looked at without a guard, by destructors at the end of a thread too.
-  static thread_local constinit std::array<recent, recent_count> recently_used_;
+  /// Of `table_`, `none` without one. The model of its storage as in base/thread_number.hpp.
+  [[gnu::tls_model("initial-exec")]] static thread_local constinit const recents* recently_used_;
   static thread_local constinit table* table_;
   static thread_local constinit bool ended_;
 };

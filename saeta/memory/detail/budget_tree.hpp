@@ -4,19 +4,21 @@
 //           node has `granted` is what it has charged plus the credit that lies unspent in its subtree:
 //               current = granted - sum of unspent credit in the subtree.
 //           A charge takes from the thread's own shard and a refund adds to it: one short lock that nobody else wants.
-//           Only when the shard is short is the tree asked: it grants more, calling credit back from other shards.
+//           A shard that is short borrows from another one of its node that can spare all it lacks, which changes no
+//           sum; only then is the tree asked: it grants more, calling credit back from all shards.
 // Exact     For every node granted <= limit - reserved, granted <= peak and granted <= the peak of each open window.
 //           So spending credit can neither pass a limit nor raise a peak. Both are decided in the tree alone, from a
 //           `granted` that is the true `current`: with all credit in question called back, its shards locked together.
 // Line      While somebody waits in line all shards are closed, so that every charge and refund goes through the tree.
 //           A request, new or waiting, may not take from a budget that has no room for somebody who came earlier.
-// Thread    Any. Lock order: the tree's mutex, then shards; two shards only under the mutex. What the mutex guards is
-//           marked by standing in `node` or being private in `budget_tree`.
+// Thread    Any. Lock order: the tree's mutex, then shards, a second one only under the mutex or by try_lock. What the
+//           mutex guards is marked by standing in `node` or being private in `budget_tree`.
 #pragma once
 
 #include "saeta/base/spin_lock.hpp"
 #include "saeta/memory/budget.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -30,23 +32,44 @@ namespace saeta {
 struct alignas(128) credit_shard {
   spin_lock lock;
   bool open = false; ///< closed: the tree alone charges and refunds
-  std::uint64_t unspent = 0;
   std::uint64_t requests = 0;
+
+  [[nodiscard]] std::uint64_t credit() const noexcept { return unspent_.load(std::memory_order_relaxed); }
+  void set_credit(std::uint64_t bytes) noexcept { unspent_.store(bytes, std::memory_order_relaxed); }
 
   bool spend(std::uint64_t bytes) noexcept {
     const std::lock_guard hold(lock);
-    if (!open || bytes > unspent) {
+    return open && spend_locked(bytes);
+  }
+  bool spend_locked(std::uint64_t bytes) noexcept {
+    const std::uint64_t has = credit();
+    if (bytes > has) {
       return false;
     }
-    unspent -= bytes;
+    set_credit(has - bytes);
     ++requests;
     return true;
   }
   bool give_back(std::uint64_t bytes) noexcept {
     const std::lock_guard hold(lock);
-    unspent += open ? bytes : 0;
+    set_credit(credit() + (open ? bytes : 0));
     return open;
   }
+  /// Hands another shard at least `missing`, half of the credit if that is more: the one that is short now will be
+  /// again. 0 when there is not enough, or the lock is taken.
+  std::uint64_t lend(std::uint64_t missing) noexcept {
+    if (credit() < missing || !lock.try_lock()) {
+      return 0;
+    }
+    const std::uint64_t has = credit();
+    const std::uint64_t lent = has < missing ? 0 : std::max(missing, has / 2);
+    set_credit(has - lent);
+    lock.unlock();
+    return lent;
+  }
+
+private:
+  std::atomic<std::uint64_t> unspent_ = 0; ///< written under the lock; others look before they take it
 };
 
 struct budget_window::state {
@@ -61,6 +84,8 @@ struct budget::node {
   node(const budget& described, node* above, std::uint64_t bytes)
       : self(described), parent(above), limit(bytes) {}
   credit_shard& mine() noexcept;
+  /// As `mine().spend`, with what another shard can spare.
+  bool spend_borrowed(std::uint64_t bytes) noexcept;
 
   const budget& self;
   node* const parent;
@@ -72,8 +97,8 @@ struct budget::node {
   std::vector<budget_window::state*> windows;
   std::uint64_t requests = 0; ///< those that no shard has counted, and those of former children
   std::uint64_t refused = 0;
-  std::uint64_t contested = 0;   ///< the last pass over the line that found somebody short of room here
-  std::uint32_t open_shards = 0; ///< a bit for each
+  std::uint64_t contested = 0; ///< the last pass over the line that found somebody short of room here
+  std::atomic<std::uint32_t> open_shards = 0; ///< a bit for each; who borrows reads it without the mutex
   std::array<credit_shard, shards> credit;
 };
 

@@ -61,6 +61,32 @@ TEST(budget_storm, a_refused_charge_shows_to_nobody) {
   EXPECT_LE(b->statistics().peak, 800U);
 }
 
+TEST(budget_storm, threads_that_borrow_from_each_other_stay_below_the_peak_they_had_together) {
+  constexpr std::size_t count = 4;
+  constexpr std::uint64_t largest = 1000;
+  const auto b = budget::create("test", 1'000'000);
+  ASSERT_TRUE(b->try_charge(count * largest));
+  b->refund(count * largest);
+  watcher watch(*b, [](const budget_statistics& s) { return past_limit(s) || s.peak != count * largest; });
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < count; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int i = 0; i < 20'000; ++i) { // mostly small, so that the large ones find their own credit short
+        const std::uint64_t bytes = 1 + random() % (random() % 8 == 0 ? largest : largest / 20);
+        ASSERT_TRUE(b->try_charge(bytes));
+        b->refund(bytes);
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(watch.violations(), 0);
+  const budget_statistics after = b->statistics();
+  EXPECT_EQ(after.current, 0U);
+  EXPECT_EQ(after.remaining, after.limit);
+  EXPECT_EQ(after.requests, 1 + count * 20'000);
+}
+
 TEST(budget_storm, of_two_charges_for_all_of_it_exactly_one_wins) {
   constexpr int rounds = 10'000;
   const auto b = budget::create("test", 100);
