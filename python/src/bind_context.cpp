@@ -97,6 +97,24 @@ nb::object enter(nb::object self) {
 
 void leave(const context_object& self, const nb::args&) { close(self); }
 
+/// Holds context-wide fences back inside a `with` block.
+class capture_object {
+public:
+  explicit capture_object(std::shared_ptr<context> of) : where_(std::move(of)) {}
+
+  void enter() {
+    if (hold_) {
+      throw error(errc::busy, "this capture is announced already: call capturing() for each `with` block");
+    }
+    hold_ = where_->capturing();
+  }
+  void leave() { hold_.reset(); }
+
+private:
+  std::shared_ptr<context> where_;
+  std::optional<std::shared_ptr<void>> hold_; ///< points at nothing, so it is no truth value by itself
+};
+
 std::string describe(const context_object& self) {
   const context& where = *self.value;
   const budget_statistics now = where.memory_budget()->statistics();
@@ -129,6 +147,21 @@ void bind_life(nb::class_<context_object>& c) {
       .def("__repr__", &describe);
 }
 
+void bind_capture(nb::module_& m) {
+  nb::class_<capture_object>(m, "GraphCapture",
+                             "The announcement of a graph capture, from `Context.capturing`.")
+      .def(
+          "__enter__",
+          [](nb::object self) {
+            nb::cast<capture_object&>(self).enter();
+            return self;
+          },
+          nb::sig("def __enter__(self) -> GraphCapture"))
+      .def(
+          "__exit__", [](capture_object& self, const nb::args&) { self.leave(); },
+          nb::sig("def __exit__(self, *exception: object) -> None"));
+}
+
 } // namespace
 
 std::uint64_t to_bytes(const size_spec& given, const context& where) {
@@ -151,6 +184,7 @@ nb::dict bytes_dict(const bytes_by_name& bytes) {
 }
 
 void bind_context(nb::module_& m) {
+  bind_capture(m);
   nb::class_<context_object> c(
       m, "Context",
       "Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. "
@@ -186,7 +220,14 @@ void bind_context(nb::module_& m) {
                    "alignment: int = 0) -> Buffer"),
            "Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; "
            "see "
-           "`saeta.use` for the others). Contents are undefined. BudgetExceeded, OutOfMemory, ClosedError.");
+           "`saeta.use` for the others). Contents are undefined. BudgetExceeded, OutOfMemory, ClosedError.")
+      .def(
+          "capturing", [](const context_object& self) { return capture_object(self.value); },
+          "Says that a CUDA graph is captured inside a `with` block around the capture: views that are "
+          "dropped meanwhile are released afterwards, where the driver would otherwise end the capture. "
+          "Needed on streams that do not synchronise with the legacy default stream, as those of "
+          "torch.cuda.graph, unless the capture itself takes a view or opens a token on its stream. Does "
+          "nothing on the host.");
   bind_life(c);
 
   m.def(

@@ -59,6 +59,10 @@ public:
   virtual void synchronize_stream(stream_handle stream) = 0;
   /// True when all work queued so far has finished.
   virtual bool stream_idle(stream_handle stream) = 0;
+  /// True while the stream captures a graph: what is queued on it then does not run, and it can wait for nothing outside
+  /// of the capture. Of the legacy default stream: while a stream that synchronises with it captures one. The capture is
+  /// left unharmed.
+  virtual bool capturing(stream_handle stream) = 0;
 
   /// An event without timing, not recorded: it counts as complete.
   virtual event_handle create_event() = 0;

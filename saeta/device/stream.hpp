@@ -35,6 +35,7 @@ public:
   /// Later work on this stream starts after the event.
   void wait(event_ref event) const;
   [[nodiscard]] bool idle() const { return owner_->stream_idle(handle_); }
+  [[nodiscard]] bool capturing() const { return owner_->capturing(handle_); }
 
   friend bool operator==(const stream_ref& a, const stream_ref& b) noexcept {
     return a.owner_ == b.owner_ && a.id_ == b.id_;

@@ -128,8 +128,9 @@ public:
 
   /// Says that a graph is being captured on some stream of the device, until the result is dropped. Views that consumers
   /// give back meanwhile are released afterwards; writing to a buffer that has been lent out is error busy.
-  /// Captures on streams that synchronise with the legacy default stream are noticed without it; any other capture would
-  /// be ended by the driver when a consumer gives a view back.
+  /// Captures on streams that synchronise with the legacy default stream are noticed without it, and so are those on
+  /// streams that a hand-over or a use token names during the capture; any other capture would be ended by the driver
+  /// when a consumer gives a view back.
   [[nodiscard]] std::shared_ptr<void> capturing() { return events().hold_context_fences(); }
 
   /// The one object that a layer above keeps with the contexts of a device (a staging ring), made on first use under a

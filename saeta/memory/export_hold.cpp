@@ -54,8 +54,14 @@ export_hold::~export_hold() {
 
 void order_handover(std::span<const buffer> views, stream_ref stream) {
   for (const auto& bytes : distinct(views)) {
+    context& home = *bytes->where();
+    const bool captures = home.events().heed_capture(stream);
     for (const fence& f : bytes->ordering().last_writes(bytes->tag())) {
-      f.wait(stream);
+      if (!captures) {
+        f.wait(stream);
+      } else if (!f.complete()) {
+        home.synchronize(f); // a capture can't wait for what is outside of it
+      }
     }
   }
 }

@@ -27,6 +27,7 @@ private:
 };
 
 /// Makes `stream` wait for the last writes of the buffers; the hand-over to a consumer that works on `stream`.
+/// Where it captures a graph, the host waits instead, and context-wide fences are held until the capture has ended.
 /// A write token of another thread is waited for; @throws error busy under a write token of this thread.
 void order_handover(std::span<const buffer> views, stream_ref stream);
 

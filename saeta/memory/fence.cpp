@@ -3,6 +3,8 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/thread_number.hpp"
 
+#include <algorithm>
+
 namespace saeta {
 
 struct fence::state {
@@ -58,7 +60,7 @@ std::optional<fence> event_pool::record_context() {
   if (device_->device().kind == device_kind::cpu) {
     return fence{};
   }
-  if (holds_.load() != 0) {
+  if (held()) {
     return std::nullopt;
   }
   event fresh = take();
@@ -72,6 +74,39 @@ std::optional<fence> event_pool::record_context() {
 std::shared_ptr<void> event_pool::hold_context_fences() {
   ++holds_;
   return {nullptr, [pool = shared_from_this()](void*) { --pool->holds_; }};
+}
+
+bool event_pool::heed_capture(stream_ref stream) {
+  if (device_->device().kind == device_kind::cpu || !stream.capturing()) {
+    return false;
+  }
+  const stream_handle handle = stream.native_handle();
+  // The default streams need no care: the device sees a capture that they are in beforehand. And another thread could not
+  // ask for this one's per-thread stream.
+  if (handle != legacy_stream && handle != per_thread_stream) {
+    const std::lock_guard lock(captures_mutex_);
+    if (std::find(captures_.begin(), captures_.end(), handle) == captures_.end()) {
+      captures_.push_back(handle);
+      ++holds_;
+    }
+  }
+  return true;
+}
+
+bool event_pool::held() {
+  if (holds_.load() == 0) {
+    return false;
+  }
+  const std::lock_guard lock(captures_mutex_);
+  const std::size_t ended = std::erase_if(captures_, [this](stream_handle stream) {
+    try {
+      return !device_->capturing(stream);
+    } catch (...) {
+      return true; // a stream that is gone captures nothing
+    }
+  });
+  holds_ -= static_cast<int>(ended);
+  return holds_.load() != 0;
 }
 
 event event_pool::take() {

@@ -50,11 +50,14 @@ public:
   /// A fence over everything queued on the stream so far.
   [[nodiscard]] fence record(stream_ref stream);
   /// A fence over all work of the device's context, other libraries' too; nothing while a stream captures a graph, as
-  /// far as the device can tell beforehand, or while somebody holds such fences.
+  /// far as the device can tell beforehand, while somebody holds such fences, or while a capture goes on that was heeded.
   [[nodiscard]] std::optional<fence> record_context();
   /// Until the result is dropped `record_context` gives nothing: for whoever captures a graph. The driver would end a
   /// capture on a stream that does not synchronise with the legacy default stream, and can't be asked beforehand.
   [[nodiscard]] std::shared_ptr<void> hold_context_fences();
+  /// Asks a stream that somebody names for a use whether it captures a graph. If so, context-wide fences are held until
+  /// that capture has ended, which is asked again whenever one is wanted: so the stream outlives its capture.
+  bool heed_capture(stream_ref stream);
 
 private:
   friend class fence;
@@ -63,12 +66,15 @@ private:
     std::mutex mutex;
     std::vector<event> free;
   };
+  [[nodiscard]] bool held();
   event take();
   void put_back(event unused) noexcept;
 
   std::shared_ptr<backend> device_;
   std::array<shard, 16> shards_;
   std::atomic<int> holds_{0};
+  std::mutex captures_mutex_;
+  std::vector<stream_handle> captures_; ///< streams that captured a graph when they were last asked
 };
 
 } // namespace saeta

@@ -36,25 +36,38 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
   }
   std::sort(held_.begin(), held_.end(),
             [](const held& a, const held& b) { return a.bytes->generation() < b.bytes->generation(); });
+  begin();
+  open_ = true;
+}
+
+void use_token::begin() {
+  captures_ = !held_.empty() && recorder_->events().heed_capture(stream_);
+  // A capture can't wait for what is outside of it: a stream of ours does, and the host waits for that one.
+  const stream_ref waiting = captures_ ? recorder_->work_stream() : stream_;
   std::size_t begun = 0;
   try {
     for (const held& h : held_) {
-      h.bytes->ordering().begin(h.mode, stream_, h.bytes->tag());
+      h.bytes->ordering().begin(h.mode, waiting, h.bytes->tag());
       ++begun;
-      h.bytes->wait_for_consumers(h.mode, stream_);
+      h.bytes->wait_for_consumers(h.mode, waiting);
+    }
+    if (captures_) {
+      recorder_->synchronize(waiting);
     }
   } catch (...) {
     // The ordering states were told that this use covers what it waited for, so it must leave a fence behind.
     held_.resize(begun);
     open_ = true;
     try {
+      if (captures_) {
+        recorder_->synchronize(waiting);
+      }
       finish();
     } catch (...) {
       report_current_exception("use_token: giving back after a failure");
     }
     throw;
   }
-  open_ = true;
 }
 
 use_token::~use_token() {
@@ -96,7 +109,11 @@ void use_token::finish() {
   }
   fence done;
   try {
-    done = recorder_->events().record(stream_);
+    if (!recorder_->events().heed_capture(stream_)) {
+      done = recorder_->events().record(stream_);
+    } else if (!captures_) {
+      leave_unfenced();
+    }
   } catch (...) {
     // Without an event the host has to wait; then nothing is pending and an empty fence is right.
     try {
@@ -108,6 +125,15 @@ void use_token::finish() {
     throw;
   }
   give_back(done);
+}
+
+/// Work that was queued before the capture began can't be fenced during it. As with that of a consumer whose fence was
+/// refused, the next use and the release wait for all work of the context.
+void use_token::leave_unfenced() noexcept {
+  for (const held& h : held_) {
+    h.bytes->begin_export(h.mode);
+    h.bytes->end_export(h.mode, std::nullopt);
+  }
 }
 
 void use_token::give_back(const fence& done) noexcept {

@@ -6,6 +6,9 @@
 //   3. `finish()`, or let it go out of scope: one event is recorded and every buffer remembers it. A token dropped by an
 //      exception fences too.
 //
+// On a stream that captures a graph nothing runs: the host waits for what must be waited for, nothing is recorded, and
+// context-wide fences are held until the capture has ended. Open a token around each launch of the graph.
+//
 // A storage named twice is held once, with the stronger access. While a token is open, other threads' conflicting tokens
 // on the same storage wait; the same thread gets error busy. Name everything a step needs in one token.
 // Failure   busy, invalid_argument (write to read-only memory, pointer of a buffer that was not named, a stream of a device
@@ -61,12 +64,15 @@ private:
     access mode;
   };
   [[nodiscard]] void* pointer(const buffer& what, access mode, std::size_t alignment) const;
+  void begin();
+  void leave_unfenced() noexcept;
   void give_back(const fence& done) noexcept;
 
   stream_ref stream_;
   std::shared_ptr<context> recorder_; ///< the context that the stream belongs to
   std::thread::id holder_;
   std::vector<held> held_; ///< oldest first, so that two tokens can't block each other
+  bool captures_ = false;  ///< the stream captured a graph when the token was opened
   bool open_ = false;
 };
 

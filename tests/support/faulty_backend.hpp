@@ -47,6 +47,10 @@ public:
     inner_->synchronize_stream(stream);
   }
   bool stream_idle(stream_handle stream) override { return inner_->stream_idle(stream); }
+  bool capturing(stream_handle stream) override {
+    count();
+    return inner_->capturing(stream);
+  }
 
   event_handle create_event() override {
     return made([&] { return inner_->create_event(); });

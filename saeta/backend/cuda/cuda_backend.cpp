@@ -58,6 +58,18 @@ bool finished(cudaError_t status, const cuda::call_site& call) {
   return true;
 }
 
+/// Of the legacy default stream: whether a stream that synchronises with it captures. With the context current.
+bool captures(cudaStream_t stream) {
+  cudaStreamCaptureStatus status{};
+  const cudaError_t seen = cudaStreamIsCapturing(stream, &status);
+  if (seen == cudaErrorStreamCaptureImplicit) {
+    static_cast<void>(cudaGetLastError());
+    return true;
+  }
+  check(seen, "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
 class cuda_backend final : public backend {
 public:
   explicit cuda_backend(std::int32_t ordinal) : ordinal_(ordinal), context_(cuda::primary_context(ordinal)) {
@@ -98,6 +110,10 @@ public:
   bool stream_idle(stream_handle stream) override {
     const active_context active(context_);
     return finished(cudaStreamQuery(native(stream)), "cudaStreamQuery");
+  }
+  bool capturing(stream_handle stream) override {
+    const active_context active(context_);
+    return captures(native(stream));
   }
 
   event_handle create_event() override {
@@ -224,13 +240,9 @@ fence_outcome cuda_backend::record_context(event_handle event) {
   }
   const active_context active(context_);
   // The driver would end a capture that is in the way. Those of blocking streams can be seen beforehand, unharmed.
-  cudaStreamCaptureStatus capture{};
-  const cudaError_t seen = cudaStreamIsCapturing(cudaStreamLegacy, &capture);
-  if (seen == cudaErrorStreamCaptureImplicit) {
-    static_cast<void>(cudaGetLastError());
+  if (captures(cudaStreamLegacy)) {
     return fence_outcome::refused;
   }
-  check(seen, "cudaStreamIsCapturing");
   const CUresult status = record(context_, native(event));
   if (refused_for_capture(status)) {
     return fence_outcome::refused;

@@ -96,6 +96,7 @@ public:
   }
   void synchronize_stream(stream_handle) override {}
   bool stream_idle(stream_handle) override { return true; }
+  bool capturing(stream_handle) override { return false; }
 
   event_handle create_event() override { return event_handle{next_handle()}; }
   void destroy_event(event_handle) noexcept override {}

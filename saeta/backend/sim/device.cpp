@@ -27,8 +27,12 @@ private:
   std::shared_ptr<operation> gate_; ///< null in a capture
 };
 
+bool in_capture(const machine& owner, const stream_state& stream) {
+  return stream.capturing || (stream.kind == stream_kind::legacy && owner.capturing(*stream.where));
+}
+
 void require_no_capture(const machine& owner, const stream_state& stream) {
-  if (stream.capturing || (stream.kind == stream_kind::legacy && owner.capturing(*stream.where))) {
+  if (in_capture(owner, stream)) {
     throw error(errc::device, concat("sim:", stream.where->ordinal, ": stream ", stream.slot,
                                      " can't be waited for while a graph is captured"));
   }
@@ -60,15 +64,17 @@ void simulated_device::begin_capture(stream_handle stream) {
                                      " is the legacy default stream or captures already"));
   }
   captured.capturing = true;
+  captured.capture_lost = false;
 }
 
-void simulated_device::end_capture(stream_handle stream) {
+bool simulated_device::end_capture(stream_handle stream) {
   const machine::guard held = machine_->enter();
   stream_state& captured = machine_->stream(*gpu_, stream);
   if (!captured.capturing) {
     throw error(errc::device, concat("sim:", gpu_->ordinal, ": stream ", captured.slot, " captures nothing"));
   }
   captured.capturing = false;
+  return !captured.capture_lost;
 }
 
 void simulated_device::host_access(byte_range where, bool write, const std::string& name) {
@@ -176,6 +182,11 @@ bool simulated_device::stream_idle(stream_handle stream) {
   return true;
 }
 
+bool simulated_device::capturing(stream_handle stream) {
+  const machine::guard held = machine_->lock(); // a question that lets nothing run
+  return in_capture(*machine_, machine_->stream(*gpu_, stream));
+}
+
 event_handle simulated_device::create_event() {
   const machine::guard held = machine_->enter();
   return machine_->create_event(*gpu_);
@@ -203,6 +214,11 @@ fence_outcome simulated_device::record_context(event_handle event) {
   const machine::guard held = machine_->enter();
   event_state& recorded = machine_->event(event, true);
   if (machine_->capturing(*gpu_)) {
+    for (const auto& stream : machine_->schedule().streams()) {
+      if (stream->where == gpu_ && stream->capturing && stream->kind == stream_kind::non_blocking) {
+        stream->capture_lost = true;
+      }
+    }
     return fence_outcome::refused;
   }
   recorded.captured = false;

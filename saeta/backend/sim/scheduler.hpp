@@ -23,7 +23,8 @@ struct stream_state {
   stream_kind kind = stream_kind::non_blocking;
   bool alive = true; ///< a destroyed stream still finishes its work
   bool capturing = false;
-  vector_clock clock; ///< what the next operation comes after
+  bool capture_lost = false; ///< ended by a context-wide event
+  vector_clock clock;        ///< what the next operation comes after
   std::deque<std::shared_ptr<operation>> queue;
   std::shared_ptr<operation> last; ///< the latest one queued
 };

@@ -98,10 +98,11 @@ public:
   /// A stream that synchronises with the legacy default stream.
   stream_handle create_blocking_stream();
   /// Until end_capture() work queued on the stream is captured: it does not run, the stream can't be waited for and
-  /// context-wide events are refused.
+  /// context-wide events are refused. As a driver does, such an event ends the capture of a stream that does not
+  /// synchronise with the legacy default stream.
   void begin_capture(stream_handle stream);
-  /// The captured operations are dropped.
-  void end_capture(stream_handle stream);
+  /// The captured operations are dropped. False when the capture was ended before.
+  bool end_capture(stream_handle stream);
   /// The host touches page-locked memory now: what it has waited for must cover the work on those bytes.
   void host_access(byte_range where, bool write, const std::string& name);
 
@@ -133,6 +134,7 @@ public:
   std::uint64_t stream_id(stream_handle stream) override;
   void synchronize_stream(stream_handle stream) override;
   bool stream_idle(stream_handle stream) override;
+  bool capturing(stream_handle stream) override;
   event_handle create_event() override;
   void destroy_event(event_handle event) noexcept override;
   void record_event(event_handle event, stream_handle stream) override;

@@ -18,6 +18,7 @@ public:
   MOCK_METHOD(std::uint64_t, stream_id, (stream_handle), (override));
   MOCK_METHOD(void, synchronize_stream, (stream_handle), (override));
   MOCK_METHOD(bool, stream_idle, (stream_handle), (override));
+  MOCK_METHOD(bool, capturing, (stream_handle), (override));
 
   MOCK_METHOD(event_handle, create_event, (), (override));
   MOCK_METHOD(void, destroy_event, (event_handle), (noexcept, override));
