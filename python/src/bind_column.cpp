@@ -41,7 +41,7 @@ column_object from_chunks(const std::vector<column_object>& given, const std::op
       throw error(errc::type_mismatch, concat("chunk of type ", each.described.type.name(), " beside one of ",
                                               described.type.name()));
     }
-    if (each.where != given.front().where) {
+    if (!each.where->shares_with(*given.front().where)) {
       throw error(errc::invalid_argument,
                   concat("chunk on ", to_string(each.where->device()), " beside one on ",
                          to_string(given.front().where->device())));

@@ -19,7 +19,7 @@ std::vector<std::int64_t> lengths_of(const column_object& source) {
 void require_same_shape(const std::shared_ptr<context>& where, const std::vector<column_object>& columns) {
   const std::int64_t rows = total_rows(*columns.front().pieces);
   for (const column_object& each : columns) {
-    if (each.where != where) {
+    if (!each.where->shares_with(*where)) {
       throw error(errc::invalid_argument,
                   concat("column '", each.described.name, "' lives on ", to_string(each.where->device()),
                          ", the table on ", to_string(where->device())));

@@ -45,7 +45,7 @@ void require_buffers(const context& where, const column::parts& from) {
                          rows, " rows (offset included) take ", needed, " bytes, the buffer has ",
                          bytes.size()));
     }
-    if (bytes.present() && bytes.owner()->where().get() != &where) {
+    if (bytes.present() && !bytes.owner()->where()->shares_with(where)) {
       throw error(errc::invalid_argument,
                   concat("column of ", from.type.name(), ": ", buffer_name(from.type.layout(), i),
                          " are in another context"));
@@ -71,7 +71,7 @@ void require_dictionary(const context& where, const column::parts& from) {
     throw error(errc::type_mismatch, concat("column of ", from.type.name(), ": the dictionary is of ",
                                             from.dictionary->type().name()));
   }
-  if (from.dictionary->where().get() != &where) {
+  if (!from.dictionary->where()->shares_with(where)) {
     throw error(errc::invalid_argument,
                 concat("column of ", from.type.name(), ": the dictionary is in another context"));
   }

@@ -31,7 +31,7 @@ void require_batch(const context& where, const schema& fields, const batch& piec
       throw error(errc::invalid_argument,
                   concat(place(fields, index, i), ": ", part.length(), " rows, expected ", piece.rows));
     }
-    if (part.where().get() != &where) {
+    if (!part.where()->shares_with(where)) {
       throw error(errc::invalid_argument, concat(place(fields, index, i), ": in another context"));
     }
   }

@@ -82,10 +82,29 @@ TEST_P(tables, are_refused_with_the_place_that_does_not_fit) {
   expect_refused([](auto& b) { b[2].columns[1] = b[2].columns[1].slice(0, 69); }, errc::invalid_argument,
                  "batch 2, column 1 'a': 69 rows, expected 70");
   expect_refused([](auto& b) { b[0].rows = 4; }, errc::invalid_argument, "column 0 'a': 5 rows, expected 4");
-  const auto other = context::create(shared_device());
+  const auto other = new_context();
   owned_array foreign = support::to_c(numbers_[0]);
   const column elsewhere = import_column(other, fields_.fields[0], foreign.get());
   expect_refused([&](auto& b) { b[0].columns[0] = elsewhere; }, errc::invalid_argument, "in another context");
+}
+
+TEST_P(tables, take_columns_of_every_context_that_shares_with_theirs) {
+  const auto child = watch(where()->with_budget("query"));
+  const auto promised = watch(where()->with_reservation(1 << 20));
+  const data_type type(type_id::int64);
+  std::vector<batch> made(1);
+  made[0].rows = 8;
+  schema fields;
+  for (const auto& home : {where(), child, promised}) {
+    const buffer values = buffer::allocate(home, 64, home->work_stream(), "values");
+    made[0].columns.push_back(column::make(home, {type, 8, 0, 0, {{}, values}, nullptr}));
+    fields.fields.push_back({"a", type, true, {}});
+  }
+  for (const auto& home : {where(), child, promised}) {
+    const table seen = table::make(home, fields, made);
+    EXPECT_EQ(seen.column_count(), 3U);
+    EXPECT_EQ(seen.where(), home);
+  }
 }
 
 TEST_P(tables, are_sliced_across_batches) {
