@@ -64,6 +64,13 @@ def _runtime() -> dict[str, Any]:
     What this build and this machine can do, and why CUDA can't be used where it can't.
     """
 
+class GraphCapture:
+    """The announcement of a graph capture, from `Context.capturing`."""
+
+    def __enter__(self) -> GraphCapture: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
 class Context:
     """
     Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. There is one per device; `saeta.context` gives it. `memory.child` and `memory.reserve` give further ones that share all of it but the budget.
@@ -100,6 +107,11 @@ class Context:
     def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, alignment: int = 0) -> Buffer:
         """
         Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; see `saeta.use` for the others). Contents are undefined. BudgetExceeded, OutOfMemory, ClosedError.
+        """
+
+    def capturing(self) -> GraphCapture:
+        """
+        Says that a CUDA graph is captured inside a `with` block around the capture: views that are dropped meanwhile are released afterwards, where the driver would otherwise end the capture. Needed on streams that do not synchronise with the legacy default stream, as those of torch.cuda.graph, unless the capture itself takes a view or opens a token on its stream. Does nothing on the host.
         """
 
     def synchronize(self) -> None:
@@ -153,9 +165,9 @@ class Memory:
     def report(self) -> str:
         """The statistics and the live bytes by tag and by budget, as text."""
 
-    def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording) -> None:
+    def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording, *, phases: Sequence[tuple[str, int]] = ()) -> None:
         """
-        Writes a recording of `record` as one self-contained HTML page: bytes over time by tag, the budget, refusals and trims.
+        Writes a recording of `record` as one self-contained HTML page: bytes over time by tag, the budget, refusals and trims. `phases` names stretches of it: (name, number of records when it ended), in order.
         """
 
     @property

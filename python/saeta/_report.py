@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,12 +51,22 @@ def memory_report(self: Memory) -> str:
     return "\n".join(lines)
 
 
-def memory_timeline(self: Memory, path: str | os.PathLike[str], recording: MemoryRecording) -> None:
+def memory_timeline(
+    self: Memory,
+    path: str | os.PathLike[str],
+    recording: MemoryRecording,
+    *,
+    phases: Sequence[tuple[str, int]] = (),
+) -> None:
     """Body of `Memory.timeline`."""
     from saeta import _timeline
 
     _timeline.write(
-        path, recording.records(), title=f"Memory of {self.device}", limit=self.statistics()["limit"]
+        path,
+        recording.records(),
+        title=f"Memory of {self.device}",
+        limit=self.statistics()["limit"],
+        phases=phases,
     )
 
 

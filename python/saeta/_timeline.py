@@ -23,6 +23,8 @@ from saeta._report import counted, human_bytes
 NAMED_TAGS = 8
 CHUNKS = 2000  # of the drawn line, each with its highest, lowest and last moment
 LISTED_MARKS = 200
+DRAWN_MARKS = 3000  # beyond that many, marks of a kind that are close are drawn as one
+MARK_WINDOWS = 500  # what is close then: the same part of the recording, of so many
 UNLIMITED = 2**64 - 1
 
 MARKS = {
@@ -175,6 +177,11 @@ def summary(life: Life) -> str:
     told = [counted(happened[event], *words) for event, words in COUNTED.items() if happened[event]]
     if told:
         parts.append(f"Marked: {', '.join(told)}.")
+    if len(life.marks) > DRAWN_MARKS:
+        parts.append(
+            f"They are too many to draw: one mark stands for all of its kind within {_duration(_window(life))} and shows "
+            "the largest of them."
+        )
     ended = human_bytes(life.total) if life.total else "nothing"
     parts.append(f"At the end {ended} was in use.")
     if life.unknown_frees:
@@ -260,12 +267,29 @@ def _data(life: Life, spans: list[tuple[str, int, int]]) -> dict[str, Any]:
                 mark.outcome,
                 mark.account,
                 mark.limit,
+                count,
             ]
-            for mark in life.marks
+            for mark, count in drawn(life)
         ],
         "words": MARKS,
         "spans": spans,
     }
+
+
+def drawn(life: Life) -> list[tuple[Mark, int]]:
+    """The marks to draw, each with how many it stands for."""
+    if len(life.marks) <= DRAWN_MARKS:
+        return [(mark, 1) for mark in life.marks]
+    window = _window(life)
+    groups: dict[tuple[int, str], list[Mark]] = {}
+    for mark in life.marks:
+        groups.setdefault((mark.time // window, mark.event), []).append(mark)
+    largest = [(max(group, key=lambda mark: mark.bytes), len(group)) for group in groups.values()]
+    return sorted(largest, key=lambda each: each[0].time)
+
+
+def _window(life: Life) -> int:
+    return life.end // MARK_WINDOWS + 1
 
 
 def _name(tag: str) -> str:
@@ -309,7 +333,10 @@ def _mark_list(life: Life) -> str:
         for mark in life.marks[:LISTED_MARKS]
     ]
     more = len(life.marks) - LISTED_MARKS
-    rest = f"<p>And {more:,} more, all of them in the picture.</p>" if more > 0 else ""
+    where = (
+        "all of them in the picture" if len(life.marks) <= DRAWN_MARKS else "drawn together in the picture"
+    )
+    rest = f"<p>And {more:,} more, {where}.</p>" if more > 0 else ""
     head = "<tr><th>after</th><th>what</th><th>bytes</th><th>tag or hook</th><th>why</th></tr>"
     return f'<table class="marks"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>{rest}'
 

@@ -59,6 +59,22 @@ def test_a_child_is_taken_wherever_a_context_is(host):
         assert column.to_pylist() == [0, 1, 2]
 
 
+def test_a_table_takes_columns_of_every_context_of_its_device(anywhere):
+    with anywhere.memory.child("load") as load, anywhere.memory.reserve("1MiB") as promised:
+        columns = {
+            name: sa.from_dlpack(np.arange(4, dtype="i4") + place, where, copy=True)
+            for place, (name, where) in enumerate({"a": anywhere, "b": load, "c": promised}.items())
+        }
+        for where in (anywhere, load, promised):
+            made = sa.table(columns, where)
+            assert made.context == where
+            assert [column.to_pylist()[0] for column in made.columns] == [0, 1, 2]
+        joined = sa.Column.from_chunks(list(columns.values()))
+        assert joined.to_pylist() == [0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5]
+        assert sa.table({"all": joined}, load).num_rows == 12
+        assert made.with_column("d", columns["a"]).column_names == ["a", "b", "c", "d"]
+
+
 def test_the_context_of_the_process_is_no_context_manager(anywhere):
     with pytest.raises(sa.InvalidError, match="belongs to the process"), anywhere:
         pass

@@ -170,7 +170,32 @@ def test_a_long_recording_is_thinned_without_losing_peaks_or_marks(tmp_path):
     assert max(sum(row) for row in data["rows"]) == data["peak"][1] == 90 * MIB
     assert data["rows"][-1] == [0]
     assert len(data["marks"]) == 40
+    assert {mark[8] for mark in data["marks"]} == {1}
     assert (tmp_path / "page.html").stat().st_size < 1_000_000
+
+
+def test_very_many_marks_are_drawn_together_and_the_page_says_so(tmp_path):
+    records = [record(1, "trim", bytes=7)]
+    sizes = {order: 90_000 if order == 34_567 else order for order in range(2, 60_002)}
+    records += [record(order, "refuse", bytes=size, tag="greedy") for order, size in sizes.items()]
+    _, reader, data = written(tmp_path / "page.html", records)
+    refused = [mark for mark in data["marks"] if mark[1] == "refuse"]
+    assert len(data["marks"]) <= len(_timeline.MARKS) * _timeline.MARK_WINDOWS
+    assert sum(mark[8] for mark in refused) == 60_000, "none is lost"
+    assert max(refused, key=lambda mark: mark[2])[:3] == [34_566 * 1000, "refuse", 90_000]
+    assert [mark[8] for mark in data["marks"] if mark[1] == "trim"] == [1], "each kind has marks of its own"
+    assert [mark[0] for mark in data["marks"]] == sorted(mark[0] for mark in data["marks"])
+    summary = reader.text["p", "summary"]
+    assert "60,000 requests were refused" in summary
+    assert "one mark stands for all of its kind within 120 µs" in summary
+    assert (tmp_path / "page.html").stat().st_size < 200_000
+
+
+def test_as_many_marks_as_can_be_drawn_are_drawn_one_by_one(tmp_path):
+    records = [record(order, "refuse", bytes=order) for order in range(1, _timeline.DRAWN_MARKS + 1)]
+    _, reader, data = written(tmp_path / "page.html", records)
+    assert len(data["marks"]) == _timeline.DRAWN_MARKS
+    assert "too many" not in reader.text["p", "summary"]
 
 
 HOSTILE = '</script><img src=x onerror="alert(1)"><!-- & {{data}} \u2028 \\'
@@ -236,12 +261,14 @@ def test_a_real_recording_shows_its_tags_and_its_refusal(host, tmp_path):
         dropped = host.allocate(2 * MIB, tag="dropped")
         del dropped
         host.synchronize()
-    host.memory.timeline(tmp_path / "page.html", recording)
+    phases = [("all of it", len(recording.records()))]
+    host.memory.timeline(tmp_path / "page.html", recording, phases=phases)
     data = json.loads(Reader((tmp_path / "page.html").read_text(encoding="utf-8")).text["script", "data"])
     assert data["names"] == ["dropped", "kept"]
     assert data["rows"][-1] == [0, MIB]
     assert [mark[1:4] for mark in data["marks"] if mark[1] == "refuse"] == [["refuse", 8 * MIB, "too much"]]
     assert data["limits"][-1][1] == 4 * MIB
+    assert [name for name, _, _ in data["spans"]] == ["all of it"]
     del kept
 
 
