@@ -16,7 +16,8 @@ struct peer_list {
   std::vector<std::string> missing; ///< who could have been measured, and why it was not
 };
 
-/// A context of Saeta as users get it, its cache alone, and the backend's own allocation without a budget.
+/// The stack of a context as users get it, its cache alone, buffers on top of it, and the backend's own allocation, which
+/// has no limit.
 void add_saeta(peer_list& to, const std::shared_ptr<backend>& device);
 
 /// The C library, and jemalloc and mimalloc where they are installed. None has a limit.

@@ -1,6 +1,7 @@
 #include "allocate/peers.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/driver_resources.hpp"
+#include "saeta/memory/use_token.hpp"
 
 namespace saeta::bench {
 namespace {
@@ -20,6 +21,31 @@ public:
 
 private:
   std::shared_ptr<resource> memory_;
+};
+
+/// What users hold: with ordering state, in the ledger under a tag. One that another stream used last says so.
+class buffer_allocator {
+public:
+  struct block {
+    buffer bytes;
+    std::uint64_t stream_id;
+  };
+
+  explicit buffer_allocator(std::shared_ptr<context> where) : where_(std::move(where)) {}
+
+  block allocate(std::size_t bytes, const thread_stream& on) {
+    return {buffer::allocate(where_, bytes, on.ours, label_), on.ours.id()};
+  }
+  void free(block&& what, const thread_stream& on) {
+    if (on.ours.id() != what.stream_id) {
+      use_token(on.ours, {writes(what.bytes)}).finish();
+    }
+    what.bytes = {};
+  }
+
+private:
+  std::shared_ptr<context> where_;
+  tag label_{"bench"};
 };
 
 /// The top of a context's stack, which keeps the context.
@@ -42,6 +68,7 @@ void add_saeta(peer_list& to, const std::shared_ptr<backend>& device) {
   };
   to.peers.push_back(std::make_unique<saeta_peer>("saeta", stack_of(create())));
   to.peers.push_back(std::make_unique<saeta_peer>("saeta, no budget", cache_of(create())));
+  to.peers.push_back(std::make_unique<peer_of<buffer_allocator>>("saeta buffer", create()));
   const bool on_host = device->device().kind == device_kind::cpu;
   to.peers.push_back(std::make_unique<saeta_peer>(on_host ? "aligned new" : "driver pool",
                                                   std::make_shared<async_resource>(device)));
