@@ -4,11 +4,15 @@
 #   scripts/bench.sh BUILD
 #
 # A program of bench/ writes its result, with machine, versions, commit and command, to BUILD/bench/<name>.json. For
-# figures to publish, run one by hand with a size of its own; each says its options at the top of its source.
+# figures to publish, run one by hand with a size of its own; each says its options at the top of its source, and
+# docs/benchmarks.md tells the rules. bench/plot.py draws the results of allocate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
 commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
+python=$([ -x .deps/venv/bin/python ] && echo .deps/venv/bin/python || echo python3)
+# jemalloc keeps more in thread-local storage than the loader sets aside for a library that is opened later.
+export GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384${GLIBC_TUNABLES:+:$GLIBC_TUNABLES}
 mkdir -p "$build/bench"
 
 shopt -s nullglob
@@ -26,4 +30,11 @@ for source in bench/*.cpp bench/micro/*.cpp; do
     "$program" --out "$build/bench/$name.json" --commit "$commit"
   fi
 done
+if compgen -G "$build/python/saeta/_core.*.so" >/dev/null; then
+  echo "== allocate_python"
+  PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" bench/allocate_python.py --rounds 2 \
+    --out "$build/bench/allocate_python.json" --commit "$commit"
+else
+  echo "left out: allocate_python (the build has no Python package)"
+fi
 echo "results: $build/bench"
