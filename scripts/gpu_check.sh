@@ -52,8 +52,18 @@ for s in $steps; do
   python) step python 400 "$python" -m pytest -q -p no:cacheprovider -rs tests/interop ;;
   demo) step demo 240 "$python" -m saeta demo ${DEMO_FILE:+"$DEMO_FILE"} ;;
   trip) step trip 120 "$python" examples/trip.py ;;
-  bench) step bench 300 "$build/bin/ipc_read" --gib "${BENCH_GIB:-4}" --dir "${BENCH_DIR:-/dev/shm}" --out "$out/ipc_read.json" \
-    --commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" ;;
+  bench)
+    results=$(mktemp -d)
+    commit=${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)} # COMMIT: where the tree came without .git
+    step ipc_read 300 "$build/bin/ipc_read" --gib "${BENCH_GIB:-4}" --dir "${BENCH_DIR:-/dev/shm}" \
+      --out "$results/ipc_read.json" --commit "$commit"
+    step allocate 400 "$build/bin/allocate" --out "$results/allocate.json" --commit "$commit"
+    step allocate_python 300 "$python" bench/allocate_python.py --out "$results/allocate_python.json" --commit "$commit"
+    step costs 120 "$build/bin/costs" --out "$results/costs.json" --commit "$commit"
+    # One file to take along; bench/plot.py draws what is inside.
+    tar -C "$results" -czf "$out/bench.tar.gz" .
+    rm -r "$results"
+    ;;
   *) echo "no step '$s'" && exit 2 ;;
   esac
 done
