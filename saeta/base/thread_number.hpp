@@ -8,9 +8,10 @@ namespace saeta {
 
 namespace detail {
 
-/// The thread's number + 1; 0 until it asks. Every allocation reads it: the initial-exec model spares a call into the
-/// dynamic linker each time, and a library that is loaded late still finds room for a word or two.
-[[gnu::tls_model("initial-exec")]] inline thread_local constinit std::size_t own_number = 0;
+/// The thread's number + 1; 0 until it asks. Not of the initial-exec model, though every allocation reads it: that would
+/// make all of the library's thread-local storage static, the static CUDA runtime's with its 4096 bytes of alignment among
+/// it, and a library like that can't be loaded late, as Python does.
+inline thread_local constinit std::size_t own_number = 0;
 
 inline std::size_t take_number() noexcept {
   static std::atomic<std::size_t> taken{0};

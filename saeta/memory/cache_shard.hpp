@@ -118,8 +118,8 @@ private:
 
   static const recents none;
   // Constant-initialised and never destroyed: looked at without a guard, by destructors at the end of a thread too.
-  /// Of `table_`, `none` without one. The model of its storage as in base/thread_number.hpp.
-  [[gnu::tls_model("initial-exec")]] static thread_local constinit const recents* recently_used_;
+  /// Of `table_`, `none` without one.
+  static thread_local constinit const recents* recently_used_;
   static thread_local constinit table* table_;
   static thread_local constinit bool ended_;
 };

@@ -45,7 +45,7 @@ void place(block& made, void* base) {
 std::uint64_t next_generation() noexcept {
   constexpr std::uint64_t range = 4096; // taken at a time: threads would meet on a counter of single numbers
   static std::atomic<std::uint64_t> ranges{0};
-  [[gnu::tls_model("initial-exec")]] thread_local constinit std::uint64_t last = 0; // base/thread_number.hpp
+  thread_local constinit std::uint64_t last = 0;
   if (last % range == 0) {
     last = ranges.fetch_add(1, std::memory_order_relaxed) * range;
   }
