@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Everything that only a machine with a GPU can show, in one go, for a release or a pull request that touches CUDA:
-# build, the C++ and Python tests, compute-sanitizer over the conformance suite, the demo and the benchmarks.
+# build, the C++ and Python tests, the early-release storm, three minutes of soak, compute-sanitizer over the conformance
+# suite, the demo and the benchmarks.
 #
-#   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python demo trip bench; all without any
+#   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python storm soak demo trip bench; all without any
 #
 # Needs no network: .deps/ as it is and the system's Python. Writes one log a step to OUT and a line each to the
 # terminal; goes on after a failed step and ends with 1 if there was one.
@@ -10,7 +11,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
-steps=${*:-build test sanitize python demo trip bench}
+steps=${*:-build test sanitize python storm soak demo trip bench}
 build=build/gpu
 python=$([ -x .deps/venv/bin/python ] && echo .deps/venv/bin/python || echo python3)
 # The system's compiler by its path: one that links libstdc++ statically would put a copy into every library.
@@ -50,6 +51,8 @@ for s in $steps; do
       "$build/bin/saeta_conformance_tests" '--gtest_filter=*kernels*cuda*' --gtest_brief=1
     ;;
   python) step python 400 "$python" -m pytest -q -p no:cacheprovider -rs tests/interop ;;
+  storm) step storm 300 "$python" -m pytest -q -p no:cacheprovider -rs -m gpu tests/interop/test_gpu_storm.py tests/interop/test_capture.py ;;
+  soak) step soak 300 "$python" scripts/soak.py --seconds "${SOAK_SECONDS:-180}" --device cuda:0 --guard ;;
   demo) step demo 240 "$python" -m saeta demo ${DEMO_FILE:+"$DEMO_FILE"} ;;
   trip) step trip 120 "$python" examples/trip.py ;;
   bench)

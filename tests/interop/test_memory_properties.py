@@ -1,7 +1,14 @@
-"""Random programs of allocations, children, reservations and drops: the numbers are those of a model, at every step."""
+"""Random programs over the memory of a context: the numbers are those of a model at every step, and no byte changes.
+
+Allocations under tags, writes and copies through use tokens, drops, children, reservations, windows, a hook that drops what
+may be spilled, trims and closes.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+
+import numpy as np
 import pytest
 
 import saeta as sa
@@ -11,6 +18,7 @@ stateful = pytest.importorskip("hypothesis.stateful")
 st = hypothesis.strategies
 
 ROOM = 10_000
+TAGS = ("", "build", "probe")
 sizes = st.integers(0, ROOM)
 
 
@@ -22,6 +30,7 @@ class Account:
         self.promised = promised  # bytes of a reservation that are left; None for a budget
         self.current = 0
         self.reserved = 0
+        self.windows = []
 
     def line(self):
         """This budget and its ancestors."""
@@ -31,9 +40,46 @@ class Account:
                 yield at
             at = at.parent
 
-    def room(self):
-        limits = [at.limit - at.current - at.reserved for at in self.line() if at.limit is not None]
+    def room(self, without=()):
+        """What fits here once the blocks of `without` are gone."""
+        limits = [
+            at.limit - at.current - at.reserved + sum(block.size for block in without if at in block.line)
+            for at in self.line()
+            if at.limit is not None
+        ]
         return min(limits)
+
+
+class Block:
+    """A live buffer, who is charged for it, and the value of all its bytes once they were written."""
+
+    def __init__(self, where, buffer, tag):
+        self.line, self.buffer, self.tag = list(where.line()), buffer, tag
+        self.size = buffer.nbytes
+        self.value = None
+
+    def check(self):
+        if self.value is not None:
+            with sa.use(reads=[self.buffer]) as token:
+                assert (np.asarray(token.array(self.buffer)) == self.value).all()
+
+
+class Window:
+    """A window, and what the model says of it."""
+
+    def __init__(self, at):
+        self.window = at.ctx.memory.window()
+        self.start = self.current = self.peak = at.current
+        self.requests = 0
+        self.refused = 0
+        self.is_open = True
+
+    def check(self):
+        for name in ("start", "current", "peak", "requests"):
+            assert getattr(self.window, name) == getattr(self, name), name
+        assert (
+            self.window.refused >= self.refused
+        )  # those of others that this budget was the reason for count too
 
 
 class MemoryProgram(stateful.RuleBasedStateMachine):
@@ -50,7 +96,47 @@ class MemoryProgram(stateful.RuleBasedStateMachine):
         self.root = Account(ctx, limit=ROOM)
         self.known = [self.root]
         self.live = []
+        self.spillable = []
         self.peak = 0
+        self.asked = 0
+        self.hook = ctx.memory.add_hook(self.spill, name="spill")
+
+    def spill(self, needed):
+        self.asked += 1
+        freed = 0
+        for block in self.to_spill(needed):
+            self.spillable.remove(block)
+            freed += block.size
+            self.gone(block)
+        return freed
+
+    def to_spill(self, needed):
+        """The blocks that the hook drops: the oldest ones, as many as it takes."""
+        chosen = []
+        for block in self.spillable:
+            if sum(each.size for each in chosen) >= needed:
+                break
+            chosen.append(block)
+        return chosen
+
+    def charged(self, where, size):
+        for at in where.line():
+            at.current += size
+            for window in at.windows:
+                if window.is_open:
+                    window.current = at.current
+                    window.peak = max(window.peak, at.current)
+                    window.requests += 1
+        self.peak = max(self.peak, self.root.current)
+
+    def gone(self, block):
+        block.check()
+        for at in block.line:
+            at.current -= block.size
+            for window in at.windows:
+                if window.is_open:
+                    window.current = at.current
+        block.buffer = None
 
     @stateful.initialize(target=accounts)
     def begin(self):
@@ -78,34 +164,83 @@ class MemoryProgram(stateful.RuleBasedStateMachine):
         self.known.append(made)
         return made
 
-    @stateful.rule(where=accounts, size=sizes)
-    def allocate(self, where, size):
+    @stateful.rule(where=accounts, size=sizes, tag=st.sampled_from(TAGS))
+    def allocate(self, where, size, tag):
         if where.ctx.closed:
             with pytest.raises(sa.ClosedError):
                 where.ctx.allocate(size)
             return
-        if size > (where.room() if where.promised is None else where.promised):
-            with pytest.raises(sa.BudgetExceeded) as caught:
-                where.ctx.allocate(size)
-            assert caught.value.requested == size
-            return
-        self.live.append((where, where.ctx.allocate(size)))
-        for at in where.line():
-            at.current += size
-            if where.promised is not None:
-                at.reserved -= size
+        asked = self.asked
         if where.promised is not None:
-            where.promised -= size
-        self.peak = max(self.peak, self.root.current)
+            fits = size <= where.promised
+        else:
+            asked += size > where.room()
+            fits = size <= where.room() or size <= where.room(self.to_spill(size))
+        if not fits:
+            with pytest.raises(sa.BudgetExceeded) as caught:
+                where.ctx.allocate(size, tag=tag)
+            assert caught.value.requested == size
+            for window in next(where.line()).windows:
+                window.refused += window.is_open
+        else:
+            block = Block(where, where.ctx.allocate(size, tag=tag), tag)
+            self.live.append(block)
+            if where.promised is not None:
+                where.promised -= size
+                for at in where.line():
+                    at.reserved -= size
+            self.charged(where, size)
+        assert self.asked == asked, (
+            "the hook is asked once where something does not fit, and of no reservation"
+        )
+
+    @stateful.rule(data=st.data(), value=st.integers(0, 255))
+    def write(self, data, value):
+        if self.live:
+            chosen = data.draw(st.lists(st.sampled_from(self.live), min_size=1, max_size=3, unique=True))
+            with sa.use(writes=[block.buffer for block in chosen]) as token:
+                for block in chosen:
+                    np.asarray(token.array(block.buffer))[:] = value
+            for block in chosen:
+                block.value = value
+
+    @stateful.rule(data=st.data())
+    def copy(self, data):
+        written = [block for block in self.live if block.value is not None]
+        if written:
+            source, target = data.draw(st.sampled_from(written)), data.draw(st.sampled_from(self.live))
+            size = min(source.size, target.size)
+            if source is target or size < target.size:
+                return
+            part = source.buffer[:size]
+            with sa.use(reads=[part], writes=[target.buffer]) as token:
+                np.asarray(token.array(target.buffer))[:] = np.asarray(token.array(part))
+            target.value = source.value
 
     @stateful.rule(data=st.data())
     def drop(self, data):
         if self.live:
-            where, made = self.live.pop(data.draw(st.integers(0, len(self.live) - 1)))
-            for at in where.line():
-                at.current -= made.nbytes
-            del made
+            self.gone(self.live.pop(data.draw(st.integers(0, len(self.live) - 1))))
             self.root.ctx.synchronize()
+
+    @stateful.rule(data=st.data())
+    def let_spill(self, data):
+        if self.live:
+            self.spillable.append(self.live.pop(data.draw(st.integers(0, len(self.live) - 1))))
+
+    @stateful.rule(at=accounts)
+    def open_window(self, at):
+        if at.promised is None:
+            at.windows.append(Window(at))
+
+    @stateful.rule(at=accounts)
+    def close_window(self, at):
+        for window in at.windows:
+            if window.is_open:
+                window.is_open = False
+                with window.window:
+                    pass
+                return
 
     @stateful.rule(where=accounts)
     def close(self, where):
@@ -131,12 +266,22 @@ class MemoryProgram(stateful.RuleBasedStateMachine):
             now = each.ctx.memory.statistics()
             assert (now["current"], now["reserved"]) == (each.current, each.reserved)
             assert each.limit is None or now["remaining"] == each.room()
+            for window in each.windows:
+                window.check()
+            tags = Counter()
+            for block in (*self.live, *self.spillable):
+                if each in block.line:
+                    tags[block.tag] += block.size
+            assert Counter(each.ctx.memory.by_tag()) == tags
         root = self.root.ctx.memory
         assert root.statistics()["peak"] == self.peak
         assert root.statistics()["own"] == sum(root.by_budget().values()) == self.root.current
 
     def teardown(self):
-        self.live.clear()
+        self.hook.remove()
+        for blocks in (self.live, self.spillable):
+            while blocks:
+                self.gone(blocks.pop())
         for each in reversed(self.known[1:]):
             each.ctx.close()
         self.root.ctx.synchronize()

@@ -1,0 +1,155 @@
+"""The frameworks that a soak exchanges arrays with: one class each, with the same few calls.
+
+Arrays are 1-D int32, all of one value, so that a sum proves all of them. A sum may be pending until `int` asks for it.
+`on` gives a block in which the framework works on a stream of Saeta's, numbered as `__dlpack__` does.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+import saeta as sa
+
+
+class Peer:
+    """What works for every framework with DLPack."""
+
+    name = ""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def own_stream(self) -> AbstractContextManager[Any]:
+        """A block in which the framework works on a stream that Saeta does not know."""
+        return nullcontext()
+
+    def on(self, _stream: int | None) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def array(self, value: int, rows: int) -> Any:
+        return self.module.full(rows, value, dtype=self.module.int32)
+
+    def view(self, lent: Any) -> Any:
+        """An array over memory that a token lends."""
+        return self.module.asarray(lent)
+
+    def fill(self, array: Any, value: int) -> None:
+        array.fill(value)
+
+    def take(self, column: sa.Column) -> Any:
+        return self.module.from_dlpack(column)
+
+    def give(self, array: Any, ctx: sa.Context) -> sa.Column:
+        return sa.from_dlpack(array, ctx, name=self.name)
+
+    def total(self, array: Any) -> Any:
+        return array.sum(dtype=self.module.int64)
+
+
+class NumpyPeer(Peer):
+    name = "numpy"
+
+
+class CupyPeer(Peer):
+    name = "cupy"
+
+    def own_stream(self) -> AbstractContextManager[Any]:
+        made: AbstractContextManager[Any] = self.module.cuda.Stream(non_blocking=True)
+        return made
+
+    def on(self, stream: int | None) -> AbstractContextManager[Any]:
+        made: AbstractContextManager[Any] = self.module.cuda.ExternalStream(stream)
+        return made
+
+
+class TorchPeer(Peer):
+    name = "torch"
+
+    def __init__(self, module: Any, on_host: bool) -> None:
+        super().__init__(module)
+        self.on_host = on_host
+        self.device = "cpu" if on_host else "cuda"
+
+    def own_stream(self) -> AbstractContextManager[Any]:
+        if self.on_host:
+            return nullcontext()
+        made: AbstractContextManager[Any] = self.module.cuda.stream(self.module.cuda.Stream())
+        return made
+
+    def on(self, stream: int | None) -> AbstractContextManager[Any]:
+        if self.on_host:
+            return nullcontext()
+        made: AbstractContextManager[Any] = self.module.cuda.stream(self.module.cuda.ExternalStream(stream))
+        return made
+
+    def array(self, value: int, rows: int) -> Any:
+        return self.module.full((rows,), value, dtype=self.module.int32, device=self.device)
+
+    def view(self, lent: Any) -> Any:
+        return self.module.as_tensor(lent, device=self.device)
+
+    def fill(self, array: Any, value: int) -> None:
+        array.fill_(value)
+
+
+class JaxPeer(Peer):
+    name = "jax"
+
+    def total(self, array: Any) -> Any:
+        return int(np.asarray(array).sum(dtype=np.int64))
+
+    def give(self, array: Any, ctx: sa.Context) -> sa.Column:
+        return sa.from_dlpack(np.asarray(array), ctx, name=self.name)
+
+
+class PyarrowPeer(Peer):
+    """Arrow's protocol instead of DLPack's; a device's columns are downloaded."""
+
+    name = "pyarrow"
+
+    def array(self, value: int, rows: int) -> Any:
+        return self.module.array(np.full(rows, value, dtype=np.int32))
+
+    def take(self, column: sa.Column) -> Any:
+        return self.module.array(column)
+
+    def give(self, array: Any, ctx: sa.Context) -> sa.Column:
+        return sa.from_arrow(array, ctx)
+
+    def total(self, array: Any) -> Any:
+        return int(np.asarray(array).sum(dtype=np.int64))
+
+
+def _module(name: str) -> Any:
+    try:
+        return __import__(name)
+    except ImportError:
+        return None
+
+
+def find_peers(ctx: sa.Context) -> list[Peer]:
+    """Those that are installed and can reach the memory of the context."""
+    found: list[Peer] = []
+    on_host = ctx.device == "host"
+    if on_host:
+        found.append(NumpyPeer(np))
+    torch = _module("torch")
+    if torch is not None and (on_host or torch.cuda.is_available()):
+        found.append(TorchPeer(torch, on_host))
+    cupy = None if on_host else _module("cupy")
+    if cupy is not None:
+        found.append(CupyPeer(cupy))
+    if on_host and _module("jax") is not None:
+        found.append(JaxPeer(__import__("jax.numpy").numpy))
+    pyarrow = _module("pyarrow")
+    if pyarrow is not None:
+        found.append(PyarrowPeer(pyarrow))
+    return found
+
+
+def kernel_peer(peers: list[Peer]) -> Peer | None:
+    """One that can work on the memory that a token lends."""
+    return next((peer for peer in peers if peer.name in ("numpy", "cupy", "torch")), None)

@@ -1,0 +1,111 @@
+"""The early-release storm: threads whose consumers drop their views while the work on them is pending.
+
+Every round uploads a column of one value, lets a consumer add it up on a stream that Saeta does not know, drops view and
+column at once, and uploads garbage of the same size into whatever memory has come free. The budget has room for few
+columns, so memory that was given back too early is overwritten before the sum has read it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+import saeta as sa
+
+ATTEMPTS = 1000  # to have room for a column that others' pending releases may take
+
+
+class Consumer(Protocol):
+    """A framework in the hands of one thread."""
+
+    def consume(self, column: sa.Column) -> Callable[[], int]:
+        """Queues a sum and keeps no view; the result waits for it."""
+
+
+class Storm:
+    """`threads` threads with a consumer each and `rounds` rounds each; read the counts after `run`."""
+
+    def __init__(self, ctx: sa.Context, *, threads: int, rounds: int, rows: int, pending: int) -> None:
+        self.ctx = ctx
+        self.rounds = rounds
+        self.rows = rows
+        self.threads = threads
+        self.pending = pending  # sums of a thread that wait to be checked, at most
+        self.blocks = 4 * threads  # of the budget
+        self.wrong: list[str] = []
+        self.checked = 0
+        self.addresses: set[int] = set()
+        self.failures: list[BaseException] = []
+        self.mutex = threading.Lock()
+
+    def run(self, make_consumer: Callable[[], Consumer]) -> None:
+        self.ctx.budget = self.blocks * 4 * self.rows
+        ready = threading.Barrier(self.threads)
+        threads = [
+            threading.Thread(target=self._work, args=(number, make_consumer, ready))
+            for number in range(self.threads)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.ctx.synchronize()
+        self.ctx.budget = None
+        if self.failures:
+            raise self.failures[0]
+
+    def _work(self, number: int, make_consumer: Callable[[], Consumer], ready: threading.Barrier) -> None:
+        try:
+            consumer = make_consumer()
+            ready.wait()
+            pending: list[tuple[int, Callable[[], int]]] = []
+            for turn in range(self.rounds):
+                value = 1 + number * self.rounds + turn
+                pending.append((value, self._round(consumer, value)))
+                if len(pending) == self.pending or turn + 1 == self.rounds:
+                    self._check(number, pending)
+                    pending.clear()
+        except BaseException as failure:
+            self.failures.append(failure)
+            ready.abort()
+
+    def _round(self, consumer: Consumer, value: int) -> Callable[[], int]:
+        column = self._upload(value)
+        address = column.address
+        total = consumer.consume(column)
+        del column
+        self._upload(-value)
+        with self.mutex:
+            self.addresses.add(address)
+        return total
+
+    def _upload(self, value: int) -> sa.Column:
+        values = np.full(self.rows, value, dtype=np.int32)
+        for _ in range(ATTEMPTS):
+            try:
+                return sa.from_dlpack(values, self.ctx, copy=True)
+            except sa.BudgetExceeded:  # other threads were quicker to take what a release gave back
+                self.ctx.synchronize()
+        raise AssertionError(f"no room for {values.nbytes} bytes in {ATTEMPTS} attempts")
+
+    def _check(self, number: int, pending: list[tuple[int, Callable[[], int]]]) -> None:
+        for value, total in pending:
+            found = total()
+            with self.mutex:
+                self.checked += 1
+                if found != value * self.rows:
+                    self.wrong.append(f"thread {number}: {found} instead of {value} * {self.rows}")
+
+    def expect_right(self) -> None:
+        assert self.checked == self.threads * self.rounds
+        assert not self.wrong, f"{len(self.wrong)} of {self.checked} sums are wrong: {self.wrong[:3]}"
+        used = f"{self.checked} columns at {len(self.addresses)} addresses"
+        assert 8 * len(self.addresses) <= self.checked, f"{used}: without reuse the storm proves nothing"
+
+
+def make_all_at_once(consumers: list[Any]) -> Callable[[], Consumer]:
+    """Hands out consumers that were made beforehand, so that nothing is compiled in the storm."""
+    return consumers.pop
