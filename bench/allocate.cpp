@@ -51,6 +51,7 @@ struct result {
   std::size_t threads = 0;
   std::string peer;
   std::vector<double> nanoseconds; ///< a pair, one for each batch
+  std::string failure;             ///< why there are no more samples; empty: all went well
 };
 
 void measure(result& into, peer& memory, const pattern& how, const options& chosen,
@@ -82,6 +83,20 @@ void measure(result& into, peer& memory, const pattern& how, const options& chos
   streams.synchronize();
 }
 
+/// A peer that fails (for want of memory, say) loses its own result, not that of the others.
+void try_measure(result& into, peer& memory, const pattern& how, const options& chosen,
+                 const thread_streams& streams) {
+  if (!into.failure.empty()) {
+    return;
+  }
+  try {
+    measure(into, memory, how, chosen, streams);
+  } catch (const std::exception& failure) {
+    into.failure = failure.what();
+    into.nanoseconds.clear();
+  }
+}
+
 peer_list find_peers(const std::shared_ptr<backend>& device) {
   peer_list found;
   add_saeta(found, device);
@@ -100,11 +115,11 @@ std::vector<result> measure_all(const options& chosen, const peer_list& list, co
     for (const std::size_t threads : chosen.threads) {
       const std::size_t first = all.size();
       for (const auto& each : list.peers) {
-        all.push_back({how.name, threads, each->name(), {}});
+        all.push_back({how.name, threads, each->name(), {}, {}});
       }
       for (std::size_t round = 0; round < chosen.rounds; ++round) {
         for (std::size_t p = 0; p < list.peers.size(); ++p) {
-          measure(all[first + p], *list.peers[p], how, chosen, streams);
+          try_measure(all[first + p], *list.peers[p], how, chosen, streams);
         }
       }
     }
@@ -118,8 +133,13 @@ void print(const std::vector<result>& all) {
             << std::fixed << std::setprecision(1);
   for (const result& each : all) {
     std::cout << std::left << std::setw(10) << each.pattern << std::setw(9) << each.threads << std::setw(22)
-              << each.peer << std::right << std::setw(12) << quantile(each.nanoseconds, 0.5) << std::setw(12)
-              << quantile(each.nanoseconds, 0.99) << '\n';
+              << each.peer << std::right;
+    if (each.failure.empty()) {
+      std::cout << std::setw(12) << quantile(each.nanoseconds, 0.5) << std::setw(12)
+                << quantile(each.nanoseconds, 0.99) << '\n';
+    } else {
+      std::cout << "  failed: " << each.failure << '\n';
+    }
   }
 }
 
@@ -128,9 +148,13 @@ json_object as_json(const options& chosen, const std::vector<result>& all, const
   json_object file = describe_run("allocate", chosen.run, device, list.versions);
   std::vector<json_object> lines;
   for (const result& each : all) {
-    add_quantiles(
-        lines.emplace_back().add("pattern", each.pattern).add("threads", each.threads).add("peer", each.peer),
-        each.nanoseconds);
+    json_object& line = lines.emplace_back();
+    line.add("pattern", each.pattern).add("threads", each.threads).add("peer", each.peer);
+    if (each.failure.empty()) {
+      add_quantiles(line, each.nanoseconds);
+    } else {
+      line.add("failure", each.failure);
+    }
   }
   return file.add("budget_bytes", budget_bytes)
       .add("rounds", chosen.rounds)

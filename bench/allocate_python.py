@@ -114,9 +114,13 @@ def cupy_peers(cupy: Any) -> list[Peer]:
     pool = cupy.cuda.MemoryPool()
     pool.set_limit(size=BUDGET)
 
+    alive = []  # CuPy refers to a current stream weakly
+
     def on_thread(stream: int) -> tuple[Take, Give | None]:
         cupy.cuda.Device(0).use()
-        cupy.cuda.ExternalStream(stream).use()
+        own = cupy.cuda.ExternalStream(stream)
+        own.use()
+        alive.append(own)
         return pool.malloc, None
 
     return [Peer("cupy pool", on_thread)]
@@ -308,9 +312,12 @@ def main() -> int:
     del owners
     print(f"{'pattern':10}{'threads':<9}{'peer':28}{'p50 ns':>12}{'p99 ns':>12}")
     for line in lines:
-        print(
-            f"{line['pattern']:10}{line['threads']:<9}{line['peer']:28}{line['p50_ns']:12.1f}{line['p99_ns']:12.1f}"
+        times = (
+            f"failed: {line['failure']}"
+            if "failure" in line
+            else f"{line['p50_ns']:12.1f}{line['p99_ns']:12.1f}"
         )
+        print(f"{line['pattern']:10}{line['threads']:<9}{line['peer']:28}{times}")
     if options.out is not None:
         result = describe(peers, options, ctx.device) | {"results": lines}
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -5,8 +5,8 @@
 
 One panel a pattern, a group of bars for each number of threads, a bar for each peer (hatched: from Python): the median,
 with a whisker from the 10th to the 90th percentile, on a logarithmic axis. The dashed line is the bar that Saeta sets
-itself, 100 ns. Several results of one device are drawn together; of a peer that is in several, the last counts. FILE ends
-in .png, .svg or .pdf. Needs matplotlib (bench/requirements.txt).
+itself, 100 ns. Several results of one device are drawn together; of a peer that is in several, the last counts; one that
+failed is left out. FILE ends in .png, .svg or .pdf. Needs matplotlib (bench/requirements.txt).
 """
 
 from __future__ import annotations
@@ -72,8 +72,12 @@ def make_picture(results: Sequence[dict[str, Any]]) -> Picture:
     samples: dict[tuple[str, int, str], Sample] = {}
     for result in results:
         for line in result["results"]:
+            if "failure" in line:
+                continue
             key = (line["pattern"], line["threads"], line["peer"])
             samples[key] = Sample(line["p10_ns"], line["p50_ns"], line["p90_ns"])
+    if not samples:
+        raise PlotError("every peer failed: there is nothing to draw")
     return Picture(
         title=f"Allocate and free, {devices[0]}, commit {commits}",
         patterns=list(dict.fromkeys(key[0] for key in samples)),
@@ -89,7 +93,7 @@ def from_python(peer: str) -> bool:
 
 def colours(peers: Sequence[str]) -> dict[str, str]:
     """Those of Python begin anew: they are hatched."""
-    chosen = {}
+    chosen: dict[str, str] = {}
     for python in (False, True):
         group = [peer for peer in peers if from_python(peer) == python]
         own = [peer for peer in group if peer.startswith("saeta")]
