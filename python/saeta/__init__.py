@@ -11,7 +11,7 @@
 Importing needs neither a GPU nor a driver nor pyarrow nor NumPy: each is loaded when something asks for it.
 """
 
-from saeta import _core, hooks, testing
+from saeta import _core, allocators, hooks, rmm, testing
 from saeta._build import table
 from saeta._core import (
     Buffer,
@@ -90,6 +90,7 @@ __all__ = [
     "UnsupportedError",
     "UseToken",
     "__version__",
+    "allocators",
     "context",
     "devices",
     "from_arrow",
@@ -97,6 +98,7 @@ __all__ = [
     "hooks",
     "info",
     "read_ipc",
+    "rmm",
     "table",
     "testing",
     "use",

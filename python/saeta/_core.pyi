@@ -762,6 +762,34 @@ def _import_stream_handle(where: Context) -> int | None:
     What to pass as `stream=` to a producer's `__dlpack__`; None on the host.
     """
 
+def _lend(where: Context, nbytes: int, tag: str, stream: int | None) -> int:
+    """
+    Address of memory that is charged to the context until `_take_back`, ready on a stream as `__dlpack__` numbers it (None: the context's own).
+    """
+
+def _take_back(where: Context, address: int, nbytes: int, stream: int | None) -> None:
+    """
+    Ends a loan behind what is queued on the stream (None: on the whole device). Never raises.
+    """
+
+class _LentMemory:
+    """
+    Memory charged to a context until this is dropped; reused behind all work.
+    """
+
+    def __init__(self, where: Context, nbytes: int, tag: str, stream: int | None) -> None: ...
+
+    @property
+    def address(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+def _serve_torch(where: Context, ordinal: int, tag: str) -> int:
+    """
+    Makes saeta_torch_allocate of this library lend from the context for the device of that number; returns the address of saeta_torch_record_stream.
+    """
+
 def _measure_copy(where: Context, bytes: int, kind: str, rounds: int = 5) -> list[float]:
     """
     Seconds that each of `rounds` copies of `bytes` took: "memcpy" (one thread, ordinary memory), "host_to_device" or "device_to_host" (page-locked memory). The last two count as copies of the context.

@@ -54,6 +54,16 @@ auto without_gil(Action&& action) {
   return std::forward<Action>(action)();
 }
 
+/// Runs `action` without the GIL on a thread that may hold it or not.
+template <class Action>
+auto released_gil(Action&& action) {
+  std::optional<nb::gil_scoped_release> release;
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+    release.emplace();
+  }
+  return std::forward<Action>(action)();
+}
+
 /// Drops what `drop` drops with the GIL held, or not at all once the interpreter is ending.
 template <class Drop>
 void with_gil_or_leak(Drop&& drop) noexcept {

@@ -14,5 +14,6 @@ NB_MODULE(_core, m) {
   bind_use(m);
   bind_table(m);
   bind_interop(m);
+  bind_lent(m);
   bind_measure(m);
 }

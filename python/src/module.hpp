@@ -14,6 +14,7 @@ void bind_type(nb::module_& m);
 void bind_column(nb::module_& m);
 void bind_table(nb::module_& m);
 void bind_interop(nb::module_& m);
+void bind_lent(nb::module_& m);
 void bind_measure(nb::module_& m);
 void bind_use(nb::module_& m);
 

@@ -165,6 +165,24 @@ TEST_F(resource_stack_test, stands_on_a_custom_base) {
   EXPECT_EQ(base->held_bytes(), 0u);
 }
 
+TEST_F(resource_stack_test, takes_slabs_from_a_custom_source) {
+  const auto below = std::make_shared<direct_resource>(device);
+  stack_options options;
+  options.custom_slabs = [&](const std::shared_ptr<backend>& given) {
+    EXPECT_EQ(given, device);
+    return below;
+  };
+  EXPECT_EQ(to_string(options), "logging, budget, caching");
+  const resource_stack stack = build_stack(options, parts());
+  const block made = stack.top->allocate(100, 0, work.ref());
+  EXPECT_EQ(below->held_bytes(), stack.cache->held_bytes());
+  EXPECT_GT(below->held_bytes(), 100u);
+  EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
+  EXPECT_GT(below->held_bytes(), 100u) << "the cache keeps it";
+  stack.top->trim();
+  EXPECT_EQ(below->held_bytes(), 0u);
+}
+
 TEST_F(resource_stack_test, refuses_what_cannot_be_built) {
   stack_options twice;
   twice.layers = {decorator_kind::budget, decorator_kind::guard, decorator_kind::budget};
@@ -177,6 +195,14 @@ TEST_F(resource_stack_test, refuses_what_cannot_be_built) {
   stack_options nothing;
   nothing.custom_base = [](const auto&) { return nullptr; };
   expect_refused([&] { static_cast<void>(build_stack(nothing, parts())); }, "custom base");
+
+  stack_options without_cache = parsed("budget, direct");
+  without_cache.custom_slabs = nothing.custom_base;
+  expect_refused([&] { static_cast<void>(build_stack(without_cache, parts())); }, "is direct");
+  without_cache.base = resource_kind::caching;
+  expect_refused([&] { static_cast<void>(build_stack(without_cache, parts())); }, "slab source");
+  without_cache.custom_base = [&](const auto&) { return std::make_shared<direct_resource>(device); };
+  expect_refused([&] { static_cast<void>(build_stack(without_cache, parts())); }, "is custom");
 
   stack_options odd = parsed("guard, direct");
   odd.guard.canary = 100;

@@ -1,0 +1,100 @@
+"""RMM and Saeta on one budget, in both directions.
+
+    rmm.mr.set_current_device_resource(saeta.rmm.resource(ctx))       # cuDF and all on RMM allocate from ctx
+    ctx = saeta.rmm.context("cuda", rmm.mr.PoolMemoryResource(...))   # ctx takes its memory from RMM
+
+CuPy and torch reach a context through RMM's own adaptors for them (`rmm.allocators`), or without RMM through
+`saeta.allocators`. The module is named like RMM's and imports it only when a function is called.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saeta import _core
+from saeta._core import Context
+from saeta._optional import load
+from saeta._use import stream_number
+from saeta.errors import InvalidError, MissingDependency, TypeMismatch, UnsupportedError
+
+__all__ = ["context", "resource"]
+
+
+def resource(ctx: Context, tag: str = "rmm") -> Any:
+    """An `rmm.mr.DeviceMemoryResource` that allocates from the context, charged to its budget under a tag.
+
+    Ordered as RMM orders: memory is ready on the stream of the allocation, and reused behind what is queued on the stream
+    of the deallocation. A refusal reaches RMM as out of memory and Python as MemoryError, with the budget's numbers in
+    its text. Each call goes through Python and costs some microseconds: put a pool of RMM on top for many small ones, or
+    use the C++ class `saeta::context_resource`. RMM holds the result only as long as Python does.
+    """
+    made = load("rmm", "a resource of RMM on a context").mr.CallbackMemoryResource
+
+    def allocate(nbytes: int, stream: Any) -> int:
+        return _core._lend(ctx, nbytes, tag, stream_number(stream))
+
+    def deallocate(address: int, nbytes: int, stream: Any) -> None:
+        _core._take_back(ctx, address, nbytes, stream_number(stream))
+
+    return made(allocate, deallocate)
+
+
+def context(
+    device: str,
+    upstream: Any,
+    *,
+    budget: int | str | None = None,
+    stack: str | None = None,
+    wait: float | None = None,
+) -> Context:
+    """The context of a device, with its cache over a resource of RMM in place of the driver's pool.
+
+    `upstream` is an `rmm.mr.DeviceMemoryResource` that was made for this device; the context keeps it. The rest is as for
+    `saeta.context`. This belongs to the first use of a device: InvalidError where its context exists already. What comes
+    from RMM is asked for in slabs, on any thread; `ctx.memory.trim()` gives slabs back to RMM.
+
+    UnsupportedError for a resource that runs Python code (`CallbackMemoryResource`, `FailureCallbackResourceAdaptor`),
+    also below adaptors: the cache asks for a slab while it is locked, and whoever waits for that lock may hold the GIL.
+    MissingDependency where Saeta was built without RMM.
+    """
+    rmm = load("rmm", "a context over a resource of RMM")
+    if not isinstance(upstream, rmm.mr.DeviceMemoryResource):
+        raise TypeMismatch(f"upstream is {type(upstream).__name__}, no rmm.mr.DeviceMemoryResource")
+    name = _runs_python(rmm.mr, upstream)
+    if name is not None:
+        raise UnsupportedError(f"{name} runs Python code, which memory below a cache can't wait for")
+    return _open(device, upstream, budget, stack, wait)
+
+
+def _open(
+    device: str, upstream: Any, budget: int | str | None, stack: str | None, wait: float | None
+) -> Context:
+    rmm = load("rmm", "a context over a resource of RMM")
+    try:
+        from saeta import _rmm  # type: ignore[attr-defined]
+    except ImportError as failure:
+        raise MissingDependency(
+            f"a context over a resource of RMM needs a Saeta that was built where RMM is installed: {failure}"
+        ) from failure
+    if wait is not None and not 0 <= wait <= 1e9:
+        raise InvalidError(f"wait: {wait} is not between 0 and 1e9 seconds")
+    ordinal = int(device.partition(":")[2] or 0)
+    # RMM hands its C++ object over in no other way than as the current resource of a device.
+    before = rmm.mr.get_per_device_resource(ordinal)
+    rmm.mr.set_per_device_resource(ordinal, upstream)
+    try:
+        source = _rmm.Source(ordinal, upstream)
+    finally:
+        rmm.mr.set_per_device_resource(ordinal, before)
+    ctx: Context = source.open(device, stack, None if wait is None else round(wait * 1000))
+    if budget is not None:
+        ctx.budget = budget
+    return ctx
+
+
+def _runs_python(mr: Any, upstream: Any) -> str | None:
+    """Name of the first resource on the way down that calls Python, None for none."""
+    if isinstance(upstream, mr.CallbackMemoryResource | mr.FailureCallbackResourceAdaptor):
+        return type(upstream).__name__
+    below = [getattr(upstream, "upstream_mr", None), *getattr(upstream, "bin_mrs", ())]
+    return next((name for each in below if each is not None and (name := _runs_python(mr, each))), None)

@@ -1,0 +1,88 @@
+// Memory of a context for allocators of other libraries, by address: what saeta.rmm and saeta.allocators are made of.
+//
+// Thread    Every call enters the core without the GIL: whoever frees may hold it, and a lock of the core may be held by a
+//           thread that waits for it.
+#include "objects.hpp"
+#include "saeta/interop/dlpack_types.hpp"
+#include "saeta/interop/lent_memory.hpp"
+#include "saeta/memory/context.hpp"
+#include "torch_allocator.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+namespace saeta::py {
+namespace {
+
+/// Nothing on the host, where streams of other libraries mean nothing, and where none is named.
+std::optional<stream_handle> stream_of(const context& where, std::optional<std::int64_t> number) {
+  return number && !where.on_host() ? tensor_stream(*number) : std::nullopt;
+}
+
+std::uintptr_t lend_address(const context_object& where, std::size_t bytes, const std::string& label,
+                            std::optional<std::int64_t> stream) {
+  return without_gil([&] {
+    const context& home = *where.value;
+    const auto handle = stream_of(home, stream);
+    const stream_ref on = handle ? stream_ref(*home.device_backend(), *handle) : home.work_stream();
+    return reinterpret_cast<std::uintptr_t>(lend_memory(where.value, bytes, on, label));
+  });
+}
+
+void take_back(const context_object& where, std::uintptr_t address, std::size_t bytes,
+               std::optional<std::int64_t> stream) {
+  without_gil(
+      [&] { take_back_memory(reinterpret_cast<void*>(address), bytes, stream_of(*where.value, stream)); });
+}
+
+/// Comes back when it is dropped, from streams that nobody knows.
+class lent_object {
+public:
+  lent_object(const context_object& where, std::size_t bytes, const std::string& label,
+              std::optional<std::int64_t> stream)
+      : address_(lend_address(where, bytes, label, stream)), bytes_(bytes) {}
+  lent_object(const lent_object&) = delete;
+  lent_object& operator=(const lent_object&) = delete;
+  ~lent_object() {
+    released_gil([this] { take_back_memory(reinterpret_cast<void*>(address_), bytes_, std::nullopt); });
+  }
+
+  [[nodiscard]] std::uintptr_t address() const noexcept { return address_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+private:
+  std::uintptr_t address_;
+  std::size_t bytes_;
+};
+
+} // namespace
+
+void bind_lent(nb::module_& m) {
+  m.def("_lend", &lend_address, nb::arg("where"), nb::arg("nbytes"), nb::arg("tag"), nb::arg("stream").none(),
+        nb::sig("def _lend(where: Context, nbytes: int, tag: str, stream: int | None) -> int"),
+        "Address of memory that is charged to the context until `_take_back`, ready on a stream as "
+        "`__dlpack__` numbers it (None: the context's own).");
+  m.def("_take_back", &take_back, nb::arg("where"), nb::arg("address"), nb::arg("nbytes"),
+        nb::arg("stream").none(),
+        nb::sig("def _take_back(where: Context, address: int, nbytes: int, stream: int | None) -> None"),
+        "Ends a loan behind what is queued on the stream (None: on the whole device). Never raises.");
+  nb::class_<lent_object>(m, "_LentMemory",
+                          "Memory charged to a context until this is dropped; reused behind all work.")
+      .def(nb::init<const context_object&, std::size_t, const std::string&, std::optional<std::int64_t>>(),
+           nb::arg("where"), nb::arg("nbytes"), nb::arg("tag"), nb::arg("stream").none(),
+           nb::sig("def __init__(self, where: Context, nbytes: int, tag: str, stream: int | None) -> None"))
+      .def_prop_ro("address", &lent_object::address)
+      .def_prop_ro("nbytes", &lent_object::bytes);
+  m.def(
+      "_serve_torch",
+      [](const context_object& where, std::int32_t ordinal, const std::string& label) {
+        without_gil([&] { serve_torch(where.value, ordinal, label); });
+        return reinterpret_cast<std::uintptr_t>(&saeta_torch_record_stream);
+      },
+      nb::arg("where"), nb::arg("ordinal"), nb::arg("tag"),
+      nb::sig("def _serve_torch(where: Context, ordinal: int, tag: str) -> int"),
+      "Makes saeta_torch_allocate of this library lend from the context for the device of that number; "
+      "returns the address of saeta_torch_record_stream.");
+}
+
+} // namespace saeta::py

@@ -1,0 +1,173 @@
+// A context below RMM: the concept that RMM's containers ask for, charged and ordered by Saeta.
+#include "conformance/context_test.hpp"
+#include "rmm/stand_in.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/rmm/context_resource.hpp"
+#include "saeta/rmm/rmm_resource.hpp"
+#include "unit/base/raises.hpp"
+
+#include <gmock/gmock.h>
+
+#include <rmm/mr/limiting_resource_adaptor.hpp>
+#include <rmm/mr/statistics_resource_adaptor.hpp>
+#include <rmm/resource_ref.hpp>
+
+namespace saeta::conformance {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::size_t bytes = 1 << 20;
+constexpr std::size_t alignment = rmm::CUDA_ALLOCATION_ALIGNMENT;
+
+class rmm_downstream : public context_test {
+protected:
+  [[nodiscard]] cuda::stream_ref stream() const {
+    return to_cuda_stream(where()->work_stream().native_handle());
+  }
+  [[nodiscard]] std::uint64_t charged() const {
+    where()->wait_for_releases(std::chrono::seconds(60));
+    return where()->memory_budget()->statistics().current;
+  }
+  void work_on(void* address, std::uint8_t value, stream_ref on) const {
+    device().fill(address, value, bytes, on.native_handle());
+  }
+  /// What RMM reads in the text of the exception when this much is asked for.
+  template <class Exception>
+  [[nodiscard]] std::string text_when_asked(context_resource from, std::size_t for_bytes,
+                                            std::size_t aligned = alignment) const {
+    try {
+      static_cast<void>(from.allocate(stream(), for_bytes, aligned));
+    } catch (const Exception& e) {
+      return e.what();
+    }
+    return "nothing";
+  }
+};
+
+TEST_P(rmm_downstream, charges_the_context_through_every_kind_of_reference) {
+  context_resource own(where(), "index");
+  const rmm::device_async_resource_ref borrowed = own;
+  cuda::mr::any_resource<cuda::mr::device_accessible> erased = own;
+  void* const direct = own.allocate(stream(), bytes);
+  void* const by_ref = rmm::device_async_resource_ref(borrowed).allocate(stream(), bytes, alignment);
+  void* const by_any = erased.allocate(stream(), bytes, alignment);
+  const std::vector<std::pair<std::string, std::uint64_t>> expected{{"index", 3 * bytes}};
+  EXPECT_EQ(where()->live_by_tag(), expected);
+  EXPECT_EQ(charged(), 3 * bytes);
+  // Equal resources free each other's memory.
+  erased.deallocate(stream(), direct, bytes, alignment);
+  own.deallocate(stream(), by_ref, bytes);
+  rmm::device_async_resource_ref(borrowed).deallocate(stream(), by_any, bytes, alignment);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_P(rmm_downstream, refuses_as_rmm_runs_out_of_memory_with_the_numbers_of_the_budget) {
+  const context_resource own(where());
+  EXPECT_THAT(text_when_asked<rmm::out_of_memory>(own, limit + 1),
+              AllOf(HasSubstr(std::to_string(limit + 1)), HasSubstr(std::to_string(limit))));
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_P(rmm_downstream, fails_otherwise_as_rmm_fails_to_allocate) {
+  EXPECT_THAT(text_when_asked<rmm::bad_alloc>(context_resource(where()), 8, 384), HasSubstr("384"));
+  const auto closed = where()->with_budget("closed");
+  closed->close();
+  EXPECT_THAT(text_when_asked<rmm::bad_alloc>(context_resource(closed), 8), HasSubstr("closed"));
+  EXPECT_EQ(unit::code_raised_by([] { context_resource none(nullptr); }), errc::invalid_argument);
+}
+
+TEST_P(rmm_downstream, honours_alignment_and_gives_null_for_nothing) {
+  context_resource own(where());
+  void* const page = own.allocate(stream(), 100, 4096);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(page) % 4096, 0u);
+  own.deallocate(stream(), page, 100, 4096);
+  EXPECT_EQ(own.allocate(stream(), 0), nullptr);
+  own.deallocate(stream(), nullptr, 0);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_P(rmm_downstream, is_equal_where_budget_and_tag_are) {
+  const context_resource own(where(), "a");
+  const auto child = where()->with_budget("child");
+  EXPECT_TRUE(own == context_resource(where(), "a"));
+  EXPECT_FALSE(own == context_resource(where(), "b"));
+  EXPECT_FALSE(own == context_resource(child, "a"));
+  EXPECT_FALSE(own == context_resource(where()->with_reservation(1), "a"));
+  EXPECT_FALSE(own == context_resource(new_context(), "a"));
+}
+
+TEST_P(rmm_downstream, reuses_memory_behind_the_work_on_the_stream_of_the_free) {
+  context_resource own(where());
+  const stream_lease first = where()->borrow_stream();
+  const stream_lease second = where()->borrow_stream();
+  const auto on = [](const stream_lease& lease) { return to_cuda_stream(lease.ref().native_handle()); };
+  void* const used = own.allocate(on(first), bytes);
+  where()->synchronize(first.ref());
+  const auto held = close_gate(second.ref().native_handle());
+  work_on(used, 1, second.ref());
+  own.deallocate(on(second), used, bytes);
+  void* const next = own.allocate(on(first), bytes);
+  work_on(next, 2, first.ref());
+  if (held) {
+    held->open();
+  }
+  own.deallocate(on(first), next, bytes);
+}
+
+TEST_P(rmm_downstream, needs_no_stream) {
+  context_resource own(where());
+  const stream_lease other = where()->borrow_stream();
+  // A block that another stream still writes, so that it can't be usable everywhere at once.
+  void* const used = own.allocate(to_cuda_stream(other.ref().native_handle()), bytes);
+  work_on(used, 1, other.ref());
+  own.deallocate(to_cuda_stream(other.ref().native_handle()), used, bytes);
+  void* const next = own.allocate_sync(bytes);
+  const stream_lease unknown = where()->borrow_stream();
+  work_on(next, 2, unknown.ref());
+  own.deallocate_sync(next, bytes);
+  void* const last = own.allocate(stream(), bytes);
+  work_on(last, 3, where()->work_stream());
+  own.deallocate(stream(), last, bytes);
+}
+
+TEST_P(rmm_downstream, carries_the_adaptors_of_rmm) {
+  rmm::mr::limiting_resource_adaptor limited{context_resource(where(), "limited"), 2 * bytes};
+  rmm::mr::statistics_resource_adaptor counted{limited};
+  void* const one = counted.allocate(stream(), bytes, alignment);
+  EXPECT_EQ(counted.get_bytes_counter().value, static_cast<std::int64_t>(bytes));
+  EXPECT_EQ(charged(), bytes);
+  EXPECT_THROW(static_cast<void>(counted.allocate(stream(), 2 * bytes, alignment)), rmm::bad_alloc);
+  counted.deallocate(stream(), one, bytes, alignment);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_P(rmm_downstream, stands_between_two_layers_of_rmm) {
+  const stand_in below(shared_device());
+  context_options options;
+  options.budget = 4 * bytes;
+  options.memory.custom_slabs = rmm_source(below);
+  const auto between = new_context(std::move(options));
+  rmm::mr::statistics_resource_adaptor above{context_resource(between, "above")};
+  const cuda::stream_ref on = to_cuda_stream(between->work_stream().native_handle());
+  void* const held = above.allocate(on, bytes, alignment);
+  EXPECT_THROW(static_cast<void>(above.allocate(on, 4 * bytes, alignment)), rmm::out_of_memory);
+  above.deallocate(on, held, bytes, alignment);
+  between->wait_for_releases(std::chrono::seconds(60));
+  EXPECT_GT(between->trim(), 0u);
+  EXPECT_FALSE(below.seen().allocated.empty());
+  EXPECT_EQ(below.seen().freed, below.seen().allocated);
+}
+
+TEST(rmm_streams, are_the_same_handles) {
+  EXPECT_EQ(to_handle(to_cuda_stream(stream_handle{0x1234})), stream_handle{0x1234});
+  EXPECT_EQ(to_handle(cuda::stream_ref{cudaStreamLegacy}), legacy_stream);
+  EXPECT_EQ(to_handle(cuda::stream_ref{cudaStreamPerThread}), per_thread_stream);
+  EXPECT_EQ(to_handle(cuda::stream_ref{cudaStream_t{nullptr}}), legacy_stream);
+}
+
+SAETA_CONFORMANCE_SUITE(rmm_downstream);
+
+} // namespace
+} // namespace saeta::conformance
