@@ -10,12 +10,11 @@ set(saeta_rmm_oldest 26.10)
 
 # Sets saeta_rmm_missing to what is not there, or to nothing and saeta_rmm_version.
 function(saeta_find_rmm)
-  set(roots "${SAETA_RMM_ROOT}")
-  if(NOT roots)
-    # The second holds what librmm logs with.
+  # Beside librmm lies what it logs with.
+  set(roots "${SAETA_RMM_ROOT}" "${SAETA_RMM_ROOT}/../rapids_logger")
+  if(NOT SAETA_RMM_ROOT)
     saeta_python_value(roots "import os, importlib.util as u; print(*(os.path.dirname(u.find_spec(n).origin) for n in ('librmm', 'rapids_logger')), sep=';')")
   endif()
-  list(APPEND roots "${SAETA_RMM_ROOT}/../rapids_logger")
   find_path(saeta_rmm_include rmm/version_config.hpp HINTS ${roots} PATH_SUFFIXES include NO_CACHE)
   find_path(saeta_rmm_cccl cuda/memory_resource HINTS "${saeta_rmm_include}/rapids" NO_DEFAULT_PATH NO_CACHE)
   find_path(saeta_rmm_logger_include rapids_logger/log_levels.h HINTS ${roots} PATH_SUFFIXES include NO_CACHE)

@@ -345,6 +345,7 @@ def test_device_buffers_of_rmm_are_charged(gpu, rmm):
         sent = rmm.DeviceBuffer.to_device(bytes(range(256)) * 4096)
         assert gpu.memory.by_tag()["buffers"] == MIB
         assert sent.copy().tobytes() == bytes(range(256)) * 4096
+        gpu.synchronize()  # what was dropped is charged until its work has finished
         gpu.budget = "64MiB"
         with pytest.raises(MemoryError):
             rmm.DeviceBuffer(size=128 * MIB)
@@ -382,6 +383,7 @@ def test_cupy_allocates_through_rmm_and_on_its_own(gpu, rmm):
                 array = cupy.full(MIB, number % 200, dtype="u1")
                 assert int(array.sum()) == MIB * (number % 200)
         assert gpu.memory.by_tag()["cupy"] >= MIB
+        gpu.synchronize()  # what was dropped is charged until its work has finished
         gpu.budget = "64MiB"
         with pytest.raises(sa.BudgetExceeded):
             cupy.empty(128 * MIB, dtype="u1")
