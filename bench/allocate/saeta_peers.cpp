@@ -6,6 +6,12 @@
 namespace saeta::bench {
 namespace {
 
+void give_back(resource& memory, const saeta::block& what, stream_ref stream) {
+  if (!memory.deallocate(what, stream)) {
+    throw error(errc::device, concat("a block of ", what.bytes, " bytes could not be freed"));
+  }
+}
+
 class resource_allocator {
 public:
   using block = saeta::block;
@@ -13,14 +19,36 @@ public:
   explicit resource_allocator(std::shared_ptr<resource> memory) : memory_(std::move(memory)) {}
 
   block allocate(std::size_t bytes, const thread_stream& on) { return memory_->allocate(bytes, 0, on.ours); }
-  void free(block&& what, const thread_stream& on) {
-    if (!memory_->deallocate(what, on.ours)) {
-      throw error(errc::device, concat("a block of ", what.bytes, " bytes could not be freed"));
-    }
-  }
+  void free(block&& what, const thread_stream& on) { give_back(*memory_, what, on.ours); }
 
 private:
   std::shared_ptr<resource> memory_;
+};
+
+/// The driver wants a free on another stream ordered after the allocation, even of a block that nobody has touched.
+class driver_allocator {
+public:
+  struct block {
+    saeta::block memory;
+    stream_ref stream;
+  };
+
+  explicit driver_allocator(const std::shared_ptr<backend>& device)
+      : memory_(device), events_(std::make_shared<event_pool>(device)) {}
+
+  block allocate(std::size_t bytes, const thread_stream& on) {
+    return {memory_.allocate(bytes, 0, on.ours), on.ours};
+  }
+  void free(block&& what, const thread_stream& on) {
+    if (what.stream != on.ours) {
+      events_->record(what.stream).wait(on.ours);
+    }
+    give_back(memory_, what.memory, on.ours);
+  }
+
+private:
+  async_resource memory_;
+  std::shared_ptr<event_pool> events_;
 };
 
 /// What users hold: with ordering state, in the ledger under a tag. One that another stream used last says so.
@@ -70,8 +98,8 @@ void add_saeta(peer_list& to, const std::shared_ptr<backend>& device) {
   to.peers.push_back(std::make_unique<saeta_peer>("saeta, no budget", cache_of(create())));
   to.peers.push_back(std::make_unique<peer_of<buffer_allocator>>("saeta buffer", create()));
   const bool on_host = device->device().kind == device_kind::cpu;
-  to.peers.push_back(std::make_unique<saeta_peer>(on_host ? "aligned new" : "driver pool",
-                                                  std::make_shared<async_resource>(device)));
+  to.peers.push_back(
+      std::make_unique<peer_of<driver_allocator>>(on_host ? "aligned new" : "driver pool", device));
 }
 
 } // namespace saeta::bench
