@@ -15,7 +15,7 @@
 
 namespace saeta::conformance {
 
-/// Waits until it is true; false when that takes a minute. For what another thread is about to finish.
+/// Waits until it is true; false after twenty seconds. For what another thread is about to finish.
 bool comes_true(const std::function<bool()>& what);
 
 class context_watch {

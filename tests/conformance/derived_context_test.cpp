@@ -23,8 +23,8 @@ protected:
 TEST_P(derived_contexts, a_child_and_its_parent_agree_in_both_orders_of_dropping) {
   for (const bool child_first : {true, false}) {
     auto query = watch(where()->with_budget("query", 1000));
-    auto in_child = std::optional(take(query, 600, "hash table"));
-    auto in_parent = std::optional(take(where(), 300, "orders"));
+    buffer in_child = take(query, 600, "hash table");
+    buffer in_parent = take(where(), 300, "orders");
     EXPECT_EQ(query->statistics().budget.current, 600U);
     EXPECT_EQ(current(), 900U);
     const bytes_by_name of_child{{"hash table", 600}};
@@ -33,13 +33,13 @@ TEST_P(derived_contexts, a_child_and_its_parent_agree_in_both_orders_of_dropping
     EXPECT_EQ(where()->live_by_budget(), by_budget);
     if (child_first) {
       query.reset(); // the buffer keeps what it needs
-      in_child.reset();
+      in_child = {};
       EXPECT_EQ(current(), 300U);
-      in_parent.reset();
+      in_parent = {};
     } else {
-      in_parent.reset();
+      in_parent = {};
       EXPECT_EQ(current(), 600U);
-      in_child.reset();
+      in_child = {};
       EXPECT_EQ(query->statistics().budget.current, 0U);
     }
     EXPECT_EQ(current(), 0U);

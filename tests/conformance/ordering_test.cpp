@@ -50,6 +50,17 @@ protected:
     where()->synchronize(where()->work_stream());
     return made;
   }
+  /// Allocates and fills on the stream until the memory at this address is given out again.
+  [[nodiscard]] std::vector<buffer> fill_until_reused(std::uintptr_t address, std::uint8_t value,
+                                                      stream_ref on) const {
+    std::vector<buffer> made;
+    do {
+      made.push_back(buffer::allocate(where(), bytes, on, "next"));
+      fill(made.back(), value, on);
+    } while (made.back().address() != address && made.size() < 32);
+    EXPECT_EQ(made.back().address(), address) << "never given out again, so nothing is shown";
+    return made;
+  }
 
 private:
   std::optional<stream_lease> first_;
@@ -139,16 +150,12 @@ TEST_P(ordering, memory_dropped_while_a_stream_still_writes_it_is_not_given_to_o
   auto b = std::optional(filled(1));
   const auto held = hold(first());
   fill(*b, 0xEE, first());
+  const std::uintptr_t address = b->address();
   b.reset();
-  // Whatever address the next buffers get, the pending fill must not show in them.
-  std::vector<buffer> next;
-  for (int i = 0; i < 4; ++i) {
-    next.push_back(buffer::allocate(where(), bytes, second(), "next"));
-    fill(next.back(), static_cast<std::uint8_t>(i), second());
-  }
+  const auto next = fill_until_reused(address, 0xAA, second());
   open(held);
-  for (std::size_t i = 0; i < next.size(); ++i) {
-    EXPECT_EQ(read(next[i]), std::vector<std::uint8_t>(bytes, static_cast<std::uint8_t>(i)));
+  for (const buffer& each : next) {
+    EXPECT_EQ(read(each), std::vector<std::uint8_t>(bytes, 0xAA)) << "the pending fill shows";
   }
 }
 
@@ -161,12 +168,9 @@ TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_by
     where()->copy(token.mutable_data<char>(copy), token.data<char>(*b), bytes, within(), first());
   }
   queue_read(*b, landing(), second());
+  const std::uintptr_t address = b->address();
   b.reset();
-  std::vector<buffer> next;
-  for (int i = 0; i < 4; ++i) {
-    next.push_back(buffer::allocate(where(), bytes, third(), "next"));
-    fill(next.back(), 0xAA, third());
-  }
+  const auto next = fill_until_reused(address, 0xAA, third());
   open(held);
   where()->synchronize(second());
   EXPECT_TRUE(landed(5));
@@ -234,12 +238,9 @@ TEST_P(ordering, an_export_is_fenced_on_a_stream_that_nobody_announced) {
     device().copy(landing(), reinterpret_cast<const void*>(b->address()), bytes, to_host(),
                   foreign.ref().native_handle());
   }
+  const std::uintptr_t address = b->address();
   b.reset();
-  std::vector<buffer> next;
-  for (int i = 0; i < 4; ++i) {
-    next.push_back(buffer::allocate(where(), bytes, second(), "next"));
-    fill(next.back(), 0xAA, second());
-  }
+  const auto next = fill_until_reused(address, 0xAA, second());
   open(held);
   where()->synchronize(foreign.ref());
   EXPECT_TRUE(landed(6)) << "the memory was reused before the consumer had read it";

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <latch>
 #include <limits>
 #include <thread>
 
@@ -180,15 +181,17 @@ TEST_P(resources, a_failed_free_keeps_charge_and_block_and_reports) {
 
 TEST_P(resources, of_racing_threads_exactly_one_meets_the_chosen_fault) {
   constexpr std::uint64_t threads = 4;
-  constexpr std::uint64_t each = 5000;
+  constexpr std::uint64_t each = 100'000; // so long that the threads run side by side
   const resource_stack stack = build("budget, fault, caching");
   stack.fault->fail_allocation(threads * each); // a call that is not counted leaves it unreached
   stack.fault->fail_free(threads * each - 1);
   std::atomic<std::uint64_t> no_memory{0};
   std::atomic<std::uint64_t> kept{0};
+  std::latch start(threads);
   std::vector<std::jthread> running;
   for (std::uint64_t t = 0; t < threads; ++t) {
     running.emplace_back([&] {
+      start.arrive_and_wait();
       for (std::uint64_t round = 0; round < each; ++round) {
         try {
           const block made = stack.top->allocate(64, 0, work.ref());
