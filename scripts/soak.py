@@ -345,7 +345,7 @@ class Run:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--rounds", type=int, help="of each thread, instead of seconds")
     parser.add_argument("--device", default="best", help="best, host, cuda:0, ...")
@@ -370,7 +370,7 @@ def main() -> int:
     laps = None if given.rounds is None else max(1, given.rounds // LAP)
 
     def more(done: int) -> bool:
-        return time.monotonic() - begun < given.seconds if laps is None else done < laps
+        return done < laps if laps is not None else time.monotonic() < begun + float(given.seconds)
 
     with tempfile.TemporaryDirectory(prefix="saeta-soak-") as folder:
         soak = Soak(ctx, Path(folder), guard=given.guard)

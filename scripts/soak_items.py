@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -40,6 +41,12 @@ class Block:
     def tag(self) -> str:
         return self.buffer.tag
 
+    def token(self, read: sa.Buffer, writes: Sequence[sa.Buffer] = ()) -> sa.UseToken:
+        """Named to be written, too, for a framework that takes no read-only arrays."""
+        if self.kernels is not None and not self.kernels.reads_read_only:
+            return sa.use(writes=[read, *writes])
+        return sa.use(reads=[read], writes=writes)
+
     def write(self, value: int) -> None:
         if self.kernels is None:
             return
@@ -50,10 +57,7 @@ class Block:
     def copy_from(self, source: Block) -> None:
         if self.kernels is None:
             return
-        with (
-            sa.use(reads=[source.buffer], writes=[self.buffer]) as token,
-            self.kernels.on(token.stream),
-        ):
+        with self.token(source.buffer, writes=[self.buffer]) as token, self.kernels.on(token.stream):
             target = self.kernels.view(token.array(self.buffer, "i4"))
             target[:] = self.kernels.view(token.array(source.buffer, "i4"))
         self.value = source.value
@@ -63,7 +67,7 @@ class Block:
             return
         half = self.buffer[: self.nbytes // 8 * 4]
         for part in (self.buffer, half):
-            with sa.use(reads=[part]) as token, self.kernels.on(token.stream):
+            with self.token(part) as token, self.kernels.on(token.stream):
                 found = int(self.kernels.total(self.kernels.view(token.array(part, "i4"))))
             require_sum(found, self.value * (part.nbytes // 4), repr(part))
 

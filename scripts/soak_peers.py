@@ -7,6 +7,7 @@ Arrays are 1-D int32, all of one value, so that a sum proves all of them. A sum 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ class Peer:
     """What works for every framework with DLPack."""
 
     name = ""
+    reads_read_only = True  # arrays over memory that it must not write to
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -56,8 +58,13 @@ class NumpyPeer(Peer):
 class CupyPeer(Peer):
     name = "cupy"
 
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+        # Few of them: CuPy's pool keeps memory apart for each stream that ever was.
+        self.streams = cycle([module.cuda.Stream(non_blocking=True) for _ in range(8)])
+
     def own_stream(self) -> AbstractContextManager[Any]:
-        made: AbstractContextManager[Any] = self.module.cuda.Stream(non_blocking=True)
+        made: AbstractContextManager[Any] = next(self.streams)
         return made
 
     def on(self, stream: int | None) -> AbstractContextManager[Any]:
@@ -67,6 +74,7 @@ class CupyPeer(Peer):
 
 class TorchPeer(Peer):
     name = "torch"
+    reads_read_only = False
 
     def __init__(self, module: Any, on_host: bool) -> None:
         super().__init__(module)
@@ -117,7 +125,8 @@ class PyarrowPeer(Peer):
         return self.module.array(column)
 
     def give(self, array: Any, ctx: sa.Context) -> sa.Column:
-        return sa.from_arrow(array, ctx)
+        made: sa.Column = sa.from_arrow(array, ctx)
+        return made
 
     def total(self, array: Any) -> Any:
         return int(np.asarray(array).sum(dtype=np.int64))
@@ -152,4 +161,5 @@ def find_peers(ctx: sa.Context) -> list[Peer]:
 
 def kernel_peer(peers: list[Peer]) -> Peer | None:
     """One that can work on the memory that a token lends."""
-    return next((peer for peer in peers if peer.name in ("numpy", "cupy", "torch")), None)
+    by_name = {peer.name: peer for peer in peers}
+    return next((by_name[name] for name in ("numpy", "cupy", "torch") if name in by_name), None)

@@ -36,6 +36,10 @@ public:
   void wait(event_ref event) const;
   [[nodiscard]] bool idle() const { return owner_->stream_idle(handle_); }
   [[nodiscard]] bool capturing() const { return owner_->capturing(handle_); }
+  /// The legacy or the per-thread default stream.
+  [[nodiscard]] bool is_default() const noexcept {
+    return handle_ == legacy_stream || handle_ == per_thread_stream;
+  }
 
   friend bool operator==(const stream_ref& a, const stream_ref& b) noexcept {
     return a.owner_ == b.owner_ && a.id_ == b.id_;

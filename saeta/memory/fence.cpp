@@ -80,13 +80,12 @@ bool event_pool::heed_capture(stream_ref stream) {
   if (device_->device().kind == device_kind::cpu || !stream.capturing()) {
     return false;
   }
-  const stream_handle handle = stream.native_handle();
   // The default streams need no care: the device sees a capture that they are in beforehand. And another thread could not
   // ask for this one's per-thread stream.
-  if (handle != legacy_stream && handle != per_thread_stream) {
+  if (!stream.is_default()) {
     const std::lock_guard lock(captures_mutex_);
-    if (std::find(captures_.begin(), captures_.end(), handle) == captures_.end()) {
-      captures_.push_back(handle);
+    if (std::find(captures_.begin(), captures_.end(), stream) == captures_.end()) {
+      captures_.push_back(stream);
       ++holds_;
     }
   }
@@ -98,9 +97,9 @@ bool event_pool::held() {
     return false;
   }
   const std::lock_guard lock(captures_mutex_);
-  const std::size_t ended = std::erase_if(captures_, [this](stream_handle stream) {
+  const std::size_t ended = std::erase_if(captures_, [this](stream_ref stream) {
     try {
-      return !device_->capturing(stream);
+      return !device_->capturing(stream.native_handle()); // not through its owner, which we do not keep
     } catch (...) {
       return true; // a stream that is gone captures nothing
     }

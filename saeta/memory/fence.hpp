@@ -74,7 +74,7 @@ private:
   std::array<shard, 16> shards_;
   std::atomic<int> holds_{0};
   std::mutex captures_mutex_;
-  std::vector<stream_handle> captures_; ///< streams that captured a graph when they were last asked
+  std::vector<stream_ref> captures_; ///< streams that captured a graph when they were last asked
 };
 
 } // namespace saeta
