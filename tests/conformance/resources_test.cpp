@@ -9,9 +9,7 @@
 
 #include <array>
 #include <atomic>
-#include <latch>
 #include <limits>
-#include <thread>
 
 namespace saeta::conformance {
 namespace {
@@ -177,38 +175,6 @@ TEST_P(resources, a_failed_free_keeps_charge_and_block_and_reports) {
     EXPECT_EQ(query->statistics().current, 0U);
     EXPECT_EQ(stack.statistics->read().failed_frees, 1U);
   }
-}
-
-TEST_P(resources, of_racing_threads_exactly_one_meets_the_chosen_fault) {
-  constexpr std::uint64_t threads = 4;
-  constexpr std::uint64_t each = 100'000; // so long that the threads run side by side
-  const resource_stack stack = build("budget, fault, caching");
-  stack.fault->fail_allocation(threads * each); // a call that is not counted leaves it unreached
-  stack.fault->fail_free(threads * each - 1);
-  std::atomic<std::uint64_t> no_memory{0};
-  std::atomic<std::uint64_t> kept{0};
-  std::latch start(threads);
-  std::vector<std::jthread> running;
-  for (std::uint64_t t = 0; t < threads; ++t) {
-    running.emplace_back([&] {
-      start.arrive_and_wait();
-      for (std::uint64_t round = 0; round < each; ++round) {
-        try {
-          const block made = stack.top->allocate(64, 0, work.ref());
-          if (!stack.top->deallocate(made, work.ref())) {
-            ++kept;
-            EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
-          }
-        } catch (const error&) {
-          ++no_memory;
-        }
-      }
-    });
-  }
-  running.clear();
-  EXPECT_EQ(no_memory, 1U);
-  EXPECT_EQ(kept, 1U);
-  EXPECT_EQ(stack.fault->failures(), 2U);
 }
 
 SAETA_CONFORMANCE_SUITE(resources);

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -87,23 +88,48 @@ TEST_F(fault_resource_test, a_free_that_fails_leaves_the_block_with_its_caller) 
   EXPECT_TRUE(faulty.deallocate(second, work.ref()));
 }
 
-TEST_F(fault_resource_test, counts_every_allocation_of_racing_threads) {
-  constexpr std::uint64_t each = 5000;
-  faulty.fail_allocation(4 * each); // a call that is not counted leaves it unreached
-  std::atomic<int> failed{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (std::uint64_t n = 0; n < each; ++n) {
-        failed += fails(64) ? 1 : 0;
+/// Costs nothing, so that threads above it do little else than count.
+class free_resource final : public resource {
+public:
+  std::size_t trim() override { return 0; }
+  [[nodiscard]] release_order order() const noexcept override { return release_order::by_identity; }
+  [[nodiscard]] std::uint64_t held_bytes() const override { return 0; }
+
+private:
+  block do_allocate(const allocation_request& what, stream_ref) override {
+    block made;
+    made.bytes = what.bytes;
+    return made;
+  }
+  bool do_deallocate(const block&, stream_ref) noexcept override { return true; }
+};
+
+TEST_F(fault_resource_test, of_racing_threads_exactly_one_meets_the_chosen_fault) {
+  constexpr std::uint64_t threads = 4;
+  constexpr std::uint64_t each = 2'000'000; // so long that they run side by side even where others work, too
+  fault_resource raced(std::make_shared<free_resource>());
+  raced.fail_allocation(threads * each); // a call that is not counted leaves it unreached
+  raced.fail_free(threads * each - 1);
+  std::atomic<std::uint64_t> no_memory{0};
+  std::atomic<std::uint64_t> kept{0};
+  std::latch start(threads);
+  std::vector<std::jthread> running;
+  for (std::uint64_t t = 0; t < threads; ++t) {
+    running.emplace_back([&] {
+      start.arrive_and_wait();
+      for (std::uint64_t round = 0; round < each; ++round) {
+        try {
+          kept += raced.deallocate(raced.allocate(64, 0, work.ref()), work.ref()) ? 0 : 1;
+        } catch (const error&) {
+          ++no_memory;
+        }
       }
     });
   }
-  for (auto& thread : threads) {
-    thread.join();
-  }
-  EXPECT_EQ(failed, 1);
-  EXPECT_EQ(faulty.failures(), 1u);
+  running.clear();
+  EXPECT_EQ(no_memory, 1u);
+  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(raced.failures(), 2u);
 }
 
 } // namespace
