@@ -11,7 +11,8 @@
 Importing needs neither a GPU nor a driver nor pyarrow nor NumPy: each is loaded when something asks for it.
 """
 
-from saeta import _core, allocators, hooks, rmm, testing
+from saeta import _core, allocators, hooks, testing
+from saeta import rmm as rmm  # not in __all__: a star import would hide RMM itself
 from saeta._build import table
 from saeta._core import (
     Buffer,
@@ -98,7 +99,6 @@ __all__ = [
     "hooks",
     "info",
     "read_ipc",
-    "rmm",
     "table",
     "testing",
     "use",

@@ -77,13 +77,13 @@ void* saeta_torch_allocate(ssize_t bytes, int device, void* stream) {
       [&] { return saeta::py::allocate(static_cast<std::size_t>(bytes), device, stream); });
 }
 
-void saeta_torch_free(void* address, ssize_t bytes, int /*device*/, void* stream) {
+void saeta_torch_free(void* address, ssize_t bytes, int /*device*/, void* stream) noexcept {
   saeta::py::released_gil([&] {
     saeta::take_back_memory(address, static_cast<std::size_t>(bytes), saeta::py::handle_of(stream));
   });
 }
 
-void saeta_torch_record_stream(void* address, void* stream) {
+void saeta_torch_record_stream(void* address, void* stream) noexcept {
   saeta::py::released_gil([&] { saeta::note_lent_use(address, saeta::py::handle_of(stream)); });
 }
 }

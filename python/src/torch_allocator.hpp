@@ -19,8 +19,8 @@
 extern "C" {
 __attribute__((visibility("default"))) void* saeta_torch_allocate(ssize_t bytes, int device, void* stream);
 __attribute__((visibility("default"))) void saeta_torch_free(void* address, ssize_t bytes, int device,
-                                                             void* stream);
-__attribute__((visibility("default"))) void saeta_torch_record_stream(void* address, void* stream);
+                                                             void* stream) noexcept;
+__attribute__((visibility("default"))) void saeta_torch_record_stream(void* address, void* stream) noexcept;
 }
 
 namespace saeta::py {

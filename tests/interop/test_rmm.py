@@ -145,6 +145,13 @@ def test_without_rmm_the_way_out_is_named(host, monkeypatch):
             call()
 
 
+def test_a_star_import_hides_no_rmm():
+    names: dict[str, object] = {}
+    exec("from saeta import *", names)
+    assert "allocators" in names
+    assert "rmm" not in names
+
+
 # A context on RMM.
 
 
