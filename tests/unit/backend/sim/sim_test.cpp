@@ -252,6 +252,29 @@ TEST_F(simulated, capture_runs_nothing_and_refuses_context_events) {
   on->destroy_event(event);
 }
 
+TEST_F(simulated, capture_is_ended_by_a_context_event_unless_its_stream_synchronises_with_the_legacy_one) {
+  const event_handle event = on->create_event();
+  const stream_handle blocking = on->create_blocking_stream();
+  for (const stream_handle stream : {a, blocking}) {
+    on->begin_capture(stream);
+    EXPECT_EQ(on->record_context(event), fence_outcome::refused);
+    EXPECT_EQ(on->end_capture(stream), stream == blocking);
+  }
+  on->begin_capture(a);
+  EXPECT_TRUE(on->end_capture(a)) << "the next one is whole";
+  on->destroy_event(event);
+}
+
+TEST_F(simulated, capture_is_told_by_its_stream_and_by_the_legacy_one) {
+  EXPECT_FALSE(on->capturing(a));
+  on->begin_capture(a);
+  EXPECT_TRUE(on->capturing(a));
+  EXPECT_TRUE(on->capturing(legacy_stream));
+  EXPECT_FALSE(on->capturing(b));
+  EXPECT_TRUE(on->end_capture(a)) << "ended by the question";
+  EXPECT_FALSE(on->capturing(a));
+}
+
 TEST_F(simulated, device_is_out_of_memory_at_its_size) {
   try {
     on->allocate(std::size_t{2} << 20, 0);
