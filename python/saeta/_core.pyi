@@ -116,7 +116,7 @@ class Context:
 
     def synchronize(self) -> None:
         """
-        Waits for all work on the device that was queued so far, by whomever, and for memory whose release waits for it.
+        Waits for all work on the device that was queued so far, by whomever, and for memory whose release waits for it. While a graph is captured, for the context's own stream alone.
         """
 
     def close(self) -> dict[str, int]:

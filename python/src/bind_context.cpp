@@ -51,10 +51,11 @@ void synchronize(const context_object& self) {
   context& where = *self.value;
   if (const auto everything = where.events().record_context()) {
     where.synchronize(*everything);
-  } else {
+    static_cast<void>(where.wait_for_releases(std::chrono::seconds(10)));
+  } else { // releases wait for the capture, whose end may be the caller's
     where.synchronize(where.work_stream());
+    where.drain();
   }
-  static_cast<void>(where.wait_for_releases(std::chrono::seconds(10)));
 }
 
 nb::dict traffic_dict(const traffic& moved) {
@@ -131,7 +132,7 @@ std::string describe(const context_object& self) {
 void bind_life(nb::class_<context_object>& c) {
   c.def("synchronize", &synchronize, nb::call_guard<nb::gil_scoped_release>(),
         "Waits for all work on the device that was queued so far, by whomever, and for memory whose "
-        "release waits for it.")
+        "release waits for it. While a graph is captured, for the context's own stream alone.")
       .def("close", &close, nb::sig("def close(self) -> dict[str, int]"),
            "Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid "
            "until their owners drop them. Of a reservation what was not drawn returns at once.")
