@@ -90,13 +90,20 @@ void end(const loan& ended, std::optional<stream_handle> stream) noexcept {
   std::optional<fence> last; // none: at its release the memory waits for all work of the context
   try {
     context& home = *memory.where();
-    const auto fence_on = [&](stream_handle handle) {
-      return home.events().record(stream_ref(*home.device_backend(), handle));
+    // Nothing while the stream captures a graph: an event recorded there would belong to the graph.
+    const auto fence_on = [&](stream_handle handle) -> std::optional<fence> {
+      const stream_ref on(*home.device_backend(), handle);
+      return home.events().heed_capture(on) ? std::nullopt : std::optional(home.events().record(on));
     };
+    bool streams_known = stream.has_value() && ended.streams_known;
     for (const stream_handle other : ended.also_used_on) {
-      memory.ordering().add_write(fence_on(other));
+      const std::optional<fence> used = fence_on(other);
+      streams_known = streams_known && used.has_value();
+      if (used) {
+        memory.ordering().add_write(*used);
+      }
     }
-    last = stream && ended.streams_known ? fence_on(*stream) : home.events().record_context();
+    last = streams_known ? fence_on(*stream) : home.events().record_context();
   } catch (...) {
     report_current_exception("memory that comes back can't be fenced on its stream and waits for all work");
   }

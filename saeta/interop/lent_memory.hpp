@@ -6,8 +6,8 @@
 // Owner     The borrower. Until it comes back the memory keeps its context alive, and it counts in its budget, ledger and
 //           tag as a buffer does.
 // Order     Ready on the stream it was lent on. Coming back on a stream says that what is queued there by then is the last
-//           to use it. Where no stream is known, one event over all work of the context stands before any reuse. The host
-//           waits in neither case.
+//           to use it. Where no stream is known, one event over all work of the context stands before any reuse; where the
+//           stream captures a graph, that event comes after the capture. The host waits in neither case.
 // Thread    Any. Neither call holds a lock while it allocates or frees.
 // Failure   Lending fails as buffer::allocate does. Taking back reports and never throws: memory that can't be fenced on
 //           its stream waits for all work of the context, an address that was not lent is left alone.

@@ -53,9 +53,14 @@ export_hold::~export_hold() {
 }
 
 void order_handover(std::span<const buffer> views, stream_ref stream) {
+  const event_pool* asked = nullptr; // one question a device, whatever the number of buffers
+  bool captures = false;
   for (const auto& bytes : distinct(views)) {
     context& home = *bytes->where();
-    const bool captures = home.events().heed_capture(stream);
+    if (asked != &home.events()) {
+      asked = &home.events();
+      captures = home.events().heed_capture(stream);
+    }
     for (const fence& f : bytes->ordering().last_writes(bytes->tag())) {
       if (!captures) {
         f.wait(stream);

@@ -1,5 +1,6 @@
 // Memory lent by address: it counts like a buffer, and is reused only behind the work of every stream that used it.
 #include "conformance/context_test.hpp"
+#include "conformance/graph_capture.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/interop/lent_memory.hpp"
@@ -197,6 +198,22 @@ TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
   }
   where()->synchronize(first());
   take_back_memory(next, bytes, first().native_handle());
+}
+
+TEST_P(lent_memory, that_comes_back_on_a_stream_in_a_capture_is_released_after_the_capture) {
+  const stream foreign(shared_device());
+  for (const bool noted : {false, true}) {
+    void* const lent = lend_memory(where(), bytes, first(), "rmm");
+    graph_capture capture(device(), foreign.ref().native_handle());
+    if (noted) {
+      note_lent_use(lent, foreign.ref().native_handle());
+    }
+    take_back_memory(lent, bytes, noted ? first().native_handle() : foreign.ref().native_handle());
+    EXPECT_EQ(where()->statistics().pending_releases, where()->on_host() ? 0U : 1U);
+    EXPECT_TRUE(capture.end()) << "an event over all work has ended it";
+    EXPECT_EQ(charged(), 0U);
+  }
+  EXPECT_EQ(last_report(), "");
 }
 
 TEST_P(lent_memory, comes_back_on_any_thread) {
