@@ -42,6 +42,11 @@ for s in $steps; do
   test)
     step unit 240 "$build/bin/saeta_unit_tests" --gtest_brief=1
     step conformance 240 "$build/bin/saeta_conformance_tests" --gtest_brief=1
+    if [ -x "$build/bin/saeta_rmm_tests" ]; then
+      step rmm 120 "$build/bin/saeta_rmm_tests" --gtest_brief=1
+    else
+      echo "left out: the tests of RMM's adaptor (no RMM when the build was configured)"
+    fi
     ;;
   sanitize)
     # Tests provoke refusals of the driver on purpose (no memory, a capture in the way): those are no finding.
