@@ -5,6 +5,8 @@
 #include "saeta/memory/context_core.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 namespace saeta {
 
@@ -122,11 +124,23 @@ void context::read_scalar(void* target, const void* source, std::size_t bytes, s
   if (bytes > largest) {
     throw error(errc::invalid_argument, concat("a scalar read of ", bytes, " bytes; at most ", largest));
   }
-  core_->device->copy(target, source, bytes, on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
+  // Into memory of our own: where the wait fails the copy is still to come, and the caller's memory may be gone by then.
+  const auto landing = std::make_shared<std::array<std::byte, largest>>();
+  core_->device->copy(landing->data(), source, bytes,
+                      on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
                       stream.native_handle());
   core_->counted.scalars.add_transfer();
   core_->counted.scalars.add_call(bytes);
-  synchronize(stream);
+  try {
+    synchronize(stream);
+  } catch (...) {
+    pending_release last_use;
+    last_use.needs_context_fence = true;
+    last_use.action = [landing, self = shared_from_this()] {};
+    core_->releases->submit(std::move(last_use));
+    throw;
+  }
+  std::memcpy(target, landing->data(), bytes);
 }
 
 void context::synchronize(const fence& done) {
