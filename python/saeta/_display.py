@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from saeta._report import counted, human_bytes
 from saeta._values import text_of
+from saeta.errors import DownloadForbidden
 
 if TYPE_CHECKING:
     from saeta._core import Column, DataType, Table
@@ -20,6 +21,7 @@ HEAD_ROWS = 5
 MOST_COLUMNS = 60
 LINE_WIDTH = 118
 VALUE_WIDTH = 24
+FORBIDDEN = "(not shown: strict mode forbids downloads)"
 
 
 class Line(NamedTuple):
@@ -58,7 +60,10 @@ def column_text(self: Column) -> str:
     """Body of `Column.__repr__`."""
     rows = len(self)
     head = self.slice(0, min(rows, HEAD_ROWS))
-    values = _values_text(self.type, head._raw_values(), more=rows > HEAD_ROWS)
+    try:
+        values = _values_text(self.type, head._raw_values(), more=rows > HEAD_ROWS)
+    except DownloadForbidden:
+        values = FORBIDDEN
     chunks = f" in {self.num_chunks} chunks" if self.num_chunks != 1 else ""
     what = f"{self.name!r}: {self.type.name} on {self.device}, {counted(rows, 'row', 'rows')}{chunks}, {human_bytes(self.nbytes)}"
     return f"<saeta.Column {what}>\n  {_cut(values, LINE_WIDTH)}"
@@ -69,7 +74,10 @@ def _lines(table: Table) -> list[Line]:
     columns = [table[place] for place in shown]
     rows = min(table.num_rows, HEAD_ROWS)
     # The head of the shown columns alone, so that nothing else is copied.
-    head = _head(table, columns, rows)
+    try:
+        head = _head(table, columns, rows)
+    except DownloadForbidden:
+        return [Line(column.name, column.type.name, FORBIDDEN) for column in columns]
     more = table.num_rows > rows
     return [
         Line(column.name, column.type.name, _values_text(column.type, values, more=more))

@@ -118,5 +118,9 @@ class BusyError(Error, RuntimeError):
     """The caller already holds what it asks for."""
 
 
+class DownloadForbidden(Error, RuntimeError):
+    """Data would be copied from a device to the host inside `Context.forbid_downloads`; nothing was copied."""
+
+
 class MissingDependency(Error, ImportError):
     """A package that this call needs is not installed, or is another release than the one Saeta was built for."""

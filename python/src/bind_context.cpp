@@ -98,16 +98,17 @@ nb::object enter(nb::object self) {
 
 void leave(const context_object& self, const nb::args&) { close(self); }
 
-/// Holds context-wide fences back inside a `with` block.
-class capture_object {
+/// Something that a context does for the length of a `with` block.
+template <auto Begin>
+class block_object {
 public:
-  explicit capture_object(std::shared_ptr<context> of) : where_(std::move(of)) {}
+  explicit block_object(const context_object& of) : where_(of.value) {}
 
   void enter() {
     if (hold_) {
-      throw error(errc::busy, "this capture is announced already: call capturing() for each `with` block");
+      throw error(errc::busy, "this block is open already: ask the context for one each time");
     }
-    hold_ = where_->capturing();
+    hold_ = (where_.get()->*Begin)();
   }
   void leave() { hold_.reset(); }
 
@@ -115,6 +116,9 @@ private:
   std::shared_ptr<context> where_;
   std::optional<std::shared_ptr<void>> hold_; ///< points at nothing, so it is no truth value by itself
 };
+
+using capture_object = block_object<&context::capturing>;
+using strict_object = block_object<&context::forbid_downloads>;
 
 std::string describe(const context_object& self) {
   const context& where = *self.value;
@@ -148,18 +152,18 @@ void bind_life(nb::class_<context_object>& c) {
       .def("__repr__", &describe);
 }
 
-void bind_capture(nb::module_& m) {
-  nb::class_<capture_object>(m, "GraphCapture",
-                             "The announcement of a graph capture, from `Context.capturing`.")
+template <class Block>
+void bind_block(nb::module_& m, const char* name, const char* enter, const char* meaning) {
+  nb::class_<Block>(m, name, meaning)
       .def(
           "__enter__",
           [](nb::object self) {
-            nb::cast<capture_object&>(self).enter();
+            nb::cast<Block&>(self).enter();
             return self;
           },
-          nb::sig("def __enter__(self) -> GraphCapture"))
+          nb::sig(enter))
       .def(
-          "__exit__", [](capture_object& self, const nb::args&) { self.leave(); },
+          "__exit__", [](Block& self, const nb::args&) { self.leave(); },
           nb::sig("def __exit__(self, *exception: object) -> None"));
 }
 
@@ -185,7 +189,10 @@ nb::dict bytes_dict(const bytes_by_name& bytes) {
 }
 
 void bind_context(nb::module_& m) {
-  bind_capture(m);
+  bind_block<capture_object>(m, "GraphCapture", "def __enter__(self) -> GraphCapture",
+                             "The announcement of a graph capture, from `Context.capturing`.");
+  bind_block<strict_object>(m, "StrictMode", "def __enter__(self) -> StrictMode",
+                            "A block without downloads, from `Context.forbid_downloads`.");
   nb::class_<context_object> c(
       m, "Context",
       "Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. "
@@ -223,12 +230,19 @@ void bind_context(nb::module_& m) {
            "see "
            "`saeta.use` for the others). Contents are undefined. BudgetExceeded, OutOfMemory, ClosedError.")
       .def(
-          "capturing", [](const context_object& self) { return capture_object(self.value); },
+          "capturing", [](const context_object& self) { return capture_object(self); },
           "Says that a CUDA graph is captured inside a `with` block around the capture: views that are "
           "dropped meanwhile are released afterwards, where the driver would otherwise end the capture. "
           "Needed on streams that do not synchronise with the legacy default stream, as those of "
           "torch.cuda.graph, unless the capture itself takes a view or opens a token on its stream. Does "
-          "nothing on the host.");
+          "nothing on the host.")
+      .def(
+          "forbid_downloads", [](const context_object& self) { return strict_object(self); },
+          "Strict mode inside a `with` block: copying data from this device to the host raises "
+          "DownloadForbidden before anything is copied, on every thread. Scalars that metadata needs are "
+          "still "
+          "read. Copies that other libraries make are not seen, and on the host there is nothing to "
+          "download.");
   bind_life(c);
 
   m.def(

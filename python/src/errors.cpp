@@ -27,6 +27,7 @@ std::array table{
     row{errc::unsupported, "UnsupportedError"},
     row{errc::closed, "ClosedError"},
     row{errc::busy, "BusyError"},
+    row{errc::download_forbidden, "DownloadForbidden"},
     row{errc::invalid_argument, "InvalidError"},
 };
 

@@ -46,6 +46,8 @@ std::string_view name_of(errc code) noexcept {
     return "closed";
   case errc::busy:
     return "busy";
+  case errc::download_forbidden:
+    return "download_forbidden";
   }
   return "unknown";
 }

@@ -32,6 +32,7 @@ enum class errc {
   exchange,         ///< an exchange protocol can't carry this value (BufferError in Python)
   closed,           ///< the object was closed or already consumed
   busy,             ///< the caller already holds what it asks for
+  download_forbidden, ///< strict mode: data would be copied from the device to the host
 };
 
 /// Name of a code as in the enumeration, for messages and logs.

@@ -107,8 +107,17 @@ void context::copy(void* target, const void* source, std::size_t bytes, copy_kin
   if (bytes == 0) {
     return;
   }
+  if (kind == copy_kind::device_to_host && core_->download_bans.load(std::memory_order_relaxed) != 0) {
+    throw error(errc::download_forbidden, concat("strict mode: ", bytes, " bytes would be copied from ",
+                                                 to_string(device()), " to the host"));
+  }
   core_->device->copy(target, source, bytes, kind, stream.native_handle());
   core_->counter_of(kind).add_call(bytes);
+}
+
+std::shared_ptr<void> context::forbid_downloads() {
+  ++core_->download_bans;
+  return {nullptr, [core = core_](void*) { --core->download_bans; }};
 }
 
 void context::count_transfer(copy_kind kind) noexcept { core_->counter_of(kind).add_transfer(); }

@@ -133,6 +133,11 @@ public:
   /// when a consumer gives a view back.
   [[nodiscard]] std::shared_ptr<void> capturing() { return events().hold_context_fences(); }
 
+  /// Strict mode, until the result is dropped: copying data from the device to the host is error download_forbidden before
+  /// anything is copied, for every thread and every context of the device. Scalars that metadata needs are still read, and
+  /// counted apart. Says nothing of other libraries' copies; on the host there is nothing to download.
+  [[nodiscard]] std::shared_ptr<void> forbid_downloads();
+
   /// The one object that a layer above keeps with the contexts of a device (a staging ring), made on first use under a
   /// lock and destroyed with them, so it must not own one. `key` is the address of something of that layer.
   [[nodiscard]] void* attachment(const void* key, const std::function<std::shared_ptr<void>()>& make);

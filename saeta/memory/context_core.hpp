@@ -38,6 +38,7 @@ struct context_core {
   std::vector<stream> idle_streams;
   std::size_t lent_streams = 0;
   std::atomic<bool> closed{false};
+  std::atomic<int> download_bans{0}; ///< strict modes that are on
   std::mutex attachments_mutex;
   std::map<const void*, std::shared_ptr<void>> attachments;
 };

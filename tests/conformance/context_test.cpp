@@ -100,6 +100,36 @@ TEST_P(contexts, report_what_is_alive_at_close_and_refuse_new_work) {
   EXPECT_TRUE(where()->close().empty()) << "what lived could still be dropped";
 }
 
+TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
+  const buffer b = make(64);
+  fill(b, 7, where()->work_stream());
+  const auto child = where()->with_budget("child");
+  auto strict = where()->forbid_downloads();
+  auto nested = child->forbid_downloads();
+  const counter_values before = where()->count().read();
+  const auto refused = [&] {
+    try {
+      return read(b) != std::vector<std::uint8_t>(64, 7);
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::download_forbidden);
+      EXPECT_THAT(e.message(), ::testing::HasSubstr("64 bytes"));
+      return true;
+    }
+  };
+  EXPECT_EQ(refused(), !where()->on_host());
+  EXPECT_EQ(where()->count().read().device_to_host, before.device_to_host);
+  std::uint32_t value = 0;
+  {
+    const use_token token(where()->work_stream(), {reads(b)});
+    where()->read_scalar(&value, token.data<std::uint8_t>(b), sizeof value, where()->work_stream());
+  }
+  EXPECT_EQ(value, 0x07070707U) << "metadata may be read";
+  strict.reset();
+  EXPECT_EQ(refused(), !where()->on_host()) << "the other one is still on";
+  nested.reset();
+  EXPECT_FALSE(refused());
+}
+
 TEST_P(contexts, die_with_their_last_buffer) {
   const std::weak_ptr<context> alive = context_;
   buffer last = make(64);

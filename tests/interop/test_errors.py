@@ -23,6 +23,7 @@ BUILT_IN = {
     sa.ExchangeError: BufferError,
     sa.ClosedError: ValueError,
     sa.BusyError: RuntimeError,
+    sa.DownloadForbidden: RuntimeError,
     sa.MissingDependency: ImportError,
 }
 
