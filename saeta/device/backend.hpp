@@ -86,6 +86,9 @@ public:
   /// Gives unused memory of the stream-ordered pool back to the device, keeping at least `keep` bytes. Returns the
   /// bytes that went back.
   virtual std::size_t trim_pool(std::size_t keep) = 0;
+  /// How many bytes the stream-ordered pool holds on to: when the host waits for the device, unused memory beyond them goes
+  /// back to it. A new pool holds on to everything. Nothing on the host, which has no such pool.
+  virtual void set_pool_threshold(std::uint64_t bytes) = 0;
   /// Page-locked host memory that the device reads and writes at link speed; ordinary memory on host.
   virtual void* allocate_pinned(std::size_t bytes) = 0;
   [[nodiscard]] virtual bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept = 0;

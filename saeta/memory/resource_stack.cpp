@@ -73,10 +73,12 @@ void require_parts(const std::vector<decorator_kind>& layers, const stack_parts&
   }
 }
 
-std::shared_ptr<resource> driver_resource(resource_kind kind, const std::shared_ptr<backend>& device) {
+std::shared_ptr<resource> driver_resource(resource_kind kind, const stack_options& options,
+                                          const std::shared_ptr<backend>& device) {
   if (kind == resource_kind::direct) {
     return std::make_shared<direct_resource>(device);
   }
+  device->set_pool_threshold(options.pool_threshold);
   return std::make_shared<async_resource>(device);
 }
 
@@ -100,7 +102,7 @@ std::shared_ptr<resource> make_base(const stack_options& options, const stack_pa
     return custom_resource(options.custom_base, parts.device, "base");
   }
   if (options.base != resource_kind::caching) {
-    return driver_resource(options.base, parts.device);
+    return driver_resource(options.base, options, parts.device);
   }
   if (options.slabs_from == resource_kind::caching) {
     throw error(errc::invalid_argument,
@@ -111,7 +113,7 @@ std::shared_ptr<resource> make_base(const stack_options& options, const stack_pa
   }
   built.cache = std::make_shared<caching_resource>(
       options.custom_slabs ? custom_resource(options.custom_slabs, parts.device, "slab source")
-                           : driver_resource(options.slabs_from, parts.device),
+                           : driver_resource(options.slabs_from, options, parts.device),
       parts.device, parts.events, options.caching, parts.fence_over);
   return built.cache;
 }

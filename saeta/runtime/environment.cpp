@@ -16,12 +16,13 @@ constexpr const char* budget_name = "SAETA_BUDGET";
 constexpr const char* resource_name = "SAETA_RESOURCE";
 constexpr const char* stack_name = "SAETA_STACK";
 constexpr const char* guard_name = "SAETA_GUARD";
+constexpr const char* threshold_name = "SAETA_POOL_THRESHOLD";
 constexpr const char* wait_name = "SAETA_BUDGET_WAIT";
 constexpr const char* log_name = "SAETA_LOG";
 constexpr const char* threads_name = "SAETA_STAGING_THREADS";
 constexpr const char* chunk_name = "SAETA_STAGING_CHUNK";
 
-constexpr std::array<environment_variable, 8> table{{
+constexpr std::array<environment_variable, 9> table{{
     {budget_name, "bytes like 8GiB, or a share of the device's memory like 50%",
      "limit of each device's budget", "none"},
     {resource_name, "caching, async or direct",
@@ -31,6 +32,9 @@ constexpr std::array<environment_variable, 8> table{{
      "decorators on top of the resource", "logging, budget"},
     {guard_name, "bytes like 64MiB; 0 for none",
      "guards memory against misuse and keeps so much of what is freed in quarantine", "no guard"},
+    {threshold_name, "bytes like 8GiB, or a share of the device's memory like 50%",
+     "how much the driver's pool holds on to; unused memory beyond goes back when the host waits",
+     "everything"},
     {wait_name, "milliseconds from 0 to 86400000",
      "how long a request that does not fit waits in line for others to free", "0"},
     {log_name, "csv:PATH, jsonl:PATH or trace:PATH, several with ; between them",
@@ -138,6 +142,9 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
   }
   if (const auto text = text_of(guard_name)) {
     read_guard(*text, options.memory);
+  }
+  if (const auto text = text_of(threshold_name)) {
+    options.memory.pool_threshold = bytes_of(threshold_name, *text, device_bytes);
   }
   if (const auto text = text_of(wait_name)) {
     options.wait = std::chrono::milliseconds(number_of(wait_name, *text, longest_wait));

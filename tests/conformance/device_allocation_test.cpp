@@ -161,6 +161,28 @@ TEST_P(device_allocation, a_free_in_stream_order_comes_after_the_work_before_it)
   EXPECT_EQ(copied.download(), bytes(size, 1));
 }
 
+TEST_P(device_allocation, unused_memory_beyond_the_threshold_goes_back_when_the_host_waits) {
+  constexpr std::size_t size = 256 << 20;
+  const auto unused_after_a_wait = [&](std::uint64_t threshold) {
+    device().set_pool_threshold(threshold);
+    void* const freed = device().allocate_async(size, handle());
+    EXPECT_TRUE(device().deallocate_async(freed, size, handle()));
+    device().synchronize_stream(handle());
+    return device().trim_pool(0);
+  };
+  EXPECT_EQ(unused_after_a_wait(0), 0u);
+  EXPECT_GE(unused_after_a_wait(std::numeric_limits<std::uint64_t>::max()), on_host() ? 0 : size);
+}
+
+TEST_P(device_allocation, of_more_than_there_can_be_is_refused) {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  for (const std::size_t size : {most, most - 63, most - 255}) {
+    EXPECT_THROW(static_cast<void>(device().allocate(size, 256)), error) << size;
+    EXPECT_THROW(static_cast<void>(device().allocate_async(size, handle())), error) << size;
+    EXPECT_THROW(static_cast<void>(device().allocate_pinned(size)), error) << size;
+  }
+}
+
 TEST_P(device_allocation, trimming_gives_unused_memory_back_and_leaves_the_rest) {
   constexpr std::size_t size = 256 << 20;
   void* const kept = device().allocate_async(1000, handle());

@@ -93,6 +93,7 @@ public:
     return gone(inner_->deallocate_async(pointer, bytes, stream));
   }
   std::size_t trim_pool(std::size_t keep) override { return inner_->trim_pool(keep); }
+  void set_pool_threshold(std::uint64_t bytes) override { inner_->set_pool_threshold(bytes); }
   void* allocate_pinned(std::size_t bytes) override {
     return made([&] { return inner_->allocate_pinned(bytes); }, errc::out_of_memory);
   }

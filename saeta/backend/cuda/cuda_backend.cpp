@@ -158,6 +158,10 @@ public:
     const active_context active(context_);
     return pool_->trim(keep);
   }
+  void set_pool_threshold(std::uint64_t bytes) override {
+    const active_context active(context_);
+    pool_->set_threshold(bytes);
+  }
   void* allocate_pinned(std::size_t bytes) override {
     const active_context active(context_);
     void* pointer = nullptr;

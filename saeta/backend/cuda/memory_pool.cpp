@@ -19,11 +19,11 @@ memory_pool::memory_pool(std::int32_t ordinal) : ordinal_(ordinal) {
   properties.location.id = ordinal;
   check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate", " on cuda:", ordinal);
   // By default a pool gives everything back at every synchronisation and asks for it again.
-  auto keep = std::numeric_limits<std::uint64_t>::max();
-  const cudaError_t status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep);
-  if (status != cudaSuccess) {
+  try {
+    set_threshold(std::numeric_limits<std::uint64_t>::max());
+  } catch (...) {
     static_cast<void>(settled(cudaMemPoolDestroy(pool_), "cudaMemPoolDestroy"));
-    raise(status, "cudaMemPoolSetAttribute", concat(": release threshold on cuda:", ordinal));
+    throw;
   }
 }
 
@@ -55,6 +55,13 @@ std::size_t memory_pool::trim(std::size_t keep) {
         " bytes on cuda:", ordinal_);
   const std::uint64_t after = reserved_bytes();
   return after < before ? before - after : 0; // another thread may have made the pool grow
+}
+
+void memory_pool::set_threshold(std::uint64_t bytes) {
+  if (pool_ != nullptr) {
+    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &bytes), "cudaMemPoolSetAttribute",
+          ": release threshold on cuda:", ordinal_);
+  }
 }
 
 std::uint64_t memory_pool::reserved_bytes() const {

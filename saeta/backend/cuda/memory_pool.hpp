@@ -23,6 +23,8 @@ public:
   void* allocate(std::size_t bytes, cudaStream_t stream);
   /// Returns the bytes that went back to the device. What was freed on a stream that has not got there yet stays.
   std::size_t trim(std::size_t keep);
+  /// What is unused beyond so many bytes goes back whenever the host waits. At first everything is kept.
+  void set_threshold(std::uint64_t bytes);
 
 private:
   [[nodiscard]] std::uint64_t reserved_bytes() const;

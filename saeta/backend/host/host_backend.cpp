@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <new>
 #include <thread>
 
@@ -58,7 +59,10 @@ std::uint64_t available_bytes() {
 }
 
 void* allocate_aligned(std::size_t bytes, std::size_t alignment) {
-  void* const pointer = ::operator new (bytes, std::align_val_t{alignment}, std::nothrow);
+  // No object is larger, and rounded up to its alignment such a size could be one of a few bytes.
+  const bool impossible = bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  void* const pointer =
+      impossible ? nullptr : ::operator new (bytes, std::align_val_t{alignment}, std::nothrow);
   if (pointer == nullptr) {
     throw error(errc::out_of_memory,
                 concat("host: the system has no ", bytes, " bytes (", human_bytes(bytes), ") of memory"));
@@ -119,6 +123,7 @@ public:
   }
   /// The C library keeps no pool that is ours to trim.
   std::size_t trim_pool(std::size_t) override { return 0; }
+  void set_pool_threshold(std::uint64_t) override {}
   void* allocate_pinned(std::size_t bytes) override { return allocate_aligned(bytes, pinned_alignment); }
   bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override {
     return deallocate(pointer, bytes, pinned_alignment);

@@ -169,6 +169,7 @@ void simulated_device::synchronize_stream(stream_handle stream) {
   require_no_capture(*machine_, awaited);
   operations pending = machine_->schedule().predecessors(awaited);
   machine_->wait(held, std::move(pending), awaited.clock);
+  gpu_->memory.trim(gpu_->pool_threshold);
 }
 
 bool simulated_device::stream_idle(stream_handle stream) {
@@ -268,6 +269,7 @@ void simulated_device::synchronize_event(event_handle event) {
   machine::guard held = machine_->enter();
   const event_state& awaited = machine_->event(event);
   machine_->wait(held, awaited.covered, awaited.clock);
+  gpu_->memory.trim(gpu_->pool_threshold);
 }
 
 } // namespace saeta::sim

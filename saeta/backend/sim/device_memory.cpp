@@ -5,6 +5,7 @@
 #include "saeta/base/text.hpp"
 
 #include <cstring>
+#include <limits>
 #include <new>
 
 namespace saeta::sim {
@@ -149,9 +150,15 @@ std::size_t simulated_device::trim_pool(std::size_t keep) {
   return gpu_->memory.trim(keep);
 }
 
+void simulated_device::set_pool_threshold(std::uint64_t bytes) {
+  const machine::guard held = machine_->enter();
+  gpu_->pool_threshold = bytes;
+}
+
 void* simulated_device::allocate_pinned(std::size_t bytes) {
   const machine::guard held = machine_->enter();
-  void* const pointer = ::operator new(bytes, pinned_alignment, std::nothrow);
+  const bool impossible = bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  void* const pointer = impossible ? nullptr : ::operator new(bytes, pinned_alignment, std::nothrow);
   if (pointer == nullptr) {
     throw error(errc::out_of_memory,
                 concat("sim: the system has no ", bytes, " bytes of page-locked memory"));

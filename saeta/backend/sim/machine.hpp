@@ -22,8 +22,9 @@ struct gpu {
   std::uint64_t total_bytes;
   arena memory;
   stream_state* legacy = nullptr;
-  std::unordered_map<std::size_t, stream_state*> per_thread; ///< by thread_number()
-  std::uint64_t used_bytes = 0;                              ///< of the arena, by live allocations
+  std::unordered_map<std::size_t, stream_state*> per_thread;            ///< by thread_number()
+  std::uint64_t used_bytes = 0;                                         ///< of the arena, by live allocations
+  std::size_t pool_threshold = std::numeric_limits<std::size_t>::max(); ///< bytes that the pool holds on to
   usage alive;
 };
 

@@ -33,6 +33,7 @@ public:
   MOCK_METHOD(void*, allocate_async, (std::size_t, stream_handle), (override));
   MOCK_METHOD(bool, deallocate_async, (void*, std::size_t, stream_handle), (noexcept, override));
   MOCK_METHOD(std::size_t, trim_pool, (std::size_t), (override));
+  MOCK_METHOD(void, set_pool_threshold, (std::uint64_t), (override));
   MOCK_METHOD(void*, allocate_pinned, (std::size_t), (override));
   MOCK_METHOD(bool, deallocate_pinned, (void*, std::size_t), (noexcept, override));
 

@@ -82,6 +82,10 @@ TEST_F(environment_test, a_guard_is_switched_on_by_its_quarantine) {
   EXPECT_EQ(stack.layers.back(), decorator_kind::guard);
 }
 
+TEST_F(environment_test, the_drivers_pool_may_be_told_what_to_hold_on_to) {
+  EXPECT_EQ(with("SAETA_POOL_THRESHOLD", "1GiB").memory.pool_threshold, 1U << 30);
+}
+
 TEST_F(environment_test, a_request_may_wait_and_events_may_be_logged) {
   EXPECT_EQ(with("SAETA_BUDGET_WAIT", "1500").wait.count(), 1500);
   const std::vector<std::string> expected{"csv:a.csv", "trace:b.json"};
@@ -125,8 +129,8 @@ TEST_F(environment_test, the_table_names_every_variable_once) {
     EXPECT_TRUE(names.insert(one.name).second) << one.name << " twice";
   }
   EXPECT_EQ(names, (std::set<std::string_view>{"SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STACK", "SAETA_GUARD",
-                                               "SAETA_BUDGET_WAIT", "SAETA_LOG", "SAETA_STAGING_THREADS",
-                                               "SAETA_STAGING_CHUNK"}));
+                                               "SAETA_POOL_THRESHOLD", "SAETA_BUDGET_WAIT", "SAETA_LOG",
+                                               "SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK"}));
 }
 
 } // namespace
