@@ -71,6 +71,13 @@ class GraphCapture:
 
     def __exit__(self, *exception: object) -> None: ...
 
+class StrictMode:
+    """A block without downloads, from `Context.forbid_downloads`."""
+
+    def __enter__(self) -> StrictMode: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
 class Context:
     """
     Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. There is one per device; `saeta.context` gives it. `memory.child` and `memory.reserve` give further ones that share all of it but the budget.
@@ -112,6 +119,11 @@ class Context:
     def capturing(self) -> GraphCapture:
         """
         Says that a CUDA graph is captured inside a `with` block around the capture: views that are dropped meanwhile are released afterwards, where the driver would otherwise end the capture. Needed on streams that do not synchronise with the legacy default stream, as those of torch.cuda.graph, unless the capture itself takes a view or opens a token on its stream. Does nothing on the host.
+        """
+
+    def forbid_downloads(self) -> StrictMode:
+        """
+        Strict mode inside a `with` block: copying data from this device to the host raises DownloadForbidden before anything is copied, on every thread. Scalars that metadata needs are still read. Copies that other libraries make are not seen, and on the host there is nothing to download.
         """
 
     def synchronize(self) -> None:

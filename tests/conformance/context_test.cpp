@@ -2,7 +2,7 @@
 
 #include "saeta/base/error.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 namespace saeta::conformance {
 namespace {

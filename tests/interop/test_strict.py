@@ -16,7 +16,9 @@ def test_a_download_is_refused_before_it_happens(anywhere):
         if anywhere.device == "host":
             assert column.to_arrow().to_pylist() == list(range(1000))
         else:
-            with pytest.raises(sa.DownloadForbidden, match=r"strict mode: .* bytes would be copied from cuda:0"):
+            with pytest.raises(
+                sa.DownloadForbidden, match=r"strict mode: .* bytes would be copied from cuda:0"
+            ):
                 column.to_arrow()
             assert "strict mode forbids downloads" in repr(column)
             assert "strict mode forbids downloads" in repr(sa.table({"numbers": column}))
@@ -27,9 +29,8 @@ def test_a_download_is_refused_before_it_happens(anywhere):
 
 def test_blocks_nest_and_end_with_an_error(anywhere):
     outer = anywhere.forbid_downloads()
-    with outer, anywhere.forbid_downloads():
-        with pytest.raises(sa.BusyError, match="open already"):
-            outer.__enter__()
+    with outer, anywhere.forbid_downloads(), pytest.raises(sa.BusyError, match="open already"):
+        outer.__enter__()
     with pytest.raises(LookupError), outer:
         raise LookupError
     column = sa.from_dlpack(np.arange(3), anywhere, copy=True)
