@@ -15,32 +15,35 @@ std::size_t own_alignment(const backend& device) {
   return device.device().kind == device_kind::cpu ? host_alignment : device_alignment;
 }
 
-/// A block without memory yet: sizes checked, room added where more alignment is asked for than the driver gives. Sizes
-/// that could not be rounded up to the driver's own alignment are refused here: aligned new would make 0 bytes of them.
 block describe(const backend& device, const allocation_request& what, std::uint64_t stream_id) {
-  const std::size_t own = own_alignment(device);
+  return describe_block(what, device.device(), own_alignment(device), stream_id);
+}
+
+} // namespace
+
+/// Sizes that could not be rounded up to an alignment are refused here: aligned new would make 0 bytes of them.
+block describe_block(const allocation_request& what, device_id device, std::size_t given,
+                     std::uint64_t stream_id) {
   if (what.alignment != 0 && !std::has_single_bit(what.alignment)) {
     throw error(errc::invalid_argument, concat("alignment ", what.alignment, " is no power of two"));
   }
   block made;
   made.bytes = what.bytes;
-  made.alignment = std::max(what.alignment, own);
-  made.device = device.device();
+  made.alignment = std::max(what.alignment, given);
+  made.device = device;
   made.stream_id = stream_id;
   made.generation = next_generation();
   made.label = what.label;
   static_cast<void>(checked_add(what.bytes, made.alignment, "block with its alignment"));
-  made.base_bytes = what.bytes == 0 ? 0 : what.bytes + (made.alignment - own);
+  made.base_bytes = what.bytes == 0 ? 0 : what.bytes + (made.alignment - given);
   return made;
 }
 
-void place(block& made, void* base) {
+void place_block(block& made, void* base) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(base);
   made.base = base;
   made.pointer = reinterpret_cast<void*>(round_up(address, static_cast<std::uintptr_t>(made.alignment)));
 }
-
-} // namespace
 
 std::uint64_t next_generation() noexcept {
   constexpr std::uint64_t range = 4096; // taken at a time: threads would meet on a counter of single numbers
@@ -55,7 +58,7 @@ std::uint64_t next_generation() noexcept {
 block direct_resource::do_allocate(const allocation_request& what, stream_ref stream) {
   block made = describe(*device_, what, stream.id());
   if (what.bytes != 0) {
-    place(made, device_->allocate(made.base_bytes, own_alignment(*device_)));
+    place_block(made, device_->allocate(made.base_bytes, own_alignment(*device_)));
     held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
   }
   return made;
@@ -72,7 +75,7 @@ bool direct_resource::do_deallocate(const block& what, stream_ref) noexcept {
 block async_resource::do_allocate(const allocation_request& what, stream_ref stream) {
   block made = describe(*device_, what, stream.id());
   if (what.bytes != 0) {
-    place(made, device_->allocate_async(made.base_bytes, stream.native_handle()));
+    place_block(made, device_->allocate_async(made.base_bytes, stream.native_handle()));
     held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
   }
   return made;

@@ -12,6 +12,14 @@
 
 namespace saeta {
 
+/// A block without memory yet, of a resource over something that aligns to `given` bytes: `base_bytes` has room for more
+/// alignment where more is asked for.
+/// @throws error invalid_argument (an alignment that is no power of two), overflow.
+[[nodiscard]] block describe_block(const allocation_request& what, device_id device, std::size_t given,
+                                   std::uint64_t stream_id);
+/// Puts the block into the `base_bytes` at `base`.
+void place_block(block& made, void* base) noexcept;
+
 /// One driver call an allocation (cudaMalloc, aligned new): for sanitizers and debugging. Freeing may wait for the
 /// device, so the recorded work must have finished before.
 class direct_resource final : public resource {

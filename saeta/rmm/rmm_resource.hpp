@@ -15,18 +15,15 @@
 // Links     librmm (26.10 or newer) and the CUDA runtime.
 #pragma once
 
-#include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/memory/resource.hpp"
+#include "saeta/memory/driver_resources.hpp"
 #include "saeta/rmm/driver_pool.hpp"
 #include "saeta/rmm/stream.hpp"
 
 #include <cuda/memory_resource>
 
-#include <algorithm>
 #include <atomic>
-#include <bit>
 #include <exception>
 #include <memory>
 #include <new>
@@ -73,13 +70,11 @@ private:
   static constexpr std::size_t given_alignment = rmm::CUDA_ALLOCATION_ALIGNMENT;
 
   block do_allocate(const allocation_request& what, stream_ref stream) override {
-    block made = describe(what, stream.id());
+    block made = describe_block(what, device_->device(), given_alignment, stream.id());
     if (what.bytes == 0) {
       return made;
     }
-    made.base = ask(made.base_bytes, to_cuda_stream(stream.native_handle()));
-    made.pointer = reinterpret_cast<void*>(
-        round_up(reinterpret_cast<std::uintptr_t>(made.base), static_cast<std::uintptr_t>(made.alignment)));
+    place_block(made, ask(made.base_bytes, to_cuda_stream(stream.native_handle())));
     held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
     return made;
   }
@@ -97,23 +92,6 @@ private:
     }
     held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
     return true;
-  }
-
-  [[nodiscard]] block describe(const allocation_request& what, std::uint64_t stream_id) const {
-    if (what.alignment != 0 && !std::has_single_bit(what.alignment)) {
-      throw error(errc::invalid_argument, concat("alignment ", what.alignment, " is no power of two"));
-    }
-    block made;
-    made.bytes = what.bytes;
-    made.alignment = std::max(what.alignment, given_alignment);
-    made.device = device_->device();
-    made.stream_id = stream_id;
-    made.generation = next_generation();
-    made.label = what.label;
-    made.base_bytes = what.bytes == 0 ? 0
-                                      : checked_add(what.bytes, made.alignment - given_alignment,
-                                                    "block of RMM with its alignment");
-    return made;
   }
 
   [[nodiscard]] void* ask(std::size_t bytes, cuda::stream_ref stream) {
