@@ -47,6 +47,16 @@ protected:
   void work_on(void* address, std::uint8_t value, stream_ref stream) const {
     device().fill(address, value, bytes, stream.native_handle());
   }
+  /// Lends the next memory and works on it before what `held` keeps back is let go.
+  void reuse(const std::unique_ptr<gate>& held, stream_ref stream) const {
+    void* const next = lend_memory(where(), bytes, stream, "next");
+    work_on(next, 2, stream);
+    if (held) {
+      held->open();
+    }
+    where()->synchronize(stream);
+    take_back_memory(next, bytes, stream.native_handle());
+  }
   [[nodiscard]] std::unique_ptr<gate> hold(stream_ref stream) const {
     return close_gate(stream.native_handle());
   }
@@ -130,13 +140,7 @@ TEST_P(lent_memory, is_reused_elsewhere_behind_the_work_on_its_stream) {
   const auto held = hold(first());
   work_on(lent, 1, first());
   take_back_memory(lent, bytes, first().native_handle());
-  void* const next = lend_memory(where(), bytes, second(), "cudf");
-  work_on(next, 2, second());
-  if (held) {
-    held->open();
-  }
-  where()->synchronize(second());
-  take_back_memory(next, bytes, second().native_handle());
+  reuse(held, second());
 }
 
 TEST_P(lent_memory, is_reused_behind_the_work_on_another_stream_that_it_came_back_on) {
@@ -145,13 +149,7 @@ TEST_P(lent_memory, is_reused_behind_the_work_on_another_stream_that_it_came_bac
   const auto held = hold(second());
   work_on(lent, 1, second());
   take_back_memory(lent, bytes, second().native_handle());
-  void* const next = lend_memory(where(), bytes, first(), "cudf");
-  work_on(next, 2, first());
-  if (held) {
-    held->open();
-  }
-  where()->synchronize(first());
-  take_back_memory(next, bytes, first().native_handle());
+  reuse(held, first());
 }
 
 TEST_P(lent_memory, is_reused_at_once_on_the_stream_it_came_back_on) {
@@ -176,13 +174,7 @@ TEST_P(lent_memory, is_reused_behind_a_use_that_was_noted) {
   note_lent_use(lent, second().native_handle());
   note_lent_use(lent, second().native_handle());
   take_back_memory(lent, bytes, first().native_handle());
-  void* const next = lend_memory(where(), bytes, first(), "torch");
-  work_on(next, 2, first());
-  if (held) {
-    held->open();
-  }
-  where()->synchronize(first());
-  take_back_memory(next, bytes, first().native_handle());
+  reuse(held, first());
 }
 
 TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
@@ -191,13 +183,7 @@ TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
   const auto held = hold(second());
   work_on(lent, 1, second());
   take_back_memory(lent, bytes, std::nullopt);
-  void* const next = lend_memory(where(), bytes, first(), "cupy");
-  work_on(next, 2, first());
-  if (held) {
-    held->open();
-  }
-  where()->synchronize(first());
-  take_back_memory(next, bytes, first().native_handle());
+  reuse(held, first());
 }
 
 TEST_P(lent_memory, that_comes_back_on_a_stream_in_a_capture_is_released_after_the_capture) {

@@ -31,6 +31,14 @@ protected:
     on->wait_event(later, event);
     on->destroy_event(event);
   }
+  void expect_a_context_event_to_cover_a_free() {
+    const event_handle event = on->create_event();
+    ASSERT_EQ(on->record_context(event), fence_outcome::recorded);
+    on->synchronize_event(event);
+    on->destroy_event(event);
+    EXPECT_TRUE(on->deallocate(memory, bytes, 0));
+    EXPECT_THAT(on->races(), IsEmpty());
+  }
   void expect_one_race(const std::string& first, const std::string& second) {
     const std::vector<race> found = on->races();
     ASSERT_THAT(found, SizeIs(1)) << on->report();
@@ -163,23 +171,13 @@ TEST_F(simulated, device_reports_a_consumer_on_a_stream_that_nobody_announced) {
 
 TEST_F(simulated, context_event_covers_a_stream_that_nobody_announced) {
   on->launch(b, "consumer", {{memory, bytes}}, {}, [] {});
-  const event_handle event = on->create_event();
-  ASSERT_EQ(on->record_context(event), fence_outcome::recorded);
-  on->synchronize_event(event);
-  on->destroy_event(event);
-  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
-  EXPECT_THAT(on->races(), IsEmpty());
+  expect_a_context_event_to_cover_a_free();
 }
 
 TEST_F(simulated, context_event_covers_destroyed_streams) {
   on->fill(memory, 1, bytes, b);
   on->destroy_stream(b);
-  const event_handle event = on->create_event();
-  ASSERT_EQ(on->record_context(event), fence_outcome::recorded);
-  on->synchronize_event(event);
-  on->destroy_event(event);
-  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
-  EXPECT_THAT(on->races(), IsEmpty());
+  expect_a_context_event_to_cover_a_free();
 }
 
 TEST_F(simulated, device_reports_page_locked_memory_in_use) {
