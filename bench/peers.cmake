@@ -4,13 +4,6 @@
 set(SAETA_TORCH_ROOT "" CACHE PATH "Folder of the package torch, for bench/allocate; that of the chosen Python when empty")
 
 if(TARGET saeta_librmm)
-  # RMM's arena includes headers of the logger, which has a package of its own beside RMM's.
-  get_target_property(rmm_includes saeta_librmm INTERFACE_INCLUDE_DIRECTORIES)
-  list(TRANSFORM rmm_includes APPEND "/../../rapids_logger/include" OUTPUT_VARIABLE hints)
-  find_path(logger_include rapids_logger/log_levels.h HINTS ${hints} NO_CACHE)
-endif()
-if(logger_include)
-  target_include_directories(bench_allocate SYSTEM PRIVATE "${logger_include}")
   target_link_libraries(bench_allocate PRIVATE saeta_librmm)
   target_compile_definitions(bench_allocate PRIVATE SAETA_BENCH_HAS_RMM=1)
 else()
@@ -26,8 +19,10 @@ endif()
 find_path(torch_include c10/cuda/CUDACachingAllocator.h HINTS "${torch_root}/include" NO_CACHE)
 find_library(torch_c10 c10 HINTS "${torch_root}/lib" NO_CACHE)
 find_library(torch_c10_cuda c10_cuda HINTS "${torch_root}/lib" NO_CACHE)
-if(SAETA_WITH_CUDA AND torch_include AND torch_c10 AND torch_c10_cuda)
-  target_include_directories(bench_allocate SYSTEM PRIVATE "${torch_include}" "${CUDAToolkit_INCLUDE_DIRS}")
+# Not CUDAToolkit_INCLUDE_DIRS: with CMake 4 the toolkit's CCCL is among them, and RMM needs the newer one that it brings along.
+find_path(cuda_include cuda_runtime_api.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CACHE)
+if(SAETA_WITH_CUDA AND torch_include AND torch_c10 AND torch_c10_cuda AND cuda_include)
+  target_include_directories(bench_allocate SYSTEM PRIVATE "${torch_include}" "${cuda_include}")
   # libc10_cuda finds its CUDA runtime by its own path, that of the wheel: not the linker's business.
   target_link_libraries(bench_allocate PRIVATE "${torch_c10}" "${torch_c10_cuda}")
   target_link_options(bench_allocate PRIVATE -Wl,--allow-shlib-undefined)

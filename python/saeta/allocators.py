@@ -31,7 +31,7 @@ def torch_allocator(ctx: Context, tag: str = "torch") -> Any:
     others. CUDA graphs can't be captured on it. InvalidError for a context on the host.
     """
     ordinal = cuda_ordinal(ctx, "torch's allocator")
-    memory = load("torch.cuda.memory", "torch's allocator on a context")
+    memory = load("torch", "torch's allocator on a context").cuda.memory
     record_stream = _core._serve_torch(ctx, ordinal, tag)
     made = memory.CUDAPluggableAllocator(_core.__file__, "saeta_torch_allocate", "saeta_torch_free")
     made.allocator().set_record_stream_fn(record_stream)

@@ -1,6 +1,7 @@
 // Handles of a backend, as distinct types: a stream can't be passed for an event.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace saeta {
@@ -13,5 +14,14 @@ enum class event_handle : std::uintptr_t {};
 
 inline constexpr stream_handle legacy_stream{1};
 inline constexpr stream_handle per_thread_stream{2};
+
+/// Ids of streams while they capture a graph begin here; all others are smaller.
+inline constexpr std::uint64_t first_capture_id = std::uint64_t{1} << 63;
+
+/// An id for one look at a capturing stream: nothing has it already.
+inline std::uint64_t new_capture_id() noexcept {
+  static std::atomic<std::uint64_t> next{first_capture_id};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
 
 } // namespace saeta

@@ -29,8 +29,10 @@ public:
 
   [[nodiscard]] backend& owner() const noexcept { return *owner_; }
   [[nodiscard]] stream_handle native_handle() const noexcept { return handle_; }
-  /// Unique in the process for all time, unlike the handle.
+  /// Unique in the process for all time, unlike the handle; of a ref that is made while the stream captures a graph, unique
+  /// to that ref.
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] bool made_in_capture() const noexcept { return id_ >= first_capture_id; }
 
   /// Later work on this stream starts after the event.
   void wait(event_ref event) const;

@@ -69,7 +69,8 @@ table import_stream(const std::shared_ptr<context>& where, ArrowArrayStream& sou
 /// A batch as a struct array. From a device context this downloads (counted).
 void export_batch(const table& source, std::size_t batch_index, ArrowArray& target);
 void export_column(const column& source, ArrowArray& target);
-/// A table as a stream of its batches, each exported when it is asked for.
+/// A table as a stream of its batches, each exported when it is asked for. In strict mode error download_forbidden at once: a
+/// stream could only pass on its text.
 void export_stream(const table& source, ArrowArrayStream& target);
 /// The pieces of a column as a stream of arrays of its type.
 void export_stream(const field& described, std::vector<column> pieces, ArrowArrayStream& target);

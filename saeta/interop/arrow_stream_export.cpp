@@ -91,6 +91,7 @@ void give(std::unique_ptr<exported_stream> state, ArrowArrayStream& target) noex
 } // namespace
 
 void export_stream(const table& source, ArrowArrayStream& target) {
+  source.where()->require_downloads(source.byte_size());
   auto state = std::make_unique<exported_stream>();
   state->type = [source](ArrowSchema& out) { export_schema(source.fields(), out); };
   state->make = [source](std::size_t index, ArrowArray& out) { export_batch(source, index, out); };
@@ -100,6 +101,7 @@ void export_stream(const table& source, ArrowArrayStream& target) {
 
 void export_stream(const field& described, std::vector<column> pieces, ArrowArrayStream& target) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
+    pieces[i].where()->require_downloads(pieces[i].byte_size());
     if (pieces[i].type() != described.type) {
       throw error(errc::type_mismatch, concat("stream of '", described.name, "': piece ", i, " is of type ",
                                               pieces[i].type().name(), ", expected ", described.type.name()));

@@ -107,12 +107,18 @@ void context::copy(void* target, const void* source, std::size_t bytes, copy_kin
   if (bytes == 0) {
     return;
   }
-  if (kind == copy_kind::device_to_host && core_->download_bans.load(std::memory_order_relaxed) != 0) {
-    throw error(errc::download_forbidden, concat("strict mode: ", bytes, " bytes would be copied from ",
-                                                 to_string(device()), " to the host"));
+  if (kind == copy_kind::device_to_host) {
+    require_downloads(bytes);
   }
   core_->device->copy(target, source, bytes, kind, stream.native_handle());
   core_->counter_of(kind).add_call(bytes);
+}
+
+void context::require_downloads(std::uint64_t bytes) const {
+  if (bytes != 0 && !on_host() && core_->download_bans.load(std::memory_order_relaxed) != 0) {
+    throw error(errc::download_forbidden, concat("strict mode: ", bytes, " bytes would be copied from ",
+                                                 to_string(device()), " to the host"));
+  }
 }
 
 std::shared_ptr<void> context::forbid_downloads() {
@@ -210,6 +216,12 @@ std::shared_ptr<context> context::keeper() { return reservation_ ? base_->keeper
 
 block context::allocate(std::size_t bytes, std::size_t alignment, tag label, stream_ref stream) {
   require_open();
+  if (stream.made_in_capture()) {
+    throw error(errc::invalid_argument,
+                concat("'", label.name(), "': ", bytes,
+                       " bytes can't be allocated on a stream that captures a "
+                       "graph, whose memory they would be; allocate before the capture"));
+  }
   const allocation_request what{bytes, alignment, label, budget_.get(), reservation_.get()};
   try {
     block made = core_->memory.top->allocate(what, stream);

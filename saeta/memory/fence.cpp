@@ -84,7 +84,8 @@ bool event_pool::heed_capture(stream_ref stream) {
   // ask for this one's per-thread stream.
   if (!stream.is_default()) {
     const std::lock_guard lock(captures_mutex_);
-    if (std::find(captures_.begin(), captures_.end(), stream) == captures_.end()) {
+    const auto known = [&](stream_ref each) { return each.native_handle() == stream.native_handle(); };
+    if (std::none_of(captures_.begin(), captures_.end(), known)) {
       captures_.push_back(stream);
       ++holds_;
     }

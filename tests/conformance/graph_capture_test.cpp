@@ -155,6 +155,37 @@ TEST_P(graph_captures, do_not_hide_the_work_that_a_token_queued_before_them) {
   expect_released();
 }
 
+TEST_P(graph_captures, make_their_stream_another_one_for_as_long_as_they_go_on) {
+  const stream_ref outside = foreign();
+  graph_capture capture(device(), outside.native_handle());
+  EXPECT_EQ(foreign().made_in_capture(), asynchronous());
+  EXPECT_EQ(foreign() == outside, !asynchronous()) << "what is captured comes after nothing of the stream";
+  EXPECT_EQ(foreign() == foreign(), !asynchronous());
+  EXPECT_TRUE(capture.end());
+  EXPECT_EQ(foreign(), outside);
+}
+
+TEST_P(graph_captures, are_given_no_memory) {
+  if (!asynchronous()) {
+    GTEST_SKIP() << "the host captures nothing";
+  }
+  const auto refusal = [&](stream_ref on, std::size_t size) {
+    try {
+      static_cast<void>(buffer::allocate(where(), size, on, "captured"));
+      return std::string("none");
+    } catch (const error& e) {
+      return std::string(name_of(e.code()));
+    }
+  };
+  const stream_ref outside = foreign();
+  graph_capture capture(device(), outside.native_handle());
+  EXPECT_EQ(refusal(foreign(), bytes), "invalid_argument");
+  EXPECT_EQ(refusal(outside, std::size_t{24} << 20), "device")
+      << "by the device, when the ref does not know of it";
+  EXPECT_EQ(where()->statistics().budget.current, 0U);
+  EXPECT_TRUE(capture.end());
+}
+
 SAETA_CONFORMANCE_SUITE(graph_captures);
 
 } // namespace

@@ -45,7 +45,7 @@ import soak, soak_items
 write = soak_items.Block.write
 def wrong(self, value):
     write(self, value)
-    self.value += value % 97 == 0
+    self.value += 1
 
 soak_items.Block.write = wrong
 sys.argv = ["soak.py", "--rounds", "400", "--seed", "11", "--device", "host", "--threads", "2"]

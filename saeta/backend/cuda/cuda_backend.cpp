@@ -10,7 +10,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
 
-#include <limits>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -98,10 +97,13 @@ public:
   }
   std::uint64_t stream_id(stream_handle stream) override {
     const active_context active(context_);
+    if (captures(native(stream))) { // the driver refuses to tell the id then
+      return new_capture_id();
+    }
     unsigned long long id = 0;
     check(cudaStreamGetId(native(stream), &id), "cudaStreamGetId");
     // Fences give 0 a meaning of its own (no stream); the driver does not promise that it never uses it.
-    return id == 0 ? std::numeric_limits<std::uint64_t>::max() : id;
+    return id == 0 ? first_capture_id - 1 : id;
   }
   void synchronize_stream(stream_handle stream) override {
     const active_context active(context_);
@@ -149,6 +151,10 @@ public:
   [[nodiscard]] bool deallocate(void* pointer, std::size_t bytes, std::size_t alignment) noexcept override;
   void* allocate_async(std::size_t bytes, stream_handle stream) override {
     const active_context active(context_);
+    if (captures(native(stream))) {
+      throw error(errc::device, concat("no allocation on a stream of ", to_string(device()),
+                                       " that captures a graph: the memory would be the graph's"));
+    }
     return pool_->allocate(bytes, native(stream));
   }
   [[nodiscard]] bool deallocate_async(void* pointer, std::size_t, stream_handle stream) noexcept override {

@@ -160,7 +160,9 @@ void simulated_device::destroy_stream(stream_handle stream) noexcept {
 
 std::uint64_t simulated_device::stream_id(stream_handle stream) {
   const machine::guard held = machine_->lock();
-  return static_cast<std::uint64_t>(machine_->handle(machine_->stream(*gpu_, stream)));
+  const stream_state& asked = machine_->stream(*gpu_, stream);
+  return in_capture(*machine_, asked) ? new_capture_id()
+                                      : static_cast<std::uint64_t>(machine_->handle(asked));
 }
 
 void simulated_device::synchronize_stream(stream_handle stream) {
