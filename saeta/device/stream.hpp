@@ -81,6 +81,7 @@ public:
 
   /// Not on a moved-from stream.
   [[nodiscard]] stream_ref ref() const { return {*owner_, handle_}; }
+  [[nodiscard]] stream_handle native_handle() const noexcept { return handle_; }
   /// Gives up ownership; the caller destroys the handle.
   [[nodiscard]] stream_handle release() noexcept {
     owner_.reset();

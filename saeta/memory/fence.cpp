@@ -80,17 +80,31 @@ bool event_pool::heed_capture(stream_ref stream) {
   if (device_->device().kind == device_kind::cpu || !stream.capturing()) {
     return false;
   }
-  // The default streams need no care: the device sees a capture that they are in beforehand. And another thread could not
-  // ask for this one's per-thread stream.
-  if (!stream.is_default()) {
-    const std::lock_guard lock(captures_mutex_);
-    const auto known = [&](stream_ref each) { return each.native_handle() == stream.native_handle(); };
-    if (std::none_of(captures_.begin(), captures_.end(), known)) {
-      captures_.push_back(stream);
-      ++holds_;
-    }
+  if (!stream.is_default()) { // a capture that those are in is seen by the device beforehand
+    follow(stream);
   }
   return true;
+}
+
+void event_pool::follow(stream_ref capturing) {
+  const std::lock_guard lock(captures_mutex_);
+  drop_ended();
+  const auto known = [&](const capture& each) { return each.named == capturing.native_handle(); };
+  if (std::any_of(captures_.begin(), captures_.end(), known)) {
+    return;
+  }
+  if (companions_.empty()) {
+    companions_.emplace_back(device_);
+  }
+  captures_.reserve(captures_.size() + 1);
+  // Waiting for an event that was recorded in a capture makes a stream part of it, and leaves no trace in the graph.
+  event here = take();
+  here.ref().record(capturing);
+  device_->wait_event(companions_.back().native_handle(), here.ref().native_handle());
+  captures_.push_back({capturing.native_handle(), std::move(companions_.back())});
+  companions_.pop_back();
+  ++holds_;
+  put_back(std::move(here));
 }
 
 bool event_pool::held() {
@@ -98,15 +112,21 @@ bool event_pool::held() {
     return false;
   }
   const std::lock_guard lock(captures_mutex_);
-  const std::size_t ended = std::erase_if(captures_, [this](stream_ref stream) {
-    try {
-      return !device_->capturing(stream.native_handle()); // not through its owner, which we do not keep
-    } catch (...) {
-      return true; // a stream that is gone captures nothing
-    }
-  });
-  holds_ -= static_cast<int>(ended);
+  drop_ended();
   return holds_.load() != 0;
+}
+
+/// With the lock of the captures.
+void event_pool::drop_ended() {
+  companions_.reserve(companions_.size() + captures_.size());
+  const auto ended = std::partition(captures_.begin(), captures_.end(), [this](const capture& each) {
+    return device_->capturing(each.companion.native_handle());
+  });
+  for (auto each = ended; each != captures_.end(); ++each) {
+    companions_.push_back(std::move(each->companion));
+    --holds_;
+  }
+  captures_.erase(ended, captures_.end());
 }
 
 event event_pool::take() {

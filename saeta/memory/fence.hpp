@@ -56,7 +56,7 @@ public:
   /// capture on a stream that does not synchronise with the legacy default stream, and can't be asked beforehand.
   [[nodiscard]] std::shared_ptr<void> hold_context_fences();
   /// Asks a stream that somebody names for a use whether it captures a graph. If so, context-wide fences are held until
-  /// that capture has ended, which is asked again whenever one is wanted: so the stream outlives its capture.
+  /// that capture has ended.
   bool heed_capture(stream_ref stream);
 
 private:
@@ -66,6 +66,14 @@ private:
     std::mutex mutex;
     std::vector<event> free;
   };
+  /// A capture that goes on, followed by a stream of ours that has joined it: an ended capture lets go of it, and the
+  /// named stream may be gone by then.
+  struct capture {
+    stream_handle named;
+    stream companion;
+  };
+  void follow(stream_ref capturing);
+  void drop_ended();
   [[nodiscard]] bool held();
   event take();
   void put_back(event unused) noexcept;
@@ -74,7 +82,8 @@ private:
   std::array<shard, 16> shards_;
   std::atomic<int> holds_{0};
   std::mutex captures_mutex_;
-  std::vector<stream_ref> captures_; ///< streams that captured a graph when they were last asked
+  std::vector<capture> captures_;  ///< that went on when they were last asked
+  std::vector<stream> companions_; ///< of captures that have ended
 };
 
 } // namespace saeta

@@ -165,6 +165,23 @@ TEST_P(graph_captures, make_their_stream_another_one_for_as_long_as_they_go_on) 
   EXPECT_EQ(foreign(), outside);
 }
 
+TEST_P(graph_captures, may_lose_their_stream_once_they_have_ended) {
+  for (int round = 0; round < 3; ++round) { // companions are used again
+    auto b = std::optional(filled(1));
+    std::optional<stream> brief(shared_device());
+    graph_capture capture(device(), brief->ref().native_handle());
+    std::optional<use_token> token(std::in_place, brief->ref(), std::initializer_list<use>{reads(*b)});
+    order_handover(std::array{*b}, brief->ref());
+    token.reset();
+    { const export_hold consumer(std::array{*b}, access::read); }
+    b.reset();
+    EXPECT_EQ(pending(), asynchronous() ? 1U : 0U);
+    EXPECT_TRUE(capture.end());
+    brief.reset();
+    expect_released();
+  }
+}
+
 TEST_P(graph_captures, are_given_no_memory) {
   if (!asynchronous()) {
     GTEST_SKIP() << "the host captures nothing";

@@ -59,14 +59,13 @@ bool finished(cudaError_t status, const cuda::call_site& call) {
 
 /// Of the legacy default stream: whether a stream that synchronises with it captures. With the context current.
 bool captures(cudaStream_t stream) {
-  cudaStreamCaptureStatus status{};
-  const cudaError_t seen = cudaStreamIsCapturing(stream, &status);
-  if (seen == cudaErrorStreamCaptureImplicit) {
-    static_cast<void>(cudaGetLastError());
+  CUstreamCaptureStatus status{};
+  const CUresult seen = cuda::driver().stream_is_capturing(stream, &status);
+  if (seen == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
     return true;
   }
-  check(seen, "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
+  check(seen, "cuStreamIsCapturing");
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 class cuda_backend final : public backend {
@@ -97,11 +96,12 @@ public:
   }
   std::uint64_t stream_id(stream_handle stream) override {
     const active_context active(context_);
-    if (captures(native(stream))) { // the driver refuses to tell the id then
+    if (captures(
+            native(stream))) { // the driver would not tell the id, and the question would end the capture
       return new_capture_id();
     }
     unsigned long long id = 0;
-    check(cudaStreamGetId(native(stream), &id), "cudaStreamGetId");
+    check(cuda::driver().stream_get_id(native(stream), &id), "cuStreamGetId");
     // Fences give 0 a meaning of its own (no stream); the driver does not promise that it never uses it.
     return id == 0 ? first_capture_id - 1 : id;
   }

@@ -1,4 +1,5 @@
-// The calls of the CUDA driver that the runtime has no name for, looked up when CUDA is first used.
+// The calls of the CUDA driver that the runtime has no name for or makes more than twice as dear (stream_*), looked up when
+// CUDA is first used.
 //
 // Owner     The process; the driver is never unloaded.
 // Thread    Any.
@@ -19,6 +20,8 @@ struct driver_calls {
   PFN_cuCtxPopCurrent_v4000 context_pop_current;
   PFN_cuThreadExchangeStreamCaptureMode_v10010 exchange_capture_mode;
   PFN_cuPointerGetAttribute_v4000 pointer_get_attribute;
+  PFN_cuStreamGetId_v12000 stream_get_id;
+  PFN_cuStreamIsCapturing_v10000 stream_is_capturing;
   /// Null with a driver older than 12.5.
   PFN_cuCtxRecordEvent_v12050 context_record_event;
 };

@@ -4,6 +4,8 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 
+#include <utility>
+
 namespace saeta::sim {
 namespace {
 
@@ -28,7 +30,7 @@ private:
 };
 
 bool in_capture(const machine& owner, const stream_state& stream) {
-  return stream.capturing || (stream.kind == stream_kind::legacy && owner.capturing(*stream.where));
+  return stream.capture || (stream.kind == stream_kind::legacy && owner.capturing(*stream.where));
 }
 
 void require_no_capture(const machine& owner, const stream_state& stream) {
@@ -59,22 +61,23 @@ stream_handle simulated_device::create_blocking_stream() {
 void simulated_device::begin_capture(stream_handle stream) {
   const machine::guard held = machine_->enter();
   stream_state& captured = machine_->stream(*gpu_, stream);
-  if (captured.kind == stream_kind::legacy || captured.capturing) {
+  if (captured.kind == stream_kind::legacy || captured.capture) {
     throw error(errc::device, concat("sim:", gpu_->ordinal, ": stream ", captured.slot,
                                      " is the legacy default stream or captures already"));
   }
-  captured.capturing = true;
-  captured.capture_lost = false;
+  captured.capture = std::make_shared<capture_state>(capture_state{.origin = captured.slot});
 }
 
 bool simulated_device::end_capture(stream_handle stream) {
   const machine::guard held = machine_->enter();
   stream_state& captured = machine_->stream(*gpu_, stream);
-  if (!captured.capturing) {
-    throw error(errc::device, concat("sim:", gpu_->ordinal, ": stream ", captured.slot, " captures nothing"));
+  if (!captured.capture || captured.capture->origin != captured.slot) {
+    throw error(errc::device,
+                concat("sim:", gpu_->ordinal, ": no capture was begun on stream ", captured.slot));
   }
-  captured.capturing = false;
-  return !captured.capture_lost;
+  const std::shared_ptr<capture_state> ended = captured.capture;
+  machine_->end(*ended);
+  return !ended->lost;
 }
 
 void simulated_device::host_access(byte_range where, bool write, const std::string& name) {
@@ -151,7 +154,9 @@ void simulated_device::destroy_stream(stream_handle stream) noexcept {
       throw error(errc::device, "sim: a default stream can't be destroyed");
     }
     gone.alive = false;
-    gone.capturing = false;
+    if (const auto capture = std::exchange(gone.capture, nullptr); capture && capture->origin == gone.slot) {
+      machine_->end(*capture);
+    }
     --gpu_->alive.streams;
   } catch (...) {
     report_current_exception("sim: destroying a stream");
@@ -208,8 +213,8 @@ void simulated_device::record_event(event_handle event, stream_handle stream) {
   const machine::guard held = machine_->enter();
   event_state& recorded = machine_->event(event, true);
   stream_state& recording = machine_->stream(*gpu_, stream);
-  recorded.captured = recording.capturing;
-  recorded.covered = recording.capturing ? operations() : machine_->schedule().predecessors(recording);
+  recorded.captured = recording.capture;
+  recorded.covered = recording.capture ? operations() : machine_->schedule().predecessors(recording);
   recorded.clock = recording.clock;
 }
 
@@ -218,13 +223,14 @@ fence_outcome simulated_device::record_context(event_handle event) {
   event_state& recorded = machine_->event(event, true);
   if (machine_->capturing(*gpu_)) {
     for (const auto& stream : machine_->schedule().streams()) {
-      if (stream->where == gpu_ && stream->capturing && stream->kind == stream_kind::non_blocking) {
-        stream->capture_lost = true;
+      if (stream->where == gpu_ && stream->capture && stream->capture->origin == stream->slot &&
+          stream->kind == stream_kind::non_blocking) {
+        stream->capture->lost = true;
       }
     }
     return fence_outcome::refused;
   }
-  recorded.captured = false;
+  recorded.captured.reset();
   recorded.covered.clear();
   recorded.clock = {};
   for (const auto& stream : machine_->schedule().streams()) {
@@ -241,12 +247,17 @@ fence_outcome simulated_device::record_context(event_handle event) {
 void simulated_device::wait_event(stream_handle stream, event_handle event) {
   const machine::guard held = machine_->enter();
   stream_state& waiting = machine_->stream(*gpu_, stream);
-  event_state& awaited = machine_->event(event, waiting.capturing);
-  if (waiting.capturing) {
-    if (!awaited.captured) {
+  event_state& awaited = machine_->event(event, true);
+  if (waiting.capture && awaited.captured != waiting.capture) {
+    throw error(errc::device, concat("sim:", gpu_->ordinal, ": stream ", waiting.slot,
+                                     " captures a graph and can't wait for an event from outside of it"));
+  }
+  if (awaited.captured) {
+    if (!awaited.captured->open || waiting.kind == stream_kind::legacy) {
       throw error(errc::device, concat("sim:", gpu_->ordinal, ": stream ", waiting.slot,
-                                       " captures a graph and can't wait for an event from outside of it"));
+                                       " can't wait for an event that was recorded inside a graph capture"));
     }
+    waiting.capture = awaited.captured; // it has joined
     return;
   }
   if (!all_done(awaited.covered)) {

@@ -100,7 +100,7 @@ bool simulated_device::deallocate(void* pointer, std::size_t bytes, std::size_t)
 void* simulated_device::allocate_async(std::size_t bytes, stream_handle stream) {
   const machine::guard held = machine_->enter();
   stream_state& ordering = machine_->stream(*gpu_, stream);
-  if (ordering.capturing) {
+  if (ordering.capture) {
     throw error(errc::device, concat("sim:", gpu_->ordinal, ": no allocation while stream ", ordering.slot,
                                      " captures a graph"));
   }
@@ -129,7 +129,7 @@ bool simulated_device::deallocate_async(void* pointer, std::size_t bytes, stream
     const machine::guard held = machine_->enter();
     stream_state& ordering = machine_->stream(*gpu_, stream);
     const allocation* const gone = find(*machine_, *gpu_, pointer, bytes);
-    if (gone == nullptr || gone->kind != memory_kind::stream_ordered || ordering.capturing) {
+    if (gone == nullptr || gone->kind != memory_kind::stream_ordered || ordering.capture) {
       return false;
     }
     operation work;

@@ -76,7 +76,7 @@ void simulated_device::copy(void* target, const void* source, std::size_t bytes,
   auto* const to = static_cast<std::uint8_t*>(target);
   const auto* const from = static_cast<const std::uint8_t*>(source);
   if (!from_device && machine_->memory().around(source) == nullptr) {
-    if (!to_device && !ordering.capturing) { // earlier work of the stream may still write the source
+    if (!to_device && !ordering.capture) { // earlier work of the stream may still write the source
       machine_->wait(held, machine_->schedule().predecessors(ordering), ordering.clock);
     }
     work.body = [to, content = std::vector<std::uint8_t>(from, from + bytes)](unsigned part, unsigned parts) {

@@ -179,7 +179,7 @@ gpu& machine::home(stream_handle handle, const void* touched) {
 
 event_handle machine::create_event(gpu& where) {
   const std::uintptr_t handle = id_ << number_bits | ++event_count_;
-  events_.emplace(handle, event_state{&where, {}, {}});
+  events_.emplace(handle, event_state{&where, {}, {}, nullptr});
   ++where.alive.events;
   return event_handle{handle};
 }
@@ -212,12 +212,21 @@ gpu* machine::owner(const void* pointer) const noexcept {
 
 bool machine::capturing(const gpu& where) const noexcept {
   return std::any_of(schedule_.streams().begin(), schedule_.streams().end(),
-                     [&](const auto& stream) { return stream->where == &where && stream->capturing; });
+                     [&](const auto& stream) { return stream->where == &where && stream->capture; });
+}
+
+void machine::end(capture_state& capture) noexcept {
+  capture.open = false;
+  for (const auto& stream : schedule_.streams()) {
+    if (stream->capture.get() == &capture) {
+      stream->capture.reset();
+    }
+  }
 }
 
 std::shared_ptr<operation> machine::submit(stream_state& stream, std::string_view name,
                                            std::span<const access> touched, operation work) {
-  if (stream.capturing) {
+  if (stream.capture) {
     return nullptr;
   }
   auto queued = std::make_shared<operation>(std::move(work));

@@ -32,7 +32,8 @@ struct event_state {
   gpu* where;
   operations covered; ///< what it waits for still
   vector_clock clock;
-  bool captured = false; ///< recorded inside a graph capture: good for nothing outside of it
+  std::shared_ptr<capture_state>
+      captured; ///< where it was recorded inside a graph capture: good for nothing outside of it
 };
 
 class machine : public std::enable_shared_from_this<machine> {
@@ -83,6 +84,8 @@ public:
   [[nodiscard]] const journal& log() const noexcept { return journal_; }
   [[nodiscard]] std::uint64_t seed() const noexcept { return chosen_.seed; }
   [[nodiscard]] bool capturing(const gpu& where) const noexcept;
+  /// Every stream that is in the capture leaves it.
+  void end(capture_state& capture) noexcept;
   [[nodiscard]] access_record host_access(std::string_view name);
   /// Page-locked memory that operations may still use is kept until the machine goes.
   void bury(void* pinned) { buried_.emplace_back(pinned); }

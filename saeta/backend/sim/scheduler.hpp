@@ -17,14 +17,20 @@ namespace saeta::sim {
 
 enum class stream_kind { non_blocking, blocking, legacy };
 
+/// A capture of a graph; the streams that are in it share it, and so do the events that were recorded in it.
+struct capture_state {
+  std::uint32_t origin = 0; ///< slot of the stream that it was begun on
+  bool open = true;
+  bool lost = false; ///< ended by a context-wide event
+};
+
 struct stream_state {
   std::uint32_t slot = 0;
   gpu* where = nullptr;
   stream_kind kind = stream_kind::non_blocking;
-  bool alive = true; ///< a destroyed stream still finishes its work
-  bool capturing = false;
-  bool capture_lost = false; ///< ended by a context-wide event
-  vector_clock clock;        ///< what the next operation comes after
+  bool alive = true;                      ///< a destroyed stream still finishes its work
+  std::shared_ptr<capture_state> capture; ///< the one that it is in
+  vector_clock clock;                     ///< what the next operation comes after
   std::deque<std::shared_ptr<operation>> queue;
   std::shared_ptr<operation> last; ///< the latest one queued
 };

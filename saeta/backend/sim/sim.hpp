@@ -99,7 +99,7 @@ public:
   stream_handle create_blocking_stream();
   /// Until end_capture() work queued on the stream is captured: it does not run, the stream can't be waited for and
   /// context-wide events are refused. As a driver does, such an event ends the capture of a stream that does not
-  /// synchronise with the legacy default stream.
+  /// synchronise with the legacy default stream. A stream that waits for an event recorded in the capture joins it.
   void begin_capture(stream_handle stream);
   /// The captured operations are dropped. False when the capture was ended before.
   bool end_capture(stream_handle stream);
