@@ -18,6 +18,7 @@
 #include <exception>
 #include <iomanip>
 #include <iostream>
+#include <span>
 #include <thread>
 
 namespace {
@@ -93,6 +94,7 @@ void try_measure(result& into, peer& memory, const pattern& how, const options& 
     measure(into, memory, how, chosen, streams);
   } catch (const std::exception& failure) {
     into.failure = failure.what();
+    into.failure.resize(std::min(into.failure.size(), into.failure.find('\n'))); // torch appends its stack
     into.nanoseconds.clear();
   }
 }
@@ -109,6 +111,32 @@ peer_list find_peers(const std::shared_ptr<backend>& device) {
   return found;
 }
 
+void print_head(device_id device, const peer_list& list) {
+  std::cout << "allocate on " << to_string(device) << ", budget " << human_bytes(budget_bytes)
+            << ", p50 over batches of " << pairs_in_batch << " pairs\n";
+  for (const std::string& each : list.missing) {
+    std::cout << "not measured: " << each << '\n';
+  }
+  std::cout << std::left << std::setw(10) << "pattern" << std::setw(9) << "threads" << std::setw(22) << "peer"
+            << std::right << std::setw(12) << "p50 ns" << std::setw(12) << "p99 ns" << '\n'
+            << std::fixed << std::setprecision(1);
+}
+
+void print(std::span<const result> some) {
+  for (const result& each : some) {
+    std::cout << std::left << std::setw(10) << each.pattern << std::setw(9) << each.threads << std::setw(22)
+              << each.peer << std::right;
+    if (each.failure.empty()) {
+      std::cout << std::setw(12) << quantile(each.nanoseconds, 0.5) << std::setw(12)
+                << quantile(each.nanoseconds, 0.99) << '\n';
+    } else {
+      std::cout << "  failed: " << each.failure << '\n';
+    }
+  }
+  std::cout << std::flush;
+}
+
+/// Prints what it has as it goes on.
 std::vector<result> measure_all(const options& chosen, const peer_list& list, const thread_streams& streams) {
   std::vector<result> all;
   for (const pattern& how : patterns) {
@@ -122,25 +150,10 @@ std::vector<result> measure_all(const options& chosen, const peer_list& list, co
           try_measure(all[first + p], *list.peers[p], how, chosen, streams);
         }
       }
+      print(std::span(all).subspan(first));
     }
   }
   return all;
-}
-
-void print(const std::vector<result>& all) {
-  std::cout << std::left << std::setw(10) << "pattern" << std::setw(9) << "threads" << std::setw(22) << "peer"
-            << std::right << std::setw(12) << "p50 ns" << std::setw(12) << "p99 ns" << '\n'
-            << std::fixed << std::setprecision(1);
-  for (const result& each : all) {
-    std::cout << std::left << std::setw(10) << each.pattern << std::setw(9) << each.threads << std::setw(22)
-              << each.peer << std::right;
-    if (each.failure.empty()) {
-      std::cout << std::setw(12) << quantile(each.nanoseconds, 0.5) << std::setw(12)
-                << quantile(each.nanoseconds, 0.99) << '\n';
-    } else {
-      std::cout << "  failed: " << each.failure << '\n';
-    }
-  }
 }
 
 json_object as_json(const options& chosen, const std::vector<result>& all, const peer_list& list,
@@ -170,13 +183,8 @@ int main(int count, char** arguments) {
     const auto device = open_context(best_device())->device_backend();
     const thread_streams streams(device, *std::ranges::max_element(chosen.threads));
     const peer_list list = find_peers(device);
-    std::cout << "allocate on " << to_string(device->device()) << ", budget " << human_bytes(budget_bytes)
-              << ", p50 over batches of " << pairs_in_batch << " pairs\n";
-    for (const std::string& each : list.missing) {
-      std::cout << "not measured: " << each << '\n';
-    }
+    print_head(device->device(), list);
     const std::vector<result> all = measure_all(chosen, list, streams);
-    print(all);
     write_result(chosen.run, as_json(chosen, all, list, device->device()));
     return 0;
   } catch (const std::exception& failure) {

@@ -50,7 +50,10 @@ public:
   kept_blocks& operator=(const kept_blocks&) = delete;
   ~kept_blocks() {
     for (auto& each : blocks_) {
-      from_.free(std::move(each), on_);
+      try {
+        from_.free(std::move(each), on_);
+      } catch (...) { // it has failed before, or its next request will
+      }
     }
   }
 

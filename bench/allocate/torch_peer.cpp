@@ -37,7 +37,8 @@ public:
     if (native(on) != what.stream) {
       torch_memory::recordStream(what.data, torch_cuda::getStreamFromExternal(native(on), device_));
     }
-    what.data.clear();
+    // Not by the pointer's own deleter, in which an error of the driver would end the program.
+    torch_memory::raw_delete(what.data.release_context());
   }
 
 private:

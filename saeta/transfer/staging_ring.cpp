@@ -140,9 +140,12 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
 
 void staging_ring::download(std::span<const download_range> ranges) {
   std::vector<use> uses;
+  std::uint64_t bytes = 0;
   for (const download_range& r : ranges) {
     uses.push_back(reads(r.source));
+    bytes += r.source.size();
   }
+  where_.require_downloads(bytes);
   use_token token(where_.work_stream(), uses);
   const std::vector<piece> pieces = split(ranges, chunk_bytes_);
   if (pieces.empty()) {

@@ -195,6 +195,7 @@ TEST_P(graph_captures, are_given_no_memory) {
     }
   };
   const stream_ref outside = foreign();
+  where()->trim(); // what is cached already could be given away
   graph_capture capture(device(), outside.native_handle());
   EXPECT_EQ(refusal(foreign(), bytes), "invalid_argument");
   EXPECT_EQ(refusal(outside, std::size_t{24} << 20), "device")

@@ -2,6 +2,7 @@
 #include "saeta/base/error.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -92,6 +93,31 @@ TEST_P(staging, sees_a_write_that_is_still_pending_when_it_downloads) {
     ring_->download(std::vector<download_range>{{b, back.data()}});
     ASSERT_EQ(back, std::vector<std::byte>(b.size(), std::byte{round}));
   }
+}
+
+TEST_P(staging, downloads_and_counts_nothing_in_strict_mode) {
+  const buffer b = make(300);
+  fill(b, 1, where()->work_stream());
+  const auto strict = where()->forbid_downloads();
+  const counter_values before = where()->count().read();
+  std::vector<std::byte> back(b.size());
+  const std::vector<download_range> ranges{{b.slice(0, 100), back.data()},
+                                           {b.slice(100, 200), back.data() + 100}};
+  if (where()->on_host()) {
+    EXPECT_NO_THROW(ring_->download(ranges));
+    return;
+  }
+  try {
+    ring_->download(ranges);
+    FAIL() << "a download in strict mode";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::download_forbidden);
+    EXPECT_THAT(e.message(), ::testing::HasSubstr("300 bytes"));
+  }
+  const counter_values now = where()->count().read();
+  EXPECT_EQ(now.device_to_host, before.device_to_host);
+  EXPECT_EQ(now.synchronizations, before.synchronizations);
+  EXPECT_EQ(back, std::vector<std::byte>(b.size()));
 }
 
 TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
