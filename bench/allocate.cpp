@@ -1,10 +1,11 @@
 // What a pair of allocate and free costs under a hard budget: Saeta beside the allocators that people use now.
 //
-//   allocate [--threads 1,4,16] [--rounds N] [--batches N] [--out FILE.json] [--commit TEXT]
+//   allocate [--patterns same,mixed,...] [--threads 1,4,16] [--rounds N] [--batches N] [--out FILE.json] [--commit TEXT]
 //
 // Every peer does the same requests in alternation, round by round, with a stream for each thread. Patterns: `same` one
-// size; `mixed` random sizes from 256 bytes to 1 MiB; `crossed` every fourth block is freed on the stream of another
-// thread; `held` each thread keeps 64 blocks and replaces one at a time. A sample is the mean of a batch of 64 pairs;
+// size; `mixed` random sizes from 256 bytes to 512 KiB; `crossed` every fourth block is freed on the stream of another
+// thread; `held` each thread keeps 64 blocks and replaces one at a time; `settled` as mixed, once each thread has held 16
+// MiB, so that the peak of the budget is no longer a few blocks. A sample is the mean of a batch of 64 pairs;
 // printed are the median and the 99th percentile over all batches of all threads, in nanoseconds a pair, and they go with
 // machine, versions, commit and command into the JSON file. The best device is measured, or the host where there is none.
 // Every peer that knows a limit has one of 2 GiB; allocate/peers.hpp says who is asked, and how.
@@ -19,6 +20,7 @@
 #include <iomanip>
 #include <iostream>
 #include <span>
+#include <sstream>
 #include <thread>
 
 namespace {
@@ -28,14 +30,32 @@ using namespace saeta::bench;
 
 struct options {
   std::vector<std::size_t> threads{1, 4, 16};
+  std::vector<pattern> patterns;
   std::size_t rounds = 5;
   std::size_t batches = 200;
   run_options run;
 };
 
+/// @throws error invalid_argument for a name that no pattern has.
+std::vector<pattern> patterns_named(const std::string& names) {
+  std::vector<pattern> found;
+  std::istringstream in(names);
+  for (std::string name; std::getline(in, name, ',');) {
+    const auto* const how = std::ranges::find(patterns, name, &pattern::name);
+    if (how == patterns.end()) {
+      throw error(errc::invalid_argument, concat("option --patterns: there is no '", name, "'"));
+    }
+    found.push_back(*how);
+  }
+  return found;
+}
+
 options parse(int count, char** arguments) {
   options chosen;
   command_line line(count, arguments);
+  std::string names = "same,mixed,crossed,held,settled";
+  line.read("--patterns", names);
+  chosen.patterns = patterns_named(names);
   line.read("--threads", chosen.threads);
   line.read("--rounds", chosen.rounds);
   line.read("--batches", chosen.batches);
@@ -139,7 +159,7 @@ void print(std::span<const result> some) {
 /// Prints what it has as it goes on.
 std::vector<result> measure_all(const options& chosen, const peer_list& list, const thread_streams& streams) {
   std::vector<result> all;
-  for (const pattern& how : patterns) {
+  for (const pattern& how : chosen.patterns) {
     for (const std::size_t threads : chosen.threads) {
       const std::size_t first = all.size();
       for (const auto& each : list.peers) {

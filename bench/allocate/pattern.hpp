@@ -15,13 +15,18 @@ inline constexpr std::uint64_t budget_bytes = std::uint64_t{2} << 30;
 
 struct pattern {
   std::string_view name;
-  bool mixed;       ///< sizes from 256 bytes to 1 MiB, each power of two as often; 64 KiB otherwise
-  bool crossed;     ///< every fourth block is freed on the stream of another thread
-  std::size_t held; ///< blocks that each thread keeps, replacing one at a time
+  bool mixed;           ///< sizes from 256 bytes to 512 KiB, each power of two as often; 64 KiB otherwise
+  bool crossed;         ///< every fourth block is freed on the stream of another thread
+  std::size_t held;     ///< blocks that each thread keeps, replacing one at a time
+  bool settled = false; ///< each thread has held `settled_blocks` of the largest size at once before
 };
 
+inline constexpr std::size_t settled_blocks = 32;
+inline constexpr std::size_t largest_request = std::size_t{512} << 10;
+
 inline constexpr std::array patterns{pattern{"same", false, false, 0}, pattern{"mixed", true, false, 0},
-                                     pattern{"crossed", true, true, 0}, pattern{"held", true, false, 64}};
+                                     pattern{"crossed", true, true, 0}, pattern{"held", true, false, 64},
+                                     pattern{"settled", true, false, 0, true}};
 
 /// Bytes of the requests of one thread, to be repeated; the same ones for every peer.
 inline std::vector<std::size_t> request_sizes(const pattern& how, std::size_t thread) {
@@ -29,7 +34,7 @@ inline std::vector<std::size_t> request_sizes(const pattern& how, std::size_t th
   if (how.mixed) {
     std::mt19937_64 random(thread + 1);
     for (std::size_t& bytes : sizes) {
-      bytes = (std::size_t{256} << random() % 12) + random() % 256;
+      bytes = (std::size_t{256} << random() % 12) + random() % 256; // as far as `largest_request` + 255
     }
   }
   return sizes;

@@ -78,6 +78,12 @@ std::vector<double> run_requests(Allocator& memory, const assignment& work) {
     memory.begin(own);
   }
   const std::vector<std::size_t> sizes = request_sizes(work.how, work.thread);
+  if (work.how.settled) {
+    kept_blocks<Allocator> before(memory, own);
+    for (std::size_t i = 0; i < settled_blocks; ++i) {
+      before.add(memory.allocate(largest_request, own));
+    }
+  }
   std::size_t at = 0;
   kept_blocks<Allocator> kept(memory, own);
   for (std::size_t i = 0; i < work.how.held; ++i) {

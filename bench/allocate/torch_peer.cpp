@@ -1,9 +1,11 @@
 #include "allocate/peers.hpp"
+#include "saeta/base/text.hpp"
 
 #if SAETA_BENCH_HAS_TORCH
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
 #include <torch/headeronly/version.h>
 #endif
 
@@ -51,6 +53,11 @@ private:
 
 void add_torch(peer_list& to, const backend& device) {
   const auto ordinal = static_cast<c10::DeviceIndex>(device.device().ordinal);
+  // Brings what the allocator calls for a block that two streams have used. Linked, it would have to be found at build time
+  // with all that it needs.
+  if (::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    to.missing.emplace_back(concat("torch, crossed: ", ::dlerror()));
+  }
   torch_memory::init(torch_cuda::device_count());
   const auto whole = static_cast<double>(device.properties().total_bytes);
   torch_memory::setMemoryFraction(static_cast<double>(budget_bytes) / whole, ordinal);
