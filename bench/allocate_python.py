@@ -37,7 +37,7 @@ Give = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Pattern:
-    """`mixed`: sizes from 256 bytes to 1 MiB, 64 KiB otherwise; `held`: blocks that a thread keeps."""
+    """`mixed`: sizes from 256 bytes to 512 KiB, 64 KiB otherwise; `held`: blocks that a thread keeps."""
 
     name: str
     mixed: bool

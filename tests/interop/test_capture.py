@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import saeta as sa
+from gpu_frameworks import cupy_with_a_device, torch_with_a_device
 
 ROWS = 1 << 16
 
@@ -40,9 +41,7 @@ def test_nothing_waits_for_a_capture_on_the_host(host):
 
 class TorchPeer:
     def __init__(self) -> None:
-        self.torch = pytest.importorskip("torch")
-        if not self.torch.cuda.is_available():
-            pytest.skip("torch sees no CUDA device")
+        self.torch = torch_with_a_device()
 
     def zeros(self) -> Any:
         return self.torch.zeros(ROWS, dtype=self.torch.int32, device="cuda")
@@ -63,9 +62,7 @@ class TorchPeer:
 
 class CupyPeer:
     def __init__(self) -> None:
-        self.cupy = pytest.importorskip("cupy")
-        if self.cupy.cuda.runtime.getDeviceCount() == 0:
-            pytest.skip("CuPy sees no CUDA device")
+        self.cupy = cupy_with_a_device()
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
 
     def zeros(self) -> Any:
@@ -145,3 +142,17 @@ def test_tokens_opened_in_a_capture_lend_arrays_to_the_graph(ctx):
     with sa.use(reads=[target]) as token, peer.cupy.cuda.ExternalStream(token.stream):
         got = peer.cupy.asarray(token.array(target, "i4")).get()
     np.testing.assert_array_equal(got, 2 * np.arange(ROWS))
+
+
+@pytest.mark.gpu
+def test_memory_on_a_capturing_stream_is_refused_and_the_capture_goes_on(ctx):
+    peer = CupyPeer()
+    total = peer.zeros()
+    with peer.capture() as replay:
+        with pytest.raises(
+            sa.InvalidError, match="'kept': 1024 bytes can't be allocated on a stream that captures"
+        ):
+            ctx.allocate(1024, tag="kept", stream=peer.stream.ptr)
+        total += 1
+    replay()
+    np.testing.assert_array_equal(peer.numpy(total), np.ones(ROWS))

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import saeta as sa
+from gpu_frameworks import cupy_spinner, cupy_with_a_device, torch_with_a_device
 
 pytestmark = pytest.mark.gpu
 
@@ -29,9 +30,7 @@ class TorchPeer:
     """torch on a side stream of its own."""
 
     def __init__(self) -> None:
-        self.torch = pytest.importorskip("torch")
-        if not self.torch.cuda.is_available():
-            pytest.skip("torch sees no CUDA device")
+        self.torch = torch_with_a_device()
         self.stream = self.torch.cuda.Stream()
 
     def fresh(self, value: int) -> Any:
@@ -65,15 +64,9 @@ class CupyPeer:
     """CuPy on a side stream of its own."""
 
     def __init__(self) -> None:
-        self.cupy = pytest.importorskip("cupy")
-        if self.cupy.cuda.runtime.getDeviceCount() == 0:
-            pytest.skip("CuPy sees no CUDA device")
+        self.cupy = cupy_with_a_device()
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
-        self.spinner = self.cupy.RawKernel(
-            'extern "C" __global__ void spin(long long cycles)'
-            "{ long long begin = clock64(); while (clock64() - begin < cycles) {} }",
-            "spin",
-        )
+        self.spinner = cupy_spinner(self.cupy)
 
     def fresh(self, value: int) -> Any:
         return self.cupy.full(ROWS, value, dtype=self.cupy.int32)
@@ -87,7 +80,7 @@ class CupyPeer:
         return self.stream
 
     def spin(self) -> None:
-        self.spinner((1,), (1,), (np.int64(SPIN_CYCLES),))
+        self.spinner(SPIN_CYCLES)
 
     def fill(self, array: Any, value: int) -> None:
         array.fill(value)

@@ -17,6 +17,7 @@ import pytest
 
 import saeta as sa
 from conftest import clean
+from gpu_frameworks import cupy_spinner, cupy_with_a_device, torch_with_a_device
 from storm import Storm, make_all_at_once
 
 pytestmark = pytest.mark.gpu
@@ -29,9 +30,7 @@ SPIN_CYCLES = 2_000_000  # some 1 ms
 
 class TorchConsumer:
     def __init__(self) -> None:
-        self.torch = pytest.importorskip("torch")
-        if not self.torch.cuda.is_available():
-            pytest.skip("torch sees no CUDA device")
+        self.torch = torch_with_a_device()
         self.announced, self.unknown = self.torch.cuda.Stream(), self.torch.cuda.Stream()
 
     def consume(self, column: sa.Column) -> Callable[[], int]:
@@ -50,22 +49,16 @@ class TorchConsumer:
 
 class CupyConsumer:
     def __init__(self) -> None:
-        self.cupy = pytest.importorskip("cupy")
-        if self.cupy.cuda.runtime.getDeviceCount() == 0:
-            pytest.skip("CuPy sees no CUDA device")
+        self.cupy = cupy_with_a_device()
         self.announced, self.unknown = (self.cupy.cuda.Stream(non_blocking=True) for _ in range(2))
-        self.spin = self.cupy.RawKernel(
-            'extern "C" __global__ void spin(long long cycles)'
-            "{ long long begin = clock64(); while (clock64() - begin < cycles) {} }",
-            "spin",
-        )
+        self.spin = cupy_spinner(self.cupy)
 
     def consume(self, column: sa.Column) -> Callable[[], int]:
         with self.announced:
             view = self.cupy.from_dlpack(column)
         self.unknown.wait_event(self.announced.record())
         with self.unknown:
-            self.spin((1,), (1,), (np.int64(SPIN_CYCLES),))
+            self.spin(SPIN_CYCLES)
             total = view.sum(dtype=self.cupy.int64)
         return lambda: int(total.get(stream=self.unknown))
 

@@ -1,0 +1,35 @@
+"""torch and CuPy where they see a device, and a kernel of CuPy that keeps a stream busy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+def torch_with_a_device() -> Any:
+    """The module, or the test is skipped."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no CUDA device")
+    return torch
+
+
+def cupy_with_a_device() -> Any:
+    """The module, or the test is skipped."""
+    cupy = pytest.importorskip("cupy")
+    if cupy.cuda.runtime.getDeviceCount() == 0:
+        pytest.skip("CuPy sees no CUDA device")
+    return cupy
+
+
+def cupy_spinner(cupy: Any) -> Callable[[int], None]:
+    """Spins for so many cycles of the device on CuPy's current stream, as `torch.cuda._sleep` does on torch's."""
+    kernel = cupy.RawKernel(
+        'extern "C" __global__ void spin(long long cycles)'
+        "{ long long begin = clock64(); while (clock64() - begin < cycles) {} }",
+        "spin",
+    )
+    return lambda cycles: kernel((1,), (1,), (np.int64(cycles),))
