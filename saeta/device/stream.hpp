@@ -43,6 +43,10 @@ public:
     return handle_ == legacy_stream || handle_ == per_thread_stream;
   }
 
+  /// Of two streams that exist: the same one, in a capture too, where no two refs are equal.
+  [[nodiscard]] bool same_handle(const stream_ref& other) const noexcept {
+    return owner_ == other.owner_ && handle_ == other.handle_;
+  }
   friend bool operator==(const stream_ref& a, const stream_ref& b) noexcept {
     return a.owner_ == b.owner_ && a.id_ == b.id_;
   }

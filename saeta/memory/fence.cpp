@@ -89,7 +89,7 @@ bool event_pool::heed_capture(stream_ref stream) {
 void event_pool::follow(stream_ref capturing) {
   const std::lock_guard lock(captures_mutex_);
   drop_ended();
-  const auto known = [&](const capture& each) { return each.named == capturing.native_handle(); };
+  const auto known = [&](const capture& each) { return each.named.same_handle(capturing); };
   if (std::any_of(captures_.begin(), captures_.end(), known)) {
     return;
   }
@@ -101,7 +101,7 @@ void event_pool::follow(stream_ref capturing) {
   event here = take();
   here.ref().record(capturing);
   device_->wait_event(companions_.back().native_handle(), here.ref().native_handle());
-  captures_.push_back({capturing.native_handle(), std::move(companions_.back())});
+  captures_.push_back({capturing, std::move(companions_.back())});
   companions_.pop_back();
   ++holds_;
   put_back(std::move(here));

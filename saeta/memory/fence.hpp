@@ -69,7 +69,7 @@ private:
   /// A capture that goes on, followed by a stream of ours that has joined it: an ended capture lets go of it, and the
   /// named stream may be gone by then.
   struct capture {
-    stream_handle named;
+    stream_ref named;
     stream companion;
   };
   void follow(stream_ref capturing);

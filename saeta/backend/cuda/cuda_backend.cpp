@@ -96,8 +96,8 @@ public:
   }
   std::uint64_t stream_id(stream_handle stream) override {
     const active_context active(context_);
-    if (captures(
-            native(stream))) { // the driver would not tell the id, and the question would end the capture
+    // Of a capturing stream the driver does not tell the id, and the question would end the capture.
+    if (captures(native(stream))) {
       return new_capture_id();
     }
     unsigned long long id = 0;

@@ -32,8 +32,8 @@ struct event_state {
   gpu* where;
   operations covered; ///< what it waits for still
   vector_clock clock;
-  std::shared_ptr<capture_state>
-      captured; ///< where it was recorded inside a graph capture: good for nothing outside of it
+  /// Where it was recorded inside a graph capture: good for nothing outside of it.
+  std::shared_ptr<capture_state> captured;
 };
 
 class machine : public std::enable_shared_from_this<machine> {
