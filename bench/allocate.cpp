@@ -30,7 +30,7 @@ using namespace saeta::bench;
 
 struct options {
   std::vector<std::size_t> threads{1, 4, 16};
-  std::vector<pattern> patterns;
+  std::vector<pattern> patterns{bench::patterns.begin(), bench::patterns.end()};
   std::size_t rounds = 5;
   std::size_t batches = 200;
   run_options run;
@@ -53,9 +53,9 @@ std::vector<pattern> patterns_named(const std::string& names) {
 options parse(int count, char** arguments) {
   options chosen;
   command_line line(count, arguments);
-  std::string names = "same,mixed,crossed,held,settled";
-  line.read("--patterns", names);
-  chosen.patterns = patterns_named(names);
+  if (std::string names; line.read("--patterns", names), !names.empty()) {
+    chosen.patterns = patterns_named(names);
+  }
   line.read("--threads", chosen.threads);
   line.read("--rounds", chosen.rounds);
   line.read("--batches", chosen.batches);
