@@ -1,7 +1,8 @@
 #include "allocate/peers.hpp"
-#include "saeta/base/text.hpp"
 
 #if SAETA_BENCH_HAS_TORCH
+#include "saeta/base/text.hpp"
+
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>

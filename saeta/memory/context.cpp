@@ -114,8 +114,12 @@ void context::copy(void* target, const void* source, std::size_t bytes, copy_kin
   core_->counter_of(kind).add_call(bytes);
 }
 
+bool context::forbids_downloads() const noexcept {
+  return !on_host() && core_->download_bans.load(std::memory_order_relaxed) != 0;
+}
+
 void context::require_downloads(std::uint64_t bytes) const {
-  if (bytes != 0 && !on_host() && core_->download_bans.load(std::memory_order_relaxed) != 0) {
+  if (bytes != 0 && forbids_downloads()) {
     throw error(errc::download_forbidden, concat("strict mode: ", bytes, " bytes would be copied from ",
                                                  to_string(device()), " to the host"));
   }
@@ -219,8 +223,8 @@ block context::allocate(std::size_t bytes, std::size_t alignment, tag label, str
   if (stream.made_in_capture()) {
     throw error(errc::invalid_argument,
                 concat("'", label.name(), "': ", bytes,
-                       " bytes can't be allocated on a stream that captures a "
-                       "graph, whose memory they would be; allocate before the capture"));
+                       " bytes can't be allocated on a stream that captures a graph, which would own them: "
+                       "allocate before the capture"));
   }
   const allocation_request what{bytes, alignment, label, budget_.get(), reservation_.get()};
   try {

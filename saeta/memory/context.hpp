@@ -137,6 +137,7 @@ public:
   /// anything is copied, for every thread and every context of the device. Scalars that metadata needs are still read, and
   /// counted apart. Says nothing of other libraries' copies; on the host there is nothing to download.
   [[nodiscard]] std::shared_ptr<void> forbid_downloads();
+  [[nodiscard]] bool forbids_downloads() const noexcept;
   /// For whoever will copy to the host later, where an error has nobody to go to. @throws error download_forbidden in
   /// strict mode, unless `bytes` is 0.
   void require_downloads(std::uint64_t bytes) const;

@@ -161,6 +161,8 @@ TEST_P(graph_captures, make_their_stream_another_one_for_as_long_as_they_go_on) 
   EXPECT_EQ(foreign().made_in_capture(), asynchronous());
   EXPECT_EQ(foreign() == outside, !asynchronous()) << "what is captured comes after nothing of the stream";
   EXPECT_EQ(foreign() == foreign(), !asynchronous());
+  EXPECT_TRUE(foreign().same_handle(outside));
+  EXPECT_FALSE(foreign().same_handle(ours()));
   EXPECT_TRUE(capture.end());
   EXPECT_EQ(foreign(), outside);
 }
