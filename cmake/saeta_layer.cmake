@@ -1,6 +1,6 @@
 # saeta_layer(<name> [SHARED] [DEPENDS layer...] [LIBRARIES target...] [DEFINITIONS name=value...])
 #
-# Declares the layer whose sources lie in the current folder, headers and sources side by side, as the target
+# Declares the layer whose sources lie in the current folder and below, headers and sources side by side, as the target
 # saeta_<name>: objects for libsaeta, or with SHARED a library of its own. DEPENDS names the layers it may include,
 # LIBRARIES what others wrote. scripts/lint_structure.py checks the includes against the order of the layers.
 
@@ -9,8 +9,7 @@ include_guard(GLOBAL)
 function(saeta_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 layer "SHARED" "" "DEPENDS;LIBRARIES;DEFINITIONS")
   set(target "saeta_${name}")
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp" "${CMAKE_CURRENT_SOURCE_DIR}/*.cu"
-       "${CMAKE_CURRENT_SOURCE_DIR}/kernels/*.cu")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp" "${CMAKE_CURRENT_SOURCE_DIR}/*.cu")
   if(NOT sources)
     add_library(${target} INTERFACE)
     return()

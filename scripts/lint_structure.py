@@ -10,6 +10,8 @@ The rules:
             tests, its Python binding and bench include one of RMM
   handle    native_handle() goes straight into a call of the device contract, or is called in interop, rmm,
             backend, device, tests or examples: nothing else keeps a handle or hands one out
+  detail    a header in a folder detail/ is private: only its own layer and tests include it
+  share     no layer holds more than a quarter of the lines of saeta/
   length    a header has at most 250 lines, any file 600; stubs are generated and as long as they come out
   pragma    every header has #pragma once
 """
@@ -23,19 +25,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # What each layer may include besides itself.
+BELOW_MEMORY = frozenset({"base", "budget", "device", "order", "observe", "resource"})
 LAYERS: dict[str, frozenset[str]] = {
     "base": frozenset(),
+    "budget": frozenset({"base"}),
     "device": frozenset({"base"}),
-    "memory": frozenset({"base", "device"}),
-    "column": frozenset({"base", "device", "memory"}),
-    "transfer": frozenset({"base", "device", "memory", "column"}),
-    "interop": frozenset({"base", "device", "memory", "column", "transfer"}),
-    "ipc": frozenset({"base", "device", "memory", "column", "transfer", "interop"}),
+    "order": frozenset({"base", "device"}),
+    "observe": frozenset({"base", "budget", "device"}),
+    "resource": frozenset({"base", "budget", "device", "order", "observe"}),
+    "memory": BELOW_MEMORY,
+    "column": BELOW_MEMORY | {"memory"},
+    "transfer": BELOW_MEMORY | {"memory", "column"},
+    "interop": BELOW_MEMORY | {"memory", "column", "transfer"},
+    "ipc": BELOW_MEMORY | {"memory", "column", "transfer", "interop"},
     "backend/host": frozenset({"base", "device"}),
     "backend/cuda": frozenset({"base", "device"}),
     "backend/sim": frozenset({"base", "device"}),
-    "rmm": frozenset({"base", "device", "memory", "interop"}),
-    "runtime": frozenset({"base", "device", "memory", "backend/host", "backend/cuda"}),
+    "rmm": BELOW_MEMORY | {"memory"},
+    "runtime": BELOW_MEMORY | {"memory", "backend/host", "backend/cuda"},
 }
 # Folders outside saeta/: they may include every public layer; only tests reach a backend.
 OUTSIDE = ("python", "tests", "bench", "examples")
@@ -47,6 +54,7 @@ TEXT = CODE | {".py", ".pyi", ".sh", ".cmake", ".md", ".toml", ".txt"}
 SKIPPED = frozenset({".deps", ".git", "build", "dist", "site", "__pycache__"})
 HEADER_LINES = 250
 FILE_LINES = 600
+LEAST_LAYERS = 8  # fewer are an excerpt of the tree, whose shares say nothing
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(
@@ -71,7 +79,7 @@ class Finding:
 
 
 def layer_of(path: str) -> str | None:
-    """Layer of a path below the root ("saeta/memory/budget.hpp" -> "memory"), or None outside saeta/."""
+    """Layer of a path below the root ("saeta/budget/budget.hpp" -> "memory"), or None outside saeta/."""
     parts = path.split("/")
     if parts[0] != "saeta" or len(parts) < 3:
         return None
@@ -103,6 +111,12 @@ def check_layer(path: str, line: int, included: str) -> Iterator[Finding]:
         yield Finding(path, line, "layer", f"{own} includes {included}; it may include {allowed}")
 
 
+def check_detail(path: str, line: int, included: str) -> Iterator[Finding]:
+    private = included.startswith("saeta/") and "/detail/" in included
+    if private and layer_of(path) != layer_of(included) and not path.startswith("tests/"):
+        yield Finding(path, line, "detail", f"private to {layer_of(included)}: {included}")
+
+
 def check_includes(path: str, code: str) -> Iterator[Finding]:
     own = layer_of(path)
     for found in INCLUDE.finditer(code):
@@ -110,6 +124,7 @@ def check_includes(path: str, code: str) -> Iterator[Finding]:
         if own is not None and found[1] == '"' and not included.startswith("saeta/"):
             yield Finding(path, line, "layer", f'write "saeta/<layer>/<name>.hpp", not "{included}"')
         yield from check_layer(path, line, included)
+        yield from check_detail(path, line, included)
         if CUDA_HEADER.match(included) and not path.startswith(CUDA_USERS):
             yield Finding(path, line, "cuda", f"only backend/cuda and rmm include a CUDA header: {included}")
         if RMM_HEADER.match(included) and not path.startswith(RMM_USERS):
@@ -158,11 +173,27 @@ def files_below(root: Path) -> Iterator[Path]:
             yield entry
 
 
+def check_shares(lines: dict[str, int]) -> Iterator[Finding]:
+    """Findings about the size of layers; `lines` has those of each layer."""
+    total = sum(lines.values())
+    if len(lines) < LEAST_LAYERS:
+        return
+    for layer, own in lines.items():
+        if own * 4 > total:
+            text = f"{own} of {total} lines: no layer holds more than a quarter"
+            yield Finding(f"saeta/{layer}", 1, "share", text)
+
+
 def check_tree(root: Path) -> list[Finding]:
     findings: list[Finding] = []
+    lines: dict[str, int] = {}
     for file in files_below(root):
         source = file.read_text(encoding="utf-8")
-        findings += check_file(file.relative_to(root).as_posix(), source)
+        path = file.relative_to(root).as_posix()
+        findings += check_file(path, source)
+        if file.suffix in CODE and (layer := layer_of(path)):
+            lines[layer] = lines.get(layer, 0) + source.count("\n")
+    findings += check_shares(lines)
     return findings
 
 

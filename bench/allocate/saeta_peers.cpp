@@ -1,7 +1,7 @@
 #include "allocate/peers.hpp"
 #include "saeta/memory/context.hpp"
-#include "saeta/memory/driver_resources.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/resource/driver/driver_resources.hpp"
 
 namespace saeta::bench {
 namespace {

@@ -1,9 +1,9 @@
 #include "costs/groups.hpp"
 #include "costs/null_resource.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/memory/driver_resources.hpp"
-#include "saeta/memory/log_sinks.hpp"
-#include "saeta/memory/logging_resource.hpp"
+#include "saeta/observe/sinks/log_sinks.hpp"
+#include "saeta/resource/decorators/logging_resource.hpp"
+#include "saeta/resource/driver/driver_resources.hpp"
 
 #include <functional>
 

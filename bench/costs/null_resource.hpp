@@ -1,7 +1,7 @@
 // A resource that only counts up: what stands above it is measured alone.
 #pragma once
 
-#include "saeta/memory/resource.hpp"
+#include "saeta/resource/resource.hpp"
 
 #include <memory>
 

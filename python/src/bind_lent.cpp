@@ -4,8 +4,8 @@
 //           thread that waits for it.
 #include "objects.hpp"
 #include "saeta/interop/dlpack_types.hpp"
-#include "saeta/interop/lent_memory.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/memory/lent_memory.hpp"
 #include "torch_allocator.hpp"
 
 #include <nanobind/stl/optional.h>

@@ -1,6 +1,6 @@
 // The event log: recordings in memory, and logs to files.
 #include "memory_objects.hpp"
-#include "saeta/memory/log_sinks.hpp"
+#include "saeta/observe/sinks/log_sinks.hpp"
 
 #include <nanobind/stl/string.h>
 

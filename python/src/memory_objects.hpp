@@ -3,7 +3,7 @@
 
 #include "module.hpp"
 #include "objects.hpp"
-#include "saeta/memory/ledger.hpp"
+#include "saeta/observe/ledger.hpp"
 
 #include <cstdint>
 #include <memory>

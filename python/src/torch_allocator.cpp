@@ -2,7 +2,7 @@
 
 #include "gil.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/interop/lent_memory.hpp"
+#include "saeta/memory/lent_memory.hpp"
 
 #include <array>
 #include <mutex>

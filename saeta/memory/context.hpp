@@ -10,15 +10,15 @@
 // Failure   budget_exceeded (with the live bytes by tag), out_of_memory, device, closed, busy.
 #pragma once
 
-#include "saeta/memory/budget.hpp"
-#include "saeta/memory/counters.hpp"
-#include "saeta/memory/event_log.hpp"
-#include "saeta/memory/fence.hpp"
-#include "saeta/memory/ledger.hpp"
+#include "saeta/budget/budget.hpp"
+#include "saeta/budget/reservation.hpp"
 #include "saeta/memory/pressure.hpp"
-#include "saeta/memory/reaper.hpp"
-#include "saeta/memory/reservation.hpp"
-#include "saeta/memory/resource_stack.hpp"
+#include "saeta/observe/counters.hpp"
+#include "saeta/observe/event_log.hpp"
+#include "saeta/observe/ledger.hpp"
+#include "saeta/order/fence.hpp"
+#include "saeta/order/reaper.hpp"
+#include "saeta/resource/stack.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -12,9 +12,9 @@
 // Failure   A hook that throws is reported and counts as having freed nothing.
 #pragma once
 
-#include "saeta/memory/budget_resource.hpp"
-#include "saeta/memory/event_log.hpp"
-#include "saeta/memory/reaper.hpp"
+#include "saeta/observe/event_log.hpp"
+#include "saeta/order/reaper.hpp"
+#include "saeta/resource/decorators/budget_resource.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -3,12 +3,12 @@
 // What      Either a block of the context's resource stack or external memory kept alive by a keepalive.
 // Owner     Shared by buffers, exports and running uses; it keeps its context alive.
 // Order     When the last owner goes, the block returns to its resource, or the keepalive is dropped, only after every
-//           recorded use has finished (rule 4 of the design). The host does not wait: memory/reaper.hpp does.
+//           recorded use has finished (rule 4 of the design). The host does not wait: order/reaper.hpp does.
 // Thread    Any.
 #pragma once
 
-#include "saeta/memory/block.hpp"
-#include "saeta/memory/ordering.hpp"
+#include "saeta/order/ordering.hpp"
+#include "saeta/resource/block.hpp"
 
 #include <atomic>
 #include <memory>

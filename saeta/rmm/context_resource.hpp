@@ -18,8 +18,8 @@
 #pragma once
 
 #include "saeta/base/text.hpp"
-#include "saeta/interop/lent_memory.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/memory/lent_memory.hpp"
 #include "saeta/rmm/stream.hpp"
 
 #include <cuda/memory_resource>

@@ -17,7 +17,7 @@
 
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/memory/driver_resources.hpp"
+#include "saeta/resource/driver/driver_resources.hpp"
 #include "saeta/rmm/driver_pool.hpp"
 #include "saeta/rmm/stream.hpp"
 

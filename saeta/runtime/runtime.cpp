@@ -3,7 +3,7 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/memory/log_sinks.hpp"
+#include "saeta/observe/sinks/log_sinks.hpp"
 #include "saeta/runtime/environment.hpp"
 
 #if SAETA_HAS_CUDA

@@ -5,7 +5,7 @@ does not wait is wrong in every round. To see them fail, take a wait away by han
 
 * delayed writer: the loop of `order_handover` in saeta/memory/export_hold.cpp
 * early release: `record_context` in the destructor of `export_hold` there (use an empty fence)
-* release of a loan: `release.after` in `passed` of saeta/memory/reaper.cpp (clear it)
+* release of a loan: `release.after` in `passed` of saeta/order/reaper.cpp (clear it)
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import lint_structure as lint  # noqa: E402
 
-ORDER = ["base", "device", "memory", "column", "transfer", "interop", "ipc"]
+ORDER = ["base", "device", "order", "resource", "memory", "column", "transfer", "interop", "ipc"]
 
 
 def rules(path: str, source: str) -> set[str]:
@@ -63,8 +63,8 @@ def test_runtime_includes_neither_columns_nor_the_simulated_device() -> None:
 
 
 @pytest.mark.parametrize("layer", [*ORDER, "runtime"])
-def test_rmm_stands_on_memory_and_interop_and_below_nothing(layer: str) -> None:
-    allowed = layer in ("base", "device", "memory", "interop")
+def test_rmm_stands_on_memory_and_below_nothing(layer: str) -> None:
+    allowed = ORDER.index(layer) <= ORDER.index("memory") if layer in ORDER else False
     assert rules("saeta/rmm/a.hpp", including(f"saeta/{layer}/b.hpp")) == (set() if allowed else {"layer"})
     assert rules(f"saeta/{layer}/a.cpp", including("saeta/rmm/b.hpp")) == {"layer"}
     assert rules("tests/rmm/a.cpp", including("saeta/rmm/b.hpp")) == set()
@@ -134,6 +134,22 @@ def test_a_layer_passes_a_handle_straight_into_the_device_contract(statement: st
     assert rules("saeta/memory/a.cpp", statement) == (set() if allowed else {"handle"})
 
 
+def test_headers_in_detail_are_private_to_their_layer() -> None:
+    source = '#include "saeta/resource/cache/detail/store.hpp"\n'
+    assert rules("saeta/resource/cache/a.cpp", source) == set()
+    assert rules("tests/unit/resource/a.cpp", source) == set()
+    assert rules("saeta/memory/a.cpp", source) == {"detail"}
+    assert rules("python/src/a.cpp", source) == {"detail"}
+    assert rules("bench/a.cpp", source) == {"detail"}
+
+
+def test_no_layer_holds_more_than_a_quarter_of_the_lines() -> None:
+    even = {f"layer{number}": 100 for number in range(8)}
+    assert list(lint.check_shares(even)) == []
+    (finding,) = lint.check_shares(even | {"layer0": 300})
+    assert (finding.rule, finding.path) == ("share", "saeta/layer0")
+
+
 def test_headers_are_short_and_files_not_long() -> None:
     lines = "#pragma once\n" + "\n" * (lint.HEADER_LINES - 1)
     assert rules("saeta/base/a.hpp", lines) == set()
@@ -168,7 +184,7 @@ def test_the_program_fails_on_a_bad_tree_and_passes_a_good_one(tmp_path: Path) -
     source.parent.mkdir(parents=True)
     source.write_text("#pragma once\n")
     assert (run().returncode, run().stdout) == (0, "")
-    source.write_text(including("saeta/memory/budget.hpp"))
+    source.write_text(including("saeta/budget/budget.hpp"))
     assert run().returncode == 1
     assert run().stdout.startswith("saeta/base/a.hpp:2: [layer]")
     kept_out = tmp_path / ".deps" / "b.hpp"

@@ -1,5 +1,5 @@
 // A context below RMM: the concept that RMM's containers ask for, charged and ordered by Saeta.
-#include "conformance/context_test.hpp"
+#include "conformance/harness/context_test.hpp"
 #include "rmm/stand_in.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/rmm/context_resource.hpp"

@@ -1,5 +1,5 @@
 // What only a GPU can show: RMM's own resources below a context, its containers above one, and both at once.
-#include "conformance/backends.hpp"
+#include "conformance/harness/backends.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/use_token.hpp"

@@ -1,5 +1,5 @@
 // Resources of RMM below Saeta: exact sizes, RMM's failures in Saeta's terms, order on the stream of the free.
-#include "conformance/context_test.hpp"
+#include "conformance/harness/context_test.hpp"
 #include "rmm/stand_in.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/rmm/rmm_resource.hpp"

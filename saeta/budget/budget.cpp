@@ -1,0 +1,81 @@
+#include "saeta/budget/budget.hpp"
+
+#include "saeta/budget/detail/tree.hpp"
+
+namespace saeta {
+
+std::shared_ptr<budget> budget::create(std::string name, std::uint64_t limit) {
+  return std::shared_ptr<budget>(
+      new budget(std::move(name), nullptr, std::make_shared<budget_tree>(), limit));
+}
+
+std::shared_ptr<budget> budget::make_child(std::string name, std::uint64_t limit) {
+  return std::shared_ptr<budget>(new budget(std::move(name), shared_from_this(), tree_, limit));
+}
+
+budget::budget(std::string name, std::shared_ptr<budget> parent, std::shared_ptr<budget_tree> tree,
+               std::uint64_t limit)
+    : name_(std::move(name)), parent_(std::move(parent)), tree_(std::move(tree)),
+      node_(std::make_unique<node>(*this, parent_ ? parent_->node_.get() : nullptr, limit)) {
+  tree_->add(*node_);
+}
+
+budget::~budget() { tree_->remove(*node_); }
+
+bool budget::try_charge(std::uint64_t bytes) noexcept {
+  return node_->mine().spend(bytes) || node_->spend_borrowed(bytes) || tree_->charge(*node_, bytes);
+}
+
+bool budget::charge_by(std::uint64_t bytes, time_point deadline) {
+  return node_->mine().spend(bytes) || node_->spend_borrowed(bytes) ||
+         tree_->charge_by(*node_, bytes, deadline);
+}
+
+std::size_t budget::waiting() const noexcept { return tree_->waiting(); }
+
+void budget::refund(std::uint64_t bytes) noexcept {
+  if (!node_->mine().give_back(bytes)) {
+    tree_->refund(*node_, bytes);
+  }
+}
+
+budget_refusal budget::refuse(std::uint64_t bytes) noexcept { return tree_->refuse(*node_, bytes); }
+
+budget_statistics budget::statistics() const noexcept { return tree_->statistics(*node_); }
+
+void budget::reset_peak() noexcept { tree_->reset_peak(*node_); }
+
+void budget::set_limit(std::uint64_t limit) { tree_->set_limit(*node_, limit); }
+
+std::uint64_t budget::limit() const noexcept { return node_->limit.load(std::memory_order_relaxed); }
+
+bool budget::is_within(const budget& ancestor) const noexcept {
+  const budget* b = this;
+  while (b != nullptr && b != &ancestor) {
+    b = b->parent_.get();
+  }
+  return b != nullptr;
+}
+
+budget_window budget::open_window() {
+  auto made = std::make_unique<budget_window::state>();
+  made->of = shared_from_this();
+  tree_->open(*node_, *made);
+  return budget_window(std::move(made));
+}
+
+budget_window::budget_window(std::unique_ptr<state> opened) : state_(std::move(opened)) {}
+
+budget_window::budget_window(budget_window&&) noexcept = default;
+
+budget_window::~budget_window() {
+  if (state_ != nullptr) {
+    state_->of->tree_->close(*state_->of->node_, *state_);
+  }
+}
+
+budget_window::values budget_window::read() const {
+  return state_->of->tree_->read(*state_->of->node_, *state_);
+}
+
+} // namespace saeta

@@ -1,0 +1,124 @@
+// A budget: a hard limit in bytes with exact accounting; budgets form a tree.
+//
+// What      A root stands for a device, its children for whoever gets a share: a query, a session, a framework. Each has
+//           a limit of its own. `try_charge` takes bytes from a budget and all its ancestors, or from none, before any
+//           memory is asked for; `refund` gives exactly them back. `reserved` bytes belong to reservations
+//           (budget/reservation.hpp) and count as used.
+// Owner     Shared; a child keeps its parent alive. Whoever was charged refunds before it lets the budget go.
+// Order     Every number is exact at every instant, as if all calls came one after the other: `current` is what charges
+//           took and refunds have not given back, a refused charge never shows in `current` or `peak`, not even for a
+//           moment from another thread, and `current + reserved` never exceeds `limit` unless the limit was lowered.
+// Speed     Each thread spends from a small credit of its own, taken in advance. Unspent credit is nobody's `current`;
+//           it is called back before any charge is refused, and never lets `peak` pass unseen
+//           (detail/budget_tree.hpp says how).
+// Thread    Any.
+// Failure   error budget_exceeded with its numbers (base/error.hpp); invalid_argument for limits.
+#pragma once
+
+#include "saeta/base/error.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+
+namespace saeta {
+
+class budget_tree; // the shared bookkeeping of a root and its descendants, private to the implementation
+class reservation;
+
+/// Bytes, but for the last two.
+struct budget_statistics {
+  std::uint64_t limit = 0;
+  std::uint64_t current = 0;   ///< charged, children's charges included
+  std::uint64_t reserved = 0;  ///< promised to reservations and not drawn yet
+  std::uint64_t remaining = 0; ///< what a charge may take now: of this budget and of every ancestor
+  std::uint64_t peak = 0;      ///< highest `current` since the last reset_peak
+  std::uint64_t requests = 0;  ///< accepted charges, those of 0 bytes and drawn ones too
+  std::uint64_t refused = 0;   ///< counted where the room was missing, and at the budget that was asked
+
+  friend bool operator==(const budget_statistics&, const budget_statistics&) = default;
+};
+
+/// A span of time that is measured apart, nested at will: what a budget saw since the window was opened.
+/// Owner: whoever opened it; it keeps its budget alive.
+class budget_window {
+public:
+  budget_window(budget_window&&) noexcept;
+  budget_window& operator=(budget_window&&) = delete;
+  ~budget_window();
+
+  struct values {
+    std::uint64_t start = 0;    ///< `current` when the window was opened, bytes
+    std::uint64_t current = 0;  ///< bytes now
+    std::uint64_t peak = 0;     ///< highest `current` inside the window, bytes
+    std::uint64_t requests = 0; ///< accepted inside the window
+    std::uint64_t refused = 0;
+  };
+  [[nodiscard]] values read() const;
+
+private:
+  friend class budget;
+  friend class budget_tree;
+  struct state;
+  explicit budget_window(std::unique_ptr<state> opened);
+  std::unique_ptr<state> state_;
+};
+
+class budget : public std::enable_shared_from_this<budget> {
+public:
+  static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+  using time_point = std::chrono::steady_clock::time_point;
+
+  /// A root. @param name  names the budget in refusals ("cuda:0").
+  static std::shared_ptr<budget> create(std::string name, std::uint64_t limit = unlimited);
+  /// A child whose charges count here too. Its limit may be larger than what is left here.
+  [[nodiscard]] std::shared_ptr<budget> make_child(std::string name, std::uint64_t limit = unlimited);
+  budget(const budget&) = delete;
+  budget& operator=(const budget&) = delete;
+  ~budget();
+
+  /// Takes `bytes` here and from every ancestor, or changes nothing and returns false. Where somebody waits in line
+  /// for room in one of these budgets (`charge_by`), nobody who comes later takes from it.
+  [[nodiscard]] bool try_charge(std::uint64_t bytes) noexcept;
+  /// As try_charge, but waits in line, first come first served, until the bytes are there or `deadline` has passed.
+  /// A request that can never fit (larger than a limit) does not wait.
+  [[nodiscard]] bool charge_by(std::uint64_t bytes, time_point deadline);
+  /// How many stand in line, in the whole tree.
+  [[nodiscard]] std::size_t waiting() const noexcept;
+  /// Gives back what successful charges or draws took.
+  void refund(std::uint64_t bytes) noexcept;
+  /// Counts a refusal and returns its numbers: those of the budget, here or above, that has no room.
+  [[nodiscard]] budget_refusal refuse(std::uint64_t bytes) noexcept;
+
+  [[nodiscard]] budget_statistics statistics() const noexcept;
+  /// Restarts the peak from the live level.
+  void reset_peak() noexcept;
+  [[nodiscard]] budget_window open_window();
+  /// @throws error invalid_argument when more than `limit` bytes are live or reserved; the old limit stays.
+  void set_limit(std::uint64_t limit);
+  /// The limit alone, without a lock.
+  [[nodiscard]] std::uint64_t limit() const noexcept;
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::shared_ptr<budget>& parent() const noexcept { return parent_; }
+  /// True for this budget itself and for each of its ancestors.
+  [[nodiscard]] bool is_within(const budget& ancestor) const noexcept;
+
+private:
+  friend class budget_tree;
+  friend class budget_window;
+  friend class reservation;
+  struct node;
+  budget(std::string name, std::shared_ptr<budget> parent, std::shared_ptr<budget_tree> tree,
+         std::uint64_t limit);
+
+  std::string name_;
+  std::shared_ptr<budget> parent_;
+  std::shared_ptr<budget_tree> tree_;
+  std::unique_ptr<node> node_;
+};
+
+} // namespace saeta

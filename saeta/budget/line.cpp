@@ -1,0 +1,89 @@
+// The line of those who wait for room.
+#include "saeta/budget/detail/tree.hpp"
+
+#include <algorithm>
+
+namespace saeta {
+
+bool budget_tree::is_contested(const node& at) const noexcept {
+  for (const node* n = &at; n != nullptr; n = n->parent) {
+    if (n->contested == pass_) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void budget_tree::contest(const waiter& waits) noexcept {
+  for (node* n = &waits.at; n != nullptr; n = n->parent) {
+    if (room(*n) < waits.bytes) {
+      n->contested = pass_;
+    }
+  }
+}
+
+/// True when somebody who came earlier lacks room in a budget from `at` to the root.
+bool budget_tree::is_held_up(const node& at) noexcept {
+  ++pass_;
+  for (const waiter* waits : line_) {
+    contest(*waits);
+  }
+  return is_contested(at);
+}
+
+/// Charges somebody who has just come.
+bool budget_tree::admit(node& at, std::uint64_t bytes) noexcept {
+  if ((bytes != 0 && is_held_up(at)) || !take(at, bytes)) {
+    return false;
+  }
+  if (line_.empty()) {
+    grant_credit(at);
+  }
+  return true;
+}
+
+/// Charges those for whom there is room now, and wakes them. One pass is enough: serving one makes no room for another.
+void budget_tree::serve_line() noexcept {
+  ++pass_;
+  for (auto next = line_.begin(); next != line_.end();) {
+    waiter& waits = **next;
+    if (can_never_fit(waits.at, waits.bytes)) {
+      waits.now = waiter::outcome::impossible;
+    } else if (!is_contested(waits.at) && take(waits.at, waits.bytes)) {
+      waits.now = waiter::outcome::charged;
+    } else {
+      contest(waits);
+      ++next;
+      continue;
+    }
+    next = line_.erase(next);
+    waits.changed.notify_one(); // under the mutex: the waiter is gone as soon as it can see its outcome
+  }
+}
+
+std::size_t budget_tree::waiting() noexcept {
+  const std::lock_guard hold(mutex_);
+  return line_.size();
+}
+
+bool budget_tree::charge_by(node& at, std::uint64_t bytes, time_point deadline) {
+  std::unique_lock hold(mutex_);
+  if (admit(at, bytes)) {
+    return true;
+  }
+  if (can_never_fit(at, bytes) || deadline <= std::chrono::steady_clock::now()) {
+    return false;
+  }
+  waiter mine(at, bytes);
+  line_.push_back(&mine);
+  close_shards(*root_);
+  serve_line(); // something may have been given back just before the shards were closed
+  mine.changed.wait_until(hold, deadline, [&] { return mine.now != waiter::outcome::waiting; });
+  if (mine.now == waiter::outcome::waiting) {
+    line_.remove(&mine);
+    serve_line();
+  }
+  return mine.now == waiter::outcome::charged;
+}
+
+} // namespace saeta

@@ -1,0 +1,39 @@
+// Lent memory: blocks of a context for allocators that know memory by its address alone (RMM and cuda::mr, torch's
+// pluggable allocator, CuPy).
+//
+// What      `lend_memory` allocates and remembers the address, `take_back_memory` frees by it. There is one table for
+//           the process, because memory may come back through another object, or another library, than it went out.
+// Owner     The borrower. Until it comes back the memory keeps its context alive, and it counts in its budget, ledger and
+//           tag as a buffer does.
+// Order     Ready on the stream it was lent on. Coming back on a stream says that what is queued there by then is the last
+//           to use it. Where no stream is known, one event over all work of the context stands before any reuse; where the
+//           stream captures a graph, that event comes after the capture. The host waits in neither case.
+// Thread    Any. Neither call holds a lock while it allocates or frees.
+// Failure   Lending fails as buffer::allocate does. Taking back reports and never throws: memory that can't be fenced on
+//           its stream waits for all work of the context, an address that was not lent is left alone.
+#pragma once
+
+#include "saeta/device/stream.hpp"
+#include "saeta/observe/tag.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+namespace saeta {
+
+class context;
+
+/// Null for 0 bytes, which count as a request and need not come back.
+/// @throws error budget_exceeded, out_of_memory, invalid_argument (the alignment), closed.
+[[nodiscard]] void* lend_memory(const std::shared_ptr<context>& where, std::size_t bytes, stream_ref stream,
+                                tag label, std::size_t alignment = 0);
+
+/// Says that the memory is used on this stream, too: until it comes back the stream must exist.
+void note_lent_use(void* address, stream_handle stream) noexcept;
+
+/// @param bytes   as lent; another number is reported, and the whole block comes back.
+/// @param stream  nothing where the streams that used the memory are not known.
+void take_back_memory(void* address, std::size_t bytes, std::optional<stream_handle> stream) noexcept;
+
+} // namespace saeta

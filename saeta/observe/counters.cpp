@@ -1,0 +1,31 @@
+#include "saeta/observe/counters.hpp"
+
+namespace saeta {
+
+counter_values counters::read() const noexcept {
+  counter_values now;
+  now.host_to_device = host_to_device.read();
+  now.device_to_host = device_to_host.read();
+  now.device_to_device = device_to_device.read();
+  now.host_to_host = host_to_host.read();
+  now.scalars = scalars.read();
+  now.allocations = allocations.load();
+  now.imports = imports.load();
+  now.exports = exports.load();
+  now.synchronizations = synchronizations.load();
+  return now;
+}
+
+void counters::reset() noexcept {
+  host_to_device.reset();
+  device_to_host.reset();
+  device_to_device.reset();
+  host_to_host.reset();
+  scalars.reset();
+  allocations = 0;
+  imports = 0;
+  exports = 0;
+  synchronizations = 0;
+}
+
+} // namespace saeta

@@ -1,0 +1,83 @@
+#include "saeta/observe/event_log.hpp"
+
+#include "saeta/base/report.hpp"
+#include "saeta/base/thread_number.hpp"
+
+#include <algorithm>
+
+namespace saeta {
+
+std::string_view to_string(memory_event what) noexcept {
+  switch (what) {
+  case memory_event::allocate:
+    return "allocate";
+  case memory_event::free:
+    return "free";
+  case memory_event::refuse:
+    return "refuse";
+  case memory_event::fail:
+    return "fail";
+  case memory_event::free_failed:
+    return "free_failed";
+  case memory_event::drain:
+    return "drain";
+  case memory_event::trim:
+    return "trim";
+  case memory_event::relief:
+    return "relief";
+  }
+  return "unknown";
+}
+
+void event_log::attach(std::shared_ptr<log_sink> sink) {
+  const std::lock_guard lock(mutex_);
+  sinks_.push_back(std::move(sink));
+  active_.store(true, std::memory_order_relaxed);
+}
+
+void event_log::detach(const std::shared_ptr<log_sink>& sink) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find(sinks_.begin(), sinks_.end(), sink);
+  if (found == sinks_.end()) {
+    return;
+  }
+  const std::shared_ptr<log_sink> last_use = *found; // `sink` may be the very element that is erased
+  sinks_.erase(found);
+  active_.store(!sinks_.empty(), std::memory_order_relaxed);
+  try {
+    last_use->flush();
+  } catch (...) {
+    report_current_exception("event_log::detach");
+  }
+}
+
+void event_log::write(log_record record) noexcept {
+  record.thread = thread_number();
+  const std::lock_guard lock(mutex_);
+  if (sinks_.empty()) {
+    return;
+  }
+  record.order = ++last_;
+  record.time_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begun_).count();
+  for (const auto& sink : sinks_) {
+    try {
+      sink->write(record);
+    } catch (...) {
+      drop();
+    }
+  }
+}
+
+void event_log::flush() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& sink : sinks_) {
+    try {
+      sink->flush();
+    } catch (...) {
+      report_current_exception("event_log::flush");
+    }
+  }
+}
+
+} // namespace saeta

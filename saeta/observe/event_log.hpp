@@ -1,0 +1,90 @@
+// The event log: what happened to the memory of a context, record by record, for whoever listens.
+//
+// What      Records are made only while a sink is attached; otherwise `active()` is false and costs one load.
+// Order     `order` counts from 1 without gaps in the order in which sinks see the records. Times are nanoseconds of the
+//           steady clock since the log was made.
+// Thread    Any. A sink is called with one record at a time, while the log is locked: it must not call the log, nor
+//           anything that may wait for a thread that allocates.
+// Failure   A sink that throws fails nothing: its record is counted as dropped, and it is asked again with the next.
+#pragma once
+
+#include "saeta/device/device_id.hpp"
+#include "saeta/observe/tag.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace saeta {
+
+enum class memory_event {
+  allocate,
+  free,
+  refuse,      ///< a budget had no room
+  fail,        ///< upstream had no memory, or another error
+  free_failed, ///< the block stays charged and alive
+  drain,       ///< releases that had waited for their work were done; `bytes` is their number
+  trim,        ///< cached memory went back to the device
+  relief,      ///< a pressure hook was asked; `tag` is its name, `bytes` what it says it freed
+};
+
+[[nodiscard]] std::string_view to_string(memory_event what) noexcept;
+
+struct log_record {
+  std::uint64_t order = 0;
+  std::int64_t time_ns = 0;
+  memory_event what = memory_event::allocate;
+  device_id device;
+  std::uint64_t thread = 0; ///< thread_number()
+  std::uint64_t stream = 0; ///< id; 0 where none belongs to the event
+  std::uint64_t bytes = 0;
+  std::uint64_t address = 0;
+  std::uint64_t generation = 0;
+  tag label;
+  tag account;             ///< name of the budget that was charged, or that refused; empty where none was
+  std::uint64_t limit = 0; ///< of that budget, or else of the root, bytes
+  std::string outcome;     ///< "ok", or what went wrong
+};
+
+class log_sink {
+public:
+  log_sink() = default;
+  log_sink(const log_sink&) = delete;
+  log_sink& operator=(const log_sink&) = delete;
+  virtual ~log_sink() = default;
+
+  /// May throw: the record is then counted as dropped.
+  virtual void write(const log_record& record) = 0;
+  /// Makes what was written visible to others (a file's readers).
+  virtual void flush() {}
+};
+
+class event_log {
+public:
+  [[nodiscard]] bool active() const noexcept { return active_.load(std::memory_order_relaxed); }
+  void attach(std::shared_ptr<log_sink> sink);
+  /// Flushes it; a sink that is not attached is ignored.
+  void detach(const std::shared_ptr<log_sink>& sink) noexcept;
+  /// Sets order, time and thread of the record and gives it to every sink.
+  void write(log_record record) noexcept;
+  /// Counts a record that could not even be made.
+  void drop() noexcept { dropped_.fetch_add(1, std::memory_order_relaxed); }
+  void flush() noexcept;
+  /// Records that a sink refused, once for each such sink, since the log was made.
+  [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
+
+private:
+  std::atomic<bool> active_{false};
+  std::atomic<std::uint64_t> dropped_{0};
+  std::mutex mutex_;
+  std::uint64_t last_ = 0;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::vector<std::shared_ptr<log_sink>> sinks_;
+};
+
+} // namespace saeta

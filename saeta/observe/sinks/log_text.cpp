@@ -1,0 +1,128 @@
+#include "saeta/observe/sinks/detail/log_text.hpp"
+
+#include "saeta/base/text.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+
+namespace saeta {
+namespace {
+
+constexpr std::string_view replacement = "\xEF\xBF\xBD"; // U+FFFD
+
+/// Length in bytes of the UTF-8 character at the front of `text`; 0 when there is none (RFC 3629: no overlong forms,
+/// no surrogates, nothing above U+10FFFF).
+std::size_t utf8_length(std::string_view text) {
+  const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+  const std::uint8_t lead = at(0);
+  if (lead < 0x80) {
+    return 1;
+  }
+  const std::size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
+                             : lead >= 0xE0 && lead <= 0xEF ? 3
+                             : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                            : 0;
+  if (length == 0 || text.size() < length) {
+    return 0;
+  }
+  const std::uint8_t least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const std::uint8_t most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  if (at(1) < least || at(1) > most) {
+    return 0;
+  }
+  for (std::size_t i = 2; i < length; ++i) {
+    if (at(i) < 0x80 || at(i) > 0xBF) {
+      return 0;
+    }
+  }
+  return length;
+}
+
+void append_ascii(std::string& out, char character) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  const auto value = static_cast<std::uint8_t>(character);
+  if (character == '"' || character == '\\') {
+    out += '\\';
+    out += character;
+  } else if (value < 0x20 || value == 0x7F) {
+    out += "\\u00";
+    out += digits[value >> 4u];
+    out += digits[value & 15u];
+  } else {
+    out += character;
+  }
+}
+
+} // namespace
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+    return std::string(text);
+  }
+  std::string quoted = "\"";
+  for (const char character : text) {
+    quoted.append(character == '"' ? 2 : 1, character);
+  }
+  return quoted + '"';
+}
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 1) {
+      append_ascii(out, text.front());
+    } else {
+      out += length == 0 ? replacement : text.substr(0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out + '"';
+}
+
+log_file::log_file(std::filesystem::path path) : path_(std::move(path)) {
+  errno = 0;
+  file_.open(path_, std::ios::binary | std::ios::trunc);
+  if (!file_) {
+    throw error(errc::io,
+                concat("can't write the log ", path_.string(), ": ", std::generic_category().message(errno)));
+  }
+}
+
+void log_file::append(std::string_view text) {
+  errno = 0;
+  file_.write(text.data(), static_cast<std::streamsize>(text.size()));
+  require_written();
+}
+
+void log_file::flush() {
+  errno = 0;
+  file_.flush();
+  require_written();
+}
+
+void log_file::close_for_now(std::string_view closing) {
+  const std::ofstream::pos_type end = file_.tellp();
+  if (end == std::ofstream::pos_type(-1)) {
+    file_.clear();
+    flush();
+    return;
+  }
+  append(closing);
+  flush();
+  file_.seekp(end);
+  require_written();
+}
+
+void log_file::require_written() {
+  if (!file_) {
+    const int why = errno;
+    file_.clear();
+    throw error(errc::io, concat("can't write the log ", path_.string(), ": ",
+                                 why != 0 ? std::generic_category().message(why) : "write failed"));
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,35 @@
+// A block: what a resource hands out. Opaque to users, who hold buffers (memory/buffer.hpp).
+#pragma once
+
+#include "saeta/device/device_id.hpp"
+#include "saeta/observe/tag.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace saeta {
+
+class budget;
+
+struct block {
+  void* pointer = nullptr;
+  std::size_t bytes = 0;     ///< as requested
+  std::size_t alignment = 0; ///< as requested, at least the device's own
+  device_id device;
+  std::uint64_t stream_id = 0;  ///< stream it was allocated on
+  std::uint64_t generation = 0; ///< fresh for every allocation of the process, also when an address is reused
+  tag label;
+  void* base = nullptr; ///< what the driver gave; before `pointer` where more alignment was asked for
+  std::size_t base_bytes = 0;
+  void* record = nullptr;    ///< bookkeeping of the resource at the bottom that made it
+  budget* charged = nullptr; ///< whom `budget_resource` refunds; null: nobody was charged
+};
+
+/// The next generation number; never repeats in a process, not in order between threads.
+std::uint64_t next_generation() noexcept;
+
+/// Least alignment of device and pinned blocks, and of host blocks, in bytes.
+inline constexpr std::size_t device_alignment = 256;
+inline constexpr std::size_t host_alignment = 64;
+
+} // namespace saeta

@@ -1,0 +1,127 @@
+// The shards of the cache (resource/cache/caching_resource.hpp): free blocks by thread and stream, in lists that need no lock.
+//
+// What      A node stands for a block, in host memory of its own: what is free on the device can't be written by the
+//           host. A shard has one list of nodes for each size class.
+// Thread    One thread at a time owns a shard and is the only one that pushes and pops. Anybody may take a whole list, by
+//           exchanging its head for null. That is why a pop needs no counter against ABA: between the moment when the
+//           owner reads a head with its successor and its compare-and-swap, others can only have made the head null, so a
+//           head that is still the same has still the same successor.
+// Owner     A cache shares its shards with the threads that use them, so that either may end first. A thread that ends
+//           gives its shards up; others take them over, with what lies in them (`cache_shard::owned`).
+// Lifetime  A pop may read a node that somebody else has just taken: nodes are reused, but freed only with the cache.
+#pragma once
+
+#include "saeta/resource/cache/detail/classes.hpp"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <utility>
+
+namespace saeta {
+
+struct cache_slab;
+
+/// A cache line each: neighbours in a slab belong to different threads.
+struct alignas(64) cache_node {
+  std::atomic<cache_node*> next{nullptr};
+  void* pointer = nullptr;
+  cache_slab* home = nullptr;
+  std::uint64_t stream_id = 0; ///< where it was freed; only while it is collected from all shards
+  std::size_t size_class = 0;
+};
+
+class alignas(64) cache_shard {
+public:
+  cache_shard(std::uint64_t cache_id, std::uint64_t stream) noexcept : cache(cache_id), stream_id(stream) {}
+
+  const std::uint64_t cache;         ///< id of the cache
+  std::uint64_t stream_id;           ///< changes under the lock of the cache, while nobody owns the shard
+  std::atomic<bool> owned{true};     ///< becomes true under the lock of the cache
+  std::atomic<bool> orphaned{false}; ///< the cache is gone, and the nodes with it
+  std::array<bool, cache_classes::most>
+      robbed{}; ///< somebody took the list since its owner last missed; under the lock
+
+  /// Owner only.
+  void push(cache_node* freed) noexcept {
+    auto& head = lists_[freed->size_class];
+    cache_node* first = head.load(std::memory_order_relaxed);
+    do {
+      freed->next.store(first, std::memory_order_relaxed);
+    } while (!head.compare_exchange_weak(first, freed, std::memory_order_release, std::memory_order_relaxed));
+  }
+  /// Owner only; null when the list is empty.
+  cache_node* pop(std::size_t size_class) noexcept {
+    auto& head = lists_[size_class];
+    cache_node* first = head.load(std::memory_order_acquire);
+    while (first != nullptr &&
+           !head.compare_exchange_weak(first, first->next.load(std::memory_order_relaxed),
+                                       std::memory_order_acq_rel, std::memory_order_acquire)) {
+    }
+    return first;
+  }
+  /// Anybody: the whole list, linked by `next`.
+  cache_node* take(std::size_t size_class) noexcept {
+    auto& head = lists_[size_class];
+    return head.load(std::memory_order_relaxed) == nullptr
+               ? nullptr
+               : head.exchange(nullptr, std::memory_order_acq_rel);
+  }
+  /// Owner only: pushes a taken list.
+  void push_all(cache_node* list) noexcept {
+    while (list != nullptr) {
+      push(std::exchange(list, list->next.load(std::memory_order_relaxed)));
+    }
+  }
+  [[nodiscard]] bool empty(std::size_t size_class) const noexcept {
+    return lists_[size_class].load(std::memory_order_relaxed) == nullptr;
+  }
+  [[nodiscard]] bool empty() const noexcept;
+
+  /// Owner only; wraps, since blocks are freed elsewhere than they were allocated: the sum over all shards counts.
+  void add_in_use(std::uint64_t bytes) noexcept {
+    in_use_.store(in_use_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t in_use() const noexcept { return in_use_.load(std::memory_order_relaxed); }
+
+private:
+  std::atomic<std::uint64_t> in_use_{0};
+  std::array<std::atomic<cache_node*>, cache_classes::most> lists_{};
+};
+
+/// The shards that the calling thread owns, by cache and stream.
+class cache_shards {
+public:
+  /// Null when this thread has none.
+  [[nodiscard]] static cache_shard* find(std::uint64_t cache, std::uint64_t stream_id) noexcept {
+    const recent& last = (*recently_used_)[slot(cache, stream_id)];
+    return last.cache == cache && last.stream_id == stream_id ? last.where : find_older(cache, stream_id);
+  }
+  /// Gives a shard, owned, to this thread; one that it used least recently may be given up for it. False when the thread
+  /// is ending: then the caller keeps it, and gives it up itself.
+  static bool keep(const std::shared_ptr<cache_shard>& shard);
+
+private:
+  struct recent {
+    std::uint64_t cache = 0;
+    std::uint64_t stream_id = 0;
+    cache_shard* where = nullptr;
+  };
+  struct table;
+  static constexpr std::size_t recent_count = 8;
+  using recents = std::array<recent, recent_count>;
+  static std::size_t slot(std::uint64_t cache, std::uint64_t stream_id) noexcept {
+    return (cache + stream_id) % recent_count;
+  }
+  static cache_shard* find_older(std::uint64_t cache, std::uint64_t stream_id) noexcept;
+  static table* mine();
+
+  static const recents none;
+  // Constant-initialised and never destroyed: looked at without a guard, by destructors at the end of a thread too.
+  /// Of `table_`, `none` without one.
+  static thread_local constinit const recents* recently_used_;
+  static thread_local constinit table* table_;
+  static thread_local constinit bool ended_;
+};
+
+} // namespace saeta

@@ -1,0 +1,87 @@
+#include "saeta/resource/cache/detail/shard.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+/// Shards of one thread, of all caches together. A thread that uses more streams than this in turn goes through the lock
+/// of the cache.
+constexpr std::size_t most_kept = 32;
+
+} // namespace
+
+struct cache_shards::table {
+  std::vector<std::shared_ptr<cache_shard>> kept; ///< least recently looked up first
+  recents last_used;
+
+  ~table() {
+    table_ = nullptr;
+    ended_ = true;
+    recently_used_ = &none;
+    for (const auto& shard : kept) {
+      shard->owned.store(false, std::memory_order_release);
+    }
+  }
+};
+
+constinit const cache_shards::recents cache_shards::none{};
+thread_local constinit const cache_shards::recents* cache_shards::recently_used_ = &none;
+thread_local constinit cache_shards::table* cache_shards::table_ = nullptr;
+thread_local constinit bool cache_shards::ended_ = false;
+
+bool cache_shard::empty() const noexcept {
+  return std::all_of(lists_.begin(), lists_.end(),
+                     [](const auto& head) { return head.load(std::memory_order_relaxed) == nullptr; });
+}
+
+cache_shards::table* cache_shards::mine() {
+  if (table_ == nullptr && !ended_) {
+    thread_local table made;
+    table_ = &made;
+    recently_used_ = &made.last_used;
+  }
+  return table_;
+}
+
+cache_shard* cache_shards::find_older(std::uint64_t cache, std::uint64_t stream_id) noexcept {
+  if (table_ == nullptr) {
+    return nullptr;
+  }
+  auto& kept = table_->kept;
+  const auto found = std::find_if(kept.begin(), kept.end(), [&](const auto& shard) {
+    return shard->cache == cache && shard->stream_id == stream_id;
+  });
+  if (found == kept.end()) {
+    return nullptr;
+  }
+  std::rotate(found, found + 1, kept.end());
+  cache_shard* const shard = kept.back().get();
+  table_->last_used[slot(cache, stream_id)] = {cache, stream_id, shard};
+  return shard;
+}
+
+bool cache_shards::keep(const std::shared_ptr<cache_shard>& shard) {
+  table* const own = mine();
+  if (own == nullptr) {
+    return false;
+  }
+  auto& kept = own->kept;
+  kept.reserve(most_kept);
+  std::erase_if(kept, [](const auto& each) { return each->orphaned.load(std::memory_order_relaxed); });
+  if (kept.size() == most_kept) {
+    cache_shard& oldest = *kept.front();
+    recent& known = own->last_used[slot(oldest.cache, oldest.stream_id)];
+    if (known.where == &oldest) {
+      known = {};
+    }
+    oldest.owned.store(false, std::memory_order_release);
+    kept.erase(kept.begin());
+  }
+  kept.push_back(shard);
+  own->last_used[slot(shard->cache, shard->stream_id)] = {shard->cache, shard->stream_id, shard.get()};
+  return true;
+}
+
+} // namespace saeta

@@ -1,0 +1,69 @@
+#include "saeta/resource/decorators/budget_resource.hpp"
+
+#include "saeta/budget/reservation.hpp"
+
+namespace saeta {
+
+block budget_resource::do_allocate(const allocation_request& what, stream_ref stream) {
+  if (what.draw_from != nullptr) {
+    if (!what.draw_from->try_draw(what.bytes)) {
+      throw error(what.draw_from->refuse(what.bytes));
+    }
+    try {
+      block made = ask_upstream(what, stream);
+      made.charged = what.draw_from->from().get();
+      return made;
+    } catch (...) {
+      what.draw_from->put_back(what.bytes);
+      throw;
+    }
+  }
+  budget& from = what.charge_to != nullptr ? *what.charge_to : *budget_;
+  charge(what.bytes, from);
+  try {
+    block made = ask_upstream(what, stream);
+    made.charged = &from;
+    return made;
+  } catch (...) {
+    from.refund(what.bytes);
+    throw;
+  }
+}
+
+void budget_resource::charge(std::uint64_t bytes, budget& from) {
+  if (from.try_charge(bytes)) [[likely]] {
+    return;
+  }
+  shortage missing{.bytes = bytes, .where = &from};
+  for (; relief_ && relief_(missing); ++missing.attempt) {
+    if (missing.charged || from.try_charge(bytes)) {
+      return;
+    }
+  }
+  throw error(from.refuse(bytes));
+}
+
+block budget_resource::ask_upstream(const allocation_request& what, stream_ref stream) {
+  shortage missing{.bytes = what.bytes};
+  for (;; ++missing.attempt) {
+    try {
+      return upstream().allocate(what, stream);
+    } catch (const error& e) {
+      if (e.code() != errc::out_of_memory || !relief_ || !relief_(missing)) {
+        throw;
+      }
+    }
+  }
+}
+
+bool budget_resource::do_deallocate(const block& what, stream_ref stream) noexcept {
+  if (!upstream().deallocate(what, stream)) {
+    return false;
+  }
+  if (what.charged != nullptr) {
+    what.charged->refund(what.bytes);
+  }
+  return true;
+}
+
+} // namespace saeta

@@ -1,0 +1,42 @@
+// Decorator: charges a budget before it asks upstream, so that a limit is never passed, not for a moment.
+//
+// Order     Reserve, then allocate: every failure path gives back exactly what it took. A refund follows a successful
+//           `deallocate`; a failed one keeps the charge with the block.
+// Pressure  When a charge does not fit, or upstream has no memory, `relief` is asked to make room with attempt 0, 1, 2,
+//           ... for as long as it returns true; then the request fails.
+// Failure   budget_exceeded without owners (the context adds them), or what upstream throws.
+#pragma once
+
+#include "saeta/budget/budget.hpp"
+#include "saeta/resource/resource.hpp"
+
+#include <functional>
+
+namespace saeta {
+
+/// A request that does not fit, for whoever can make room.
+struct shortage {
+  std::uint64_t bytes = 0;
+  budget* where = nullptr; ///< whose charge failed; null when upstream has no memory
+  std::size_t attempt = 0;
+  bool charged = false; ///< set by a relief that took the bytes from `where` itself, by waiting in line
+};
+
+class budget_resource final : public decorator {
+public:
+  using relief = std::function<bool(shortage& what)>;
+
+  budget_resource(std::shared_ptr<resource> upstream, std::shared_ptr<budget> limit, relief make_room = {})
+      : decorator(std::move(upstream)), budget_(std::move(limit)), relief_(std::move(make_room)) {}
+
+private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override;
+  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+  void charge(std::uint64_t bytes, budget& from);
+  block ask_upstream(const allocation_request& what, stream_ref stream);
+
+  std::shared_ptr<budget> budget_;
+  relief relief_;
+};
+
+} // namespace saeta

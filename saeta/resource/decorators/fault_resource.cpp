@@ -1,0 +1,36 @@
+#include "saeta/resource/decorators/fault_resource.hpp"
+
+#include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
+
+namespace saeta {
+namespace {
+
+/// Counts one call; true for the one that the countdown was set to. Of several threads exactly one sees it.
+bool is_chosen(std::atomic<std::uint64_t>& countdown) noexcept {
+  std::uint64_t left = countdown;
+  while (left != 0 && !countdown.compare_exchange_weak(left, left - 1)) {
+  }
+  return left == 1;
+}
+
+} // namespace
+
+block fault_resource::do_allocate(const allocation_request& what, stream_ref stream) {
+  if (what.bytes != 0 && is_chosen(fail_allocation_)) {
+    ++failures_;
+    throw error(errc::out_of_memory, concat("injected fault: no memory for ", what.bytes, " bytes"));
+  }
+  return upstream().allocate(what, stream);
+}
+
+bool fault_resource::do_deallocate(const block& what, stream_ref stream) noexcept {
+  if (what.bytes != 0 && is_chosen(fail_free_)) {
+    ++failures_;
+    report("fault_resource", "injected fault: the block was not taken back");
+    return false;
+  }
+  return upstream().deallocate(what, stream);
+}
+
+} // namespace saeta

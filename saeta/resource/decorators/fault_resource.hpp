@@ -1,0 +1,34 @@
+// Decorator for tests: fails a chosen allocation or free, by position, as a driver would.
+//
+// Position  Counted over all threads. Blocks of 0 bytes are not counted: no driver sees them.
+// Thread    Any.
+#pragma once
+
+#include "saeta/resource/resource.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+namespace saeta {
+
+class fault_resource final : public decorator {
+public:
+  explicit fault_resource(std::shared_ptr<resource> upstream, std::uint64_t fail_at = 0)
+      : decorator(std::move(upstream)), fail_allocation_(fail_at) {}
+
+  /// The `position`th allocation from now (1: the next) throws out_of_memory before upstream is asked; 0: none.
+  void fail_allocation(std::uint64_t position) noexcept { fail_allocation_ = position; }
+  /// The `position`th free from now returns false, and upstream keeps the block; 0: none.
+  void fail_free(std::uint64_t position) noexcept { fail_free_ = position; }
+  [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
+
+private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override;
+  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+
+  std::atomic<std::uint64_t> fail_allocation_{0};
+  std::atomic<std::uint64_t> fail_free_{0};
+  std::atomic<std::uint64_t> failures_{0};
+};
+
+} // namespace saeta

@@ -1,0 +1,67 @@
+// Decorator: finds misuse of memory. Poison on allocate and on free, canaries at both ends that are checked at free, a
+// quarantine before reuse whose poison is checked when a block leaves it, and overlap detection.
+//
+// What      Each block gets `canary` bytes before and behind; a budget above does not see them, one below does.
+// Order     Canaries and poison are queued on the stream of the call. A freed block lies in quarantine until that holds
+//           more than `quarantine` bytes, until trim(), until upstream has no memory, or until the end. It leaves, oldest
+//           first, once the work queued before its free has finished: then the host waits, canaries and poison are read
+//           back on a stream of the guard's own, and on that stream the block goes back upstream.
+// Failure   A finding is reported (base/report.hpp), once for each block and kind, kept and counted; nothing aborts and
+//           the memory goes its way. A block that the guard does not know (freed twice, say) is not taken back. What
+//           upstream refuses to take back stays in quarantine and is offered again.
+// Thread    Any. Reports are made under no lock of the guard's.
+// Cost      Copies and waits that no counter of a context sees: a tool for finding faults, not for production, and not
+//           for streams that capture a graph.
+#pragma once
+
+#include "saeta/resource/resource.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace saeta {
+
+struct guard_options {
+  std::size_t canary = 256;           ///< bytes at each end, a multiple of 256; 0: none
+  bool poison = true;                 ///< fill on allocate (0xA5) and on free (0xDD)
+  std::size_t quarantine = 64u << 20; ///< bytes that are freed and not reused yet; 0: none
+};
+
+struct guard_finding {
+  enum class kind { front_canary, back_canary, written_after_free, overlap, unknown_block };
+  kind what;
+  tag label;
+  std::uint64_t generation = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0; ///< of the block
+  std::int64_t offset = 0; ///< first wrong byte, from the start of the block; negative before it
+  std::string text;        ///< all of it as one line
+};
+
+class guard_resource final : public decorator {
+public:
+  /// @throws error invalid_argument for a canary that is no multiple of 256.
+  guard_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
+                 guard_options options = {});
+  ~guard_resource() override;
+
+  /// Checks and empties the quarantine first.
+  std::size_t trim() override;
+  [[nodiscard]] release_order order() const noexcept override { return release_order::by_stream; }
+  /// Checks what is in quarantine now and the canaries of what is live, waiting for all work of the device; returns the
+  /// number of findings so far. @throws error busy while a stream of the device captures a graph.
+  std::size_t check();
+  [[nodiscard]] std::vector<guard_finding> findings() const;
+
+private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override;
+  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace saeta

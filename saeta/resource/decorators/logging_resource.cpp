@@ -1,0 +1,124 @@
+#include "saeta/resource/decorators/logging_resource.hpp"
+
+namespace saeta {
+namespace {
+
+log_record describe(memory_event what, const block& of, std::uint64_t stream_id, std::uint64_t root_limit) {
+  log_record record;
+  record.what = what;
+  record.device = of.device;
+  record.stream = stream_id;
+  record.bytes = of.bytes;
+  record.address = reinterpret_cast<std::uintptr_t>(of.pointer);
+  record.generation = of.generation;
+  record.label = of.label;
+  record.account = of.charged != nullptr ? tag(of.charged->name()) : tag();
+  record.limit = of.charged != nullptr ? of.charged->limit() : root_limit;
+  record.outcome = "ok";
+  return record;
+}
+
+/// Sets what the exception being handled says.
+void set_failure(log_record& record) {
+  try {
+    throw;
+  } catch (const error& failure) {
+    record.outcome = failure.message();
+    if (const budget_refusal* const refusal = failure.refusal()) {
+      record.what = memory_event::refuse;
+      record.account = refusal->layer;
+      record.limit = refusal->limit;
+    }
+  } catch (const std::exception& failure) {
+    record.outcome = failure.what();
+  } catch (...) {
+    record.outcome = "unknown exception";
+  }
+}
+
+} // namespace
+
+std::uint64_t logging_resource::root_limit() const noexcept { return limit_ ? limit_->limit() : 0; }
+
+block logging_resource::do_allocate(const allocation_request& what, stream_ref stream) {
+  if (!log_->active()) {
+    return upstream().allocate(what, stream);
+  }
+  block made;
+  try {
+    made = upstream().allocate(what, stream);
+  } catch (...) {
+    record_failure(what, stream);
+    throw;
+  }
+  try {
+    log_->write(describe(memory_event::allocate, made, stream.id(), root_limit()));
+  } catch (...) {
+    log_->drop();
+  }
+  return made;
+}
+
+void logging_resource::record_failure(const allocation_request& what, stream_ref stream) noexcept {
+  try {
+    log_record record;
+    record.what = memory_event::fail;
+    record.device = stream.owner().device();
+    record.stream = stream.id();
+    record.bytes = what.bytes;
+    record.label = what.label;
+    record.limit = root_limit();
+    set_failure(record);
+    log_->write(std::move(record));
+  } catch (...) {
+    log_->drop();
+  }
+}
+
+bool logging_resource::do_deallocate(const block& what, stream_ref stream) noexcept {
+  if (!log_->active()) {
+    return upstream().deallocate(what, stream);
+  }
+  log_record record;
+  bool described = false;
+  try { // before the free: the budget that was charged may go with its last charge
+    record = describe(memory_event::free, what, stream.id(), root_limit());
+    described = true;
+  } catch (...) {
+    log_->drop();
+  }
+  const bool freed = upstream().deallocate(what, stream);
+  if (!described) {
+    return freed;
+  }
+  try {
+    if (!freed) {
+      record.what = memory_event::free_failed;
+      record.outcome = "the block was not taken back";
+    }
+    log_->write(std::move(record));
+  } catch (...) {
+    log_->drop();
+  }
+  return freed;
+}
+
+std::size_t logging_resource::trim() {
+  const std::size_t trimmed = upstream().trim();
+  if (trimmed != 0 && log_->active()) {
+    try {
+      log_record record;
+      record.what = memory_event::trim;
+      record.device = device_;
+      record.bytes = trimmed;
+      record.limit = root_limit();
+      record.outcome = "ok";
+      log_->write(std::move(record));
+    } catch (...) {
+      log_->drop();
+    }
+  }
+  return trimmed;
+}
+
+} // namespace saeta

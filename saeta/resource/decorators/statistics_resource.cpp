@@ -1,0 +1,89 @@
+#include "saeta/resource/decorators/statistics_resource.hpp"
+
+#include "saeta/base/thread_number.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+namespace saeta {
+namespace {
+
+using counter = std::atomic<std::uint64_t>;
+
+/// The counts of the threads whose number has the same remainder, on cache lines of their own.
+struct alignas(128) shard {
+  counter allocations{0};
+  counter frees{0};
+  counter failed_allocations{0};
+  counter failed_frees{0};
+  counter allocated_bytes{0};
+  counter freed_bytes{0};
+  counter largest{0};
+};
+
+void raise(counter& highest, std::uint64_t value) noexcept {
+  std::uint64_t seen = highest.load(std::memory_order_relaxed);
+  while (seen < value && !highest.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+void add(counter& to, std::uint64_t value) noexcept { to.fetch_add(value, std::memory_order_relaxed); }
+
+} // namespace
+
+struct statistics_resource::shards {
+  std::array<shard, 64> all;
+
+  shard& mine() noexcept { return all[thread_number() % all.size()]; }
+};
+
+statistics_resource::statistics_resource(std::shared_ptr<resource> upstream)
+    : decorator(std::move(upstream)), shards_(std::make_unique<shards>()) {}
+
+statistics_resource::~statistics_resource() = default;
+
+block statistics_resource::do_allocate(const allocation_request& what, stream_ref stream) {
+  shard& mine = shards_->mine();
+  try {
+    const block made = upstream().allocate(what, stream);
+    add(mine.allocations, 1);
+    add(mine.allocated_bytes, made.bytes);
+    raise(mine.largest, made.bytes);
+    return made;
+  } catch (...) {
+    add(mine.failed_allocations, 1);
+    throw;
+  }
+}
+
+bool statistics_resource::do_deallocate(const block& what, stream_ref stream) noexcept {
+  const std::uint64_t bytes = what.bytes;
+  const bool freed = upstream().deallocate(what, stream);
+  shard& mine = shards_->mine();
+  if (freed) { // release: whoever counts this free counts its allocation too
+    mine.frees.fetch_add(1, std::memory_order_release);
+    mine.freed_bytes.fetch_add(bytes, std::memory_order_release);
+  } else {
+    add(mine.failed_frees, 1);
+  }
+  return freed;
+}
+
+resource_statistics statistics_resource::read() const noexcept {
+  resource_statistics sum;
+  for (const shard& one : shards_->all) { // all frees before any allocation, so that `live` is never negative
+    sum.frees += one.frees.load(std::memory_order_acquire);
+    sum.freed_bytes += one.freed_bytes.load(std::memory_order_acquire);
+  }
+  for (const shard& one : shards_->all) {
+    sum.allocations += one.allocations.load(std::memory_order_relaxed);
+    sum.allocated_bytes += one.allocated_bytes.load(std::memory_order_relaxed);
+    sum.failed_allocations += one.failed_allocations.load(std::memory_order_relaxed);
+    sum.failed_frees += one.failed_frees.load(std::memory_order_relaxed);
+    sum.largest = std::max(sum.largest, one.largest.load(std::memory_order_relaxed));
+  }
+  return sum;
+}
+
+} // namespace saeta

@@ -1,0 +1,42 @@
+// Decorator: counts what passes through this place of a stack.
+//
+// Thread    Any; counts are kept by thread and summed when they are read, so each is exact when nobody allocates.
+#pragma once
+
+#include "saeta/resource/resource.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace saeta {
+
+struct resource_statistics {
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t failed_allocations = 0;
+  std::uint64_t failed_frees = 0;
+  std::uint64_t allocated_bytes = 0; ///< sum over all allocations
+  std::uint64_t freed_bytes = 0;
+  std::uint64_t largest = 0; ///< bytes of the largest allocation
+
+  [[nodiscard]] std::uint64_t live() const noexcept { return allocations - frees; }
+  [[nodiscard]] std::uint64_t live_bytes() const noexcept { return allocated_bytes - freed_bytes; }
+  friend bool operator==(const resource_statistics&, const resource_statistics&) = default;
+};
+
+class statistics_resource final : public decorator {
+public:
+  explicit statistics_resource(std::shared_ptr<resource> upstream);
+  ~statistics_resource() override;
+
+  [[nodiscard]] resource_statistics read() const noexcept;
+
+private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override;
+  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+
+  struct shards;
+  std::unique_ptr<shards> shards_;
+};
+
+} // namespace saeta

@@ -1,0 +1,80 @@
+// The resources that call the driver: `direct`, `async` and `pinned`. Contract: resource/resource.hpp.
+#pragma once
+
+#include "saeta/resource/resource.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace saeta {
+
+/// A block without memory yet, of a resource over something that aligns to `given` bytes: `base_bytes` has room for more
+/// alignment where more is asked for.
+/// @throws error invalid_argument (an alignment that is no power of two), overflow.
+[[nodiscard]] block describe_block(const allocation_request& what, device_id device, std::size_t given,
+                                   std::uint64_t stream_id);
+/// Puts the block into the `base_bytes` at `base`.
+void place_block(block& made, void* base) noexcept;
+
+/// One driver call an allocation (cudaMalloc, aligned new): for sanitizers and debugging. Freeing may wait for the
+/// device, so the recorded work must have finished before.
+class direct_resource final : public resource {
+public:
+  explicit direct_resource(std::shared_ptr<backend> device) : device_(std::move(device)) {}
+
+  std::size_t trim() override { return 0; }
+  [[nodiscard]] release_order order() const noexcept override { return release_order::when_complete; }
+  [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
+
+private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override;
+  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+
+  std::shared_ptr<backend> device_;
+  std::atomic<std::uint64_t> held_{0};
+};
+
+/// The driver's stream-ordered pool (cudaMallocAsync). `held_bytes` leaves out what the pool keeps for reuse, which the
+/// driver doesn't tell.
+class async_resource final : public resource {
+public:
+  explicit async_resource(std::shared_ptr<backend> device) : device_(std::move(device)) {}
+
+  std::size_t trim() override { return device_->trim_pool(0); }
+  [[nodiscard]] release_order order() const noexcept override { return release_order::by_stream; }
+  [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
+
+private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override;
+  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+
+  std::shared_ptr<backend> device_;
+  std::atomic<std::uint64_t> held_{0};
+};
+
+/// Page-locked host memory, pooled by power-of-two size because page-locking costs milliseconds. Streams are ignored:
+/// freeing means that the work has finished.
+class pinned_resource final : public resource {
+public:
+  explicit pinned_resource(std::shared_ptr<backend> device) : device_(std::move(device)) {}
+  ~pinned_resource() override;
+
+  std::size_t trim() override;
+  [[nodiscard]] release_order order() const noexcept override { return release_order::when_complete; }
+  [[nodiscard]] std::uint64_t held_bytes() const override;
+
+private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override;
+  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+
+  std::shared_ptr<backend> device_;
+  mutable std::mutex mutex_;
+  std::map<std::size_t, std::vector<void*>> free_; ///< by size class, bytes
+  std::uint64_t held_ = 0;
+};
+
+} // namespace saeta

@@ -1,0 +1,210 @@
+// Columns: what `make` accepts, slices, null counts and sizes.
+
+#include "conformance/harness/context_test.hpp"
+#include "saeta/column/column.hpp"
+#include "saeta/interop/arrow_c.hpp"
+#include "support/arrays.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+namespace saeta::conformance {
+namespace {
+
+using support::nulls;
+using support::random_array;
+using support::shared_array;
+
+class columns : public context_test {
+protected:
+  [[nodiscard]] column imported(const shared_array& source) const {
+    owned_array given = support::to_c(source);
+    return import_column(where(), {"x", source->type, true, {}}, given.get());
+  }
+  /// Ten rows of int32 from row 6, some null.
+  [[nodiscard]] column::parts good_parts() const {
+    return {data_type(type_id::int32), 10, 6, column::unknown_nulls, {make(2), make(64)}, nullptr};
+  }
+  void expect_refused(const std::function<void(column::parts&)>& broken, errc code,
+                      std::string_view said) const {
+    column::parts from = good_parts();
+    broken(from);
+    try {
+      static_cast<void>(column::make(where(), std::move(from)));
+      FAIL() << "accepted: " << said;
+    } catch (const error& seen) {
+      EXPECT_EQ(seen.code(), code) << seen.message();
+      EXPECT_NE(seen.message().find(said), std::string::npos) << seen.message();
+    }
+  }
+};
+
+TEST_P(columns, are_accepted_when_every_buffer_is_large_enough) {
+  const column seen = column::make(where(), good_parts());
+  EXPECT_EQ(seen.length(), 10);
+  EXPECT_EQ(seen.offset(), 6);
+  EXPECT_EQ(seen.known_null_count(), column::unknown_nulls);
+  EXPECT_EQ(seen.values().size(), 64U);
+  EXPECT_EQ(seen.validity().size(), 2U);
+  EXPECT_EQ(seen.dictionary(), nullptr);
+}
+
+TEST_P(columns, are_refused_with_the_numbers_that_do_not_fit) {
+  constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
+  expect_refused([](auto& p) { p.length = -1; }, errc::invalid_argument, "length -1");
+  expect_refused([](auto& p) { p.offset = -1; }, errc::invalid_argument, "offset -1");
+  expect_refused([](auto& p) { p.offset = huge; }, errc::overflow, "offset + length");
+  expect_refused([](auto& p) { p.length = huge - 6; }, errc::out_of_range, "validity");
+  expect_refused([](auto& p) { p.null_count = 11; }, errc::invalid_argument, "null count 11");
+  expect_refused([](auto& p) { p.null_count = -2; }, errc::invalid_argument, "null count -2");
+  expect_refused([](auto& p) { p.buffers.pop_back(); }, errc::invalid_argument, "1 buffers, expected 2");
+  expect_refused([](auto& p) { p.length = 11; }, errc::out_of_range,
+                 "validity of 17 rows (offset included) take 3 bytes, the buffer has 2");
+  expect_refused([](auto& p) { p.type = data_type(type_id::int64); }, errc::out_of_range,
+                 "values of 16 rows (offset included) take 128 bytes, the buffer has 64");
+  expect_refused([](auto& p) { p.buffers[1] = buffer(); }, errc::out_of_range, "the buffer has 0");
+  expect_refused(
+      [](auto& p) {
+        p.buffers[0] = buffer();
+        p.null_count = 3;
+      },
+      errc::invalid_argument, "null count 3 without a validity");
+  expect_refused(
+      [](auto& p) {
+        p.buffers[0] = buffer();
+        p.length = huge - 6;
+      },
+      errc::overflow, "bytes of the values");
+  const auto other = new_context();
+  expect_refused([&](auto& p) { p.buffers[1] = buffer::allocate(other, 64, other->work_stream()); },
+                 errc::invalid_argument, "values are in another context");
+}
+
+TEST_P(columns, are_refused_without_the_dictionary_of_their_type) {
+  const auto words =
+      std::make_shared<const column>(imported(random_array(data_type(type_id::string), {4}, 1)));
+  const data_type codes = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
+  EXPECT_EQ(column::make(where(), {codes, 10, 6, -1, {make(2), make(64)}, words}).dictionary(), words.get());
+  expect_refused([&](auto& p) { p.type = codes; }, errc::invalid_argument, "the dictionary is missing");
+  expect_refused([&](auto& p) { p.dictionary = words; }, errc::invalid_argument, "has a dictionary");
+  expect_refused(
+      [&](auto& p) {
+        p.type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::binary));
+        p.dictionary = words;
+      },
+      errc::type_mismatch, "the dictionary is of string");
+}
+
+TEST_P(columns, without_rows_need_no_buffers) {
+  for (const data_type& type : support::carried_types()) {
+    column::parts from;
+    from.type = type;
+    from.offset = 3;
+    from.buffers.resize(type.buffer_count());
+    if (type.id() == type_id::dictionary) {
+      from.dictionary = std::make_shared<const column>(imported(random_array(*type.value_type(), {}, 1)));
+    }
+    const column seen = column::make(where(), std::move(from));
+    EXPECT_EQ(seen.null_count(), 0) << type.name();
+    EXPECT_EQ(seen.byte_size(), 0U) << type.name();
+  }
+}
+
+TEST_P(columns, give_only_the_buffers_that_their_layout_has) {
+  const column text = imported(random_array(data_type(type_id::string), {4}, 1));
+  EXPECT_THROW(static_cast<void>(text.values()), error);
+  EXPECT_NO_THROW(static_cast<void>(text.offsets()));
+  EXPECT_NO_THROW(static_cast<void>(text.bytes()));
+  const column nothing = imported(random_array(data_type(), {4}, 1));
+  EXPECT_THROW(static_cast<void>(nothing.values()), error);
+  EXPECT_FALSE(nothing.validity().present());
+  const column numbers = imported(random_array(data_type(type_id::int8), {4}, 1));
+  EXPECT_THROW(static_cast<void>(numbers.offsets()), error);
+  EXPECT_THROW(static_cast<void>(numbers.bytes()), error);
+}
+
+TEST_P(columns, count_unknown_nulls_once_with_one_scalar_read) {
+  const shared_array source = random_array(data_type(type_id::int32), {1000, 9, nulls::some, false}, 5);
+  const column seen = imported(source);
+  const column copy = seen;
+  where()->count().reset();
+  EXPECT_EQ(seen.known_null_count(), column::unknown_nulls);
+  EXPECT_EQ(seen.null_count(), source->nulls_in(0, 1000));
+  const traffic one{1, 1, sizeof(std::int64_t)};
+  EXPECT_EQ(where()->count().read().scalars, one);
+  EXPECT_EQ(copy.null_count(), seen.null_count()) << "a copy shares the count";
+  EXPECT_EQ(seen.slice(0, 1000).known_null_count(), seen.null_count()) << "so does a slice of everything";
+  EXPECT_EQ(where()->count().read().scalars, one);
+}
+
+TEST_P(columns, know_their_nulls_where_that_takes_no_work) {
+  const column absent = imported(random_array(data_type(type_id::int32), {100, 3, nulls::absent, false}, 5));
+  EXPECT_EQ(absent.known_null_count(), 0);
+  EXPECT_EQ(absent.slice(10, 20).known_null_count(), 0);
+  const column all = imported(random_array(data_type(type_id::int32), {100, 3, nulls::all, true}, 5));
+  EXPECT_EQ(all.known_null_count(), 100);
+  EXPECT_EQ(all.slice(10, 20).known_null_count(), 20);
+  const column some = imported(random_array(data_type(type_id::int32), {100, 3, nulls::some, true}, 5));
+  EXPECT_EQ(some.slice(10, 20).known_null_count(), column::unknown_nulls);
+  EXPECT_EQ(some.slice(10, 0).known_null_count(), 0);
+  const column nothing = imported(random_array(data_type(), {100}, 5));
+  EXPECT_EQ(nothing.known_null_count(), 100);
+  EXPECT_EQ(nothing.slice(10, 20).known_null_count(), 20);
+  EXPECT_EQ(where()->count().read().scalars, traffic{});
+}
+
+TEST_P(columns, are_sliced_inside_their_rows_only) {
+  const column seen = imported(random_array(data_type(type_id::int32), {100, 3, nulls::some, true}, 5));
+  const column cut = seen.slice(40, 60).slice(60, 0);
+  EXPECT_EQ(cut.length(), 0);
+  EXPECT_EQ(cut.offset(), seen.offset() + 100);
+  for (const auto& [offset, length] : {std::pair<std::int64_t, std::int64_t>{-1, 1},
+                                       {0, -1},
+                                       {101, 0},
+                                       {100, 1},
+                                       {1, 100},
+                                       {1, std::numeric_limits<std::int64_t>::max()}}) {
+    EXPECT_THROW(static_cast<void>(seen.slice(offset, length)), error) << offset << ", " << length;
+  }
+}
+
+TEST_P(columns, measure_the_windows_of_their_rows) {
+  const column numbers = column::make(where(), good_parts());
+  EXPECT_EQ(numbers.byte_size(), 10U * 4 + 2);
+  EXPECT_EQ(numbers.slice(2, 3).byte_size(), 3U * 4 + 1) << "rows 8 to 10: one byte of validity";
+  const column bits =
+      column::make(where(), {data_type(type_id::boolean), 8, 4, 0, {buffer(), make(2)}, nullptr});
+  EXPECT_EQ(bits.byte_size(), 2U);
+  const column text = column::make(
+      where(), {data_type(type_id::large_string), 3, 1, 0, {buffer(), make(40), make(17)}, nullptr});
+  EXPECT_EQ(text.byte_size(), 4U * 8 + 17);
+  const auto words = std::make_shared<const column>(text);
+  const column codes = column::make(
+      where(), {data_type::dictionary(data_type(type_id::int8), data_type(type_id::large_string)),
+                5,
+                0,
+                0,
+                {buffer(), make(5)},
+                words});
+  EXPECT_EQ(codes.byte_size(), 5U + text.byte_size());
+}
+
+TEST(required_bytes, follow_the_layout) {
+  const data_type text(type_id::string);
+  EXPECT_EQ(required_bytes(text, 0, 9), 2U);
+  EXPECT_EQ(required_bytes(text, 1, 9), 40U);
+  EXPECT_EQ(required_bytes(text, 2, 9), 0U);
+  EXPECT_EQ(required_bytes(text, 1, 0), 0U);
+  EXPECT_EQ(required_bytes(data_type(type_id::large_string), 1, 9), 80U);
+  EXPECT_EQ(required_bytes(data_type(type_id::boolean), 1, 17), 3U);
+  EXPECT_EQ(required_bytes(data_type::parse("d:76,0,256"), 1, 3), 96U);
+  EXPECT_EQ(required_bytes(data_type(), 0, 9), 0U);
+  EXPECT_THROW(required_bytes(data_type(type_id::int64), 1, std::numeric_limits<std::int64_t>::max()), error);
+}
+
+SAETA_CONFORMANCE_SUITE(columns);
+
+} // namespace
+} // namespace saeta::conformance

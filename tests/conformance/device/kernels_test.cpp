@@ -1,0 +1,306 @@
+// Every kernel against a model that goes bit by bit, at random alignments, offsets and lengths.
+
+#include "conformance/harness/backends.hpp"
+#include "conformance/harness/device_memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <random>
+
+namespace saeta::conformance {
+namespace {
+
+using bytes = std::vector<std::uint8_t>;
+
+constexpr std::array<std::int64_t, 14> lengths{0,   1,   7,   8,    63,     64,     65,
+                                               511, 512, 513, 4099, 20'011, 65'536, 1'000'003};
+constexpr int rounds = 4; ///< random offsets and alignments tried at each length
+constexpr std::uint8_t poison = 0xa5;
+constexpr std::size_t guard = 64; ///< poisoned bytes behind a target, which stay as they are
+
+bool bit_at(const std::uint8_t* bits, std::int64_t position) {
+  return (bits[position / 8] >> (position % 8) & 1) != 0;
+}
+
+template <class Offset>
+std::span<const std::uint8_t> raw(const std::vector<Offset>& values) {
+  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(Offset)};
+}
+
+class kernels : public backend_test {
+protected:
+  [[nodiscard]] stream_ref work() const { return work_.ref(); }
+  [[nodiscard]] stream_handle handle() const { return work_.ref().native_handle(); }
+  [[nodiscard]] const kernel_table& table() const { return device().kernels(); }
+
+  std::int64_t random_below(std::int64_t end) {
+    return std::uniform_int_distribution<std::int64_t>(0, end - 1)(random_);
+  }
+
+  /// Bytes of which about half are zero: good as bits and as bools.
+  bytes random_bytes(std::size_t count) {
+    bytes content(count);
+    for (auto& byte : content) {
+      const std::uint64_t drawn = random_();
+      byte = (drawn & 0x100) == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(drawn);
+    }
+    return content;
+  }
+  bytes random_bits(std::size_t count) {
+    bytes content(count);
+    std::generate(content.begin(), content.end(), [&] { return static_cast<std::uint8_t>(random_()); });
+    return content;
+  }
+  /// Offsets as a slice has them: rising from anywhere.
+  template <class Offset>
+  std::vector<Offset> random_offsets(std::int64_t count) {
+    std::vector<Offset> offsets(static_cast<std::size_t>(count));
+    auto last = static_cast<Offset>(random_below(1'000'000));
+    for (auto& offset : offsets) {
+      offset = last;
+      last = static_cast<Offset>(last + random_below(40));
+    }
+    return offsets;
+  }
+
+  std::int64_t read_count(const device_memory& memory) {
+    std::int64_t count = 0;
+    const bytes content = memory.download();
+    std::memcpy(&count, content.data(), sizeof count);
+    return count;
+  }
+
+  template <class Rebase, class Offset>
+  void expect_rebased(Rebase rebase, const std::vector<Offset>& all, std::int64_t skipped, std::int64_t count,
+                      bool in_place);
+
+private:
+  stream work_{shared_device()};
+  std::mt19937_64 random_{20'240'611};
+};
+
+/// A run of bits in memory that ends with the byte of its last bit.
+struct bit_source {
+  std::int64_t misalignment; ///< bytes that the run's base lies past an aligned address
+  std::int64_t bit_offset;
+  std::int64_t length;
+
+  [[nodiscard]] std::size_t size() const {
+    return static_cast<std::size_t>(misalignment + (bit_offset + length + 7) / 8);
+  }
+  [[nodiscard]] bool bit(const bytes& content, std::int64_t i) const {
+    return bit_at(content.data() + misalignment, bit_offset + i);
+  }
+  [[nodiscard]] std::int64_t zeros(const bytes& content) const {
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < length; ++i) {
+      count += bit(content, i) ? 0 : 1;
+    }
+    return count;
+  }
+};
+
+std::ostream& operator<<(std::ostream& out, const bit_source& source) {
+  return out << source.length << " bits from bit " << source.bit_offset << ", base misaligned by "
+             << source.misalignment;
+}
+
+/// The bitmap of `length` bits that `bit` gives, padded, and the guard behind it.
+template <class Bit>
+bytes expected_bitmap(std::int64_t length, Bit bit) {
+  bytes expected(bitmap_bytes(length));
+  for (std::int64_t i = 0; i < length; ++i) {
+    expected[static_cast<std::size_t>(i / 8)] |= static_cast<std::uint8_t>((bit(i) ? 1 : 0) << (i % 8));
+  }
+  expected.resize(expected.size() + guard, poison);
+  return expected;
+}
+
+TEST_P(kernels, pack_bool_sets_a_bit_where_a_byte_is_not_zero_and_clears_the_padding) {
+  for (const std::int64_t length : lengths) {
+    for (int round = 0; round < rounds; ++round) {
+      const auto misalignment = static_cast<std::size_t>(round == 0 ? 0 : random_below(17));
+      SCOPED_TRACE(::testing::Message() << length << " bytes, misaligned by " << misalignment);
+      const bytes source = random_bytes(misalignment + static_cast<std::size_t>(length));
+      const device_memory input(work(), source);
+      const device_memory target(work(), bytes(bitmap_bytes(length) + guard, poison));
+
+      table().pack_bool(handle(), input.data() + misalignment, length, target.data());
+
+      const auto set = [&](std::int64_t i) {
+        return source[misalignment + static_cast<std::size_t>(i)] != 0;
+      };
+      ASSERT_EQ(target.download(), expected_bitmap(length, set));
+    }
+  }
+}
+
+TEST_P(kernels, unpack_bool_writes_zero_or_one_for_each_bit_and_nothing_else) {
+  for (const std::int64_t length : lengths) {
+    for (int round = 0; round < rounds; ++round) {
+      const bit_source source{random_below(17), round == 0 ? 0 : random_below(300), length};
+      const auto before = static_cast<std::size_t>(round == 0 ? 0 : random_below(17));
+      SCOPED_TRACE(::testing::Message() << source << ", target misaligned by " << before);
+      const bytes content = random_bits(source.size());
+      const device_memory input(work(), content);
+      const device_memory target(work(), bytes(before + static_cast<std::size_t>(length) + guard, poison));
+
+      table().unpack_bool(handle(), input.data() + source.misalignment, source.bit_offset, length,
+                          target.data() + before);
+
+      bytes expected(target.size(), poison);
+      for (std::int64_t i = 0; i < length; ++i) {
+        expected[before + static_cast<std::size_t>(i)] = source.bit(content, i) ? 1 : 0;
+      }
+      ASSERT_EQ(target.download(), expected);
+    }
+  }
+}
+
+TEST_P(kernels, copy_bitmap_moves_bits_to_the_front_clears_the_padding_and_counts_nulls) {
+  const device_memory null_count(work(), bytes(sizeof(std::int64_t), poison));
+  for (const std::int64_t length : lengths) {
+    for (int round = 0; round < rounds; ++round) {
+      const bit_source source{round == 0 ? 0 : random_below(17), round == 0 ? 0 : random_below(300), length};
+      SCOPED_TRACE(::testing::Message() << source);
+      const bytes content = random_bits(source.size());
+      const device_memory input(work(), content);
+      const device_memory target(work(), bytes(bitmap_bytes(length) + guard, poison));
+
+      table().copy_bitmap(handle(), input.data() + source.misalignment, source.bit_offset, length,
+                          target.data(), null_count.as<std::int64_t>());
+
+      const auto set = [&](std::int64_t i) { return source.bit(content, i); };
+      ASSERT_EQ(target.download(), expected_bitmap(length, set));
+      ASSERT_EQ(read_count(null_count), source.zeros(content));
+    }
+  }
+}
+
+TEST_P(kernels, copy_bitmap_masks_the_last_bits_at_every_shift) {
+  const device_memory null_count(work(), bytes(sizeof(std::int64_t), poison));
+  for (const std::int64_t misalignment : {0, 1, 15}) {
+    for (std::int64_t bit_offset = 0; bit_offset < 8; ++bit_offset) {
+      for (std::int64_t length = 249; length <= 257; ++length) { // around the end of a second 16-byte word
+        const bit_source source{misalignment, bit_offset, length};
+        SCOPED_TRACE(::testing::Message() << source);
+        const bytes content(source.size(), 0xff); // bits past the run are set: each that is not masked shows
+        const device_memory input(work(), content);
+        const device_memory target(work(), bytes(bitmap_bytes(length) + guard, poison));
+
+        table().copy_bitmap(handle(), input.data() + misalignment, bit_offset, length, target.data(),
+                            null_count.as<std::int64_t>());
+
+        ASSERT_EQ(target.download(), expected_bitmap(length, [](std::int64_t) { return true; }));
+        ASSERT_EQ(read_count(null_count), 0);
+      }
+    }
+  }
+}
+
+TEST_P(kernels, copy_bitmap_needs_no_place_for_the_null_count) {
+  for (const std::int64_t length : lengths) {
+    const bit_source source{random_below(17), random_below(300), length};
+    SCOPED_TRACE(::testing::Message() << source);
+    const bytes content = random_bits(source.size());
+    const device_memory input(work(), content);
+    const device_memory target(work(), bytes(bitmap_bytes(length) + guard, poison));
+
+    table().copy_bitmap(handle(), input.data() + source.misalignment, source.bit_offset, length,
+                        target.data(), nullptr);
+
+    ASSERT_EQ(target.download(),
+              expected_bitmap(length, [&](std::int64_t i) { return source.bit(content, i); }));
+  }
+}
+
+TEST_P(kernels, count_nulls_counts_the_zero_bits_of_the_run_alone) {
+  const device_memory null_count(work(), bytes(sizeof(std::int64_t), poison));
+  for (const std::int64_t length : lengths) {
+    for (int round = 0; round < rounds; ++round) {
+      const bit_source source{round == 0 ? 0 : random_below(17), round == 0 ? 0 : random_below(300), length};
+      SCOPED_TRACE(::testing::Message() << source);
+      // All set, none set, then anything: a bit too many or too few shows in the first two.
+      const bytes content = round == 1   ? bytes(source.size(), 0xff)
+                            : round == 2 ? bytes(source.size(), 0)
+                                         : random_bits(source.size());
+      const device_memory input(work(), content);
+
+      table().count_nulls(handle(), input.data() + source.misalignment, source.bit_offset, length,
+                          null_count.as<std::int64_t>());
+
+      ASSERT_EQ(read_count(null_count), source.zeros(content));
+    }
+  }
+}
+
+/// Rebases `count` of the offsets from number `skipped` on, as a slice does.
+template <class Rebase, class Offset>
+void kernels::expect_rebased(Rebase rebase, const std::vector<Offset>& all, std::int64_t skipped,
+                             std::int64_t count, bool in_place) {
+  const device_memory input(work(), raw(all));
+  const std::vector<Offset> untouched(static_cast<std::size_t>(count) + 8, Offset{-1});
+  const device_memory separate(work(), raw(untouched));
+  Offset* const source = input.as<Offset>() + skipped;
+
+  rebase(handle(), source, count, in_place ? source : separate.as<Offset>());
+
+  std::vector<Offset> rebased(all.begin() + skipped, all.begin() + skipped + count);
+  const Offset base = count == 0 ? Offset{0} : rebased[0];
+  std::transform(rebased.begin(), rebased.end(), rebased.begin(),
+                 [&](Offset offset) { return offset - base; });
+  std::vector<Offset> expected = in_place ? all : untouched;
+  std::copy(rebased.begin(), rebased.end(), expected.begin() + (in_place ? skipped : 0));
+  const auto wanted = raw(expected);
+  ASSERT_EQ((in_place ? input : separate).download(), bytes(wanted.begin(), wanted.end()));
+}
+
+TEST_P(kernels, rebase_offsets_subtracts_the_first_offset) {
+  for (const std::int64_t count : lengths) {
+    for (int round = 0; round < rounds; ++round) {
+      const std::int64_t skipped = round == 0 ? 0 : random_below(9);
+      SCOPED_TRACE(::testing::Message() << count << " offsets from number " << skipped);
+      expect_rebased(table().rebase_offsets32, random_offsets<std::int32_t>(skipped + count), skipped, count,
+                     false);
+      expect_rebased(table().rebase_offsets64, random_offsets<std::int64_t>(skipped + count), skipped, count,
+                     false);
+    }
+  }
+}
+
+TEST_P(kernels, rebase_offsets_works_in_place) {
+  for (const std::int64_t count : lengths) {
+    for (int round = 0; round < rounds; ++round) {
+      const std::int64_t skipped = round == 0 ? 0 : random_below(9);
+      SCOPED_TRACE(::testing::Message() << count << " offsets from number " << skipped);
+      expect_rebased(table().rebase_offsets32, random_offsets<std::int32_t>(skipped + count), skipped, count,
+                     true);
+      expect_rebased(table().rebase_offsets64, random_offsets<std::int64_t>(skipped + count), skipped, count,
+                     true);
+    }
+  }
+}
+
+TEST_P(kernels, run_in_stream_order) {
+  constexpr std::int64_t length = 100'000;
+  const device_memory first(work(), random_bytes(length));
+  const device_memory packed(work(), bitmap_bytes(length));
+  const device_memory second(work(), length);
+  const device_memory null_count(work(), sizeof(std::int64_t));
+
+  table().pack_bool(handle(), first.data(), length, packed.data());
+  table().unpack_bool(handle(), packed.data(), 0, length, second.data());
+  device().fill(first.data(), 0, length, handle());
+  table().pack_bool(handle(), first.data(), length, packed.data());
+  table().count_nulls(handle(), packed.data(), 0, length, null_count.as<std::int64_t>());
+
+  EXPECT_EQ(read_count(null_count), length);
+  const bytes unpacked = second.download();
+  EXPECT_GT(std::count(unpacked.begin(), unpacked.end(), 1), length / 4);
+}
+
+SAETA_CONFORMANCE_SUITE(kernels);
+
+} // namespace
+} // namespace saeta::conformance

@@ -1,0 +1,119 @@
+#include "conformance/harness/backends.hpp"
+
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/backend/sim/sim.hpp"
+#include "saeta/base/text.hpp"
+
+#if SAETA_HAS_CUDA
+#include "saeta/backend/cuda/cuda_backend.hpp"
+#endif
+
+#include <ostream>
+
+namespace saeta::conformance {
+namespace {
+
+/// Empty when the backend can be run.
+std::string why_no_cuda() {
+#if SAETA_HAS_CUDA
+  return probe_cuda().reason;
+#else
+  return "this build has no CUDA backend";
+#endif
+}
+
+/// The simulated device of the running test; a second one that the test makes is another library on the same device.
+std::weak_ptr<sim::device>& current_simulation() {
+  static std::weak_ptr<sim::device> current;
+  return current;
+}
+
+std::shared_ptr<saeta::backend> make_simulation() {
+  sim::options chosen;
+  chosen.seed = static_cast<std::uint64_t>(::testing::UnitTest::GetInstance()->random_seed());
+  chosen.total_bytes = std::uint64_t{512} << 20;
+  chosen.how = sim::pace::automatic;
+  chosen.beside = current_simulation().lock();
+  auto made = sim::device::create(chosen);
+  if (!chosen.beside) {
+    current_simulation() = made;
+  }
+  return made;
+}
+
+class simulated_gate final : public gate {
+public:
+  explicit simulated_gate(std::unique_ptr<sim::hold> held) : held_(std::move(held)) {}
+  void open() override { held_->open(); }
+
+private:
+  std::unique_ptr<sim::hold> held_;
+};
+
+std::unique_ptr<gate> close_simulated_gate(stream_handle stream) {
+  return std::make_unique<simulated_gate>(current_simulation().lock()->close_gate(stream));
+}
+
+std::string simulated_races(const saeta::backend& device) {
+  std::string all;
+  for (const sim::race& found : dynamic_cast<const sim::device&>(device).races()) {
+    all += found.text + '\n';
+  }
+  return all;
+}
+
+std::string simulated_usage(const saeta::backend& device) {
+  const sim::usage now = dynamic_cast<const sim::device&>(device).live();
+  return now == sim::usage{} ? std::string{}
+                             : concat(now.allocations, " allocations of ", now.bytes, " bytes, ", now.pinned,
+                                      " pinned ones, ", now.streams, " streams and ", now.events, " events");
+}
+
+std::vector<backend_entry> find_backends() {
+  std::vector<backend_entry> found{
+      {"host", make_host_backend, nullptr, nullptr, nullptr},
+      {"sim", make_simulation, close_simulated_gate, simulated_races, simulated_usage},
+  };
+#if SAETA_HAS_CUDA
+  if (why_no_cuda().empty()) {
+    found.push_back({"cuda", [] { return make_cuda_backend(0); }, close_cuda_gate, nullptr, nullptr});
+  }
+#endif
+  return found;
+}
+
+TEST(conformance, runs_on_cuda) {
+  const std::string reason = why_no_cuda();
+  if (!reason.empty()) {
+    GTEST_SKIP() << "the suites do not run on cuda: " << reason;
+  }
+}
+
+} // namespace
+
+void PrintTo(const backend_entry& entry, std::ostream* out) { *out << entry.name; }
+
+backend_test::~backend_test() {
+  contexts_.check_gone();
+  if (const auto& alive = GetParam().alive) {
+    EXPECT_TRUE(comes_true([&] { return alive(*device_).empty(); })) << "left behind: " << alive(*device_);
+  }
+  if (!GetParam().races) {
+    return;
+  }
+  const std::string found = GetParam().races(*device_);
+  if (races_expected_) {
+    EXPECT_NE(found, "") << "the test leaves out an edge and " << GetParam().name << " did not see it";
+  } else {
+    EXPECT_EQ(found, "");
+  }
+}
+
+const std::vector<backend_entry>& backends() {
+  static const std::vector<backend_entry> found = find_backends();
+  return found;
+}
+
+std::string backend_name(const ::testing::TestParamInfo<backend_entry>& info) { return info.param.name; }
+
+} // namespace saeta::conformance

@@ -1,0 +1,76 @@
+// The backends that the conformance suites run on, and what a suite needs to be run on each of them.
+//
+//   class copies : public saeta::conformance::backend_test {};
+//   TEST_P(copies, keep_every_byte) { device().copy(...); }   // conformance/copies.keep_every_byte/host
+//   SAETA_CONFORMANCE_SUITE(copies);
+#pragma once
+
+#include "conformance/harness/context_watch.hpp"
+#include "conformance/harness/gate.hpp"
+#include "saeta/device/backend.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace saeta::conformance {
+
+struct backend_entry {
+  std::string name; ///< the last part of the tests' names
+  std::function<std::shared_ptr<saeta::backend>()> make;
+  /// Stops a stream created by the backend until the gate is opened; empty where work can't be pending.
+  std::function<std::unique_ptr<gate>(stream_handle)> close_gate;
+  /// The missing edges that a backend has seen, one a line; empty where it can't see them.
+  std::function<std::string(const saeta::backend&)> races;
+  /// The allocations, streams and events of the device that are alive; empty text for none, empty where it can't say.
+  std::function<std::string(const saeta::backend&)> alive;
+};
+
+void PrintTo(const backend_entry& entry, std::ostream* out);
+
+/// The backends of this build that work on this machine; `host` always. What is left out shows as a skipped test.
+const std::vector<backend_entry>& backends();
+
+/// The entry's name, for INSTANTIATE_TEST_SUITE_P.
+std::string backend_name(const ::testing::TestParamInfo<backend_entry>& info);
+
+/// A fixture with a fresh backend. A test fails in which the backend saw a missing edge, after which a context's numbers
+/// do not agree with what is alive, or which leaves something behind.
+class backend_test : public ::testing::TestWithParam<backend_entry> {
+protected:
+  ~backend_test() override;
+  /// To be called by fixtures that override it, before they let go of their contexts.
+  void TearDown() override { contexts_.check(); }
+
+  [[nodiscard]] saeta::backend& device() const { return *device_; }
+  [[nodiscard]] const std::shared_ptr<saeta::backend>& shared_device() const { return device_; }
+  /// Null on a backend without pending work: there, what a gate would hold back has simply happened.
+  [[nodiscard]] std::unique_ptr<gate> close_gate(stream_handle stream) const {
+    return GetParam().close_gate ? GetParam().close_gate(stream) : nullptr;
+  }
+  /// Every context of a test is made or passed through here; derived ones may be.
+  [[nodiscard]] std::shared_ptr<context> watch(std::shared_ptr<context> made) {
+    return contexts_.add(std::move(made));
+  }
+  [[nodiscard]] std::shared_ptr<context> new_context(context_options options = {}) {
+    return watch(context::create(shared_device(), std::move(options)));
+  }
+  /// For tests that leave out an edge on purpose: then the backend must have seen it.
+  void expect_races() { races_expected_ = true; }
+
+private:
+  std::shared_ptr<saeta::backend> device_ = GetParam().make();
+  context_watch contexts_;
+  bool races_expected_ = false;
+};
+
+} // namespace saeta::conformance
+
+/// Runs a fixture derived from TestWithParam<backend_entry> on every backend.
+#define SAETA_CONFORMANCE_SUITE(fixture)                                                                     \
+  INSTANTIATE_TEST_SUITE_P(conformance, fixture, ::testing::ValuesIn(::saeta::conformance::backends()),      \
+                           ::saeta::conformance::backend_name)

@@ -1,0 +1,55 @@
+// A fixture with a fresh context on each backend, and ways to move bytes in and out of its buffers.
+#pragma once
+
+#include "conformance/harness/backends.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/memory/use_token.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace saeta::conformance {
+
+class context_test : public backend_test {
+protected:
+  /// Most tests want a budget small enough to see.
+  static constexpr std::uint64_t limit = 64 << 20;
+
+  void SetUp() override {
+    context_options options;
+    options.budget = limit;
+    context_ = new_context(options);
+  }
+
+  [[nodiscard]] const std::shared_ptr<context>& where() const { return context_; }
+  [[nodiscard]] buffer make(std::size_t bytes, std::string tag = "test") const {
+    return buffer::allocate(context_, bytes, context_->work_stream(), std::move(tag));
+  }
+  void fill(const buffer& what, std::uint8_t value, stream_ref stream) const {
+    use_token token(stream, {writes(what)});
+    context_->fill(token.mutable_data<std::uint8_t>(what), value, what.size(), stream);
+    token.finish();
+  }
+  /// Queues a read of the whole buffer into `target`, which must stay until the stream has passed.
+  void queue_read(const buffer& what, std::uint8_t* target, stream_ref stream) const {
+    use_token token(stream, {reads(what)});
+    context_->copy(target, token.data<std::uint8_t>(what), what.size(), to_host(), stream);
+    token.finish();
+  }
+  [[nodiscard]] std::vector<std::uint8_t> read(const buffer& what) const {
+    std::vector<std::uint8_t> bytes(what.size());
+    queue_read(what, bytes.data(), context_->work_stream());
+    context_->synchronize(context_->work_stream());
+    return bytes;
+  }
+  [[nodiscard]] copy_kind to_host() const {
+    return context_->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host;
+  }
+  [[nodiscard]] copy_kind within() const {
+    return context_->on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
+  }
+
+  std::shared_ptr<context> context_;
+};
+
+} // namespace saeta::conformance

@@ -1,0 +1,100 @@
+#include "conformance/harness/context_watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+namespace saeta::conformance {
+namespace {
+
+/// Only a test that fails waits that long.
+constexpr std::chrono::seconds long_enough{20};
+
+std::uint64_t sum(const bytes_by_name& by_name) {
+  return std::accumulate(by_name.begin(), by_name.end(), std::uint64_t{0},
+                         [](std::uint64_t so_far, const auto& each) { return so_far + each.second; });
+}
+
+/// True when the budget sees what decorators above it add to a request, or keep for a while.
+bool charges_more_than_was_asked(const context& of) {
+  const auto& layers = of.options().memory.layers;
+  const auto guard = std::find(layers.begin(), layers.end(), decorator_kind::guard);
+  return std::find(guard, layers.end(), decorator_kind::budget) != layers.end();
+}
+
+/// Live bytes that the budget of this context, a root or a derived one, has to answer for.
+std::uint64_t answered_for(context& of) {
+  return &of.root() == &of ? of.statistics().ledger.own : sum(of.live_by_tag());
+}
+
+void check_stack(context& of, const ledger_totals& live) {
+  const resource_stack& stack = of.memory();
+  if (stack.guard) {
+    EXPECT_EQ(stack.guard->check(), 0U) << "the guard found something";
+  }
+  if (stack.cache) {
+    const caching_statistics cached = stack.cache->statistics();
+    EXPECT_GE(cached.in_use, live.own);
+    EXPECT_GE(cached.held, cached.in_use);
+    EXPECT_TRUE(cached.in_use == 0 || live.own != 0 || stack.guard) << "the cache and the ledger disagree";
+  }
+  if (stack.statistics && !stack.guard) {
+    EXPECT_EQ(stack.statistics->read().live_bytes(), live.own) << "statistics and ledger disagree";
+  }
+}
+
+void check_numbers(context& of) {
+  EXPECT_TRUE(of.wait_for_releases(long_enough)) << "releases are pending for ever";
+  const memory_statistics now = of.statistics();
+  EXPECT_EQ(now.pending_releases, 0U);
+  if (!charges_more_than_was_asked(of)) {
+    EXPECT_EQ(now.budget.current, answered_for(of)) << "the budget and the live buffers disagree";
+    EXPECT_EQ(sum(of.live_by_budget()), now.ledger.own) << "the ledger disagrees with itself";
+  }
+  EXPECT_EQ(sum(of.root().live_by_tag()), now.ledger.own + now.ledger.external);
+  EXPECT_GE(now.budget.peak, now.budget.current);
+  EXPECT_LE(now.budget.current + now.budget.reserved, now.budget.limit);
+  EXPECT_LE(now.budget.remaining, now.budget.limit - now.budget.current - now.budget.reserved);
+  check_stack(of, now.ledger);
+}
+
+} // namespace
+
+bool comes_true(const std::function<bool()>& what) {
+  const auto deadline = std::chrono::steady_clock::now() + long_enough;
+  while (!what()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      return false;
+    }
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+std::shared_ptr<context> context_watch::add(std::shared_ptr<context> made) {
+  entries_.push_back({made, made->memory_budget()});
+  return made;
+}
+
+void context_watch::check() const {
+  for (const entry& each : entries_) {
+    if (const auto alive = each.made.lock()) {
+      SCOPED_TRACE(::testing::Message() << "the context with the budget '" << each.limit->name() << "'");
+      check_numbers(*alive);
+    }
+  }
+}
+
+void context_watch::check_gone() const {
+  for (const entry& each : entries_) {
+    SCOPED_TRACE(::testing::Message() << "the context with the budget '" << each.limit->name() << "'");
+    EXPECT_TRUE(comes_true([&] { return each.made.expired(); })) << "somebody keeps it";
+    EXPECT_EQ(each.limit->statistics().current, 0U) << "charged by nobody";
+    EXPECT_EQ(each.limit->statistics().reserved, 0U) << "reserved by nobody";
+  }
+}
+
+} // namespace saeta::conformance

@@ -1,0 +1,137 @@
+// Arrow C Data import and export: every carried type, every shape of its rows, on each backend.
+
+#include "conformance/harness/context_test.hpp"
+#include "saeta/interop/arrow_c.hpp"
+#include "support/arrays.hpp"
+
+#include <gtest/gtest.h>
+
+namespace saeta::conformance {
+namespace {
+
+using support::array_shape;
+using support::carried_types;
+using support::nulls;
+using support::random_array;
+using support::same_rows;
+using support::shared_array;
+
+constexpr std::array all_patterns{nulls::absent, nulls::none, nulls::some, nulls::all};
+
+class arrow_c : public context_test {
+protected:
+  [[nodiscard]] column imported(const shared_array& source, const import_options& options = {}) const {
+    owned_array given = support::to_c(source);
+    return import_column(where(), {"x", source->type, true, {}}, given.get(), options);
+  }
+  [[nodiscard]] static owned_array exported(const column& source) {
+    owned_array given;
+    export_column(source, *given.out());
+    return given;
+  }
+
+  /// Import, count, export, slice twice and export again.
+  void expect_round_trip(const data_type& type, const array_shape& shape) const {
+    SCOPED_TRACE(::testing::Message() << type.name() << ", length " << shape.length << ", offset "
+                                      << shape.offset << ", nulls " << static_cast<int>(shape.pattern)
+                                      << ", count " << (shape.count_known ? "known" : "unknown"));
+    const shared_array source = random_array(type, shape, 7);
+    const column seen = imported(source);
+    ASSERT_EQ(seen.type(), type);
+    ASSERT_EQ(seen.length(), shape.length);
+    ASSERT_TRUE(same_rows(exported(seen).get(), *source));
+    ASSERT_EQ(seen.null_count(), source->nulls_in(0, shape.length));
+    ASSERT_TRUE(same_rows(exported(seen).get(), *source)) << "with the null count known";
+    const std::int64_t first = shape.length / 4;
+    const std::int64_t second = shape.length / 8;
+    const std::int64_t rows = shape.length / 2;
+    const column cut = seen.slice(first, shape.length - first).slice(second, rows);
+    ASSERT_TRUE(same_rows(exported(cut).get(), *source, first + second, rows)) << "sliced twice";
+    ASSERT_EQ(cut.null_count(), source->nulls_in(first + second, rows));
+  }
+};
+
+TEST_P(arrow_c, round_trips_every_type_in_every_shape) {
+  for (const data_type& type : carried_types()) {
+    bool known = false;
+    for (const std::int64_t length : {0, 1, 7, 8, 63, 64, 65}) {
+      for (const std::int64_t offset : {0, 1, 7, 9}) {
+        for (const nulls pattern : all_patterns) {
+          known = !known;
+          expect_round_trip(type, {length, offset, pattern, known});
+          if (HasFatalFailure()) {
+            return;
+          }
+        }
+        known = !known; // so that each pattern meets both
+      }
+    }
+  }
+}
+
+TEST_P(arrow_c, round_trips_every_type_at_length) {
+  for (const data_type& type : carried_types()) {
+    expect_round_trip(type, {100'000, 9, nulls::some, false});
+    if (HasFatalFailure()) {
+      return;
+    }
+  }
+}
+
+TEST_P(arrow_c, round_trips_what_was_imported_from_our_own_export) {
+  for (const data_type& type : carried_types()) {
+    SCOPED_TRACE(type.name());
+    const shared_array source = random_array(type, {65, 9, nulls::some, false}, 3);
+    owned_array ours = exported(imported(source).slice(2, 60));
+    const column again = import_column(where(), {"x", type, true, {}}, ours.get());
+    EXPECT_TRUE(same_rows(exported(again).get(), *source, 2, 60));
+  }
+}
+
+TEST_P(arrow_c, carries_a_batch_through_the_window_of_its_struct) {
+  schema fields;
+  std::vector<shared_array> children;
+  for (const data_type& type : carried_types()) {
+    fields.fields.push_back({type.name(), type, true, {}});
+    children.push_back(random_array(type, {90, 9, nulls::some, true}, children.size()));
+  }
+  owned_array given = support::to_c_batch(children, 70, 13);
+  dictionary_cache dictionaries;
+  batch seen = import_batch(where(), fields, given.get(), dictionaries);
+  const table whole = table::make(where(), fields, {std::move(seen)});
+  owned_array out;
+  export_batch(whole, 0, *out.out());
+  ASSERT_EQ(out.get().length, 70);
+  ASSERT_EQ(out.get().offset, 0);
+  ASSERT_EQ(out.get().n_children, static_cast<std::int64_t>(children.size()));
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    EXPECT_TRUE(same_rows(*out.get().children[i], *children[i], 13, 70)) << fields.fields[i].name;
+  }
+}
+
+TEST_P(arrow_c, carries_rows_without_columns) {
+  owned_array given = support::to_c_batch({}, 5);
+  dictionary_cache dictionaries;
+  const table seen = table::make(where(), {}, {import_batch(where(), {}, given.get(), dictionaries)});
+  EXPECT_EQ(seen.rows(), 5);
+  owned_array out;
+  export_batch(seen, 0, *out.out());
+  EXPECT_EQ(out.get().length, 5);
+  EXPECT_EQ(out.get().n_children, 0);
+}
+
+TEST_P(arrow_c, exports_no_null_pointer_but_for_an_absent_validity) {
+  for (const data_type& type : carried_types()) {
+    const column empty = imported(random_array(type, {}, 1));
+    const owned_array out = exported(empty);
+    EXPECT_EQ(out.get().offset, 0);
+    for (std::int64_t i = 1; i < out.get().n_buffers; ++i) {
+      EXPECT_NE(out.get().buffers[i], nullptr) << type.name() << ", buffer " << i;
+    }
+  }
+}
+
+SAETA_CONFORMANCE_SUITE(arrow_c);
+
+} // namespace
+} // namespace saeta::conformance

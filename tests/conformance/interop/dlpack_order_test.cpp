@@ -1,0 +1,227 @@
+// DLPack's stream rules and its release, with one side held back by a gate.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/interop/dlpack.hpp"
+#include "support/dlpack_tensors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace saeta::conformance {
+namespace {
+
+constexpr std::size_t bytes = 1 << 20;
+using versioned = support::held_tensor<DLManagedTensorVersioned>;
+using lent_tensor = support::lent_tensor<DLManagedTensorVersioned>;
+
+class dlpack_order : public context_test {
+protected:
+  void SetUp() override {
+    context_test::SetUp();
+    // Made before a gate closes: making them may wait for the device.
+    ours_.emplace(where()->borrow_stream());
+    foreign_.emplace(shared_device());
+    sink_ = filled(0);
+  }
+  void TearDown() override {
+    foreign_.reset();
+    sink_ = {};
+    context_test::TearDown();
+  }
+  [[nodiscard]] stream_ref ours() const { return ours_->ref(); }
+  /// A stream of another library.
+  [[nodiscard]] stream_ref foreign() const { return foreign_->ref(); }
+  [[nodiscard]] const buffer& sink() const { return sink_; }
+  [[nodiscard]] buffer filled(std::uint8_t value) const {
+    buffer made = make(bytes);
+    fill(made, value, where()->work_stream());
+    where()->synchronize(where()->work_stream());
+    return made;
+  }
+  [[nodiscard]] column of(const buffer& values) const {
+    return column::make(
+        where(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, values}, {}});
+  }
+  /// The number by which a protocol names a stream; nothing on the host.
+  [[nodiscard]] std::optional<std::int64_t> number(stream_ref stream) const {
+    return where()->on_host() ? std::nullopt
+                              : std::optional(static_cast<std::int64_t>(stream.native_handle()));
+  }
+  [[nodiscard]] std::optional<std::int64_t> unordered() const {
+    return where()->on_host() ? std::nullopt : std::optional<std::int64_t>(-1);
+  }
+  /// What a foreign kernel does: it knows a pointer and a stream, and no token.
+  void queue_foreign_read(const DLTensor& tensor, stream_handle stream) const {
+    device().copy(reinterpret_cast<void*>(sink_.address()), tensor.data, bytes, within(), stream);
+  }
+  [[nodiscard]] lent_tensor lend(const buffer& memory) const {
+    return lent_tensor(reinterpret_cast<void*>(memory.address()), static_cast<std::int64_t>(bytes),
+                       support::dtype(kDLUInt, 8),
+                       {static_cast<DLDeviceType>(where()->device().kind), where()->device().ordinal});
+  }
+  [[nodiscard]] bool holds(const buffer& what, std::uint8_t value) const {
+    const auto content = read(what);
+    return std::all_of(content.begin(), content.end(), [&](std::uint8_t b) { return b == value; });
+  }
+  void expect_consumer_waits(std::optional<std::int64_t> named, stream_handle consumer) {
+    const buffer values = filled(1);
+    const auto held = close_gate(ours().native_handle());
+    fill(values, 2, ours());
+    const versioned tensor(export_dlpack_versioned(of(values), {named, std::nullopt, copy_policy::never}));
+    queue_foreign_read(tensor->dl_tensor, consumer);
+    if (held) {
+      EXPECT_FALSE(device().stream_idle(consumer)) << "the consumer did not wait for the last write";
+      held->open();
+    }
+    device().synchronize_stream(consumer);
+    EXPECT_TRUE(holds(sink(), 2));
+  }
+  void expect_import_waits(const dlpack_import& how) {
+    const buffer memory = filled(1);
+    lent_tensor lent = lend(memory);
+    const auto held = close_gate(foreign().native_handle());
+    device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
+    {
+      const column taken = import_dlpack(where(), lent.get(), how);
+      use_token token(ours(), {reads(taken.values()), writes(sink())});
+      where()->copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(),
+                    ours());
+    }
+    if (held) {
+      EXPECT_FALSE(ours().idle()) << "our read did not wait for the producer";
+      EXPECT_EQ(lent.deleted(), 0) << "given back while our read was pending";
+      held->open();
+    }
+    where()->synchronize(ours());
+    EXPECT_TRUE(holds(sink(), 2));
+    EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(lent.deleted(), 1);
+  }
+
+private:
+  std::optional<stream_lease> ours_;
+  std::optional<stream> foreign_;
+  buffer sink_;
+};
+
+TEST_P(dlpack_order, the_named_stream_waits_for_our_last_write) {
+  expect_consumer_waits(number(foreign()), foreign().native_handle());
+}
+
+TEST_P(dlpack_order, no_stream_means_the_legacy_default_stream) {
+  expect_consumer_waits(std::nullopt, legacy_stream);
+}
+
+TEST_P(dlpack_order, streams_1_and_2_are_the_legacy_and_the_per_thread_default_stream) {
+  for (const stream_handle consumer : {legacy_stream, per_thread_stream}) {
+    const auto named = static_cast<std::int64_t>(consumer);
+    expect_consumer_waits(where()->on_host() ? std::nullopt : std::optional(named), consumer);
+  }
+}
+
+TEST_P(dlpack_order, the_stream_that_wrote_last_needs_no_wait) {
+  expect_consumer_waits(number(ours()), ours().native_handle());
+}
+
+TEST_P(dlpack_order, stream_minus_1_asks_for_no_order_and_gets_none) {
+  const buffer values = filled(1);
+  const auto held = close_gate(ours().native_handle());
+  if (!held) {
+    GTEST_SKIP() << "nothing can be pending on this backend";
+  }
+  expect_races();
+  fill(values, 2, ours());
+  const versioned tensor(export_dlpack_versioned(of(values), support::export_on(-1)));
+  queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
+  device().synchronize_stream(foreign().native_handle());
+  held->open();
+  EXPECT_TRUE(holds(sink(), 1)) << "the read of the twin tests would have passed without a wait";
+}
+
+TEST_P(dlpack_order, a_copy_without_order_is_finished_at_hand_over) {
+  const buffer values = filled(3);
+  const versioned tensor(
+      export_dlpack_versioned(of(values), {unordered(), std::nullopt, copy_policy::always}));
+  queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
+  device().synchronize_stream(foreign().native_handle());
+  EXPECT_TRUE(holds(sink(), 3));
+}
+
+TEST_P(dlpack_order, a_copy_is_ordered_behind_the_write_and_before_the_consumer) {
+  const buffer values = filled(1);
+  fill(values, 4, ours());
+  const versioned tensor(
+      export_dlpack_versioned(of(values), {number(foreign()), std::nullopt, copy_policy::always}));
+  queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
+  device().synchronize_stream(foreign().native_handle());
+  EXPECT_TRUE(holds(sink(), 4));
+}
+
+TEST_P(dlpack_order, memory_released_under_a_foreign_reader_is_not_given_to_others) {
+  auto values = std::optional(filled(5));
+  const auto held = close_gate(foreign().native_handle());
+  {
+    const versioned tensor(
+        export_dlpack_versioned(of(*values), {number(foreign()), std::nullopt, copy_policy::never}));
+    queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
+  }
+  values.reset();
+  std::vector<buffer> next; // whatever address they get, the held read must not see them
+  for (int i = 0; i < 4; ++i) {
+    next.push_back(buffer::allocate(where(), bytes, ours(), "next"));
+    fill(next.back(), 0xAA, ours());
+  }
+  if (held) {
+    held->open();
+  }
+  device().synchronize_stream(foreign().native_handle());
+  EXPECT_TRUE(holds(sink(), 5));
+}
+
+TEST_P(dlpack_order, a_write_of_ours_waits_for_an_outstanding_consumer) {
+  const buffer values = filled(6);
+  const versioned tensor(
+      export_dlpack_versioned(of(values), {number(foreign()), std::nullopt, copy_policy::never}));
+  const auto held = close_gate(foreign().native_handle());
+  queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
+  fill(values, 7, ours());
+  if (held) {
+    EXPECT_FALSE(ours().idle()) << "the write did not wait for the consumer";
+    held->open();
+  }
+  device().synchronize_stream(foreign().native_handle());
+  EXPECT_TRUE(holds(sink(), 6));
+}
+
+TEST_P(dlpack_order, an_import_waits_for_the_producers_stream) {
+  expect_import_waits({number(foreign()), copy_policy::never});
+}
+
+TEST_P(dlpack_order, an_import_from_an_unknown_stream_waits_for_the_whole_context) {
+  expect_import_waits(support::import_with(copy_policy::never));
+}
+
+TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
+  const buffer memory = filled(1);
+  lent_tensor lent = lend(memory);
+  const auto held = close_gate(foreign().native_handle());
+  if (!held) {
+    GTEST_SKIP() << "nothing can be pending on this backend";
+  }
+  expect_races();
+  device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
+  const column taken = import_dlpack(where(), lent.get(), support::import_after(-1));
+  {
+    use_token token(ours(), {reads(taken.values()), writes(sink())});
+    where()->copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(),
+                  ours());
+  }
+  where()->synchronize(ours());
+  held->open();
+  EXPECT_TRUE(holds(sink(), 1));
+}
+
+SAETA_CONFORMANCE_SUITE(dlpack_order);
+
+} // namespace
+} // namespace saeta::conformance

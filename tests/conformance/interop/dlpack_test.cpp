@@ -1,0 +1,257 @@
+// DLPack on every backend: what the structs say, whose memory they show, and what an exchange costs.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/dlpack_types.hpp"
+#include "support/dlpack_tensors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <thread>
+
+namespace saeta::conformance {
+namespace {
+
+using support::held_tensor;
+using legacy = held_tensor<DLManagedTensor>;
+using versioned = held_tensor<DLManagedTensorVersioned>;
+
+std::vector<std::uint8_t> counting(std::size_t count) {
+  std::vector<std::uint8_t> made(count);
+  std::iota(made.begin(), made.end(), std::uint8_t{1});
+  return made;
+}
+
+class dlpack : public context_test {
+protected:
+  [[nodiscard]] copy_kind from_host() const {
+    return where()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
+  }
+  /// A column whose buffer holds the bytes 1, 2, 3 ...; counters start at 0 after it.
+  [[nodiscard]] column numbers(const data_type& type, std::int64_t rows) const {
+    const auto width = static_cast<std::size_t>(std::max(type.byte_width(), 1));
+    const auto content = counting(static_cast<std::size_t>(rows) * width);
+    const stream_ref work = where()->work_stream();
+    const buffer values = make(content.size());
+    use_token token(work, {writes(values)});
+    where()->copy(token.mutable_data<std::uint8_t>(values), content.data(), content.size(), from_host(),
+                  work);
+    token.finish();
+    where()->synchronize(work);
+    where()->count().reset();
+    return column::make(where(), {type, rows, 0, 0, {{}, values}, {}});
+  }
+  /// An export to a consumer that works on the context's own stream.
+  [[nodiscard]] dlpack_export here(copy_policy copy = copy_policy::when_needed) const {
+    return {dlpack_import_stream(*where()), std::nullopt, copy};
+  }
+  /// The import of what such a producer ordered.
+  [[nodiscard]] dlpack_import ordered(copy_policy copy = copy_policy::when_needed) const {
+    return {dlpack_import_stream(*where()), copy};
+  }
+  /// What a consumer on the context's own stream sees.
+  [[nodiscard]] std::vector<std::uint8_t> seen(const DLTensor& tensor) const {
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(tensor.shape[0]) * tensor.dtype.bits / 8);
+    const stream_handle work = where()->work_stream().native_handle();
+    device().copy(bytes.data(), tensor.data, bytes.size(), to_host(), work);
+    device().synchronize_stream(work);
+    return bytes;
+  }
+  /// Copies within the device since the last reset.
+  [[nodiscard]] traffic copies() const {
+    const counter_values now = where()->count().read();
+    return where()->on_host() ? now.host_to_host : now.device_to_device;
+  }
+  void expect_header(const DLTensor& tensor, const column& source) const {
+    const tensor_type type = to_tensor_type(source.type());
+    const auto skipped = static_cast<std::uintptr_t>(source.offset() * source.type().byte_width());
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data), source.values().address() + skipped);
+    EXPECT_EQ(tensor.byte_offset, 0U);
+    EXPECT_EQ(static_cast<std::int32_t>(tensor.device.device_type),
+              static_cast<std::int32_t>(where()->device().kind));
+    EXPECT_EQ(tensor.device.device_id, where()->device().ordinal);
+    EXPECT_EQ(tensor.ndim, 1);
+    EXPECT_EQ(tensor.dtype.code, type.code);
+    EXPECT_EQ(tensor.dtype.bits, type.bits);
+    EXPECT_EQ(tensor.dtype.lanes, 1);
+    EXPECT_EQ(tensor.shape[0], source.length());
+    ASSERT_NE(tensor.strides, nullptr);
+    EXPECT_EQ(tensor.strides[0], 1);
+  }
+};
+
+TEST_P(dlpack, the_header_of_every_type_and_slice_is_exact_in_both_structs) {
+  for (const type_id id : {type_id::int8, type_id::uint8, type_id::int16, type_id::uint16, type_id::int32,
+                           type_id::uint32, type_id::int64, type_id::uint64, type_id::half_float,
+                           type_id::float32, type_id::float64, type_id::null}) {
+    const data_type type = id == type_id::null ? data_type::bool8() : data_type(id);
+    SCOPED_TRACE(type.name());
+    const column whole = numbers(type, 9);
+    for (const column& source : {whole, whole.slice(3, 4)}) {
+      const versioned tensor(export_dlpack_versioned(source, here()));
+      EXPECT_EQ(tensor->version.major, 1U);
+      EXPECT_EQ(tensor->version.minor, static_cast<std::uint32_t>(DLPACK_MINOR_VERSION));
+      EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_READ_ONLY);
+      expect_header(tensor->dl_tensor, source);
+      const legacy old(export_dlpack(source, here()));
+      expect_header(old->dl_tensor, source);
+    }
+  }
+}
+
+TEST_P(dlpack, a_round_trip_keeps_the_pointer_and_copies_and_waits_for_nothing) {
+  const column source = numbers(data_type(type_id::float64), 100).slice(10, 50);
+  DLManagedTensorVersioned* const tensor = export_dlpack_versioned(source, here());
+  {
+    const column back = import_dlpack(where(), tensor, ordered(copy_policy::never));
+    EXPECT_EQ(back.type(), source.type());
+    EXPECT_EQ(back.length(), 50);
+    EXPECT_EQ(back.values().address(), source.values().address() + 10 * sizeof(double));
+    EXPECT_FALSE(back.values().owner()->writable()) << "read-only memory stays so";
+    EXPECT_THROW(use_token(where()->work_stream(), {writes(back.values())}), error);
+  }
+  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+  counter_values expected;
+  expected.exports = 1;
+  expected.imports = 1;
+  EXPECT_EQ(where()->count().read(), expected);
+}
+
+TEST_P(dlpack, a_legacy_round_trip_shows_the_same_bytes) {
+  const column source = numbers(data_type(type_id::int32), 16);
+  const column back = import_dlpack(where(), export_dlpack(source, here()), ordered());
+  EXPECT_EQ(read(back.values()), counting(64));
+}
+
+TEST_P(dlpack, the_deleter_runs_on_another_thread_after_the_column_is_gone) {
+  std::optional<column> source(numbers(data_type(type_id::int64), 1000));
+  versioned tensor(export_dlpack_versioned(*source, here()));
+  source.reset();
+  EXPECT_EQ(where()->statistics().budget.current, 8000U);
+  EXPECT_EQ(seen(tensor->dl_tensor), counting(8000));
+  std::thread([taken = std::move(tensor)]() mutable { taken.reset(); }).join();
+  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(where()->statistics().budget.current, 0U);
+}
+
+TEST_P(dlpack, the_deleter_runs_after_the_last_user_of_the_context_is_gone) {
+  std::weak_ptr<context> alive = context_;
+  versioned tensor(export_dlpack_versioned(numbers(data_type(type_id::int8), 64), here()));
+  context_->work_stream().owner().synchronize_stream(context_->work_stream().native_handle());
+  context_.reset();
+  EXPECT_FALSE(alive.expired()) << "the tensor keeps its context";
+  tensor.reset();
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST_P(dlpack, a_copy_is_the_consumers_own_and_counted_as_a_copy) {
+  const column source = numbers(data_type(type_id::int16), 40).slice(4, 20);
+  const versioned tensor(export_dlpack_versioned(source, here(copy_policy::always)));
+  EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
+  EXPECT_NE(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data), source.values().address() + 8);
+  EXPECT_EQ(copies(), (traffic{1, 1, 40}));
+  EXPECT_EQ(where()->count().read().exports, 0U);
+  const auto before = counting(80);
+  EXPECT_EQ(seen(tensor->dl_tensor), std::vector(before.begin() + 8, before.begin() + 48));
+  // The consumer may write to it; the column stays as it was.
+  const stream_handle work = where()->work_stream().native_handle();
+  device().fill(tensor->dl_tensor.data, 0, 40, work);
+  EXPECT_EQ(seen(tensor->dl_tensor), std::vector<std::uint8_t>(40, 0));
+  EXPECT_EQ(read(source.values()), before);
+}
+
+TEST_P(dlpack, bits_are_expanded_by_one_kernel) {
+  const column bits = column::make(
+      where(),
+      {data_type(type_id::boolean), 16, 0, 0, {{}, numbers(data_type(type_id::uint8), 2).values()}, {}});
+  const versioned tensor(export_dlpack_versioned(bits.slice(1, 10), here()));
+  EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
+  EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
+  EXPECT_EQ(seen(tensor->dl_tensor), (std::vector<std::uint8_t>{0, 0, 0, 0, 0, 0, 0, 0, 1, 0}));
+  EXPECT_EQ(where()->count().read().device_to_host, traffic{});
+  EXPECT_THROW(static_cast<void>(export_dlpack_versioned(bits, here(copy_policy::never))), error);
+}
+
+TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
+  const column source = numbers(data_type(type_id::uint32), 32).slice(1, 30);
+  const versioned tensor(export_dlpack_versioned(source, support::export_to({device_kind::cpu, 0})));
+  EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
+  const auto* const bytes = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
+  const auto all = counting(128);
+  EXPECT_TRUE(std::equal(all.begin() + 4, all.begin() + 124, bytes));
+  const counter_values now = where()->count().read();
+  if (where()->on_host()) {
+    EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_READ_ONLY);
+    EXPECT_EQ(now.exports, 1U);
+    return;
+  }
+  EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
+  EXPECT_EQ(now.device_to_host.transfers, 1U);
+  EXPECT_EQ(now.device_to_host.bytes, 120U);
+  EXPECT_EQ(now.exports, 0U);
+  const dlpack_export forbidden{std::nullopt, device_id{device_kind::cpu, 0}, copy_policy::never};
+  EXPECT_THROW(static_cast<void>(export_dlpack_versioned(source, forbidden)), error);
+  const dlpack_export streamed{1, device_id{device_kind::cpu, 0}, copy_policy::when_needed};
+  EXPECT_THROW(static_cast<void>(export_dlpack_versioned(source, streamed)), error);
+}
+
+TEST_P(dlpack, a_tensor_in_host_memory_is_one_upload_or_a_view) {
+  auto content = counting(400);
+  support::lent_tensor<DLManagedTensor> lent(content.data(), 100, support::dtype(kDLFloat, 32));
+  if (!where()->on_host()) {
+    EXPECT_THROW(
+        static_cast<void>(import_dlpack(where(), lent.get(), support::import_with(copy_policy::never))),
+        error);
+    EXPECT_EQ(lent.deleted(), 0);
+  }
+  where()->count().reset();
+  const column taken = import_dlpack(where(), lent.get());
+  EXPECT_EQ(lent.deleted(), where()->on_host() ? 0 : 1) << "what was copied is given back at once";
+  EXPECT_EQ(where()->count().read().host_to_device.transfers, where()->on_host() ? 0U : 1U);
+  EXPECT_EQ(where()->count().read().imports, where()->on_host() ? 1U : 0U);
+  EXPECT_EQ(read(taken.values()), content);
+}
+
+TEST_P(dlpack, a_copying_import_of_device_memory_gives_the_tensor_back) {
+  const column source = numbers(data_type(type_id::int64), 10);
+  support::lent_tensor<DLManagedTensorVersioned> lent(
+      reinterpret_cast<void*>(source.values().address()), 10, support::dtype(kDLInt, 64),
+      {static_cast<DLDeviceType>(where()->device().kind), where()->device().ordinal});
+  lent.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+  const column own = import_dlpack(where(), lent.get(), ordered(copy_policy::always));
+  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(lent.deleted(), 1);
+  EXPECT_TRUE(own.values().owner()->writable());
+  EXPECT_EQ(copies(), (traffic{1, 1, 80}));
+  EXPECT_EQ(read(own.values()), counting(80));
+}
+
+TEST_P(dlpack, a_tensor_of_another_device_is_refused) {
+  support::lent_tensor<DLManagedTensor> lent(&context_, 1, support::dtype(kDLInt, 64), {kDLCUDA, 77});
+  EXPECT_THROW(static_cast<void>(import_dlpack(where(), lent.get())), error);
+  EXPECT_EQ(lent.deleted(), 0);
+}
+
+TEST_P(dlpack, a_hundred_thousand_exchanges_leave_nothing_behind) {
+  const column source = numbers(data_type(type_id::float32), 256);
+  const memory_statistics before = where()->statistics();
+  for (int i = 0; i < 100'000; ++i) {
+    const column back = import_dlpack(where(), export_dlpack_versioned(source, here()), ordered());
+    ASSERT_EQ(back.values().address(), source.values().address());
+  }
+  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+  const memory_statistics after = where()->statistics();
+  EXPECT_EQ(after.budget.current, before.budget.current);
+  EXPECT_EQ(after.budget.peak, before.budget.peak);
+  EXPECT_EQ(after.ledger.buffers, before.ledger.buffers);
+  EXPECT_EQ(after.ledger.external, 0U);
+  EXPECT_EQ(after.pending_releases, 0U);
+  EXPECT_EQ(where()->count().read().exports, 100'000U);
+  EXPECT_LE(source.values().owner()->ordering().pending(access::write).size(), ordering_state::max_reads + 1);
+}
+
+SAETA_CONFORMANCE_SUITE(dlpack);
+
+} // namespace
+} // namespace saeta::conformance

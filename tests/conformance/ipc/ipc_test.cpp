@@ -1,0 +1,214 @@
+// Files into device memory and back, on every backend.
+
+#include "conformance/harness/context_test.hpp"
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/ipc/reader.hpp"
+#include "saeta/ipc/writer.hpp"
+#include "support/tables.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include <stdlib.h>
+
+namespace saeta::conformance {
+namespace {
+
+using support::random_table;
+using support::same_contents;
+
+constexpr std::array bodies{ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd};
+constexpr std::array containers{ipc::container::file, ipc::container::stream};
+
+class ipc_trip : public context_test {
+protected:
+  void SetUp() override {
+    context_test::SetUp();
+    std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-ipc-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override {
+    context_test::TearDown();
+    EXPECT_EQ(where()->statistics().ledger.buffers, 0U);
+    std::filesystem::remove_all(folder_);
+  }
+
+  [[nodiscard]] std::filesystem::path file() const { return folder_ / "table.arrow"; }
+  /// Memory of the context's own: on a device that is the only way, on the host it is asked for.
+  [[nodiscard]] table read(ipc::read_options options = {}) const {
+    options.copy = copy_policy::always;
+    return ipc::reader::open(file(), std::move(options))->read_all(where());
+  }
+  [[nodiscard]] traffic sent() const {
+    const counter_values now = where()->count().read();
+    return where()->on_host() ? now.host_to_host : now.host_to_device;
+  }
+
+  static std::vector<data_type> plain_types() {
+    std::vector<data_type> types = support::carried_types();
+    std::erase_if(types, [](const data_type& type) { return type.id() == type_id::dictionary; });
+    return types;
+  }
+
+  /// Where tables are made and compared.
+  std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
+  std::filesystem::path folder_;
+};
+
+TEST_P(ipc_trip, a_batch_is_one_transfer_into_one_allocation) {
+  const table original = random_table(host_, plain_types(), {.batch_rows = {1000, 1, 333, 70}});
+  for (const auto format : containers) {
+    for (const auto body : bodies) {
+      ipc::write(original, file(), {.format = format, .body = body});
+      where()->count().reset();
+      const table seen = read();
+      const counter_values now = where()->count().read();
+      EXPECT_EQ(sent().transfers, 4U);
+      EXPECT_EQ(now.allocations, 4U);
+      EXPECT_EQ(now.imports, 0U);
+      EXPECT_EQ(now.device_to_host.transfers, 0U);
+      EXPECT_EQ(now.device_to_device.transfers, 0U);
+      EXPECT_EQ(where()->statistics().ledger.buffers, 4U);
+      EXPECT_TRUE(same_contents(seen, original));
+    }
+  }
+}
+
+TEST_P(ipc_trip, an_uncompressed_body_moves_as_it_lies_in_the_file) {
+  const table original = random_table(host_, plain_types(), {.batch_rows = {20'000}});
+  ipc::write(original, file());
+  where()->count().reset();
+  const table seen = read();
+  const auto size = std::filesystem::file_size(file());
+  EXPECT_LE(sent().bytes, size);
+  EXPECT_GT(sent().bytes, size - size / 10);
+}
+
+TEST_P(ipc_trip, every_type_comes_back_from_every_container_and_compression) {
+  const table original = random_table(host_, support::carried_types(), {});
+  for (const auto format : containers) {
+    for (const auto body : bodies) {
+      ipc::write(original, file(), {.format = format, .body = body});
+      EXPECT_TRUE(same_contents(read(), original));
+    }
+  }
+}
+
+TEST_P(ipc_trip, a_dictionary_travels_once_for_all_batches) {
+  const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
+  const table original = random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}});
+  ipc::write(original, file());
+  where()->count().reset();
+  const table seen = read();
+  EXPECT_EQ(sent().transfers, 4U) << "three batches and their dictionary";
+  EXPECT_EQ(seen.batches()[0].columns[0].dictionary(), seen.batches()[2].columns[0].dictionary());
+  EXPECT_TRUE(same_contents(seen, original));
+}
+
+TEST_P(ipc_trip, a_selection_moves_only_its_columns) {
+  const table original =
+      random_table(host_, {data_type(type_id::string), data_type(type_id::int64), data_type(type_id::int8)},
+                   {.batch_rows = {9000}});
+  ipc::write(original, file());
+  where()->count().reset();
+  const table seen = read({.columns = {{"2:int8"}}});
+  EXPECT_EQ(sent().transfers, 1U);
+  EXPECT_LT(sent().bytes, 12'000U);
+  EXPECT_EQ(support::cells(seen, 0), support::cells(original, 2));
+}
+
+TEST_P(ipc_trip, a_table_of_the_context_is_written_as_it_is) {
+  const table original = random_table(host_, support::carried_types(), {});
+  ipc::write(original, file());
+  const table here = read();
+  for (const auto format : containers) {
+    for (const auto body : bodies) {
+      ipc::write(here, file(), {.format = format, .body = body});
+      EXPECT_TRUE(same_contents(read(), original));
+    }
+  }
+  const table window = here.slice(7, 240);
+  ipc::write(window, file(), {.format = ipc::container::stream});
+  EXPECT_TRUE(same_contents(read(), original.slice(7, 240)));
+}
+
+TEST_P(ipc_trip, writing_takes_one_transfer_a_batch_and_one_for_a_dictionary) {
+  const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
+  ipc::write(random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}}), file());
+  const table here = read();
+  where()->count().reset();
+  ipc::write(here, file());
+  const counter_values now = where()->count().read();
+  EXPECT_EQ(now.device_to_host.transfers, where()->on_host() ? 0U : 4U);
+  EXPECT_EQ(now.host_to_host.transfers, 0U);
+}
+
+TEST_P(ipc_trip, different_dictionaries_are_united_in_a_file) {
+  const auto type = data_type::dictionary(data_type(type_id::int16), data_type(type_id::string));
+  const table original = random_table(host_, {type}, {.batch_rows = {50, 60, 70}, .one_dictionary = false});
+  ipc::write(original, file(), {.format = ipc::container::stream});
+  const table here = read();
+  EXPECT_TRUE(same_contents(here, original));
+  ipc::write(here, file());
+  const table united = read();
+  EXPECT_TRUE(same_contents(united, original));
+  EXPECT_EQ(united.batches()[0].columns[0].dictionary(), united.batches()[2].columns[0].dictionary());
+}
+
+TEST_P(ipc_trip, a_refused_budget_leaves_nothing_live) {
+  const table original = random_table(host_, plain_types(), {.batch_rows = {1000, 1000, 1000}});
+  for (const auto body : bodies) {
+    ipc::write(original, file(), {.body = body});
+    const auto bytes = original.byte_size();
+    where()->memory_budget()->set_limit(bytes / 2); // the first batch fits
+    try {
+      static_cast<void>(read());
+      ADD_FAILURE() << bytes << " bytes went into a budget of " << bytes / 2;
+    } catch (const error& refused) {
+      EXPECT_EQ(name_of(refused.code()), name_of(errc::budget_exceeded)) << refused.what();
+      ASSERT_NE(refused.refusal(), nullptr);
+      EXPECT_EQ(refused.refusal()->limit, bytes / 2);
+      EXPECT_GT(refused.refusal()->current, 0U);
+    }
+    EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(where()->statistics().budget.current, 0U);
+    EXPECT_EQ(where()->statistics().ledger.buffers, 0U);
+    where()->memory_budget()->set_limit(limit);
+    EXPECT_TRUE(same_contents(read(), original));
+  }
+}
+
+TEST_P(ipc_trip, without_copies_a_device_takes_no_file) {
+  if (where()->on_host()) {
+    GTEST_SKIP() << "the host views a file without a copy";
+  }
+  ipc::write(random_table(host_, {data_type(type_id::int64)}, {}), file());
+  try {
+    static_cast<void>(ipc::reader::open(file(), {.copy = copy_policy::never})->read_all(where()));
+    ADD_FAILURE() << "read without a copy";
+  } catch (const error& refused) {
+    EXPECT_EQ(name_of(refused.code()), name_of(errc::exchange)) << refused.what();
+  }
+}
+
+TEST_P(ipc_trip, damaged_bodies_leave_nothing_live) {
+  const table original = random_table(host_, support::carried_types(), {.batch_rows = {30, 30}});
+  for (const auto body : bodies) {
+    const std::string whole = ipc::write_bytes(original, {.format = ipc::container::stream, .body = body});
+    const auto cut = std::as_bytes(std::span(whole)).first(whole.size() - 100);
+    EXPECT_THROW(static_cast<void>(ipc::reader::open(cut, nullptr)->read_all(where())), error);
+    EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(where()->statistics().ledger.buffers, 0U);
+  }
+}
+
+SAETA_CONFORMANCE_SUITE(ipc_trip);
+
+} // namespace
+} // namespace saeta::conformance

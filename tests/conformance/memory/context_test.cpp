@@ -1,0 +1,168 @@
+#include "conformance/harness/context_test.hpp"
+
+#include "saeta/base/error.hpp"
+
+#include <gmock/gmock.h>
+
+namespace saeta::conformance {
+namespace {
+
+class contexts : public context_test {};
+
+TEST_P(contexts, count_each_copy_by_its_kind) {
+  const buffer b = make(1000);
+  std::vector<std::uint8_t> host(1000, 7);
+  const copy_kind up = where()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
+  {
+    use_token token(where()->work_stream(), {writes(b)});
+    where()->count_transfer(up);
+    where()->copy(token.mutable_data<char>(b), host.data(), 600, up, token.stream());
+    where()->copy(token.mutable_data<char>(b) + 600, host.data(), 400, up, token.stream());
+  }
+  const counter_values seen = where()->count().read();
+  const traffic expected{1, 2, 1000};
+  EXPECT_EQ(where()->on_host() ? seen.host_to_host : seen.host_to_device, expected);
+  EXPECT_EQ(seen.synchronizations, 0U);
+  EXPECT_EQ(seen.allocations, 1U);
+  EXPECT_EQ(read(b), host);
+  where()->count().reset();
+  EXPECT_EQ(where()->count().read(), counter_values{});
+}
+
+TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
+  const buffer b = make(64);
+  fill(b, 0x11, where()->work_stream());
+  use_token token(where()->work_stream(), {reads(b)});
+  std::uint64_t value = 0;
+  where()->read_scalar(&value, token.data<std::uint64_t>(b), sizeof value, token.stream());
+  EXPECT_EQ(value, 0x1111111111111111U);
+  const traffic expected{1, 1, sizeof value};
+  EXPECT_EQ(where()->count().read().scalars, expected);
+  EXPECT_EQ(where()->count().read().device_to_host, traffic{});
+  std::uint8_t big[32];
+  EXPECT_THROW(where()->read_scalar(big, token.data<char>(b), sizeof big, token.stream()), error);
+}
+
+TEST_P(contexts, tell_own_external_pinned_and_foreign_bytes_apart) {
+  constexpr std::size_t foreign = 64 << 20;
+  const buffer own = make(1000);
+  const block pinned = where()->pinned().allocate(4096, 0, where()->work_stream());
+  external_memory lent;
+  lent.pointer = reinterpret_cast<void*>(own.address());
+  lent.bytes = 300;
+  lent.device = where()->device();
+  lent.keepalive = own.owner();
+  lent.tag = "lent";
+  const buffer view = buffer::adopt(where(), std::move(lent));
+  const std::uint64_t before = where()->foreign_bytes();
+  const auto other_library = GetParam().make();
+  void* const taken = other_library->allocate(foreign, 0);
+
+  const memory_statistics now = where()->statistics();
+  EXPECT_EQ(now.ledger.own, 1000U);
+  EXPECT_EQ(now.ledger.external, 300U);
+  EXPECT_EQ(now.budget.current, 1000U) << "views are not charged";
+  EXPECT_EQ(now.pinned, 4096U);
+  EXPECT_GE(now.held, 1000U);
+  EXPECT_GE(where()->foreign_bytes(), where()->on_host() ? 0 : before + foreign);
+  const bytes_by_name expected{{"test", 1000}, {"external:lent", 300}};
+  EXPECT_EQ(where()->live_by_tag(), expected);
+
+  EXPECT_TRUE(other_library->deallocate(taken, foreign, 0));
+  EXPECT_TRUE(where()->pinned().deallocate(pinned, where()->work_stream()));
+}
+
+TEST_P(contexts, lend_a_bounded_number_of_streams) {
+  context_options options;
+  options.max_streams = 2;
+  const auto home = new_context(options);
+  std::optional<stream_lease> one(home->borrow_stream());
+  const stream_lease two = home->borrow_stream();
+  EXPECT_FALSE(one->ref() == two.ref());
+  try {
+    const auto three = home->borrow_stream();
+    FAIL() << "a third stream of two";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::busy);
+  }
+  one.reset();
+  EXPECT_NO_THROW(static_cast<void>(home->borrow_stream()));
+}
+
+TEST_P(contexts, report_what_is_alive_at_close_and_refuse_new_work) {
+  buffer kept = make(128, "kept");
+  const auto alive = where()->close();
+  const std::vector<std::pair<std::string, std::uint64_t>> expected{{"kept", 128}};
+  EXPECT_EQ(alive, expected);
+  EXPECT_THROW(static_cast<void>(make(1)), error);
+  EXPECT_THROW(static_cast<void>(where()->borrow_stream()), error);
+  kept = {};
+  EXPECT_TRUE(where()->close().empty()) << "what lived could still be dropped";
+}
+
+TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
+  const buffer b = make(64);
+  fill(b, 7, where()->work_stream());
+  const auto child = where()->with_budget("child");
+  auto strict = where()->forbid_downloads();
+  auto nested = child->forbid_downloads();
+  const counter_values before = where()->count().read();
+  const auto refused = [&] {
+    try {
+      return read(b) != std::vector<std::uint8_t>(64, 7);
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::download_forbidden);
+      EXPECT_THAT(e.message(), ::testing::HasSubstr("64 bytes"));
+      return true;
+    }
+  };
+  EXPECT_EQ(refused(), !where()->on_host());
+  EXPECT_EQ(where()->count().read().device_to_host, before.device_to_host);
+  std::uint32_t value = 0;
+  {
+    const use_token token(where()->work_stream(), {reads(b)});
+    where()->read_scalar(&value, token.data<std::uint8_t>(b), sizeof value, where()->work_stream());
+  }
+  EXPECT_EQ(value, 0x07070707U) << "metadata may be read";
+  strict.reset();
+  EXPECT_EQ(refused(), !where()->on_host()) << "the other one is still on";
+  nested.reset();
+  EXPECT_FALSE(refused());
+}
+
+TEST_P(contexts, die_with_their_last_buffer) {
+  const std::weak_ptr<context> alive = context_;
+  buffer last = make(64);
+  context_.reset();
+  EXPECT_FALSE(alive.expired());
+  last = {};
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST_P(contexts, slices_share_their_storage_and_stay_inside_it) {
+  const buffer whole = make(100);
+  const buffer part = whole.slice(10, 20).slice(5, 15);
+  EXPECT_EQ(part.address(), whole.address() + 15);
+  EXPECT_EQ(part.size(), 15U);
+  EXPECT_EQ(part.owner(), whole.owner());
+  EXPECT_THROW(static_cast<void>(part.slice(1, 15)), error);
+  EXPECT_THROW(static_cast<void>(whole.slice(101, 0)), error);
+}
+
+TEST_P(contexts, tokens_lend_only_what_was_named) {
+  const buffer a = make(64);
+  const buffer b = make(64);
+  use_token token(where()->work_stream(), {reads(a), reads(buffer{})});
+  EXPECT_EQ(token.data<char>(buffer{}), nullptr) << "an absent buffer";
+  EXPECT_NE(token.data<double>(a), nullptr);
+  EXPECT_THROW(static_cast<void>(token.data<char>(b)), error);
+  EXPECT_THROW(static_cast<void>(token.mutable_data<char>(a)), error);
+  EXPECT_THROW(static_cast<void>(token.data<double>(a.slice(1, 8))), error) << "misaligned";
+  token.finish();
+  EXPECT_THROW(static_cast<void>(token.data<char>(a)), error) << "after the end";
+}
+
+SAETA_CONFORMANCE_SUITE(contexts);
+
+} // namespace
+} // namespace saeta::conformance

@@ -1,0 +1,231 @@
+// Memory lent by address: it counts like a buffer, and is reused only behind the work of every stream that used it.
+#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/graph_capture.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/memory/lent_memory.hpp"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <thread>
+
+namespace saeta::conformance {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::size_t bytes = 1 << 20;
+
+std::string& last_report() {
+  static std::string text;
+  return text;
+}
+
+class lent_memory : public context_test {
+protected:
+  void SetUp() override {
+    context_test::SetUp();
+    first_.emplace(where()->borrow_stream());
+    second_.emplace(where()->borrow_stream());
+    last_report().clear();
+    before_ =
+        set_report_sink([](std::string_view, std::string_view message) noexcept { last_report() = message; });
+  }
+  void TearDown() override {
+    set_report_sink(before_);
+    EXPECT_EQ(where()->memory_budget()->statistics().current, 0u) << "every charge was given back";
+    context_test::TearDown();
+  }
+  [[nodiscard]] stream_ref first() const { return first_->ref(); }
+  [[nodiscard]] stream_ref second() const { return second_->ref(); }
+  [[nodiscard]] std::uint64_t charged() const {
+    where()->wait_for_releases(std::chrono::seconds(60));
+    return where()->memory_budget()->statistics().current;
+  }
+  /// What a borrower does with the memory: nobody holds a token.
+  void work_on(void* address, std::uint8_t value, stream_ref stream) const {
+    device().fill(address, value, bytes, stream.native_handle());
+  }
+  /// Lends the next memory and works on it before what `held` keeps back is let go.
+  void reuse(const std::unique_ptr<gate>& held, stream_ref stream) const {
+    void* const next = lend_memory(where(), bytes, stream, "next");
+    work_on(next, 2, stream);
+    if (held) {
+      held->open();
+    }
+    where()->synchronize(stream);
+    take_back_memory(next, bytes, stream.native_handle());
+  }
+  [[nodiscard]] std::unique_ptr<gate> hold(stream_ref stream) const {
+    return close_gate(stream.native_handle());
+  }
+
+  report_sink before_ = nullptr;
+
+private:
+  std::optional<stream_lease> first_;
+  std::optional<stream_lease> second_;
+};
+
+TEST_P(lent_memory, counts_in_budget_ledger_and_tag_until_it_comes_back) {
+  void* const address = lend_memory(where(), bytes, first(), "cudf");
+  const std::vector<std::pair<std::string, std::uint64_t>> expected{{"cudf", bytes}};
+  EXPECT_EQ(where()->live_by_tag(), expected);
+  EXPECT_EQ(charged(), bytes);
+  take_back_memory(address, bytes, first().native_handle());
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_TRUE(where()->live_by_tag().empty());
+  EXPECT_EQ(last_report(), "");
+}
+
+TEST_P(lent_memory, is_refused_with_the_numbers_of_the_budget) {
+  try {
+    static_cast<void>(lend_memory(where(), limit + 1, first(), "cudf"));
+    FAIL() << "more than the budget";
+  } catch (const error& e) {
+    ASSERT_NE(e.refusal(), nullptr);
+    EXPECT_EQ(e.refusal()->requested, limit + 1);
+  }
+}
+
+TEST_P(lent_memory, of_no_bytes_is_null_and_a_request) {
+  const std::uint64_t before = where()->memory_budget()->statistics().requests;
+  EXPECT_EQ(lend_memory(where(), 0, first(), "cudf"), nullptr);
+  EXPECT_EQ(where()->memory_budget()->statistics().requests, before + 1);
+  take_back_memory(nullptr, 0, first().native_handle());
+  EXPECT_EQ(last_report(), "");
+}
+
+TEST_P(lent_memory, has_the_alignment_that_was_asked_for) {
+  constexpr std::size_t page = 4096;
+  void* const address = lend_memory(where(), 100, first(), "cudf", page);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % page, 0u);
+  take_back_memory(address, 100, first().native_handle());
+  EXPECT_EQ(last_report(), "");
+}
+
+TEST_P(lent_memory, that_comes_back_twice_or_was_never_lent_is_reported) {
+  void* const address = lend_memory(where(), bytes, first(), "cudf");
+  take_back_memory(address, bytes, first().native_handle());
+  EXPECT_EQ(last_report(), "");
+  take_back_memory(address, bytes, first().native_handle());
+  EXPECT_THAT(last_report(), HasSubstr("was not lent, or came back before"));
+  note_lent_use(address, first().native_handle());
+  EXPECT_THAT(last_report(), HasSubstr("was not lent"));
+}
+
+TEST_P(lent_memory, that_comes_back_with_another_size_is_reported_and_freed) {
+  void* const address = lend_memory(where(), bytes, first(), "cudf");
+  take_back_memory(address, 7, first().native_handle());
+  EXPECT_THAT(last_report(), HasSubstr("has 1048576 bytes and came back as 7"));
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_P(lent_memory, keeps_its_context_alive) {
+  const std::weak_ptr<context> alive = context_;
+  const stream_handle stream = where()->work_stream().native_handle();
+  void* const address = lend_memory(where()->with_budget("child"), bytes, first(), "cudf");
+  take_back_memory(lend_memory(where(), bytes, first(), "cudf"), bytes, stream);
+  EXPECT_EQ(charged(), bytes) << "a child is charged, and so is its parent";
+  take_back_memory(address, bytes, stream);
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_FALSE(alive.expired());
+}
+
+// The simulated device reports the missing edge where one of these waits is left out.
+
+TEST_P(lent_memory, is_reused_elsewhere_behind_the_work_on_its_stream) {
+  void* const lent = lend_memory(where(), bytes, first(), "cudf");
+  const auto held = hold(first());
+  work_on(lent, 1, first());
+  take_back_memory(lent, bytes, first().native_handle());
+  reuse(held, second());
+}
+
+TEST_P(lent_memory, is_reused_behind_the_work_on_another_stream_that_it_came_back_on) {
+  void* const lent = lend_memory(where(), bytes, first(), "cudf");
+  where()->synchronize(first());
+  const auto held = hold(second());
+  work_on(lent, 1, second());
+  take_back_memory(lent, bytes, second().native_handle());
+  reuse(held, first());
+}
+
+TEST_P(lent_memory, is_reused_at_once_on_the_stream_it_came_back_on) {
+  void* const lent = lend_memory(where(), bytes, first(), "cudf");
+  const auto held = hold(first());
+  work_on(lent, 1, first());
+  take_back_memory(lent, bytes, first().native_handle());
+  void* const next = lend_memory(where(), bytes, first(), "cudf");
+  EXPECT_EQ(next, lent) << "one stream needs no wait";
+  work_on(next, 2, first());
+  if (held) {
+    held->open();
+  }
+  take_back_memory(next, bytes, first().native_handle());
+}
+
+TEST_P(lent_memory, is_reused_behind_a_use_that_was_noted) {
+  void* const lent = lend_memory(where(), bytes, first(), "torch");
+  where()->synchronize(first());
+  const auto held = hold(second());
+  work_on(lent, 1, second());
+  note_lent_use(lent, second().native_handle());
+  note_lent_use(lent, second().native_handle());
+  take_back_memory(lent, bytes, first().native_handle());
+  reuse(held, first());
+}
+
+TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
+  void* const lent = lend_memory(where(), bytes, first(), "cupy");
+  where()->synchronize(first());
+  const auto held = hold(second());
+  work_on(lent, 1, second());
+  take_back_memory(lent, bytes, std::nullopt);
+  reuse(held, first());
+}
+
+TEST_P(lent_memory, that_comes_back_on_a_stream_in_a_capture_is_released_after_the_capture) {
+  const stream foreign(shared_device());
+  for (const bool noted : {false, true}) {
+    void* const lent = lend_memory(where(), bytes, first(), "rmm");
+    graph_capture capture(device(), foreign.ref().native_handle());
+    if (noted) {
+      note_lent_use(lent, foreign.ref().native_handle());
+    }
+    take_back_memory(lent, bytes, noted ? first().native_handle() : foreign.ref().native_handle());
+    EXPECT_EQ(where()->statistics().pending_releases, where()->on_host() ? 0U : 1U);
+    EXPECT_TRUE(capture.end()) << "an event over all work has ended it";
+    EXPECT_EQ(charged(), 0U);
+  }
+  EXPECT_EQ(last_report(), "");
+}
+
+TEST_P(lent_memory, comes_back_on_any_thread) {
+  constexpr int rounds = 200;
+  std::array<std::atomic<void*>, rounds> passed{};
+  std::thread borrower([&] {
+    for (auto& slot : passed) {
+      slot = lend_memory(where(), 4096, first(), "passed");
+    }
+  });
+  std::thread returner([&] {
+    for (auto& slot : passed) {
+      void* address = nullptr;
+      while ((address = slot.load()) == nullptr) {
+        std::this_thread::yield();
+      }
+      take_back_memory(address, 4096, first().native_handle());
+    }
+  });
+  borrower.join();
+  returner.join();
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(last_report(), "");
+}
+
+SAETA_CONFORMANCE_SUITE(lent_memory);
+
+} // namespace
+} // namespace saeta::conformance

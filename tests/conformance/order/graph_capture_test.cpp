@@ -1,0 +1,210 @@
+// Views and tokens on a stream that captures a graph: the capture stays whole, and no edge is lost for it.
+#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/graph_capture.hpp"
+#include "saeta/device/stream.hpp"
+#include "saeta/memory/export_hold.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <optional>
+
+namespace saeta::conformance {
+namespace {
+
+constexpr std::size_t bytes = 1 << 16;
+
+class graph_captures : public context_test {
+protected:
+  void SetUp() override {
+    context_test::SetUp();
+    foreign_.emplace(shared_device());
+    ours_.emplace(where()->borrow_stream());
+    landing_ = where()->pinned().allocate({bytes, 0, tag("landing"), nullptr, nullptr}, ours());
+  }
+  void TearDown() override {
+    EXPECT_TRUE(where()->pinned().deallocate(landing_, ours()));
+    ours_.reset();
+    foreign_.reset();
+    context_test::TearDown();
+  }
+  /// A stream of another library.
+  [[nodiscard]] stream_ref foreign() const { return foreign_->ref(); }
+  [[nodiscard]] stream_ref ours() const { return ours_->ref(); }
+  [[nodiscard]] buffer filled(std::uint8_t value) const {
+    buffer made = make(bytes);
+    fill(made, value, where()->work_stream());
+    where()->synchronize(where()->work_stream());
+    return made;
+  }
+  /// Work of ours may be pending when a call of another library comes.
+  [[nodiscard]] bool asynchronous() const { return !where()->on_host(); }
+  [[nodiscard]] std::uint64_t waits() const { return where()->count().read().synchronizations; }
+  [[nodiscard]] std::uint64_t pending() const { return where()->statistics().pending_releases; }
+  void expect_released() const {
+    EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(where()->statistics().budget.current, 0U);
+  }
+  [[nodiscard]] std::uint8_t* landing() const { return static_cast<std::uint8_t*>(landing_.pointer); }
+
+private:
+  std::optional<stream> foreign_;
+  std::optional<stream_lease> ours_;
+  block landing_;
+};
+
+TEST_P(graph_captures, are_told_of_their_stream_alone_and_unharmed_by_the_question) {
+  EXPECT_FALSE(foreign().capturing());
+  graph_capture capture(device(), foreign().native_handle());
+  EXPECT_EQ(foreign().capturing(), asynchronous());
+  EXPECT_FALSE(ours().capturing());
+  EXPECT_TRUE(capture.end());
+  EXPECT_FALSE(foreign().capturing());
+}
+
+TEST_P(graph_captures, stay_whole_when_a_view_that_they_were_given_is_dropped) {
+  auto b = std::optional(filled(1));
+  graph_capture capture(device(), foreign().native_handle());
+  {
+    const std::array views{*b};
+    const export_hold consumer(views, access::read);
+    order_handover(views, foreign());
+  }
+  b.reset();
+  EXPECT_EQ(pending(), asynchronous() ? 1U : 0U) << "released without a fence over its consumer";
+  EXPECT_TRUE(capture.end()) << "a context-wide fence was asked for and has ended the capture";
+  expect_released();
+}
+
+TEST_P(graph_captures, hold_back_the_views_of_everybody_until_they_have_ended) {
+  auto b = std::optional(filled(1));
+  auto another = std::optional(filled(2));
+  graph_capture capture(device(), foreign().native_handle());
+  const std::array views{*b};
+  order_handover(views, foreign());
+  {
+    const std::array unannounced{*another};
+    const export_hold consumer(unannounced, access::read);
+  }
+  another.reset();
+  EXPECT_EQ(pending(), asynchronous() ? 1U : 0U);
+  EXPECT_TRUE(capture.end());
+  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(where()->statistics().budget.current, bytes);
+  const auto fence = where()->events().record_context();
+  EXPECT_TRUE(fence.has_value()) << "held although the capture has ended";
+}
+
+TEST_P(graph_captures, are_handed_memory_whose_last_write_has_finished) {
+  const buffer b = filled(1);
+  const auto gate = close_gate(ours().native_handle());
+  fill(b, 2, ours());
+  graph_capture capture(device(), foreign().native_handle());
+  const std::uint64_t before = waits();
+  if (gate) {
+    gate->open();
+  }
+  const std::array views{b};
+  order_handover(views, foreign());
+  EXPECT_TRUE(ours().idle()) << "the graph would run beside the write";
+  EXPECT_LE(waits(), before + 1) << "a wait is counted, and there is one at most";
+  EXPECT_TRUE(capture.end());
+  EXPECT_EQ(read(b), std::vector<std::uint8_t>(bytes, 2));
+}
+
+TEST_P(graph_captures, may_have_tokens_opened_and_finished_in_them) {
+  const buffer in = filled(1);
+  const buffer out = filled(0);
+  fill(in, 3, ours());
+  graph_capture capture(device(), foreign().native_handle());
+  for (int kernel = 0; kernel < 2; ++kernel) {
+    use_token token(foreign(), {reads(in), updates(out)});
+    EXPECT_TRUE(ours().idle()) << "the graph would run beside the write";
+    device().copy(token.mutable_data<char>(out), token.data<char>(in), bytes, within(),
+                  foreign().native_handle());
+    token.finish();
+  }
+  EXPECT_TRUE(capture.end());
+  EXPECT_EQ(read(in), std::vector<std::uint8_t>(bytes, 3));
+  if (asynchronous()) {
+    EXPECT_EQ(read(out), std::vector<std::uint8_t>(bytes, 0)) << "what is captured does not run";
+  }
+}
+
+TEST_P(graph_captures, do_not_hide_the_work_that_a_token_queued_before_them) {
+  auto b = std::optional(filled(5));
+  const auto gate = close_gate(foreign().native_handle());
+  auto token = std::make_optional<use_token>(foreign(), std::initializer_list<use>{reads(*b)});
+  where()->copy(landing(), token->data<char>(*b), bytes, to_host(), foreign());
+  graph_capture capture(device(), foreign().native_handle());
+  token.reset();
+  b.reset();
+  EXPECT_TRUE(capture.end());
+  std::vector<buffer> next;
+  for (int i = 0; i < 4; ++i) {
+    next.push_back(buffer::allocate(where(), bytes, ours(), "next"));
+    fill(next.back(), 0xAA, ours());
+  }
+  if (gate) {
+    EXPECT_EQ(pending(), 1U) << "given to others while it was read";
+    gate->open();
+  }
+  where()->synchronize(foreign());
+  EXPECT_EQ(std::vector<std::uint8_t>(landing(), landing() + bytes), std::vector<std::uint8_t>(bytes, 5));
+  next.clear();
+  expect_released();
+}
+
+TEST_P(graph_captures, make_their_stream_another_one_for_as_long_as_they_go_on) {
+  const stream_ref outside = foreign();
+  graph_capture capture(device(), outside.native_handle());
+  EXPECT_EQ(foreign().made_in_capture(), asynchronous());
+  EXPECT_EQ(foreign() == outside, !asynchronous()) << "what is captured comes after nothing of the stream";
+  EXPECT_EQ(foreign() == foreign(), !asynchronous());
+  EXPECT_TRUE(foreign().same_handle(outside));
+  EXPECT_FALSE(foreign().same_handle(ours()));
+  EXPECT_TRUE(capture.end());
+  EXPECT_EQ(foreign(), outside);
+}
+
+TEST_P(graph_captures, may_lose_their_stream_once_they_have_ended) {
+  for (int round = 0; round < 3; ++round) { // companions are used again
+    auto b = std::optional(filled(1));
+    std::optional<stream> brief(shared_device());
+    graph_capture capture(device(), brief->ref().native_handle());
+    std::optional<use_token> token(std::in_place, brief->ref(), std::initializer_list<use>{reads(*b)});
+    order_handover(std::array{*b}, brief->ref());
+    token.reset();
+    { const export_hold consumer(std::array{*b}, access::read); }
+    b.reset();
+    EXPECT_EQ(pending(), asynchronous() ? 1U : 0U);
+    EXPECT_TRUE(capture.end());
+    brief.reset();
+    expect_released();
+  }
+}
+
+TEST_P(graph_captures, are_given_no_memory) {
+  if (!asynchronous()) {
+    GTEST_SKIP() << "the host captures nothing";
+  }
+  const auto refusal = [&](auto allocate) {
+    try {
+      static_cast<void>(allocate());
+      return std::string("none");
+    } catch (const error& e) {
+      return std::string(name_of(e.code()));
+    }
+  };
+  graph_capture capture(device(), foreign().native_handle());
+  EXPECT_EQ(refusal([&] { return buffer::allocate(where(), bytes, foreign(), "captured"); }),
+            "invalid_argument");
+  EXPECT_EQ(refusal([&] { return device().allocate_async(bytes, foreign().native_handle()); }), "device");
+  EXPECT_EQ(where()->statistics().budget.current, 0U);
+  EXPECT_TRUE(capture.end());
+}
+
+SAETA_CONFORMANCE_SUITE(graph_captures);
+
+} // namespace
+} // namespace saeta::conformance

@@ -1,0 +1,382 @@
+// Order between streams, and release after the last use. A gate holds one stream back; what depends on it must wait.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/memory/export_hold.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+
+namespace saeta::conformance {
+namespace {
+
+constexpr std::size_t bytes = 1 << 20;
+
+class ordering : public context_test {
+protected:
+  void SetUp() override {
+    context_test::SetUp();
+    // Streams and memory that a test needs are there before a gate closes: making them may wait for the device.
+    first_.emplace(where()->borrow_stream());
+    second_.emplace(where()->borrow_stream());
+    third_.emplace(where()->borrow_stream());
+    host_ = where()->pinned().allocate(bytes, 0, where()->work_stream());
+  }
+  void TearDown() override {
+    EXPECT_TRUE(where()->pinned().deallocate(host_, where()->work_stream()));
+    context_test::TearDown();
+  }
+  [[nodiscard]] stream_ref first() const { return first_->ref(); }
+  [[nodiscard]] stream_ref second() const { return second_->ref(); }
+  [[nodiscard]] stream_ref third() const { return third_->ref(); }
+  /// Pinned, so that a copy to it does not wait for the device.
+  [[nodiscard]] std::uint8_t* landing() const { return static_cast<std::uint8_t*>(host_.pointer); }
+  [[nodiscard]] bool landed(std::uint8_t value) const {
+    return std::all_of(landing(), landing() + bytes, [&](std::uint8_t b) { return b == value; });
+  }
+  /// A closed gate on `stream`; on a backend that runs inline nothing can be held back.
+  [[nodiscard]] std::unique_ptr<gate> hold(stream_ref stream) const {
+    return close_gate(stream.native_handle());
+  }
+  static void open(const std::unique_ptr<gate>& which) {
+    if (which) {
+      which->open();
+    }
+  }
+  [[nodiscard]] buffer filled(std::uint8_t value) const {
+    buffer made = make(bytes);
+    fill(made, value, where()->work_stream());
+    where()->synchronize(where()->work_stream());
+    return made;
+  }
+  /// Allocates and fills on the stream until the memory at this address is given out again.
+  [[nodiscard]] std::vector<buffer> fill_until_reused(std::uintptr_t address, std::uint8_t value,
+                                                      stream_ref on) const {
+    std::vector<buffer> made;
+    do {
+      made.push_back(buffer::allocate(where(), bytes, on, "next"));
+      fill(made.back(), value, on);
+    } while (made.back().address() != address && made.size() < 32);
+    EXPECT_EQ(made.back().address(), address) << "never given out again, so nothing is shown";
+    return made;
+  }
+
+private:
+  std::optional<stream_lease> first_;
+  std::optional<stream_lease> second_;
+  std::optional<stream_lease> third_;
+  block host_;
+};
+
+TEST_P(ordering, a_read_waits_for_the_last_write_on_another_stream) {
+  const buffer b = filled(1);
+  const auto held = hold(first());
+  fill(b, 2, first());
+  queue_read(b, landing(), second());
+  if (held) {
+    EXPECT_FALSE(second().idle()) << "the read did not wait";
+  }
+  open(held);
+  where()->synchronize(second());
+  EXPECT_TRUE(landed(2));
+}
+
+TEST_P(ordering, a_write_waits_for_the_reads_of_two_other_streams) {
+  const buffer b = filled(1);
+  const buffer copy = filled(0);
+  const auto held = hold(first());
+  {
+    use_token token(first(), {reads(b), writes(copy)});
+    where()->copy(token.mutable_data<char>(copy), token.data<char>(b), bytes, within(), first());
+  }
+  queue_read(b, landing(), second());
+  fill(b, 9, third());
+  if (held) {
+    EXPECT_FALSE(third().idle()) << "the write did not wait for the held read";
+  }
+  open(held);
+  where()->synchronize(third());
+  where()->synchronize(second());
+  EXPECT_TRUE(landed(1));
+  EXPECT_EQ(read(copy), std::vector<std::uint8_t>(bytes, 1));
+  EXPECT_EQ(read(b), std::vector<std::uint8_t>(bytes, 9));
+}
+
+TEST_P(ordering, a_token_dropped_by_an_exception_still_fences) {
+  const buffer b = filled(1);
+  const auto held = hold(first());
+  try {
+    use_token token(first(), {writes(b)});
+    where()->fill(token.mutable_data<char>(b), 5, bytes, first());
+    throw std::runtime_error("dropped");
+  } catch (const std::runtime_error&) {
+    queue_read(b, landing(), second());
+  }
+  if (held) {
+    EXPECT_FALSE(second().idle());
+  }
+  open(held);
+  where()->synchronize(second());
+  EXPECT_TRUE(landed(5));
+}
+
+TEST_P(ordering, more_readers_than_are_kept_apart_are_all_waited_for) {
+  const buffer b = filled(3);
+  std::vector<stream_lease> readers;
+  std::vector<buffer> copies;
+  for (std::size_t i = 0; i < 2 * ordering_state::max_reads; ++i) {
+    readers.push_back(where()->borrow_stream());
+    copies.push_back(filled(0));
+  }
+  const auto held = hold(readers.front().ref());
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    use_token token(readers[i].ref(), {reads(b), writes(copies[i])});
+    where()->copy(token.mutable_data<char>(copies[i]), token.data<char>(b), bytes, within(),
+                  readers[i].ref());
+  }
+  EXPECT_LE(b.owner()->ordering().pending(access::write).size(), ordering_state::max_reads + 1);
+  fill(b, 7, second());
+  if (held) {
+    EXPECT_FALSE(second().idle()) << "the oldest reader was forgotten";
+  }
+  open(held);
+  for (const buffer& copy : copies) {
+    EXPECT_EQ(read(copy), std::vector<std::uint8_t>(bytes, 3));
+  }
+}
+
+TEST_P(ordering, memory_dropped_while_a_stream_still_writes_it_is_not_given_to_others) {
+  auto b = std::optional(filled(1));
+  const auto held = hold(first());
+  fill(*b, 0xEE, first());
+  const std::uintptr_t address = b->address();
+  b.reset();
+  const auto next = fill_until_reused(address, 0xAA, second());
+  open(held);
+  for (const buffer& each : next) {
+    EXPECT_EQ(read(each), std::vector<std::uint8_t>(bytes, 0xAA)) << "the pending fill shows";
+  }
+}
+
+TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_bytes_for_them) {
+  auto b = std::optional(filled(5));
+  const buffer copy = filled(0);
+  const auto held = hold(first());
+  {
+    use_token token(first(), {reads(*b), writes(copy)});
+    where()->copy(token.mutable_data<char>(copy), token.data<char>(*b), bytes, within(), first());
+  }
+  queue_read(*b, landing(), second());
+  const std::uintptr_t address = b->address();
+  b.reset();
+  const auto next = fill_until_reused(address, 0xAA, third());
+  open(held);
+  where()->synchronize(second());
+  EXPECT_TRUE(landed(5));
+  EXPECT_EQ(read(copy), std::vector<std::uint8_t>(bytes, 5)) << "reused before the held read";
+  for (const buffer& each : next) {
+    EXPECT_EQ(read(each), std::vector<std::uint8_t>(bytes, 0xAA));
+  }
+}
+
+TEST_P(ordering, memory_is_written_freed_and_had_again_on_one_stream_without_a_wait_of_the_host) {
+  const std::uintptr_t address = buffer::allocate(where(), bytes, first(), "round").address();
+  const auto held = hold(first());
+  where()->count().reset();
+  for (std::uint8_t round = 1; round <= 8; ++round) {
+    const buffer b = buffer::allocate(where(), bytes, first(), "round");
+    EXPECT_EQ(b.address(), address) << "reused at once";
+    fill(b, round, first());
+    queue_read(b, landing(), first());
+  }
+  EXPECT_EQ(where()->count().read().synchronizations, 0U);
+  if (held) {
+    EXPECT_FALSE(first().idle()) << "the host has waited";
+  }
+  open(held);
+  where()->synchronize(first());
+  EXPECT_TRUE(landed(8));
+}
+
+TEST_P(ordering, an_external_keepalive_outlives_the_work_on_its_memory) {
+  const buffer lent = filled(4); // stands in for another library's memory
+  std::weak_ptr<void> alive;
+  const auto held = hold(first());
+  {
+    external_memory memory;
+    memory.pointer = reinterpret_cast<void*>(lent.address());
+    memory.bytes = bytes;
+    memory.device = where()->device();
+    memory.tag = "lent";
+    memory.keepalive = std::make_shared<int>(1);
+    alive = memory.keepalive;
+    const buffer view = buffer::adopt(where(), std::move(memory));
+    queue_read(view, landing(), first());
+    EXPECT_EQ(where()->statistics().ledger.external, bytes);
+    EXPECT_THROW(use_token(first(), {writes(view)}), error) << "read-only";
+  }
+  EXPECT_EQ(where()->statistics().ledger.external, 0U);
+  if (held) {
+    EXPECT_FALSE(alive.expired()) << "given back while the copy was pending";
+    EXPECT_EQ(where()->statistics().pending_releases, 1U);
+  }
+  open(held);
+  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(alive.expired());
+  where()->synchronize(first());
+  EXPECT_TRUE(landed(4));
+}
+
+TEST_P(ordering, an_export_is_fenced_on_a_stream_that_nobody_announced) {
+  auto b = std::optional(filled(6));
+  const stream foreign(shared_device());
+  const auto held = hold(foreign.ref());
+  {
+    const std::array views{*b};
+    const export_hold consumer(views, access::read);
+    device().copy(landing(), reinterpret_cast<const void*>(b->address()), bytes, to_host(),
+                  foreign.ref().native_handle());
+  }
+  const std::uintptr_t address = b->address();
+  b.reset();
+  const auto next = fill_until_reused(address, 0xAA, second());
+  open(held);
+  where()->synchronize(foreign.ref());
+  EXPECT_TRUE(landed(6)) << "the memory was reused before the consumer had read it";
+}
+
+TEST_P(ordering, a_view_given_back_during_an_announced_capture_is_released_afterwards) {
+  auto b = std::optional(filled(6));
+  const stream foreign(shared_device());
+  std::shared_ptr<void> capture = where()->capturing();
+  const auto held = hold(foreign.ref());
+  {
+    const std::array views{*b};
+    const export_hold consumer(views, access::read);
+    device().copy(landing(), reinterpret_cast<const void*>(b->address()), bytes, to_host(),
+                  foreign.ref().native_handle());
+  }
+  b.reset();
+  if (held) {
+    EXPECT_EQ(where()->statistics().pending_releases, 1U) << "released without a fence over its consumer";
+    EXPECT_EQ(where()->statistics().budget.current, bytes);
+  }
+  capture.reset();
+  open(held);
+  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(where()->statistics().budget.current, 0U);
+  where()->synchronize(foreign.ref());
+  EXPECT_TRUE(landed(6));
+}
+
+TEST_P(ordering, a_write_waits_for_the_consumers_of_an_outstanding_export) {
+  const buffer b = filled(6);
+  const stream foreign(shared_device());
+  const auto held = hold(foreign.ref());
+  const std::array views{b};
+  const export_hold consumer(views, access::read);
+  device().copy(landing(), reinterpret_cast<const void*>(b.address()), bytes, to_host(),
+                foreign.ref().native_handle());
+  fill(b, 8, second());
+  if (held) {
+    EXPECT_FALSE(second().idle());
+  }
+  open(held);
+  where()->synchronize(foreign.ref());
+  EXPECT_TRUE(landed(6));
+}
+
+TEST_P(ordering, a_thread_that_asks_for_what_it_holds_gets_busy_and_not_a_deadlock) {
+  const buffer b = filled(0);
+  const use_token outer(first(), {reads(b)});
+  EXPECT_NO_THROW(use_token(second(), {reads(b)})) << "reads go together";
+  try {
+    const use_token inner(second(), {writes(b)});
+    FAIL() << "a write inside a read of the same thread";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::busy);
+  }
+}
+
+TEST_P(ordering, a_hand_over_waits_for_the_token_of_another_thread_and_refuses_its_own) {
+  const buffer b = filled(1);
+  const std::array views{b};
+  std::optional<use_token> writing(std::in_place, first(), std::initializer_list<use>{writes(b)});
+  EXPECT_THROW(order_handover(views, second()), error) << "inside a write token of this thread";
+  std::atomic<bool> begun{false};
+  std::thread consumer([&] {
+    begun = true;
+    order_handover(views, second());
+    device().copy(landing(), reinterpret_cast<const void*>(b.address()), bytes, to_host(),
+                  second().native_handle());
+  });
+  while (!begun) {
+    std::this_thread::yield();
+  }
+  where()->fill(writing->mutable_data<char>(b), 5, bytes, first());
+  writing.reset();
+  consumer.join();
+  where()->synchronize(second());
+  EXPECT_TRUE(landed(5)) << "handed over before the write was finished";
+}
+
+TEST_P(ordering, a_buffer_named_twice_is_held_once_with_the_stronger_access) {
+  const buffer b = filled(1);
+  {
+    use_token token(first(), {reads(b.slice(0, 10)), writes(b.slice(10, 10)), reads(b)});
+    EXPECT_THROW(use_token(second(), {reads(b)}), error) << "a write goes with nothing else";
+    where()->fill(token.mutable_data<char>(b), 2, bytes, first());
+  }
+  queue_read(b, landing(), second());
+  where()->synchronize(second());
+  EXPECT_TRUE(landed(2));
+}
+
+TEST_P(ordering, a_failed_token_holds_nothing) {
+  const buffer a = filled(0);
+  const buffer b = filled(0);
+  {
+    const use_token outer(first(), {writes(b)});
+    EXPECT_THROW(use_token(second(), {writes(a), reads(b)}), error);
+  }
+  EXPECT_NO_THROW(use_token(third(), {writes(a), writes(b)}));
+}
+
+TEST_P(ordering, two_threads_that_write_one_buffer_take_turns) {
+  const buffer b = filled(0);
+  std::vector<std::thread> writers;
+  for (int t = 0; t < 2; ++t) {
+    writers.emplace_back([&, t] {
+      const stream_ref mine = t == 0 ? first() : second();
+      for (int round = 0; round < 200; ++round) {
+        use_token token(mine, {writes(b)});
+        auto* at = token.mutable_data<std::uint8_t>(b);
+        where()->fill(at, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
+        where()->fill(at + bytes / 2, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
+      }
+    });
+  }
+  for (std::thread& t : writers) {
+    t.join();
+  }
+  const auto back = read(b);
+  EXPECT_EQ(back, std::vector<std::uint8_t>(bytes, back.front())) << "two writes interleaved";
+}
+
+TEST_P(ordering, one_address_passes_between_streams_without_corruption) {
+  for (std::uint8_t round = 0; round < 64; ++round) {
+    const stream_ref writer = round % 2 == 0 ? first() : second();
+    const stream_ref reader = round % 2 == 0 ? third() : first();
+    const buffer b = buffer::allocate(where(), bytes, writer, "round");
+    fill(b, round, writer);
+    queue_read(b, landing(), reader);
+    where()->synchronize(reader);
+    ASSERT_TRUE(landed(round)) << "round " << int{round};
+  }
+}
+
+SAETA_CONFORMANCE_SUITE(ordering);
+
+} // namespace
+} // namespace saeta::conformance

@@ -1,0 +1,298 @@
+// The order that the cache keeps (saeta/resource/cache/caching_resource.hpp), on work that is certainly pending.
+
+#include "conformance/harness/backends.hpp"
+#include "conformance/harness/device_memory.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/resource/cache/caching_resource.hpp"
+#include "saeta/resource/decorators/fault_resource.hpp"
+#include "saeta/resource/driver/driver_resources.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <thread>
+
+namespace saeta::conformance {
+namespace {
+
+class caching : public backend_test {
+protected:
+  static constexpr std::size_t size = 3 << 20; // has a slab to itself
+
+  static constexpr std::size_t most = 8 << 20; // anything larger is not cached
+
+  void make(caching_resource::fence_source fence_over = {}) {
+    upstream_ = std::make_shared<fault_resource>(std::make_shared<async_resource>(shared_device()));
+    caching_options options;
+    options.largest_cached = most;
+    cache_.emplace(upstream_, shared_device(), events_, options, std::move(fence_over));
+  }
+  void TearDown() override {
+    for (const stream* each : {&first_, &second_}) {
+      device().synchronize_stream(each->ref().native_handle());
+    }
+    cache_->trim();
+    EXPECT_EQ(cache_->statistics().in_use, 0U);
+    EXPECT_EQ(cache_->held_bytes(), 0U);
+    EXPECT_EQ(upstream_->held_bytes(), 0U);
+    backend_test::TearDown();
+  }
+  [[nodiscard]] stream_ref first() const { return first_.ref(); }
+  [[nodiscard]] stream_ref second() const { return second_.ref(); }
+  void fill(const block& what, std::uint8_t value, stream_ref on) {
+    device().fill(what.pointer, value, what.bytes, on.native_handle());
+  }
+  [[nodiscard]] bool on_host() const { return device().device().kind == device_kind::cpu; }
+
+  [[nodiscard]] block get(std::size_t bytes, stream_ref on) { return cache_->allocate(bytes, 0, on); }
+  void put(const block& what, stream_ref on) { EXPECT_TRUE(cache_->deallocate(what, on)); }
+  [[nodiscard]] copy_kind within() const {
+    return on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
+  }
+  /// Queues a copy of the block.
+  void copy(const block& what, const device_memory& target, stream_ref on) {
+    device().copy(target.data(), what.pointer, what.bytes, within(), on.native_handle());
+  }
+
+  /// Reads a block late on one stream, frees it, has it again on `next` and writes it. What the late read saw.
+  std::vector<std::uint8_t> reuse(stream_ref next, bool next_runs_ahead) {
+    return reuse(first(), next, next_runs_ahead);
+  }
+  std::vector<std::uint8_t> reuse(stream_ref last, stream_ref next, bool next_runs_ahead) {
+    const device_memory seen(last, size);
+    const block before = cache_->allocate(size, 0, last);
+    fill(before, 1, last);
+    device().synchronize_stream(last.native_handle());
+    const auto held = close_gate(last.native_handle());
+    copy(before, seen, last);
+    EXPECT_TRUE(cache_->deallocate(before, last));
+    const block after = cache_->allocate(size, 0, next);
+    EXPECT_EQ(after.pointer, before.pointer);
+    EXPECT_NE(after.generation, before.generation);
+    fill(after, 2, next);
+    if (next_runs_ahead) {
+      device().synchronize_stream(next.native_handle());
+    } else if (held) {
+      EXPECT_FALSE(next.idle());
+    }
+    if (held) {
+      held->open();
+    }
+    const auto content = seen.download();
+    EXPECT_TRUE(cache_->deallocate(after, next));
+    return content;
+  }
+
+  std::shared_ptr<event_pool> events_ = std::make_shared<event_pool>(shared_device());
+  std::shared_ptr<fault_resource> upstream_;
+  std::optional<caching_resource> cache_;
+
+private:
+  stream first_{shared_device()};
+  stream second_{shared_device()};
+};
+
+TEST_P(caching, a_block_of_the_same_stream_comes_after_its_earlier_use) {
+  make();
+  EXPECT_EQ(reuse(first(), false), std::vector<std::uint8_t>(size, 1));
+  EXPECT_EQ(cache_->statistics().steals, 0U);
+}
+
+TEST_P(caching, a_block_of_another_stream_comes_after_its_earlier_use) {
+  make();
+  EXPECT_EQ(reuse(second(), false), std::vector<std::uint8_t>(size, 1));
+  EXPECT_EQ(cache_->statistics().steals, 1U);
+}
+
+TEST_P(caching, without_the_fence_a_block_of_another_stream_is_corrupted) {
+  if (!GetParam().close_gate) {
+    make();
+    GTEST_SKIP() << "nothing is ever pending on " << GetParam().name;
+  }
+  expect_races();
+  make([](std::uint64_t) { return fence{}; });
+  EXPECT_EQ(reuse(second(), true), std::vector<std::uint8_t>(size, 2)) << "the test above can't fail";
+}
+
+TEST_P(caching, one_address_passes_between_two_streams_for_64_rounds_without_corruption) {
+  make();
+  for (std::uint64_t round = 0; round < 64; ++round) {
+    const bool forth = round % 2 == 0;
+    ASSERT_EQ(reuse(forth ? first() : second(), forth ? second() : first(), false),
+              std::vector<std::uint8_t>(size, 1))
+        << "round " << round;
+    ASSERT_EQ(cache_->statistics().steals, round + 1) << "each round takes the block from the other stream";
+  }
+  EXPECT_EQ(cache_->statistics().upstream_allocations, 1U) << "one address";
+}
+
+TEST_P(caching, without_the_fence_each_of_64_rounds_is_corrupted) {
+  if (!GetParam().close_gate) {
+    make();
+    GTEST_SKIP() << "nothing is ever pending on " << GetParam().name;
+  }
+  expect_races();
+  make([](std::uint64_t) { return fence{}; });
+  for (std::uint64_t round = 0; round < 64; ++round) {
+    const bool forth = round % 2 == 0;
+    ASSERT_EQ(reuse(forth ? first() : second(), forth ? second() : first(), true),
+              std::vector<std::uint8_t>(size, 2))
+        << "round " << round << ": the test above can't fail";
+  }
+}
+
+TEST_P(caching, while_a_graph_is_captured_a_block_of_another_stream_stays_where_it_is) {
+  const auto captured = std::make_shared<bool>(true); // as a context says it: then no fence covers all work
+  make([=, this](std::uint64_t) { return *captured ? std::nullopt : events_->record_context(); });
+  const block before = get(size, first());
+  put(before, first());
+  const block after = get(size, second());
+  EXPECT_NE(after.pointer, before.pointer);
+  EXPECT_EQ(cache_->statistics().steals, 0U);
+  const block again = get(size, first());
+  EXPECT_EQ(again.pointer, before.pointer) << "its own stream needs no fence";
+  put(again, first());
+  *captured = false;
+  const block stolen = get(size, second());
+  EXPECT_EQ(stolen.pointer, before.pointer);
+  EXPECT_EQ(cache_->statistics().steals, 1U);
+  put(stolen, second());
+  put(after, second());
+}
+
+TEST_P(caching, trim_gives_back_what_is_unused_and_leaves_what_is_used) {
+  make();
+  const device_memory seen(first(), size);
+  const block used = get(size, first());
+  fill(used, 5, first());
+  put(get(2 * size, first()), first());
+  EXPECT_GE(cache_->trim(), 2 * size);
+  EXPECT_EQ(cache_->statistics().slabs, 1U);
+  EXPECT_EQ(cache_->held_bytes(), upstream_->held_bytes());
+  copy(used, seen, first());
+  EXPECT_EQ(seen.download(), std::vector<std::uint8_t>(size, 5));
+  put(used, first());
+}
+
+TEST_P(caching, zero_bytes_take_no_slab) {
+  make();
+  const block one = get(0, first());
+  const block two = get(0, second());
+  EXPECT_EQ(one.pointer, nullptr);
+  EXPECT_NE(one.generation, two.generation);
+  put(one, second());
+  put(two, first());
+  EXPECT_EQ(cache_->statistics().upstream_allocations, 0U);
+  EXPECT_EQ(cache_->held_bytes(), 0U);
+}
+
+TEST_P(caching, an_upstream_failure_leaves_no_trace) {
+  make();
+  for (const std::size_t bytes : {std::size_t{100}, size, most + 1}) {
+    upstream_->fail_allocation(1);
+    try {
+      static_cast<void>(get(bytes, first()));
+      ADD_FAILURE() << bytes << " bytes were allocated";
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::out_of_memory) << e.what();
+    }
+    EXPECT_EQ(cache_->held_bytes(), 0U);
+    EXPECT_EQ(cache_->statistics().in_use, 0U);
+    EXPECT_EQ(cache_->statistics().slabs, 0U);
+    put(get(bytes, first()), first());
+    cache_->trim();
+    // Else the pool may get the memory back only now, and the next refusal be followed by another try that succeeds.
+    const std::optional<fence> freed = events_->record_context();
+    ASSERT_TRUE(freed.has_value());
+    freed->synchronize();
+    upstream_->trim();
+  }
+}
+
+TEST_P(caching, gives_up_what_is_unused_before_a_request_fails) {
+  make();
+  put(get(size, first()), first());
+  upstream_->fail_allocation(1);
+  const block other = get(2 * size, first());
+  EXPECT_EQ(cache_->statistics().slabs, 1U) << "the unused one went back";
+  put(other, first());
+}
+
+TEST_P(caching, what_another_thread_freed_on_a_stream_is_found_there) {
+  make();
+  std::vector<block> passed;
+  std::set<void*> addresses;
+  for (int i = 0; i < 8; ++i) {
+    passed.push_back(get(size, first()));
+    addresses.insert(passed.back().pointer);
+  }
+  std::jthread([&] { // and leaves what it freed behind when it ends
+    for (const block& each : passed) {
+      put(each, first());
+    }
+  })
+      .join();
+  for (block& each : passed) {
+    each = get(size, first());
+    EXPECT_EQ(addresses.erase(each.pointer), 1U);
+  }
+  EXPECT_EQ(cache_->statistics().upstream_allocations, 8U);
+  EXPECT_EQ(cache_->statistics().steals, 0U) << "one stream";
+  for (const block& each : passed) {
+    put(each, first());
+  }
+}
+
+TEST_P(caching, blocks_that_threads_and_streams_pass_on_keep_their_bytes) {
+  struct parcel {
+    block what;
+    fence written;
+    std::uint8_t value;
+  };
+  constexpr std::uint8_t threads = 4;
+  make();
+  std::mutex mutex;
+  std::deque<parcel> shared;
+  std::atomic<int> corrupted{0};
+  std::vector<std::jthread> running;
+  for (std::uint8_t t = 0; t < threads; ++t) {
+    running.emplace_back([&, t] {
+      std::mt19937 random(t);
+      const stream own(shared_device());
+      const device_memory seen(own.ref(), 16384);
+      for (int round = 0; round < 50; ++round) {
+        parcel mine{get(1 + random() % 16384, own.ref()), {}, static_cast<std::uint8_t>(1 + t * 50 + round)};
+        fill(mine.what, mine.value, own.ref());
+        mine.written = events_->record(own.ref());
+        {
+          const std::lock_guard lock(mutex);
+          shared.push_back(std::move(mine));
+          mine = std::move(shared.front());
+          shared.pop_front();
+        }
+        mine.written.wait(own.ref());
+        copy(mine.what, seen, own.ref());
+        put(mine.what, own.ref());
+        const auto content = seen.download();
+        corrupted += static_cast<int>(
+            std::count_if(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(mine.what.bytes),
+                          [&](std::uint8_t byte) { return byte != mine.value; }));
+        if (round % 20 == 0) {
+          cache_->trim();
+        }
+      }
+    });
+  }
+  running.clear();
+  EXPECT_EQ(corrupted, 0);
+  EXPECT_TRUE(shared.empty());
+}
+
+SAETA_CONFORMANCE_SUITE(caching);
+
+} // namespace
+} // namespace saeta::conformance

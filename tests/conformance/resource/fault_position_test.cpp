@@ -1,0 +1,178 @@
+// A life of a context in which every driver call is failed once: whatever fails, nothing leaks, every counter is right,
+// and what was there before is untouched.
+#include "conformance/harness/backends.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/memory/export_hold.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "support/faulty_backend.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <optional>
+#include <vector>
+
+namespace saeta::conformance {
+namespace {
+
+using saeta::testing::faulty_backend;
+
+constexpr std::size_t bytes = 4096;
+
+class fault_positions : public backend_test {
+protected:
+  void SetUp() override { device_ = std::make_shared<faulty_backend>(shared_device()); }
+
+  /// Everything that a context does, in one thread. Returns what was read back.
+  [[nodiscard]] std::vector<std::uint8_t> live(const std::shared_ptr<context>& home) const {
+    const copy_kind within = home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
+    const copy_kind down = home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host;
+    const auto first = home->borrow_stream();
+    const auto second = home->borrow_stream();
+    const buffer a = buffer::allocate(home, bytes, first.ref(), "a");
+    fill(home, a, 7, first.ref());
+    {
+      const auto query = home->with_budget("query", 4 * bytes);
+      const buffer b = buffer::allocate(query, bytes, second.ref(), "b");
+      use_token token(second.ref(), {reads(a), writes(b)});
+      home->copy(token.mutable_data<char>(b), token.data<char>(a), bytes, within, second.ref());
+    }
+    const auto promised = home->with_reservation(2 * bytes);
+    const buffer c = buffer::allocate(promised, bytes, first.ref(), "c");
+    {
+      use_token token(second.ref(), {reads(a.slice(0, bytes / 2)), writes(c)});
+      home->fill(token.mutable_data<char>(c), 1, bytes, second.ref());
+      home->copy(token.mutable_data<char>(c), token.data<char>(a), bytes / 2, within, second.ref());
+    }
+    {
+      external_memory lent;
+      lent.pointer = reinterpret_cast<void*>(a.address());
+      lent.bytes = bytes;
+      lent.device = home->device();
+      lent.keepalive = a.owner();
+      lent.tag = "lent";
+      const buffer view = buffer::adopt(home, std::move(lent));
+      const std::array exported{c};
+      const export_hold consumer(exported, access::read);
+      use_token token(first.ref(), {reads(view)});
+      std::uint64_t head = 0;
+      home->read_scalar(&head, token.data<std::uint64_t>(view), sizeof head, first.ref());
+    }
+    // Kept by the fixture: a copy that is queued outlives a failure.
+    auto& result = *landings_.emplace_back(std::make_unique<std::vector<std::uint8_t>>(bytes));
+    use_token token(first.ref(), {reads(c)});
+    home->copy(result.data(), token.data<char>(c), bytes, down, first.ref());
+    token.finish();
+    home->synchronize(first.ref());
+    home->trim();
+    return result;
+  }
+
+  static void fill(const std::shared_ptr<context>& home, const buffer& what, std::uint8_t value,
+                   stream_ref stream) {
+    use_token token(stream, {writes(what)});
+    home->fill(token.mutable_data<char>(what), value, what.size(), stream);
+    token.finish();
+  }
+
+  [[nodiscard]] static std::vector<std::uint8_t> content(const std::shared_ptr<context>& home,
+                                                         const buffer& what) {
+    std::vector<std::uint8_t> result(what.size());
+    use_token token(home->work_stream(), {reads(what)});
+    home->copy(result.data(), token.data<char>(what), what.size(),
+               home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host, token.stream());
+    home->synchronize(token.stream());
+    return result;
+  }
+  /// False for an error that no fault of the device explains.
+  template <class Life>
+  [[nodiscard]] static bool throws_or_ends(Life life) {
+    try {
+      life();
+      return true;
+    } catch (const error& e) {
+      return e.code() == errc::device || e.code() == errc::out_of_memory;
+    }
+  }
+
+  [[nodiscard]] context_options options(resource_kind base) const {
+    context_options chosen;
+    chosen.budget = 1 << 20;
+    chosen.memory.base = base;
+    chosen.releases = release_thread::none; // so that positions mean the same in every run
+    return chosen;
+  }
+
+  std::shared_ptr<faulty_backend> device_;
+  mutable std::vector<std::unique_ptr<std::vector<std::uint8_t>>> landings_;
+};
+
+TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counter_right) {
+  std::vector<std::uint8_t> expected(bytes, 1);
+  std::fill_n(expected.begin(), bytes / 2, 7);
+  for (const resource_kind base : {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
+    std::uint64_t position = 0;
+    bool failed = true;
+    for (; failed; ++position) {
+      SCOPED_TRACE(::testing::Message() << "call " << position << " fails");
+      device_->fail_at(position);
+      std::shared_ptr<context> home;
+      try {
+        home = watch(context::create(device_, options(base)));
+        const auto seen = live(home);
+        EXPECT_EQ(seen, expected);
+      } catch (const error& e) {
+        EXPECT_TRUE(e.code() == errc::device || e.code() == errc::out_of_memory) << e.what();
+      }
+      failed = position == 0 || device_->failed();
+      device_->fail_at(0);
+      if (home) {
+        EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+        const memory_statistics now = home->statistics();
+        EXPECT_EQ(now.budget.current, 0U);
+        EXPECT_EQ(now.budget.reserved, 0U);
+        EXPECT_EQ(now.ledger.buffers, 0U);
+        EXPECT_EQ(now.pending_releases, 0U);
+        EXPECT_EQ(live(home), expected) << "the context works on after the failure";
+        EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+        home->trim();
+      }
+      home.reset();
+      EXPECT_EQ(device_->alive(), 0) << "allocations, streams or events were left behind";
+      if (HasFailure()) {
+        return;
+      }
+    }
+    EXPECT_GT(position, 10U) << "the life is too short to show anything";
+  }
+}
+
+TEST_P(fault_positions, what_was_there_before_a_failure_is_as_it_was) {
+  for (const resource_kind base : {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
+    const auto home = watch(context::create(device_, options(base)));
+    const buffer kept = buffer::allocate(home, bytes, home->work_stream(), "kept");
+    fill(home, kept, 0x5A, home->work_stream());
+    const bytes_by_name expected{{"kept", bytes}};
+    bool failed = true;
+    for (std::uint64_t position = 1; failed; ++position) {
+      SCOPED_TRACE(::testing::Message() << "call " << position << " fails");
+      device_->fail_at(position);
+      EXPECT_TRUE(throws_or_ends([&] { static_cast<void>(live(home)); }));
+      failed = device_->failed();
+      device_->fail_at(0);
+      EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+      EXPECT_EQ(home->statistics().budget.current, bytes);
+      EXPECT_EQ(home->statistics().budget.reserved, 0U);
+      EXPECT_EQ(home->live_by_tag(), expected);
+      EXPECT_EQ(content(home, kept), std::vector<std::uint8_t>(bytes, 0x5A));
+      if (HasFailure()) {
+        return;
+      }
+    }
+  }
+}
+
+SAETA_CONFORMANCE_SUITE(fault_positions);
+
+} // namespace
+} // namespace saeta::conformance

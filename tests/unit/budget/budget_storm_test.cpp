@@ -1,0 +1,196 @@
+// Many threads on one tree: what must hold at every instant is watched from outside.
+#include "saeta/budget/reservation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+const auto far = std::chrono::steady_clock::time_point::max();
+
+/// Samples budgets until it is stopped; counts samples in which a number was impossible.
+class watcher {
+public:
+  template <class Wrong>
+  watcher(const budget& watched, Wrong wrong)
+      : thread_([this, &watched, wrong](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            violations_ += wrong(watched.statistics()) ? 1 : 0;
+          }
+        }) {}
+  int violations() {
+    thread_ = {}; // stops and joins
+    return violations_;
+  }
+
+private:
+  std::atomic<int> violations_{0};
+  std::jthread thread_;
+};
+
+bool past_limit(const budget_statistics& s) {
+  return s.current + s.reserved > s.limit || s.peak > s.limit || s.current > s.peak ||
+         s.remaining > s.limit - s.current - s.reserved;
+}
+
+TEST(budget_storm, a_refused_charge_shows_to_nobody) {
+  const auto b = budget::create("test", 1000);
+  watcher watch(*b, [](const budget_statistics& s) { return past_limit(s) || s.current % 400 != 0; });
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 10'000; ++i) {
+        if (b->try_charge(400)) {
+          b->refund(400);
+        }
+        EXPECT_FALSE(b->try_charge(1001));
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(watch.violations(), 0);
+  EXPECT_EQ(b->statistics().current, 0U);
+  EXPECT_LE(b->statistics().peak, 800U);
+}
+
+TEST(budget_storm, threads_that_borrow_from_each_other_stay_below_the_peak_they_had_together) {
+  constexpr std::size_t count = 4;
+  constexpr std::uint64_t largest = 1000;
+  const auto b = budget::create("test", 1'000'000);
+  ASSERT_TRUE(b->try_charge(count * largest));
+  b->refund(count * largest);
+  watcher watch(*b, [](const budget_statistics& s) { return past_limit(s) || s.peak != count * largest; });
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < count; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int i = 0; i < 20'000; ++i) { // mostly small, so that the large ones find their own credit short
+        const std::uint64_t bytes = 1 + random() % (random() % 8 == 0 ? largest : largest / 20);
+        ASSERT_TRUE(b->try_charge(bytes));
+        b->refund(bytes);
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(watch.violations(), 0);
+  const budget_statistics after = b->statistics();
+  EXPECT_EQ(after.current, 0U);
+  EXPECT_EQ(after.remaining, after.limit);
+  EXPECT_EQ(after.requests, 1 + count * 20'000);
+}
+
+TEST(budget_storm, of_two_charges_for_all_of_it_exactly_one_wins) {
+  constexpr int rounds = 10'000;
+  const auto b = budget::create("test", 100);
+  std::atomic<int> wins{0};
+  std::atomic<int> at_start{0};
+  std::atomic<int> at_end{0};
+  const auto meet = [](std::atomic<int>& gate, int all) {
+    ++gate;
+    while (gate < all) {
+      std::this_thread::yield();
+    }
+  };
+  const auto contender = [&] {
+    for (int round = 1; round <= rounds; ++round) {
+      meet(at_start, 2 * round);
+      const bool won = b->try_charge(100);
+      wins += won ? 1 : 0;
+      meet(at_end, 2 * round);
+      if (won) {
+        b->refund(100);
+      }
+    }
+  };
+  std::thread other(contender);
+  contender();
+  other.join();
+  EXPECT_EQ(wins, rounds);
+  EXPECT_EQ(b->statistics().peak, 100U);
+  EXPECT_EQ(b->statistics().requests, static_cast<std::uint64_t>(rounds));
+}
+
+TEST(budget_storm, sixteen_threads_on_sixty_percent_of_their_demand_all_get_their_turn) {
+  constexpr std::size_t count = 16;
+  constexpr std::uint64_t largest = 1000;
+  constexpr int rounds = 1000;
+  const auto root = budget::create("root", count * largest * 6 / 10);
+  const std::array budgets{root, root->make_child("narrow", 2 * largest), root->make_child("wide")};
+  watcher at_root(*root, past_limit);
+  watcher at_child(*budgets[1], past_limit);
+  std::atomic<std::uint64_t> charged{0};
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < count; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int i = 0; i < rounds; ++i) {
+        budget& mine = *budgets[random() % budgets.size()];
+        const std::uint64_t bytes = 1 + random() % largest;
+        ASSERT_TRUE(mine.charge_by(bytes, far)) << "refused though others were going to free";
+        const std::uint64_t more = random() % largest; // without waiting: holding and waiting could lock up
+        const bool got_more = mine.try_charge(more);
+        charged += got_more ? 2 : 1;
+        std::this_thread::yield();
+        mine.refund(bytes);
+        if (got_more) {
+          mine.refund(more);
+        }
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(at_root.violations(), 0);
+  EXPECT_EQ(at_child.violations(), 0);
+  EXPECT_EQ(root->waiting(), 0U);
+  for (const auto& b : budgets) {
+    EXPECT_EQ(b->statistics().current, 0U) << b->name();
+    EXPECT_EQ(b->statistics().refused, 0U) << b->name();
+  }
+  EXPECT_EQ(root->statistics().requests, charged);
+}
+
+TEST(budget_storm, everything_at_once_returns_to_the_baseline) {
+  const auto root = budget::create("root", 10'000);
+  watcher watch(*root, past_limit);
+  std::vector<std::jthread> threads;
+  for (unsigned t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      for (int i = 0; i < 500; ++i) {
+        const auto child = root->make_child("child", 1000 + random() % 5000);
+        reservation promised = reservation::make(child, random() % 1000, overbooking::allow);
+        const budget_window window = child->open_window();
+        const std::uint64_t drawn = promised.bytes() / 2;
+        if (promised.try_draw(drawn)) {
+          child->refund(drawn);
+        }
+        const std::uint64_t bytes = random() % 1000;
+        const auto soon = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 200);
+        if (child->charge_by(bytes, soon)) {
+          EXPECT_GE(window.read().peak, bytes);
+          child->refund(bytes);
+        }
+        if (t == 0) {
+          root->reset_peak();
+        }
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(watch.violations(), 0);
+  EXPECT_EQ(root->waiting(), 0U);
+  EXPECT_EQ(root->statistics().current, 0U);
+  EXPECT_EQ(root->statistics().reserved, 0U);
+  EXPECT_TRUE(root->try_charge(10'000));
+}
+
+} // namespace
+} // namespace saeta

@@ -1,0 +1,206 @@
+#include "saeta/budget/reservation.hpp"
+#include "unit/base/raises.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <optional>
+#include <thread>
+
+namespace saeta {
+namespace {
+
+using unit::code_raised_by;
+
+TEST(reservation, of_two_for_the_whole_budget_exactly_one_wins) {
+  constexpr int rounds = 10'000;
+  const auto b = budget::create("test", 100);
+  std::barrier step(2);
+  std::atomic<int> wins{0};
+  const auto contender = [&] {
+    for (int round = 0; round < rounds; ++round) {
+      step.arrive_and_wait();
+      std::optional<reservation> mine;
+      if (!code_raised_by([&] { mine.emplace(reservation::make(b, 100)); })) {
+        ++wins;
+      }
+      step.arrive_and_wait();
+    }
+  };
+  std::thread other(contender);
+  contender();
+  other.join();
+  EXPECT_EQ(wins, rounds);
+  EXPECT_EQ(b->statistics(), (budget_statistics{.limit = 100, .remaining = 100, .refused = rounds}));
+}
+
+TEST(reservation, blocks_others_and_materialises_exactly) {
+  const auto root = budget::create("root", 100);
+  const auto child = root->make_child("child");
+  reservation promised = reservation::make(child, 70);
+  EXPECT_EQ(root->statistics(), (budget_statistics{.limit = 100, .reserved = 70, .remaining = 30}));
+  EXPECT_FALSE(root->try_charge(31));
+  ASSERT_TRUE(root->try_charge(30));
+
+  ASSERT_TRUE(promised.try_draw(50));
+  EXPECT_EQ(promised.left(), 20U);
+  EXPECT_EQ(child->statistics().current, 50U);
+  EXPECT_EQ(child->statistics().reserved, 20U);
+  EXPECT_EQ(root->statistics(),
+            (budget_statistics{.limit = 100, .current = 80, .reserved = 20, .peak = 80, .requests = 2}));
+  EXPECT_FALSE(promised.try_draw(21));
+  ASSERT_TRUE(promised.try_draw(20));
+  EXPECT_EQ(promised.left(), 0U);
+  EXPECT_EQ(promised.bytes(), 70U);
+  EXPECT_EQ(root->statistics().current, 100U);
+  child->refund(70);
+  root->refund(30);
+}
+
+TEST(reservation, takes_the_unspent_credit_of_other_threads) {
+  const auto b = budget::create("test", 100);
+  std::thread([&] {
+    ASSERT_TRUE(b->try_charge(100));
+    b->refund(100);
+  }).join();
+  const reservation promised = reservation::make(b, 100);
+  EXPECT_FALSE(b->try_charge(1));
+}
+
+TEST(reservation, returns_its_unused_part_whichever_is_dropped_first) {
+  const auto b = budget::create("test", 100);
+  {
+    std::optional<reservation> promised = reservation::make(b, 60);
+    ASSERT_TRUE(promised->try_draw(20));
+    promised.reset();
+    EXPECT_EQ(b->statistics().remaining, 80U);
+    b->refund(20);
+    EXPECT_EQ(b->statistics().remaining, 100U);
+  }
+  reservation promised = reservation::make(b, 60);
+  ASSERT_TRUE(promised.try_draw(20));
+  b->refund(20);
+  EXPECT_EQ(b->statistics().remaining, 60U); // what is freed goes to the budget, not back to the promise
+  EXPECT_EQ(promised.left(), 40U);
+  promised.release();
+  EXPECT_EQ(promised.left(), 0U);
+  EXPECT_FALSE(promised.try_draw(1));
+  EXPECT_EQ(b->statistics().remaining, 100U);
+}
+
+TEST(reservation, a_draw_that_is_put_back_is_promised_again) {
+  const auto b = budget::create("test", 100);
+  reservation promised = reservation::make(b, 100);
+  ASSERT_TRUE(promised.try_draw(40));
+  promised.put_back(40);
+  EXPECT_EQ(promised.left(), 100U);
+  EXPECT_EQ(b->statistics(), (budget_statistics{.limit = 100, .reserved = 100, .peak = 40, .requests = 1}));
+  EXPECT_FALSE(b->try_charge(1));
+  EXPECT_TRUE(promised.try_draw(100));
+  b->refund(100);
+}
+
+TEST(reservation, keeps_its_budget_alive_and_moves) {
+  auto b = budget::create("test", 100);
+  const std::weak_ptr<budget> watched = b;
+  std::optional<reservation> first = reservation::make(std::move(b), 30);
+  reservation second = reservation::make(first->from(), 20);
+  second = std::move(*first);
+  first.reset();
+  EXPECT_EQ(second.left(), 30U);
+  ASSERT_FALSE(watched.expired());
+  EXPECT_EQ(watched.lock()->statistics().reserved, 30U);
+  { const reservation last = std::move(second); }
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST(reservation, without_room_is_refused_with_its_numbers) {
+  const auto b = budget::create("test", 100);
+  const reservation promised = reservation::make(b, 40);
+  ASSERT_TRUE(b->try_charge(10));
+  try {
+    static_cast<void>(reservation::make(b, 51));
+    FAIL() << "reserved more than there is";
+  } catch (const error& refused) {
+    ASSERT_NE(refused.refusal(), nullptr);
+    EXPECT_EQ(refused.refusal()->requested, 51U);
+    EXPECT_EQ(refused.refusal()->current, 10U);
+    EXPECT_EQ(refused.refusal()->reserved, 40U);
+    EXPECT_TRUE(refused.refusal()->required == 101);
+    EXPECT_EQ(refused.refusal()->remaining, 50U);
+    EXPECT_NE(refused.message().find("current 10 + reserved 40 + requested = 101"), std::string::npos);
+  }
+  EXPECT_EQ(b->statistics().reserved, 40U);
+  EXPECT_EQ(b->statistics().refused, 1U);
+  b->refund(10);
+}
+
+TEST(reservation, overbooks_only_when_asked_and_the_limit_stays_hard) {
+  const auto b = budget::create("test", 100);
+  ASSERT_TRUE(b->try_charge(70));
+  EXPECT_EQ(code_raised_by([&] { static_cast<void>(reservation::make(b, 50)); }), errc::budget_exceeded);
+  reservation promised = reservation::make(b, 50, overbooking::allow);
+  EXPECT_EQ(promised.left(), 50U);
+  EXPECT_EQ(promised.overbooked(), 20U);
+  EXPECT_EQ(b->statistics().reserved, 30U);
+
+  EXPECT_FALSE(promised.try_draw(40));
+  EXPECT_EQ(promised.refuse(40).requested, 10U);
+  EXPECT_EQ(promised.left(), 50U);
+  EXPECT_EQ(b->statistics().reserved, 30U);
+  ASSERT_TRUE(promised.try_draw(30));
+  EXPECT_EQ(promised.overbooked(), 20U);
+  b->refund(15);
+  ASSERT_TRUE(promised.try_draw(15));
+  EXPECT_FALSE(promised.try_draw(5));
+  EXPECT_EQ(promised.overbooked(), 5U);
+  EXPECT_EQ(b->statistics().current, 100U);
+  EXPECT_EQ(b->statistics().peak, 100U);
+  b->refund(100);
+}
+
+TEST(reservation, a_draw_of_more_than_is_left_is_refused_with_its_own_numbers) {
+  const auto b = budget::create("cuda:0", 100);
+  reservation promised = reservation::make(b, 30);
+  ASSERT_TRUE(promised.try_draw(10));
+  ASSERT_FALSE(promised.try_draw(21));
+  const budget_refusal numbers = promised.refuse(21);
+  EXPECT_EQ(numbers.layer, "cuda:0 (reservation)");
+  EXPECT_EQ(numbers.limit, 30U);
+  EXPECT_EQ(numbers.current, 10U);
+  EXPECT_EQ(numbers.remaining, 20U);
+  EXPECT_TRUE(numbers.required == 31);
+  EXPECT_EQ(b->statistics().refused, 1U);
+  b->refund(10);
+}
+
+TEST(reservation, a_limit_below_what_is_reserved_is_refused) {
+  const auto b = budget::create("test", 100);
+  const reservation promised = reservation::make(b, 60);
+  ASSERT_TRUE(b->try_charge(10));
+  EXPECT_EQ(code_raised_by([&] { b->set_limit(69); }), errc::invalid_argument);
+  b->set_limit(70);
+  EXPECT_EQ(b->statistics().remaining, 0U);
+  b->refund(10);
+}
+
+TEST(reservation, parent_and_child_agree_in_both_orders_of_dropping) {
+  const auto root = budget::create("root", 100);
+  const auto child = root->make_child("child", 80);
+  for (const bool parent_first : {false, true}) {
+    std::optional<reservation> above = reservation::make(root, 20);
+    std::optional<reservation> below = reservation::make(child, 60);
+    EXPECT_EQ(root->statistics().reserved, 80U);
+    EXPECT_EQ(child->statistics().remaining, 20U);
+    (parent_first ? above : below).reset();
+    EXPECT_EQ(root->statistics().reserved, parent_first ? 60U : 20U);
+    EXPECT_EQ(child->statistics().remaining, parent_first ? 20U : 80U);
+    (parent_first ? below : above).reset();
+    EXPECT_EQ(root->statistics().remaining, 100U);
+    EXPECT_EQ(child->statistics().remaining, 80U);
+  }
+}
+
+} // namespace
+} // namespace saeta

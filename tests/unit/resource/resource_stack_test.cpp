@@ -1,0 +1,226 @@
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/observe/sinks/log_sinks.hpp"
+#include "saeta/resource/driver/driver_resources.hpp"
+#include "saeta/resource/stack.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace saeta {
+namespace {
+
+using ::testing::HasSubstr;
+using layers = std::vector<decorator_kind>;
+
+stack_options parsed(std::string_view text) {
+  stack_options options;
+  parse_stack(text, options);
+  return options;
+}
+
+template <class Action>
+void expect_refused(Action action, const std::string& names) {
+  try {
+    action();
+    ADD_FAILURE() << "accepted: " << names;
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::invalid_argument);
+    EXPECT_THAT(refused.message(), HasSubstr(names));
+  }
+}
+
+class resource_stack_test : public ::testing::Test {
+protected:
+  [[nodiscard]] stack_parts parts() const {
+    return {.device = device,
+            .events = std::make_shared<event_pool>(device),
+            .limit = limit,
+            .log = log,
+            .make_room = {},
+            .fence_over = {}};
+  }
+  /// The bytes that the budget sees of a block of 1000 bytes on this stack; checks that it comes back.
+  std::uint64_t charged_for_1000(const resource_stack& stack) {
+    const block made = stack.top->allocate(1000, 0, work.ref());
+    const std::uint64_t charged = limit->statistics().current;
+    EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
+    stack.top->trim();
+    EXPECT_EQ(limit->statistics().current, 0u);
+    return charged;
+  }
+
+  std::shared_ptr<backend> device = make_host_backend();
+  stream work{device};
+  std::shared_ptr<budget> limit = budget::create("host", 1 << 20);
+  std::shared_ptr<event_log> log = std::make_shared<event_log>();
+};
+
+TEST(stack_text, prints_what_it_reads) {
+  for (const std::string text :
+       {"logging, budget, caching", "logging, statistics, budget, guard, fault, async", "direct",
+        "budget, direct", "guard, budget, caching"}) {
+    EXPECT_EQ(to_string(parsed(text)), text);
+  }
+  EXPECT_EQ(to_string(stack_options{}), "logging, budget, caching");
+}
+
+TEST(stack_text, is_read_with_any_blanks_and_keeps_the_base_that_it_does_not_name) {
+  const stack_options options = parsed(" budget,guard ,\tasync ");
+  EXPECT_EQ(options.layers, (layers{decorator_kind::budget, decorator_kind::guard}));
+  EXPECT_EQ(options.base, resource_kind::async);
+
+  stack_options kept;
+  kept.base = resource_kind::direct;
+  parse_stack("statistics", kept);
+  EXPECT_EQ(kept.layers, layers{decorator_kind::statistics});
+  EXPECT_EQ(kept.base, resource_kind::direct);
+}
+
+TEST(stack_text, is_refused_by_its_word_and_changes_nothing) {
+  for (const auto& [text, word] :
+       std::vector<std::pair<std::string, std::string>>{{"", "''"},
+                                                        {"budget,", "''"},
+                                                        {"logging,,budget", "''"},
+                                                        {"budget, pool", "'pool'"},
+                                                        {"Budget", "'Budget'"},
+                                                        {"async, budget", "'async'"},
+                                                        {"caching, async", "'caching'"},
+                                                        {"guard, budget, guard", "'guard'"},
+                                                        {"budget, budget", "'budget'"}}) {
+    stack_options options;
+    options.layers = {decorator_kind::fault};
+    options.base = resource_kind::direct;
+    expect_refused([&] { parse_stack(text, options); }, word);
+    EXPECT_EQ(to_string(options), "fault, direct") << text;
+  }
+}
+
+TEST_F(resource_stack_test, has_the_parts_that_were_asked_for) {
+  const resource_stack plain = build_stack(parsed("budget, direct"), parts());
+  EXPECT_EQ(plain.cache, nullptr);
+  EXPECT_EQ(plain.guard, nullptr);
+  EXPECT_EQ(plain.statistics, nullptr);
+  EXPECT_EQ(plain.fault, nullptr);
+
+  const resource_stack full =
+      build_stack(parsed("logging, statistics, budget, guard, fault, caching"), parts());
+  EXPECT_NE(full.cache, nullptr);
+  EXPECT_NE(full.guard, nullptr);
+  EXPECT_NE(full.statistics, nullptr);
+  EXPECT_NE(full.fault, nullptr);
+}
+
+TEST_F(resource_stack_test, orders_frees_as_its_base_does_unless_a_guard_stands_above) {
+  EXPECT_EQ(build_stack(parsed("budget, direct"), parts()).top->order(), release_order::when_complete);
+  EXPECT_EQ(build_stack(parsed("budget, async"), parts()).top->order(), release_order::by_stream);
+  EXPECT_EQ(build_stack(parsed("budget, caching"), parts()).top->order(), release_order::by_identity);
+  EXPECT_EQ(build_stack(parsed("budget, guard, direct"), parts()).top->order(), release_order::by_stream);
+}
+
+TEST_F(resource_stack_test, always_has_a_budget_above_what_allocates_more_than_was_asked) {
+  for (const std::string text : {"direct", "logging, statistics, async", "guard, direct",
+                                 "logging, guard, async", "statistics, fault, guard, caching"}) {
+    EXPECT_EQ(charged_for_1000(build_stack(parsed(text), parts())), 1000u) << text;
+  }
+  EXPECT_EQ(charged_for_1000(build_stack(parsed("guard, budget, direct"), parts())), 1000u + 2 * 256)
+      << "below the guard, the budget sees the canaries";
+}
+
+TEST_F(resource_stack_test, logs_refusals_by_default_and_frees_everything) {
+  const auto seen = std::make_shared<memory_sink>();
+  log->attach(seen);
+  const resource_stack stack = build_stack({}, parts());
+  EXPECT_THROW(static_cast<void>(stack.top->allocate(2 << 20, 0, work.ref())), error);
+  ASSERT_EQ(seen->records().size(), 1u);
+  EXPECT_EQ(seen->records()[0].what, memory_event::refuse);
+}
+
+TEST_F(resource_stack_test, fails_the_allocation_of_its_options) {
+  stack_options options = parsed("budget, fault, direct");
+  options.fail_at = 2;
+  const resource_stack stack = build_stack(options, parts());
+  const block made = stack.top->allocate(100, 0, work.ref());
+  EXPECT_THROW(static_cast<void>(stack.top->allocate(100, 0, work.ref())), error);
+  EXPECT_EQ(limit->statistics().current, 100u) << "the charge of the failed one is given back";
+  EXPECT_EQ(stack.fault->failures(), 1u);
+  EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
+}
+
+TEST_F(resource_stack_test, stands_on_a_custom_base) {
+  const auto base = std::make_shared<direct_resource>(device);
+  stack_options options;
+  options.custom_base = [&](const std::shared_ptr<backend>& given) {
+    EXPECT_EQ(given, device);
+    return base;
+  };
+  EXPECT_EQ(to_string(options), "logging, budget");
+  const resource_stack stack = build_stack(options, parts());
+  EXPECT_EQ(stack.cache, nullptr);
+  const block made = stack.top->allocate(100, 0, work.ref());
+  EXPECT_GE(base->held_bytes(), 100u);
+  EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
+  EXPECT_EQ(base->held_bytes(), 0u);
+}
+
+TEST_F(resource_stack_test, takes_slabs_from_a_custom_source) {
+  const auto below = std::make_shared<direct_resource>(device);
+  stack_options options;
+  options.custom_slabs = [&](const std::shared_ptr<backend>& given) {
+    EXPECT_EQ(given, device);
+    return below;
+  };
+  EXPECT_EQ(to_string(options), "logging, budget, caching");
+  const resource_stack stack = build_stack(options, parts());
+  const block made = stack.top->allocate(100, 0, work.ref());
+  EXPECT_EQ(below->held_bytes(), stack.cache->held_bytes());
+  EXPECT_GT(below->held_bytes(), 100u);
+  EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
+  EXPECT_GT(below->held_bytes(), 100u) << "the cache keeps it";
+  stack.top->trim();
+  EXPECT_EQ(below->held_bytes(), 0u);
+}
+
+TEST_F(resource_stack_test, refuses_what_cannot_be_built) {
+  stack_options twice;
+  twice.layers = {decorator_kind::budget, decorator_kind::guard, decorator_kind::budget};
+  expect_refused([&] { static_cast<void>(build_stack(twice, parts())); }, "'budget'");
+
+  stack_options on_itself;
+  on_itself.slabs_from = resource_kind::caching;
+  expect_refused([&] { static_cast<void>(build_stack(on_itself, parts())); }, "'caching'");
+
+  stack_options nothing;
+  nothing.custom_base = [](const auto&) { return nullptr; };
+  expect_refused([&] { static_cast<void>(build_stack(nothing, parts())); }, "custom base");
+
+  stack_options without_cache = parsed("budget, direct");
+  without_cache.custom_slabs = nothing.custom_base;
+  expect_refused([&] { static_cast<void>(build_stack(without_cache, parts())); }, "is direct");
+  without_cache.base = resource_kind::caching;
+  expect_refused([&] { static_cast<void>(build_stack(without_cache, parts())); }, "slab source");
+  without_cache.custom_base = [&](const auto&) { return std::make_shared<direct_resource>(device); };
+  expect_refused([&] { static_cast<void>(build_stack(without_cache, parts())); }, "is custom");
+
+  stack_options odd = parsed("guard, direct");
+  odd.guard.canary = 100;
+  expect_refused([&] { static_cast<void>(build_stack(odd, parts())); }, "canary of 100");
+}
+
+TEST_F(resource_stack_test, refuses_to_be_built_without_its_parts) {
+  stack_parts missing = parts();
+  missing.log = nullptr;
+  expect_refused([&] { static_cast<void>(build_stack(parsed("logging, direct"), missing)); }, "event log");
+  EXPECT_NO_THROW(static_cast<void>(build_stack(parsed("budget, direct"), missing)));
+  missing.events = nullptr;
+  expect_refused([&] { static_cast<void>(build_stack(parsed("budget, caching"), missing)); }, "event pool");
+  missing.limit = nullptr;
+  expect_refused([&] { static_cast<void>(build_stack(parsed("budget, direct"), missing)); }, "budget");
+  missing.device = nullptr;
+  expect_refused([&] { static_cast<void>(build_stack(parsed("budget, direct"), missing)); }, "device");
+}
+
+} // namespace
+} // namespace saeta
