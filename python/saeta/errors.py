@@ -94,6 +94,13 @@ class DeviceError(Error, RuntimeError):
     """A driver or runtime call failed, or there is no such device."""
 
 
+class DeviceLost(DeviceError):
+    """The driver said that the device's context is broken for good, as after an illegal address in a kernel.
+
+    Every later call fails in the same way. The device can be used again in a new process.
+    """
+
+
 class FormatError(Error, ValueError):
     """Bytes that are not what they claim to be: a file, a C struct, a capsule."""
 

@@ -18,6 +18,7 @@ std::array table{
     row{errc::budget_exceeded, "BudgetExceeded"},
     row{errc::out_of_memory, "OutOfMemory"},
     row{errc::device, "DeviceError"},
+    row{errc::device_lost, "DeviceLost"},
     row{errc::type_mismatch, "TypeMismatch"},
     row{errc::out_of_range, "OutOfRange"},
     row{errc::overflow, "SizeOverflow"},

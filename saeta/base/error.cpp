@@ -36,6 +36,8 @@ std::string_view name_of(errc code) noexcept {
     return "out_of_memory";
   case errc::device:
     return "device";
+  case errc::device_lost:
+    return "device_lost";
   case errc::format:
     return "format";
   case errc::io:

@@ -27,11 +27,12 @@ enum class errc {
   budget_exceeded,  ///< refused by a budget; `refusal()` has the numbers
   out_of_memory,    ///< the budget agreed but the device or the system has no memory
   device,           ///< a driver or runtime call failed, or no such device
-  format,           ///< bytes that are not what they claim to be (a file, a C struct, a capsule)
-  io,               ///< the operating system refused a file operation
-  exchange,         ///< an exchange protocol can't carry this value (BufferError in Python)
-  closed,           ///< the object was closed or already consumed
-  busy,             ///< the caller already holds what it asks for
+  device_lost, ///< the device's context is broken for good: nothing that was queued on it finishes any more
+  format,      ///< bytes that are not what they claim to be (a file, a C struct, a capsule)
+  io,          ///< the operating system refused a file operation
+  exchange,    ///< an exchange protocol can't carry this value (BufferError in Python)
+  closed,      ///< the object was closed or already consumed
+  busy,        ///< the caller already holds what it asks for
   download_forbidden, ///< strict mode: data would be copied from the device to the host
 };
 

@@ -15,6 +15,7 @@ int errno_of(const error& why) noexcept {
     return ENOMEM;
   case errc::io:
   case errc::device:
+  case errc::device_lost:
     return EIO;
   case errc::unsupported:
     return ENOTSUP;

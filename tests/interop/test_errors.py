@@ -17,6 +17,7 @@ BUILT_IN = {
     sa.BudgetExceeded: MemoryError,
     sa.OutOfMemory: MemoryError,
     sa.DeviceError: RuntimeError,
+    sa.DeviceLost: sa.DeviceError,
     sa.FormatError: ValueError,
     sa.FileError: OSError,
     sa.MissingFileError: FileNotFoundError,

@@ -5,6 +5,52 @@
 
 namespace saeta::cuda {
 
+namespace {
+
+/// The errors after which "any further CUDA work will return the same error", as CUDA's headers say it. The runtime's and
+/// the driver's numbers are the same.
+bool breaks_the_context(int status) noexcept {
+  switch (status) {
+  case cudaErrorECCUncorrectable:
+  case cudaErrorNvlinkUncorrectable:
+  case 226: // cudaErrorContained, since CUDA 12.8
+  case cudaErrorIllegalAddress:
+  case cudaErrorLaunchTimeout:
+  case cudaErrorContextIsDestroyed: // by cudaDeviceReset
+  case cudaErrorAssert:
+  case cudaErrorHardwareStackError:
+  case cudaErrorIllegalInstruction:
+  case cudaErrorMisalignedAddress:
+  case cudaErrorInvalidAddressSpace:
+  case cudaErrorInvalidPc:
+  case cudaErrorLaunchFailure:
+  case 721: // cudaErrorTensorMemoryLeak, since CUDA 12.8
+  case cudaErrorMpsClientTerminated:
+  case cudaErrorExternalDevice:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static_assert(int{cudaErrorIllegalAddress} == int{CUDA_ERROR_ILLEGAL_ADDRESS} &&
+                  int{cudaErrorLaunchFailure} == int{CUDA_ERROR_LAUNCH_FAILED} &&
+                  int{cudaErrorContextIsDestroyed} == int{CUDA_ERROR_CONTEXT_IS_DESTROYED} &&
+                  int{cudaErrorECCUncorrectable} == int{CUDA_ERROR_ECC_UNCORRECTABLE} &&
+                  int{cudaErrorExternalDevice} == int{CUDA_ERROR_EXTERNAL_DEVICE},
+              "breaks_the_context() takes both kinds of codes");
+
+errc code_of(int status) noexcept {
+  if (status == cudaErrorMemoryAllocation) {
+    return errc::out_of_memory;
+  }
+  return breaks_the_context(status) ? errc::device_lost : errc::device;
+}
+
+static_assert(int{cudaErrorMemoryAllocation} == int{CUDA_ERROR_OUT_OF_MEMORY});
+
+} // namespace
+
 static_assert(cudaSuccess == cudaError_t{} && CUDA_SUCCESS == CUresult{},
               "check() takes the zero value for success");
 
@@ -23,13 +69,11 @@ std::string describe(CUresult status) {
 
 void raise(cudaError_t status, const call_site& call, const std::string& detail) {
   static_cast<void>(cudaGetLastError());
-  const errc code = status == cudaErrorMemoryAllocation ? errc::out_of_memory : errc::device;
-  throw error(code, concat(call.name, detail, " failed: ", describe(status)), call.where);
+  throw error(code_of(status), concat(call.name, detail, " failed: ", describe(status)), call.where);
 }
 
 void raise(CUresult status, const call_site& call, const std::string& detail) {
-  const errc code = status == CUDA_ERROR_OUT_OF_MEMORY ? errc::out_of_memory : errc::device;
-  throw error(code, concat(call.name, detail, " failed: ", describe(status)), call.where);
+  throw error(code_of(status), concat(call.name, detail, " failed: ", describe(status)), call.where);
 }
 
 bool settled(cudaError_t status, const call_site& call) noexcept {

@@ -29,7 +29,8 @@ struct call_site {
 std::string describe(cudaError_t status);
 std::string describe(CUresult status);
 
-/// @throws error out_of_memory or device: "<call><detail> failed: <status>".
+/// @throws error out_of_memory, device_lost for an error that has broken the context, or device:
+/// "<call><detail> failed: <status>".
 [[noreturn]] void raise(cudaError_t status, const call_site& call, const std::string& detail);
 [[noreturn]] void raise(CUresult status, const call_site& call, const std::string& detail);
 
