@@ -8,7 +8,9 @@
 //           complete.
 // Thread    Every method may be called from any thread and leaves the caller's current device as it was.
 // Failure   error device (with the driver's name and text of its code), out_of_memory for allocations. A failure
-//           changes nothing. The `noexcept` methods report instead (saeta/base/report.hpp).
+//           changes nothing. error device_lost when the driver says that the device's context is broken for good: work
+//           that was queued never finishes and every later call fails in the same way; any other error may pass. The
+//           `noexcept` methods report instead (saeta/base/report.hpp).
 #pragma once
 
 #include "saeta/device/device_id.hpp"
@@ -93,6 +95,15 @@ public:
   /// Page-locked host memory that the device reads and writes at link speed; ordinary memory on host.
   virtual void* allocate_pinned(std::size_t bytes) = 0;
   [[nodiscard]] virtual bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept = 0;
+
+  /// True when the hardware and the driver let work of this device touch memory of `other`'s: always on one device, never
+  /// between backends of different kinds. Nothing has to be enabled for `copy`, which works between any two devices.
+  [[nodiscard]] virtual bool can_access_peer(const backend& other) const = 0;
+  /// Work that is queued on streams of this device from now on, kernels and fills among it, may touch memory of `other`'s
+  /// device: what was allocated by any library, and the stream-ordered pool of the object `other`. In this direction only;
+  /// it stays enabled for the process, and enabling it again does nothing.
+  /// @throws error unsupported naming both devices when `can_access_peer(other)` is false.
+  virtual void enable_peer_access(backend& other) = 0;
 
   /// Queues a copy. Pageable host memory may make the call wait; it has been read when the call returns.
   virtual void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,

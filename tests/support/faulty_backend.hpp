@@ -101,6 +101,16 @@ public:
     return gone(inner_->deallocate_pinned(pointer, bytes));
   }
 
+  [[nodiscard]] bool can_access_peer(const backend& other) const override {
+    const auto* const wrapped = dynamic_cast<const faulty_backend*>(&other);
+    return inner_->can_access_peer(wrapped == nullptr ? other : *wrapped->inner_);
+  }
+  void enable_peer_access(backend& other) override {
+    count();
+    auto* const wrapped = dynamic_cast<faulty_backend*>(&other);
+    inner_->enable_peer_access(wrapped == nullptr ? other : *wrapped->inner_);
+  }
+
   void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,
             stream_handle stream) override {
     count();

@@ -179,6 +179,9 @@ public:
     return attempt("cudaFreeHost", [&] { return cudaFreeHost(pointer); });
   }
 
+  [[nodiscard]] bool can_access_peer(const backend& other) const override;
+  void enable_peer_access(backend& other) override;
+
   void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,
             stream_handle stream) override {
     if (bytes == 0) {
@@ -259,6 +262,38 @@ fence_outcome cuda_backend::record_context(event_handle event) {
   }
   check(status, "cuCtxRecordEvent");
   return fence_outcome::recorded;
+}
+
+bool cuda_backend::can_access_peer(const backend& other) const {
+  const auto* const peer = dynamic_cast<const cuda_backend*>(&other);
+  if (peer == nullptr || peer->ordinal_ == ordinal_) {
+    return peer != nullptr;
+  }
+  const active_context active(context_);
+  int possible = 0;
+  check(cudaDeviceCanAccessPeer(&possible, ordinal_, peer->ordinal_), "cudaDeviceCanAccessPeer",
+        ": cuda:", ordinal_, " to cuda:", peer->ordinal_);
+  return possible != 0;
+}
+
+void cuda_backend::enable_peer_access(backend& other) {
+  if (!can_access_peer(other)) {
+    throw error(errc::unsupported,
+                concat(to_string(device()), " can't access the memory of ", to_string(other.device()),
+                       ": CUDA offers no peer access between them"));
+  }
+  auto& peer = dynamic_cast<cuda_backend&>(other);
+  if (peer.ordinal_ == ordinal_) {
+    return;
+  }
+  const active_context active(context_);
+  const cudaError_t status = cudaDeviceEnablePeerAccess(peer.ordinal_, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled) { // by us or by another library
+    static_cast<void>(cudaGetLastError());
+  } else {
+    check(status, "cudaDeviceEnablePeerAccess", ": cuda:", ordinal_, " to cuda:", peer.ordinal_);
+  }
+  peer.pool_->admit(ordinal_); // what peer access means to cudaMalloc's memory, a pool must be told by itself
 }
 
 void* cuda_backend::allocate(std::size_t bytes, std::size_t alignment) {

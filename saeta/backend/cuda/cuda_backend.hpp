@@ -6,7 +6,8 @@
 // Owner     Whoever holds the pointer. The primary context is kept until the process ends, as the CUDA runtime does.
 // Thread    Any. Each call makes the context current for its own duration and leaves the thread as it was; a graph
 //           that another thread captures meanwhile is not disturbed, but for what `record_context` says.
-// Failure   error device with the name, number and text of CUDA's code, out_of_memory for allocations.
+// Failure   error device with the name, number and text of CUDA's code, out_of_memory for allocations, device_lost for
+//           the errors after which CUDA works no more in this process.
 #pragma once
 
 #include "saeta/device/backend.hpp"

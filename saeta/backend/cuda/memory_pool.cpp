@@ -64,6 +64,18 @@ void memory_pool::set_threshold(std::uint64_t bytes) {
   }
 }
 
+void memory_pool::admit(std::int32_t ordinal) {
+  if (pool_ == nullptr) {
+    return;
+  }
+  cudaMemAccessDesc access{};
+  access.location.type = cudaMemLocationTypeDevice;
+  access.location.id = ordinal;
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  check(cudaMemPoolSetAccess(pool_, &access, 1), "cudaMemPoolSetAccess", ": cuda:", ordinal,
+        " to the pool of cuda:", ordinal_);
+}
+
 std::uint64_t memory_pool::reserved_bytes() const {
   std::uint64_t bytes = 0;
   check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes), "cudaMemPoolGetAttribute");

@@ -26,6 +26,9 @@ public:
   /// What is unused beyond so many bytes goes back whenever the host waits. At first everything is kept.
   void set_threshold(std::uint64_t bytes);
 
+  /// Work on device `ordinal` may touch what is allocated from the pool, before this call or after it.
+  void admit(std::int32_t ordinal);
+
 private:
   [[nodiscard]] std::uint64_t reserved_bytes() const;
 

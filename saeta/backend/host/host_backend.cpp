@@ -129,6 +129,17 @@ public:
     return deallocate(pointer, bytes, pinned_alignment);
   }
 
+  /// Every backend of the host has the same memory.
+  [[nodiscard]] bool can_access_peer(const backend& other) const override {
+    return other.device().kind == device_kind::cpu;
+  }
+  void enable_peer_access(backend& other) override {
+    if (!can_access_peer(other)) {
+      throw error(errc::unsupported,
+                  concat("work on the host can't access the memory of ", to_string(other.device())));
+    }
+  }
+
   void copy(void* target, const void* source, std::size_t bytes, copy_kind, stream_handle) override {
     if (bytes != 0) { // memcpy refuses null pointers even then
       std::memcpy(target, source, bytes);

@@ -4,6 +4,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -189,6 +190,24 @@ bool simulated_device::deallocate_pinned(void* pointer, std::size_t bytes) noexc
   } catch (...) {
     report_current_exception("sim: freeing page-locked memory");
     return false;
+  }
+}
+
+bool simulated_device::can_access_peer(const backend& other) const {
+  const auto* const peer = dynamic_cast<const simulated_device*>(&other);
+  return peer != nullptr && peer->machine_ == machine_;
+}
+
+void simulated_device::enable_peer_access(backend& other) {
+  const machine::guard held = machine_->enter();
+  if (!can_access_peer(other)) {
+    throw error(errc::unsupported,
+                concat("sim:", gpu_->ordinal, " can't access the memory of ", to_string(other.device()),
+                       ": it is not a device of the same machine"));
+  }
+  const gpu* const peer = dynamic_cast<simulated_device&>(other).gpu_;
+  if (std::find(gpu_->peers.begin(), gpu_->peers.end(), peer) == gpu_->peers.end()) {
+    gpu_->peers.push_back(peer);
   }
 }
 

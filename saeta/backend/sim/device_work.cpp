@@ -73,6 +73,7 @@ void simulated_device::copy(void* target, const void* source, std::size_t bytes,
   stream_state& ordering = machine_->stream(*gpu_, stream);
   operation work;
   work.parts = draw_parts(*machine_);
+  work.is_copy = true;
   auto* const to = static_cast<std::uint8_t*>(target);
   const auto* const from = static_cast<const std::uint8_t*>(source);
   if (!from_device && machine_->memory().around(source) == nullptr) {

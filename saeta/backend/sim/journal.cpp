@@ -20,12 +20,16 @@ std::string journal::describe(const access_record& access) const {
 }
 
 void journal::add_race(std::string first, std::string second, byte_range meeting, std::string_view where) {
+  std::string text = concat("race: ", first, " and then ", second, " without an edge: ", where);
+  add_finding({std::move(first), std::move(second), meeting.pointer, meeting.bytes, std::move(text)});
+}
+
+void journal::add_finding(race found) {
   if (races_.size() == most_races) {
     ++races_left_out_;
     return;
   }
-  std::string text = concat("race: ", first, " and then ", second, " without an edge: ", where);
-  races_.push_back({std::move(first), std::move(second), meeting.pointer, meeting.bytes, std::move(text)});
+  races_.push_back(std::move(found));
 }
 
 void journal::add_run(const operation& ran) {

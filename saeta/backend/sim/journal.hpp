@@ -23,6 +23,7 @@ public:
   [[nodiscard]] std::string describe(const access_record& access) const;
   /// Past `most_races` they are counted alone. `where` says which allocation and which of its bytes.
   void add_race(std::string first, std::string second, byte_range meeting, std::string_view where);
+  void add_finding(race found);
   void add_run(const operation& ran);
 
   [[nodiscard]] const std::vector<race>& races() const { return races_; }

@@ -3,6 +3,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/base/thread_number.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 
@@ -237,6 +238,9 @@ std::shared_ptr<operation> machine::submit(stream_state& stream, std::string_vie
   queued->name = journal_.name(name);
   for (const access& one : touched) {
     const gpu* const where = owner(one.pointer);
+    if (where != nullptr && !queued->is_copy) {
+      check_peer(*stream.where, *where, one, {queued->when, queued->name, one.reads});
+    }
     memory_.check(one, {queued->when, queued->name}, stream.clock, where != nullptr, journal_);
     queued->bytes = one.bytes;
     queued->offset = where == nullptr ? 0 : where->memory.offset(one.pointer);
@@ -246,6 +250,18 @@ std::shared_ptr<operation> machine::submit(stream_state& stream, std::string_vie
 }
 
 access_record machine::host_access(std::string_view name) { return {{host_slot, 1}, journal_.name(name)}; }
+
+void machine::check_peer(const gpu& running, const gpu& touched, const access& what,
+                         const access_record& by) {
+  const auto& peers = running.peers;
+  if (&running == &touched || what.bytes == 0 ||
+      std::find(peers.begin(), peers.end(), &touched) != peers.end()) {
+    return;
+  }
+  journal_.add_finding({concat("sim:", touched.ordinal), journal_.describe(by), what.pointer, what.bytes,
+                        concat("peer access was not enabled: ", journal_.describe(by), " of sim:",
+                               running.ordinal, " uses ", what.bytes, " bytes of sim:", touched.ordinal)});
+}
 
 bool machine::check_host(const access& touched, std::string_view name) {
   return memory_.check(touched, host_access(name), host_, owner(touched.pointer) != nullptr, journal_);

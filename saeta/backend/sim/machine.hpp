@@ -25,6 +25,7 @@ struct gpu {
   std::unordered_map<std::size_t, stream_state*> per_thread;            ///< by thread_number()
   std::uint64_t used_bytes = 0;                                         ///< of the arena, by live allocations
   std::size_t pool_threshold = std::numeric_limits<std::size_t>::max(); ///< bytes that the pool holds on to
+  std::vector<const gpu*> peers; ///< devices whose memory operations of this one may touch
   usage alive;
 };
 
@@ -92,6 +93,8 @@ public:
 
 private:
   void run_in_background();
+  /// Reports an operation on `running` that touches memory of `touched` and may not.
+  void check_peer(const gpu& running, const gpu& touched, const access& what, const access_record& by);
 
   struct free_pinned {
     void operator()(void* pointer) const noexcept;

@@ -26,6 +26,7 @@ struct operation {
   std::function<void()> callout; ///< work of others, done without the lock
   unsigned parts = 1;            ///< more than one for slow operations: others run in between
   unsigned parts_done = 0;
+  bool is_copy = false; ///< between devices it needs no peer access
   bool held = false;    ///< by a closed gate
   bool running = false; ///< its callout is in progress
   bool done = false;

@@ -52,7 +52,8 @@ struct byte_range {
   std::size_t bytes;
 };
 
-/// Two accesses without an edge between them, at least one of them a write; or a use of memory that is not there.
+/// Two accesses without an edge between them, at least one of them a write; a use of memory that is not there; or of
+/// memory of another device before `enable_peer_access`.
 struct race {
   std::string
       first; ///< "fill on stream 5", "copy on stream 7 (reads)", "free on stream 3", "free by the host"
@@ -151,6 +152,8 @@ public:
   void set_pool_threshold(std::uint64_t bytes) override;
   void* allocate_pinned(std::size_t bytes) override;
   [[nodiscard]] bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override;
+  [[nodiscard]] bool can_access_peer(const backend& other) const override;
+  void enable_peer_access(backend& other) override;
   void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,
             stream_handle stream) override;
   void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) override;

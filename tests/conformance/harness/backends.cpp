@@ -28,11 +28,12 @@ std::weak_ptr<sim::device>& current_simulation() {
   return current;
 }
 
-std::shared_ptr<saeta::backend> make_simulation() {
+std::shared_ptr<saeta::backend> make_simulation(std::int32_t ordinal) {
   sim::options chosen;
   chosen.seed = static_cast<std::uint64_t>(::testing::UnitTest::GetInstance()->random_seed());
   chosen.total_bytes = std::uint64_t{512} << 20;
   chosen.how = sim::pace::automatic;
+  chosen.ordinal = ordinal;
   chosen.beside = current_simulation().lock();
   auto made = sim::device::create(chosen);
   if (!chosen.beside) {
@@ -71,12 +72,14 @@ std::string simulated_usage(const saeta::backend& device) {
 
 std::vector<backend_entry> find_backends() {
   std::vector<backend_entry> found{
-      {"host", make_host_backend, nullptr, nullptr, nullptr},
-      {"sim", make_simulation, close_simulated_gate, simulated_races, simulated_usage},
+      {"host", make_host_backend, make_host_backend, nullptr, nullptr, nullptr},
+      {"sim", [] { return make_simulation(0); }, [] { return make_simulation(1); }, close_simulated_gate,
+       simulated_races, simulated_usage},
   };
 #if SAETA_HAS_CUDA
   if (why_no_cuda().empty()) {
-    found.push_back({"cuda", [] { return make_cuda_backend(0); }, close_cuda_gate, nullptr, nullptr});
+    const auto second = [] { return cuda_device_count() < 2 ? nullptr : make_cuda_backend(1); };
+    found.push_back({"cuda", [] { return make_cuda_backend(0); }, second, close_cuda_gate, nullptr, nullptr});
   }
 #endif
   return found;
@@ -95,8 +98,11 @@ void PrintTo(const backend_entry& entry, std::ostream* out) { *out << entry.name
 
 backend_test::~backend_test() {
   contexts_.check_gone();
-  if (const auto& alive = GetParam().alive) {
-    EXPECT_TRUE(comes_true([&] { return alive(*device_).empty(); })) << "left behind: " << alive(*device_);
+  for (const auto& each : {device_, second_}) {
+    if (const auto& alive = GetParam().alive; alive && each) {
+      EXPECT_TRUE(comes_true([&] { return alive(*each).empty(); }))
+          << "left behind on " << to_string(each->device()) << ": " << alive(*each);
+    }
   }
   if (!GetParam().races) {
     return;
@@ -107,6 +113,13 @@ backend_test::~backend_test() {
   } else {
     EXPECT_EQ(found, "");
   }
+}
+
+const std::shared_ptr<saeta::backend>& backend_test::second_device() {
+  if (!second_) {
+    second_ = GetParam().make_second();
+  }
+  return second_;
 }
 
 const std::vector<backend_entry>& backends() {

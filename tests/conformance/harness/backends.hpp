@@ -22,6 +22,8 @@ namespace saeta::conformance {
 struct backend_entry {
   std::string name; ///< the last part of the tests' names
   std::function<std::shared_ptr<saeta::backend>()> make;
+  /// A backend of another device; null where the machine has one device alone.
+  std::function<std::shared_ptr<saeta::backend>()> make_second;
   /// Stops a stream created by the backend until the gate is opened; empty where work can't be pending.
   std::function<std::unique_ptr<gate>(stream_handle)> close_gate;
   /// The missing edges that a backend has seen, one a line; empty where it can't see them.
@@ -48,6 +50,10 @@ protected:
 
   [[nodiscard]] saeta::backend& device() const { return *device_; }
   [[nodiscard]] const std::shared_ptr<saeta::backend>& shared_device() const { return device_; }
+  /// A backend of another device than device(), the same one at each call: on sim a device of the same machine, on cuda
+  /// device 1, on host one more host backend. Null where there is none: the test then skips with `one_device_alone`.
+  [[nodiscard]] const std::shared_ptr<saeta::backend>& second_device();
+  static constexpr const char* one_device_alone = "the machine has one such device alone";
   /// Null on a backend without pending work: there, what a gate would hold back has simply happened.
   [[nodiscard]] std::unique_ptr<gate> close_gate(stream_handle stream) const {
     return GetParam().close_gate ? GetParam().close_gate(stream) : nullptr;
@@ -64,6 +70,7 @@ protected:
 
 private:
   std::shared_ptr<saeta::backend> device_ = GetParam().make();
+  std::shared_ptr<saeta::backend> second_;
   context_watch contexts_;
   bool races_expected_ = false;
 };

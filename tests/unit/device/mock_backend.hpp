@@ -37,6 +37,9 @@ public:
   MOCK_METHOD(void*, allocate_pinned, (std::size_t), (override));
   MOCK_METHOD(bool, deallocate_pinned, (void*, std::size_t), (noexcept, override));
 
+  MOCK_METHOD(bool, can_access_peer, (const backend&), (const, override));
+  MOCK_METHOD(void, enable_peer_access, (backend&), (override));
+
   MOCK_METHOD(void, copy, (void*, const void*, std::size_t, copy_kind, stream_handle), (override));
   MOCK_METHOD(void, fill, (void*, std::uint8_t, std::size_t, stream_handle), (override));
 };

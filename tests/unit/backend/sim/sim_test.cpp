@@ -293,6 +293,55 @@ TEST_F(simulated, devices_beside_each_other_share_streams_and_memory) {
   expect_one_race("fill", "fill");
 }
 
+/// A second device of the machine of `on`.
+std::shared_ptr<device> neighbour_of(const std::shared_ptr<device>& on) {
+  options second;
+  second.ordinal = 1;
+  second.total_bytes = std::uint64_t{1} << 20;
+  second.beside = on;
+  return device::create(second);
+}
+
+TEST_F(simulated, work_on_memory_of_a_peer_is_found_until_access_is_enabled) {
+  const auto peer = neighbour_of(on);
+  void* const theirs = peer->allocate(bytes, 0);
+  on->fill(theirs, 1, bytes, a);
+  ASSERT_EQ(on->races().size(), 1U);
+  EXPECT_THAT(on->races()[0].text, HasSubstr("peer access was not enabled: fill on stream"));
+  EXPECT_THAT(on->races()[0].text, HasSubstr("of sim:0 uses 4096 bytes of sim:1"));
+
+  on->enable_peer_access(*peer);
+  on->fill(theirs, 2, bytes, a);
+  on->launch(a, "kernel", {{theirs, bytes}}, {{memory, bytes}}, [] {});
+  EXPECT_EQ(on->races().size(), 1U) << on->report();
+  on->synchronize_stream(a);
+  EXPECT_TRUE(peer->deallocate(theirs, bytes, 0));
+}
+
+TEST_F(simulated, peer_access_is_enabled_in_one_direction) {
+  const auto peer = neighbour_of(on);
+  const stream_handle theirs = peer->create_stream();
+  on->enable_peer_access(*peer);
+  peer->fill(memory, 1, bytes, theirs);
+  ASSERT_EQ(on->races().size(), 1U);
+  EXPECT_THAT(on->races()[0].text, HasSubstr("of sim:1 uses 4096 bytes of sim:0"));
+}
+
+TEST_F(simulated, copies_between_devices_need_no_peer_access) {
+  const auto peer = neighbour_of(on);
+  void* const theirs = peer->allocate(bytes, 0);
+  on->copy(theirs, memory, bytes, copy_kind::device_to_device, a);
+  on->synchronize_stream(a);
+  EXPECT_TRUE(on->races().empty()) << on->report();
+  EXPECT_TRUE(peer->deallocate(theirs, bytes, 0));
+}
+
+TEST_F(simulated, devices_of_two_machines_have_no_peer_access) {
+  const auto stranger = device::create(seeded(8));
+  EXPECT_FALSE(on->can_access_peer(*stranger));
+  EXPECT_THROW(on->enable_peer_access(*stranger), error);
+}
+
 TEST_F(simulated, live_counts_what_is_there) {
   const usage before = on->live();
   void* const pooled = on->allocate_async(bytes, a);
