@@ -55,11 +55,13 @@ std::shared_ptr<simulated_device> simulated_device::create(const options& chosen
 
 stream_handle simulated_device::create_blocking_stream() {
   const machine::guard held = machine_->enter();
+  machine_->require_device(*gpu_, "create_blocking_stream");
   return machine_->handle(machine_->create_stream(*gpu_, stream_kind::blocking));
 }
 
 void simulated_device::begin_capture(stream_handle stream) {
   const machine::guard held = machine_->enter();
+  machine_->require_device(*gpu_, "begin_capture");
   stream_state& captured = machine_->stream(*gpu_, stream);
   if (captured.kind == stream_kind::legacy || captured.capture) {
     throw error(errc::device, concat("sim:", gpu_->ordinal, ": stream ", captured.slot,
@@ -87,11 +89,19 @@ void simulated_device::host_access(byte_range where, bool write, const std::stri
 
 std::unique_ptr<hold> simulated_device::close_gate(stream_handle stream) {
   const machine::guard held = machine_->enter();
+  machine_->require_device(*gpu_, "close_gate");
   operation gate;
   gate.held = true;
   auto queued = machine_->submit(machine_->stream(*gpu_, stream), "gate", {}, std::move(gate));
   return std::make_unique<stream_hold>(machine_, std::move(queued));
 }
+
+void simulated_device::set_fail_percent(unsigned percent) {
+  const machine::guard held = machine_->lock();
+  gpu_->fail_percent = percent;
+}
+
+void simulated_device::lose() { machine_->lose(*gpu_); }
 
 bool simulated_device::step() {
   machine::guard held = machine_->lock();
@@ -130,7 +140,7 @@ usage simulated_device::live() const {
 device_id simulated_device::device() const noexcept { return {device_kind::sim, gpu_->ordinal}; }
 
 device_properties simulated_device::properties() const {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "properties");
   device_properties found;
   found.name = "simulated device";
   found.architecture = "sim";
@@ -142,7 +152,7 @@ device_properties simulated_device::properties() const {
 }
 
 stream_handle simulated_device::create_stream() {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "create_stream");
   return machine_->handle(machine_->create_stream(*gpu_, stream_kind::non_blocking));
 }
 
@@ -165,22 +175,24 @@ void simulated_device::destroy_stream(stream_handle stream) noexcept {
 
 std::uint64_t simulated_device::stream_id(stream_handle stream) {
   const machine::guard held = machine_->lock();
+  machine_->call(*gpu_, "stream_id");
   const stream_state& asked = machine_->stream(*gpu_, stream);
   return in_capture(*machine_, asked) ? new_capture_id()
                                       : static_cast<std::uint64_t>(machine_->handle(asked));
 }
 
 void simulated_device::synchronize_stream(stream_handle stream) {
-  machine::guard held = machine_->enter();
+  machine::guard held = machine_->enter_call(*gpu_, "synchronize_stream");
   stream_state& awaited = machine_->stream(*gpu_, stream);
   require_no_capture(*machine_, awaited);
   operations pending = machine_->schedule().predecessors(awaited);
   machine_->wait(held, std::move(pending), awaited.clock);
+  machine_->require_device(*gpu_, "synchronize_stream");
   gpu_->memory.trim(gpu_->pool_threshold);
 }
 
 bool simulated_device::stream_idle(stream_handle stream) {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "stream_idle");
   stream_state& asked = machine_->stream(*gpu_, stream);
   require_no_capture(*machine_, asked);
   if (!machine_->schedule().predecessors(asked).empty()) {
@@ -192,11 +204,12 @@ bool simulated_device::stream_idle(stream_handle stream) {
 
 bool simulated_device::capturing(stream_handle stream) {
   const machine::guard held = machine_->lock(); // a question that lets nothing run
+  machine_->call(*gpu_, "capturing");
   return in_capture(*machine_, machine_->stream(*gpu_, stream));
 }
 
 event_handle simulated_device::create_event() {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "create_event");
   return machine_->create_event(*gpu_);
 }
 
@@ -210,7 +223,7 @@ void simulated_device::destroy_event(event_handle event) noexcept {
 }
 
 void simulated_device::record_event(event_handle event, stream_handle stream) {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "record_event");
   event_state& recorded = machine_->event(event, true);
   stream_state& recording = machine_->stream(*gpu_, stream);
   recorded.captured = recording.capture;
@@ -219,7 +232,7 @@ void simulated_device::record_event(event_handle event, stream_handle stream) {
 }
 
 fence_outcome simulated_device::record_context(event_handle event) {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "record_context");
   event_state& recorded = machine_->event(event, true);
   if (machine_->capturing(*gpu_)) {
     for (const auto& stream : machine_->schedule().streams()) {
@@ -245,7 +258,7 @@ fence_outcome simulated_device::record_context(event_handle event) {
 }
 
 void simulated_device::wait_event(stream_handle stream, event_handle event) {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "wait_event");
   stream_state& waiting = machine_->stream(*gpu_, stream);
   event_state& awaited = machine_->event(event, true);
   if (waiting.capture && awaited.captured != waiting.capture) {
@@ -269,7 +282,7 @@ void simulated_device::wait_event(stream_handle stream, event_handle event) {
 }
 
 bool simulated_device::event_complete(event_handle event) {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "event_complete");
   event_state& asked = machine_->event(event);
   if (!all_done(asked.covered)) {
     return false;
@@ -279,9 +292,10 @@ bool simulated_device::event_complete(event_handle event) {
 }
 
 void simulated_device::synchronize_event(event_handle event) {
-  machine::guard held = machine_->enter();
+  machine::guard held = machine_->enter_call(*gpu_, "synchronize_event");
   const event_state& awaited = machine_->event(event);
   machine_->wait(held, awaited.covered, awaited.clock);
+  machine_->require_device(*gpu_, "synchronize_event");
   gpu_->memory.trim(gpu_->pool_threshold);
 }
 

@@ -65,7 +65,7 @@ allocation* find(machine& owner, const gpu& where, void* pointer, std::size_t by
 } // namespace
 
 void* simulated_device::allocate(std::size_t bytes, std::size_t alignment) {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "allocate");
   make_room(*gpu_, bytes, false);
   const auto taken = gpu_->memory.take(rounded(bytes), std::max(alignment, arena::granule));
   if (!taken) {
@@ -81,6 +81,7 @@ void* simulated_device::allocate(std::size_t bytes, std::size_t alignment) {
 bool simulated_device::deallocate(void* pointer, std::size_t bytes, std::size_t) noexcept {
   try {
     const machine::guard held = machine_->enter();
+    machine_->require_device(*gpu_, "deallocate");
     const allocation* const gone = find(*machine_, *gpu_, pointer, bytes);
     if (gone == nullptr || gone->kind == memory_kind::pinned) {
       return false;
@@ -99,7 +100,7 @@ bool simulated_device::deallocate(void* pointer, std::size_t bytes, std::size_t)
 }
 
 void* simulated_device::allocate_async(std::size_t bytes, stream_handle stream) {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "allocate_async");
   stream_state& ordering = machine_->stream(*gpu_, stream);
   if (ordering.capture) {
     throw error(errc::device, concat("sim:", gpu_->ordinal, ": no allocation while stream ", ordering.slot,
@@ -128,6 +129,7 @@ void* simulated_device::allocate_async(std::size_t bytes, stream_handle stream) 
 bool simulated_device::deallocate_async(void* pointer, std::size_t bytes, stream_handle stream) noexcept {
   try {
     const machine::guard held = machine_->enter();
+    machine_->require_device(*gpu_, "deallocate_async");
     stream_state& ordering = machine_->stream(*gpu_, stream);
     const allocation* const gone = find(*machine_, *gpu_, pointer, bytes);
     if (gone == nullptr || gone->kind != memory_kind::stream_ordered || ordering.capture) {
@@ -147,17 +149,17 @@ bool simulated_device::deallocate_async(void* pointer, std::size_t bytes, stream
 }
 
 std::size_t simulated_device::trim_pool(std::size_t keep) {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "trim_pool");
   return gpu_->memory.trim(keep);
 }
 
 void simulated_device::set_pool_threshold(std::uint64_t bytes) {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "set_pool_threshold");
   gpu_->pool_threshold = bytes;
 }
 
 void* simulated_device::allocate_pinned(std::size_t bytes) {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "allocate_pinned");
   const bool impossible = bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
   void* const pointer = impossible ? nullptr : ::operator new(bytes, pinned_alignment, std::nothrow);
   if (pointer == nullptr) {
@@ -173,6 +175,7 @@ void* simulated_device::allocate_pinned(std::size_t bytes) {
 bool simulated_device::deallocate_pinned(void* pointer, std::size_t bytes) noexcept {
   try {
     const machine::guard held = machine_->enter();
+    machine_->require_device(*gpu_, "deallocate_pinned");
     const allocation* const gone = find(*machine_, *gpu_, pointer, bytes);
     if (gone == nullptr || gone->kind != memory_kind::pinned) {
       return false;
@@ -199,7 +202,7 @@ bool simulated_device::can_access_peer(const backend& other) const {
 }
 
 void simulated_device::enable_peer_access(backend& other) {
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "enable_peer_access");
   if (!can_access_peer(other)) {
     throw error(errc::unsupported,
                 concat("sim:", gpu_->ordinal, " can't access the memory of ", to_string(other.device()),

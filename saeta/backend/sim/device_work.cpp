@@ -39,6 +39,7 @@ void simulated_device::launch(stream_handle stream, const std::string& name,
                               const std::vector<byte_range>& reads, const std::vector<byte_range>& writes,
                               std::function<void()> body) {
   const machine::guard held = machine_->enter();
+  machine_->require_device(*gpu_, "launch");
   std::vector<access> touched;
   touched.reserve(reads.size() + writes.size());
   for (const byte_range& range : reads) {
@@ -55,6 +56,7 @@ void simulated_device::launch(stream_handle stream, const std::string& name,
 
 void simulated_device::host_callback(stream_handle stream, std::function<void()> body) {
   const machine::guard held = machine_->enter();
+  machine_->require_device(*gpu_, "host_callback");
   operation work;
   work.callout = std::move(body);
   machine_->submit(machine_->stream(*gpu_, stream), "host callback", {}, std::move(work));
@@ -65,7 +67,7 @@ void simulated_device::copy(void* target, const void* source, std::size_t bytes,
   if (bytes == 0) {
     return;
   }
-  machine::guard held = machine_->enter();
+  machine::guard held = machine_->enter_call(*gpu_, "copy");
   const bool from_device = kind == copy_kind::device_to_host || kind == copy_kind::device_to_device;
   const bool to_device = kind == copy_kind::host_to_device || kind == copy_kind::device_to_device;
   require_side(*machine_, source, from_device, "source");
@@ -79,6 +81,7 @@ void simulated_device::copy(void* target, const void* source, std::size_t bytes,
   if (!from_device && machine_->memory().around(source) == nullptr) {
     if (!to_device && !ordering.capture) { // earlier work of the stream may still write the source
       machine_->wait(held, machine_->schedule().predecessors(ordering), ordering.clock);
+      machine_->require_device(*gpu_, "copy");
     }
     work.body = [to, content = std::vector<std::uint8_t>(from, from + bytes)](unsigned part, unsigned parts) {
       const span_of_part now = cut(content.size(), part, parts);
@@ -97,7 +100,7 @@ void simulated_device::fill(void* target, std::uint8_t value, std::size_t bytes,
   if (bytes == 0) {
     return;
   }
-  const machine::guard held = machine_->enter();
+  const machine::guard held = machine_->enter_call(*gpu_, "fill");
   if (machine_->owner(target) == nullptr && machine_->memory().around(target) == nullptr) {
     throw error(errc::device,
                 concat("sim:", gpu_->ordinal, ": the target of a fill is no memory of a device"));

@@ -28,9 +28,11 @@ void queue(stream_handle stream, const char* name, const void* anchor, std::init
                                      " or the memory at ", anchor, " belongs to no simulated device"));
   }
   const machine::guard held = owner->enter();
+  gpu& home = owner->home(stream, anchor);
+  owner->call(home, name);
   operation work;
   work.body = [body](unsigned, unsigned) { body(); };
-  owner->submit(owner->stream(owner->home(stream, anchor), stream), name, touched, std::move(work));
+  owner->submit(owner->stream(home, stream), name, touched, std::move(work));
 }
 
 void pack_bool(stream_handle stream, const std::uint8_t* source, count length, std::uint8_t* target) {

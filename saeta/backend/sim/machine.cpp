@@ -19,6 +19,11 @@ std::uint64_t next_machine() {
   return last.fetch_add(1) + 1;
 }
 
+std::uint64_t fault_seed(std::uint64_t seed, std::int32_t ordinal) {
+  constexpr std::uint64_t apart = 0xfa17;
+  return seed ^ ((apart + static_cast<std::uint64_t>(ordinal)) << number_bits);
+}
+
 /// The machines of the process, for functions that get a handle or an address and no device.
 struct registry {
   std::mutex mutex;
@@ -80,7 +85,7 @@ gpu& machine::join(const options& chosen) {
       return *known;
     }
   }
-  gpu& made = *gpus_.emplace_back(std::make_unique<gpu>(chosen.ordinal, chosen.total_bytes));
+  gpu& made = *gpus_.emplace_back(std::make_unique<gpu>(chosen, fault_seed(chosen_.seed, chosen.ordinal)));
   made.legacy = &schedule_.add_stream(made, stream_kind::legacy);
   return made;
 }
@@ -132,6 +137,38 @@ machine::guard machine::enter() {
     }
   }
   return held;
+}
+
+machine::guard machine::enter_call(gpu& where, const char* name) {
+  guard held = enter();
+  call(where, name);
+  return held;
+}
+
+void machine::call(gpu& where, const char* name) {
+  require_device(where, name);
+  if (where.fail_percent != 0 && where.faults.chance(where.fail_percent)) {
+    throw error(errc::device, concat("sim:", where.ordinal, ": ", name, " was chosen to fail"));
+  }
+}
+
+void machine::require_device(const gpu& where, const char* name) const {
+  if (where.lost) {
+    throw error(errc::device_lost, concat("sim:", where.ordinal, ": ", name, ": the device was lost"));
+  }
+}
+
+void machine::lose(gpu& where) {
+  operations dropped; // after the lock: what they captured may call the device
+  const guard held = lock();
+  where.lost = true;
+  for (const auto& stream : schedule_.streams()) {
+    if (stream->where == &where && stream->capture) {
+      stream->capture->lost = true;
+    }
+  }
+  dropped = schedule_.abandon(&where);
+  schedule_.wake();
 }
 
 stream_state& machine::create_stream(gpu& where, stream_kind kind) {

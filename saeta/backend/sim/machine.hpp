@@ -16,7 +16,9 @@ namespace saeta::sim {
 
 /// One device. Several objects may stand for it, as several libraries use one GPU.
 struct gpu {
-  gpu(std::int32_t number, std::uint64_t bytes) : ordinal(number), total_bytes(bytes), memory(bytes) {}
+  gpu(const options& chosen, std::uint64_t fault_seed)
+      : ordinal(chosen.ordinal), total_bytes(chosen.total_bytes), memory(chosen.total_bytes),
+        fail_percent(chosen.fail_percent), faults(fault_seed) {}
 
   std::int32_t ordinal;
   std::uint64_t total_bytes;
@@ -25,6 +27,10 @@ struct gpu {
   std::unordered_map<std::size_t, stream_state*> per_thread;            ///< by thread_number()
   std::uint64_t used_bytes = 0;                                         ///< of the arena, by live allocations
   std::size_t pool_threshold = std::numeric_limits<std::size_t>::max(); ///< bytes that the pool holds on to
+  unsigned fail_percent;
+  random_source
+      faults; ///< apart from the scheduler's, so that calls which don't fail run as they would without faults
+  bool lost = false;
   std::vector<const gpu*> peers; ///< devices whose memory operations of this one may touch
   usage alive;
 };
@@ -52,6 +58,14 @@ public:
 
   /// Locks; at the pace of pace::manual operations may run now.
   [[nodiscard]] guard enter();
+  /// Enters for a call of the contract, which may fail. @throws error device_lost, or device when the call shall fail.
+  [[nodiscard]] guard enter_call(gpu& where, const char* name);
+  /// Only that failure, for a call that has locked already. With the lock.
+  void call(gpu& where, const char* name);
+  /// @throws error device_lost. With the lock.
+  void require_device(const gpu& where, const char* name) const;
+  /// What is queued on the device is done without having run. Call without the lock.
+  void lose(gpu& where);
   [[nodiscard]] guard lock() const { return guard(mutex_); }
 
   stream_state& create_stream(gpu& where, stream_kind kind);

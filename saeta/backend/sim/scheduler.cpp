@@ -122,11 +122,15 @@ bool scheduler::idle() const noexcept {
                      [](const auto& stream) { return stream->queue.empty(); });
 }
 
-operations scheduler::abandon() {
+operations scheduler::abandon(const gpu* where) {
   operations dropped;
   for (const auto& stream : streams_) {
+    if (where != nullptr && stream->where != where) {
+      continue;
+    }
     for (auto& work : stream->queue) {
       if (!work->running) {
+        work->done = true;
         dropped.push_back(std::move(work));
       }
     }

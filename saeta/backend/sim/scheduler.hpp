@@ -60,8 +60,9 @@ public:
   void sleep(std::unique_lock<std::mutex>& lock);
   void wake() noexcept { changed_.notify_all(); }
   [[nodiscard]] bool idle() const noexcept;
-  /// Takes out everything that is queued; the caller drops it once it has let go of the lock.
-  operations abandon();
+  /// Takes out what is queued on one device, or on all, as if it was done; the caller drops it once it has let go of the
+  /// lock.
+  operations abandon(const gpu* where = nullptr);
 
 private:
   std::shared_ptr<operation> pick();

@@ -43,6 +43,7 @@ struct options {
   std::uint64_t total_bytes = std::uint64_t{256} << 20; ///< of the device; more is out_of_memory
   pace how = pace::manual;
   unsigned run_percent = 25; ///< manual: chance that a call of the contract first runs some ready operations
+  unsigned fail_percent = 0; ///< as for set_fail_percent(); of a new device
   /// A device of the machine that this one joins; the seed and the pace are then those of the machine.
   std::shared_ptr<device> beside = nullptr;
 };
@@ -117,6 +118,15 @@ public:
   std::size_t run();
   /// Nothing is queued on any stream of the machine.
   [[nodiscard]] bool idle() const;
+
+  // The driver.
+
+  /// From now on every call of the contract that may throw does so with this chance, drawn from the seed: error device,
+  /// with nothing changed. Calls that give something back and the functions that stand for other libraries always work.
+  void set_fail_percent(unsigned percent);
+  /// Breaks the device for good, for every object that stands for it: what is queued never runs, whoever waits for it wakes,
+  /// and every call throws error device_lost. Memory can't be freed any more; streams and events can be destroyed.
+  void lose();
 
   // What was found.
 

@@ -1,0 +1,182 @@
+// The driver of the simulated device: calls that fail now and then, and a device that is lost.
+#include "saeta/backend/sim/sim.hpp"
+#include "saeta/base/error.hpp"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <optional>
+#include <thread>
+
+namespace saeta::sim {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::size_t bytes = 4096;
+
+class simulated_driver : public ::testing::Test {
+protected:
+  static options with(std::uint64_t seed, pace how = pace::manual) {
+    options chosen;
+    chosen.seed = seed;
+    chosen.total_bytes = std::uint64_t{1} << 20;
+    chosen.how = how;
+    return chosen;
+  }
+  /// What the call throws; nothing when it succeeds.
+  static std::optional<errc> code_of(const std::function<void()>& call) {
+    try {
+      call();
+      return std::nullopt;
+    } catch (const error& e) {
+      return e.code();
+    }
+  }
+  /// Every call of the contract that may throw, by name.
+  std::vector<std::pair<const char*, std::function<void()>>> calls() {
+    return {
+        {"properties", [this] { static_cast<void>(on->properties()); }},
+        {"create_stream", [this] { on->create_stream(); }},
+        {"stream_id", [this] { on->stream_id(a); }},
+        {"synchronize_stream", [this] { on->synchronize_stream(a); }},
+        {"stream_idle", [this] { on->stream_idle(a); }},
+        {"capturing", [this] { on->capturing(a); }},
+        {"create_event", [this] { on->create_event(); }},
+        {"record_event", [this] { on->record_event(event, a); }},
+        {"record_context", [this] { on->record_context(event); }},
+        {"wait_event", [this] { on->wait_event(a, event); }},
+        {"event_complete", [this] { on->event_complete(event); }},
+        {"synchronize_event", [this] { on->synchronize_event(event); }},
+        {"allocate", [this] { on->allocate(bytes, 0); }},
+        {"allocate_async", [this] { on->allocate_async(bytes, a); }},
+        {"trim_pool", [this] { on->trim_pool(0); }},
+        {"set_pool_threshold", [this] { on->set_pool_threshold(0); }},
+        {"allocate_pinned", [this] { on->allocate_pinned(bytes); }},
+        {"enable_peer_access", [this] { on->enable_peer_access(*on); }},
+        {"copy", [this] { on->copy(memory, pinned, bytes, copy_kind::host_to_device, a); }},
+        {"fill", [this] { on->fill(memory, 1, bytes, a); }},
+        {"kernel",
+         [this] {
+           auto* const first = static_cast<std::uint8_t*>(memory);
+           on->kernels().pack_bool(a, first, 8, first + 512);
+         }},
+    };
+  }
+
+  std::shared_ptr<device> on = device::create(with(7));
+  stream_handle a = on->create_stream();
+  event_handle event = on->create_event();
+  void* memory = on->allocate(bytes, 0);
+  void* pooled = on->allocate_async(bytes, a);
+  void* pinned = on->allocate_pinned(bytes);
+};
+
+TEST_F(simulated_driver, fails_every_call_of_the_contract_when_told_to_and_changes_nothing) {
+  const usage before = on->live();
+  on->set_fail_percent(100);
+  for (const auto& [name, call] : calls()) {
+    EXPECT_EQ(code_of(call), errc::device) << name;
+  }
+  EXPECT_EQ(on->live(), before);
+  on->set_fail_percent(0);
+  EXPECT_TRUE(on->races().empty());
+  for (const auto& [name, call] : calls()) {
+    EXPECT_EQ(code_of(call), std::nullopt) << name;
+  }
+}
+
+TEST_F(simulated_driver, fails_about_as_often_as_was_asked) {
+  on->set_fail_percent(30);
+  int failed = 0;
+  for (int i = 0; i < 1000; ++i) {
+    failed += code_of([this] { on->stream_idle(a); }).has_value() ? 1 : 0;
+  }
+  EXPECT_GT(failed, 220);
+  EXPECT_LT(failed, 380);
+}
+
+TEST_F(simulated_driver, fails_the_same_calls_with_the_same_seed) {
+  const auto failures = [](std::uint64_t seed) {
+    options chosen = with(seed);
+    chosen.fail_percent = 50;
+    const auto one = device::create(chosen);
+    std::string found;
+    for (int i = 0; i < 64; ++i) {
+      found += code_of([&] { one->trim_pool(0); }) ? 'x' : '.';
+    }
+    return found;
+  };
+  EXPECT_EQ(failures(1), failures(1));
+  EXPECT_NE(failures(1), failures(2));
+}
+
+TEST_F(simulated_driver, never_refuses_to_take_something_back_nor_stops_other_libraries) {
+  on->set_fail_percent(100);
+  on->launch(a, "kernel", {}, {{memory, bytes}}, [] {});
+  on->run();
+  EXPECT_TRUE(on->deallocate_async(pooled, bytes, a));
+  EXPECT_TRUE(on->deallocate_pinned(pinned, bytes));
+  on->destroy_event(event);
+  on->destroy_stream(a);
+  EXPECT_EQ(on->live().streams + on->live().events + on->live().pinned, 0U);
+}
+
+TEST_F(simulated_driver, says_of_a_lost_device_that_it_is_lost) {
+  bool ran = false;
+  on->launch(a, "kernel", {}, {}, [&ran] { ran = true; });
+  on->lose();
+  for (const auto& [name, call] : calls()) {
+    EXPECT_EQ(code_of(call), errc::device_lost) << name;
+  }
+  on->run();
+  EXPECT_FALSE(ran) << "work that was queued never runs";
+}
+
+TEST_F(simulated_driver, keeps_the_memory_of_a_lost_device) {
+  on->lose();
+  EXPECT_FALSE(on->deallocate(memory, bytes, 0));
+  EXPECT_FALSE(on->deallocate_async(pooled, bytes, a));
+  EXPECT_FALSE(on->deallocate_pinned(pinned, bytes));
+  on->destroy_event(event);
+  on->destroy_stream(a);
+  EXPECT_EQ(on->live().allocations, 2U);
+  EXPECT_EQ(on->live().streams + on->live().events, 0U);
+}
+
+TEST_F(simulated_driver, loses_a_device_for_all_who_use_it_and_no_other_device) {
+  options beside = with(7);
+  beside.beside = on;
+  const auto library = device::create(beside);
+  beside.ordinal = 1;
+  const auto other = device::create(beside);
+  const stream_handle theirs = other->create_stream();
+  const auto held = on->close_gate(a);
+  on->record_event(event, a);
+  other->wait_event(theirs, event);
+  on->lose();
+  EXPECT_EQ(code_of([&] { library->create_stream(); }), errc::device_lost);
+  other->synchronize_stream(theirs); // would never end if it waited for the lost device
+}
+
+TEST_F(simulated_driver, wakes_a_thread_that_waits_for_a_lost_device) {
+  on = device::create(with(7, pace::automatic));
+  a = on->create_stream();
+  event = on->create_event();
+  const auto held = on->close_gate(a);
+  on->record_event(event, a);
+  std::optional<errc> found;
+  std::thread waiting([&] { found = code_of([this] { on->synchronize_event(event); }); });
+  on->lose();
+  waiting.join();
+  EXPECT_EQ(found, errc::device_lost);
+}
+
+TEST_F(simulated_driver, ends_the_captures_of_a_lost_device) {
+  on->begin_capture(a);
+  on->lose();
+  EXPECT_FALSE(on->end_capture(a));
+}
+
+} // namespace
+} // namespace saeta::sim
