@@ -55,9 +55,10 @@ public:
   virtual stream_handle create_stream() = 0;
   /// Pending work of the stream still finishes.
   virtual void destroy_stream(stream_handle stream) noexcept = 0;
-  /// A number that no other stream of this process ever has, even when a handle's value is reused; for the per-thread
-  /// default stream, that of the calling thread's. While the stream captures a graph: one of `new_capture_id`, since what is
-  /// captured is ordered with nothing outside of the graph, not even with the stream's earlier work.
+  /// A number that no other stream of this device ever has in this process, even when a handle's value is reused; streams
+  /// of two devices may have the same one. For the per-thread default stream: the calling thread's. While the stream
+  /// captures a graph: one of `new_capture_id`, since what is captured is ordered with nothing outside of the graph, not
+  /// even with the stream's earlier work.
   virtual std::uint64_t stream_id(stream_handle stream) = 0;
   virtual void synchronize_stream(stream_handle stream) = 0;
   /// True when all work queued so far has finished.

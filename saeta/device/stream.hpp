@@ -29,8 +29,9 @@ public:
 
   [[nodiscard]] backend& owner() const noexcept { return *owner_; }
   [[nodiscard]] stream_handle native_handle() const noexcept { return handle_; }
-  /// Unique in the process for all time, unlike the handle; of a ref that is made while the stream captures a graph, unique
-  /// to that ref. A ref does not learn of a capture that begins later: make another one for work inside it.
+  /// Unique among the streams of the device for all time, unlike the handle; streams of two devices may have the same id.
+  /// Of a ref that is made while the stream captures a graph, unique to that ref. A ref does not learn of a capture that
+  /// begins later: make another one for work inside it.
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] bool made_in_capture() const noexcept { return id_ >= first_capture_id; }
 

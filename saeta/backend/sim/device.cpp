@@ -177,8 +177,7 @@ std::uint64_t simulated_device::stream_id(stream_handle stream) {
   const machine::guard held = machine_->lock();
   machine_->call(*gpu_, "stream_id");
   const stream_state& asked = machine_->stream(*gpu_, stream);
-  return in_capture(*machine_, asked) ? new_capture_id()
-                                      : static_cast<std::uint64_t>(machine_->handle(asked));
+  return in_capture(*machine_, asked) ? new_capture_id() : asked.id;
 }
 
 void simulated_device::synchronize_stream(stream_handle stream) {

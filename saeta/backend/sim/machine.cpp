@@ -86,7 +86,7 @@ gpu& machine::join(const options& chosen) {
     }
   }
   gpu& made = *gpus_.emplace_back(std::make_unique<gpu>(chosen, fault_seed(chosen_.seed, chosen.ordinal)));
-  made.legacy = &schedule_.add_stream(made, stream_kind::legacy);
+  made.legacy = &add_stream(made, stream_kind::legacy);
   return made;
 }
 
@@ -171,8 +171,19 @@ void machine::lose(gpu& where) {
   schedule_.wake();
 }
 
-stream_state& machine::create_stream(gpu& where, stream_kind kind) {
+stream_state& machine::add_stream(gpu& where, stream_kind kind) {
   stream_state& made = schedule_.add_stream(where, kind);
+  if (!chosen_.small_ids) {
+    made.id = static_cast<std::uint64_t>(handle(made));
+  } else {
+    made.id =
+        kind == stream_kind::legacy ? static_cast<std::uint64_t>(legacy_stream) : where.next_stream_id++;
+  }
+  return made;
+}
+
+stream_state& machine::create_stream(gpu& where, stream_kind kind) {
+  stream_state& made = add_stream(where, kind);
   ++where.alive.streams;
   return made;
 }
@@ -188,7 +199,7 @@ stream_state& machine::stream(gpu& where, stream_handle handle) {
   if (handle == per_thread_stream) {
     stream_state*& mine = where.per_thread[thread_number()];
     if (mine == nullptr) {
-      mine = &schedule_.add_stream(where, stream_kind::blocking);
+      mine = &add_stream(where, stream_kind::blocking);
     }
     return *mine;
   }

@@ -27,6 +27,7 @@ struct gpu {
   std::unordered_map<std::size_t, stream_state*> per_thread;            ///< by thread_number()
   std::uint64_t used_bytes = 0;                                         ///< of the arena, by live allocations
   std::size_t pool_threshold = std::numeric_limits<std::size_t>::max(); ///< bytes that the pool holds on to
+  std::uint64_t next_stream_id = 3; ///< above the handles of the default streams
   unsigned fail_percent;
   random_source
       faults; ///< apart from the scheduler's, so that calls which don't fail run as they would without faults
@@ -69,6 +70,8 @@ public:
   [[nodiscard]] guard lock() const { return guard(mutex_); }
 
   stream_state& create_stream(gpu& where, stream_kind kind);
+  /// One that the device has by itself.
+  stream_state& add_stream(gpu& where, stream_kind kind);
   [[nodiscard]] stream_handle handle(const stream_state& stream) const noexcept;
   /// @throws error device: not a stream of this machine, or destroyed.
   stream_state& stream(gpu& where, stream_handle handle);

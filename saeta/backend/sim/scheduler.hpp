@@ -26,6 +26,7 @@ struct capture_state {
 
 struct stream_state {
   std::uint32_t slot = 0;
+  std::uint64_t id = 0; ///< what the contract calls its id
   gpu* where = nullptr;
   stream_kind kind = stream_kind::non_blocking;
   bool alive = true;                      ///< a destroyed stream still finishes its work

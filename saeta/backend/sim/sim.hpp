@@ -43,6 +43,9 @@ struct options {
   std::uint64_t total_bytes = std::uint64_t{256} << 20; ///< of the device; more is out_of_memory
   pace how = pace::manual;
   unsigned run_percent = 25; ///< manual: chance that a call of the contract first runs some ready operations
+  /// The ids of a device's streams are 3, 4, 5, ..., the legacy default stream's is 1: each meets the same number on another
+  /// device and on the host. Otherwise they are unique in the process.
+  bool small_ids = true;
   unsigned fail_percent = 0; ///< as for set_fail_percent(); of a new device
   /// A device of the machine that this one joins; the seed and the pace are then those of the machine.
   std::shared_ptr<device> beside = nullptr;

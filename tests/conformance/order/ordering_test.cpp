@@ -1,5 +1,7 @@
 // Order between streams, and release after the last use. A gate holds one stream back; what depends on it must wait.
 #include "conformance/harness/context_test.hpp"
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/memory/export_hold.hpp"
 
@@ -374,6 +376,40 @@ TEST_P(ordering, one_address_passes_between_streams_without_corruption) {
     where()->synchronize(reader);
     ASSERT_TRUE(landed(round)) << "round " << int{round};
   }
+}
+
+TEST_P(ordering, streams_of_two_backends_with_the_same_id_are_not_the_same) {
+  const auto second = second_device();
+  if (!second) {
+    GTEST_SKIP() << one_device_alone;
+  }
+  std::vector<stream> there; // until one has the id of `first`, where devices count for themselves
+  do {
+    there.emplace_back(second);
+  } while (there.back().ref().id() < first().id() && there.size() < 64);
+  const stream_ref waiting = there.back().ref();
+  const auto held = hold(first());
+  where()->events().record(first()).wait(waiting);
+  if (held) {
+    EXPECT_FALSE(waiting.idle()) << "stream " << waiting.id() << " did not wait for stream " << first().id()
+                                 << " of another device";
+  }
+  open(held);
+  second->synchronize_stream(waiting.native_handle());
+}
+
+TEST(ordering_of_two_backends, a_host_stream_waits_for_a_device_stream_with_the_same_id) {
+  sim::options chosen;
+  chosen.run_percent = 0; // nothing runs unless somebody waits
+  const auto device = sim::device::create(chosen);
+  const auto host = make_host_backend();
+  const stream_ref theirs(*device, legacy_stream);
+  const stream_ref ours(*host, legacy_stream);
+  ASSERT_EQ(theirs.id(), ours.id());
+  bool ran = false;
+  device->host_callback(legacy_stream, [&ran] { ran = true; });
+  std::make_shared<event_pool>(device)->record(theirs).wait(ours);
+  EXPECT_TRUE(ran) << "the host went on before the device had finished";
 }
 
 SAETA_CONFORMANCE_SUITE(ordering);
