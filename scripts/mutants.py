@@ -82,7 +82,7 @@ def build(what: str) -> None:
 def schedules(first: int, count: int) -> tuple[int | None, str]:
     """Exit code, None for a run that did not end, and what it printed."""
     try:
-        done = run([PROGRAM, "--first", str(first), "--count", str(count)], timeout=LONGEST_RUN)
+        done = run([PROGRAM, "--first-seed", str(first), "--count", str(count)], timeout=LONGEST_RUN)
     except subprocess.TimeoutExpired:
         return None, ""
     return done.returncode, done.stdout

@@ -1,47 +1,87 @@
-// Runs random programs on the simulated device, one a seed, and prints the first that goes wrong.
+// Runs random programs on simulated devices, one a seed, and prints the first that goes wrong.
 //
-//   saeta_schedules [--first SEED] [--count N] [--steps N]
+//   saeta_schedules [--first-seed SEED] [--count N] [--steps N] [--captures] [--devices 1|2] [--faults PERCENT]
 //
-// Exit code 0 when all were clean, 1 otherwise. A failing seed is replayed with --first SEED --count 1.
+// Exit code 0 when all were clean, 1 when one was not, 2 for a wrong command line. A failing seed is replayed with
+// --first-seed SEED --count 1 and the other options as they were. What the options mean: schedules/program.hpp.
+#include "saeta/base/report.hpp"
 #include "schedules/program.hpp"
 
+#include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
-#include <string>
+#include <optional>
 #include <string_view>
 
-int main(int argc, char** argv) {
+namespace {
+
+struct command_line {
   std::uint64_t first = 0;
   std::uint64_t count = 1000;
-  unsigned steps = 120;
-  for (int i = 1; i < argc; i += 2) {
+  saeta::schedules::program_options programs;
+};
+
+std::optional<std::uint64_t> number_in(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return status == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// False for a name that is not an option with a number, or a number out of its range.
+bool set(command_line& chosen, std::string_view name, std::uint64_t value) {
+  if (name == "--first-seed") {
+    chosen.first = value;
+  } else if (name == "--count") {
+    chosen.count = value;
+  } else if (name == "--steps" && value <= UINT32_MAX) {
+    chosen.programs.steps = static_cast<unsigned>(value);
+  } else if (name == "--devices" && (value == 1 || value == 2)) {
+    chosen.programs.devices = static_cast<unsigned>(value);
+  } else if (name == "--faults" && value <= 100) {
+    chosen.programs.fail_percent = static_cast<unsigned>(value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::optional<command_line> read(int argc, char** argv) {
+  command_line chosen;
+  for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
-    if (i + 1 == argc) {
-      std::cerr << name << " needs a value\n";
-      return 2;
+    if (name == "--captures") {
+      chosen.programs.captures = true;
+      continue;
     }
-    const std::uint64_t value = std::strtoull(argv[i + 1], nullptr, 10);
-    if (name == "--first") {
-      first = value;
-    } else if (name == "--count") {
-      count = value;
-    } else if (name == "--steps") {
-      steps = static_cast<unsigned>(value);
-    } else {
-      std::cerr << "unknown option " << name << "\n";
-      return 2;
+    const auto value = ++i < argc ? number_in(argv[i]) : std::nullopt;
+    if (!value || !set(chosen, name, *value)) {
+      std::cerr << name << (i < argc ? " " : "") << (i < argc ? argv[i] : "") << " is not an option\n";
+      return std::nullopt;
     }
   }
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const saeta::schedules::outcome result = saeta::schedules::run_program(seed, steps);
+  return chosen;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const auto chosen = read(argc, argv);
+  if (!chosen) {
+    return 2;
+  }
+  if (chosen->programs.fail_percent != 0) { // what can't throw reports, thousands of times
+    saeta::set_report_sink([](std::string_view, std::string_view) noexcept {});
+  }
+  const std::uint64_t last = chosen->first + chosen->count - 1;
+  for (std::uint64_t seed = chosen->first; seed != last + 1; ++seed) {
+    const saeta::schedules::outcome result = saeta::schedules::run_program(seed, chosen->programs);
     if (!result.clean) {
-      std::cout << result.report << "\nseed " << seed << " of " << first << " to " << first + count - 1
+      std::cout << result.report << "\nseed " << seed << " of " << chosen->first << " to " << last
                 << " failed\n";
       return 1;
     }
   }
-  std::cout << count << " programs of " << steps << " steps are clean, seeds " << first << " to "
-            << first + count - 1 << "\n";
+  std::cout << chosen->count << " programs of " << chosen->programs.steps << " steps are clean, seeds "
+            << chosen->first << " to " << last << "\n";
   return 0;
 }

@@ -6,6 +6,8 @@
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "schedules/draw.hpp"
+#include "support/foreign_capture.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,6 +15,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace saeta::schedules {
@@ -20,27 +23,21 @@ namespace {
 
 using bytes = std::vector<std::uint8_t>;
 
-/// splitmix64: the same numbers on every machine.
-class draw {
-public:
-  explicit draw(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() noexcept {
-    std::uint64_t z = state_ += 0x9E3779B97F4A7C15U;
-    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
-    return z ^ (z >> 31U);
-  }
-  std::size_t below(std::size_t limit) noexcept { return next() % limit; }
-  bool chance(unsigned percent) noexcept { return below(100) < percent; }
-
-private:
-  std::uint64_t state_;
+/// A device, the context on it, and the streams of ours and of others.
+struct site {
+  std::shared_ptr<sim::device> device;
+  sim::usage before;
+  std::shared_ptr<context> home;
+  std::vector<stream_lease> leases;
+  std::vector<stream_handle> foreign;
 };
 
 /// A buffer and what it must hold once everything queued has run.
 struct known {
   buffer what;
   bytes expected;
+  site* where;
+  bool certain = true; ///< false after a call of the driver failed in the middle of a change
 };
 
 /// A view that somebody else has, and the stream on which he uses it.
@@ -56,17 +53,73 @@ struct landing {
   bytes expected;
 };
 
-sim::options device_options(std::uint64_t seed) {
-  sim::options chosen;
-  chosen.seed = seed;
-  chosen.total_bytes = 8U << 20U;
-  return chosen;
-}
+/// Other libraries' work never fails: while this lives, the driver does not either.
+class working_driver {
+public:
+  working_driver(const std::vector<site>& sites, unsigned percent) : sites_(sites), percent_(percent) {
+    set(0);
+  }
+  working_driver(const working_driver&) = delete;
+  working_driver& operator=(const working_driver&) = delete;
+  ~working_driver() { set(percent_); }
+
+private:
+  void set(unsigned percent) {
+    for (const site& each : sites_) {
+      each.device->set_fail_percent(percent);
+    }
+  }
+
+  const std::vector<site>& sites_;
+  unsigned percent_;
+};
 
 class program {
 public:
-  explicit program(std::uint64_t seed)
-      : draw_(seed), device_(sim::device::create(device_options(seed))), before_(device_->live()) {
+  program(std::uint64_t seed, const program_options& chosen) : draw_(seed), chosen_(chosen) {
+    sites_.reserve(chosen.devices);
+    for (unsigned i = 0; i < chosen.devices; ++i) {
+      sites_.push_back(make_site(seed, i));
+    }
+    set_fail_percent(chosen.fail_percent);
+  }
+
+  void run() {
+    for (unsigned i = 0; i < chosen_.steps; ++i) {
+      checked_step(i);
+      if (draw_.chance(5)) {
+        check_counters();
+      }
+    }
+    set_fail_percent(0);
+    end();
+  }
+
+  [[nodiscard]] std::string findings() const {
+    std::string all;
+    for (const std::string& line : found_) {
+      all += line + "\n";
+    }
+    for (const sim::race& r : sites_.front().device->races()) {
+      all += r.text + "\n";
+    }
+    return all;
+  }
+  [[nodiscard]] std::string device_report() const { return sites_.front().device->report(); }
+
+private:
+  static constexpr std::uint64_t budget_bytes = 1U << 20U;
+  static constexpr std::size_t most_buffers = 12;
+
+  site make_site(std::uint64_t seed, unsigned ordinal) {
+    sim::options device;
+    device.seed = seed;
+    device.total_bytes = 8U << 20U;
+    device.ordinal = static_cast<std::int32_t>(ordinal);
+    device.beside = sites_.empty() ? nullptr : sites_.front().device;
+    site made;
+    made.device = sim::device::create(device);
+    made.before = made.device->live();
     context_options chosen;
     chosen.budget = budget_bytes;
     chosen.releases = release_thread::none;
@@ -78,82 +131,101 @@ public:
     chosen.memory.caching.slab = 64U << 10U;
     chosen.memory.caching.largest_small = 16U << 10U;
     chosen.memory.caching.largest_cached = 64U << 10U;
-    home_ = context::create(device_, std::move(chosen));
+    made.home = context::create(made.device, std::move(chosen));
     // More streams than a buffer remembers readers apart.
     for (std::size_t i = 0; i < ordering_state::max_reads + 2; ++i) {
-      leases_.push_back(home_->borrow_stream());
+      made.leases.push_back(made.home->borrow_stream());
     }
     for (int i = 0; i < 3; ++i) {
-      foreign_.push_back(i == 0 ? device_->create_blocking_stream() : device_->create_stream());
+      made.foreign.push_back(i == 0 ? made.device->create_blocking_stream() : made.device->create_stream());
     }
+    return made;
   }
 
-  void run(unsigned steps) {
-    for (unsigned i = 0; i < steps; ++i) {
-      step();
-      if (draw_.chance(5)) {
-        check_counters();
+  void set_fail_percent(unsigned percent) {
+    for (const site& each : sites_) {
+      each.device->set_fail_percent(percent);
+    }
+  }
+  [[nodiscard]] working_driver others() const { return {sites_, chosen_.fail_percent}; }
+
+  void checked_step(unsigned number) {
+    at_risk_.clear();
+    excused_ = unfenced_pending_;
+    const char* name = "";
+    try {
+      name = step();
+    } catch (const error& e) {
+      if (chosen_.fail_percent == 0 || e.code() != errc::device) {
+        found_.push_back(concat("step ", number, ": unexpected error: ", e.what()));
+      }
+      for (known* const hit : at_risk_) {
+        hit->certain = false;
       }
     }
-    end();
+    if (chosen_.captures && capture_ && capture_->was_ended()) {
+      if (!excused_) {
+        found_.push_back(concat("step ", number, " (", name, ") ended the capture of another library"));
+      }
+      capture_.reset();
+    }
+    unfenced_pending_ = unfenced_pending_ && std::any_of(sites_.begin(), sites_.end(), [](const site& each) {
+                          return each.home->statistics().pending_releases != 0;
+                        });
   }
 
-  [[nodiscard]] std::string findings() const {
-    std::string all;
-    for (const std::string& line : found_) {
-      all += line + "\n";
-    }
-    for (const sim::race& r : device_->races()) {
-      all += r.text + "\n";
-    }
-    return all;
-  }
-  [[nodiscard]] std::string device_report() const { return device_->report(); }
-
-private:
-  static constexpr std::uint64_t budget_bytes = 1U << 20U;
-  static constexpr std::size_t most_buffers = 12;
-
-  void step() {
+  /// Returns the name of what it did.
+  const char* step() {
     switch (draw_.below(17)) {
     case 0:
     case 1:
     case 2:
-      return allocate();
+      return allocate(), "allocate";
     case 3:
     case 4:
-      return write();
+      return write(), "write";
     case 5:
     case 6:
-      return copy();
+      return copy(), "copy";
     case 7:
-      return read();
+      return read(), "read";
     case 8:
-      return drop();
+      return drop(), "drop";
     case 9:
-      return lend();
+      return lend(), "lend";
     case 10:
-      return take_back();
+      return take_back(), "take back";
     case 11:
-      return import();
+      return import(), "import";
     case 12:
-      return settle();
+      return settle(), "settle";
     case 13:
-      return share_budget();
+      return share_budget(), "share budget";
     case 14:
-      return fail();
+      return fail(), "fail";
     case 15:
-      return read_everywhere();
+      return read_everywhere(), "read everywhere";
     default:
-      return capture();
+      return capture(), "capture";
     }
   }
 
-  stream_ref any_stream() {
-    const std::size_t i = draw_.below(leases_.size() + 1);
-    return i == leases_.size() ? home_->work_stream() : leases_[i].ref();
+  site& any_site() { return sites_.size() == 1 ? sites_.front() : sites_[draw_.below(sites_.size())]; }
+  stream_ref any_stream(const site& of) {
+    const std::size_t i = draw_.below(of.leases.size() + 1);
+    return i == of.leases.size() ? of.home->work_stream() : of.leases[i].ref();
   }
-  known& any_buffer() { return buffers_[draw_.below(buffers_.size())]; }
+  known& any_buffer() {
+    known& found = buffers_[draw_.below(buffers_.size())];
+    excuse(found);
+    return found;
+  }
+  /// Whoever uses memory that a consumer has on streams that nobody knows needs a fence over all work.
+  void excuse(const known& used) {
+    const storage* const of = used.what.owner().get();
+    excused_ = excused_ || unfenced_.contains(of) ||
+               std::any_of(lent_.begin(), lent_.end(), [&](const lent& view) { return view.of == of; });
+  }
   std::size_t any_size() {
     constexpr std::array<std::size_t, 8> sizes{64, 64, 256, 1000, 4096, 4096, 20'000, 65'536};
     return sizes.at(draw_.below(sizes.size()));
@@ -163,22 +235,28 @@ private:
     if (buffers_.size() >= most_buffers) {
       return drop();
     }
-    const auto& from = shares_.empty() || draw_.chance(60) ? home_ : shares_[draw_.below(shares_.size())];
+    site& where = any_site();
+    const auto& from =
+        shares_.empty() || draw_.chance(60) ? where.home : shares_[draw_.below(shares_.size())];
+    site& of = from->device() == where.home->device()
+                   ? where
+                   : sites_[static_cast<std::size_t>(from->device().ordinal)];
     const std::size_t size = any_size();
-    const stream_ref stream = any_stream();
+    const stream_ref stream = any_stream(of);
     try {
       buffer made = buffer::allocate(from, size, stream, "program");
       // A buffer holds nothing known before it is written, and its first use may be anywhere.
-      fill(made, 0, size, any_stream(), 1);
-      buffers_.push_back({std::move(made), bytes(size, 1)});
+      fill(of, made, 0, size, any_stream(of), 1);
+      buffers_.push_back({std::move(made), bytes(size, 1), &of});
     } catch (const error& e) {
       expect_code(e, errc::budget_exceeded);
     }
   }
 
-  void fill(const buffer& what, std::size_t offset, std::size_t size, stream_ref stream, std::uint8_t value) {
+  void fill(const site& of, const buffer& what, std::size_t offset, std::size_t size, stream_ref stream,
+            std::uint8_t value) {
     use_token token(stream, {writes(what)});
-    home_->fill(token.mutable_data<std::uint8_t>(what) + offset, value, size, stream);
+    of.home->fill(token.mutable_data<std::uint8_t>(what) + offset, value, size, stream);
     if (draw_.chance(80)) {
       token.finish(); // otherwise its end fences
     }
@@ -195,7 +273,8 @@ private:
     const std::size_t offset = draw_.below(target.expected.size());
     const std::size_t size = 1 + draw_.below(target.expected.size() - offset);
     const auto value = static_cast<std::uint8_t>(draw_.next());
-    if (!guarded([&] { fill(target.what, offset, size, any_stream(), value); })) {
+    at_risk_.push_back(&target);
+    if (!guarded([&] { fill(*target.where, target.what, offset, size, any_stream(*target.where), value); })) {
       return;
     }
     std::fill_n(target.expected.begin() + static_cast<std::ptrdiff_t>(offset), size, value);
@@ -212,14 +291,17 @@ private:
       return;
     }
     const std::size_t size = std::min(source.expected.size(), target.expected.size());
-    const stream_ref stream = any_stream();
+    const site& on = source.where == target.where || draw_.chance(50) ? *target.where : *source.where;
+    const stream_ref stream = any_stream(on);
+    at_risk_.push_back(&target);
     const bool done = guarded([&] {
       use_token token(stream, {reads(source.what.slice(0, size)), writes(target.what)});
-      home_->copy(token.mutable_data<std::uint8_t>(target.what), token.data<std::uint8_t>(source.what), size,
-                  copy_kind::device_to_device, stream);
+      on.home->copy(token.mutable_data<std::uint8_t>(target.what), token.data<std::uint8_t>(source.what),
+                    size, copy_kind::device_to_device, stream);
     });
     if (done) {
       std::copy_n(source.expected.begin(), size, target.expected.begin());
+      target.certain = target.certain && source.certain;
     }
   }
 
@@ -228,17 +310,18 @@ private:
       return;
     }
     const known& source = any_buffer();
-    read(source, any_stream());
+    read(source, any_stream(*source.where));
   }
 
   void read(const known& source, stream_ref stream) {
     landing next{std::make_shared<bytes>(source.expected.size()), source.expected};
+    arrivals_.push_back(next.arrived); // the copy may be queued before something fails
     const bool done = guarded([&] {
       use_token token(stream, {reads(source.what)});
-      home_->copy(next.arrived->data(), token.data<std::uint8_t>(source.what), next.arrived->size(),
-                  copy_kind::device_to_host, stream);
+      source.where->home->copy(next.arrived->data(), token.data<std::uint8_t>(source.what),
+                               next.arrived->size(), copy_kind::device_to_host, stream);
     });
-    if (done) {
+    if (done && source.certain) {
       landings_.push_back(std::move(next));
     }
   }
@@ -249,7 +332,7 @@ private:
       return;
     }
     const known& source = any_buffer();
-    for (const stream_lease& lease : leases_) {
+    for (const stream_lease& lease : source.where->leases) {
       read(source, lease.ref());
     }
   }
@@ -257,6 +340,8 @@ private:
   void drop() {
     if (!buffers_.empty()) {
       const std::size_t i = draw_.below(buffers_.size());
+      excuse(buffers_[i]);
+      unfenced_pending_ = unfenced_pending_ || excused_;
       std::swap(buffers_[i], buffers_.back());
       buffers_.pop_back();
     }
@@ -264,14 +349,15 @@ private:
 
   /// A consumer gets a view, uses it on a stream that nobody announced, and gives it back later.
   void lend() {
-    if (buffers_.empty() || lent_.size() >= 4 || captured_) {
+    if (buffers_.empty() || lent_.size() >= 4 || capture_) {
       return;
     }
     known& source = any_buffer();
     if (!source.what.owner()->writable()) {
       return;
     }
-    const stream_handle user = foreign_[draw_.below(foreign_.size())];
+    sim::device& device = *source.where->device;
+    const stream_handle user = source.where->foreign[draw_.below(source.where->foreign.size())];
     const std::array views{source.what};
     const bool changes = draw_.chance(40);
     const bool contested = std::any_of(lent_.begin(), lent_.end(), [&](const lent& other) {
@@ -280,14 +366,13 @@ private:
     if (contested) {
       return; // two consumers of one buffer order themselves
     }
-    order_handover(views, stream_ref(*device_, user));
+    order_handover(views, stream_ref(device, user));
     // One who gave his view back during a capture could not be fenced then.
-    source.what.owner()->wait_for_consumers(changes ? access::write : access::read,
-                                            stream_ref(*device_, user));
+    source.what.owner()->wait_for_consumers(changes ? access::write : access::read, stream_ref(device, user));
     if (changes) {
       // A consumer that writes must see earlier readers gone, too: that is his producer's promise in DLPack.
       for (const fence& f : source.what.owner()->ordering().pending(access::write)) {
-        f.wait(stream_ref(*device_, user));
+        f.wait(stream_ref(device, user));
       }
     }
     lent next{std::make_unique<export_hold>(views, changes ? access::write : access::read),
@@ -296,62 +381,74 @@ private:
     const std::size_t size = source.expected.size();
     if (changes) {
       const auto value = static_cast<std::uint8_t>(draw_.next());
-      device_->launch(user, "consumer writes", {}, {{at, size}}, [=] { std::memset(at, value, size); });
+      device.launch(user, "consumer writes", {}, {{at, size}}, [=] { std::memset(at, value, size); });
       std::fill(source.expected.begin(), source.expected.end(), value);
+      source.certain = true;
     } else {
       landing seen{std::make_shared<bytes>(size), source.expected};
       const auto arrived = seen.arrived;
-      device_->launch(user, "consumer reads", {{at, size}}, {},
-                      [=] { std::memcpy(arrived->data(), at, size); });
-      landings_.push_back(std::move(seen));
+      device.launch(user, "consumer reads", {{at, size}}, {},
+                    [=] { std::memcpy(arrived->data(), at, size); });
+      if (source.certain) {
+        landings_.push_back(std::move(seen));
+      }
     }
     lent_.push_back(std::move(next));
   }
 
   void take_back() {
-    if (!lent_.empty()) {
-      lent_.erase(lent_.begin() + static_cast<std::ptrdiff_t>(draw_.below(lent_.size())));
+    if (lent_.empty()) {
+      return;
     }
+    const auto gone = lent_.begin() + static_cast<std::ptrdiff_t>(draw_.below(lent_.size()));
+    excused_ = true;
+    // While a graph is captured, or the driver fails, the fence that this end needs comes later.
+    unfenced_.insert(gone->of);
+    unfenced_pending_ = true;
+    lent_.erase(gone);
   }
 
   /// Memory of somebody else, who writes it on his own stream and frees it the moment we let go.
   void import() {
-    if (buffers_.size() >= most_buffers || captured_) {
+    if (buffers_.size() >= most_buffers || capture_) {
       return drop();
     }
+    site& where = any_site();
+    const working_driver working = others();
     const std::size_t size = 4096;
-    const stream_handle producer = foreign_[draw_.below(foreign_.size())];
-    void* const memory = device_->allocate(size, 0);
+    const stream_handle producer = where.foreign[draw_.below(where.foreign.size())];
+    void* const memory = where.device->allocate(size, 0);
     const auto value = static_cast<std::uint8_t>(draw_.next());
-    device_->fill(memory, value, size, producer);
+    where.device->fill(memory, value, size, producer);
     external_memory taken;
     taken.pointer = memory;
     taken.bytes = size;
-    taken.device = device_->device();
+    taken.device = where.device->device();
     taken.access = mutability::writable;
     taken.tag = "imported";
-    taken.ready = home_->events().record(stream_ref(*device_, producer));
-    taken.keepalive = std::shared_ptr<void>(memory, [device = device_, size](void* pointer) {
+    taken.ready = where.home->events().record(stream_ref(*where.device, producer));
+    taken.keepalive = std::shared_ptr<void>(memory, [device = where.device, size](void* pointer) {
       static_cast<void>(device->deallocate(pointer, size, 0));
     });
-    buffers_.push_back({buffer::adopt(home_, std::move(taken)), bytes(size, value)});
+    buffers_.push_back({buffer::adopt(where.home, std::move(taken)), bytes(size, value), &where});
   }
 
   void settle() {
+    site& where = any_site();
     switch (draw_.below(4)) {
     case 0:
-      home_->trim();
+      where.home->trim();
       return;
     case 1:
-      home_->drain();
+      where.home->drain();
       return;
     case 2:
-      while (draw_.chance(90) && device_->step()) {
+      while (draw_.chance(90) && where.device->step()) {
       }
       return;
     default:
-      if (!captured_) {
-        home_->synchronize(any_stream());
+      if (!capture_) {
+        where.home->synchronize(any_stream(where));
       }
     }
   }
@@ -361,17 +458,19 @@ private:
       shares_.pop_front();
       return;
     }
+    const auto& from = any_site().home;
     try {
-      shares_.push_back(draw_.chance(50) ? home_->with_budget("share", 128U << 10U)
-                                         : home_->with_reservation(64U << 10U));
+      shares_.push_back(draw_.chance(50) ? from->with_budget("share", 128U << 10U)
+                                         : from->with_reservation(64U << 10U));
     } catch (const error& e) {
       expect_code(e, errc::budget_exceeded);
     }
   }
 
   void fail() {
+    const site& where = any_site();
     try {
-      static_cast<void>(buffer::allocate(home_, budget_bytes + 1, any_stream(), "too large"));
+      static_cast<void>(buffer::allocate(where.home, budget_bytes + 1, any_stream(where), "too large"));
       found_.emplace_back("a request beyond the budget was accepted");
     } catch (const error& e) {
       expect_code(e, errc::budget_exceeded);
@@ -379,91 +478,105 @@ private:
     if (!buffers_.empty()) { // work of a step that ended by an exception is real
       const known& source = any_buffer();
       try {
-        const use_token token(any_stream(), {reads(source.what)});
+        const use_token token(any_stream(*source.where), {reads(source.what)});
         throw error(errc::invalid_argument, "dropped");
-      } catch (const error&) { // NOLINT(bugprone-empty-catch): the token has ended, that is all
+      } catch (const error& e) {
+        if (e.code() != errc::invalid_argument && !(capture_ && e.code() == errc::busy)) {
+          throw;
+        }
       }
     }
   }
 
   /// While somebody captures a graph there is no fence over all work.
   void capture() {
-    if (captured_) {
-      device_->end_capture(*captured_);
-      captured_.reset();
-    } else if (draw_.chance(30)) {
-      if (capture_stream_ == nullptr) {
-        capture_stream_ = std::make_unique<stream>(device_);
+    if (capture_) {
+      const bool ended = !capture_->end();
+      if (ended && chosen_.captures && !excused_) {
+        found_.emplace_back("the capture of another library was ended");
       }
-      captured_ = capture_stream_->ref().native_handle();
-      device_->begin_capture(*captured_);
+      capture_.reset();
+    } else if (draw_.chance(30)) {
+      const working_driver working = others();
+      constexpr std::size_t most_calls = 24; // of two or three steps
+      const unsigned calls = chosen_.captures ? static_cast<unsigned>(draw_.below(most_calls)) : 0;
+      capture_ = std::make_unique<testing::foreign_capture>(any_site().device, calls);
     }
   }
 
-  /// While a capture runs, uses that would need a context-wide fence are refused; anything else is a finding.
+  /// While a capture runs, uses that would need a context-wide fence are refused.
   template <class Use>
   bool guarded(Use use) {
     try {
       use();
       return true;
     } catch (const error& e) {
-      if (!captured_ || e.code() != errc::busy) {
-        found_.push_back(concat("unexpected error: ", e.what()));
+      if (!capture_ || e.code() != errc::busy) {
+        throw;
       }
       return false;
     }
   }
 
   void expect_code(const error& e, errc code) {
-    if (e.code() != code) {
+    if (e.code() != code && !(e.code() == errc::device && chosen_.fail_percent != 0)) {
       found_.push_back(concat("unexpected error: ", e.what()));
     }
   }
 
   void check_counters() {
-    const memory_statistics now = home_->statistics();
-    const std::uint64_t pending = now.pending_releases == 0 ? 0 : now.budget.current - now.ledger.own;
-    if (now.budget.current != now.ledger.own + pending || now.budget.current > now.budget.limit) {
-      found_.push_back(
-          concat("budget ", now.budget.current, " and live bytes ", now.ledger.own, " disagree"));
+    for (const site& each : sites_) {
+      const memory_statistics now = each.home->statistics();
+      const std::uint64_t pending = now.pending_releases == 0 ? 0 : now.budget.current - now.ledger.own;
+      if (now.budget.current != now.ledger.own + pending || now.budget.current > now.budget.limit) {
+        found_.push_back(
+            concat("budget ", now.budget.current, " and live bytes ", now.ledger.own, " disagree"));
+      }
     }
   }
 
   void end() {
-    if (captured_) {
-      device_->end_capture(*captured_);
-      captured_.reset();
-    }
-    while (!lent_.empty()) {
-      take_back();
-    }
+    capture_.reset();
+    lent_.clear();
     while (!buffers_.empty()) {
       read();
       drop();
     }
     shares_.clear();
-    leases_.clear();
-    if (!home_->wait_for_releases(std::chrono::seconds(60))) {
+    for (site& each : sites_) {
+      end(each);
+    }
+    sites_.front().device->run();
+    for (const landing& one : landings_) {
+      check_landing(one);
+    }
+    for (site& each : sites_) {
+      check_nothing_left(each);
+    }
+  }
+
+  void end(site& last) {
+    last.leases.clear();
+    if (!last.home->wait_for_releases(std::chrono::seconds(60))) {
       found_.emplace_back("releases are still pending at the end");
     }
-    const memory_statistics now = home_->statistics();
+    const memory_statistics now = last.home->statistics();
     if (now.budget.current != 0 || now.budget.reserved != 0 || now.ledger.buffers != 0) {
       found_.push_back(concat("at the end: current ", now.budget.current, ", reserved ", now.budget.reserved,
                               ", buffers ", now.ledger.buffers));
     }
-    device_->run();
-    for (const landing& one : landings_) {
-      check_landing(one);
+  }
+
+  void check_nothing_left(site& last) {
+    last.home.reset();
+    for (const stream_handle stream : last.foreign) {
+      last.device->destroy_stream(stream);
     }
-    home_.reset();
-    capture_stream_.reset();
-    for (const stream_handle stream : foreign_) {
-      device_->destroy_stream(stream);
-    }
-    device_->run();
-    const sim::usage left = device_->live();
-    if (left.allocations != before_.allocations || left.pinned != before_.pinned ||
-        left.streams != before_.streams || left.events != before_.events) {
+    last.device->run();
+    const sim::usage left = last.device->live();
+    const sim::usage& before = last.before;
+    if (left.allocations != before.allocations || left.pinned != before.pinned ||
+        left.streams != before.streams || left.events != before.events) {
       found_.push_back(concat("left behind: ", left.allocations, " allocations, ", left.pinned, " pinned, ",
                               left.streams, " streams, ", left.events, " events"));
     }
@@ -479,25 +592,26 @@ private:
   }
 
   draw draw_;
-  std::shared_ptr<sim::device> device_;
-  sim::usage before_;
-  std::shared_ptr<context> home_;
-  std::vector<stream_lease> leases_;
-  std::vector<stream_handle> foreign_;
-  std::unique_ptr<stream> capture_stream_;
-  std::optional<stream_handle> captured_;
+  program_options chosen_;
+  std::vector<site> sites_;
+  std::unique_ptr<testing::foreign_capture> capture_;
   std::vector<known> buffers_;
   std::vector<lent> lent_;
   std::deque<std::shared_ptr<context>> shares_;
+  std::vector<std::shared_ptr<bytes>> arrivals_;
   std::vector<landing> landings_;
   std::vector<std::string> found_;
+  std::vector<known*> at_risk_;       ///< what the step changes
+  bool excused_ = false;              ///< the step may end a capture
+  std::set<const storage*> unfenced_; ///< given back by a consumer whose work nobody may have fenced yet
+  bool unfenced_pending_ = false;     ///< one of them may be waiting for its release
 };
 
 } // namespace
 
-outcome run_program(std::uint64_t seed, unsigned steps) {
-  program made(seed);
-  made.run(steps);
+outcome run_program(std::uint64_t seed, const program_options& chosen) {
+  program made(seed, chosen);
+  made.run();
   outcome result;
   result.report = made.findings();
   result.clean = result.report.empty();

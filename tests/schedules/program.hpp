@@ -1,10 +1,11 @@
-// A random program over the memory plane on the simulated device, drawn from a seed.
+// A random program over the memory plane on simulated devices, drawn from a seed.
 //
 // What      Allocates, writes, reads, copies, slices, exports, imports, drops, trims, reserves, captures and fails, on
-//           the context's streams and on streams of others. It knows what every buffer must hold.
-// Order     One thread, no thread of the library: the same seed gives the same operations, the same schedule and the same
-//           report.
-// Finds     Missing edges (the device sees them whatever the schedule), wrong bytes, wrong counters, leaks.
+//           the contexts' streams and on streams of others. It knows what every buffer must hold.
+// Order     One thread, no thread of the library: the same seed and options give the same operations, the same schedule
+//           and the same report.
+// Finds     Missing edges (the device sees them whatever the schedule), wrong bytes, wrong counters, leaks, and captures
+//           of other libraries that were ended.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,22 @@
 
 namespace saeta::schedules {
 
+struct program_options {
+  unsigned steps = 120; ///< operations of the program before everything is dropped
+  /// Other libraries capture graphs unannounced, from the middle of our operations on, and nobody may end their captures.
+  /// The one exception is a view that a consumer gives back whose streams are unknown: until the fence over all work that
+  /// its end needs has been recorded, whatever uses that memory or retries the fence may end a capture.
+  bool captures = false;
+  unsigned devices = 1; ///< 1 or 2, of one machine; buffers then live on either and are copied between them
+  unsigned fail_percent =
+      0; ///< chance that a call of the driver fails; contents are then unknown where it hit
+};
+
 struct outcome {
   bool clean = true;
   std::string report; ///< what was found, then the device's report; empty when clean
 };
 
-/// @param steps  operations of the program before everything is dropped.
-[[nodiscard]] outcome run_program(std::uint64_t seed, unsigned steps);
+[[nodiscard]] outcome run_program(std::uint64_t seed, const program_options& chosen);
 
 } // namespace saeta::schedules

@@ -62,12 +62,22 @@ stream_handle simulated_device::create_blocking_stream() {
 void simulated_device::begin_capture(stream_handle stream) {
   const machine::guard held = machine_->enter();
   machine_->require_device(*gpu_, "begin_capture");
-  stream_state& captured = machine_->stream(*gpu_, stream);
-  if (captured.kind == stream_kind::legacy || captured.capture) {
-    throw error(errc::device, concat("sim:", gpu_->ordinal, ": stream ", captured.slot,
-                                     " is the legacy default stream or captures already"));
+  machine_->begin_capture(machine_->stream(*gpu_, stream));
+}
+
+void simulated_device::begin_capture_after(stream_handle stream, unsigned calls) {
+  const machine::guard held = machine_->lock();
+  gpu_->captured_later = calls == 0 ? nullptr : &machine_->stream(*gpu_, stream);
+  gpu_->calls_before_capture = calls;
+}
+
+capture_progress simulated_device::progress(stream_handle stream) const {
+  const machine::guard held = machine_->lock();
+  const auto& capture = machine_->stream(*gpu_, stream).capture;
+  if (!capture) {
+    return capture_progress::none;
   }
-  captured.capture = std::make_shared<capture_state>(capture_state{.origin = captured.slot});
+  return capture->lost ? capture_progress::ended : capture_progress::open;
 }
 
 bool simulated_device::end_capture(stream_handle stream) {
@@ -160,6 +170,9 @@ void simulated_device::destroy_stream(stream_handle stream) noexcept {
   try {
     const machine::guard held = machine_->enter();
     stream_state& gone = machine_->stream(*gpu_, stream);
+    if (gpu_->captured_later == &gone) {
+      gpu_->captured_later = nullptr;
+    }
     if (stream == legacy_stream || stream == per_thread_stream) {
       throw error(errc::device, "sim: a default stream can't be destroyed");
     }

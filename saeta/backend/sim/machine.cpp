@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <utility>
 
 namespace saeta::sim {
 namespace {
@@ -147,6 +148,9 @@ machine::guard machine::enter_call(gpu& where, const char* name) {
 
 void machine::call(gpu& where, const char* name) {
   require_device(where, name);
+  if (where.captured_later != nullptr && where.calls_before_capture-- == 0) {
+    begin_capture(*std::exchange(where.captured_later, nullptr));
+  }
   if (where.fail_percent != 0 && where.faults.chance(where.fail_percent)) {
     throw error(errc::device, concat("sim:", where.ordinal, ": ", name, " was chosen to fail"));
   }
@@ -262,6 +266,14 @@ gpu* machine::owner(const void* pointer) const noexcept {
 bool machine::capturing(const gpu& where) const noexcept {
   return std::any_of(schedule_.streams().begin(), schedule_.streams().end(),
                      [&](const auto& stream) { return stream->where == &where && stream->capture; });
+}
+
+void machine::begin_capture(stream_state& stream) const {
+  if (stream.kind == stream_kind::legacy || stream.capture) {
+    throw error(errc::device, concat("sim:", stream.where->ordinal, ": stream ", stream.slot,
+                                     " is the legacy default stream or captures already"));
+  }
+  stream.capture = std::make_shared<capture_state>(capture_state{.origin = stream.slot});
 }
 
 void machine::end(capture_state& capture) noexcept {

@@ -28,6 +28,8 @@ struct gpu {
   std::uint64_t used_bytes = 0;                                         ///< of the arena, by live allocations
   std::size_t pool_threshold = std::numeric_limits<std::size_t>::max(); ///< bytes that the pool holds on to
   std::uint64_t next_stream_id = 3; ///< above the handles of the default streams
+  stream_state* captured_later = nullptr;
+  unsigned calls_before_capture = 0;
   unsigned fail_percent;
   random_source
       faults; ///< apart from the scheduler's, so that calls which don't fail run as they would without faults
@@ -102,6 +104,8 @@ public:
   [[nodiscard]] const journal& log() const noexcept { return journal_; }
   [[nodiscard]] std::uint64_t seed() const noexcept { return chosen_.seed; }
   [[nodiscard]] bool capturing(const gpu& where) const noexcept;
+  /// @throws error device when the stream can't be captured.
+  void begin_capture(stream_state& stream) const;
   /// Every stream that is in the capture leaves it.
   void end(capture_state& capture) noexcept;
   [[nodiscard]] access_record host_access(std::string_view name);

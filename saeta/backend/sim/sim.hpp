@@ -51,6 +51,13 @@ struct options {
   std::shared_ptr<device> beside = nullptr;
 };
 
+/// Of a capture on a stream.
+enum class capture_progress {
+  none,
+  open,
+  ended, ///< by a context-wide event, or with the device; end_capture() will be false
+};
+
 struct byte_range {
   const void* pointer;
   std::size_t bytes;
@@ -106,6 +113,10 @@ public:
   /// context-wide events are refused. As a driver does, such an event ends the capture of a stream that does not
   /// synchronise with the legacy default stream. A stream that waits for an event recorded in the capture joins it.
   void begin_capture(stream_handle stream);
+  /// begin_capture() in the middle of whatever goes on: when so many more calls of the contract have come to this device.
+  /// A second call replaces the first; 0 calls it off.
+  void begin_capture_after(stream_handle stream, unsigned calls);
+  [[nodiscard]] capture_progress progress(stream_handle stream) const;
   /// The captured operations are dropped. False when the capture was ended before.
   bool end_capture(stream_handle stream);
   /// The host touches page-locked memory now: what it has waited for must cover the work on those bytes.
