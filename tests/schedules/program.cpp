@@ -6,7 +6,7 @@
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/memory/use_token.hpp"
-#include "schedules/draw.hpp"
+#include "schedules/site.hpp"
 #include "support/foreign_capture.hpp"
 
 #include <algorithm>
@@ -22,15 +22,6 @@ namespace saeta::schedules {
 namespace {
 
 using bytes = std::vector<std::uint8_t>;
-
-/// A device, the context on it, and the streams of ours and of others.
-struct site {
-  std::shared_ptr<sim::device> device;
-  sim::usage before;
-  std::shared_ptr<context> home;
-  std::vector<stream_lease> leases;
-  std::vector<stream_handle> foreign;
-};
 
 /// A buffer and what it must hold once everything queued has run.
 struct known {
@@ -53,33 +44,13 @@ struct landing {
   bytes expected;
 };
 
-/// Other libraries' work never fails: while this lives, the driver does not either.
-class working_driver {
-public:
-  working_driver(const std::vector<site>& sites, unsigned percent) : sites_(sites), percent_(percent) {
-    set(0);
-  }
-  working_driver(const working_driver&) = delete;
-  working_driver& operator=(const working_driver&) = delete;
-  ~working_driver() { set(percent_); }
-
-private:
-  void set(unsigned percent) {
-    for (const site& each : sites_) {
-      each.device->set_fail_percent(percent);
-    }
-  }
-
-  const std::vector<site>& sites_;
-  unsigned percent_;
-};
-
 class program {
 public:
   program(std::uint64_t seed, const program_options& chosen) : draw_(seed), chosen_(chosen) {
     sites_.reserve(chosen.devices);
     for (unsigned i = 0; i < chosen.devices; ++i) {
-      sites_.push_back(make_site(seed, i));
+      const auto beside = sites_.empty() ? nullptr : sites_.front().device;
+      sites_.push_back(make_site(seed, static_cast<std::int32_t>(i), beside, budget_bytes, draw_));
     }
     set_fail_percent(chosen.fail_percent);
   }
@@ -110,37 +81,6 @@ public:
 private:
   static constexpr std::uint64_t budget_bytes = 1U << 20U;
   static constexpr std::size_t most_buffers = 12;
-
-  site make_site(std::uint64_t seed, unsigned ordinal) {
-    sim::options device;
-    device.seed = seed;
-    device.total_bytes = 8U << 20U;
-    device.ordinal = static_cast<std::int32_t>(ordinal);
-    device.beside = sites_.empty() ? nullptr : sites_.front().device;
-    site made;
-    made.device = sim::device::create(device);
-    made.before = made.device->live();
-    context_options chosen;
-    chosen.budget = budget_bytes;
-    chosen.releases = release_thread::none;
-    chosen.pressure.release_wait =
-        std::chrono::milliseconds(0); // a capture by this thread would be waited for
-    constexpr std::array bases{resource_kind::caching, resource_kind::caching, resource_kind::async,
-                               resource_kind::direct};
-    chosen.memory.base = bases.at(draw_.below(bases.size()));
-    chosen.memory.caching.slab = 64U << 10U;
-    chosen.memory.caching.largest_small = 16U << 10U;
-    chosen.memory.caching.largest_cached = 64U << 10U;
-    made.home = context::create(made.device, std::move(chosen));
-    // More streams than a buffer remembers readers apart.
-    for (std::size_t i = 0; i < ordering_state::max_reads + 2; ++i) {
-      made.leases.push_back(made.home->borrow_stream());
-    }
-    for (int i = 0; i < 3; ++i) {
-      made.foreign.push_back(i == 0 ? made.device->create_blocking_stream() : made.device->create_stream());
-    }
-    return made;
-  }
 
   void set_fail_percent(unsigned percent) {
     for (const site& each : sites_) {

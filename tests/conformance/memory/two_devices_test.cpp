@@ -1,0 +1,118 @@
+// Two devices of one process: buffers on both, work of each on memory of the other, and release after the last use.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/base/error.hpp"
+
+#include <gtest/gtest.h>
+
+namespace saeta::conformance {
+namespace {
+
+constexpr std::size_t bytes = 1 << 16;
+
+class two_devices : public context_test {
+protected:
+  void SetUp() override {
+    const auto second = second_device();
+    if (!second) {
+      GTEST_SKIP() << one_device_alone;
+    }
+    context_test::SetUp();
+    context_options options;
+    options.budget = limit;
+    there_ = watch(context::create(second, options));
+    here_stream_.emplace(where()->borrow_stream());
+    there_stream_.emplace(there_->borrow_stream());
+  }
+
+  [[nodiscard]] stream_ref here() const { return here_stream_->ref(); }
+  [[nodiscard]] stream_ref there() const { return there_stream_->ref(); }
+  [[nodiscard]] buffer make_there(std::uint8_t value) const {
+    buffer made = buffer::allocate(there_, bytes, there(), "there");
+    use_token token(there(), {writes(made)});
+    there_->fill(token.mutable_data<std::uint8_t>(made), value, bytes, there());
+    return made;
+  }
+  /// A copy between the devices on a stream of `on`.
+  void copy(const buffer& target, const buffer& source, context& on, stream_ref stream) const {
+    use_token token(stream, {writes(target), reads(source)});
+    on.copy(token.mutable_data<std::uint8_t>(target), token.data<std::uint8_t>(source), bytes, within(),
+            stream);
+  }
+
+  std::shared_ptr<context> there_;
+  std::optional<stream_lease> here_stream_;
+  std::optional<stream_lease> there_stream_;
+};
+
+TEST_P(two_devices, copies_between_them_wait_for_the_writer_whoever_queues_them) {
+  const buffer ours = make(bytes);
+  fill(ours, 1, here());
+  const buffer theirs = make_there(2);
+  copy(ours, theirs, *where(), here()); // pulled
+  EXPECT_EQ(read(ours), std::vector<std::uint8_t>(bytes, 2));
+  fill(ours, 3, here());
+  copy(theirs, ours, *where(), here()); // pushed
+  fill(ours, 4, here());
+  copy(ours, theirs, *there_, there()); // pushed by the other device
+  EXPECT_EQ(read(ours), std::vector<std::uint8_t>(bytes, 3));
+}
+
+TEST_P(two_devices, memory_is_not_used_again_before_work_of_the_other_device_has_finished) {
+  const buffer theirs = make_there(7);
+  static_cast<void>(make(bytes)); // the cache has memory before the gate closes
+  const auto held = close_gate(here().native_handle());
+  std::uintptr_t address = 0;
+  {
+    const buffer gone = make(bytes);
+    address = gone.address();
+    fill(gone, 1, here());
+    copy(gone, theirs, *there_, there()); // its last use waits behind the gate
+  }
+  buffer next = make(bytes);
+  fill(next, 9, where()->work_stream());
+  if (held) {
+    EXPECT_FALSE(next.address() == address && where()->work_stream().idle())
+        << "memory went to its next owner while a stream of the other device still used it";
+    held->open();
+  }
+  EXPECT_EQ(read(next), std::vector<std::uint8_t>(bytes, 9));
+}
+
+TEST_P(two_devices, a_trim_waits_for_work_of_the_other_device) {
+  const buffer theirs = make_there(7);
+  for (int round = 0; round < 4; ++round) {
+    {
+      const buffer gone = make(bytes);
+      copy(gone, theirs, *there_, there());
+    }
+    where()->drain();
+    where()->trim();
+  }
+  there_->synchronize(there());
+}
+
+TEST_P(two_devices, charge_their_own_budgets) {
+  const auto before = where()->statistics().budget.current;
+  const buffer theirs = make_there(1);
+  EXPECT_EQ(where()->statistics().budget.current, before);
+  EXPECT_EQ(there_->statistics().budget.current, bytes);
+}
+
+TEST_P(two_devices, a_stream_of_one_cannot_order_memory_of_the_other_alone) {
+  const buffer theirs = make_there(1);
+  if (where()->device() == there_->device()) {
+    GTEST_SKIP() << "two backends of the host are two devices to a token, with one name";
+  }
+  try {
+    const use_token token(here(), {reads(theirs)});
+    FAIL() << "nothing was thrown";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::invalid_argument);
+    EXPECT_NE(e.message().find(to_string(where()->device())), std::string::npos) << e.what();
+  }
+}
+
+SAETA_CONFORMANCE_SUITE(two_devices);
+
+} // namespace
+} // namespace saeta::conformance
