@@ -36,7 +36,7 @@ mutants: setup ## plant ordering bugs in a copy of the tree and let random progr
 	@$(PYTHON) scripts/mutants.py
 
 lint: setup ## formatting, static checks, types and the structure of the tree
-	@scripts/lint.sh
+	@scripts/lint.sh $(LINT_OPTIONS)
 
 bench: build ## the benchmarks at a size that takes seconds
 	@scripts/bench.sh $(BUILD)

@@ -1,0 +1,110 @@
+"""A lane of tests that failed, or that tested nothing, never counts as passed or skipped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SKIPPED = 77
+
+TESTS = """
+import pytest
+def test_passes(): pass
+def test_fails(): print("==== 3 skipped in 0.1s ===="); assert False
+def test_skips(): pytest.skip("as it should")
+@pytest.fixture
+def absent(): pytest.skip("no device")
+def test_fixture_skips(absent): pass
+@pytest.mark.xfail
+def test_known(): assert False
+@pytest.fixture
+def broken(): raise RuntimeError
+def test_error(broken): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("selected", "code"),
+    [
+        ("passes", 0),
+        ("passes or skips", 0),
+        ("test_skips or fixture_skips", SKIPPED),
+        ("fails", 1),
+        ("fails or skips", 1),
+        ("error or skips", 1),
+        ("known", 0),
+        ("no_such_test", 5),
+    ],
+)
+def test_a_lane_of_pytest_is_skipped_only_when_every_test_was(tmp_path, selected, code):
+    (tmp_path / "test_probe.py").write_text(TESTS, encoding="utf-8")
+    lane = ROOT / "tests" / "lanes" / "run_pytest.py"
+    command = [
+        sys.executable,
+        lane,
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        os.devnull,
+        "-k",
+        selected,
+        tmp_path,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == code, done.stdout
+
+
+def lint(tree: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs the lint script of a tree without a single tool but Python."""
+    bin_folder = tree / "bin"
+    bin_folder.mkdir(exist_ok=True)
+    for name in ("bash", "dirname", "find", "xargs", "env"):
+        if not (bin_folder / name).exists():
+            (bin_folder / name).symlink_to(shutil.which(name) or f"/bin/{name}")
+    python = bin_folder / "python3"
+    if not python.exists():
+        # Structure is clean, and no module is there.
+        python.write_text('#!/bin/sh\n[ "$1" = -m ] && exit 1\nexit 0\n', encoding="utf-8")
+        python.chmod(0o755)
+    return subprocess.run(
+        [tree / "scripts" / "lint.sh", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": str(bin_folder)},
+    )
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "scripts").mkdir()
+    shutil.copy2(ROOT / "scripts" / "lint.sh", tmp_path / "scripts")
+    for folder in ("saeta", "python/src", "tests", "bench", "examples"):
+        (tmp_path / folder).mkdir(parents=True)
+    return tmp_path
+
+
+def test_lint_fails_when_a_tool_is_missing(tree):
+    done = lint(tree)
+    assert done.returncode == 1, done.stdout
+    for name in ("clang-format", "ruff", "mypy", "clang-tidy"):
+        assert f"not checked: {name}" in done.stdout
+
+
+def test_lint_says_what_it_left_out_when_that_is_allowed(tree):
+    done = lint(tree, "--allow-missing")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "not checked: clang-tidy" in done.stdout
+    assert "clean, but for what was not checked" in done.stdout
+
+
+def test_continuous_integration_does_not_allow_missing_tools():
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "make lint LINT_OPTIONS=\n" in script, "an environment variable must not reach it"

@@ -1,0 +1,34 @@
+// The main function of every test program, with exit codes that a lane of CTest can trust.
+//
+// 0   tests ran and none failed
+// 1   a test failed
+// 2   no test was selected: a filter that matches nothing tests nothing
+// 77  every selected test was skipped (a lane for a device that the machine lacks), and none failed
+//
+// GoogleTest returns 0 for the last two, and its summary says "PASSED 0 tests" for a run in which every test failed, too.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleMock(&argc, argv);
+  if (argc > 1) {
+    std::cerr << argv[1] << " is not an option of GoogleTest\n";
+    return 2;
+  }
+  const int failed = RUN_ALL_TESTS();
+  const auto& ran = *::testing::UnitTest::GetInstance();
+  if (failed != 0 || ::testing::GTEST_FLAG(list_tests)) {
+    return failed;
+  }
+  if (ran.test_to_run_count() == 0) {
+    std::cout << "no test was selected\n";
+    return 2;
+  }
+  if (ran.skipped_test_count() == ran.test_to_run_count()) {
+    std::cout << "every selected test was skipped\n";
+    return 77;
+  }
+  return 0;
+}
