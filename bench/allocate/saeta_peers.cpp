@@ -33,22 +33,20 @@ public:
     stream_ref stream;
   };
 
-  explicit driver_allocator(const std::shared_ptr<backend>& device)
-      : memory_(device), events_(std::make_shared<event_pool>(device)) {}
+  explicit driver_allocator(const std::shared_ptr<backend>& device) : memory_(device) {}
 
   block allocate(std::size_t bytes, const thread_stream& on) {
     return {memory_.allocate(bytes, 0, on.ours), on.ours};
   }
   void free(block&& what, const thread_stream& on) {
     if (what.stream != on.ours) {
-      events_->record(what.stream).wait(on.ours);
+      wait(on.ours, mark(what.stream));
     }
     give_back(memory_, what.memory, on.ours);
   }
 
 private:
   async_resource memory_;
-  std::shared_ptr<event_pool> events_;
 };
 
 /// What users hold: with ordering state, in the ledger under a tag. One that another stream used last says so.

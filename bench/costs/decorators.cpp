@@ -66,8 +66,7 @@ void measure_decorators(cost_recorder& into, const std::shared_ptr<context>& whe
     for (const decoration& each : decorations(device)) {
       std::shared_ptr<resource> base = std::make_shared<null_resource>(device);
       if (cached) {
-        base = std::make_shared<caching_resource>(std::make_shared<async_resource>(device), device,
-                                                  std::make_shared<event_pool>(device));
+        base = std::make_shared<caching_resource>(std::make_shared<async_resource>(device), device);
       }
       const std::shared_ptr<resource> memory = each.over(std::move(base));
       into.measure(

@@ -8,9 +8,9 @@ namespace {
 constexpr std::size_t merged = 8;
 
 void measure_under(cost_recorder& into, const std::shared_ptr<context>& where, load what) {
-  event_pool& events = where->events();
   const stream_lease recorded = where->borrow_stream();
   const stream_lease waiting = where->borrow_stream();
+  const stream foreign(where->device_backend());
   std::vector<stream_lease> others;
   for (std::size_t i = 0; i < merged; ++i) {
     others.push_back(where->borrow_stream());
@@ -19,36 +19,35 @@ void measure_under(cost_recorder& into, const std::shared_ptr<context>& where, l
   const auto prepare = [&] { work.renew(); };
   const auto named = [&](std::string_view operation) { return concat(operation, ", ", to_string(what)); };
 
-  into.measure("fence", named("record"), prepare,
-               [&](std::size_t) { static_cast<void>(events.record(recorded.ref())); });
+  into.measure("point", named("mark a stream of ours"), prepare,
+               [&](std::size_t) { static_cast<void>(mark(recorded.ref())); });
+  into.measure("point", named("mark a foreign stream"), prepare,
+               [&](std::size_t) { static_cast<void>(mark(foreign.ref())); });
+  into.measure("point", named("record"), prepare,
+               [&](std::size_t) { static_cast<void>(record(recorded.ref())); });
 
-  fence done;
-  const auto prepare_fence = [&] {
+  point done;
+  const auto prepare_point = [&] {
     work.renew();
-    done = events.record(recorded.ref());
+    done = record(recorded.ref());
   };
-  into.measure("fence", named("wait on another stream"), prepare_fence,
-               [&](std::size_t) { done.wait(waiting.ref()); });
-  into.measure("fence", named("ask"), prepare_fence,
-               [&](std::size_t) { static_cast<void>(done.complete()); });
+  into.measure("point", named("wait on another stream"), prepare_point,
+               [&](std::size_t) { wait(waiting.ref(), done); });
+  into.measure("point", named("ask"), prepare_point, [&](std::size_t) { static_cast<void>(passed(done)); });
 
-  std::vector<fence> parts;
+  point_set parts;
   const auto prepare_parts = [&] {
-    prepare_fence();
+    prepare_point();
     parts.clear();
     for (const stream_lease& each : others) {
-      done.wait(each.ref());
-      parts.push_back(events.record(each.ref()));
+      wait(each.ref(), done);
+      parts.add(mark(each.ref()));
     }
   };
-  into.measure("fence", named(concat("merge ", merged)), prepare_parts, [&](std::size_t) {
-    for (const fence& each : parts) {
-      each.wait(waiting.ref());
-    }
-    static_cast<void>(events.record(waiting.ref()));
-  });
-  into.measure("fence", named("all work of the context"), prepare,
-               [&](std::size_t) { static_cast<void>(events.record_context()); });
+  into.measure("point", named(concat("wait for ", merged)), prepare_parts,
+               [&](std::size_t) { wait(waiting.ref(), parts); });
+  into.measure("point", named("all work of the device"), prepare,
+               [&](std::size_t) { static_cast<void>(where->clocks()->mark_device()); });
 }
 
 } // namespace

@@ -22,7 +22,9 @@ public:
   }
 
   std::size_t trim() override { return 0; }
-  [[nodiscard]] release_order order() const noexcept override { return release_order::by_stream; }
+  [[nodiscard]] release_order order(const block&) const noexcept override {
+    return release_order::in_stream_order;
+  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return place * places; }
 
 private:
@@ -40,7 +42,7 @@ private:
     given.label = what.label;
     return given;
   }
-  bool do_deallocate(const block&, stream_ref) noexcept override { return true; }
+  bool do_deallocate(const block&, std::span<const point>) noexcept override { return true; }
 
   std::shared_ptr<backend> device_;
   std::byte* area_;

@@ -49,8 +49,10 @@ void set_budget(const context_object& self, const std::optional<size_spec>& limi
 
 void synchronize(const context_object& self) {
   context& where = *self.value;
-  if (const auto everything = where.events().record_context()) {
-    where.synchronize(*everything);
+  if (const auto everything = where.clocks()->mark_device()) {
+    point_set all;
+    all.add(*everything);
+    where.synchronize(all);
     static_cast<void>(where.wait_for_releases(std::chrono::seconds(10)));
   } else { // releases wait for the capture, whose end may be the caller's
     where.synchronize(where.work_stream());

@@ -17,8 +17,10 @@
 #include "saeta/device/handles.hpp"
 #include "saeta/device/kernels.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace saeta {
@@ -40,13 +42,15 @@ enum class fence_outcome {
   refused, ///< a stream of the context is capturing a graph: try again later
 };
 
-class backend {
+class backend : public std::enable_shared_from_this<backend> {
 public:
   backend() = default;
   backend(const backend&) = delete;
   backend& operator=(const backend&) = delete;
   virtual ~backend() = default;
 
+  /// A number that no other backend object of this process ever has: the ids of its streams are unique together with it.
+  [[nodiscard]] std::uint64_t serial() const noexcept { return serial_; }
   [[nodiscard]] virtual device_id device() const noexcept = 0;
   [[nodiscard]] virtual device_properties properties() const = 0;
   [[nodiscard]] virtual const kernel_table& kernels() const noexcept = 0;
@@ -90,6 +94,8 @@ public:
   /// Gives unused memory of the stream-ordered pool back to the device, keeping at least `keep` bytes. Returns the
   /// bytes that went back.
   virtual std::size_t trim_pool(std::size_t keep) = 0;
+  /// Bytes that the stream-ordered pool has taken from the device, used or not; 0 on the host.
+  [[nodiscard]] virtual std::uint64_t pool_bytes() const = 0;
   /// How many bytes the stream-ordered pool holds on to: when the host waits for the device, unused memory beyond them goes
   /// back to it. A new pool holds on to everything. Nothing on the host, which has no such pool.
   virtual void set_pool_threshold(std::uint64_t bytes) = 0;
@@ -110,6 +116,14 @@ public:
   virtual void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,
                     stream_handle stream) = 0;
   virtual void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) = 0;
+
+private:
+  static std::uint64_t next_serial() noexcept {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+
+  const std::uint64_t serial_ = next_serial();
 };
 
 } // namespace saeta

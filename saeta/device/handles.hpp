@@ -15,6 +15,14 @@ enum class event_handle : std::uintptr_t {};
 inline constexpr stream_handle legacy_stream{1};
 inline constexpr stream_handle per_thread_stream{2};
 
+/// Which stream, for all time and unique in the process across devices and backends.
+struct stream_identity {
+  std::uint64_t backend = 0; ///< serial number of the backend object
+  std::uint64_t stream = 0;  ///< id of the stream there
+
+  friend bool operator==(const stream_identity&, const stream_identity&) = default;
+};
+
 /// Ids of streams while they capture a graph begin here; all others are smaller.
 inline constexpr std::uint64_t first_capture_id = std::uint64_t{1} << 63;
 

@@ -22,8 +22,6 @@ class stream_ref {
 public:
   stream_ref(backend& owner, stream_handle handle)
       : owner_(&owner), handle_(handle), id_(owner.stream_id(handle)) {}
-  /// Names a stream that may be gone by now: nothing but `id()` may be used.
-  static stream_ref by_identity(backend& owner, std::uint64_t id) noexcept { return {owner, id, identity{}}; }
   stream_ref(backend& owner, int) = delete; // 0 is ambiguous in every protocol: name the stream
   stream_ref(backend& owner, std::nullptr_t) = delete;
 
@@ -33,6 +31,7 @@ public:
   /// Of a ref that is made while the stream captures a graph, unique to that ref. A ref does not learn of a capture that
   /// begins later: make another one for work inside it.
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] stream_identity identity() const noexcept { return {owner_->serial(), id_}; }
   [[nodiscard]] bool made_in_capture() const noexcept { return id_ >= first_capture_id; }
 
   /// Later work on this stream starts after the event.
@@ -44,6 +43,11 @@ public:
     return handle_ == legacy_stream || handle_ == per_thread_stream;
   }
 
+  /// False for the per-thread default stream of another thread: its handle means the calling thread's own.
+  [[nodiscard]] bool usable_here() const {
+    return handle_ != per_thread_stream || made_in_capture() || owner_->stream_id(handle_) == id_;
+  }
+
   /// Of two streams that exist: the same one, in a capture too, where no two refs are equal.
   [[nodiscard]] bool same_handle(const stream_ref& other) const noexcept {
     return owner_ == other.owner_ && handle_ == other.handle_;
@@ -53,9 +57,6 @@ public:
   }
 
 private:
-  struct identity {};
-  stream_ref(backend& owner, std::uint64_t id, identity) noexcept : owner_(&owner), handle_{}, id_(id) {}
-
   backend* owner_;
   stream_handle handle_;
   std::uint64_t id_;

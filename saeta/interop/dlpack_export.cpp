@@ -24,19 +24,19 @@ struct tensor_view {
 };
 
 /// Keeps a copy that only the consumer knows. It is no export of ours, so it is not counted as one, but the consumer's
-/// work is as unknown: the memory is fenced at its release.
+/// work is as unknown: the memory is released after all work of the device.
 class copy_hold {
 public:
   explicit copy_hold(std::shared_ptr<storage> bytes) : bytes_(std::move(bytes)) {
     if (bytes_) {
-      bytes_->begin_export(access::write);
+      bytes_->ordering().begin_export(access::write);
     }
   }
   copy_hold(const copy_hold&) = delete;
   copy_hold& operator=(const copy_hold&) = delete;
   ~copy_hold() {
     if (bytes_) {
-      bytes_->end_export(access::write, std::nullopt);
+      bytes_->ordering().end_export(access::write);
     }
   }
 
@@ -175,8 +175,13 @@ tensor_view make_view(const column& source, const dlpack_export& how) {
     made = downloaded(packed ? unpack_bool(source) : source);
   } else {
     const column values = packed ? unpack_bool(source) : copy ? copied(source) : source;
-    made = in_place(values, copy);
-    hand_over(values, copy, target, consumer);
+    if (copy) { // first: the hold of a copy says that its consumer writes
+      hand_over(values, copy, target, consumer);
+      made = in_place(values, copy);
+    } else { // last: whoever writes after the hand-over finds the hold
+      made = in_place(values, copy);
+      hand_over(values, copy, target, consumer);
+    }
     made.device = target;
   }
   made.type = type;

@@ -116,8 +116,8 @@ way way_into(const context& where, device_id from, copy_policy copy) {
   return way::upload;
 }
 
-/// Covers the producer's work on the tensor.
-fence producer_fence(context& where, device_id from, std::optional<std::int64_t> ready) {
+/// After the producer's work on the tensor.
+point producer_point(context& where, device_id from, std::optional<std::int64_t> ready) {
   const auto named = ready ? tensor_stream(*ready) : std::nullopt;
   if (where.on_host()) {
     if (named) {
@@ -130,12 +130,12 @@ fence producer_fence(context& where, device_id from, std::optional<std::int64_t>
     return {}; // written by the CPU, before the producer handed it out
   }
   if (named) {
-    return where.events().record(stream_ref(*where.device_backend(), *named));
+    return mark(stream_ref(*where.device_backend(), *named));
   }
   if (ready) {
     return {};
   }
-  const std::optional<fence> all = where.events().record_context();
+  const std::optional<point> all = where.clocks()->mark_device();
   if (!all) {
     throw error(errc::exchange,
                 concat("dlpack: the producer's stream is unknown and a stream of ", to_string(where.device()),
@@ -163,11 +163,13 @@ private:
   Managed* tensor_ = nullptr;
 };
 
-buffer uploaded(const std::shared_ptr<context>& where, const tensor_rows& rows, const fence& ready) {
+buffer uploaded(const std::shared_ptr<context>& where, const tensor_rows& rows, point ready) {
   if (rows.bytes == 0) {
     return buffer::allocate(where, 0, where->work_stream(), imported_tag);
   }
-  where->synchronize(ready); // a GPU may still be writing page-locked memory
+  point_set producer;
+  producer.add(ready);
+  where->synchronize(producer); // a GPU may still be writing page-locked memory
   transfer_plan plan;
   const std::size_t number = plan.add({rows.first, rows.bytes});
   plan.finish();
@@ -189,7 +191,7 @@ column import_tensor(const std::shared_ptr<context>& where, Managed* source, mut
                      const dlpack_import& how) {
   const tensor_rows rows = check(source->dl_tensor, access);
   const way taken = way_into(*where, rows.device, how.copy);
-  const fence ready = producer_fence(*where, rows.device, how.ready);
+  const point ready = producer_point(*where, rows.device, how.ready);
   const auto keepalive = std::make_shared<lender<Managed>>();
 
   buffer values;

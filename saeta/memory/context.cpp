@@ -3,6 +3,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/detail/context_core.hpp"
+#include "saeta/order/captures.hpp"
 
 #include <algorithm>
 #include <array>
@@ -57,7 +58,7 @@ const resource_stack& context::memory() const noexcept { return core_->memory; }
 const context_options& context::options() const noexcept { return core_->options; }
 resource& context::pinned() const noexcept { return *core_->pinned; }
 counters& context::count() noexcept { return core_->counted; }
-event_pool& context::events() noexcept { return *core_->events; }
+const std::shared_ptr<timelines>& context::clocks() const noexcept { return core_->clocks; }
 const std::shared_ptr<event_log>& context::log() const noexcept { return core_->log; }
 stream_ref context::work_stream() const { return core_->work_stream.ref(); }
 
@@ -81,7 +82,9 @@ std::uint64_t context::foreign_bytes() const {
   }
   const device_properties now = core_->device->properties();
   const std::uint64_t used = now.total_bytes - now.free_bytes;
-  return used - std::min(used, core_->memory.top->held_bytes());
+  // What the driver's pool keeps for reuse is ours, too; slabs of the cache lie in it.
+  const std::uint64_t own = std::max(core_->memory.top->held_bytes(), core_->device->pool_bytes());
+  return used - std::min(used, own);
 }
 
 stream_lease context::borrow_stream() {
@@ -91,11 +94,11 @@ stream_lease context::borrow_stream() {
     throw error(errc::busy, concat("all ", core_->options.max_streams, " streams of ", to_string(device()),
                                    " are borrowed"));
   }
-  stream lent = [&] {
+  own_stream lent = [&] {
     if (core_->idle_streams.empty()) {
-      return stream(core_->device);
+      return own_stream(core_->clocks);
     }
-    stream reused = std::move(core_->idle_streams.back());
+    own_stream reused = std::move(core_->idle_streams.back());
     core_->idle_streams.pop_back();
     return reused;
   }();
@@ -153,28 +156,44 @@ void context::read_scalar(void* target, const void* source, std::size_t bytes, s
   try {
     synchronize(stream);
   } catch (...) {
-    pending_release last_use;
-    last_use.needs_context_fence = true;
-    last_use.action = [landing, self = shared_from_this()] {};
-    core_->releases->submit(std::move(last_use));
+    core_->releases->submit({.after = {.points = {}, .unknown = true},
+                             .action = [landing, self = shared_from_this()] { return true; },
+                             .label = "scalar",
+                             .bytes = largest});
     throw;
   }
   std::memcpy(target, landing->data(), bytes);
 }
 
-void context::synchronize(const fence& done) {
-  if (!done.empty()) {
+void context::synchronize(const point_set& awaited) {
+  if (!awaited.empty()) {
     core_->counted.synchronizations.fetch_add(1);
-    done.synchronize();
+    for (const point& each : awaited.all()) {
+      saeta::synchronize(each);
+    }
   }
 }
+
+bool context::make_visible_to(backend& user) { return core_->make_visible_to(user); }
+
+point_set context::mark_unknown_work(std::string_view user) {
+  auto everything = core_->mark_devices();
+  if (!everything) {
+    throw error(errc::busy,
+                concat("buffer '", user, "' has users on unknown streams, which can't be waited for while a ",
+                       "stream of ", to_string(device()), " captures a graph"));
+  }
+  return *std::move(everything);
+}
+
+std::shared_ptr<void> context::capturing() { return core_->clocks->graph_captures().announce(); }
 
 void context::synchronize(stream_ref stream) {
   if (on_host()) {
     return; // everything ran inline
   }
   core_->counted.synchronizations.fetch_add(1);
-  core_->device->synchronize_stream(stream.native_handle());
+  stream.owner().synchronize_stream(stream.native_handle());
 }
 
 void* context::attachment(const void* key, const std::function<std::shared_ptr<void>()>& make) {

@@ -16,7 +16,6 @@
 #include "saeta/observe/counters.hpp"
 #include "saeta/observe/event_log.hpp"
 #include "saeta/observe/ledger.hpp"
-#include "saeta/order/fence.hpp"
 #include "saeta/order/reaper.hpp"
 #include "saeta/resource/stack.hpp"
 
@@ -26,6 +25,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace saeta {
 
@@ -51,7 +51,7 @@ struct memory_statistics {
 /// A borrowed stream; goes back to the context's pool at its end.
 class stream_lease {
 public:
-  stream_lease(std::shared_ptr<context_core> from, stream lent)
+  stream_lease(std::shared_ptr<context_core> from, own_stream lent)
       : from_(std::move(from)), stream_(std::move(lent)) {}
   stream_lease(stream_lease&&) noexcept = default;
   stream_lease& operator=(stream_lease&&) = delete;
@@ -61,7 +61,7 @@ public:
 
 private:
   std::shared_ptr<context_core> from_;
-  stream stream_;
+  own_stream stream_;
 };
 
 class context : public std::enable_shared_from_this<context> {
@@ -97,7 +97,8 @@ public:
   [[nodiscard]] const context_options& options() const noexcept;
   [[nodiscard]] resource& pinned() const noexcept;
   [[nodiscard]] counters& count() noexcept;
-  [[nodiscard]] event_pool& events() noexcept;
+  /// The clocks of the device's streams.
+  [[nodiscard]] const std::shared_ptr<timelines>& clocks() const noexcept;
   [[nodiscard]] const std::shared_ptr<event_log>& log() const noexcept;
 
   [[nodiscard]] memory_statistics statistics() const;
@@ -122,16 +123,21 @@ public:
   /// apart from data. The caller holds a use token.
   void read_scalar(void* target, const void* source, std::size_t bytes, stream_ref stream);
 
-  /// The host waits; counted. An empty fence is neither.
-  void synchronize(const fence& done);
+  /// The host waits; counted once. Nothing to wait for is neither.
+  void synchronize(const point_set& awaited);
   void synchronize(stream_ref stream);
 
-  /// Says that a graph is being captured on some stream of the device, until the result is dropped. Views that consumers
-  /// give back meanwhile are released afterwards; writing to a buffer that has been lent out is error busy.
-  /// Captures on streams that synchronise with the legacy default stream are noticed without it, and so are those on
-  /// streams that a hand-over or a use token names during the capture; any other capture would be ended by the driver
-  /// when a consumer gives a view back.
-  [[nodiscard]] std::shared_ptr<void> capturing() { return events().hold_context_fences(); }
+  /// Lets streams of `user` touch memory of this context's device. True when they are of this device, or of another GPU that
+  /// has peer access; false when no access is needed or possible from there (the host).
+  /// @throws error unsupported naming both devices, where the hardware has no peer access.
+  bool make_visible_to(backend& user);
+  /// Points after all work that may touch the memory of this device: one for each device where it is visible.
+  /// @throws error busy naming `user` while a known capture is active.
+  [[nodiscard]] point_set mark_unknown_work(std::string_view user);
+
+  /// Says that a graph is being captured on some stream of the device, until the result is dropped. Memory whose users are
+  /// unknown is released afterwards, and using it is error busy. docs/captures.md says which captures are known without it.
+  [[nodiscard]] std::shared_ptr<void> capturing();
 
   /// Strict mode, until the result is dropped: copying data from the device to the host is error download_forbidden before
   /// anything is copied, for every thread and every context of the device. Scalars that metadata needs are still read, and
@@ -167,7 +173,7 @@ private:
           std::unique_ptr<reservation> drawn_from);
 
   [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, tag label, stream_ref stream);
-  void release(block freed, pending_release how, std::shared_ptr<context> self) noexcept;
+  void release(const block& freed, requirement after, std::shared_ptr<context> self) noexcept;
   void require_open() const;
   /// What a storage keeps alive. A reservation goes with its context, whatever was drawn from it, so the one below it is
   /// kept then.

@@ -3,32 +3,71 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 
+#include <algorithm>
+
 namespace saeta {
 
 context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
-    : options(std::move(chosen)), device(std::move(of)), events(std::make_shared<event_pool>(device)),
-      root_budget(budget::create(to_string(device->device()), options.budget)), work_stream(device),
-      release_stream(device), pinned(std::make_shared<pinned_resource>(device)),
-      releases(std::make_unique<reaper>(events, options.releases)),
+    : options(std::move(chosen)), device(std::move(of)), clocks(timelines::of(*device)),
+      root_budget(budget::create(to_string(device->device()), options.budget)),
+      work_stream(clocks), visible_on{clocks}, pinned(std::make_shared<pinned_resource>(device)),
+      releases(std::make_unique<reaper>([this] { return mark_devices(); }, options.releases)),
       relief(std::make_unique<pressure>(options.pressure, *releases, *log, device->device(),
-                                        [this] { return memory.top->trim() + pinned->trim(); })) {
+                                        [this](const shortage& what) { return make_room(what); })) {
   stack_parts parts;
   parts.device = device;
-  parts.events = events;
   parts.limit = root_budget;
   parts.log = log;
   parts.make_room = [this](shortage& what) { return relief->relieve(what); };
-  parts.fence_over = [this](std::uint64_t id) { return fence_over(id); };
   memory = build_stack(options.memory, parts);
 }
 
-std::optional<fence> context_core::fence_over(std::uint64_t stream_id) {
-  for (const stream* own : {&work_stream, &release_stream}) {
-    if (own->ref().id() == stream_id) {
-      return events->record(own->ref());
-    }
+bool context_core::make_visible_to(backend& user) {
+  if (&user == device.get()) {
+    return true;
   }
-  return events->record_context();
+  const bool gpus = user.device().kind != device_kind::cpu && device->device().kind != device_kind::cpu;
+  if (!gpus) {
+    return false;
+  }
+  const std::lock_guard lock(visible_mutex);
+  const auto known = [&](const auto& each) { return &each->device() == &user; };
+  if (std::none_of(visible_on.begin(), visible_on.end(), known)) {
+    visible_on.reserve(visible_on.size() + 1);
+    auto there = timelines::of(user);
+    user.enable_peer_access(*device);
+    visible_on.push_back(std::move(there));
+  }
+  return true;
+}
+
+std::optional<point_set> context_core::mark_devices() {
+  const std::lock_guard lock(visible_mutex);
+  point_set all;
+  for (const auto& each : visible_on) {
+    const std::optional<point> everything = each->mark_device();
+    if (!everything) {
+      return std::nullopt;
+    }
+    all.add(*everything);
+  }
+  return all;
+}
+
+std::size_t context_core::make_room(const shortage& what) {
+  if (what.where == nullptr) {
+    return memory.top->trim() + pinned->trim();
+  }
+  const std::size_t freed = memory.guard ? memory.guard->empty_quarantine() : 0;
+  if (freed != 0 && log->active()) {
+    log_record seen;
+    seen.what = memory_event::trim;
+    seen.device = device->device();
+    seen.bytes = freed;
+    seen.outcome = "ok";
+    log->write(std::move(seen));
+  }
+  return freed;
 }
 
 std::size_t context_core::trim() {
@@ -47,12 +86,6 @@ std::size_t context_core::drain() {
     log->write(std::move(seen));
   }
   return done;
-}
-
-void context_core::free_now(const block& freed, stream_ref stream) noexcept {
-  if (!memory.top->deallocate(freed, stream)) {
-    report("context", concat("the driver refused to free ", freed.bytes, " bytes; they stay charged"));
-  }
 }
 
 traffic_counter& context_core::counter_of(copy_kind kind) noexcept {

@@ -3,57 +3,39 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/detail/context_core.hpp"
 
-#include <algorithm>
-
 namespace saeta {
-namespace {
 
-/// The one stream that all fences are of; none when there are several, or a fence over all work.
-std::optional<std::uint64_t> only_stream(const std::vector<fence>& after, std::uint64_t without_any) {
-  if (after.empty()) {
-    return without_any;
-  }
-  const std::uint64_t id = after.front().stream_id();
-  const bool same = id != fence::every_stream && std::all_of(after.begin(), after.end(), [&](const fence& f) {
-                      return f.stream_id() == id;
-                    });
-  return same ? std::optional(id) : std::nullopt;
-}
-
-/// Makes the stream wait for all of them. False when the device refused: the fences are then waited for elsewhere.
-bool wait_for_all(stream_ref stream, const std::vector<fence>& after) noexcept {
+bool context_core::free_in_order(const block& freed, requirement& after) noexcept {
   try {
-    for (const fence& f : after) {
-      f.wait(stream);
+    if (after.points.size() > 1) {
+      drop_passed(after.points); // a block with one user is cheaper to reuse
     }
-    return true;
+    return memory.top->order(freed) == release_order::in_stream_order && releases->resolve(after) &&
+           memory.top->deallocate(freed, after.points.all());
   } catch (...) {
-    report_current_exception("a release can't be ordered on its stream and waits for its work instead");
+    report_current_exception(concat("freeing ", freed.bytes, " bytes is tried again"));
     return false;
   }
 }
 
-} // namespace
-
-void context::release(block freed, pending_release how, std::shared_ptr<context> self) noexcept {
-  context_core& core = *core_;
+void context::release(const block& freed, requirement after, std::shared_ptr<context> self) noexcept {
+  if (core_->free_in_order(freed, after)) {
+    return;
+  }
   try {
-    const release_order order = core.memory.top->order();
-    if (!how.needs_context_fence && order != release_order::when_complete) {
-      const auto last_user = only_stream(how.after, freed.stream_id);
-      if (order == release_order::by_identity && last_user) {
-        core.free_now(freed, stream_ref::by_identity(*core.device, *last_user));
-        return;
-      }
-      if (wait_for_all(core.release_stream.ref(), how.after)) {
-        core.free_now(freed, core.release_stream.ref());
-        return;
-      }
-    }
-    how.action = [freed, self = std::move(self)] {
-      self->core_->free_now(freed, self->core_->release_stream.ref());
-    };
-    core.releases->submit(std::move(how));
+    core_->releases->submit(
+        {.after = std::move(after),
+         .action =
+             [freed, kept = std::move(self), told = false]() mutable {
+               const bool done = kept->core_->memory.top->deallocate(freed, std::span<const point>());
+               if (!done && !std::exchange(told, true)) {
+                 report("context", concat("the driver refused to free ", freed.bytes,
+                                          " bytes: they stay charged, and it is tried again"));
+               }
+               return done;
+             },
+         .label = freed.label.name(),
+         .bytes = freed.bytes});
   } catch (...) {
     // Neither ordered nor queued: keeping the memory is the only safe end, and it stays charged.
     report_current_exception(concat("block of ", freed.bytes, " bytes stays allocated"));

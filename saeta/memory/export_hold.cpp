@@ -2,6 +2,7 @@
 
 #include "saeta/base/report.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/order/captures.hpp"
 
 #include <algorithm>
 #include <map>
@@ -28,7 +29,7 @@ export_hold::export_hold(std::span<const buffer> views, access mode)
     : storages_(distinct(views)), mode_(mode) {
   const context* counted = nullptr;
   for (const auto& bytes : storages_) {
-    bytes->begin_export(mode_);
+    bytes->ordering().begin_export(mode_);
     if (bytes->where().get() != counted) {
       counted = bytes->where().get();
       bytes->where()->count().exports.fetch_add(1);
@@ -37,45 +38,55 @@ export_hold::export_hold(std::span<const buffer> views, access mode)
 }
 
 export_hold::~export_hold() {
-  std::map<context*, std::optional<fence>> fences; // one event a device, whatever the number of buffers
   for (const auto& bytes : storages_) {
-    context* home = &bytes->where()->root();
-    try {
-      if (!fences.contains(home)) {
-        fences[home] = home->events().record_context();
-      }
-      bytes->end_export(mode_, fences[home]);
-    } catch (...) {
-      report_current_exception("export_hold");
-      bytes->end_export(mode_, std::nullopt); // fenced at release instead
-    }
+    bytes->ordering().end_export(mode_);
   }
 }
 
+namespace {
+
+/// What somebody waits for who reads the storages. Unknown writes are covered by points from now on.
+point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& storages) {
+  std::vector<handover> needed;
+  needed.reserve(storages.size());
+  std::map<context*, point_set> everything; // one a device, whatever the number of buffers
+  for (const auto& bytes : storages) {
+    needed.push_back(bytes->ordering().needs(access::read, bytes->tag()));
+    if (needed.back().unknown) {
+      everything[&bytes->where()->root()];
+    }
+  }
+  for (auto& [home, covered] : everything) {
+    covered = home->mark_unknown_work("of a hand-over");
+  }
+  point_set all;
+  for (std::size_t i = 0; i < storages.size(); ++i) {
+    all.add(needed[i].points.all());
+    if (needed[i].unknown) {
+      const point_set& covered = everything[&storages[i]->where()->root()];
+      storages[i]->ordering().settle(access::read, covered, needed[i].seen);
+      all.add(covered.all());
+    }
+  }
+  return all;
+}
+
+} // namespace
+
 void order_handover(std::span<const buffer> views, stream_ref stream) {
-  const event_pool* asked = nullptr; // one question a device, whatever the number of buffers
-  bool captures = false;
-  for (const auto& bytes : distinct(views)) {
-    context& home = *bytes->where();
-    if (asked != &home.events()) {
-      asked = &home.events();
-      captures = home.events().heed_capture(stream);
-    }
-    for (const fence& f : bytes->ordering().last_writes(bytes->tag())) {
-      if (!captures) {
-        f.wait(stream);
-      } else if (!f.complete()) {
-        home.synchronize(f); // a capture can't wait for what is outside of it
-      }
-    }
+  const auto storages = distinct(views);
+  const point_set before = points_before_reading(storages);
+  if (is_ours(stream) || !timelines::of(stream.owner())->graph_captures().note(stream)) {
+    wait(stream, before);
+  } else if (!storages.empty()) { // a capture can't wait for what is outside of it
+    storages.front()->where()->synchronize(before);
   }
 }
 
 void synchronize_handover(std::span<const buffer> views) {
-  for (const auto& bytes : distinct(views)) {
-    for (const fence& f : bytes->ordering().last_writes(bytes->tag())) {
-      bytes->where()->synchronize(f);
-    }
+  const auto storages = distinct(views);
+  if (!storages.empty()) {
+    storages.front()->where()->synchronize(points_before_reading(storages));
   }
 }
 

@@ -1,8 +1,9 @@
-// An export hold: keeps storages alive while a foreign consumer has a view of them, and fences its work when it is done.
+// An export hold: keeps storages alive while a foreign consumer has a view of them, and remembers that it had one.
 //
 // What      Every hand-out through a protocol (DLPack, Arrow C) owns one of these in its private data.
-// Order     A consumer may use its view on streams that nobody announced. So when the hold ends, one event over all work
-//           of the context at that moment is added to each storage, before the storage can be freed or written.
+// Order     A consumer may use its view on streams that nobody announced. So its work is unknown, while it has the view and
+//           afterwards: whoever needs the memory then waits for a point after all work of the device (order/ordering.hpp).
+//           The end of a hold asks nothing of the device.
 // Thread    The end may come on any thread, without any lock, after the context object's last user is gone.
 #pragma once
 
@@ -26,9 +27,10 @@ private:
   access mode_;
 };
 
-/// Makes `stream` wait for the last writes of the buffers; the hand-over to a consumer that works on `stream`.
-/// Where it captures a graph, the host waits instead, and context-wide fences are held until the capture has ended.
-/// A write token of another thread is waited for; @throws error busy under a write token of this thread.
+/// Makes `stream` wait for the last writes of the buffers, those of other consumers included; the hand-over to a consumer that
+/// works on `stream`. Where it captures a graph, the host waits instead.
+/// A write token of another thread is waited for. @throws error busy under a write token of this thread, and where unknown
+/// writes can't be waited for, because a graph is captured.
 void order_handover(std::span<const buffer> views, stream_ref stream);
 
 /// Blocks until the last writes of the buffers have finished; the hand-over to a consumer on the CPU. Tokens as above.

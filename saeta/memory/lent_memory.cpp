@@ -4,6 +4,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/order/captures.hpp"
 
 #include <algorithm>
 #include <array>
@@ -84,30 +85,35 @@ loan_table& loans() {
   return *all;
 }
 
-/// Ends the loan with a fence over every stream that is known to have used it.
+/// Ends the loan after every stream that is known to have used it; where one is not known, the work is unknown.
 void end(const loan& ended, std::optional<stream_handle> stream) noexcept {
   storage& memory = *ended.memory;
-  std::optional<fence> last; // none: at its release the memory waits for all work of the context
+  point_set last;
+  bool known = stream.has_value() && ended.streams_known;
   try {
     context& home = *memory.where();
-    // Nothing while the stream captures a graph: an event recorded there would belong to the graph.
-    const auto fence_on = [&](stream_handle handle) -> std::optional<fence> {
-      const stream_ref on(*home.device_backend(), handle);
-      return home.events().heed_capture(on) ? std::nullopt : std::optional(home.events().record(on));
-    };
-    bool streams_known = stream.has_value() && ended.streams_known;
-    for (const stream_handle other : ended.also_used_on) {
-      const std::optional<fence> used = fence_on(other);
-      streams_known = streams_known && used.has_value();
-      if (used) {
-        memory.ordering().add_write(*used);
+    const auto add = [&](stream_handle handle) {
+      const stream_ref used(*home.device_backend(), handle);
+      // Not while the stream captures a graph: an event recorded there would belong to the graph.
+      if (!is_ours(used) && home.clocks()->graph_captures().note(used)) {
+        known = false;
+      } else {
+        last.add(mark(used));
       }
+    };
+    std::ranges::for_each(ended.also_used_on, add);
+    if (stream) {
+      add(*stream);
     }
-    last = streams_known ? fence_on(*stream) : home.events().record_context();
   } catch (...) {
-    report_current_exception("memory that comes back can't be fenced on its stream and waits for all work");
+    report_current_exception("memory that comes back can't be marked on its stream and waits for all work");
+    known = false;
   }
-  memory.end_export(access::write, last);
+  if (known) {
+    memory.ordering().end_export(access::write, last);
+  } else {
+    memory.ordering().end_export(access::write);
+  }
 }
 
 } // namespace
@@ -119,7 +125,7 @@ void* lend_memory(const std::shared_ptr<context>& where, std::size_t bytes, stre
     return nullptr;
   }
   void* const address = memory->pointer();
-  memory->begin_export(access::write);
+  memory->ordering().begin_export(access::write);
   loans().add({.memory = std::move(memory), .also_used_on = {}});
   return address;
 }

@@ -76,7 +76,7 @@ void hook_registration::remove() noexcept {
 }
 
 pressure::pressure(pressure_policy policy, reaper& releases, event_log& log, device_id device,
-                   std::function<std::size_t()> trim)
+                   std::function<std::size_t(const shortage& what)> trim)
     : policy_(policy), releases_(releases), log_(log), device_(device), trim_(std::move(trim)),
       hooks_(std::make_shared<hook_table>()) {}
 
@@ -95,13 +95,18 @@ bool pressure::relieve(shortage& what) {
   if (what.attempt <= await_releases) {
     what.attempt = await_releases;
     if (policy_.release_wait.count() > 0 && releases_.pending() != 0) {
-      static_cast<void>(releases_.wait_idle(policy_.release_wait));
-      return true; // even when some are still pending, others have made room
+      if (!what.wait_until) {
+        what.wait_until = std::chrono::steady_clock::now() + policy_.release_wait;
+      }
+      if (releases_.wait_for_one(*what.wait_until)) {
+        what.attempt = await_releases - 1; // so that the next attempt comes here again
+        return true;
+      }
     }
   }
   if (what.attempt <= trim) {
     what.attempt = trim;
-    if (policy_.trim && trim_() != 0) {
+    if (policy_.trim && trim_(what) != 0) {
       return true;
     }
   }

@@ -1,8 +1,10 @@
 // What happens when a request does not fit: the steps that may make room, each of them optional, in this order.
 //
 //   1. releases whose work has finished are done
-//   2. pending releases are waited for, at most `release_wait`
-//   3. caches are trimmed
+//   2. pending releases are waited for, one after the other, at most `release_wait`; not those that wait for the end of a
+//      capture, which may be the caller's to end
+//   3. where the device has no memory, caches are trimmed; where a budget has no room, what is charged and unused: the
+//      quarantine of a guard. Cached bytes are charged to nobody, so giving them back makes no room in a budget
 //   4. hooks are asked, highest priority first: frameworks that can give up their caches, tables that can be spilled
 //   5. the request waits in line until others have freed enough, first come first served, at most `wait`
 //
@@ -61,9 +63,9 @@ private:
 
 class pressure {
 public:
-  /// @param trim  gives cached memory back; returns bytes.
+  /// @param trim  gives unused memory back, of a full device or of a budget without room; returns bytes.
   pressure(pressure_policy policy, reaper& releases, event_log& log, device_id device,
-           std::function<std::size_t()> trim);
+           std::function<std::size_t(const shortage& what)> trim);
 
   [[nodiscard]] hook_registration add_hook(std::string name, int priority, pressure_hook ask);
   /// Does the steps from `what.attempt` on until one of them may have helped; false when none is left.
@@ -76,7 +78,7 @@ private:
   reaper& releases_;
   event_log& log_;
   device_id device_;
-  std::function<std::size_t()> trim_;
+  std::function<std::size_t(const shortage& what)> trim_;
   std::shared_ptr<hook_table> hooks_;
 };
 

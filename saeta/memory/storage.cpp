@@ -16,13 +16,7 @@ std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& where
   // The object comes first: once it owns the block, every later failure gives the block back through its destructor.
   std::shared_ptr<storage> made(new storage(home.keeper(), block{}));
   made->block_ = home.allocate(bytes, alignment, label, stream);
-  try {
-    made->ordering_.add_write(home.events().record(stream));
-  } catch (...) {
-    // Without a fence only the stream itself knows when the block has begun to live, so it goes back on it.
-    home.core_->free_now(std::exchange(made->block_, block{}), stream);
-    throw;
-  }
+  made->ordering_.add_write(made->block_.ready);
   home.core_->holders.add(made.get(), owner_kind::own, label, bytes, home.budget_.get());
   return made;
 }
@@ -53,55 +47,27 @@ std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& where, e
 storage::~storage() {
   context& home = *context_;
   home.core_->holders.remove(this);
-  if (external_ ? keepalive_ == nullptr : block_.generation == 0) {
+  // A keepalive may be a deleter without a pointer.
+  if (external_ ? keepalive_.use_count() == 0 : block_.generation == 0) {
     return;
   }
+  requirement after = ordering_.take_all();
   try {
-    pending_release how;
-    how.after = ordering_.pending(access::write);
-    how.needs_context_fence = unfenced_export_.load();
     if (external_) {
-      // The context must outlive the release: the fences are its events.
-      how.action = [kept = std::move(keepalive_), self = context_]() mutable { kept.reset(); };
-      home.core_->releases->submit(std::move(how));
+      home.core_->releases->submit({.after = std::move(after),
+                                    .action =
+                                        [kept = std::move(keepalive_), self = context_]() mutable {
+                                          kept.reset();
+                                          return true;
+                                        },
+                                    .label = "external:" + tag(),
+                                    .bytes = block_.bytes});
     } else {
-      home.release(block_, std::move(how), context_);
+      home.release(block_, std::move(after), context_);
     }
   } catch (...) {
     report_current_exception("storage '" + tag() + "' could not be released");
   }
-}
-
-void storage::begin_export(access mode) noexcept {
-  (mode == access::read ? reading_exports_ : writing_exports_).fetch_add(1);
-}
-
-void storage::end_export(access mode, const std::optional<fence>& done) noexcept {
-  try {
-    if (done) {
-      mode == access::read ? ordering_.add_read(*done) : ordering_.add_write(*done);
-    } else {
-      unfenced_export_ = true;
-    }
-  } catch (...) {
-    report_current_exception("storage::end_export");
-    unfenced_export_ = true;
-  }
-  (mode == access::read ? reading_exports_ : writing_exports_).fetch_sub(1);
-}
-
-void storage::wait_for_consumers(access mode, stream_ref stream) {
-  const bool conflict = writing_exports_.load() > 0 || (mode != access::read && reading_exports_.load() > 0);
-  if (!conflict && !unfenced_export_.load()) {
-    return;
-  }
-  const std::optional<fence> all = context_->events().record_context();
-  if (!all) {
-    throw error(errc::busy,
-                concat("buffer '", tag(), "' has foreign users that can't be fenced while a stream of ",
-                       to_string(context_->device()), " captures a graph"));
-  }
-  all->wait(stream);
 }
 
 } // namespace saeta

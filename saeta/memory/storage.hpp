@@ -10,9 +10,7 @@
 #include "saeta/order/ordering.hpp"
 #include "saeta/resource/block.hpp"
 
-#include <atomic>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace saeta {
@@ -28,7 +26,7 @@ struct external_memory {
   device_id device;
   std::shared_ptr<void> keepalive; ///< dropped once the recorded work has finished, on any thread
   mutability access = mutability::read_only;
-  fence ready; ///< covers the producer's pending writes
+  point ready; ///< after the producer's pending writes
   std::string tag;
 };
 
@@ -53,13 +51,6 @@ public:
   [[nodiscard]] std::uint64_t generation() const noexcept { return block_.generation; }
   [[nodiscard]] ordering_state& ordering() noexcept { return ordering_; }
 
-  /// A view was handed to a consumer whose streams are unknown; it may write where `mode` says so.
-  void begin_export(access mode) noexcept;
-  /// The consumer gave it back: its work so far is fenced with `done`, or, where the fence was refused, at release.
-  void end_export(access mode, const std::optional<fence>& done) noexcept;
-  /// Makes `stream` wait for what consumers of outstanding exports have queued, where `mode` conflicts with them.
-  void wait_for_consumers(access mode, stream_ref stream);
-
 private:
   storage(std::shared_ptr<context> where, block bytes);
 
@@ -69,9 +60,6 @@ private:
   mutability access_ = mutability::writable;
   std::shared_ptr<void> keepalive_;
   ordering_state ordering_;
-  std::atomic<std::int32_t> reading_exports_{0};
-  std::atomic<std::int32_t> writing_exports_{0};
-  std::atomic<bool> unfenced_export_{false};
 };
 
 } // namespace saeta

@@ -3,6 +3,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/order/captures.hpp"
 
 #include <algorithm>
 
@@ -18,9 +19,6 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
     if (u.mode != access::read && !bytes->writable()) {
       throw error(errc::invalid_argument, concat("buffer '", bytes->tag(), "' is read-only"));
     }
-    if (bytes->where()->device_backend().get() == &stream_.owner()) {
-      recorder_ = bytes->where();
-    }
     const auto twin =
         std::find_if(held_.begin(), held_.end(), [&](const held& h) { return h.bytes == bytes; });
     if (twin == held_.end()) {
@@ -29,43 +27,80 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
       twin->mode = access::read_write;
     }
   }
-  if (!held_.empty() && !recorder_) {
-    throw error(errc::invalid_argument,
-                concat("a stream of ", to_string(stream_.owner().device()), " can't order buffer '",
-                       held_.front().bytes->tag(), "' in another device's context"));
-  }
+  require_order();
   std::sort(held_.begin(), held_.end(),
             [](const held& a, const held& b) { return a.bytes->generation() < b.bytes->generation(); });
   begin();
   open_ = true;
 }
 
+/// The stream must be able to reach the buffers, and to be marked by this thread.
+void use_token::require_order() const {
+  if (held_.empty()) {
+    return;
+  }
+  bool reachable = false;
+  for (const held& each : held_) {
+    reachable = each.bytes->where()->make_visible_to(stream_.owner()) || reachable;
+  }
+  if (!reachable) {
+    throw error(errc::invalid_argument,
+                concat("a stream of ", to_string(stream_.owner().device()), " can't order buffer '",
+                       held_.front().bytes->tag(), "' in another device's context"));
+  }
+  if (!stream_.usable_here()) {
+    throw error(errc::invalid_argument,
+                concat("the per-thread default stream of ", to_string(stream_.owner().device()),
+                       " belongs to another thread: name it where it is used"));
+  }
+}
+
+captures& use_token::graph_captures() const { return timelines::of(stream_.owner())->graph_captures(); }
+
 void use_token::begin() {
-  captures_ = !held_.empty() && recorder_->events().heed_capture(stream_);
-  // A capture can't wait for what is outside of it: a stream of ours does, and the host waits for that one.
-  const stream_ref waiting = captures_ ? recorder_->work_stream() : stream_;
+  if (held_.empty()) {
+    return;
+  }
+  captures_ = !is_ours(stream_) && graph_captures().note(stream_);
+  acquire();
+}
+
+void use_token::acquire() {
+  requirement needed;
   std::size_t begun = 0;
   try {
-    for (const held& h : held_) {
-      h.bytes->ordering().begin(h.mode, waiting, h.bytes->tag());
+    for (held& each : held_) {
+      each.seen = each.bytes->ordering().acquire(each.mode, needed, each.bytes->tag());
       ++begun;
-      h.bytes->wait_for_consumers(h.mode, waiting);
     }
-    if (captures_) {
-      recorder_->synchronize(waiting);
+    point_set everything;
+    if (needed.unknown) {
+      const context* marked = nullptr; // of buffers of one device, one point
+      for (const held& each : held_) {
+        context& home = each.bytes->where()->root();
+        if (&home != marked) {
+          everything.add(home.mark_unknown_work(each.bytes->tag()).all());
+          marked = &home;
+        }
+      }
+      needed.points.add(everything.all());
+    }
+    if (captures_) { // a capture can't wait for what is outside of it
+      held_.front().bytes->where()->synchronize(needed.points);
+    } else {
+      wait(stream_, needed.points);
+    }
+    if (needed.unknown) {
+      for (const held& each : held_) { // what is written stands behind it all with the end of this use
+        each.bytes->ordering().settle(each.mode, each.mode == access::read ? everything : point_set(),
+                                      each.seen);
+      }
     }
   } catch (...) {
-    // The ordering states were told that this use covers what it waited for, so it must leave a fence behind.
-    held_.resize(begun);
-    open_ = true;
-    try {
-      if (captures_) {
-        recorder_->synchronize(waiting);
-      }
-      finish();
-    } catch (...) {
-      report_current_exception("use_token: giving back after a failure");
+    for (std::size_t i = 0; i < begun; ++i) {
+      held_[i].bytes->ordering().give_up(held_[i].mode, needed);
     }
+    held_.clear();
     throw;
   }
 }
@@ -107,38 +142,39 @@ void use_token::finish() {
   if (held_.empty()) {
     return;
   }
-  fence done;
   try {
-    if (!recorder_->events().heed_capture(stream_)) {
-      done = recorder_->events().record(stream_);
-    } else if (!captures_) {
-      leave_unfenced();
+    if (!stream_.usable_here()) {
+      give_back_unknown();
+    } else if (is_ours(stream_) || !graph_captures().note(stream_)) {
+      give_back(mark(stream_));
+    } else if (captures_) {
+      give_back({}); // what was captured has not run
+    } else {
+      give_back_unknown(); // what was queued before the capture began can't be marked during it
     }
   } catch (...) {
-    // Without an event the host has to wait; then nothing is pending and an empty fence is right.
+    // Without a point the host has to wait; then nothing is pending.
     try {
-      recorder_->synchronize(stream_);
+      held_.front().bytes->where()->synchronize(stream_);
+      give_back({});
     } catch (...) {
       report_current_exception("use_token: neither an event nor a synchronisation");
+      give_back_unknown();
     }
-    give_back(done);
     throw;
   }
-  give_back(done);
 }
 
-/// Work that was queued before the capture began can't be fenced during it. As with that of a consumer whose fence was
-/// refused, the next use and the release wait for all work of the context.
-void use_token::leave_unfenced() noexcept {
-  for (const held& h : held_) {
-    h.bytes->begin_export(h.mode);
-    h.bytes->end_export(h.mode, std::nullopt);
-  }
-}
-
-void use_token::give_back(const fence& done) noexcept {
+void use_token::give_back(point done) noexcept {
   for (const held& h : held_) {
     h.bytes->ordering().end(h.mode, holder_, done);
+  }
+  held_.clear();
+}
+
+void use_token::give_back_unknown() noexcept {
+  for (const held& h : held_) {
+    h.bytes->ordering().end_unknown(h.mode, holder_);
   }
   held_.clear();
 }

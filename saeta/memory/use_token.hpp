@@ -3,16 +3,22 @@
 //   1. Construct it with the stream and all buffers of the step: the stream waits for the last writes (to read) and for
 //      the reads too (to write). On failure nothing is held.
 //   2. Queue work on that stream, with the pointers that the token lends.
-//   3. `finish()`, or let it go out of scope: one event is recorded and every buffer remembers it. A token dropped by an
-//      exception fences too.
+//   3. `finish()`, or let it go out of scope: every buffer remembers the point that the stream has reached. A token that
+//      is dropped by an exception ends in the same way.
 //
-// On a stream that captures a graph nothing runs: the host waits for what must be waited for, nothing is recorded, and
-// context-wide fences are held until the capture has ended. Open a token around each launch of the graph.
+// On a stream that captures a graph nothing runs: the host waits for what must be waited for, and nothing is remembered.
+// Open a token around each launch of the graph.
+//
+// A token over the per-thread default stream that another thread ends (a garbage collector, say) can't mark that stream: its
+// work counts as unknown (order/ordering.hpp).
+//
+// The buffers may be of several devices: those of another GPU than the stream's become accessible to it.
 //
 // A storage named twice is held once, with the stronger access. While a token is open, other threads' conflicting tokens
 // on the same storage wait; the same thread gets error busy. Name everything a step needs in one token.
-// Failure   busy, invalid_argument (write to read-only memory, pointer of a buffer that was not named, a stream of a device
-//           that none of the buffers is in), device.
+// Failure   busy (also where unknown work can't be waited for, because a graph is captured), invalid_argument (write to
+//           read-only memory, pointer of a buffer that was not named, a stream of a device that can't order any of the
+//           buffers, the per-thread default stream of another thread), unsupported (no peer access), device.
 #pragma once
 
 #include "saeta/memory/buffer.hpp"
@@ -55,21 +61,24 @@ public:
     return static_cast<T*>(pointer(what, access::write, alignof(T)));
   }
 
-  /// Records the end of the use; later calls do nothing. @throws error device: the stream was synchronised instead.
+  /// Ends the use; later calls do nothing. @throws error device: the stream was synchronised instead.
   void finish();
 
 private:
   struct held {
     std::shared_ptr<storage> bytes;
     access mode;
+    std::uint32_t seen = 0; ///< for ordering_state::settle
   };
   [[nodiscard]] void* pointer(const buffer& what, access mode, std::size_t alignment) const;
   void begin();
-  void leave_unfenced() noexcept;
-  void give_back(const fence& done) noexcept;
+  void acquire();
+  void require_order() const;
+  [[nodiscard]] captures& graph_captures() const;
+  void give_back(point done) noexcept;
+  void give_back_unknown() noexcept;
 
   stream_ref stream_;
-  std::shared_ptr<context> recorder_; ///< the context that the stream belongs to
   std::thread::id holder_;
   std::vector<held> held_; ///< oldest first, so that two tokens can't block each other
   bool captures_ = false;  ///< the stream captured a graph when the token was opened

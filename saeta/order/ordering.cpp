@@ -1,86 +1,116 @@
 #include "saeta/order/ordering.hpp"
 
+#include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 
 #include <algorithm>
 
 namespace saeta {
-namespace {
 
-/// A later fence of a stream covers the earlier ones of the same stream.
-void replace_same_stream(std::vector<fence>& fences, const fence& done) {
-  std::erase_if(fences, [&](const fence& f) { return f.stream_id() == done.stream_id(); });
-  fences.push_back(done);
-}
-
-} // namespace
-
-void ordering_state::begin(access mode, stream_ref stream, std::string_view name) {
+std::uint32_t ordering_state::acquire(access mode, requirement& into, std::string_view name) {
   std::unique_lock lock(mutex_);
-  acquire(lock, mode, name);
+  lock_out(lock, mode, name);
   try {
-    for (const fence& f : writes_) {
-      f.wait(stream);
-    }
-    if (mode == access::read) {
-      while (reads_.size() >= max_reads) { // this use will cover the oldest reader too
-        reads_.front().wait(stream);
-        reads_.erase(reads_.begin());
+    into.points.add(writes_.all());
+    if (mode != access::read) {
+      into.points.add(reads_.all());
+      // The user's stream will stand behind them all, so the point of this use replaces them. What is added meanwhile stays.
+      writes_.clear();
+      reads_.clear();
+    } else {
+      while (reads_.size() >= max_reads) { // this use will cover the oldest reader, too
+        into.points.add(reads_.all().front());
+        reads_.pop_front();
       }
-      return;
     }
-    for (const fence& f : reads_) {
-      f.wait(stream);
-    }
-    // The stream now stands behind them all, so the fence of this use replaces them. What foreign consumers add
-    // meanwhile stays.
-    writes_.clear();
-    reads_.clear();
+    into.unknown = into.unknown || unknown_to(mode);
+    return changes_;
   } catch (...) {
-    give_up(mode, std::this_thread::get_id());
+    unlock_use(mode, std::this_thread::get_id());
     throw;
   }
 }
 
-void ordering_state::end(access mode, std::thread::id holder, const fence& done) noexcept {
+void ordering_state::end(access mode, std::thread::id holder, point done) noexcept {
   const std::lock_guard lock(mutex_);
   if (!done.empty()) {
-    replace_same_stream(mode == access::read ? reads_ : writes_, done);
+    note(mode, {&done, 1});
   }
-  give_up(mode, holder);
+  unlock_use(mode, holder);
 }
 
-void ordering_state::add_read(const fence& done) {
+void ordering_state::end_unknown(access mode, std::thread::id holder) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!done.empty()) {
-    replace_same_stream(reads_, done);
-  }
+  set_unknown(mode);
+  unlock_use(mode, holder);
 }
 
-void ordering_state::add_write(const fence& done) {
+void ordering_state::give_up(access mode, const requirement& waited) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!done.empty()) {
-    replace_same_stream(writes_, done);
-  }
+  note(mode, waited.points.all());
+  unlock_use(mode, std::this_thread::get_id());
 }
 
-std::vector<fence> ordering_state::pending(access mode) const {
+void ordering_state::add_write(point done) {
   const std::lock_guard lock(mutex_);
-  std::vector<fence> all = writes_;
+  writes_.add(done);
+}
+
+void ordering_state::begin_export(access mode) noexcept {
+  const std::lock_guard lock(mutex_);
+  ++(mode == access::read ? reading_views_ : writing_views_);
+}
+
+void ordering_state::end_export(access mode) noexcept {
+  const std::lock_guard lock(mutex_);
+  set_unknown(mode);
+  --(mode == access::read ? reading_views_ : writing_views_);
+}
+
+void ordering_state::end_export(access mode, const point_set& last) noexcept {
+  const std::lock_guard lock(mutex_);
+  note(mode, last.all());
+  --(mode == access::read ? reading_views_ : writing_views_);
+}
+
+handover ordering_state::needs(access mode, std::string_view name) {
+  std::unique_lock lock(mutex_);
+  lock_out(lock, access::read, name);
+  unlock_use(access::read, std::this_thread::get_id());
+  handover found;
+  found.seen = changes_;
+  found.unknown = unknown_to(mode);
+  found.points.add(writes_.all());
   if (mode != access::read) {
-    all.insert(all.end(), reads_.begin(), reads_.end());
+    found.points.add(reads_.all());
+  }
+  return found;
+}
+
+requirement ordering_state::take_all() noexcept {
+  const std::lock_guard lock(mutex_);
+  requirement all;
+  all.unknown = unknown_to(access::write);
+  all.points = std::move(writes_);
+  try {
+    all.points.add(reads_.all());
+  } catch (...) {
+    report_current_exception("ordering_state");
+    all.unknown = true; // which covers what could not be added
   }
   return all;
 }
 
-std::vector<fence> ordering_state::last_writes(std::string_view name) {
-  std::unique_lock lock(mutex_);
-  acquire(lock, access::read, name);
-  give_up(access::read, std::this_thread::get_id());
-  return writes_;
+void ordering_state::settle(access mode, const point_set& everything, std::uint32_t seen) {
+  const std::lock_guard lock(mutex_);
+  writes_.add(everything.all());
+  if (changes_ == seen) { // else somebody has gone since, maybe after that point
+    unknown_writes_ = false;
+    unknown_reads_ = unknown_reads_ && mode == access::read;
+  }
 }
 
-void ordering_state::acquire(std::unique_lock<std::mutex>& lock, access mode, std::string_view name) {
+void ordering_state::lock_out(std::unique_lock<std::mutex>& lock, access mode, std::string_view name) {
   const auto self = std::this_thread::get_id();
   const bool reading = std::find(readers_.begin(), readers_.end(), self) != readers_.end();
   if (writer_ == self || (reading && mode != access::read)) {
@@ -96,13 +126,32 @@ void ordering_state::acquire(std::unique_lock<std::mutex>& lock, access mode, st
   }
 }
 
-void ordering_state::give_up(access mode, std::thread::id holder) noexcept {
+void ordering_state::unlock_use(access mode, std::thread::id holder) noexcept {
   if (mode == access::read) {
     readers_.erase(std::find(readers_.begin(), readers_.end(), holder));
   } else {
     writer_ = {};
   }
   changed_.notify_all();
+}
+
+bool ordering_state::unknown_to(access mode) const noexcept {
+  const bool written = unknown_writes_ || writing_views_ > 0;
+  return written || (mode != access::read && (unknown_reads_ || reading_views_ > 0));
+}
+
+void ordering_state::note(access mode, std::span<const point> last) noexcept {
+  try {
+    (mode == access::read ? reads_ : writes_).add(last);
+  } catch (...) {
+    report_current_exception("ordering_state");
+    set_unknown(mode); // which covers what could not be noted
+  }
+}
+
+void ordering_state::set_unknown(access mode) noexcept {
+  (mode == access::read ? unknown_reads_ : unknown_writes_) = true;
+  ++changes_;
 }
 
 } // namespace saeta

@@ -1,54 +1,69 @@
 // The reaper: gives memory back after its last work has finished, without making anybody wait.
 //
-// What      A release is the fences that must pass and one action: free a block or drop a keepalive.
-// Order     Whatever has passed already is done at once on the calling thread. The rest waits in a queue that a
-//           background thread (started on first need) empties; `drain` does what has passed meanwhile.
-//           A release that needs a context-wide fence while a stream captures a graph is kept and tried again, and so
-//           is one whose device fails its queries, a few times: then what it held is given up rather than kept for ever.
+// What      A release is the points that must pass and one action: free a block or drop a keepalive.
+// Order     Whatever has passed already is done at once on the calling thread. The rest waits in a queue; a background
+//           thread (started on first need) asks for all of it again and again, so that none waits for another. A release
+//           after unknown work needs a point over all work of the devices where the memory was visible (`everything`). It
+//           is taken when the release is made, or later when a known capture is active then.
+// Failure   What a device refuses, an answer or the action itself, is tried again and reported once. Only a device that is lost
+//           (errc::device_lost) runs nothing any more: its releases are done.
 // Thread    Any. Actions run without a lock held, on the caller's or on the reaper's thread.
 #pragma once
 
-#include "saeta/order/fence.hpp"
+#include "saeta/order/ordering.hpp"
 
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace saeta {
 
 struct pending_release {
-  std::vector<fence> after;
-  bool needs_context_fence =
-      false;                    ///< `after` is not complete before a fence over all work has been recorded
-  std::function<void()> action; ///< must not throw
-  int failures = 0;             ///< of the device, when it was asked whether the work has finished
+  requirement after;
+  /// False when it could not be done and is to be tried again. Must not throw.
+  std::function<bool()> action;
+  std::string label; ///< whose bytes are released
+  std::uint64_t bytes = 0;
+  bool reported = false; ///< a failure, which is said once
 };
 
 /// Who does the releases that had to wait.
 enum class release_thread {
   background, ///< a thread of the reaper, started on first need
-  none,       ///< whoever calls `drain` or `wait_idle`, for programs that want no threads of others
+  none, ///< whoever calls `drain`, `wait_for_one` or `wait_idle`, for programs that want no threads of others
 };
 
 class reaper {
 public:
-  explicit reaper(std::shared_ptr<event_pool> events, release_thread how = release_thread::background);
+  /// Points over all unknown work; nothing while a known capture is active.
+  using everything_source = std::function<std::optional<point_set>()>;
+  using clock = std::chrono::steady_clock;
+
+  explicit reaper(everything_source everything, release_thread how = release_thread::background);
   reaper(const reaper&) = delete;
   reaper& operator=(const reaper&) = delete;
   /// Stops the thread; nothing is pending then, because every pending release keeps its context alive.
   ~reaper();
 
+  /// Takes the points over unknown work, if `after` has any. False while a known capture is active.
+  bool resolve(requirement& after);
   void submit(pending_release release);
   /// Does what has passed; returns how many releases that were.
   std::size_t drain();
-  /// Waits until the queue is empty, at most `timeout`; true when it is.
+  /// Waits until a release has been done since the call. False when none was by the deadline, or when none is pending but
+  /// those that an active capture holds up, which only the caller may be able to end.
+  bool wait_for_one(clock::time_point deadline);
+  /// Waits until nothing is pending, at most `timeout`; true when nothing is. Does not wait for captures either.
   bool wait_idle(std::chrono::milliseconds timeout);
   [[nodiscard]] std::size_t pending() const;
+  /// Label and bytes of each pending release.
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> pending_bytes() const;
 
 private:
-  bool empty_queue(std::chrono::milliseconds timeout);
-
   struct shared;
   std::shared_ptr<shared> shared_;
   release_thread how_;

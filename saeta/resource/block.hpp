@@ -3,6 +3,7 @@
 
 #include "saeta/device/device_id.hpp"
 #include "saeta/observe/tag.hpp"
+#include "saeta/order/point.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +18,14 @@ struct block {
   std::size_t alignment = 0; ///< as requested, at least the device's own
   device_id device;
   std::uint64_t stream_id = 0;  ///< stream it was allocated on
+  timeline_id timeline{};       ///< of that stream
+  point ready;                  ///< what must pass before any other stream may use it
   std::uint64_t generation = 0; ///< fresh for every allocation of the process, also when an address is reused
   tag label;
   void* base = nullptr; ///< what the driver gave; before `pointer` where more alignment was asked for
   std::size_t base_bytes = 0;
   void* record = nullptr;    ///< bookkeeping of the resource at the bottom that made it
+  bool cached = false;       ///< `record` is the cache's
   budget* charged = nullptr; ///< whom `budget_resource` refunds; null: nobody was charged
 };
 

@@ -2,19 +2,20 @@
 //
 // Owner     A block belongs to whoever allocated it, until a successful `deallocate` on the same resource. The resource
 //           outlives its blocks.
-// Order     The memory may be used on `stream` at once, elsewhere after an event recorded there. `deallocate` says that
-//           work queued on `stream` so far is the last to use the block.
+// Order     The memory may be used on `stream` at once, on others once `block::ready` has passed. `deallocate` names the
+//           points after which nobody uses the block: of streams, or of a stream as it is now. They cover `block::ready`;
+//           with none of them the block was not used.
 // Thread    Any.
 // Failure   `allocate`: error budget_exceeded or out_of_memory, nothing taken. `deallocate`: false, reported, and the
 //           block still belongs to the caller.
 // Zero      A request for 0 bytes succeeds without a driver call: a null pointer with its own generation.
 #pragma once
 
-#include "saeta/device/stream.hpp"
+#include "saeta/order/timeline.hpp"
 #include "saeta/resource/block.hpp"
 
 #include <memory>
-#include <string>
+#include <span>
 
 namespace saeta {
 
@@ -30,11 +31,10 @@ struct allocation_request {
   reservation* draw_from = nullptr; ///< bytes promised before, instead of a fresh charge
 };
 
-/// What a resource needs to know of the work on a block before it takes the block back.
+/// When a resource takes a block back.
 enum class release_order {
-  by_identity, ///< the stream of `deallocate` is only compared by its id: it may have been destroyed meanwhile
-  by_stream,   ///< the stream must still exist: the driver orders the free on it
-  when_complete, ///< all work must have finished: freeing may wait for the device or reuse the memory at once
+  in_stream_order, ///< at any time: reuse is ordered after the points
+  when_complete,   ///< without delay once the points have passed; earlier, `deallocate` waits for them
 };
 
 class resource {
@@ -50,18 +50,21 @@ public:
   [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
     return do_allocate({bytes, alignment, {}, nullptr, nullptr}, stream);
   }
-  [[nodiscard]] bool deallocate(const block& what, stream_ref stream) noexcept {
-    return do_deallocate(what, stream);
+  [[nodiscard]] bool deallocate(const block& what, std::span<const point> after) noexcept {
+    return after.empty() && !what.ready.empty() ? do_deallocate(what, {&what.ready, 1})
+                                                : do_deallocate(what, after);
   }
+  /// After everything queued on the stream so far.
+  [[nodiscard]] bool deallocate(const block& what, stream_ref stream) noexcept;
   /// Gives memory that is held but not in use back to the device; returns the bytes that went back.
   virtual std::size_t trim() = 0;
-  [[nodiscard]] virtual release_order order() const noexcept = 0;
+  [[nodiscard]] virtual release_order order(const block& what) const noexcept = 0;
   /// Bytes of the device that this resource and what lies below hold: in use, cached, or lost to rounding.
   [[nodiscard]] virtual std::uint64_t held_bytes() const = 0;
 
 private:
   virtual block do_allocate(const allocation_request& what, stream_ref stream) = 0;
-  virtual bool do_deallocate(const block& what, stream_ref stream) noexcept = 0;
+  virtual bool do_deallocate(const block& what, std::span<const point> after) noexcept = 0;
 };
 
 /// A resource on top of another one, which it shares; passes everything on that it does not change.
@@ -70,7 +73,9 @@ public:
   explicit decorator(std::shared_ptr<resource> upstream) : upstream_(std::move(upstream)) {}
 
   std::size_t trim() override { return upstream_->trim(); }
-  [[nodiscard]] release_order order() const noexcept override { return upstream_->order(); }
+  [[nodiscard]] release_order order(const block& what) const noexcept override {
+    return upstream_->order(what);
+  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return upstream_->held_bytes(); }
 
 protected:

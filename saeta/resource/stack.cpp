@@ -108,13 +108,13 @@ std::shared_ptr<resource> make_base(const stack_options& options, const stack_pa
     throw error(errc::invalid_argument,
                 "slabs of the cache come from 'async' or 'direct', not from 'caching'");
   }
-  if (!parts.events) {
-    throw error(errc::invalid_argument, "a stack with 'caching' needs an event pool");
-  }
+  // A guard holds more than is asked for, and freed blocks for a while.
+  const bool guarded = std::ranges::find(options.layers, decorator_kind::guard) != options.layers.end();
+  const std::shared_ptr<const budget> bound = guarded ? nullptr : parts.limit;
   built.cache = std::make_shared<caching_resource>(
       options.custom_slabs ? custom_resource(options.custom_slabs, parts.device, "slab source")
                            : driver_resource(options.slabs_from, options, parts.device),
-      parts.device, parts.events, options.caching, parts.fence_over);
+      parts.device, options.caching, bound);
   return built.cache;
 }
 

@@ -56,11 +56,9 @@ void parse_stack(std::string_view text, stack_options& into);
 /// What a stack is built with, and what of it can be looked at later.
 struct stack_parts {
   std::shared_ptr<backend> device;
-  std::shared_ptr<event_pool> events; ///< of the cache
   std::shared_ptr<budget> limit;
   std::shared_ptr<event_log> log; ///< needed where `logging` stands
   budget_resource::relief make_room;
-  caching_resource::fence_source fence_over;
 };
 
 struct resource_stack {

@@ -7,7 +7,8 @@
 //           its resources refuse more, so more is asked for in bytes and found inside the block.
 // Owner     Keeps a copy of the RMM resource, as RMM's own adaptors do; a resource_ref must outlive this. Memory that is
 //           out is freed before its end.
-// Order     by_stream: RMM orders both calls on their stream.
+// Order     RMM orders both calls on their stream. Memory goes back on a stream of the adaptor, which waits for the last
+//           users.
 // Thread    Any, as far as the RMM resource allows it. On a GPU the device is made current for the call.
 // Failure   out_of_memory for std::bad_alloc and what derives from it (rmm::bad_alloc, rmm::out_of_memory), device for any
 //           other exception and for a block that breaks RMM's alignment. A deallocation that throws is reported, and the
@@ -51,7 +52,8 @@ template <cuda::mr::resource_with<cuda::mr::device_accessible> Upstream>
 class rmm_resource final : public resource {
 public:
   rmm_resource(std::shared_ptr<backend> device, Upstream from)
-      : device_(std::move(device)), from_(std::move(from)) {}
+      : device_(std::move(device)), timelines_(timelines::of(*device_)), frees_(timelines_),
+        from_(std::move(from)) {}
 
   /// Trims the driver's pool behind cuda_async_memory_resource and its like. Others, RMM's own pools and arenas among
   /// them, give memory back only at their end: 0.
@@ -62,7 +64,9 @@ public:
     }
     return 0;
   }
-  [[nodiscard]] release_order order() const noexcept override { return release_order::by_stream; }
+  [[nodiscard]] release_order order(const block&) const noexcept override {
+    return release_order::in_stream_order;
+  }
   /// What it has handed out: RMM does not tell what it keeps beyond that.
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
@@ -70,22 +74,34 @@ private:
   static constexpr std::size_t given_alignment = rmm::CUDA_ALLOCATION_ALIGNMENT;
 
   block do_allocate(const allocation_request& what, stream_ref stream) override {
-    block made = describe_block(what, device_->device(), given_alignment, stream.id());
+    block made = describe_block(what, device_->device(), given_alignment, stream);
     if (what.bytes == 0) {
       return made;
     }
     place_block(made, ask(made.base_bytes, to_cuda_stream(stream.native_handle())));
     held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
+    try {
+      made.ready = mark(stream);
+    } catch (...) {
+      const current_device here(device_->device());
+      from_.deallocate(to_cuda_stream(stream.native_handle()), made.base, made.base_bytes, given_alignment);
+      held_.fetch_sub(made.base_bytes, std::memory_order_relaxed);
+      throw;
+    }
     return made;
   }
 
-  bool do_deallocate(const block& what, stream_ref stream) noexcept override {
+  bool do_deallocate(const block& what, std::span<const point> after) noexcept override {
     if (what.base == nullptr) {
       return true;
     }
     try {
+      const stream_ref last = frees_.ref();
+      for (const point& each : after) {
+        wait(last, each);
+      }
       const current_device here(device_->device());
-      from_.deallocate(to_cuda_stream(stream.native_handle()), what.base, what.base_bytes, given_alignment);
+      from_.deallocate(to_cuda_stream(last.native_handle()), what.base, what.base_bytes, given_alignment);
     } catch (...) {
       report_current_exception("rmm_resource::deallocate");
       return false;
@@ -126,6 +142,8 @@ private:
   }
 
   std::shared_ptr<backend> device_;
+  std::shared_ptr<timelines> timelines_;
+  own_stream frees_;
   Upstream from_;
   std::atomic<std::uint64_t> held_{0};
 };

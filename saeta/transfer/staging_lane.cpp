@@ -12,7 +12,7 @@ staging_lane::staging_lane(context& where, std::size_t chunk_bytes, std::size_t 
 staging_lane::~staging_lane() {
   for (chunk& c : chunks_) {
     try {
-      c.last_copy.synchronize();
+      synchronize(c.last_copy);
     } catch (...) {
       report_current_exception("staging_lane");
     }
@@ -22,14 +22,14 @@ staging_lane::~staging_lane() {
   }
 }
 
-void staging_lane::begin(const fence& before) {
+void staging_lane::begin(point before) {
   if (!stream_) {
-    stream_.emplace(where_.device_backend());
+    stream_.emplace(where_.clocks());
   }
-  before.wait(stream());
+  wait(stream(), before);
 }
 
-fence staging_lane::done() { return where_.events().record(stream()); }
+point staging_lane::done() { return record(stream()); }
 
 stream_ref staging_lane::stream() { return stream_->ref(); }
 
@@ -58,7 +58,7 @@ void staging_lane::abandon() noexcept {
 }
 
 void staging_lane::land(chunk& which) {
-  which.last_copy.synchronize();
+  synchronize(which.last_copy);
   which.last_copy = {};
   if (which.landing.bytes != 0) {
     std::memcpy(which.landing.target, which.memory.pointer, which.landing.bytes);

@@ -21,15 +21,15 @@ public:
   ~staging_lane();
 
   /// Work queued later on the lane's stream starts after `before`.
-  void begin(const fence& before);
-  /// Covers everything queued on the lane.
-  [[nodiscard]] fence done();
+  void begin(point before);
+  /// After everything queued on the lane so far, and nothing else.
+  [[nodiscard]] point done();
   [[nodiscard]] stream_ref stream();
 
   /// One pinned chunk whose earlier copies have finished.
   struct chunk {
     block memory;
-    fence last_copy;
+    point last_copy;
     /// Where a downloaded chunk goes when its copy has finished.
     struct landing {
       std::byte* target = nullptr;
@@ -50,7 +50,7 @@ private:
   std::size_t chunk_bytes_;
   std::vector<chunk> chunks_;
   std::size_t turn_ = 0;
-  std::optional<saeta::stream> stream_;
+  std::optional<own_stream> stream_;
 };
 
 } // namespace saeta

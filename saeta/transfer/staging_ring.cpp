@@ -183,12 +183,12 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
   token.finish();
 }
 
-// The caller holds a token on the work stream. Lanes start behind it, and it ends behind them, so that one fence on the
+// The caller holds a token on the work stream. Lanes start behind it, and it ends behind them, so that one point of the
 // work stream covers all lanes.
 void staging_ring::run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work) {
   const std::lock_guard turn(turn_);
   const stream_ref home = where_.work_stream();
-  const fence start = where_.events().record(home);
+  const point start = mark(home);
   std::vector<char> begun(lanes_.size(), 0); // by lane; each is touched by its own member only
   std::exception_ptr failure;
   try {
@@ -206,7 +206,7 @@ void staging_ring::run(std::size_t tasks, const std::function<void(staging_lane&
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     if (begun[i] != 0) {
       lanes_[i]->abandon();
-      lanes_[i]->done().wait(home);
+      wait(home, lanes_[i]->done());
     }
   }
   if (failure) {

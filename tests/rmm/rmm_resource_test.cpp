@@ -112,11 +112,9 @@ TEST_P(rmm_upstream, that_can_not_free_leaves_the_block_and_its_charge) {
   options.custom_base = rmm_source(below);
   const auto limit = budget::create("root", 1 << 20);
   const resource_stack stack = build_stack(options, {.device = shared_device(),
-                                                     .events = nullptr,
                                                      .limit = limit,
                                                      .log = std::make_shared<event_log>(),
-                                                     .make_room = {},
-                                                     .fence_over = {}});
+                                                     .make_room = {}});
   const block b = stack.top->allocate(1000, 0, work.ref());
   seen().before_free = [] { throw std::runtime_error("refused"); };
   EXPECT_FALSE(stack.top->deallocate(b, work.ref()));

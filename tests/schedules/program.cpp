@@ -307,12 +307,12 @@ private:
       return; // two consumers of one buffer order themselves
     }
     order_handover(views, stream_ref(device, user));
-    // One who gave his view back during a capture could not be fenced then.
-    source.what.owner()->wait_for_consumers(changes ? access::write : access::read, stream_ref(device, user));
     if (changes) {
       // A consumer that writes must see earlier readers gone, too: that is his producer's promise in DLPack.
-      for (const fence& f : source.what.owner()->ordering().pending(access::write)) {
-        f.wait(stream_ref(device, user));
+      const handover needed = source.what.owner()->ordering().needs(access::write, "lent");
+      wait(stream_ref(device, user), needed.points);
+      if (needed.unknown) {
+        wait(stream_ref(device, user), source.where->home->mark_unknown_work("lent"));
       }
     }
     lent next{std::make_unique<export_hold>(views, changes ? access::write : access::read),
@@ -366,7 +366,7 @@ private:
     taken.device = where.device->device();
     taken.access = mutability::writable;
     taken.tag = "imported";
-    taken.ready = where.home->events().record(stream_ref(*where.device, producer));
+    taken.ready = mark(stream_ref(*where.device, producer));
     taken.keepalive = std::shared_ptr<void>(memory, [device = where.device, size](void* pointer) {
       static_cast<void>(device->deallocate(pointer, size, 0));
     });
@@ -491,6 +491,9 @@ private:
       check_landing(one);
     }
     for (site& each : sites_) {
+      each.home.reset(); // all of them before anything is counted: each may know the clocks of the others
+    }
+    for (site& each : sites_) {
       check_nothing_left(each);
     }
   }
@@ -508,11 +511,11 @@ private:
   }
 
   void check_nothing_left(site& last) {
-    last.home.reset();
     for (const stream_handle stream : last.foreign) {
       last.device->destroy_stream(stream);
     }
     last.device->run();
+    static_cast<void>(timelines::collect_orphans()); // their work has run by now
     const sim::usage left = last.device->live();
     const sim::usage& before = last.before;
     if (left.allocations != before.allocations || left.pinned != before.pinned ||

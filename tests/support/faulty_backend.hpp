@@ -92,6 +92,7 @@ public:
   bool deallocate_async(void* pointer, std::size_t bytes, stream_handle stream) noexcept override {
     return gone(inner_->deallocate_async(pointer, bytes, stream));
   }
+  [[nodiscard]] std::uint64_t pool_bytes() const override { return inner_->pool_bytes(); }
   std::size_t trim_pool(std::size_t keep) override { return inner_->trim_pool(keep); }
   void set_pool_threshold(std::uint64_t bytes) override { inner_->set_pool_threshold(bytes); }
   void* allocate_pinned(std::size_t bytes) override {

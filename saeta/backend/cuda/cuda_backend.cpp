@@ -164,6 +164,10 @@ public:
     const active_context active(context_);
     return pool_->trim(keep);
   }
+  [[nodiscard]] std::uint64_t pool_bytes() const override {
+    const active_context active(context_);
+    return pool_->reserved_bytes();
+  }
   void set_pool_threshold(std::uint64_t bytes) override {
     const active_context active(context_);
     pool_->set_threshold(bytes);

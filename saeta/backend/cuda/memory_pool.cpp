@@ -77,6 +77,9 @@ void memory_pool::admit(std::int32_t ordinal) {
 }
 
 std::uint64_t memory_pool::reserved_bytes() const {
+  if (pool_ == nullptr) {
+    return 0;
+  }
   std::uint64_t bytes = 0;
   check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes), "cudaMemPoolGetAttribute");
   return bytes;

@@ -29,9 +29,10 @@ public:
   /// Work on device `ordinal` may touch what is allocated from the pool, before this call or after it.
   void admit(std::int32_t ordinal);
 
-private:
+  /// Bytes taken from the device, used or not.
   [[nodiscard]] std::uint64_t reserved_bytes() const;
 
+private:
   std::int32_t ordinal_;
   cudaMemPool_t pool_ = nullptr;
 };

@@ -123,6 +123,7 @@ public:
   }
   /// The C library keeps no pool that is ours to trim.
   std::size_t trim_pool(std::size_t) override { return 0; }
+  [[nodiscard]] std::uint64_t pool_bytes() const override { return 0; }
   void set_pool_threshold(std::uint64_t) override {}
   void* allocate_pinned(std::size_t bytes) override { return allocate_aligned(bytes, pinned_alignment); }
   bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override {

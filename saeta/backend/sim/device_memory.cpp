@@ -89,6 +89,7 @@ bool simulated_device::deallocate(void* pointer, std::size_t bytes, std::size_t)
     machine_->check_host({pointer, bytes, false}, "free");
     std::memset(pointer, poison, bytes);
     const bool pooled = gone->kind == memory_kind::stream_ordered;
+    gpu_->pool_used -= pooled ? rounded(bytes) : 0;
     machine_->memory().remove(*gone, machine_->host_access("free"));
     gpu_->memory.give_back({gpu_->memory.offset(pointer), rounded(bytes), pooled, nullptr});
     count_free(*gpu_, bytes);
@@ -122,6 +123,7 @@ void* simulated_device::allocate_async(std::size_t bytes, stream_handle stream) 
   const auto queued = machine_->submit(ordering, "allocate", {}, std::move(work));
   machine_->memory().add(base, bytes, memory_kind::stream_ordered, gpu_->ordinal,
                          {queued->when, queued->name});
+  gpu_->pool_used += rounded(bytes);
   count_allocation(*gpu_, bytes);
   return base;
 }
@@ -140,12 +142,18 @@ bool simulated_device::deallocate_async(void* pointer, std::size_t bytes, stream
     const auto queued = machine_->submit(ordering, "free", {{pointer, bytes, false}}, std::move(work));
     machine_->memory().remove(*gone, {queued->when, queued->name});
     gpu_->memory.give_back({gpu_->memory.offset(pointer), rounded(bytes), true, queued});
+    gpu_->pool_used -= rounded(bytes);
     count_free(*gpu_, bytes);
     return true;
   } catch (...) {
     report_current_exception("sim: freeing memory in stream order");
     return false;
   }
+}
+
+std::uint64_t simulated_device::pool_bytes() const {
+  const machine::guard held = machine_->lock();
+  return gpu_->pool_used + gpu_->memory.pooled();
 }
 
 std::size_t simulated_device::trim_pool(std::size_t keep) {

@@ -173,6 +173,7 @@ public:
   [[nodiscard]] bool deallocate_async(void* pointer, std::size_t bytes,
                                       stream_handle stream) noexcept override;
   std::size_t trim_pool(std::size_t keep) override;
+  [[nodiscard]] std::uint64_t pool_bytes() const override;
   void set_pool_threshold(std::uint64_t bytes) override;
   void* allocate_pinned(std::size_t bytes) override;
   [[nodiscard]] bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override;

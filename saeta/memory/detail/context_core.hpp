@@ -13,29 +13,37 @@ namespace saeta {
 struct context_core {
   context_core(std::shared_ptr<backend> of, context_options chosen);
 
-  /// A fence over the stream of this id where it is one of ours, over all work of the device's context otherwise.
-  std::optional<fence> fence_over(std::uint64_t stream_id);
+  /// As context::make_visible_to.
+  bool make_visible_to(backend& user);
+  /// A point after all work of each device where the memory is visible; nothing while a known capture is active on one.
+  std::optional<point_set> mark_devices();
+  /// As the step of pressure that trims.
+  std::size_t make_room(const shortage& what);
   std::size_t trim();
   std::size_t drain();
-  void free_now(const block& freed, stream_ref stream) noexcept;
+  /// Gives a block back whose reuse is ordered after the points, which may be resolved for it. False when that can't be
+  /// done now.
+  bool free_in_order(const block& freed, requirement& after) noexcept;
   traffic_counter& counter_of(copy_kind kind) noexcept;
 
   // Destroyed from the last to the first: the stack gives memory back while streams and events are still there.
   context_options options;
   std::shared_ptr<backend> device;
-  std::shared_ptr<event_pool> events;
+  std::shared_ptr<timelines> clocks;
   std::shared_ptr<event_log> log = std::make_shared<event_log>();
   std::shared_ptr<budget> root_budget;
   ledger holders;
   counters counted;
-  stream work_stream;
-  stream release_stream; ///< frees wait here, so that no work of the caller does
+  own_stream work_stream;
+  std::mutex visible_mutex;
+  std::vector<std::shared_ptr<timelines>>
+      visible_on; ///< clocks of the devices that can touch the memory; ours first
   std::shared_ptr<pinned_resource> pinned;
   std::unique_ptr<reaper> releases;
   std::unique_ptr<pressure> relief;
   resource_stack memory;
   std::mutex streams_mutex;
-  std::vector<stream> idle_streams;
+  std::vector<own_stream> idle_streams;
   std::size_t lent_streams = 0;
   std::atomic<bool> closed{false};
   std::atomic<int> download_bans{0}; ///< strict modes that are on

@@ -33,15 +33,43 @@ private:
   bool kept_ = false;
 };
 
+/// Makes the stream of the shard wait for the users of a block.
+void wait_for_users(const cache_node& reused, cache_shard& shard, stream_ref stream) {
+  const bool waited =
+      reused.after.timeline == shard.waited.timeline && reused.after.epoch <= shard.waited.epoch;
+  if (!waited) {
+    wait(stream, reused.after);
+    shard.waited = reused.after;
+  }
+  if (reused.others) {
+    wait(stream, *reused.others);
+  }
+}
+
+/// Remembers who has used the block. @throws std::bad_alloc.
+void set_users(cache_node& freed, const block& what, std::span<const point> after) {
+  freed.others.reset();
+  freed.after = {};
+  const auto own = std::find_if(after.begin(), after.end(),
+                                [&](const point& each) { return each.timeline == what.timeline; });
+  freed.after = own != after.end() ? *own : after.empty() ? point{} : after.front();
+  for (const point& each : after) {
+    if (each.timeline != freed.after.timeline && !known_to_have_passed(each)) {
+      if (!freed.others) {
+        freed.others = std::make_unique<point_set>();
+      }
+      freed.others->add(each);
+    }
+  }
+}
+
 } // namespace
 
 caching_resource::caching_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
-                                   std::shared_ptr<event_pool> events, caching_options options,
-                                   fence_source fence_over)
+                                   caching_options options, std::shared_ptr<const budget> bound)
     : device_(device->device()),
       own_alignment_(device_.kind == device_kind::cpu ? host_alignment : device_alignment),
-      store_(std::make_unique<cache_store>(std::move(upstream), device, std::move(events), options,
-                                           std::move(fence_over))) {}
+      store_(std::make_unique<cache_store>(std::move(upstream), device, options, std::move(bound))) {}
 
 caching_resource::~caching_resource() = default;
 
@@ -50,30 +78,38 @@ bool caching_resource::cached(std::size_t bytes, std::size_t alignment) const no
          is_alignment(alignment);
 }
 
+release_order caching_resource::order(const block& what) const noexcept {
+  return what.cached || what.bytes == 0 ? release_order::in_stream_order : store_->order_upstream(what);
+}
+
+block caching_resource::describe(const allocation_request& what, stream_ref stream) const {
+  block made;
+  made.bytes = what.bytes;
+  made.alignment = std::max(what.alignment, own_alignment_);
+  made.device = device_;
+  made.stream_id = stream.id();
+  made.timeline = timeline_of(stream);
+  made.generation = next_generation();
+  made.label = what.label;
+  return made;
+}
+
 block caching_resource::allocate_uncached(const allocation_request& what, stream_ref stream) {
   if (!is_alignment(what.alignment)) {
-    throw error(errc::invalid_argument, concat("alignment ", what.alignment, " is no power of two"));
+    throw error(errc::invalid_argument, concat("alignment ", what.alignment, " is not a power of two"));
   }
-  if (what.bytes != 0) {
-    return store_->allocate_upstream(what, stream);
-  }
-  block empty;
-  empty.alignment = std::max(what.alignment, own_alignment_);
-  empty.device = device_;
-  empty.stream_id = stream.id();
-  empty.generation = next_generation();
-  empty.label = what.label;
-  return empty;
+  return what.bytes == 0 ? describe(what, stream) : store_->allocate_upstream(what, stream);
 }
 
 block caching_resource::do_allocate(const allocation_request& what, stream_ref stream) {
   if (!cached(what.bytes, what.alignment)) [[unlikely]] {
     return allocate_uncached(what, stream);
   }
-  if (cache_shard* const mine = cache_shards::find(store_->id(), stream.id())) [[likely]] {
+  const timeline_id timeline = timeline_of(stream);
+  if (cache_shard* const mine = cache_shards::find(store_->id(), timeline)) [[likely]] {
     return take(*mine, what, stream);
   }
-  passing_shard claimed(store_->claim(stream.id()));
+  passing_shard claimed(store_->claim(timeline));
   return take(claimed.keep_if_possible(), what, stream);
 }
 
@@ -81,33 +117,50 @@ block caching_resource::take(cache_shard& shard, const allocation_request& what,
   const std::size_t size_class = store_->classes().of(what.bytes);
   cache_node* taken = shard.pop(size_class);
   if (taken == nullptr) [[unlikely]] {
-    taken = store_->refill(shard, size_class, stream);
+    taken = store_->refill(shard, size_class);
+    if (taken == nullptr) {
+      return allocate_uncached(what, stream);
+    }
   }
-  const std::size_t size = store_->classes().bytes(size_class);
-  shard.add_in_use(size);
-  return {.pointer = taken->pointer,
-          .bytes = what.bytes,
-          .alignment = std::max(what.alignment, own_alignment_),
-          .device = device_,
-          .stream_id = stream.id(),
-          .generation = next_generation(),
-          .label = what.label,
-          .base = taken->pointer,
-          .base_bytes = size,
-          .record = taken};
+  block made = describe(what, stream);
+  made.ready = taken->after;
+  const bool in_order =
+      taken->others == nullptr && (taken->after.empty() || taken->after.timeline == shard.timeline);
+  if (!in_order) [[unlikely]] {
+    try {
+      wait_for_users(*taken, shard, stream);
+      if (taken->others) {
+        made.ready = mark(stream);
+      }
+    } catch (...) {
+      shard.push(taken);
+      throw;
+    }
+  }
+  made.pointer = taken->pointer;
+  made.base = taken->pointer;
+  made.base_bytes = store_->classes().bytes(size_class);
+  made.record = taken;
+  made.cached = true;
+  shard.add_in_use(made.base_bytes);
+  return made;
 }
 
-bool caching_resource::do_deallocate(const block& what, stream_ref stream) noexcept {
-  if (!cached(what.bytes, what.alignment)) [[unlikely]] {
-    return what.bytes == 0 || store_->deallocate_upstream(what, stream);
+bool caching_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
+  if (!what.cached) [[unlikely]] {
+    return what.bytes == 0 || store_->deallocate_upstream(what, after);
   }
   cache_node& freed = *static_cast<cache_node*>(what.record);
-  if (cache_shard* const mine = cache_shards::find(store_->id(), stream.id())) [[likely]] {
-    put(*mine, freed);
-    return true;
-  }
   try {
-    passing_shard claimed(store_->claim(stream.id()));
+    set_users(freed, what, after);
+    // The stream of the allocation has waited for `ready`: nobody has used the block since.
+    const bool unused = freed.after.empty() || (!freed.others && freed.after == what.ready);
+    const timeline_id timeline = unused ? what.timeline : freed.after.timeline;
+    if (cache_shard* const mine = cache_shards::find(store_->id(), timeline)) [[likely]] {
+      put(*mine, freed);
+      return true;
+    }
+    passing_shard claimed(store_->claim(timeline));
     put(claimed.keep_if_possible(), freed);
     return true;
   } catch (...) {

@@ -1,26 +1,22 @@
 // The caching resource: blocks of size classes, carved from slabs of an upstream resource and kept for reuse.
 //
-// What      Freed blocks lie in shards, one for each thread and stream, so that a thread that frees and allocates on one
+// What      Freed blocks lie in shards, one for each thread and timeline, so that a thread that frees and allocates on one
 //           stream meets nobody: it takes no lock and records no event. Requests up to `largest_small` share slabs,
 //           requests up to `largest_cached` have a slab each, anything larger or of more than the device's alignment goes
 //           upstream unchanged.
-// Order     A block that was freed on the same stream, by whatever thread, is reused as it is: the stream orders. One
-//           that was freed on another stream is reused after a fence, which the new stream waits for; the host never
-//           does. `fence_over(id)` gives that fence: over the stream of that id, or over all work of the context when
-//           the stream may be gone; nothing while a graph is captured, then the block stays where it is.
+// Order     A block remembers the points of its last users. Reuse on the timeline of its only user waits for nothing, reuse
+//           on another stream makes that stream wait for these points and for nothing else; the host never waits.
 // Owner     Slabs go back with `trim()`, as soon as none of their blocks is in use, and at the end.
-// Budget    Below a budget, that budget counts what callers asked for; `held_bytes()` tells the slabs. A cache that
-//           holds `soft_limit` bytes gives unused slabs back before it takes a new one.
+// Budget    Below a budget, that budget counts what callers asked for; `held_bytes()` tells the slabs. They stay within the
+//           limit of `bound`, the root budget, and of `soft_limit`, plus one slab.
 // Thread    Any.
 #pragma once
 
-#include "saeta/order/fence.hpp"
+#include "saeta/budget/budget.hpp"
 #include "saeta/resource/resource.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 
 namespace saeta {
 
@@ -39,35 +35,33 @@ struct caching_statistics {
   std::uint64_t held = 0;   ///< bytes of slabs and of what was passed through
   std::uint64_t in_use = 0; ///< bytes of blocks that callers have, rounded to their classes
   std::uint64_t slabs = 0;
-  std::uint64_t steals = 0; ///< times that blocks of another stream were taken over, with one fence each
+  std::uint64_t steals = 0; ///< times that blocks of another timeline were taken over
   std::uint64_t upstream_allocations = 0;
 };
 
 class caching_resource final : public resource {
 public:
-  /// As `fence_over` above; @param stream_id  id of the stream, 0 for all work of the context.
-  using fence_source = std::function<std::optional<fence>(std::uint64_t stream_id)>;
-
-  /// @param device    the backend that the memory is of; the cache makes two streams of its own on it.
+  /// @param device  the backend that the memory is of; the cache makes a stream of its own on it.
+  /// @param bound   the budget whose limit the slabs stay in; null: none.
   /// @throws error invalid_argument for options that leave no size to cache (4 KiB <= largest_small <= largest_cached <=
   ///         64 GiB).
   caching_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
-                   std::shared_ptr<event_pool> events, caching_options options = {},
-                   fence_source fence_over = {});
+                   caching_options options = {}, std::shared_ptr<const budget> bound = {});
   ~caching_resource() override;
 
   std::size_t trim() override;
-  [[nodiscard]] release_order order() const noexcept override { return release_order::by_identity; }
+  [[nodiscard]] release_order order(const block& what) const noexcept override;
   [[nodiscard]] std::uint64_t held_bytes() const override;
   [[nodiscard]] caching_statistics statistics() const;
   void set_soft_limit(std::uint64_t bytes) noexcept;
 
 private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
   [[nodiscard]] bool cached(std::size_t bytes, std::size_t alignment) const noexcept;
   [[nodiscard]] block allocate_uncached(const allocation_request& what, stream_ref stream);
   [[nodiscard]] block take(cache_shard& shard, const allocation_request& what, stream_ref stream);
+  [[nodiscard]] block describe(const allocation_request& what, stream_ref stream) const;
   void put(cache_shard& shard, cache_node& freed) noexcept;
 
   const device_id device_;

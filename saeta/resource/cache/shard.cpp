@@ -45,20 +45,20 @@ cache_shards::table* cache_shards::mine() {
   return table_;
 }
 
-cache_shard* cache_shards::find_older(std::uint64_t cache, std::uint64_t stream_id) noexcept {
+cache_shard* cache_shards::find_older(std::uint64_t cache, timeline_id timeline) noexcept {
   if (table_ == nullptr) {
     return nullptr;
   }
   auto& kept = table_->kept;
   const auto found = std::find_if(kept.begin(), kept.end(), [&](const auto& shard) {
-    return shard->cache == cache && shard->stream_id == stream_id;
+    return shard->cache == cache && shard->timeline == timeline;
   });
   if (found == kept.end()) {
     return nullptr;
   }
   std::rotate(found, found + 1, kept.end());
   cache_shard* const shard = kept.back().get();
-  table_->last_used[slot(cache, stream_id)] = {cache, stream_id, shard};
+  table_->last_used[slot(cache, timeline)] = {cache, timeline, shard};
   return shard;
 }
 
@@ -72,15 +72,15 @@ bool cache_shards::keep(const std::shared_ptr<cache_shard>& shard) {
   std::erase_if(kept, [](const auto& each) { return each->orphaned.load(std::memory_order_relaxed); });
   if (kept.size() == most_kept) {
     cache_shard& oldest = *kept.front();
-    recent& known = own->last_used[slot(oldest.cache, oldest.stream_id)];
-    if (known.where == &oldest) {
+    recent& known = own->last_used[slot(oldest.cache, oldest.timeline)];
+    if (known.shard == &oldest) {
       known = {};
     }
     oldest.owned.store(false, std::memory_order_release);
     kept.erase(kept.begin());
   }
   kept.push_back(shard);
-  own->last_used[slot(shard->cache, shard->stream_id)] = {shard->cache, shard->stream_id, shard.get()};
+  own->last_used[slot(shard->cache, shard->timeline)] = {shard->cache, shard->timeline, shard.get()};
   return true;
 }
 

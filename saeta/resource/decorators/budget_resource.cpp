@@ -34,7 +34,7 @@ void budget_resource::charge(std::uint64_t bytes, budget& from) {
   if (from.try_charge(bytes)) [[likely]] {
     return;
   }
-  shortage missing{.bytes = bytes, .where = &from};
+  shortage missing(bytes, &from);
   for (; relief_ && relief_(missing); ++missing.attempt) {
     if (missing.charged || from.try_charge(bytes)) {
       return;
@@ -44,7 +44,7 @@ void budget_resource::charge(std::uint64_t bytes, budget& from) {
 }
 
 block budget_resource::ask_upstream(const allocation_request& what, stream_ref stream) {
-  shortage missing{.bytes = what.bytes};
+  shortage missing(what.bytes, nullptr);
   for (;; ++missing.attempt) {
     try {
       return upstream().allocate(what, stream);
@@ -56,8 +56,8 @@ block budget_resource::ask_upstream(const allocation_request& what, stream_ref s
   }
 }
 
-bool budget_resource::do_deallocate(const block& what, stream_ref stream) noexcept {
-  if (!upstream().deallocate(what, stream)) {
+bool budget_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
+  if (!upstream().deallocate(what, after)) {
     return false;
   }
   if (what.charged != nullptr) {

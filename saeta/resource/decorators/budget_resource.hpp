@@ -10,15 +10,21 @@
 #include "saeta/budget/budget.hpp"
 #include "saeta/resource/resource.hpp"
 
+#include <chrono>
 #include <functional>
+#include <optional>
 
 namespace saeta {
 
 /// A request that does not fit, for whoever can make room.
 struct shortage {
-  std::uint64_t bytes = 0;
-  budget* where = nullptr; ///< whose charge failed; null when upstream has no memory
+  shortage(std::uint64_t missing, budget* refused_by) : bytes(missing), where(refused_by) {}
+
+  std::uint64_t bytes;
+  budget* where; ///< whose charge failed; null when upstream has no memory
   std::size_t attempt = 0;
+  std::optional<std::chrono::steady_clock::time_point>
+      wait_until;       ///< set by a relief that waits several times
   bool charged = false; ///< set by a relief that took the bytes from `where` itself, by waiting in line
 };
 
@@ -31,7 +37,7 @@ public:
 
 private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
   void charge(std::uint64_t bytes, budget& from);
   block ask_upstream(const allocation_request& what, stream_ref stream);
 

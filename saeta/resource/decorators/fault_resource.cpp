@@ -24,13 +24,13 @@ block fault_resource::do_allocate(const allocation_request& what, stream_ref str
   return upstream().allocate(what, stream);
 }
 
-bool fault_resource::do_deallocate(const block& what, stream_ref stream) noexcept {
+bool fault_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
   if (what.bytes != 0 && is_chosen(fail_free_)) {
     ++failures_;
     report("fault_resource", "injected fault: the block was not taken back");
     return false;
   }
-  return upstream().deallocate(what, stream);
+  return upstream().deallocate(what, after);
 }
 
 } // namespace saeta

@@ -24,7 +24,7 @@ public:
 
 private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
 
   std::atomic<std::uint64_t> fail_allocation_{0};
   std::atomic<std::uint64_t> fail_free_{0};

@@ -2,10 +2,10 @@
 // quarantine before reuse whose poison is checked when a block leaves it, and overlap detection.
 //
 // What      Each block gets `canary` bytes before and behind; a budget above does not see them, one below does.
-// Order     Canaries and poison are queued on the stream of the call. A freed block lies in quarantine until that holds
-//           more than `quarantine` bytes, until trim(), until upstream has no memory, or until the end. It leaves, oldest
-//           first, once the work queued before its free has finished: then the host waits, canaries and poison are read
-//           back on a stream of the guard's own, and on that stream the block goes back upstream.
+// Order     Canaries and the poison of a new block are queued on its stream, the poison of a freed one on a stream of the
+//           guard, after the last use. A freed block lies in quarantine until that holds more than `quarantine` bytes, until
+//           trim(), until upstream has no memory, or until the end. It leaves, oldest first: its canaries and its poison
+//           are read back on the stream of the guard, the host waits for that, and the block goes back upstream.
 // Failure   A finding is reported (base/report.hpp), once for each block and kind, kept and counted; nothing aborts and
 //           the memory goes its way. A block that the guard does not know (freed twice, say) is not taken back. What
 //           upstream refuses to take back stays in quarantine and is offered again.
@@ -41,6 +41,8 @@ struct guard_finding {
   std::string text;        ///< all of it as one line
 };
 
+struct guard_state;
+
 class guard_resource final : public decorator {
 public:
   /// @throws error invalid_argument for a canary that is no multiple of 256.
@@ -48,9 +50,13 @@ public:
                  guard_options options = {});
   ~guard_resource() override;
 
-  /// Checks and empties the quarantine first.
+  /// Checks and empties the quarantine: bytes that a budget below gets back.
+  std::size_t empty_quarantine();
+  /// Empties the quarantine first.
   std::size_t trim() override;
-  [[nodiscard]] release_order order() const noexcept override { return release_order::by_stream; }
+  [[nodiscard]] release_order order(const block&) const noexcept override {
+    return release_order::in_stream_order;
+  }
   /// Checks what is in quarantine now and the canaries of what is live, waiting for all work of the device; returns the
   /// number of findings so far. @throws error busy while a stream of the device captures a graph.
   std::size_t check();
@@ -58,10 +64,9 @@ public:
 
 private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
 
-  struct impl;
-  std::unique_ptr<impl> impl_;
+  std::unique_ptr<guard_state> state_;
 };
 
 } // namespace saeta

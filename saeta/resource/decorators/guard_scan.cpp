@@ -24,8 +24,8 @@ std::optional<wrong_byte> first_wrong(std::span<const std::uint8_t> bytes, std::
 
 } // namespace
 
-guard_scanner::guard_scanner(std::shared_ptr<backend> device)
-    : device_(std::move(device)), stream_(device_),
+guard_scanner::guard_scanner(const std::shared_ptr<timelines>& clock)
+    : device_(clock->device().shared_from_this()), stream_(clock),
       landing_(static_cast<std::uint8_t*>(device_->allocate_pinned(landing_bytes))) {}
 
 guard_scanner::~guard_scanner() {

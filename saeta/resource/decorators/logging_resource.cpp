@@ -75,19 +75,20 @@ void logging_resource::record_failure(const allocation_request& what, stream_ref
   }
 }
 
-bool logging_resource::do_deallocate(const block& what, stream_ref stream) noexcept {
+bool logging_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
   if (!log_->active()) {
-    return upstream().deallocate(what, stream);
+    return upstream().deallocate(what, after);
   }
   log_record record;
   bool described = false;
   try { // before the free: the budget that was charged may go with its last charge
-    record = describe(memory_event::free, what, stream.id(), root_limit());
+    const std::uint64_t last = after.empty() ? 0 : stream_id_of(after.front().timeline);
+    record = describe(memory_event::free, what, last != 0 ? last : what.stream_id, root_limit());
     described = true;
   } catch (...) {
     log_->drop();
   }
-  const bool freed = upstream().deallocate(what, stream);
+  const bool freed = upstream().deallocate(what, after);
   if (!described) {
     return freed;
   }

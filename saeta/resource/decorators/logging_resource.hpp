@@ -25,7 +25,7 @@ public:
 
 private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
   void record_failure(const allocation_request& what, stream_ref stream) noexcept;
   [[nodiscard]] std::uint64_t root_limit() const noexcept;
 

@@ -57,9 +57,9 @@ block statistics_resource::do_allocate(const allocation_request& what, stream_re
   }
 }
 
-bool statistics_resource::do_deallocate(const block& what, stream_ref stream) noexcept {
+bool statistics_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
   const std::uint64_t bytes = what.bytes;
-  const bool freed = upstream().deallocate(what, stream);
+  const bool freed = upstream().deallocate(what, after);
   shard& mine = shards_->mine();
   if (freed) { // release: whoever counts this free counts its allocation too
     mine.frees.fetch_add(1, std::memory_order_release);

@@ -33,7 +33,7 @@ public:
 
 private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
 
   struct shards;
   std::unique_ptr<shards> shards_;

@@ -3,6 +3,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 
@@ -15,15 +16,27 @@ std::size_t own_alignment(const backend& device) {
   return device.device().kind == device_kind::cpu ? host_alignment : device_alignment;
 }
 
-block describe(const backend& device, const allocation_request& what, std::uint64_t stream_id) {
-  return describe_block(what, device.device(), own_alignment(device), stream_id);
+block describe(const backend& device, const allocation_request& what, stream_ref stream) {
+  return describe_block(what, device.device(), own_alignment(device), stream);
+}
+
+/// Of resources that free at once: the host waits for the users. False when it can't.
+bool wait_for_users(std::span<const point> after) noexcept {
+  try {
+    for (const point& each : after) {
+      synchronize(each);
+    }
+    return true;
+  } catch (...) {
+    report_current_exception("a block stays allocated: its work can't be waited for");
+    return false;
+  }
 }
 
 } // namespace
 
 /// Sizes that could not be rounded up to an alignment are refused here: aligned new would make 0 bytes of them.
-block describe_block(const allocation_request& what, device_id device, std::size_t given,
-                     std::uint64_t stream_id) {
+block describe_block(const allocation_request& what, device_id device, std::size_t given, stream_ref stream) {
   if (what.alignment != 0 && !std::has_single_bit(what.alignment)) {
     throw error(errc::invalid_argument, concat("alignment ", what.alignment, " is no power of two"));
   }
@@ -31,7 +44,8 @@ block describe_block(const allocation_request& what, device_id device, std::size
   made.bytes = what.bytes;
   made.alignment = std::max(what.alignment, given);
   made.device = device;
-  made.stream_id = stream_id;
+  made.stream_id = stream.id();
+  made.timeline = timeline_of(stream);
   made.generation = next_generation();
   made.label = what.label;
   static_cast<void>(checked_add(what.bytes, made.alignment, "block with its alignment"));
@@ -56,7 +70,7 @@ std::uint64_t next_generation() noexcept {
 }
 
 block direct_resource::do_allocate(const allocation_request& what, stream_ref stream) {
-  block made = describe(*device_, what, stream.id());
+  block made = describe(*device_, what, stream);
   if (what.bytes != 0) {
     place_block(made, device_->allocate(made.base_bytes, own_alignment(*device_)));
     held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
@@ -64,8 +78,9 @@ block direct_resource::do_allocate(const allocation_request& what, stream_ref st
   return made;
 }
 
-bool direct_resource::do_deallocate(const block& what, stream_ref) noexcept {
-  if (what.base != nullptr && !device_->deallocate(what.base, what.base_bytes, own_alignment(*device_))) {
+bool direct_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
+  if (what.base != nullptr &&
+      (!wait_for_users(after) || !device_->deallocate(what.base, what.base_bytes, own_alignment(*device_)))) {
     return false;
   }
   held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
@@ -73,17 +88,54 @@ bool direct_resource::do_deallocate(const block& what, stream_ref) noexcept {
 }
 
 block async_resource::do_allocate(const allocation_request& what, stream_ref stream) {
-  block made = describe(*device_, what, stream.id());
-  if (what.bytes != 0) {
-    place_block(made, device_->allocate_async(made.base_bytes, stream.native_handle()));
-    held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
+  block made = describe(*device_, what, stream);
+  if (what.bytes == 0) {
+    return made;
+  }
+  const auto ask = [&] { return device_->allocate_async(made.base_bytes, stream.native_handle()); };
+  void* given = nullptr;
+  try {
+    given = ask();
+  } catch (const error& refused) {
+    if (refused.code() != errc::out_of_memory) {
+      throw;
+    }
+    // What was freed on these streams is handed out behind them.
+    wait(stream, mark(unused_.ref()));
+    wait(stream, mark(in_use_.ref()));
+    given = ask();
+  }
+  place_block(made, given);
+  held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
+  try {
+    made.ready = mark(stream);
+  } catch (...) { // only its own stream may use it, and that is the caller's to free it on
+    if (!device_->deallocate_async(made.base, made.base_bytes, stream.native_handle())) {
+      report("async_resource", concat(made.bytes, " bytes are lost"));
+    }
+    held_.fetch_sub(made.base_bytes, std::memory_order_relaxed);
+    throw;
   }
   return made;
 }
 
-bool async_resource::do_deallocate(const block& what, stream_ref stream) noexcept {
-  if (what.base != nullptr &&
-      !device_->deallocate_async(what.base, what.base_bytes, stream.native_handle())) {
+bool async_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
+  if (what.base == nullptr) {
+    return true;
+  }
+  try {
+    const bool unused = std::all_of(after.begin(), after.end(), known_to_have_passed);
+    const stream_ref on = unused ? unused_.ref() : in_use_.ref();
+    if (!unused) {
+      for (const point& each : after) {
+        wait(on, each);
+      }
+    }
+    if (!device_->deallocate_async(what.base, what.base_bytes, on.native_handle())) {
+      return false;
+    }
+  } catch (...) {
+    report_current_exception("async_resource::deallocate");
     return false;
   }
   held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
@@ -93,40 +145,34 @@ bool async_resource::do_deallocate(const block& what, stream_ref stream) noexcep
 pinned_resource::~pinned_resource() { trim(); }
 
 block pinned_resource::do_allocate(const allocation_request& what, stream_ref stream) {
-  if (what.alignment > smallest_pinned_class || (what.alignment & (what.alignment - 1)) != 0) {
-    throw error(errc::invalid_argument, concat("pinned memory is aligned to a power of two of at most ",
-                                               smallest_pinned_class, " bytes, not ", what.alignment));
-  }
-  block made;
-  made.bytes = what.bytes;
-  made.alignment = std::max(what.alignment, device_alignment);
-  made.device = {device_->device().kind == device_kind::cpu ? device_kind::cpu : device_kind::cuda_host, 0};
-  made.stream_id = stream.id();
-  made.generation = next_generation();
-  made.label = what.label;
+  const device_kind kind =
+      device_->device().kind == device_kind::cpu ? device_kind::cpu : device_kind::cuda_host;
+  block made = describe_block(what, {kind, 0}, device_alignment, stream);
   if (what.bytes == 0) {
     return made;
   }
-  if (what.bytes > (std::size_t{1} << 62)) {
+  if (made.base_bytes > (std::size_t{1} << 62)) {
     throw error(errc::overflow, concat("pinned block of ", what.bytes, " bytes"));
   }
-  made.base_bytes = std::bit_ceil(std::max(what.bytes, smallest_pinned_class));
+  made.base_bytes = std::bit_ceil(std::max(made.base_bytes, smallest_pinned_class));
   const std::lock_guard lock(mutex_);
   auto& pool = free_[made.base_bytes];
   if (pool.empty()) {
-    made.base = device_->allocate_pinned(made.base_bytes);
+    place_block(made, device_->allocate_pinned(made.base_bytes));
     held_ += made.base_bytes;
   } else {
-    made.base = pool.back();
+    place_block(made, pool.back());
     pool.pop_back();
   }
-  made.pointer = made.base;
   return made;
 }
 
-bool pinned_resource::do_deallocate(const block& what, stream_ref) noexcept {
+bool pinned_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
   if (what.base == nullptr) {
     return true;
+  }
+  if (!wait_for_users(after)) {
+    return false;
   }
   const std::lock_guard lock(mutex_);
   try {

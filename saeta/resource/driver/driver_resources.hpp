@@ -16,7 +16,7 @@ namespace saeta {
 /// alignment where more is asked for.
 /// @throws error invalid_argument (an alignment that is no power of two), overflow.
 [[nodiscard]] block describe_block(const allocation_request& what, device_id device, std::size_t given,
-                                   std::uint64_t stream_id);
+                                   stream_ref stream);
 /// Puts the block into the `base_bytes` at `base`.
 void place_block(block& made, void* base) noexcept;
 
@@ -24,35 +24,48 @@ void place_block(block& made, void* base) noexcept;
 /// device, so the recorded work must have finished before.
 class direct_resource final : public resource {
 public:
-  explicit direct_resource(std::shared_ptr<backend> device) : device_(std::move(device)) {}
+  explicit direct_resource(std::shared_ptr<backend> device)
+      : device_(std::move(device)), timelines_(timelines::of(*device_)) {}
 
   std::size_t trim() override { return 0; }
-  [[nodiscard]] release_order order() const noexcept override { return release_order::when_complete; }
+  [[nodiscard]] release_order order(const block&) const noexcept override {
+    return release_order::when_complete;
+  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
 private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
 
   std::shared_ptr<backend> device_;
+  std::shared_ptr<timelines> timelines_;
   std::atomic<std::uint64_t> held_{0};
 };
 
-/// The driver's stream-ordered pool (cudaMallocAsync). `held_bytes` leaves out what the pool keeps for reuse, which the
-/// driver doesn't tell.
+/// The driver's stream-ordered pool (cudaMallocAsync). `held_bytes` leaves out what the pool keeps for reuse.
+///
+/// Order: memory goes back on streams of the resource. What nobody uses any more does not queue behind what somebody still
+/// uses: each has a stream.
 class async_resource final : public resource {
 public:
-  explicit async_resource(std::shared_ptr<backend> device) : device_(std::move(device)) {}
+  explicit async_resource(std::shared_ptr<backend> device)
+      : device_(std::move(device)), timelines_(timelines::of(*device_)), unused_(timelines_),
+        in_use_(timelines_) {}
 
   std::size_t trim() override { return device_->trim_pool(0); }
-  [[nodiscard]] release_order order() const noexcept override { return release_order::by_stream; }
+  [[nodiscard]] release_order order(const block&) const noexcept override {
+    return release_order::in_stream_order;
+  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
 private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
 
   std::shared_ptr<backend> device_;
+  std::shared_ptr<timelines> timelines_;
+  own_stream unused_; ///< for memory whose work has finished
+  own_stream in_use_;
   std::atomic<std::uint64_t> held_{0};
 };
 
@@ -60,18 +73,22 @@ private:
 /// freeing means that the work has finished.
 class pinned_resource final : public resource {
 public:
-  explicit pinned_resource(std::shared_ptr<backend> device) : device_(std::move(device)) {}
+  explicit pinned_resource(std::shared_ptr<backend> device)
+      : device_(std::move(device)), timelines_(timelines::of(*device_)) {}
   ~pinned_resource() override;
 
   std::size_t trim() override;
-  [[nodiscard]] release_order order() const noexcept override { return release_order::when_complete; }
+  [[nodiscard]] release_order order(const block&) const noexcept override {
+    return release_order::when_complete;
+  }
   [[nodiscard]] std::uint64_t held_bytes() const override;
 
 private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, stream_ref stream) noexcept override;
+  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
 
   std::shared_ptr<backend> device_;
+  std::shared_ptr<timelines> timelines_;
   mutable std::mutex mutex_;
   std::map<std::size_t, std::vector<void*>> free_; ///< by size class, bytes
   std::uint64_t held_ = 0;

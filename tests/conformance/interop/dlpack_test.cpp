@@ -248,7 +248,8 @@ TEST_P(dlpack, a_hundred_thousand_exchanges_leave_nothing_behind) {
   EXPECT_EQ(after.ledger.external, 0U);
   EXPECT_EQ(after.pending_releases, 0U);
   EXPECT_EQ(where()->count().read().exports, 100'000U);
-  EXPECT_LE(source.values().owner()->ordering().pending(access::write).size(), ordering_state::max_reads + 1);
+  EXPECT_LE(source.values().owner()->ordering().needs(access::write, "source").points.size(),
+            ordering_state::max_reads + 1);
 }
 
 SAETA_CONFORMANCE_SUITE(dlpack);

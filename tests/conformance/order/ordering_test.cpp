@@ -137,7 +137,7 @@ TEST_P(ordering, more_readers_than_are_kept_apart_are_all_waited_for) {
     where()->copy(token.mutable_data<char>(copies[i]), token.data<char>(b), bytes, within(),
                   readers[i].ref());
   }
-  EXPECT_LE(b.owner()->ordering().pending(access::write).size(), ordering_state::max_reads + 1);
+  EXPECT_LE(b.owner()->ordering().needs(access::write, "b").points.size(), ordering_state::max_reads + 1);
   fill(b, 7, second());
   if (held) {
     EXPECT_FALSE(second().idle()) << "the oldest reader was forgotten";
@@ -261,7 +261,7 @@ TEST_P(ordering, a_view_given_back_during_an_announced_capture_is_released_after
   }
   b.reset();
   if (held) {
-    EXPECT_EQ(where()->statistics().pending_releases, 1U) << "released without a fence over its consumer";
+    EXPECT_EQ(where()->statistics().pending_releases, 1U) << "released before its consumer was waited for";
     EXPECT_EQ(where()->statistics().budget.current, bytes);
   }
   capture.reset();
@@ -389,7 +389,7 @@ TEST_P(ordering, streams_of_two_backends_with_the_same_id_are_not_the_same) {
   } while (there.back().ref().id() < first().id() && there.size() < 64);
   const stream_ref waiting = there.back().ref();
   const auto held = hold(first());
-  where()->events().record(first()).wait(waiting);
+  wait(waiting, mark(first()));
   if (held) {
     EXPECT_FALSE(waiting.idle()) << "stream " << waiting.id() << " did not wait for stream " << first().id()
                                  << " of another device";
@@ -408,7 +408,8 @@ TEST(ordering_of_two_backends, a_host_stream_waits_for_a_device_stream_with_the_
   ASSERT_EQ(theirs.id(), ours.id());
   bool ran = false;
   device->host_callback(legacy_stream, [&ran] { ran = true; });
-  std::make_shared<event_pool>(device)->record(theirs).wait(ours);
+  const auto clocks = timelines::of(*device);
+  wait(ours, mark(theirs));
   EXPECT_TRUE(ran) << "the host went on before the device had finished";
 }
 

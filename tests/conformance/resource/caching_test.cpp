@@ -2,6 +2,7 @@
 
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
+#include "conformance/harness/graph_capture.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/resource/cache/caching_resource.hpp"
 #include "saeta/resource/decorators/fault_resource.hpp"
@@ -25,15 +26,15 @@ protected:
 
   static constexpr std::size_t most = 8 << 20; // anything larger is not cached
 
-  void make(caching_resource::fence_source fence_over = {}) {
+  void make() {
     upstream_ = std::make_shared<fault_resource>(std::make_shared<async_resource>(shared_device()));
     caching_options options;
     options.largest_cached = most;
-    cache_.emplace(upstream_, shared_device(), events_, options, std::move(fence_over));
+    cache_.emplace(upstream_, shared_device(), options);
   }
   void TearDown() override {
-    for (const stream* each : {&first_, &second_}) {
-      device().synchronize_stream(each->ref().native_handle());
+    for (const stream_ref each : {first(), second()}) {
+      device().synchronize_stream(each.native_handle());
     }
     cache_->trim();
     EXPECT_EQ(cache_->statistics().in_use, 0U);
@@ -59,22 +60,25 @@ protected:
   }
 
   /// Reads a block late on one stream, frees it, has it again on `next` and writes it. What the late read saw.
-  std::vector<std::uint8_t> reuse(stream_ref next, bool next_runs_ahead) {
-    return reuse(first(), next, next_runs_ahead);
-  }
-  std::vector<std::uint8_t> reuse(stream_ref last, stream_ref next, bool next_runs_ahead) {
+  std::vector<std::uint8_t> reuse(stream_ref next) { return reuse(first(), next, ordered::yes); }
+  enum class ordered { yes, no };
+  std::vector<std::uint8_t> reuse(stream_ref last, stream_ref next, ordered how) {
     const device_memory seen(last, size);
     const block before = cache_->allocate(size, 0, last);
     fill(before, 1, last);
     device().synchronize_stream(last.native_handle());
     const auto held = close_gate(last.native_handle());
     copy(before, seen, last);
-    EXPECT_TRUE(cache_->deallocate(before, last));
+    block unordered = before;
+    unordered.ready = {};
+    const bool freed = how == ordered::yes ? cache_->deallocate(before, last)
+                                           : cache_->deallocate(unordered, std::span<const point>());
+    EXPECT_TRUE(freed);
     const block after = cache_->allocate(size, 0, next);
     EXPECT_EQ(after.pointer, before.pointer);
     EXPECT_NE(after.generation, before.generation);
     fill(after, 2, next);
-    if (next_runs_ahead) {
+    if (how == ordered::no) {
       device().synchronize_stream(next.native_handle());
     } else if (held) {
       EXPECT_FALSE(next.idle());
@@ -87,42 +91,43 @@ protected:
     return content;
   }
 
-  std::shared_ptr<event_pool> events_ = std::make_shared<event_pool>(shared_device());
+  std::shared_ptr<timelines> clocks_ = timelines::of(device());
   std::shared_ptr<fault_resource> upstream_;
   std::optional<caching_resource> cache_;
 
 private:
-  stream first_{shared_device()};
-  stream second_{shared_device()};
+  own_stream first_{clocks_};
+  own_stream second_{clocks_};
 };
 
 TEST_P(caching, a_block_of_the_same_stream_comes_after_its_earlier_use) {
   make();
-  EXPECT_EQ(reuse(first(), false), std::vector<std::uint8_t>(size, 1));
+  EXPECT_EQ(reuse(first()), std::vector<std::uint8_t>(size, 1));
   EXPECT_EQ(cache_->statistics().steals, 0U);
 }
 
 TEST_P(caching, a_block_of_another_stream_comes_after_its_earlier_use) {
   make();
-  EXPECT_EQ(reuse(second(), false), std::vector<std::uint8_t>(size, 1));
+  EXPECT_EQ(reuse(second()), std::vector<std::uint8_t>(size, 1));
   EXPECT_EQ(cache_->statistics().steals, 1U);
 }
 
-TEST_P(caching, without_the_fence_a_block_of_another_stream_is_corrupted) {
+TEST_P(caching, without_its_points_a_block_of_another_stream_is_corrupted) {
   if (!GetParam().close_gate) {
     make();
     GTEST_SKIP() << "nothing is ever pending on " << GetParam().name;
   }
   expect_races();
-  make([](std::uint64_t) { return fence{}; });
-  EXPECT_EQ(reuse(second(), true), std::vector<std::uint8_t>(size, 2)) << "the test above can't fail";
+  make();
+  EXPECT_EQ(reuse(first(), second(), ordered::no), std::vector<std::uint8_t>(size, 2))
+      << "the test above can't fail";
 }
 
 TEST_P(caching, one_address_passes_between_two_streams_for_64_rounds_without_corruption) {
   make();
   for (std::uint64_t round = 0; round < 64; ++round) {
     const bool forth = round % 2 == 0;
-    ASSERT_EQ(reuse(forth ? first() : second(), forth ? second() : first(), false),
+    ASSERT_EQ(reuse(forth ? first() : second(), forth ? second() : first(), ordered::yes),
               std::vector<std::uint8_t>(size, 1))
         << "round " << round;
     ASSERT_EQ(cache_->statistics().steals, round + 1) << "each round takes the block from the other stream";
@@ -130,38 +135,53 @@ TEST_P(caching, one_address_passes_between_two_streams_for_64_rounds_without_cor
   EXPECT_EQ(cache_->statistics().upstream_allocations, 1U) << "one address";
 }
 
-TEST_P(caching, without_the_fence_each_of_64_rounds_is_corrupted) {
+TEST_P(caching, without_its_points_each_of_64_rounds_is_corrupted) {
   if (!GetParam().close_gate) {
     make();
     GTEST_SKIP() << "nothing is ever pending on " << GetParam().name;
   }
   expect_races();
-  make([](std::uint64_t) { return fence{}; });
+  make();
   for (std::uint64_t round = 0; round < 64; ++round) {
     const bool forth = round % 2 == 0;
-    ASSERT_EQ(reuse(forth ? first() : second(), forth ? second() : first(), true),
+    ASSERT_EQ(reuse(forth ? first() : second(), forth ? second() : first(), ordered::no),
               std::vector<std::uint8_t>(size, 2))
         << "round " << round << ": the test above can't fail";
   }
 }
 
-TEST_P(caching, while_a_graph_is_captured_a_block_of_another_stream_stays_where_it_is) {
-  const auto captured = std::make_shared<bool>(true); // as a context says it: then no fence covers all work
-  make([=, this](std::uint64_t) { return *captured ? std::nullopt : events_->record_context(); });
-  const block before = get(size, first());
-  put(before, first());
-  const block after = get(size, second());
-  EXPECT_NE(after.pointer, before.pointer);
-  EXPECT_EQ(cache_->statistics().steals, 0U);
-  const block again = get(size, first());
-  EXPECT_EQ(again.pointer, before.pointer) << "its own stream needs no fence";
-  put(again, first());
-  *captured = false;
+TEST_P(caching, a_steal_a_trim_and_a_large_free_leave_the_captures_of_others_alone) {
+  make();
+  const stream others(shared_device());
+  put(get(size, first()), first());
+  const block beyond = get(most + 1, first());
+  graph_capture capture(device(), others.ref().native_handle()); // which nobody announced
   const block stolen = get(size, second());
-  EXPECT_EQ(stolen.pointer, before.pointer);
   EXPECT_EQ(cache_->statistics().steals, 1U);
   put(stolen, second());
-  put(after, second());
+  put(beyond, first());
+  EXPECT_GE(cache_->trim(), size);
+  EXPECT_TRUE(capture.end()) << "an event over all work was recorded and has ended the capture";
+}
+
+TEST_P(caching, a_block_of_an_idle_stream_waits_for_nobody_else) {
+  make();
+  const block idle = get(size, first());
+  fill(idle, 1, first());
+  device().synchronize_stream(first().native_handle());
+  put(idle, first());
+  const stream busy(shared_device());
+  const auto held = close_gate(busy.ref().native_handle());
+  const device_memory target(busy.ref(), size);
+  device().fill(target.data(), 3, size, busy.ref().native_handle());
+  const block stolen = get(size, second());
+  EXPECT_EQ(stolen.pointer, idle.pointer);
+  fill(stolen, 2, second());
+  device().synchronize_stream(second().native_handle()); // for ever, if it had waited
+  if (held) {
+    held->open();
+  }
+  put(stolen, second());
 }
 
 TEST_P(caching, trim_gives_back_what_is_unused_and_leaves_what_is_used) {
@@ -206,9 +226,9 @@ TEST_P(caching, an_upstream_failure_leaves_no_trace) {
     put(get(bytes, first()), first());
     cache_->trim();
     // Else the pool may get the memory back only now, and the next refusal be followed by another try that succeeds.
-    const std::optional<fence> freed = events_->record_context();
+    const std::optional<point> freed = clocks_->mark_device();
     ASSERT_TRUE(freed.has_value());
-    freed->synchronize();
+    synchronize(*freed);
     upstream_->trim();
   }
 }
@@ -250,7 +270,7 @@ TEST_P(caching, what_another_thread_freed_on_a_stream_is_found_there) {
 TEST_P(caching, blocks_that_threads_and_streams_pass_on_keep_their_bytes) {
   struct parcel {
     block what;
-    fence written;
+    point written;
     std::uint8_t value;
   };
   constexpr std::uint8_t threads = 4;
@@ -267,14 +287,14 @@ TEST_P(caching, blocks_that_threads_and_streams_pass_on_keep_their_bytes) {
       for (int round = 0; round < 50; ++round) {
         parcel mine{get(1 + random() % 16384, own.ref()), {}, static_cast<std::uint8_t>(1 + t * 50 + round)};
         fill(mine.what, mine.value, own.ref());
-        mine.written = events_->record(own.ref());
+        mine.written = mark(own.ref());
         {
           const std::lock_guard lock(mutex);
           shared.push_back(std::move(mine));
           mine = std::move(shared.front());
           shared.pop_front();
         }
-        mine.written.wait(own.ref());
+        wait(own.ref(), mine.written);
         copy(mine.what, seen, own.ref());
         put(mine.what, own.ref());
         const auto content = seen.download();

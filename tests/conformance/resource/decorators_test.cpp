@@ -37,19 +37,13 @@ protected:
     if (base) {
       options.custom_base = [base](const auto&) { return base(); };
     }
-    return build_stack(options, {.device = shared_device(),
-                                 .events = events,
-                                 .limit = limit,
-                                 .log = log,
-                                 .make_room = {},
-                                 .fence_over = [this](std::uint64_t) { return events->record_context(); }});
+    return build_stack(options, {.device = shared_device(), .limit = limit, .log = log, .make_room = {}});
   }
   void fill(void* target, std::uint8_t value, std::size_t bytes) const {
     device().fill(target, value, bytes, work.ref().native_handle());
   }
   void finish() const { device().synchronize_stream(work.ref().native_handle()); }
 
-  std::shared_ptr<event_pool> events = std::make_shared<event_pool>(shared_device());
   std::shared_ptr<budget> limit = budget::create("root", limit_bytes);
   std::shared_ptr<event_log> log = std::make_shared<event_log>();
   stream work{shared_device()};
@@ -275,12 +269,13 @@ public:
 private:
   block do_allocate(const allocation_request& what, stream_ref) override {
     block made = all_;
+    made.ready = {};
     made.bytes = what.bytes;
     made.label = what.label;
     made.generation = next_generation();
     return made;
   }
-  bool do_deallocate(const block&, stream_ref) noexcept override { return true; }
+  bool do_deallocate(const block&, std::span<const point>) noexcept override { return true; }
 
   stream_ref stream_;
   block all_;

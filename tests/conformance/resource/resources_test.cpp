@@ -34,12 +34,7 @@ protected:
   [[nodiscard]] resource_stack build(const std::string& text) const {
     stack_options options;
     parse_stack(text, options);
-    return build_stack(options, {.device = driver,
-                                 .events = events,
-                                 .limit = limit,
-                                 .log = {},
-                                 .make_room = {},
-                                 .fence_over = [this](std::uint64_t) { return events->record_context(); }});
+    return build_stack(options, {.device = driver, .limit = limit, .log = {}, .make_room = {}});
   }
   [[nodiscard]] std::vector<std::uint8_t> read(const block& what) const {
     std::vector<std::uint8_t> content(what.bytes);
@@ -54,7 +49,6 @@ protected:
   void allow_driver_calls() const { driver->fail_at(0); }
 
   std::shared_ptr<faulty_backend> driver = std::make_shared<faulty_backend>(shared_device());
-  std::shared_ptr<event_pool> events = std::make_shared<event_pool>(driver);
   std::shared_ptr<budget> limit = budget::create("root");
   stream work{driver};
 

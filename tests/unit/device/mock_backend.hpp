@@ -32,6 +32,7 @@ public:
   MOCK_METHOD(bool, deallocate, (void*, std::size_t, std::size_t), (noexcept, override));
   MOCK_METHOD(void*, allocate_async, (std::size_t, stream_handle), (override));
   MOCK_METHOD(bool, deallocate_async, (void*, std::size_t, stream_handle), (noexcept, override));
+  MOCK_METHOD(std::uint64_t, pool_bytes, (), (const, override));
   MOCK_METHOD(std::size_t, trim_pool, (std::size_t), (override));
   MOCK_METHOD(void, set_pool_threshold, (std::uint64_t), (override));
   MOCK_METHOD(void*, allocate_pinned, (std::size_t), (override));

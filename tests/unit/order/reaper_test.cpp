@@ -1,24 +1,155 @@
-#include "saeta/backend/host/host_backend.hpp"
+// The reaper on a simulated device that runs nothing by itself.
+#include "saeta/backend/sim/sim.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/base/report.hpp"
 #include "saeta/order/reaper.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
+#include <thread>
 
 namespace saeta {
 namespace {
 
-TEST(reaper, does_at_once_what_waits_for_nothing) {
-  const auto device = make_host_backend();
-  reaper r(std::make_shared<event_pool>(device));
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using clock = reaper::clock;
+
+class reaper_test : public ::testing::TestWithParam<release_thread> {
+protected:
+  ~reaper_test() override { set_report_sink(before_); }
+
+  static std::shared_ptr<sim::device> make_device() {
+    sim::options chosen;
+    chosen.run_percent = 0; // nothing runs unless somebody waits
+    return sim::device::create(chosen);
+  }
+  /// A release after work that is held back.
+  struct held_release {
+    own_stream stream;
+    std::unique_ptr<sim::hold> gate;
+    std::shared_ptr<std::atomic<int>> done = std::make_shared<std::atomic<int>>(0);
+  };
+  held_release submit_held(std::string label = "held", std::uint64_t bytes = 0) {
+    held_release made{own_stream(clocks), nullptr};
+    made.gate = device->close_gate(made.stream.ref().native_handle());
+    pending_release release{.after = {}, .action = {}, .label = std::move(label), .bytes = bytes};
+    release.after.points.add(record(made.stream.ref()));
+    release.action = [done = made.done] { return ++*done != 0; };
+    releases.submit(std::move(release));
+    return made;
+  }
+  /// Opens the gate and lets the device run.
+  void finish(const held_release& which) {
+    which.gate->open();
+    device->run();
+  }
+
+  std::shared_ptr<sim::device> device = make_device();
+  std::shared_ptr<timelines> clocks = timelines::of(*device);
+  bool captured = false;
+  reaper releases{
+      [this]() -> std::optional<point_set> { return captured ? std::nullopt : std::optional(point_set()); },
+      GetParam()};
+
+private:
+  report_sink before_ = set_report_sink(+[](std::string_view, std::string_view) noexcept {});
+};
+
+TEST_P(reaper_test, does_at_once_what_waits_for_nothing) {
   int done = 0;
-  pending_release release;
-  release.action = [&] { ++done; };
-  r.submit(std::move(release));
+  releases.submit({.after = {}, .action = [&] { return ++done != 0; }, .label = {}, .bytes = 0});
   EXPECT_EQ(done, 1);
-  EXPECT_EQ(r.pending(), 0U);
-  EXPECT_TRUE(r.wait_idle(std::chrono::milliseconds(0)));
+  EXPECT_EQ(releases.pending(), 0U);
+  EXPECT_TRUE(releases.wait_idle(milliseconds(0)));
 }
+
+TEST_P(reaper_test, lets_no_release_wait_for_another) {
+  const held_release slow = submit_held();
+  const held_release fast = submit_held();
+  finish(fast);
+  EXPECT_TRUE(releases.wait_for_one(clock::now() + seconds(20)));
+  EXPECT_EQ(*fast.done, 1) << "it waited for the one before it";
+  EXPECT_EQ(*slow.done, 0);
+  finish(slow);
+  EXPECT_TRUE(releases.wait_idle(seconds(20)));
+  EXPECT_EQ(*slow.done, 1);
+}
+
+TEST_P(reaper_test, ends_a_wait_at_its_deadline) {
+  const held_release held = submit_held();
+  EXPECT_FALSE(releases.wait_idle(milliseconds(1))); // for ever, if it waited for the work
+  EXPECT_FALSE(releases.wait_for_one(clock::now()));
+  EXPECT_EQ(releases.pending(), 1U);
+  finish(held);
+  EXPECT_TRUE(releases.wait_idle(seconds(20)));
+}
+
+TEST_P(reaper_test, does_not_wait_for_the_end_of_a_capture) {
+  captured = true;
+  bool done = false;
+  releases.submit({.after = {.points = {}, .unknown = true},
+                   .action = [&] { return done = true; },
+                   .label = {},
+                   .bytes = 0});
+  EXPECT_FALSE(releases.wait_for_one(clock::time_point::max())); // for ever, if it waited
+  EXPECT_FALSE(releases.wait_idle(milliseconds(1'000'000)));
+  EXPECT_FALSE(done);
+  captured = false;
+  if (GetParam() == release_thread::none) {
+    releases.drain();
+  }
+  EXPECT_TRUE(releases.wait_idle(seconds(20)));
+  EXPECT_TRUE(done);
+}
+
+TEST_P(reaper_test, keeps_what_a_failing_device_says_nothing_of) {
+  const held_release held = submit_held();
+  device->set_fail_percent(100);
+  for (int i = 0; i < 20; ++i) {
+    releases.drain();
+  }
+  EXPECT_EQ(*held.done, 0) << "memory in use was given back";
+  EXPECT_EQ(releases.pending(), 1U);
+  device->set_fail_percent(0);
+  finish(held);
+  EXPECT_TRUE(releases.wait_idle(seconds(20)));
+  EXPECT_EQ(*held.done, 1);
+}
+
+TEST_P(reaper_test, does_what_is_pending_on_a_device_that_is_lost) {
+  const held_release held = submit_held();
+  device->lose();
+  EXPECT_TRUE(releases.wait_idle(seconds(20)));
+  EXPECT_EQ(*held.done, 1);
+}
+
+TEST_P(reaper_test, tries_again_what_could_not_be_done) {
+  std::atomic<int> tries{0};
+  releases.submit({.after = {}, .action = [&] { return ++tries == 3; }, .label = {}, .bytes = 0});
+  EXPECT_TRUE(releases.wait_idle(seconds(20)));
+  EXPECT_EQ(tries, 3);
+}
+
+TEST_P(reaper_test, names_what_is_pending) {
+  const held_release one = submit_held("orders", 100);
+  const held_release two = submit_held("trips", 20);
+  auto found = releases.pending_bytes();
+  std::sort(found.begin(), found.end());
+  EXPECT_EQ(found, (decltype(found){{"orders", 100}, {"trips", 20}}));
+  finish(one);
+  finish(two);
+  EXPECT_TRUE(releases.wait_idle(seconds(20)));
+  EXPECT_TRUE(releases.pending_bytes().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(both, reaper_test,
+                         ::testing::Values(release_thread::background, release_thread::none),
+                         [](const auto& info) {
+                           return info.param == release_thread::background ? "background" : "none";
+                         });
 
 } // namespace
 } // namespace saeta

@@ -55,10 +55,9 @@ protected:
     second_.reset();
     made_.reset();
     upstream_ = std::make_shared<fault_resource>(std::make_shared<async_resource>(driver_));
-    made_ = std::make_unique<caching_resource>(upstream_, driver_, std::make_shared<event_pool>(driver_),
-                                               options);
-    first_.emplace(driver_);
-    second_.emplace(driver_);
+    made_ = std::make_unique<caching_resource>(upstream_, driver_, options);
+    first_.emplace(clocks_);
+    second_.emplace(clocks_);
   }
   [[nodiscard]] stream_ref first() const { return first_->ref(); }
   [[nodiscard]] stream_ref second() const { return second_->ref(); }
@@ -76,8 +75,9 @@ protected:
   std::shared_ptr<NiceMock<unit::mock_backend>> driver_ = std::make_shared<NiceMock<unit::mock_backend>>();
   std::shared_ptr<fault_resource> upstream_;
   std::unique_ptr<caching_resource> made_;
-  std::optional<stream> first_;
-  std::optional<stream> second_;
+  std::shared_ptr<timelines> clocks_ = timelines::of(*driver_);
+  std::optional<own_stream> first_;
+  std::optional<own_stream> second_;
 };
 
 TEST_F(cache, gives_a_block_of_the_same_stream_again_without_a_driver_call) {
@@ -98,12 +98,13 @@ TEST_F(cache, gives_a_block_of_the_same_stream_again_without_a_driver_call) {
   expect_nothing_held();
 }
 
-TEST_F(cache, gives_a_block_of_another_stream_behind_one_fence) {
+TEST_F(cache, makes_another_stream_wait_once_for_all_that_it_takes_over) {
   const block before = get(large, first());
   const block another = get(large, first());
   put(before, first());
   put(another, first());
-  EXPECT_CALL(*driver_, record_context(_)).Times(1);
+  EXPECT_CALL(*driver_, record_context(_)).Times(0);
+  EXPECT_CALL(*driver_, record_event(_, first().native_handle())).Times(1);
   EXPECT_CALL(*driver_, wait_event(second().native_handle(), _)).Times(1);
   EXPECT_CALL(*driver_, synchronize_event(_)).Times(0);
   EXPECT_CALL(*driver_, synchronize_stream(_)).Times(0);
@@ -114,22 +115,6 @@ TEST_F(cache, gives_a_block_of_another_stream_behind_one_fence) {
   put(a, second());
   put(b, second());
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
-}
-
-TEST_F(cache, leaves_a_block_of_another_stream_where_it_is_while_a_graph_is_captured) {
-  const block before = get(large, first());
-  put(before, first());
-  ON_CALL(*driver_, record_context(_)).WillByDefault(Return(fence_outcome::refused));
-  const block after = get(large, second());
-  EXPECT_NE(after.pointer, before.pointer);
-  EXPECT_EQ(made_->statistics().steals, 0U);
-  EXPECT_EQ(made_->trim(), 0U) << "nothing orders the free";
-  const block again = get(large, first());
-  EXPECT_EQ(again.pointer, before.pointer) << "its own stream needs no fence";
-  put(after, second());
-  put(again, first());
-  ON_CALL(*driver_, record_context(_)).WillByDefault(Return(fence_outcome::recorded));
-  expect_nothing_held();
 }
 
 TEST_F(cache, makes_the_first_use_wait_for_a_slab_that_is_not_there_yet) {
@@ -218,16 +203,6 @@ TEST_F(cache, passes_large_blocks_on_and_frees_them_in_order) {
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
 }
 
-TEST_F(cache, frees_a_large_block_later_when_its_fence_is_refused) {
-  const block passed = get((256 << 20) + 1, first());
-  ON_CALL(*driver_, record_context(_)).WillByDefault(Return(fence_outcome::refused));
-  put(passed, first());
-  EXPECT_EQ(made_->statistics().in_use, 0U);
-  EXPECT_EQ(made_->statistics().held, passed.base_bytes);
-  ON_CALL(*driver_, record_context(_)).WillByDefault(Return(fence_outcome::recorded));
-  expect_nothing_held();
-}
-
 TEST_F(cache, an_upstream_failure_leaves_no_trace) {
   for (const std::size_t bytes : {std::size_t{100}, large, std::size_t{(256 << 20) + 1}}) {
     upstream_->fail_allocation(1);
@@ -286,7 +261,7 @@ TEST_F(cache, gives_unused_slabs_back_above_the_soft_limit) {
 TEST_F(cache, refuses_options_that_leave_no_classes) {
   caching_options options;
   options.largest_small = 2 * options.largest_cached;
-  EXPECT_THROW(caching_resource(upstream_, driver_, std::make_shared<event_pool>(driver_), options), error);
+  EXPECT_THROW(caching_resource(upstream_, driver_, options), error);
 }
 
 TEST_F(cache, another_thread_finds_what_was_freed_on_the_stream) {
@@ -322,7 +297,7 @@ TEST(cache_of_threads, storm_write_verify_free) {
   constexpr int rounds = 1500;
   const auto memory = make_host_backend();
   const auto upstream = std::make_shared<async_resource>(memory);
-  caching_resource made(upstream, memory, std::make_shared<event_pool>(memory));
+  caching_resource made(upstream, memory);
   const stream shared(memory);
   std::mutex mutex;
   std::vector<block> passed_on;

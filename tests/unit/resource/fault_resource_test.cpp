@@ -92,7 +92,9 @@ TEST_F(fault_resource_test, a_free_that_fails_leaves_the_block_with_its_caller) 
 class free_resource final : public resource {
 public:
   std::size_t trim() override { return 0; }
-  [[nodiscard]] release_order order() const noexcept override { return release_order::by_identity; }
+  [[nodiscard]] release_order order(const block&) const noexcept override {
+    return release_order::in_stream_order;
+  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return 0; }
 
 private:
@@ -101,7 +103,7 @@ private:
     made.bytes = what.bytes;
     return made;
   }
-  bool do_deallocate(const block&, stream_ref) noexcept override { return true; }
+  bool do_deallocate(const block&, std::span<const point>) noexcept override { return true; }
 };
 
 TEST_F(fault_resource_test, of_racing_threads_exactly_one_meets_the_chosen_fault) {

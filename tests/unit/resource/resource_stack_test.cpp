@@ -35,12 +35,7 @@ void expect_refused(Action action, const std::string& names) {
 class resource_stack_test : public ::testing::Test {
 protected:
   [[nodiscard]] stack_parts parts() const {
-    return {.device = device,
-            .events = std::make_shared<event_pool>(device),
-            .limit = limit,
-            .log = log,
-            .make_room = {},
-            .fence_over = {}};
+    return {.device = device, .limit = limit, .log = log, .make_room = {}};
   }
   /// The bytes that the budget sees of a block of 1000 bytes on this stack; checks that it comes back.
   std::uint64_t charged_for_1000(const resource_stack& stack) {
@@ -114,10 +109,25 @@ TEST_F(resource_stack_test, has_the_parts_that_were_asked_for) {
 }
 
 TEST_F(resource_stack_test, orders_frees_as_its_base_does_unless_a_guard_stands_above) {
-  EXPECT_EQ(build_stack(parsed("budget, direct"), parts()).top->order(), release_order::when_complete);
-  EXPECT_EQ(build_stack(parsed("budget, async"), parts()).top->order(), release_order::by_stream);
-  EXPECT_EQ(build_stack(parsed("budget, caching"), parts()).top->order(), release_order::by_identity);
-  EXPECT_EQ(build_stack(parsed("budget, guard, direct"), parts()).top->order(), release_order::by_stream);
+  const own_stream on(timelines::of(*device));
+  const auto order_of = [&](const char* text, std::size_t bytes) {
+    const resource_stack stack = build_stack(parsed(text), parts());
+    const block made = stack.top->allocate(bytes, 0, on.ref());
+    const release_order order = stack.top->order(made);
+    EXPECT_TRUE(stack.top->deallocate(made, on.ref()));
+    return order;
+  };
+  EXPECT_EQ(order_of("budget, direct", 100), release_order::when_complete);
+  EXPECT_EQ(order_of("budget, async", 100), release_order::in_stream_order);
+  EXPECT_EQ(order_of("budget, caching", 100), release_order::in_stream_order);
+  EXPECT_EQ(order_of("budget, guard, direct", 100), release_order::in_stream_order);
+  stack_options large_blocks_beyond = parsed("budget, caching");
+  large_blocks_beyond.slabs_from = resource_kind::direct;
+  large_blocks_beyond.caching.largest_cached = large_blocks_beyond.caching.largest_small;
+  const resource_stack stack = build_stack(large_blocks_beyond, parts());
+  const block beyond = stack.top->allocate(large_blocks_beyond.caching.largest_cached + 1, 0, on.ref());
+  EXPECT_EQ(stack.top->order(beyond), release_order::when_complete) << "its free would wait for the device";
+  EXPECT_TRUE(stack.top->deallocate(beyond, on.ref()));
 }
 
 TEST_F(resource_stack_test, always_has_a_budget_above_what_allocates_more_than_was_asked) {

@@ -1,7 +1,9 @@
-// The shards of the cache (resource/cache/caching_resource.hpp): free blocks by thread and stream, in lists that need no lock.
+// The shards of the cache (resource/cache/caching_resource.hpp): free blocks by thread and timeline, in lists that need no
+// lock.
 //
 // What      A node stands for a block, in host memory of its own: what is free on the device can't be written by the
-//           host. A shard has one list of nodes for each size class.
+//           host. It remembers the points after which the block is unused. A shard has one list of nodes for each size
+//           class; most of them were used on the shard's own timeline, where reuse waits for nothing.
 // Thread    One thread at a time owns a shard and is the only one that pushes and pops. Anybody may take a whole list, by
 //           exchanging its head for null. That is why a pop needs no counter against ABA: between the moment when the
 //           owner reads a head with its successor and its compare-and-swap, others can only have made the head null, so a
@@ -11,6 +13,7 @@
 // Lifetime  A pop may read a node that somebody else has just taken: nodes are reused, but freed only with the cache.
 #pragma once
 
+#include "saeta/order/point.hpp"
 #include "saeta/resource/cache/detail/classes.hpp"
 
 #include <array>
@@ -27,20 +30,22 @@ struct alignas(64) cache_node {
   std::atomic<cache_node*> next{nullptr};
   void* pointer = nullptr;
   cache_slab* home = nullptr;
-  std::uint64_t stream_id = 0; ///< where it was freed; only while it is collected from all shards
+  point after;                       ///< of its last user; empty: nobody uses it
+  std::unique_ptr<point_set> others; ///< of further users, which are rare
   std::size_t size_class = 0;
 };
 
 class alignas(64) cache_shard {
 public:
-  cache_shard(std::uint64_t cache_id, std::uint64_t stream) noexcept : cache(cache_id), stream_id(stream) {}
+  cache_shard(std::uint64_t cache_id, timeline_id used_on) noexcept : cache(cache_id), timeline(used_on) {}
 
   const std::uint64_t cache;         ///< id of the cache
-  std::uint64_t stream_id;           ///< changes under the lock of the cache, while nobody owns the shard
+  timeline_id timeline;              ///< changes under the lock of the cache, while nobody owns the shard
+  point waited;                      ///< owner only: what the stream of the timeline has waited for last
   std::atomic<bool> owned{true};     ///< becomes true under the lock of the cache
   std::atomic<bool> orphaned{false}; ///< the cache is gone, and the nodes with it
   std::array<bool, cache_classes::most>
-      robbed{}; ///< somebody took the list since its owner last missed; under the lock
+      list_stolen{}; ///< somebody took the list since its owner last missed; under the lock
 
   /// Owner only.
   void push(cache_node* freed) noexcept {
@@ -89,13 +94,13 @@ private:
   std::array<std::atomic<cache_node*>, cache_classes::most> lists_{};
 };
 
-/// The shards that the calling thread owns, by cache and stream.
+/// The shards that the calling thread owns, by cache and timeline.
 class cache_shards {
 public:
   /// Null when this thread has none.
-  [[nodiscard]] static cache_shard* find(std::uint64_t cache, std::uint64_t stream_id) noexcept {
-    const recent& last = (*recently_used_)[slot(cache, stream_id)];
-    return last.cache == cache && last.stream_id == stream_id ? last.where : find_older(cache, stream_id);
+  [[nodiscard]] static cache_shard* find(std::uint64_t cache, timeline_id timeline) noexcept {
+    const recent& last = (*recently_used_)[slot(cache, timeline)];
+    return last.cache == cache && last.timeline == timeline ? last.shard : find_older(cache, timeline);
   }
   /// Gives a shard, owned, to this thread; one that it used least recently may be given up for it. False when the thread
   /// is ending: then the caller keeps it, and gives it up itself.
@@ -104,16 +109,16 @@ public:
 private:
   struct recent {
     std::uint64_t cache = 0;
-    std::uint64_t stream_id = 0;
-    cache_shard* where = nullptr;
+    timeline_id timeline{};
+    cache_shard* shard = nullptr;
   };
   struct table;
   static constexpr std::size_t recent_count = 8;
   using recents = std::array<recent, recent_count>;
-  static std::size_t slot(std::uint64_t cache, std::uint64_t stream_id) noexcept {
-    return (cache + stream_id) % recent_count;
+  static std::size_t slot(std::uint64_t cache, timeline_id timeline) noexcept {
+    return (cache + static_cast<std::uint64_t>(timeline)) % recent_count;
   }
-  static cache_shard* find_older(std::uint64_t cache, std::uint64_t stream_id) noexcept;
+  static cache_shard* find_older(std::uint64_t cache, timeline_id timeline) noexcept;
   static table* mine();
 
   static const recents none;

@@ -1,8 +1,12 @@
-// What the threads of a cache (resource/cache/caching_resource.hpp) share: slabs, the list of all shards, and what goes upstream.
+// What the threads of a cache (resource/cache/caching_resource.hpp) share: slabs, the list of all shards, and what goes
+// upstream.
 //
 // Order     A miss looks, in this order, for a block of a slab that was never used, for blocks that others freed on the
-//           same stream, for blocks of another stream behind one fence, for a new slab, and trims before it gives up. Two
-//           threads or streams that take the same few blocks from each other again and again get another slab instead.
+//           same timeline, for blocks that nobody owns, for blocks of another timeline, and for a new slab. Two threads or
+//           streams that take the same few blocks from each other again and again get another slab instead.
+// Bound     Slabs are added as long as the cache holds no more than its limit then; before that, unused slabs of all
+//           classes go back. Where partly used slabs leave no room for another one, a block is allocated by itself, with no
+//           more bytes than it needs. The limit is exceeded by one slab at most.
 // Thread    Any; one lock, which hits never take. Nothing waits for the device under it.
 // Failure   What upstream or the driver throws, with nothing taken; std::bad_alloc of the host.
 #pragma once
@@ -10,7 +14,6 @@
 #include "saeta/resource/cache/caching_resource.hpp"
 #include "saeta/resource/cache/detail/shard.hpp"
 
-#include <list>
 #include <mutex>
 #include <vector>
 
@@ -22,15 +25,14 @@ struct cache_slab {
   std::size_t blocks = 0;
   std::size_t carved = 0; ///< blocks that have been handed out at least once
   std::size_t free = 0;   ///< blocks found in shards, while they are collected
+  point_set users;        ///< of those blocks, while they are collected
   bool leaving = false;   ///< on its way upstream
-  fence ready;            ///< what the first use of a block waits for
 };
 
 class cache_store {
 public:
   cache_store(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
-              std::shared_ptr<event_pool> events, caching_options options,
-              caching_resource::fence_source fence_over);
+              caching_options options, std::shared_ptr<const budget> bound);
   cache_store(const cache_store&) = delete;
   cache_store& operator=(const cache_store&) = delete;
   ~cache_store();
@@ -38,13 +40,17 @@ public:
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] const cache_classes& classes() const noexcept { return classes_; }
   /// A shard that the caller owns, with what others left in it.
-  [[nodiscard]] std::shared_ptr<cache_shard> claim(std::uint64_t stream_id);
-  /// A block of the class that is in order on the stream, and more of them into the shard, which is the caller's.
-  [[nodiscard]] cache_node* refill(cache_shard& shard, std::size_t size_class, stream_ref stream);
+  [[nodiscard]] std::shared_ptr<cache_shard> claim(timeline_id timeline);
+  /// A block of the class, to be used after its points, and more of them into the shard, which is the caller's. Null when
+  /// there is no room for a slab: then the block is allocated by itself.
+  [[nodiscard]] cache_node* refill(cache_shard& shard, std::size_t size_class);
 
-  /// Blocks that are not cached.
+  /// Blocks that are not cached. @throws error out_of_memory also where the limit leaves no room.
   [[nodiscard]] block allocate_upstream(const allocation_request& what, stream_ref stream);
-  [[nodiscard]] bool deallocate_upstream(const block& what, stream_ref stream) noexcept;
+  [[nodiscard]] bool deallocate_upstream(const block& what, std::span<const point> after) noexcept;
+  [[nodiscard]] release_order order_upstream(const block& what) const noexcept {
+    return upstream_->order(what);
+  }
 
   std::size_t trim();
   [[nodiscard]] std::uint64_t held_bytes() const;
@@ -53,61 +59,67 @@ public:
 
 private:
   using lock_type = std::unique_lock<std::mutex>;
+  static constexpr std::uint64_t everything = ~std::uint64_t{0};
   struct size_kind {
     std::vector<std::unique_ptr<cache_slab>> slabs;
     std::vector<cache_slab*> open; ///< with blocks never used; has room for all slabs
-    unsigned quarrels = 0;         ///< misses of owners whose list was taken, since the last slab
-  };
-  struct late_free {
-    block what;
-    std::uint64_t stream_id;
+    unsigned contended_misses = 0; ///< misses of owners whose list was taken, since the last slab
   };
 
-  [[nodiscard]] cache_node* carve(cache_shard& shard, std::size_t size_class, stream_ref stream);
-  [[nodiscard]] cache_node* take_same_stream(cache_shard& shard, std::size_t size_class);
-  [[nodiscard]] cache_node* take_other_stream(cache_shard& shard, std::size_t size_class, stream_ref stream);
-  [[nodiscard]] cache_node* take_all_of(std::uint64_t stream_id, std::size_t size_class);
+  // Blocks (store.cpp)
+  [[nodiscard]] cache_node* carve(cache_shard& shard, std::size_t size_class);
+  [[nodiscard]] cache_node* take_same_timeline(cache_shard& shard, std::size_t size_class);
+  [[nodiscard]] cache_node* take_common(cache_shard& shard, std::size_t size_class);
+  [[nodiscard]] cache_node* take_other_timeline(cache_shard& shard, std::size_t size_class);
   [[nodiscard]] bool wants_more(cache_shard& shard, std::size_t size_class);
-  void add_slab(std::size_t size_class, lock_type& lock);
-  void make_room_for(std::uint64_t bytes, lock_type& lock);
-  /// After upstream had no memory; false when there is nothing to give back.
-  [[nodiscard]] bool relieve(stream_ref stream, lock_type& lock);
-
-  std::size_t trim_slabs(lock_type& lock);
-  void collect_free() noexcept;
-  /// Takes the slabs without a block in use, once all free blocks lie aside, out of use.
-  void leave(std::vector<cache_slab*>& leaving) noexcept;
-  [[nodiscard]] bool give_back(const block& what, const fence& done) noexcept;
-  void forget(const cache_slab& gone);
-
-  void set_aside(cache_node* list, std::uint64_t stream_id) noexcept;
-  void settle_aside();
-  void retry_late_frees(lock_type& lock);
   void reserve_nodes(std::size_t count);
+
+  // Slabs (slabs.cpp)
+  [[nodiscard]] std::uint64_t limit() const noexcept;
+  /// Counts bytes that are about to be held; false, and nothing is counted, where that would exceed `most`.
+  [[nodiscard]] bool try_hold(std::uint64_t bytes, std::uint64_t most) noexcept;
+  /// As `try_hold`, giving back unused slabs where that makes room. With or without the lock, as below.
+  [[nodiscard]] bool hold(std::uint64_t bytes, std::uint64_t most, lock_type& lock);
+  [[nodiscard]] std::size_t blocks_of_a_slab(std::size_t size_class) const noexcept;
+  [[nodiscard]] bool add_slab(std::size_t size_class, lock_type& lock);
+  /// Allocates bytes that are held already; gives unused slabs back when upstream has no memory.
+  [[nodiscard]] block ask_upstream(const allocation_request& what, stream_ref stream, lock_type& lock);
+  /// Gives unused slabs back until `wanted` bytes are free; how many went.
+  std::size_t trim_slabs(std::uint64_t wanted, lock_type& lock);
+  [[nodiscard]] cache_node* collect_free() noexcept;
+  [[nodiscard]] std::vector<cache_slab*> choose_leaving(cache_node*& all, std::uint64_t wanted);
+  void forget(const cache_slab& gone);
 
   const std::uint64_t id_;
   const cache_classes classes_;
   const std::size_t slab_bytes_;
   const std::shared_ptr<resource> upstream_;
-  const std::shared_ptr<event_pool> events_;
-  const caching_resource::fence_source fence_over_;
+  const std::shared_ptr<const budget> bound_; ///< may be null
   const tag label_{"cache"};
   std::atomic<std::uint64_t> soft_limit_;
   std::atomic<std::uint64_t> held_{0};
   std::atomic<std::uint64_t> uncached_{0}; ///< bytes in use that went past the classes
   std::atomic<std::uint64_t> upstream_allocations_{0};
-  stream slabs_from_; ///< not the one of frees: new slabs need not wait for the work that frees wait for
-  stream slabs_to_;
+  own_stream slabs_from_;
 
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<cache_shard>> shards_;
+  cache_shard common_; ///< blocks that nobody owns; whoever has the lock may push and pop
   std::vector<size_kind> kinds_;
   std::vector<std::unique_ptr<cache_node[]>> nodes_;
   cache_node* spare_ = nullptr;
   std::size_t spares_ = 0;
-  cache_node* aside_ = nullptr; ///< free blocks that have to find a shard of their `stream_id`
-  std::list<late_free> late_;   ///< frees whose fence was refused
+  std::size_t next_victim_ = 0;
   std::uint64_t steals_ = 0;
 };
+
+/// Lists of nodes, linked by `next`.
+inline cache_node* next_of(const cache_node* node) noexcept {
+  return node->next.load(std::memory_order_relaxed);
+}
+inline void link(cache_node* node, cache_node*& list) noexcept {
+  node->next.store(list, std::memory_order_relaxed);
+  list = node;
+}
 
 } // namespace saeta

@@ -1,12 +1,12 @@
 // Reads device memory back and compares it with what should be there. Private to the guard.
 //
 // Owner     Has a stream and page-locked memory of its own.
-// Order     What is read is ordered after the fences that `wait` was given; `scan` waits for its copies.
+// Order     What is read is ordered after the points that `stream()` was made to wait for; `scan` waits for its copies.
 // Thread    One at a time.
 // Failure   error device or out_of_memory.
 #pragma once
 
-#include "saeta/order/fence.hpp"
+#include "saeta/order/timeline.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -29,13 +29,12 @@ struct wrong_byte {
 
 class guard_scanner {
 public:
-  explicit guard_scanner(std::shared_ptr<backend> device);
+  explicit guard_scanner(const std::shared_ptr<timelines>& clock);
   guard_scanner(const guard_scanner&) = delete;
   guard_scanner& operator=(const guard_scanner&) = delete;
   ~guard_scanner();
 
   [[nodiscard]] stream_ref stream() const { return stream_.ref(); }
-  void wait(const fence& done) const { done.wait(stream_.ref()); }
   /// Returns when what was waited for has finished.
   void synchronize() const;
   /// For each region its first wrong byte. One wait for as many regions as fit into the page-locked memory.
@@ -53,7 +52,7 @@ private:
                std::vector<std::optional<wrong_byte>>& found) const;
 
   std::shared_ptr<backend> device_;
-  class stream stream_;
+  own_stream stream_;
   std::uint8_t* landing_;
 };
 

@@ -1,0 +1,463 @@
+#include "saeta/order/timeline.hpp"
+
+#include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/order/captures.hpp"
+#include "saeta/order/detail/timeline_table.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+namespace saeta {
+namespace {
+
+/// Events of one timeline that are kept apart. Beyond them the oldest is dropped, and the next one stands for it.
+constexpr std::size_t most_closed = 16;
+/// Unused events that are kept.
+constexpr std::size_t most_free_events = 256;
+/// Timelines beyond which those of idle streams are retired.
+constexpr std::size_t many_streams = 64;
+
+struct identity_hash {
+  std::size_t operator()(const stream_identity& of) const noexcept {
+    return static_cast<std::size_t>((of.stream + of.backend) * std::uint64_t{0x9E3779B97F4A7C15} >> 16);
+  }
+};
+
+/// The timelines that this thread has used last.
+struct recently_used {
+  stream_identity who;
+  timeline* slot = nullptr; ///< null: nothing is known
+  timeline_id id = timeline_id::none;
+};
+constexpr std::size_t recent_count = 8;
+thread_local constinit std::array<recently_used, recent_count> recent{};
+
+recently_used& recent_place(const stream_identity& who) noexcept {
+  return recent[(who.backend * 5 + who.stream) % recent_count];
+}
+
+/// Nothing when this thread does not know the stream, or its timeline has been retired.
+std::optional<timelines::found> find_recent(const stream_identity& who) noexcept {
+  const recently_used& known = recent_place(who);
+  return known.who == who && known.slot != nullptr && known.slot->is(known.id)
+             ? std::optional(timelines::found{known.slot, known.id})
+             : std::nullopt;
+}
+
+bool on_host(const backend& device) noexcept { return device.device().kind == device_kind::cpu; }
+
+/// The registries of the process.
+struct all_registries {
+  std::mutex mutex;
+  std::unordered_map<std::uint64_t, std::weak_ptr<timelines>> by_backend;
+  std::vector<timelines*> orphans; ///< that nobody shares any more, with work that had not finished
+
+  static all_registries& instance() {
+    static all_registries* const all = new all_registries;
+    return *all;
+  }
+};
+
+} // namespace
+
+struct timelines::streams {
+  mutable std::mutex mutex; ///< taken before that of a timeline
+  std::unordered_map<stream_identity, timeline*, identity_hash> known;
+  std::size_t threshold = many_streams;
+};
+
+template <class Record>
+std::optional<std::uint64_t> timeline::close(const Record& record) {
+  // Everything that may fail comes before the event, so that an event is never lost.
+  closed.reserve(most_closed);
+  if (closed.size() == most_closed && !ask(closed.front().epoch)) {
+    home->put_back(std::move(closed.front().end));
+    closed.erase(closed.begin());
+  }
+  std::shared_ptr<event> end = home->take_event();
+  // First the epoch, then the event: whoever has read the epoch that ends queued his work before the event.
+  const std::uint64_t epoch = open.fetch_add(1);
+  if (!record(*end)) {
+    home->put_back(std::move(end));
+    return std::nullopt;
+  }
+  home->recorded_.fetch_add(1, std::memory_order_relaxed);
+  closed.push_back({epoch, std::move(end)});
+  return epoch;
+}
+
+std::uint64_t timeline::close_on(stream_handle stream) {
+  return *close([&](const event& end) {
+    home->device().record_event(end.ref().native_handle(), stream);
+    return true;
+  });
+}
+
+std::shared_ptr<event> timeline::end_of(std::uint64_t epoch) {
+  if (passed.load(std::memory_order_relaxed) >= epoch) {
+    return nullptr;
+  }
+  if (closed.empty() || closed.back().epoch < epoch) {
+    close_on(handle);
+  }
+  return std::lower_bound(closed.begin(), closed.end(), epoch,
+                          [](const closed_epoch& each, std::uint64_t wanted) { return each.epoch < wanted; })
+      ->end;
+}
+
+bool timeline::ask(std::uint64_t epoch) {
+  while (passed.load(std::memory_order_relaxed) < epoch) {
+    if (closed.empty() || !closed.front().end->ref().complete()) {
+      return false;
+    }
+    set_passed(closed.front().epoch);
+  }
+  return true;
+}
+
+void timeline::set_passed(std::uint64_t epoch) noexcept {
+  const auto later = std::find_if(closed.begin(), closed.end(),
+                                  [&](const closed_epoch& each) { return each.epoch > epoch; });
+  for (auto each = closed.begin(); each != later; ++each) {
+    home->put_back(std::move(each->end));
+  }
+  closed.erase(closed.begin(), later);
+  if (passed.load(std::memory_order_relaxed) < epoch) {
+    passed.store(epoch, std::memory_order_release);
+  }
+}
+
+std::shared_ptr<timelines> timelines::of(backend& device) {
+  all_registries& all = all_registries::instance();
+  {
+    const std::lock_guard lock(all.mutex);
+    const auto known = all.by_backend.find(device.serial());
+    if (known != all.by_backend.end()) {
+      if (auto shared = known->second.lock()) {
+        return shared;
+      }
+    }
+  }
+  collect_orphans();
+  const std::lock_guard lock(all.mutex);
+  std::erase_if(all.by_backend, [](const auto& each) { return each.second.expired(); });
+  std::weak_ptr<timelines>& place = all.by_backend[device.serial()];
+  if (auto shared = place.lock()) {
+    return shared; // somebody was faster
+  }
+  all.orphans.reserve(all.orphans.size() + all.by_backend.size()); // so that `abandon` never fails
+  std::shared_ptr<timelines> made(new timelines(device.shared_from_this()), abandon);
+  place = made;
+  return made;
+}
+
+std::size_t timelines::collect_orphans() {
+  all_registries& all = all_registries::instance();
+  std::vector<std::unique_ptr<timelines>> finished; // destroyed after the lock
+  const std::lock_guard lock(all.mutex);
+  const auto gone = std::partition(all.orphans.begin(), all.orphans.end(),
+                                   [](timelines* each) { return each->retire_idle() != 0; });
+  finished.reserve(static_cast<std::size_t>(all.orphans.end() - gone));
+  std::for_each(gone, all.orphans.end(), [&](timelines* each) { finished.emplace_back(each); });
+  all.orphans.erase(gone, all.orphans.end());
+  return all.orphans.size();
+}
+
+/// Others may still have points of it, so it stays until everything on it has finished.
+void timelines::abandon(timelines* last) noexcept {
+  std::unique_ptr<timelines> finished(last);
+  if (last->retire_idle() != 0) {
+    all_registries& all = all_registries::instance();
+    const std::lock_guard lock(all.mutex);
+    all.orphans.push_back(finished.release());
+  }
+}
+
+timelines::timelines(std::shared_ptr<backend> device)
+    : device_(std::move(device)), captures_(std::make_shared<captures>(device_)),
+      streams_(std::make_unique<streams>()), everything_(&timeline_table::instance().take()) {
+  everything_->home = this;
+  everything_->stream_id = 0;
+}
+
+timelines::~timelines() {
+  for (const auto& [identity, each] : streams_->known) {
+    const std::lock_guard hold(each->mutex);
+    retire(*each);
+  }
+  const std::lock_guard hold(everything_->mutex);
+  retire(*everything_);
+}
+
+/// With its lock.
+void timelines::retire(timeline& gone) noexcept {
+  gone.closed.clear();
+  timeline_table::instance().retire(gone);
+}
+
+/// With its lock. Of one that is ours nobody can say, before it is forgotten.
+bool timelines::has_pending(timeline& asked) noexcept {
+  try {
+    return asked.ours || (!asked.closed.empty() && !asked.ask(asked.closed.back().epoch));
+  } catch (...) {
+    report_current_exception("timelines");
+    return true;
+  }
+}
+
+std::size_t timelines::size() const {
+  const std::lock_guard lock(streams_->mutex);
+  return streams_->known.size();
+}
+
+std::size_t timelines::retire_idle() noexcept {
+  const std::lock_guard lock(streams_->mutex);
+  std::erase_if(streams_->known, [](const auto& each) {
+    const std::lock_guard hold(each.second->mutex);
+    const bool idle = !has_pending(*each.second);
+    if (idle) {
+      retire(*each.second);
+    }
+    return idle;
+  });
+  const std::lock_guard hold(everything_->mutex);
+  return streams_->known.size() + (has_pending(*everything_) ? 1 : 0);
+}
+
+timelines::found timelines::find_or_add(stream_ref stream) {
+  const stream_identity who = stream.identity();
+  if (const auto known = find_recent(who)) {
+    return *known;
+  }
+  if (stream.made_in_capture()) {
+    throw error(errc::invalid_argument,
+                "a stream that captures a graph has no timeline: its work does not run");
+  }
+  const std::shared_ptr<timelines> home = of(stream.owner());
+  timeline* slot = nullptr;
+  timeline_id id{};
+  {
+    const std::lock_guard lock(home->streams_->mutex);
+    const auto known = home->streams_->known.find(who);
+    if (known != home->streams_->known.end()) {
+      slot = known->second;
+      id = slot->id;
+    }
+  }
+  if (slot == nullptr) {
+    if (home->size() >= home->streams_->threshold) {
+      home->streams_->threshold = std::max(many_streams, 2 * home->retire_idle());
+    }
+    const std::lock_guard lock(home->streams_->mutex);
+    slot = &home->add(who, stream.native_handle());
+    id = slot->id;
+  }
+  recent_place(who) = {who, slot, id};
+  return {slot, id};
+}
+
+/// With the lock of the streams.
+timeline& timelines::add(const stream_identity& who, stream_handle handle) {
+  const auto place = streams_->known.try_emplace(who, nullptr).first;
+  if (place->second == nullptr) { // nobody was faster
+    try {
+      place->second = &timeline_table::instance().take();
+    } catch (...) {
+      streams_->known.erase(place);
+      throw;
+    }
+    const std::lock_guard lock(place->second->mutex);
+    place->second->home = this;
+    place->second->handle = handle;
+    place->second->stream_id = who.stream;
+  }
+  return *place->second;
+}
+
+void timelines::adopt(stream_ref own) { find_or_add(own).slot->ours = true; }
+
+void timelines::forget(stream_ref own) noexcept {
+  const stream_identity who = own.identity();
+  const std::lock_guard lock(streams_->mutex);
+  const auto known = streams_->known.find(who);
+  if (known == streams_->known.end()) {
+    return;
+  }
+  timeline& gone = *known->second;
+  const std::lock_guard hold(gone.mutex);
+  try {
+    const std::uint64_t epoch = gone.open.fetch_add(1);
+    if (device_->stream_idle(gone.handle)) {
+      gone.set_passed(epoch);
+    } else {
+      gone.close_on(gone.handle);
+    }
+  } catch (...) { // no later question can be answered: the stream is about to go
+    report_current_exception("timelines: the end of a stream can't be recorded");
+    gone.set_passed(gone.open);
+  }
+  gone.ours = false;
+}
+
+std::optional<point> timelines::mark_device() {
+  if (on_host(*device_)) {
+    return point{};
+  }
+  if (captures_->active()) {
+    return std::nullopt;
+  }
+  const std::lock_guard lock(everything_->mutex);
+  const auto epoch = everything_->close([this](const event& end) {
+    return device_->record_context(end.ref().native_handle()) == fence_outcome::recorded;
+  });
+  return epoch ? std::optional(point{everything_->id, *epoch}) : std::nullopt;
+}
+
+std::shared_ptr<event> timelines::take_event() {
+  {
+    const std::lock_guard lock(events_mutex_);
+    if (!free_events_.empty()) {
+      auto reused = std::move(free_events_.back());
+      free_events_.pop_back();
+      return reused;
+    }
+  }
+  return std::make_shared<event>(device_);
+}
+
+void timelines::put_back(std::shared_ptr<event> unused) noexcept {
+  if (unused.use_count() != 1) {
+    return; // somebody is about to wait for it, and it goes with him
+  }
+  try {
+    const std::lock_guard lock(events_mutex_);
+    if (free_events_.size() < most_free_events) {
+      free_events_.push_back(std::move(unused));
+    }
+  } catch (...) {
+    report_current_exception("timelines: an event is destroyed instead of kept");
+  }
+}
+
+timeline_id timeline_of(stream_ref stream) { return timelines::find_or_add(stream).id; }
+
+bool is_ours(stream_ref stream) {
+  return !stream.made_in_capture() &&
+         timelines::find_or_add(stream).slot->ours.load(std::memory_order_relaxed);
+}
+
+std::uint64_t stream_id_of(timeline_id id) noexcept {
+  timeline* const asked = timeline_table::instance().find(id);
+  if (asked == nullptr) {
+    return 0;
+  }
+  const std::lock_guard lock(asked->mutex);
+  return asked->is(id) ? asked->stream_id : 0;
+}
+
+point mark(stream_ref stream) {
+  if (on_host(stream.owner())) {
+    return {};
+  }
+  const timelines::found on = timelines::find_or_add(stream);
+  return on.slot->ours.load(std::memory_order_relaxed) ? point{on.id, on.slot->open.load()} : record(stream);
+}
+
+point record(stream_ref stream) {
+  if (on_host(stream.owner())) {
+    return {};
+  }
+  if (!stream.usable_here()) {
+    throw error(errc::invalid_argument, concat("the per-thread default stream of another thread of ",
+                                               to_string(stream.owner().device()), " can't be marked"));
+  }
+  std::shared_ptr<timelines> kept;
+  for (;;) {
+    const timelines::found on = timelines::find_or_add(stream);
+    {
+      const std::lock_guard lock(on.slot->mutex);
+      if (on.slot->is(on.id)) {
+        return {on.id, on.slot->close_on(stream.native_handle())};
+      }
+    }
+    // It has been retired meanwhile and gets another, which this keeps where nobody else does.
+    kept = timelines::of(stream.owner());
+  }
+}
+
+namespace {
+
+/// The event to wait for, and the device that it is of; null when the point has passed.
+std::shared_ptr<event> end_of(point awaited) {
+  timeline* const on = timeline_table::instance().find(awaited.timeline);
+  if (on == nullptr || on->passed.load(std::memory_order_acquire) >= awaited.epoch) {
+    return nullptr;
+  }
+  const std::lock_guard lock(on->mutex);
+  return on->is(awaited.timeline) ? on->end_of(awaited.epoch) : nullptr;
+}
+
+} // namespace
+
+void wait(stream_ref stream, point awaited) {
+  if (awaited.empty()) {
+    return;
+  }
+  if (on_host(stream.owner())) {
+    synchronize(awaited); // its next work is the calling thread's
+    return;
+  }
+  if (timeline_of(stream) == awaited.timeline) {
+    return;
+  }
+  if (const std::shared_ptr<event> end = end_of(awaited)) {
+    stream.wait(end->ref());
+  }
+}
+
+void wait(stream_ref stream, const point_set& awaited) {
+  for (const point& each : awaited.all()) {
+    wait(stream, each);
+  }
+}
+
+bool passed(point asked) {
+  timeline* const on = timeline_table::instance().find(asked.timeline);
+  if (on == nullptr || on->passed.load(std::memory_order_acquire) >= asked.epoch) {
+    return true;
+  }
+  const std::lock_guard lock(on->mutex);
+  return !on->is(asked.timeline) || on->end_of(asked.epoch) == nullptr || on->ask(asked.epoch);
+}
+
+bool known_to_have_passed(point asked) noexcept {
+  try {
+    return passed(asked);
+  } catch (...) {
+    return false; // whoever needs the answer asks again
+  }
+}
+
+bool drop_passed(point_set& points) {
+  points.remove_if([](const point& each) { return passed(each); });
+  return points.empty();
+}
+
+void synchronize(point awaited) {
+  const std::shared_ptr<event> end = end_of(awaited);
+  if (end == nullptr) {
+    return;
+  }
+  end->ref().synchronize();
+  timeline* const on = timeline_table::instance().find(awaited.timeline);
+  if (on != nullptr) {
+    const std::lock_guard lock(on->mutex);
+    if (on->is(awaited.timeline)) {
+      on->set_passed(awaited.epoch);
+    }
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,54 @@
+#include "saeta/order/detail/timeline_table.hpp"
+
+#include "saeta/base/text.hpp"
+
+namespace saeta {
+
+/// Never destroyed: memory comes back from static destructors, too.
+timeline_table& timeline_table::instance() {
+  static timeline_table* const all = new timeline_table;
+  return *all;
+}
+
+timeline& timeline_table::take() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    if (made_ / chunk == most_chunks) {
+      throw error(errc::unsupported, concat("more than ", made_, " streams at once"));
+    }
+    auto made = std::make_unique<timeline[]>(chunk);
+    free_.reserve(made_ + chunk); // so that retiring never fails
+    for (std::size_t i = chunk; i-- > 0;) {
+      made[i].index = static_cast<std::uint32_t>(made_ + i);
+      free_.push_back(&made[i]);
+    }
+    chunks_[made_ / chunk].store(made.release(), std::memory_order_release);
+    made_ += chunk;
+  }
+  timeline& slot = *free_.back();
+  free_.pop_back();
+  slot.open.store(1, std::memory_order_relaxed);
+  slot.passed.store(0, std::memory_order_relaxed);
+  slot.id.store(static_cast<timeline_id>(++taken_ << index_bits | slot.index), std::memory_order_release);
+  return slot;
+}
+
+void timeline_table::retire(timeline& gone) noexcept {
+  gone.id.store(timeline_id::none, std::memory_order_release);
+  gone.home = nullptr;
+  gone.ours.store(false, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  free_.push_back(&gone);
+}
+
+timeline* timeline_table::find(timeline_id id) const noexcept {
+  if (id == timeline_id::none) {
+    return nullptr;
+  }
+  const std::uint64_t index = static_cast<std::uint64_t>(id) & ((std::uint64_t{1} << index_bits) - 1);
+  timeline* const slots = chunks_[index / chunk].load(std::memory_order_acquire);
+  timeline& slot = slots[index % chunk];
+  return slot.is(id) ? &slot : nullptr;
+}
+
+} // namespace saeta

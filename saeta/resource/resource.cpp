@@ -1,0 +1,17 @@
+#include "saeta/resource/resource.hpp"
+
+#include "saeta/base/report.hpp"
+
+namespace saeta {
+
+bool resource::deallocate(const block& what, stream_ref stream) noexcept {
+  try {
+    const point last = mark(stream);
+    return deallocate(what, std::span(&last, last.empty() ? 0U : 1U));
+  } catch (...) {
+    report_current_exception("a block can't be freed on this stream");
+    return false;
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,247 @@
+// Timelines on a simulated device that runs nothing by itself.
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/backend/sim/sim.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/order/captures.hpp"
+#include "saeta/order/timeline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+namespace saeta {
+namespace {
+
+class timelines_test : public ::testing::Test {
+protected:
+  static std::shared_ptr<sim::device> make_device() {
+    sim::options chosen;
+    chosen.run_percent = 0; // nothing runs unless somebody waits
+    return sim::device::create(chosen);
+  }
+  [[nodiscard]] stream_ref foreign() const { return foreign_.ref(); }
+  [[nodiscard]] stream_ref ours() const { return ours_.ref(); }
+  [[nodiscard]] stream_ref other() const { return other_.ref(); }
+  [[nodiscard]] std::uint64_t events() const { return clocks->events_recorded(); }
+  /// Work that stays until the gate opens.
+  [[nodiscard]] std::unique_ptr<sim::hold> hold(stream_ref stream) const {
+    return device->close_gate(stream.native_handle());
+  }
+
+  std::shared_ptr<sim::device> device = make_device();
+  std::shared_ptr<timelines> clocks = timelines::of(*device);
+
+private:
+  stream foreign_{device};
+  own_stream ours_{clocks};
+  own_stream other_{clocks};
+};
+
+TEST_F(timelines_test, are_shared_by_all_who_ask_for_those_of_a_backend) {
+  EXPECT_EQ(timelines::of(*device), clocks);
+  const auto beside = make_device();
+  EXPECT_NE(timelines::of(*beside), clocks);
+}
+
+TEST_F(timelines_test, have_ids_that_are_unique_across_backends_though_their_streams_have_the_same) {
+  const auto second = make_device();
+  const auto clocks_there = timelines::of(*second);
+  const auto host = make_host_backend();
+  const auto clocks_of_host = timelines::of(*host);
+  const stream_ref here(*device, legacy_stream);
+  const stream_ref there(*second, legacy_stream);
+  const stream_ref on_host(*host, legacy_stream);
+  ASSERT_EQ(here.id(), there.id());
+  ASSERT_EQ(here.id(), on_host.id());
+  EXPECT_EQ((std::set{timeline_of(here), timeline_of(there), timeline_of(on_host)}).size(), 3U);
+  EXPECT_EQ(timeline_of(here), timeline_of(stream_ref(*device, legacy_stream)));
+}
+
+TEST_F(timelines_test, record_no_event_on_our_stream_before_somebody_else_needs_one) {
+  point last;
+  for (int i = 0; i < 10; ++i) {
+    last = mark(ours());
+    wait(ours(), last); // its own work needs none
+  }
+  EXPECT_EQ(events(), 0U);
+  wait(other(), last);
+  EXPECT_EQ(events(), 1U);
+  wait(foreign(), last);
+  EXPECT_EQ(events(), 1U) << "the same epoch was needed before";
+  const point later = mark(ours());
+  EXPECT_GT(later.epoch, last.epoch) << "what comes after an event is not covered by it";
+  wait(other(), later);
+  EXPECT_EQ(events(), 2U);
+}
+
+TEST_F(timelines_test, record_at_once_on_a_stream_that_may_be_destroyed) {
+  point done;
+  std::unique_ptr<sim::hold> gate;
+  {
+    const stream brief(device);
+    gate = hold(brief.ref());
+    done = mark(brief.ref());
+    EXPECT_EQ(events(), 1U);
+  }
+  EXPECT_FALSE(passed(done));
+  wait(ours(), done);
+  EXPECT_FALSE(ours().idle()) << "the work of a destroyed stream was not waited for";
+  gate->open();
+  synchronize(done);
+  EXPECT_TRUE(passed(done));
+}
+
+TEST_F(timelines_test, tell_what_has_finished) {
+  const auto gate = hold(ours());
+  const point before = mark(ours());
+  EXPECT_FALSE(passed(before));
+  gate->open();
+  synchronize(before);
+  EXPECT_TRUE(passed(before));
+  EXPECT_TRUE(passed({})) << "a point of no timeline";
+}
+
+TEST_F(timelines_test, wait_for_no_later_work_where_an_event_was_recorded_at_once) {
+  const point early = record(ours());
+  const auto gate = hold(ours());
+  const point late = record(ours());
+  EXPECT_TRUE(passed(early));
+  EXPECT_FALSE(passed(late));
+  wait(other(), early);
+  EXPECT_TRUE(other().idle());
+  wait(other(), late);
+  EXPECT_FALSE(other().idle());
+  gate->open();
+}
+
+TEST_F(timelines_test, keep_few_events_and_lose_no_edge_with_the_others) {
+  const auto gate = hold(foreign());
+  const point first = mark(foreign());
+  for (int i = 0; i < 1000; ++i) {
+    static_cast<void>(mark(foreign()));
+  }
+  EXPECT_LE(device->live().events, 64U);
+  EXPECT_FALSE(passed(first));
+  wait(ours(), first);
+  EXPECT_FALSE(ours().idle());
+  gate->open();
+  synchronize(first);
+  EXPECT_TRUE(passed(first));
+}
+
+TEST_F(timelines_test, of_streams_that_came_and_went_are_retired) {
+  std::vector<point> points;
+  for (int i = 0; i < 4096; ++i) {
+    const stream brief(device);
+    points.push_back(mark(brief.ref()));
+  }
+  EXPECT_LE(clocks->size(), 256U);
+  EXPECT_LE(device->live().events, 1024U);
+  for (const point& each : points) {
+    EXPECT_TRUE(passed(each));
+  }
+}
+
+TEST_F(timelines_test, of_busy_streams_are_not_retired) {
+  const stream busy(device);
+  const auto gate = hold(busy.ref());
+  const point pending = mark(busy.ref());
+  for (int i = 0; i < 4096; ++i) {
+    const stream brief(device);
+    static_cast<void>(mark(brief.ref()));
+  }
+  EXPECT_FALSE(passed(pending));
+  wait(ours(), pending);
+  EXPECT_FALSE(ours().idle());
+  gate->open();
+}
+
+TEST_F(timelines_test, cover_what_is_pending_when_our_stream_is_forgotten) {
+  point last;
+  std::unique_ptr<sim::hold> gate;
+  {
+    const own_stream brief(clocks);
+    gate = hold(brief.ref());
+    last = mark(brief.ref());
+  }
+  EXPECT_FALSE(passed(last));
+  wait(ours(), last);
+  EXPECT_FALSE(ours().idle());
+  gate->open();
+  synchronize(last);
+  EXPECT_TRUE(passed(last));
+}
+
+TEST_F(timelines_test, outlive_their_last_owner_while_others_may_wait_for_them) {
+  auto second = make_device();
+  std::unique_ptr<sim::hold> gate;
+  point pending;
+  {
+    const auto brief = timelines::of(*second);
+    gate = second->close_gate(legacy_stream);
+    pending = mark(stream_ref(*second, legacy_stream));
+  }
+  EXPECT_FALSE(passed(pending)) << "memory that another device used would be given on";
+  gate->open();
+  synchronize(pending);
+  EXPECT_TRUE(passed(pending));
+}
+
+TEST_F(timelines_test, refuse_to_mark_the_per_thread_default_stream_of_another_thread) {
+  const stream_ref mine(*device, per_thread_stream);
+  EXPECT_FALSE(mark(mine).empty());
+  std::thread([&] {
+    EXPECT_FALSE(mine.usable_here());
+    EXPECT_THROW(static_cast<void>(mark(mine)), error);
+  }).join();
+}
+
+TEST_F(timelines_test, of_the_whole_device_cover_streams_that_nobody_named) {
+  const stream unnamed(device);
+  const auto gate = hold(unnamed.ref());
+  const auto everything = clocks->mark_device();
+  ASSERT_TRUE(everything.has_value());
+  EXPECT_FALSE(passed(*everything));
+  const auto later = clocks->mark_device();
+  EXPECT_EQ(later->timeline, everything->timeline);
+  EXPECT_GT(later->epoch, everything->epoch);
+  gate->open();
+  synchronize(*later);
+  EXPECT_TRUE(passed(*everything));
+}
+
+TEST_F(timelines_test, of_the_whole_device_give_nothing_while_a_known_capture_is_active) {
+  const auto announced = clocks->graph_captures().announce();
+  EXPECT_FALSE(clocks->mark_device().has_value());
+}
+
+TEST_F(timelines_test, mark_nothing_on_the_host) {
+  const auto host = make_host_backend();
+  const auto clocks_of_host = timelines::of(*host);
+  const stream inline_stream(host);
+  EXPECT_TRUE(mark(inline_stream.ref()).empty());
+  EXPECT_EQ(clocks_of_host->events_recorded(), 0U);
+}
+
+TEST_F(timelines_test, may_be_used_by_many_threads_at_once) {
+  const stream shared(device);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) {
+        const stream brief(device);
+        const point written = mark(i % 2 == 0 ? shared.ref() : brief.ref());
+        wait(ours(), written);
+        wait(brief.ref(), mark(ours()));
+        static_cast<void>(passed(written));
+      }
+    });
+  }
+  threads.clear();
+  device->run();
+  EXPECT_TRUE(passed(mark(ours())));
+}
+
+} // namespace
+} // namespace saeta
