@@ -87,6 +87,38 @@ TEST(budget_storm, threads_that_borrow_from_each_other_stay_below_the_peak_they_
   EXPECT_EQ(after.requests, 1 + count * 20'000);
 }
 
+TEST(budget_storm, no_refusal_says_that_the_request_fits) {
+  const auto root = budget::create("root", 3000);
+  const std::array budgets{root->make_child("narrow", 1500), root->make_child("wide")};
+  std::atomic<int> refusals{0};
+  std::atomic<int> wrong{0};
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      budget& mine = *budgets[t % 2];
+      for (int i = 0; i < 20'000; ++i) {
+        const std::uint64_t bytes = 1 + random() % 1500;
+        if (const auto refused = mine.charge_or_refuse(bytes)) {
+          ++refusals;
+          const bool exact = refused->required == uint128{refused->current} + refused->reserved + bytes &&
+                             refused->remaining == refused->limit - refused->current - refused->reserved;
+          wrong += exact && refused->required > refused->limit && refused->remaining < bytes ? 0 : 1;
+        } else {
+          std::this_thread::yield(); // so that others are refused, and this refund comes in the middle of it
+          mine.refund(bytes);
+        }
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(refusals, 0);
+  EXPECT_EQ(budgets[0]->statistics().refused + budgets[1]->statistics().refused,
+            static_cast<std::uint64_t>(refusals));
+  EXPECT_EQ(root->statistics().current, 0U);
+}
+
 TEST(budget_storm, of_two_charges_for_all_of_it_exactly_one_wins) {
   constexpr int rounds = 10'000;
   const auto b = budget::create("test", 100);
