@@ -75,7 +75,7 @@ void budget_tree::leave_line(waiter& gone) noexcept {
 }
 
 bool budget_tree::charge_by(node& at, std::uint64_t bytes, time_point deadline) {
-  std::unique_lock hold(mutex_);
+  std::unique_lock<std::mutex> hold(mutex_);
   if (admit(at, bytes)) {
     return true;
   }
@@ -98,24 +98,6 @@ bool budget_tree::charge_by(node& at, std::uint64_t bytes, time_point deadline) 
   }
   leave_line(mine);
   return mine.now == waiter::outcome::charged;
-}
-
-std::uint64_t budget_probe::visits(const budget& of) {
-  const std::lock_guard hold(of.tree_->mutex_);
-  return of.tree_->visits_;
-}
-
-std::vector<budget::time_point> budget_probe::deadlines(const budget& of) {
-  const std::lock_guard hold(of.tree_->mutex_);
-  std::vector<budget::time_point> found;
-  for (const auto* waits : of.tree_->line_) {
-    found.push_back(waits->deadline);
-  }
-  return found;
-}
-
-std::unique_lock<std::mutex> budget_probe::hold(const budget& of) {
-  return std::unique_lock(of.tree_->mutex_);
 }
 
 } // namespace saeta

@@ -209,23 +209,22 @@ private:
   void serve_line() noexcept;
   void leave_line(waiter& gone) noexcept;
 
-  std::mutex mutex_;
+  /// Counts for `budget_probe`: two looks at the tree are of two moments.
+  struct counted_mutex : std::mutex {
+    void lock() {
+      std::mutex::lock();
+      ++taken;
+    }
+    std::uint64_t taken = 0;
+  };
+
+  counted_mutex mutex_;
   std::array<open_credit, most_open> open_;
   std::size_t open_count_ = 0;
   std::size_t hand_ = 0; ///< where the search for an idle shard goes on
   std::list<waiter*> line_;
   std::uint64_t pass_ = 0;   ///< number of the latest pass over the line
   std::uint64_t visits_ = 0; ///< open shards looked at so far
-};
-
-/// For tests: what can't be seen from outside.
-struct budget_probe {
-  /// How many open shards the tree has looked at so far.
-  static std::uint64_t visits(const budget& of);
-  /// Of those who wait in line, first come first.
-  static std::vector<budget::time_point> deadlines(const budget& of);
-  /// Holds back whatever needs more than the thread's own credit.
-  static std::unique_lock<std::mutex> hold(const budget& of);
 };
 
 /// Bytes that a node may still charge, once all credit within has been called back.

@@ -1,4 +1,5 @@
-#include "saeta/budget/budget.hpp"
+#include "saeta/budget/detail/probe.hpp"
+#include "saeta/budget/reservation.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>
@@ -106,6 +107,22 @@ TEST(budget, a_refusal_names_and_counts_where_the_room_was_missing) {
   EXPECT_EQ(by_child.levels_above, 0U);
   EXPECT_EQ(child->statistics().refused, 2U);
   EXPECT_EQ(root->statistics().refused, 1U);
+}
+
+TEST(budget, a_refusal_is_decided_and_read_in_one_moment) {
+  const auto root = budget::create("root", 10);
+  const auto child = root->make_child("child", 50);
+  ASSERT_TRUE(root->try_charge(4));
+  reservation promised = reservation::make(child, 8, overbooking::allow);
+  const auto locks_of = [&](const auto& call) {
+    const std::uint64_t before = budget_probe::locks(*root);
+    EXPECT_TRUE(call());
+    return budget_probe::locks(*root) - before - 1;
+  };
+  EXPECT_EQ(locks_of([&] { return child->charge_or_refuse(7); }), 1U);
+  EXPECT_EQ(locks_of([&] { return promised.draw_or_refuse(8); }), 1U);
+  EXPECT_EQ(locks_of([&] { return promised.draw_or_refuse(9); }), 1U);
+  root->refund(4);
 }
 
 TEST(budget, a_former_child_leaves_its_requests_and_nothing_else) {
