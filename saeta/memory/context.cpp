@@ -10,6 +10,24 @@
 
 namespace saeta {
 
+namespace {
+
+/// A refusal with those who hold the bytes: first those of the budget that was asked, then, where one above it has no
+/// room, whoever else holds bytes of that one.
+error with_owners(const error& refused, const ledger& holders, const budget& asked) {
+  budget_refusal numbers = *refused.refusal();
+  const budget* refusing = &asked;
+  for (std::size_t level = 0; level < numbers.levels_above; ++level) {
+    refusing = refusing->parent().get();
+  }
+  ledger::shares held = holders.split(asked, *refusing);
+  numbers.owners = std::move(held.own);
+  numbers.others = std::move(held.others);
+  return error(std::move(numbers), refused.where());
+}
+
+} // namespace
+
 stream_lease::~stream_lease() {
   if (stream_.empty()) {
     return;
@@ -48,7 +66,15 @@ std::shared_ptr<context> context::with_budget(std::string name, std::uint64_t li
 
 std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbooking policy) {
   require_open();
-  auto promised = std::make_unique<reservation>(reservation::make(budget_, bytes, policy));
+  std::unique_ptr<reservation> promised;
+  try {
+    promised = std::make_unique<reservation>(reservation::make(budget_, bytes, policy));
+  } catch (const error& e) {
+    if (e.refusal() == nullptr) {
+      throw;
+    }
+    throw with_owners(e, core_->holders, *budget_);
+  }
   return std::shared_ptr<context>(new context(core_, shared_from_this(), budget_, std::move(promised)));
 }
 
@@ -235,9 +261,7 @@ block context::allocate(std::size_t bytes, std::size_t alignment, tag label, str
     if (e.refusal() == nullptr) {
       throw;
     }
-    budget_refusal numbers = *e.refusal();
-    numbers.owners = core_->holders.by_tag();
-    throw error(std::move(numbers), e.where());
+    throw with_owners(e, core_->holders, *budget_);
   }
 }
 

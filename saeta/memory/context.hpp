@@ -7,7 +7,9 @@
 // Order     `copy` and `fill` are the only doors to data movement, so the counters miss nothing; ordering is the use
 //           token's work, not theirs.
 // Thread    Any.
-// Failure   budget_exceeded (with the live bytes by tag), out_of_memory, device, closed, busy.
+// Failure   budget_exceeded (with the live bytes by tag: of the context's own budget, and of others where a budget above it
+//           has no room), out_of_memory, device, closed, busy. A wait for room or for releases passes on what the interrupt
+//           hook throws (base/interrupt.hpp).
 #pragma once
 
 #include "saeta/budget/budget.hpp"

@@ -1,5 +1,6 @@
 #include "saeta/memory/pressure.hpp"
 
+#include "saeta/base/interruptible_wait.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 
@@ -84,6 +85,23 @@ hook_registration pressure::add_hook(std::string name, int priority, pressure_ho
   return {hooks_, hooks_->add(std::move(name), priority, std::move(ask))};
 }
 
+/// In parts, because the reaper knows nothing of interrupts.
+void pressure::wait_for_releases() {
+  const auto deadline = wait_now() + policy_.release_wait;
+  for (;;) {
+    check_interrupt();
+    const auto left = deadline - wait_now();
+    if (left <= left.zero()) {
+      return;
+    }
+    const auto part = std::min(std::chrono::ceil<std::chrono::milliseconds>(left), interrupt_interval);
+    const auto started = std::chrono::steady_clock::now();
+    if (releases_.wait_idle(part) || std::chrono::steady_clock::now() - started < part) {
+      return; // none is left, or only those that can't be waited for: a wait would have lasted
+    }
+  }
+}
+
 bool pressure::relieve(shortage& what) {
   if (what.attempt <= drain) {
     what.attempt = drain;
@@ -95,7 +113,7 @@ bool pressure::relieve(shortage& what) {
   if (what.attempt <= await_releases) {
     what.attempt = await_releases;
     if (policy_.release_wait.count() > 0 && releases_.pending() != 0) {
-      static_cast<void>(releases_.wait_idle(policy_.release_wait));
+      wait_for_releases();
       return true; // even when some are still pending, others have made room
     }
   }
@@ -115,7 +133,7 @@ bool pressure::relieve(shortage& what) {
   if (what.where == nullptr || policy_.wait.count() == 0 || what.charged) {
     return false;
   }
-  what.charged = what.where->charge_by(what.bytes, std::chrono::steady_clock::now() + policy_.wait);
+  what.charged = what.where->charge_by(what.bytes, wait_now() + policy_.wait);
   return what.charged;
 }
 

@@ -9,7 +9,8 @@
 // After each step that freed something the request is tried again; when none is left it fails.
 // Thread    Any. Hooks run on the thread of the request, without a lock held. A request made inside a hook asks no hooks and
 //           does not wait in line.
-// Failure   A hook that throws is reported and counts as having freed nothing.
+// Failure   A hook that throws is reported and counts as having freed nothing. Both waits pass on what the interrupt hook
+//           throws (base/interrupt.hpp).
 #pragma once
 
 #include "saeta/observe/event_log.hpp"
@@ -70,6 +71,7 @@ public:
   bool relieve(shortage& what);
 
 private:
+  void wait_for_releases();
   bool ask_hooks(const shortage& what, std::size_t& next);
 
   pressure_policy policy_;
