@@ -14,6 +14,9 @@ using node = budget_tree::node;
 /// A grant takes this part of what could be granted at most, so that other threads find some too.
 constexpr std::uint64_t share_of_a_grant = 64;
 
+/// A shard that was visited as often without being used is closed.
+constexpr std::uint8_t most_idle_visits = 32;
+
 /// Bytes that can be granted without passing the limit or the peak.
 std::uint64_t slack(const node& in) noexcept {
   std::uint64_t ceiling = std::min(in.granted + room(in), in.peak);
@@ -86,8 +89,23 @@ void budget_tree::lock_shards(const node& top) noexcept {
   for_each_open(top, [](node&, credit_shard& shard) { shard.lock.lock(); });
 }
 
+/// And closes those that were not used for a while.
 void budget_tree::unlock_shards(const node& top) noexcept {
-  for_each_open(top, [](node&, credit_shard& shard) { shard.lock.unlock(); });
+  for (std::size_t i = 0; i < open_count_;) {
+    ++visits_;
+    const open_credit visited = open_[i];
+    if (!top.contains(*visited.of)) {
+      ++i;
+      continue;
+    }
+    if (visited.shard->idle == most_idle_visits) {
+      close_locked(visited); // puts another one in its place
+    } else {
+      ++visited.shard->idle;
+      ++i;
+    }
+    visited.shard->lock.unlock();
+  }
 }
 
 budget_tree::totals budget_tree::count_locked(const node& top) noexcept {
@@ -144,19 +162,22 @@ void budget_tree::open_shard(node& of, credit_shard& shard) noexcept {
   of.open_shards.fetch_or(of.bit_of(shard), std::memory_order_relaxed);
   const std::lock_guard hold(shard.lock);
   shard.open = true;
+  shard.idle = 0;
 }
 
 void budget_tree::close_shard(open_credit which) noexcept {
-  auto& [of, shard] = which;
-  {
-    const std::lock_guard hold(shard->lock);
-    take_credit(*of, *shard, shard->credit());
-    for (node* n = of; n != nullptr; n = n->parent) {
-      n->requests += shard->requests;
-    }
-    shard->requests = 0;
-    shard->open = false;
+  const std::lock_guard hold(which.shard->lock);
+  close_locked(which);
+}
+
+void budget_tree::close_locked(open_credit which) noexcept {
+  const auto& [of, shard] = which;
+  take_credit(*of, *shard, shard->credit());
+  for (node* n = of; n != nullptr; n = n->parent) {
+    n->requests += shard->requests;
   }
+  shard->requests = 0;
+  shard->open = false;
   of->open_shards.fetch_and(~of->bit_of(*shard), std::memory_order_relaxed);
   const open_credit last = open_[--open_count_];
   open_[shard->place] = last;
@@ -171,9 +192,10 @@ void budget_tree::close_an_idle_shard() noexcept {
     hand_ = (hand_ + 1) % open_count_;
     credit_shard& next = *open_[hand_].shard;
     const std::lock_guard hold(next.lock);
-    if (!std::exchange(next.used, false)) {
+    if (next.idle != 0) {
       break;
     }
+    next.idle = 1;
   }
   close_shard(open_[hand_]);
 }

@@ -6,9 +6,10 @@
 //           A charge takes from the thread's own shard and a refund adds to it: one short lock that nobody else wants.
 //           A shard that is short borrows from another one of its node that can spare all it lacks, which changes no
 //           sum; only then is the tree asked: it grants more, calling credit back from other shards.
-// Cost      At most `most_open` shards of a tree are open, so that what visits them costs the same whatever the number of
-//           budgets: a new one closes one that was not used for a while. Nothing else goes farther than from a budget to
-//           the root: sums are kept for whole subtrees, and no budget knows its children.
+// Cost      What visits shards visits the open ones, which are those in use: one that was visited often and never used
+//           meanwhile is closed. At most `most_open` of a tree are open, so that a program which charges thousands of
+//           budgets in turn stays bounded, too. Nothing else goes farther than from a budget to the root: sums are kept for
+//           whole subtrees, and no budget knows its children.
 // Exact     For every node granted <= limit - reserved, granted <= peak and granted <= the peak of each open window.
 //           So spending credit can neither pass a limit nor raise a peak. Both are decided in the tree alone, from a
 //           `granted` that is the true `current`: with all credit in question called back, its shards locked together.
@@ -36,7 +37,7 @@ namespace saeta {
 struct alignas(128) credit_shard {
   spin_lock lock;
   bool open = false;      ///< closed: the tree alone charges and refunds
-  bool used = false;      ///< since the tree last looked for a shard to close
+  std::uint8_t idle = 0;  ///< visits of the tree since it was used last
   std::uint8_t place = 0; ///< in the tree's list of open shards; guarded by the tree's mutex
   std::uint64_t requests = 0;
 
@@ -54,13 +55,13 @@ struct alignas(128) credit_shard {
     }
     set_credit(has - bytes);
     ++requests;
-    used = true;
+    idle = 0;
     return true;
   }
   bool give_back(std::uint64_t bytes) noexcept {
     const std::lock_guard hold(lock);
     set_credit(credit() + (open ? bytes : 0));
-    used = true;
+    idle = 0;
     return open;
   }
   /// Hands another shard at least `missing`, half of the credit if that is more: the one that is short now will be
@@ -127,8 +128,8 @@ public:
     std::uint64_t overbooked = 0;
   };
 
-  /// More would make a refusal and a new peak slower, fewer would send threads to the tree that change budgets often.
-  static constexpr std::size_t most_open = 64;
+  /// More would make a refusal and a new peak slower; with fewer, many threads on several budgets would close each other's.
+  static constexpr std::size_t most_open = 256;
 
   void remove(node& gone) noexcept;
 
@@ -191,6 +192,7 @@ private:
   void call_back_for(node& at, std::uint64_t bytes) noexcept;
   void open_shard(node& of, credit_shard& shard) noexcept;
   void close_shard(open_credit which) noexcept;
+  void close_locked(open_credit which) noexcept;
   void close_an_idle_shard() noexcept;
   void close_shards() noexcept;
   void grant_credit(node& at) noexcept;

@@ -34,7 +34,7 @@ struct family {
 class budget_cost : public testing::Test {
 protected:
   static void expect_the_same(const std::function<void(family&)>& call) {
-    family some(200);
+    family some(1000);
     family many(5000);
     const std::uint64_t of_some = some.visits_of([&] { call(some); });
     const std::uint64_t of_many = many.visits_of([&] { call(many); });
@@ -89,8 +89,20 @@ TEST_F(budget_cost, of_a_charge_within_the_peak_is_bounded_however_many_budgets_
       ASSERT_TRUE(child->try_charge(10));
       child->refund(10);
     }),
-              passes * 64);
+              passes * 256);
   }
+}
+
+TEST_F(budget_cost, budgets_that_are_not_in_use_cost_nothing_after_a_while) {
+  const family of(1000);
+  const auto cost = [&] { return of.visits_of([&] { EXPECT_EQ(of.root->statistics().current, 0U); }); };
+  EXPECT_GT(cost(), 0U);
+  std::uint64_t latest = 0;
+  for (int i = 0; i < 100; ++i) {
+    latest = cost();
+  }
+  EXPECT_EQ(latest, 0U);
+  EXPECT_EQ(of.root->statistics().requests, of.children.size());
 }
 
 TEST_F(budget_cost, a_budget_in_use_keeps_its_credit_while_others_come_and_go) {
