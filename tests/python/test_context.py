@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import saeta as sa
-from conftest import copies
+from contexts import copies
 
 
 def test_a_device_has_one_context(host):
