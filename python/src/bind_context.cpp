@@ -134,7 +134,7 @@ std::string describe(const context_object& self) {
 }
 
 void bind_life(nb::class_<context_object>& c) {
-  c.def("synchronize", &synchronize, nb::call_guard<nb::gil_scoped_release>(),
+  c.def("synchronize", &synchronize, nb::call_guard<gil_release>(),
         "Waits for all work on the device that was queued so far, by whomever, and for memory whose "
         "release waits for it. While a graph is captured, for the context's own stream alone.")
       .def("close", &close, nb::sig("def close(self) -> dict[str, int]"),

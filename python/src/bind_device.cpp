@@ -51,7 +51,7 @@ void bind_device(nb::module_& m) {
           "Streaming multiprocessors, or threads of the CPU.")
       .def("__repr__", &describe);
 
-  m.def("devices", &devices, nb::call_guard<nb::gil_scoped_release>(),
+  m.def("devices", &devices, nb::call_guard<gil_release>(),
         "Devices that can be used now: CUDA devices first, then the host. Needs no driver.");
   m.def("_runtime", &runtime_dict, nb::sig("def _runtime() -> dict[str, typing.Any]"),
         "What this build and this machine can do, and why CUDA can't be used where it can't.");

@@ -42,11 +42,12 @@ std::uint64_t call(const installed_hook& hook, std::uint64_t bytes) {
   if (!interpreter_alive()) {
     return 0;
   }
-  const nb::gil_scoped_acquire acquire;
+  const gil_acquire acquire;
   try {
-    return to_freed(nb::handle(hook.ask)(bytes));
+    return foreign_call([&] { return to_freed(nb::handle(hook.ask)(bytes)); });
   } catch (nb::python_error& raised) {
-    raised.discard_as_unraisable(nb::str(("the memory hook '" + hook.name + "'").c_str()));
+    foreign_call(
+        [&] { raised.discard_as_unraisable(nb::str(("the memory hook '" + hook.name + "'").c_str())); });
     return 0;
   }
 }

@@ -80,7 +80,7 @@ void translate(const std::exception_ptr& thrown, void*) {
     std::rethrow_exception(thrown);
   } catch (const error& failure) {
     try {
-      raise(failure);
+      foreign_call([&] { raise(failure); });
     } catch (nb::python_error& while_raising) {
       while_raising.restore();
     }
@@ -90,7 +90,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 } // namespace
 
 void bind_errors() {
-  const nb::module_ classes = nb::module_::import_("saeta.errors");
+  const nb::module_ classes = foreign_call([] { return nb::module_::import_("saeta.errors"); });
   for (row& known : table) {
     known.type = nb::object(classes.attr(known.name)).release().ptr();
   }
