@@ -27,12 +27,12 @@ std::optional<std::chrono::milliseconds> to_wait(std::optional<double> seconds) 
 context_object open(const std::optional<std::string>& device, const std::optional<size_spec>& limit,
                     std::optional<std::string> stack, std::optional<double> wait) {
   return without_gil([&] {
-    const open_options options{std::nullopt, std::move(stack), to_wait(wait)};
-    auto where = open_context(device ? parse_device(*device) : best_device(), options);
+    const device_id chosen = device ? parse_device(*device) : best_device();
+    open_options options{std::nullopt, std::move(stack), to_wait(wait)};
     if (limit) {
-      where->memory_budget()->set_limit(to_bytes(*limit, *where));
+      options.budget = to_bytes(*limit, chosen);
     }
-    return context_object{std::move(where)};
+    return context_object{open_context(chosen, options)};
   });
 }
 
@@ -169,11 +169,15 @@ void bind_block(nb::module_& m, const char* name, const char* enter, const char*
 
 } // namespace
 
-std::uint64_t to_bytes(const size_spec& given, const context& where) {
+std::uint64_t to_bytes(const size_spec& given, device_id device) {
   if (const auto* bytes = std::get_if<std::uint64_t>(&given)) {
     return *bytes;
   }
-  return parse_bytes(std::get<std::string>(given), where.device_backend()->properties().total_bytes);
+  return parse_bytes(std::get<std::string>(given), describe_device(device).total_bytes);
+}
+
+std::uint64_t to_bytes(const size_spec& given, const context& where) {
+  return to_bytes(given, where.device());
 }
 
 nb::object limit_or_none(std::uint64_t limit) {
@@ -245,20 +249,19 @@ void bind_context(nb::module_& m) {
           "download.");
   bind_life(c);
 
-  m.def(
-      "context", &open, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("budget") = nb::none(),
-      nb::arg("stack") = nb::none(), nb::arg("wait") = nb::none(),
-      nb::sig("def context(device: str | None = None, *, budget: int | str | None = None, "
-              "stack: str | None = None, wait: float | None = None) -> Context"),
-      "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
-      "use.\n\n"
-      "`budget` sets its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None leaves it as it is. "
-      "`stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is how many "
-      "seconds "
-      "a request that does not fit waits in line for others to free. Both belong to the first use: "
-      "InvalidError where the context exists with others. DeviceError where there is no such device, with "
-      "the "
-      "reason; InvalidError when more than the budget is live.");
+  m.def("context", &open, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("budget") = nb::none(),
+        nb::arg("stack") = nb::none(), nb::arg("wait") = nb::none(),
+        nb::sig("def context(device: str | None = None, *, budget: int | str | None = None, "
+                "stack: str | None = None, wait: float | None = None) -> Context"),
+        "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
+        "use.\n\n"
+        "`budget` is its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None takes it as it is. "
+        "`stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is how many "
+        "seconds "
+        "a request that does not fit waits in line for others to free. All three belong to the first use: "
+        "InvalidError where the context exists with others. Set `Context.budget` to change the limit of the "
+        "process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such "
+        "device, with the reason.");
 }
 
 } // namespace saeta::py

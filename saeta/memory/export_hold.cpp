@@ -40,6 +40,9 @@ export_hold::~export_hold() {
   std::map<context*, std::optional<fence>> fences; // one event a device, whatever the number of buffers
   for (const auto& bytes : storages_) {
     context* home = &bytes->where()->root();
+    if (home->inherited()) {
+      continue; // of a parent process, where the consumer's other views are
+    }
     try {
       if (!fences.contains(home)) {
         fences[home] = home->events().record_context();
@@ -57,6 +60,10 @@ void order_handover(std::span<const buffer> views, stream_ref stream) {
   bool captures = false;
   for (const auto& bytes : distinct(views)) {
     context& home = *bytes->where();
+    if (home.inherited()) {
+      home.require_readable(); // and nothing is pending on the host
+      continue;
+    }
     if (asked != &home.events()) {
       asked = &home.events();
       captures = home.events().heed_capture(stream);
@@ -73,6 +80,10 @@ void order_handover(std::span<const buffer> views, stream_ref stream) {
 
 void synchronize_handover(std::span<const buffer> views) {
   for (const auto& bytes : distinct(views)) {
+    if (bytes->where()->inherited()) {
+      bytes->where()->require_readable();
+      continue;
+    }
     for (const fence& f : bytes->ordering().last_writes(bytes->tag())) {
       bytes->where()->synchronize(f);
     }

@@ -70,6 +70,9 @@ std::uint64_t ask(const hook_table::entry& hook, std::uint64_t bytes) noexcept {
 } // namespace
 
 void hook_registration::remove() noexcept {
+  if (made_in_ != fork_generation()) {
+    return; // of a parent process, which has the hook
+  }
   if (const auto table = table_.lock()) {
     table->remove(id_);
   }

@@ -13,6 +13,7 @@
 //           throws (base/interrupt.hpp).
 #pragma once
 
+#include "saeta/base/process.hpp"
 #include "saeta/observe/event_log.hpp"
 #include "saeta/order/reaper.hpp"
 #include "saeta/resource/decorators/budget_resource.hpp"
@@ -43,12 +44,14 @@ class hook_registration {
 public:
   hook_registration() = default;
   hook_registration(std::weak_ptr<hook_table> table, std::uint64_t id) : table_(std::move(table)), id_(id) {}
-  hook_registration(hook_registration&& other) noexcept : table_(std::move(other.table_)), id_(other.id_) {
+  hook_registration(hook_registration&& other) noexcept
+      : table_(std::move(other.table_)), id_(other.id_), made_in_(other.made_in_) {
     other.table_.reset();
   }
   hook_registration& operator=(hook_registration&& other) noexcept {
     std::swap(table_, other.table_);
     std::swap(id_, other.id_);
+    std::swap(made_in_, other.made_in_);
     return *this;
   }
   ~hook_registration() { remove(); }
@@ -58,6 +61,7 @@ public:
 private:
   std::weak_ptr<hook_table> table_;
   std::uint64_t id_ = 0;
+  std::uint64_t made_in_ = fork_generation();
 };
 
 class pressure {

@@ -14,7 +14,7 @@ std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& where
                                            stream_ref stream, saeta::tag label, std::size_t alignment) {
   context& home = *where;
   // The object comes first: once it owns the block, every later failure gives the block back through its destructor.
-  std::shared_ptr<storage> made(new storage(home.keeper(), block{}));
+  std::shared_ptr<storage> made(new storage(home.keeper(), block{}), delete_in_own_process{});
   made->block_ = home.allocate(bytes, alignment, label, stream);
   try {
     made->ordering_.add_write(home.events().record(stream));
@@ -40,7 +40,7 @@ std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& where, e
   foreign.device = memory.device;
   foreign.generation = next_generation();
   foreign.label = memory.tag;
-  std::shared_ptr<storage> made(new storage(home.keeper(), foreign));
+  std::shared_ptr<storage> made(new storage(home.keeper(), foreign), delete_in_own_process{});
   made->external_ = true;
   made->access_ = memory.access;
   made->ordering_.add_write(memory.ready);
@@ -77,6 +77,9 @@ void storage::begin_export(access mode) noexcept {
 }
 
 void storage::end_export(access mode, const std::optional<fence>& done) noexcept {
+  if (context_->inherited()) {
+    return; // nothing in this process waits for the parent's buffers
+  }
   try {
     if (done) {
       mode == access::read ? ordering_.add_read(*done) : ordering_.add_write(*done);

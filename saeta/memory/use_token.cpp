@@ -18,7 +18,11 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
     if (u.mode != access::read && !bytes->writable()) {
       throw error(errc::invalid_argument, concat("buffer '", bytes->tag(), "' is read-only"));
     }
-    if (bytes->where()->device_backend().get() == &stream_.owner()) {
+    const bool inherited = bytes->where()->inherited();
+    if (inherited) {
+      bytes->where()->require_readable();
+    }
+    if (bytes->where()->device_backend().get() == &stream_.owner() || (inherited && !recorder_)) {
       recorder_ = bytes->where();
     }
     const auto twin =
@@ -40,16 +44,22 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
   open_ = true;
 }
 
+// Buffers of a parent process need no order: nothing in this process works on them but the caller, and what the parent did
+// with them was done when it forked.
 void use_token::begin() {
-  captures_ = !held_.empty() && recorder_->events().heed_capture(stream_);
+  captures_ = !held_.empty() && !recorder_->inherited() && recorder_->events().heed_capture(stream_);
   // A capture can't wait for what is outside of it: a stream of ours does, and the host waits for that one.
   const stream_ref waiting = captures_ ? recorder_->work_stream() : stream_;
   std::size_t begun = 0;
   try {
     for (const held& h : held_) {
-      h.bytes->ordering().begin(h.mode, waiting, h.bytes->tag());
+      if (!h.bytes->where()->inherited()) {
+        h.bytes->ordering().begin(h.mode, waiting, h.bytes->tag());
+      }
       ++begun;
-      h.bytes->wait_for_consumers(h.mode, waiting);
+      if (!h.bytes->where()->inherited()) {
+        h.bytes->wait_for_consumers(h.mode, waiting);
+      }
     }
     if (captures_) {
       recorder_->synchronize(waiting);
@@ -104,7 +114,8 @@ void use_token::finish() {
     return;
   }
   open_ = false;
-  if (held_.empty()) {
+  if (held_.empty() || recorder_->inherited()) {
+    held_.clear();
     return;
   }
   fence done;
@@ -138,7 +149,9 @@ void use_token::leave_unfenced() noexcept {
 
 void use_token::give_back(const fence& done) noexcept {
   for (const held& h : held_) {
-    h.bytes->ordering().end(h.mode, holder_, done);
+    if (!h.bytes->where()->inherited()) {
+      h.bytes->ordering().end(h.mode, holder_, done);
+    }
   }
   held_.clear();
 }

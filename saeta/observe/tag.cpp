@@ -1,14 +1,19 @@
 #include "saeta/observe/tag.hpp"
 
+#include "saeta/base/process.hpp"
 #include "saeta/observe/detail/name_table.hpp"
 
 namespace saeta {
 namespace {
 
+struct names_of_this_process : name_table {
+  names_of_this_process() : name_table(tag::most_names, tag::most_name_bytes) {}
+};
+
 /// Never destroyed: blocks carry tags until the last static destructor.
 name_table& names() {
-  static name_table* const table = new name_table(tag::most_names, tag::most_name_bytes);
-  return *table;
+  static constinit per_process<names_of_this_process> table;
+  return table.get();
 }
 
 const std::string* empty_name() noexcept {

@@ -153,10 +153,10 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
     options.log = sinks_of(*text);
   }
   if (const auto text = text_of(threads_name)) {
-    options.staging_threads = number_of(threads_name, *text, most_threads);
+    options.staging.threads = number_of(threads_name, *text, most_threads);
   }
   if (const auto text = text_of(chunk_name)) {
-    options.staging_chunk = chunk_of(*text);
+    options.staging.chunk_bytes = chunk_of(*text);
   }
   return options;
 }

@@ -18,8 +18,6 @@ namespace {
 
 constexpr std::size_t most_default_threads = 8; // where the link is full on the machines measured
 
-const char attachment_key{};
-
 std::size_t thread_count(const staging_options& options) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   return options.threads != 0 ? options.threads : std::min(cores, most_default_threads);
@@ -86,15 +84,14 @@ std::vector<piece> split(std::span<const download_range> ranges, std::size_t chu
 
 } // namespace
 
-std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& where,
-                                               staging_options options) {
-  void* ring = where->attachment(&attachment_key, [&] {
-    return std::shared_ptr<staging_ring>(new staging_ring(where->root(), options));
+std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& where) {
+  auto& ring = where->service<staging_ring>([&] {
+    return std::unique_ptr<staging_ring>(new staging_ring(where->root(), where->options().staging));
   });
-  return {where, static_cast<staging_ring*>(ring)};
+  return {where, &ring};
 }
 
-staging_ring::staging_ring(context& where, staging_options options)
+staging_ring::staging_ring(context& where, const staging_options& options)
     : where_(where), chunk_bytes_(std::max<std::size_t>(options.chunk_bytes, 64)),
       team_(std::make_unique<worker_team>(thread_count(options))) {
   for (std::size_t i = 0; i < team_->members(); ++i) {
