@@ -247,6 +247,7 @@ bytes_by_name context::close() {
     reservation_->release();
   }
   core_->drain();
+  core_->log->flush();
   return live_by_tag();
 }
 

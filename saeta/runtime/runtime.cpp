@@ -11,6 +11,7 @@
 #include "saeta/backend/cuda/cuda_backend.hpp"
 #endif
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -34,9 +35,22 @@ public:
     const std::lock_guard lock(mutex_);
     return slots_[{device.kind, device.ordinal}];
   }
+  void keep(const std::shared_ptr<event_log>& log) {
+    const std::lock_guard lock(mutex_);
+    logs_.push_back(log);
+  }
+  void flush_logs() noexcept {
+    const std::lock_guard lock(mutex_);
+    for (const std::weak_ptr<event_log>& each : logs_) {
+      if (const auto log = each.lock()) {
+        log->flush();
+      }
+    }
+  }
 
 private:
   std::mutex mutex_;
+  std::vector<std::weak_ptr<event_log>> logs_; ///< that have files of the environment
   std::map<std::pair<device_kind, std::int32_t>, slot> slots_;
 };
 
@@ -45,6 +59,11 @@ private:
 registry& contexts() {
   static constinit per_process<registry> all;
   return all.get();
+}
+
+/// Contexts are not destroyed at the end of the process, so their files are completed by hand.
+void flush_logs_at_exit() {
+  [[maybe_unused]] static const int registered = std::atexit([] { contexts().flush_logs(); });
 }
 
 constexpr device_id host{device_kind::cpu, 0};
@@ -155,6 +174,10 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
   auto opened = context::create(std::move(made), std::move(options));
   for (const std::string& sink : defaults.log) {
     opened->log()->attach(make_sink(sink_of(sink, device)));
+  }
+  if (!defaults.log.empty()) {
+    contexts().keep(opened->log());
+    flush_logs_at_exit();
   }
   return opened;
 }
