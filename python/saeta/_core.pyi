@@ -103,6 +103,12 @@ class Context:
         """What its memory is used for."""
 
     @property
+    def options(self) -> dict[str, Any]:
+        """
+        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `pool_threshold` (bytes; None: all), `staging_threads` (0: the machine's, at most 8), `staging_chunk` (bytes). The budget has an attribute of its own.
+        """
+
+    @property
     def closed(self) -> bool: ...
 
     def counters(self) -> dict[str, Any]:

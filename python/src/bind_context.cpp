@@ -1,5 +1,6 @@
 // Contexts: the one of each device, and those that charge a child budget or draw from a reservation.
 #include "memory_objects.hpp"
+#include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/runtime/runtime.hpp"
 
@@ -7,8 +8,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <thread>
 
 namespace saeta::py {
 namespace {
@@ -47,11 +50,29 @@ void set_budget(const context_object& self, const std::optional<size_spec>& limi
   });
 }
 
+/// A wait of the driver can't be interrupted, so this asks now and then whether it would end at once.
+void wait_for(const fence& done) {
+  constexpr std::chrono::microseconds shortest{20};
+  constexpr std::chrono::microseconds longest{1000};
+  for (auto pause = shortest; !done.complete(); pause = std::min(2 * pause, longest)) {
+    check_interrupt();
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+void wait_for_releases(context& where) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!where.wait_for_releases(interrupt_interval) && std::chrono::steady_clock::now() < deadline) {
+    check_interrupt();
+  }
+}
+
 void synchronize(const context_object& self) {
   context& where = *self.value;
   if (const auto everything = where.events().record_context()) {
+    wait_for(*everything);
     where.synchronize(*everything);
-    static_cast<void>(where.wait_for_releases(std::chrono::seconds(10)));
+    wait_for_releases(where);
   } else { // releases wait for the capture, whose end may be the caller's
     where.synchronize(where.work_stream());
     where.drain();
@@ -78,6 +99,19 @@ nb::dict counters_dict(const context_object& self) {
   result["imports"] = values.imports;
   result["exports"] = values.exports;
   result["synchronizations"] = values.synchronizations;
+  return result;
+}
+
+nb::dict options_dict(const context_object& self) {
+  const auto where = std::shared_ptr<context>(self.value);
+  const context_options& made_with = where->options();
+  nb::dict result;
+  result["stack"] = to_string(made_with.memory);
+  result["wait"] = static_cast<double>(made_with.pressure.wait.count()) / 1000;
+  result["guard_quarantine"] = made_with.memory.guard.quarantine;
+  result["pool_threshold"] = limit_or_none(made_with.memory.pool_threshold);
+  result["staging_threads"] = made_with.staging.threads;
+  result["staging_chunk"] = made_with.staging.chunk_bytes;
   return result;
 }
 
@@ -218,6 +252,11 @@ void bind_context(nb::module_& m) {
       .def_prop_ro(
           "memory", [](const context_object& self) { return memory_view{self.value}; },
           "What its memory is used for.")
+      .def_prop_ro("options", &options_dict, nb::sig("def options(self) -> dict[str, typing.Any]"),
+                   "What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, "
+                   "`pool_threshold` (bytes; None: all), `staging_threads` (0: the machine's, at most 8), "
+                   "`staging_chunk` (bytes). "
+                   "The budget has an attribute of its own.")
       .def_prop_ro("closed", [](const context_object& self) { return self.value->closed(); })
       .def("counters", &counters_dict, nb::sig("def counters(self) -> dict[str, typing.Any]"),
            "What was moved, allocated and waited for since the last reset. For each direction a dict of "

@@ -1,5 +1,6 @@
 // The module `_ipc`: Arrow IPC files and streams. It needs the libarrow that it was built with; saeta/ipc.py loads it.
 #include "objects.hpp"
+#include "saeta/base/interruptible_lock.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
 
@@ -43,7 +44,7 @@ private:
 ipc::progress_hook hook_of(const nb::object& callable) {
   return [&callable](const ipc::progress& so_far) {
     const gil_acquire acquire;
-    if (PyErr_CheckSignals() != 0) {
+    if (foreign_call([] { return PyErr_CheckSignals(); }) != 0) {
       throw nb::python_error();
     }
     if (!callable.is_none()) {
@@ -56,7 +57,7 @@ ipc::progress_hook hook_of(const nb::object& callable) {
 struct reader_object {
   explicit reader_object(std::unique_ptr<ipc::reader> of) : value(std::move(of)) {}
   std::unique_ptr<ipc::reader> value;
-  std::mutex turn;
+  std::timed_mutex turn;
 };
 
 ipc::read_options options_of(std::optional<std::vector<std::string>> columns,
@@ -91,13 +92,13 @@ std::unique_ptr<reader_object> open_bytes(nb::handle source, names columns, cons
 
 table_object read_all(reader_object& self, const context_object& where, const nb::object& progress) {
   const gil_release release;
-  const std::lock_guard lock(self.turn);
+  const auto lock = lock_interruptibly(self.turn);
   return table_object(self.value->read_all(where.value, hook_of(progress)));
 }
 
 std::optional<table_object> next(reader_object& self, const context_object& where) {
   const gil_release release;
-  const std::lock_guard lock(self.turn);
+  const auto lock = lock_interruptibly(self.turn);
   auto rows = self.value->next(where.value);
   if (!rows) {
     return std::nullopt;

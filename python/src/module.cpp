@@ -8,6 +8,7 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);
   m.doc() = "The compiled part of Saeta: devices, memory, columns and the exchange protocols.";
   m.def("_version", [] { return nb::str(saeta::version.data(), saeta::version.size()); });
+  install_interrupts();
   bind_errors();
   bind_device(m);
   bind_memory(m);

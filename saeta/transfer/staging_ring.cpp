@@ -1,5 +1,6 @@
 #include "saeta/transfer/staging_ring.hpp"
 
+#include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/staging_lane.hpp"
@@ -114,7 +115,7 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
   const std::size_t tasks = (slab.size() + chunk_bytes_ - 1) / chunk_bytes_;
   where_.count_transfer(where_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   if (where_.on_host()) {
-    const std::lock_guard turn(turn_);
+    const auto turn = lock_interruptibly(turn_);
     team_->run(tasks, [&](std::size_t, std::size_t task) {
       const std::size_t begin = task * chunk_bytes_;
       const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
@@ -150,7 +151,7 @@ void staging_ring::download(std::span<const download_range> ranges) {
   }
   where_.count_transfer(where_.on_host() ? copy_kind::host_to_host : copy_kind::device_to_host);
   if (where_.on_host()) {
-    const std::lock_guard turn(turn_);
+    const auto turn = lock_interruptibly(turn_);
     team_->run(pieces.size(), [&](std::size_t, std::size_t task) {
       const piece& p = pieces[task];
       where_.copy(p.target, p.source, p.bytes, copy_kind::host_to_host, token.stream());
@@ -183,7 +184,7 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
 // The caller holds a token on the work stream. Lanes start behind it, and it ends behind them, so that one fence on the
 // work stream covers all lanes.
 void staging_ring::run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work) {
-  const std::lock_guard turn(turn_);
+  const auto turn = lock_interruptibly(turn_);
   const stream_ref home = where_.work_stream();
   const fence start = where_.events().record(home);
   std::vector<char> begun(lanes_.size(), 0); // by lane; each is touched by its own member only

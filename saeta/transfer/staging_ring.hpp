@@ -52,8 +52,8 @@ private:
   staging_ring(context& where, const staging_options& options);
   void run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work);
 
-  context& where_;  ///< owns this
-  std::mutex turn_; ///< one movement at a time
+  context& where_;        ///< owns this
+  std::timed_mutex turn_; ///< one movement at a time
   std::size_t chunk_bytes_;
   std::vector<std::unique_ptr<staging_lane>> lanes_;
   std::unique_ptr<worker_team> team_;
