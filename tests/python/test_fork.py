@@ -187,7 +187,10 @@ assert os.waitpid(pid, 0)[1] == 0
     assert (done.returncode, done.stderr) == (0, "")
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"memory-host.csv", f"memory-host-{done.stdout.strip()}.csv"}
-    assert "child" not in (tmp_path / "memory-host.csv").read_text()
+    owns = (tmp_path / "memory-host.csv").read_text()
+    assert "parent" in owns
+    assert "child" not in owns
+    assert "child" in (tmp_path / f"memory-host-{done.stdout.strip()}.csv").read_text()
 
 
 @pytest.mark.gpu
