@@ -1,4 +1,4 @@
-#include "saeta/runtime/environment.hpp"
+#include "saeta/runtime/detail/environment.hpp"
 
 #include "saeta/base/text.hpp"
 
@@ -40,7 +40,8 @@ constexpr std::array<environment_variable, 9> table{{
     {log_name, "csv:PATH, jsonl:PATH or trace:PATH, several with ; between them",
      "files that get every memory event; the device's name goes before the extension", "none"},
     {threads_name, "0 to 256", "threads of the staging ring; 0 asks for the machine's", "0"},
-    {chunk_name, "64KiB to 1GiB", "size of one page-locked chunk of the staging ring", "4MiB"},
+    {chunk_name, "64KiB to 1GiB", "size of one page-locked chunk of the staging ring, and of one copy",
+     "4MiB"},
 }};
 
 constexpr std::size_t most_threads = 256;
