@@ -1,6 +1,7 @@
 // The module `_ipc`: Arrow IPC files and streams. It needs the libarrow that it was built with; saeta/ipc.py loads it.
 #include "objects.hpp"
 #include "saeta/base/interruptible_lock.hpp"
+#include "saeta/ipc/inspect.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "saeta/base/foreign_call.hpp"
-#include "saeta/interop/arrow_abi.hpp"
+#include "saeta/interop/detail/arrow_abi.hpp"
 
 #include <type_traits>
 #include <utility>

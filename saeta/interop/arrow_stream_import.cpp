@@ -1,6 +1,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/foreign_call.hpp"
-#include "saeta/interop/arrow_import.hpp"
+#include "saeta/interop/detail/arrow_import.hpp"
 
 #include <cerrno>
 #include <cstring>

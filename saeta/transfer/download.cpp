@@ -1,5 +1,6 @@
+#include "saeta/transfer/download.hpp"
+
 #include "saeta/memory/use_token.hpp"
-#include "saeta/transfer/host_array.hpp"
 #include "saeta/transfer/host_window.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 

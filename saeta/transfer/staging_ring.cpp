@@ -3,8 +3,8 @@
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
-#include "saeta/transfer/staging_lane.hpp"
-#include "saeta/transfer/worker_team.hpp"
+#include "saeta/transfer/detail/staging_lane.hpp"
+#include "saeta/transfer/detail/worker_team.hpp"
 
 #include <algorithm>
 #include <cerrno>
