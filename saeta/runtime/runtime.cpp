@@ -70,7 +70,7 @@ constexpr device_id host{device_kind::cpu, 0};
 
 #if SAETA_HAS_CUDA
 
-std::int32_t cuda_devices() { return probe_cuda().devices; }
+std::int32_t cuda_devices() { return cuda_device_count(); }
 
 std::shared_ptr<backend> make_cuda(std::int32_t ordinal) { return make_cuda_backend(ordinal); }
 

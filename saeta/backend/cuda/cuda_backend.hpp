@@ -34,6 +34,9 @@ struct cuda_status {
 /// Makes no context and takes no memory of a device. Never throws for a machine without a driver or a device: that is an answer.
 cuda_status probe_cuda();
 
+/// Devices that this process may use; 0 wherever `probe_cuda()` says that CUDA is not usable.
+inline std::int32_t cuda_device_count() { return probe_cuda().devices; }
+
 /// Properties of a device, found without using it: no context is made and no memory of it is taken. `free_bytes` is known
 /// only where a library of this process uses the device already.
 /// @throws error device when CUDA is not usable or has no such ordinal.
