@@ -17,8 +17,8 @@ ctx = sa.context("host", wait=86400)
 about_to_wait = queue.SimpleQueue()
 
 def interrupt():
-    about_to_wait.get()
-    os.kill(os.getpid(), signal.SIGINT)
+    if about_to_wait.get() is not False:
+        os.kill(os.getpid(), signal.SIGINT)
 
 threading.Thread(target=interrupt).start()
 """
@@ -63,7 +63,26 @@ leave.set()
 other.join()
 """
 
-WAITS = {"for_the_budget": BUDGET, "for_a_reader_of_another_thread": READER}
+HOOK = """
+about_to_wait.put(False)  # no signal comes
+child = ctx.memory.child("small", 100)
+held = child.allocate(100)
+
+def ask(needed):
+    raise KeyboardInterrupt
+
+hook = ctx.memory.add_hook(ask, name="interrupted")
+try:
+    child.allocate(100)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+WAITS = {
+    "for_the_budget": BUDGET,
+    "after_a_hook_that_was_interrupted": HOOK,
+    "for_a_reader_of_another_thread": READER,
+}
 
 
 @pytest.mark.parametrize("wait", WAITS)
