@@ -55,7 +55,7 @@ for s in $steps; do
     step racecheck 200 compute-sanitizer --tool racecheck --error-exitcode 9 \
       "$build/bin/saeta_conformance_tests" '--gtest_filter=*kernels*cuda*' --gtest_brief=1
     ;;
-  python) step python 400 "$python" -m pytest -q -p no:cacheprovider -rs tests/interop ;;
+  python) step python 400 "$python" -m pytest -q -p no:cacheprovider -rs tests/python tests/interop ;;
   storm) step storm 300 "$python" -m pytest -q -p no:cacheprovider -rs -m gpu tests/interop/test_gpu_storm.py tests/interop/test_capture.py ;;
   soak) step soak 300 "$python" scripts/soak.py --seconds "${SOAK_SECONDS:-180}" --device cuda:0 --guard ;;
   demo) step demo 240 "$python" -m saeta demo ${DEMO_FILE:+"$DEMO_FILE"} ;;

@@ -45,8 +45,10 @@ class Device:
     def total_bytes(self) -> int: ...
 
     @property
-    def free_bytes(self) -> int:
-        """Bytes free in the whole device when this object was made."""
+    def free_bytes(self) -> int | None:
+        """
+        Bytes free in the whole device when this object was made. None for a CUDA device that this process does not use yet: only a CUDA context can tell, and asking makes none.
+        """
 
     @property
     def multiprocessors(self) -> int:
@@ -56,7 +58,7 @@ class Device:
 
 def devices() -> list[Device]:
     """
-    Devices that can be used now: CUDA devices first, then the host. Needs no driver.
+    Devices that can be used now: CUDA devices first, then the host. Needs no driver, makes no CUDA context and takes no memory of any device.
     """
 
 def _runtime() -> dict[str, Any]:
@@ -99,6 +101,12 @@ class Context:
     @property
     def memory(self) -> Memory:
         """What its memory is used for."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """
+        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `pool_threshold` (bytes; None: all), `staging_threads` (0: the machine's, at most 8), `staging_chunk` (bytes). The budget has an attribute of its own.
+        """
 
     @property
     def closed(self) -> bool: ...
@@ -153,7 +161,7 @@ def context(device: str | None = None, *, budget: int | str | None = None, stack
     """
     The context of a device ("host", "cuda", "cuda:1"; None: the best there is), made on first use.
 
-    `budget` sets its limit: bytes, "8GiB", or "50%" of the device's memory; None leaves it as it is. `stack` names its resources, top first ("logging, budget, guard, caching"); `wait` is how many seconds a request that does not fit waits in line for others to free. Both belong to the first use: InvalidError where the context exists with others. DeviceError where there is no such device, with the reason; InvalidError when more than the budget is live.
+    `budget` is its limit: bytes, "8GiB", or "50%" of the device's memory; None takes it as it is. `stack` names its resources, top first ("logging, budget, guard, caching"); `wait` is how many seconds a request that does not fit waits in line for others to free. All three belong to the first use: InvalidError where the context exists with others. Set `Context.budget` to change the limit of the process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such device, with the reason.
     """
 
 class Memory:

@@ -43,10 +43,12 @@ class BudgetExceeded(Error, MemoryError):
         layer: which budget refused ("cuda:0").
         requested: what was asked for.
         current: what was charged already.
-        reserved: what was promised to reservations already.
+        reserved: what was promised to reservations already, and what is kept for requests that wait in line.
+        kept: the part of `reserved` that is kept for requests that wait in line.
         required: current + reserved + requested, exact.
         limit, remaining, peak: of the budget.
-        owners: live bytes by tag, largest first.
+        owners: live bytes by tag of the budget that was asked, largest first.
+        others: live bytes by tag of others, where a budget above the one that was asked has no room.
     """
 
     def __init__(
@@ -57,22 +59,26 @@ class BudgetExceeded(Error, MemoryError):
         requested: int = 0,
         current: int = 0,
         reserved: int = 0,
+        kept: int = 0,
         required: int = 0,
         limit: int = 0,
         remaining: int = 0,
         peak: int = 0,
         owners: dict[str, int] | None = None,
+        others: dict[str, int] | None = None,
     ) -> None:
         super().__init__(message)
         self.layer = layer
         self.requested = requested
         self.current = current
         self.reserved = reserved
+        self.kept = kept
         self.required = required
         self.limit = limit
         self.remaining = remaining
         self.peak = peak
         self.owners = dict(owners or {})
+        self.others = dict(others or {})
 
     def numbers(self) -> dict[str, Any]:
         """The attributes as a dict."""

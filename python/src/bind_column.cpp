@@ -160,12 +160,12 @@ void bind_values(nb::class_<column_object>& c) {
 void bind_conversions(nb::class_<column_object>& c) {
   c.def(
        "as_bool8", [](const column_object& self) { return converted(self, &unpack_bool); },
-       nb::call_guard<nb::gil_scoped_release>(),
+       nb::call_guard<gil_release>(),
        "Booleans of one bit as booleans of one byte (arrow.bool8), which tensors can view: one kernel a "
        "chunk.")
       .def(
           "as_bool", [](const column_object& self) { return converted(self, &pack_bool); },
-          nb::call_guard<nb::gil_scoped_release>(),
+          nb::call_guard<gil_release>(),
           "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.")
       .def("to_arrow", in_python("saeta._convert", "column_to_arrow"),
            nb::sig("def to_arrow(self) -> pyarrow.ChunkedArray"),
@@ -249,7 +249,7 @@ void bind_column(nb::module_& m) {
       .def_prop_ro("device", [](const column_object& self) { return to_string(self.where->device()); })
       .def_prop_ro("chunks", &chunks, "The pieces in memory, each as a column of one chunk; no copy.")
       .def_prop_ro("num_chunks", [](const column_object& self) { return self.pieces->size(); })
-      .def_prop_ro("null_count", &null_count, nb::call_guard<nb::gil_scoped_release>(),
+      .def_prop_ro("null_count", &null_count, nb::call_guard<gil_release>(),
                    "Number of nulls; counted on the device where it is not known yet, then remembered.")
       .def_prop_ro("nbytes", &byte_size, "Bytes that the rows refer to, dictionary included.")
       .def_prop_ro(

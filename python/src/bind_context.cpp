@@ -1,5 +1,6 @@
 // Contexts: the one of each device, and those that charge a child budget or draw from a reservation.
 #include "memory_objects.hpp"
+#include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/runtime/runtime.hpp"
 
@@ -7,8 +8,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <thread>
 
 namespace saeta::py {
 namespace {
@@ -27,12 +30,12 @@ std::optional<std::chrono::milliseconds> to_wait(std::optional<double> seconds) 
 context_object open(const std::optional<std::string>& device, const std::optional<size_spec>& limit,
                     std::optional<std::string> stack, std::optional<double> wait) {
   return without_gil([&] {
-    const open_options options{std::nullopt, std::move(stack), to_wait(wait)};
-    auto where = open_context(device ? parse_device(*device) : best_device(), options);
+    const device_id chosen = device ? parse_device(*device) : best_device();
+    open_options options{std::nullopt, std::move(stack), to_wait(wait)};
     if (limit) {
-      where->memory_budget()->set_limit(to_bytes(*limit, *where));
+      options.budget = to_bytes(*limit, chosen);
     }
-    return context_object{std::move(where)};
+    return context_object{open_context(chosen, options)};
   });
 }
 
@@ -47,13 +50,31 @@ void set_budget(const context_object& self, const std::optional<size_spec>& limi
   });
 }
 
+/// A wait of the driver can't be interrupted, so this asks now and then whether it would end at once.
+void wait_for(point awaited) {
+  constexpr std::chrono::microseconds shortest{20};
+  constexpr std::chrono::microseconds longest{1000};
+  for (auto pause = shortest; !passed(awaited); pause = std::min(2 * pause, longest)) {
+    check_interrupt();
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+void wait_for_releases(context& where) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!where.wait_for_releases(interrupt_interval) && std::chrono::steady_clock::now() < deadline) {
+    check_interrupt();
+  }
+}
+
 void synchronize(const context_object& self) {
   context& where = *self.value;
   if (const auto everything = where.clocks()->mark_device()) {
+    wait_for(*everything);
     point_set all;
     all.add(*everything);
     where.synchronize(all);
-    static_cast<void>(where.wait_for_releases(std::chrono::seconds(10)));
+    wait_for_releases(where);
   } else { // releases wait for the capture, whose end may be the caller's
     where.synchronize(where.work_stream());
     where.drain();
@@ -80,6 +101,19 @@ nb::dict counters_dict(const context_object& self) {
   result["imports"] = values.imports;
   result["exports"] = values.exports;
   result["synchronizations"] = values.synchronizations;
+  return result;
+}
+
+nb::dict options_dict(const context_object& self) {
+  const auto where = std::shared_ptr<context>(self.value);
+  const context_options& made_with = where->options();
+  nb::dict result;
+  result["stack"] = to_string(made_with.memory);
+  result["wait"] = static_cast<double>(made_with.pressure.wait.count()) / 1000;
+  result["guard_quarantine"] = made_with.memory.guard.quarantine;
+  result["pool_threshold"] = limit_or_none(made_with.memory.pool_threshold);
+  result["staging_threads"] = made_with.staging.threads;
+  result["staging_chunk"] = made_with.staging.chunk_bytes;
   return result;
 }
 
@@ -136,7 +170,7 @@ std::string describe(const context_object& self) {
 }
 
 void bind_life(nb::class_<context_object>& c) {
-  c.def("synchronize", &synchronize, nb::call_guard<nb::gil_scoped_release>(),
+  c.def("synchronize", &synchronize, nb::call_guard<gil_release>(),
         "Waits for all work on the device that was queued so far, by whomever, and for memory whose "
         "release waits for it. While a graph is captured, for the context's own stream alone.")
       .def("close", &close, nb::sig("def close(self) -> dict[str, int]"),
@@ -171,11 +205,15 @@ void bind_block(nb::module_& m, const char* name, const char* enter, const char*
 
 } // namespace
 
-std::uint64_t to_bytes(const size_spec& given, const context& where) {
+std::uint64_t to_bytes(const size_spec& given, device_id device) {
   if (const auto* bytes = std::get_if<std::uint64_t>(&given)) {
     return *bytes;
   }
-  return parse_bytes(std::get<std::string>(given), where.device_backend()->properties().total_bytes);
+  return parse_bytes(std::get<std::string>(given), describe_device(device).total_bytes);
+}
+
+std::uint64_t to_bytes(const size_spec& given, const context& where) {
+  return to_bytes(given, where.device());
 }
 
 nb::object limit_or_none(std::uint64_t limit) {
@@ -216,6 +254,11 @@ void bind_context(nb::module_& m) {
       .def_prop_ro(
           "memory", [](const context_object& self) { return memory_view{self.value}; },
           "What its memory is used for.")
+      .def_prop_ro("options", &options_dict, nb::sig("def options(self) -> dict[str, typing.Any]"),
+                   "What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, "
+                   "`pool_threshold` (bytes; None: all), `staging_threads` (0: the machine's, at most 8), "
+                   "`staging_chunk` (bytes). "
+                   "The budget has an attribute of its own.")
       .def_prop_ro("closed", [](const context_object& self) { return self.value->closed(); })
       .def("counters", &counters_dict, nb::sig("def counters(self) -> dict[str, typing.Any]"),
            "What was moved, allocated and waited for since the last reset. For each direction a dict of "
@@ -247,20 +290,19 @@ void bind_context(nb::module_& m) {
           "download.");
   bind_life(c);
 
-  m.def(
-      "context", &open, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("budget") = nb::none(),
-      nb::arg("stack") = nb::none(), nb::arg("wait") = nb::none(),
-      nb::sig("def context(device: str | None = None, *, budget: int | str | None = None, "
-              "stack: str | None = None, wait: float | None = None) -> Context"),
-      "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
-      "use.\n\n"
-      "`budget` sets its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None leaves it as it is. "
-      "`stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is how many "
-      "seconds "
-      "a request that does not fit waits in line for others to free. Both belong to the first use: "
-      "InvalidError where the context exists with others. DeviceError where there is no such device, with "
-      "the "
-      "reason; InvalidError when more than the budget is live.");
+  m.def("context", &open, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("budget") = nb::none(),
+        nb::arg("stack") = nb::none(), nb::arg("wait") = nb::none(),
+        nb::sig("def context(device: str | None = None, *, budget: int | str | None = None, "
+                "stack: str | None = None, wait: float | None = None) -> Context"),
+        "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
+        "use.\n\n"
+        "`budget` is its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None takes it as it is. "
+        "`stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is how many "
+        "seconds "
+        "a request that does not fit waits in line for others to free. All three belong to the first use: "
+        "InvalidError where the context exists with others. Set `Context.budget` to change the limit of the "
+        "process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such "
+        "device, with the reason.");
 }
 
 } // namespace saeta::py

@@ -4,6 +4,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/runtime/runtime.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -45,14 +46,18 @@ void bind_device(nb::module_& m) {
       .def_prop_ro("total_bytes", [](const device_entry& d) { return d.properties.total_bytes; })
       .def_prop_ro(
           "free_bytes", [](const device_entry& d) { return d.properties.free_bytes; },
-          "Bytes free in the whole device when this object was made.")
+          "Bytes free in the whole device when this object was made. None for a CUDA device that this "
+          "process "
+          "does not use yet: only a CUDA context can tell, and asking makes none.")
       .def_prop_ro(
           "multiprocessors", [](const device_entry& d) { return d.properties.multiprocessors; },
           "Streaming multiprocessors, or threads of the CPU.")
       .def("__repr__", &describe);
 
-  m.def("devices", &devices, nb::call_guard<nb::gil_scoped_release>(),
-        "Devices that can be used now: CUDA devices first, then the host. Needs no driver.");
+  m.def("devices", &devices, nb::call_guard<gil_release>(),
+        "Devices that can be used now: CUDA devices first, then the host. Needs no driver, makes no CUDA "
+        "context "
+        "and takes no memory of any device.");
   m.def("_runtime", &runtime_dict, nb::sig("def _runtime() -> dict[str, typing.Any]"),
         "What this build and this machine can do, and why CUDA can't be used where it can't.");
 }

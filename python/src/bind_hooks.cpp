@@ -4,7 +4,7 @@
 //           so dropping the handle removes nothing, and neither of them owns a context.
 // Thread    A hook runs with the GIL on the thread whose request did not fit. After the interpreter has begun to end it is
 //           neither called nor dropped.
-// Failure   An exception goes to sys.unraisablehook and counts as 0 bytes.
+// Failure   An exception goes to sys.unraisablehook and counts as 0 bytes. KeyboardInterrupt ends the request's wait.
 #include "memory_objects.hpp"
 
 #include <nanobind/stl/string.h>
@@ -42,11 +42,16 @@ std::uint64_t call(const installed_hook& hook, std::uint64_t bytes) {
   if (!interpreter_alive()) {
     return 0;
   }
-  const nb::gil_scoped_acquire acquire;
+  const gil_acquire acquire;
   try {
-    return to_freed(nb::handle(hook.ask)(bytes));
+    return foreign_call([&] { return to_freed(nb::handle(hook.ask)(bytes)); });
   } catch (nb::python_error& raised) {
-    raised.discard_as_unraisable(nb::str(("the memory hook '" + hook.name + "'").c_str()));
+    if (raised.matches(PyExc_KeyboardInterrupt)) {
+      PyErr_SetInterrupt(); // Ctrl-C is for the request: its wait, or the code after it, raises it again
+      return 0;
+    }
+    foreign_call(
+        [&] { raised.discard_as_unraisable(nb::str(("the memory hook '" + hook.name + "'").c_str())); });
     return 0;
   }
 }

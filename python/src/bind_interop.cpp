@@ -46,14 +46,14 @@ struct scoped {
   scoped& operator=(const scoped&) = delete;
   ~scoped() {
     if (value.release != nullptr) {
-      value.release(&value);
+      foreign_call([this] { value.release(&value); });
     }
   }
 };
 
 void require_success(int code, ArrowArrayStream& stream, std::string_view what) {
   if (code != 0) {
-    const char* text = stream.get_last_error(&stream);
+    const char* text = foreign_call([&] { return stream.get_last_error(&stream); });
     throw error(errc::format,
                 concat("the stream's ", what, " failed with errno ", code, ": ", text ? text : "no text"));
   }
@@ -65,7 +65,7 @@ column_object import_pieces(const std::shared_ptr<context>& where, const ArrowSc
   std::vector<column> pieces;
   while (true) {
     scoped<ArrowArray> next;
-    require_success(stream.get_next(&stream, &next.value), stream, "get_next");
+    require_success(foreign_call([&] { return stream.get_next(&stream, &next.value); }), stream, "get_next");
     if (next.value.release == nullptr) {
       return {std::move(described), where, std::move(pieces)};
     }
@@ -76,13 +76,14 @@ column_object import_pieces(const std::shared_ptr<context>& where, const ArrowSc
 imported import_all(const std::shared_ptr<context>& where, ArrowArrayStream& stream,
                     std::optional<bool> copy) {
   scoped<ArrowSchema> type;
-  require_success(stream.get_schema(&stream, &type.value), stream, "get_schema");
+  require_success(foreign_call([&] { return stream.get_schema(&stream, &type.value); }), stream,
+                  "get_schema");
   const import_options options = options_of(copy);
   if (is_struct(type.value)) {
     return table_object(import_stream(where, stream, options));
   }
   column_object made = import_pieces(where, type.value, stream, options);
-  stream.release(&stream);
+  foreign_call([&] { stream.release(&stream); });
   return made;
 }
 

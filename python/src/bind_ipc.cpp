@@ -1,5 +1,7 @@
 // The module `_ipc`: Arrow IPC files and streams. It needs the libarrow that it was built with; saeta/ipc.py loads it.
 #include "objects.hpp"
+#include "saeta/base/interruptible_lock.hpp"
+#include "saeta/ipc/inspect.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
 
@@ -21,7 +23,7 @@ namespace {
 class python_bytes {
 public:
   explicit python_bytes(nb::handle source) {
-    if (PyObject_GetBuffer(source.ptr(), &view_, PyBUF_SIMPLE) != 0) {
+    if (foreign_call([&] { return PyObject_GetBuffer(source.ptr(), &view_, PyBUF_SIMPLE); }) != 0) {
       throw nb::python_error();
     }
   }
@@ -42,12 +44,12 @@ private:
 /// Calls a Python callable with the progress so far, and lets Ctrl-C through.
 ipc::progress_hook hook_of(const nb::object& callable) {
   return [&callable](const ipc::progress& so_far) {
-    const nb::gil_scoped_acquire acquire;
-    if (PyErr_CheckSignals() != 0) {
+    const gil_acquire acquire;
+    if (foreign_call([] { return PyErr_CheckSignals(); }) != 0) {
       throw nb::python_error();
     }
     if (!callable.is_none()) {
-      callable(so_far);
+      foreign_call([&] { callable(so_far); });
     }
   };
 }
@@ -56,7 +58,7 @@ ipc::progress_hook hook_of(const nb::object& callable) {
 struct reader_object {
   explicit reader_object(std::unique_ptr<ipc::reader> of) : value(std::move(of)) {}
   std::unique_ptr<ipc::reader> value;
-  std::mutex turn;
+  std::timed_mutex turn;
 };
 
 ipc::read_options options_of(std::optional<std::vector<std::string>> columns,
@@ -75,7 +77,7 @@ using names = std::optional<std::vector<std::string>>;
 
 std::unique_ptr<reader_object> open_file(const std::filesystem::path& file, names columns,
                                          const range& batches, std::optional<bool> copy, bool validate) {
-  const nb::gil_scoped_release release;
+  const gil_release release;
   return std::make_unique<reader_object>(
       ipc::reader::open(file, options_of(std::move(columns), batches, copy, validate)));
 }
@@ -83,21 +85,21 @@ std::unique_ptr<reader_object> open_file(const std::filesystem::path& file, name
 std::unique_ptr<reader_object> open_bytes(nb::handle source, names columns, const range& batches,
                                           std::optional<bool> copy, bool validate) {
   auto bytes = std::make_shared<python_bytes>(source);
-  const nb::gil_scoped_release release;
+  const gil_release release;
   const auto span = bytes->span();
   return std::make_unique<reader_object>(
       ipc::reader::open(span, std::move(bytes), options_of(std::move(columns), batches, copy, validate)));
 }
 
 table_object read_all(reader_object& self, const context_object& where, const nb::object& progress) {
-  const nb::gil_scoped_release release;
-  const std::lock_guard lock(self.turn);
+  const gil_release release;
+  const auto lock = lock_interruptibly(self.turn);
   return table_object(self.value->read_all(where.value, hook_of(progress)));
 }
 
 std::optional<table_object> next(reader_object& self, const context_object& where) {
-  const nb::gil_scoped_release release;
-  const std::lock_guard lock(self.turn);
+  const gil_release release;
+  const auto lock = lock_interruptibly(self.turn);
   auto rows = self.value->next(where.value);
   if (!rows) {
     return std::nullopt;
@@ -122,7 +124,7 @@ ipc::write_options writing(const std::string& compression, const std::string& fo
 std::uint64_t write_file(const table_object& source, const std::filesystem::path& file,
                          const std::string& compression, const std::string& format,
                          const nb::object& progress) {
-  const nb::gil_scoped_release release;
+  const gil_release release;
   return ipc::write(*source.value, file, writing(compression, format), hook_of(progress));
 }
 

@@ -4,6 +4,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <new>
+
 namespace saeta::py {
 namespace {
 
@@ -19,6 +21,12 @@ public:
   ~listening() { end(); }
 
   void end() noexcept {
+    if (made_in_ != fork_generation()) {
+      static_cast<void>(new (std::nothrow)
+                            std::shared_ptr(std::move(log_))); // of the parent: neither used nor destroyed
+      static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(sink_)));
+      return;
+    }
     if (auto log = std::move(log_)) {
       log_.reset();
       without_gil([&] {
@@ -32,6 +40,7 @@ public:
 private:
   std::shared_ptr<event_log> log_;
   std::shared_ptr<log_sink> sink_;
+  std::uint64_t made_in_ = fork_generation();
 };
 
 struct recording_object {

@@ -89,10 +89,9 @@ void bind_memory(nb::module_& m) {
   bind_reports(c);
   c.def_prop_ro("device", [](const memory_view& self) { return to_string(self.value->device()); })
       .def(
-          "trim", [](const memory_view& self) { return self.value->trim(); },
-          nb::call_guard<nb::gil_scoped_release>(),
+          "trim", [](const memory_view& self) { return self.value->trim(); }, nb::call_guard<gil_release>(),
           "Gives memory that is pooled and not in use back to the device; returns the bytes.")
-      .def("guard_check", &guard_check, nb::call_guard<nb::gil_scoped_release>(),
+      .def("guard_check", &guard_check, nb::call_guard<gil_release>(),
            "Checks canaries and freed memory, waiting for all work of the device; returns what the guard has "
            "found "
            "so far, one line each. InvalidError where the stack has no guard.");

@@ -71,6 +71,7 @@ private:
 NB_MODULE(_rmm, m) {
   using namespace saeta::py;
   m.doc() = "Contexts over resources of RMM.";
+  nb::set_leak_warnings(false);
   nb::module_::import_("saeta._core"); // the classes and exceptions of contexts
   nb::class_<source_object>(m, "Source", "The resource that RMM has as the current one of a device.")
       .def(nb::init<std::int32_t, nb::object>(), nb::arg("ordinal"), nb::arg("upstream"))

@@ -74,8 +74,10 @@ class use_object {
 public:
   use_object(std::optional<std::int64_t> stream, const nb::iterable& reads, const nb::iterable& writes)
       : stream_(stream), uses_(std::make_unique<open_use>()) {
-    add(reads, access::read);
-    add(writes, access::read_write);
+    foreign_call([&] {
+      add(reads, access::read);
+      add(writes, access::read_write);
+    });
     if (where_ == nullptr) {
       throw error(errc::invalid_argument, "no buffer is named to be read or written");
     }
@@ -108,7 +110,7 @@ public:
   }
   [[nodiscard]] nb::object pointer(nb::handle object) const {
     require_named(object);
-    return object.attr("address");
+    return foreign_call([&]() -> nb::object { return object.attr("address"); });
   }
   [[nodiscard]] bool writable(nb::handle object) const {
     require_named(object);

@@ -28,7 +28,7 @@ template <class Struct>
 struct release_and_delete {
   void operator()(Struct* owned) const {
     if (owned->release != nullptr) {
-      owned->release(owned);
+      foreign_call([owned] { owned->release(owned); });
     }
     delete owned;
   }
@@ -66,7 +66,7 @@ void destroy_tensor(PyObject* capsule) {
   }
   auto* held = static_cast<Struct*>(PyCapsule_GetPointer(capsule, name_for<Struct>));
   if (held->deleter != nullptr) {
-    held->deleter(held);
+    foreign_call([held] { held->deleter(held); });
   }
 }
 
@@ -87,7 +87,7 @@ template <class Struct>
 nb::object tensor_capsule(Struct* tensor) {
   nb::object capsule = nb::steal(PyCapsule_New(tensor, name_for<Struct>, &destroy_tensor<Struct>));
   if (!capsule.is_valid()) {
-    tensor->deleter(tensor);
+    foreign_call([tensor] { tensor->deleter(tensor); });
     throw nb::python_error();
   }
   return capsule;

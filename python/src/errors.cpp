@@ -41,21 +41,27 @@ nb::handle class_of(errc code) {
   return PyExc_RuntimeError;
 }
 
-nb::dict numbers_of(const budget_refusal& refusal) {
-  nb::dict owners;
-  for (const auto& [tag, bytes] : refusal.owners) {
-    owners[nb::str(tag.c_str(), tag.size())] = bytes;
+nb::dict dict_of(const budget_refusal::bytes_by_tag& held) {
+  nb::dict made;
+  for (const auto& [tag, bytes] : held) {
+    made[nb::str(tag.c_str(), tag.size())] = bytes;
   }
+  return made;
+}
+
+nb::dict numbers_of(const budget_refusal& refusal) {
   nb::dict numbers;
   numbers["layer"] = nb::str(refusal.layer.c_str(), refusal.layer.size());
   numbers["requested"] = refusal.requested;
   numbers["current"] = refusal.current;
   numbers["reserved"] = refusal.reserved;
+  numbers["kept"] = refusal.kept;
   numbers["required"] = nb::steal(PyLong_FromString(decimal(refusal.required).c_str(), nullptr, 10));
   numbers["limit"] = refusal.limit;
   numbers["remaining"] = refusal.remaining;
   numbers["peak"] = refusal.peak;
-  numbers["owners"] = owners;
+  numbers["owners"] = dict_of(refusal.owners);
+  numbers["others"] = dict_of(refusal.others);
   return numbers;
 }
 
@@ -74,7 +80,7 @@ void translate(const std::exception_ptr& thrown, void*) {
     std::rethrow_exception(thrown);
   } catch (const error& failure) {
     try {
-      raise(failure);
+      foreign_call([&] { raise(failure); });
     } catch (nb::python_error& while_raising) {
       while_raising.restore();
     }
@@ -84,7 +90,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 } // namespace
 
 void bind_errors() {
-  const nb::module_ classes = nb::module_::import_("saeta.errors");
+  const nb::module_ classes = foreign_call([] { return nb::module_::import_("saeta.errors"); });
   for (row& known : table) {
     known.type = nb::object(classes.attr(known.name)).release().ptr();
   }

@@ -3,7 +3,14 @@
 // A drop of device memory may free, unmap or wait, so it happens with the GIL released. A drop of a Python object may
 // come from any thread, without the GIL, after the interpreter has begun to end: then the object is leaked, because
 // nothing of a finished interpreter may be touched.
+//
+// When the interpreter ends, CPython before 3.14 ends every other thread that asks for the GIL. So every place of the
+// bindings that may ask for it, and every call of Python code, is a `foreign_call` (saeta/base/foreign_call.hpp).
+// nanobind's own guards (gil_scoped_release, gil_scoped_acquire) are not used for that reason; a test of tests/lint
+// looks for them.
 #pragma once
+
+#include "saeta/base/foreign_call.hpp"
 
 #include <nanobind/nanobind.h>
 
@@ -24,6 +31,32 @@ inline bool interpreter_alive() noexcept {
 #endif
 }
 
+/// Releases the GIL, which the thread holds, until its end.
+class gil_release {
+public:
+  gil_release() noexcept : state_(PyEval_SaveThread()) {}
+  gil_release(const gil_release&) = delete;
+  gil_release& operator=(const gil_release&) = delete;
+  ~gil_release() {
+    foreign_call([this] { PyEval_RestoreThread(state_); });
+  }
+
+private:
+  PyThreadState* state_;
+};
+
+/// Holds the GIL until its end, on a thread that holds it already or not.
+class gil_acquire {
+public:
+  gil_acquire() noexcept : state_(foreign_call([] { return PyGILState_Ensure(); })) {}
+  gil_acquire(const gil_acquire&) = delete;
+  gil_acquire& operator=(const gil_acquire&) = delete;
+  ~gil_acquire() { PyGILState_Release(state_); }
+
+private:
+  PyGILState_STATE state_;
+};
+
 /// A value whose destructor runs with the GIL released, wherever the owner was dropped.
 template <class T>
 class unlocked {
@@ -35,7 +68,7 @@ public:
   unlocked& operator=(unlocked&&) = delete;
   ~unlocked() {
     if (value_ && Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-      nb::gil_scoped_release release;
+      const gil_release release;
       value_.reset();
     }
   }
@@ -50,14 +83,14 @@ private:
 /// Runs `action` with the GIL released and returns its result.
 template <class Action>
 auto without_gil(Action&& action) {
-  nb::gil_scoped_release release;
+  const gil_release release;
   return std::forward<Action>(action)();
 }
 
 /// Runs `action` without the GIL on a thread that may hold it or not.
 template <class Action>
 auto released_gil(Action&& action) {
-  std::optional<nb::gil_scoped_release> release;
+  std::optional<gil_release> release;
   if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
     release.emplace();
   }
@@ -68,8 +101,8 @@ auto released_gil(Action&& action) {
 template <class Drop>
 void with_gil_or_leak(Drop&& drop) noexcept {
   if (interpreter_alive()) {
-    nb::gil_scoped_acquire acquire;
-    std::forward<Drop>(drop)();
+    const gil_acquire acquire;
+    foreign_call(std::forward<Drop>(drop));
   }
 }
 

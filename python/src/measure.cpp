@@ -92,7 +92,7 @@ std::vector<double> measure(const context_object& where, std::size_t bytes, cons
 
 void bind_measure(nb::module_& m) {
   m.def("_measure_copy", &measure, nb::arg("where"), nb::arg("bytes"), nb::arg("kind"), nb::arg("rounds") = 5,
-        nb::call_guard<nb::gil_scoped_release>(),
+        nb::call_guard<gil_release>(),
         "Seconds that each of `rounds` copies of `bytes` took: \"memcpy\" (one thread, ordinary memory), "
         "\"host_to_device\" or \"device_to_host\" (page-locked memory). The last two count as copies of the "
         "context.");

@@ -17,11 +17,12 @@ using size_spec = std::variant<std::uint64_t, std::string>;
 
 /// The memory of a context, as `Context.memory` shows it.
 struct memory_view {
-  std::shared_ptr<context> value;
+  context_pointer value;
 };
 using memory_class = nb::class_<memory_view>;
 
 /// May ask the driver: call it without the GIL. @throws error invalid_argument naming the text.
+std::uint64_t to_bytes(const size_spec& given, device_id device);
 std::uint64_t to_bytes(const size_spec& given, const context& where);
 /// None for `budget::unlimited`.
 nb::object limit_or_none(std::uint64_t limit);

@@ -4,8 +4,11 @@
 
 NB_MODULE(_core, m) {
   using namespace saeta::py;
+  // At a normal exit modules and daemon threads still hold objects: nothing is wrong with that.
+  nb::set_leak_warnings(false);
   m.doc() = "The compiled part of Saeta: devices, memory, columns and the exchange protocols.";
   m.def("_version", [] { return nb::str(saeta::version.data(), saeta::version.size()); });
+  install_interrupts();
   bind_errors();
   bind_device(m);
   bind_memory(m);

@@ -1,12 +1,15 @@
 // The parts of the module `_core`, one function each.
 #pragma once
 
+#include "gil.hpp"
+
 #include <nanobind/nanobind.h>
 
 namespace saeta::py {
 
 namespace nb = nanobind;
 
+void install_interrupts();
 void bind_errors();
 void bind_device(nb::module_& m);
 void bind_memory(nb::module_& m);
@@ -22,7 +25,8 @@ void bind_use(nb::module_& m);
 /// pyarrow or a framework, or is text for people.
 inline auto in_python(const char* module, const char* function) {
   return [module, function](nb::handle self, const nb::args& args, const nb::kwargs& kwargs) -> nb::object {
-    return nb::module_::import_(module).attr(function)(self, *args, **kwargs);
+    return foreign_call(
+        [&]() -> nb::object { return nb::module_::import_(module).attr(function)(self, *args, **kwargs); });
   };
 }
 

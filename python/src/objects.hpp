@@ -6,6 +6,7 @@
 
 #include "gil.hpp"
 #include "saeta/column/table.hpp"
+#include "saeta/runtime/runtime.hpp"
 
 #include <memory>
 #include <optional>
@@ -14,8 +15,30 @@
 
 namespace saeta::py {
 
+/// The context of an object that may be older than its process: in a child of fork, the child's own of the same device
+/// stands in for the parent's (saeta::own_context).
+class context_pointer {
+public:
+  // Implicit: it is used as the pointer that it stands for.
+  context_pointer(std::shared_ptr<context> of) : given_(std::move(of)) {}
+  operator std::shared_ptr<context>() const { return current(); }
+  std::shared_ptr<context> operator->() const { return current(); }
+  /// The runtime keeps the child's own, `this` any other.
+  context& operator*() const { return *current(); }
+  [[nodiscard]] context* get() const { return current().get(); }
+
+  friend bool operator==(const context_pointer& a, const context_pointer& b) { return a.get() == b.get(); }
+
+private:
+  [[nodiscard]] std::shared_ptr<context> current() const {
+    return given_->inherited() ? own_context(given_) : given_;
+  }
+
+  std::shared_ptr<context> given_;
+};
+
 struct context_object {
-  std::shared_ptr<context> value;
+  context_pointer value;
 };
 
 /// A column of a table: its field and its pieces, one a batch.

@@ -1,6 +1,7 @@
 #include "torch_allocator.hpp"
 
 #include "gil.hpp"
+#include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/lent_memory.hpp"
 
@@ -23,8 +24,8 @@ struct served_devices {
 
 /// Never destroyed: torch frees as late as any other code.
 served_devices& devices() {
-  static served_devices* const all = new served_devices;
-  return *all;
+  static constinit per_process<served_devices> all;
+  return all.get();
 }
 
 served& at(served_devices& all, std::int32_t ordinal) {

@@ -1,7 +1,7 @@
 #include "values.hpp"
 
 #include "gil.hpp"
-#include "saeta/transfer/host_array.hpp"
+#include "saeta/transfer/download.hpp"
 
 #include <cstring>
 #include <map>

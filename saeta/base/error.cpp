@@ -2,15 +2,31 @@
 
 #include "saeta/base/text.hpp"
 
+#include <algorithm>
+
 namespace saeta {
 namespace {
 
-std::string refusal_message(const budget_refusal& r) {
-  std::string owners;
-  for (const auto& [tag, bytes] : r.owners) {
-    owners += concat(owners.empty() ? "; live: " : ", ", tag.empty() ? "(untagged)" : tag, " ", bytes);
+/// A program may have any number of tags; the refusal has them all, its message the largest.
+constexpr std::size_t most_tags_in_message = 16;
+
+std::string list(std::string_view label, const budget_refusal::bytes_by_tag& held) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(held.size(), most_tags_in_message); ++i) {
+    const auto& [tag, bytes] = held[i];
+    text += concat(i == 0 ? label : ", ", tag.empty() ? "(untagged)" : tag, " ", bytes);
   }
-  const std::string reserved = r.reserved == 0 ? "" : concat(" + reserved ", r.reserved);
+  if (held.size() > most_tags_in_message) {
+    text += concat(" and ", held.size() - most_tags_in_message, " more");
+  }
+  return text;
+}
+
+std::string refusal_message(const budget_refusal& r) {
+  const std::string owners = list("; live: ", r.owners) + list("; held by others: ", r.others);
+  const std::string kept =
+      r.kept == 0 ? "" : concat(" (", r.kept, " of them kept for requests that wait in line)");
+  const std::string reserved = r.reserved == 0 ? "" : concat(" + reserved ", r.reserved, kept);
   return concat("budget of ", r.layer, " refused ", r.requested, " bytes (", human_bytes(r.requested),
                 "): current ", r.current, reserved, " + requested = ", decimal(r.required), ", limit ",
                 r.limit, " (", human_bytes(r.limit), "), remaining ", r.remaining, ", peak ", r.peak, owners);

@@ -7,6 +7,7 @@
 // Python    Each code becomes one class (python/src/errors.cpp): the class that the protocol or convention expects.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -42,17 +43,23 @@ std::string_view name_of(errc code) noexcept;
 /// Unsigned 128-bit integer: `current + reserved + requested` of 64-bit numbers is exact in it.
 __extension__ using uint128 = unsigned __int128;
 
-/// The numbers of a refused charge, all in bytes, read at the moment of the refusal.
+/// The numbers of a refused charge, all in bytes, of the moment at which the charge was decided: `required > limit`.
 struct budget_refusal {
-  std::string layer;           ///< which budget refused ("cuda:0")
-  std::uint64_t requested = 0; ///< what was asked for
-  std::uint64_t current = 0;   ///< charged at that moment
-  std::uint64_t reserved = 0;  ///< promised to reservations at that moment
-  uint128 required = 0;        ///< current + reserved + requested, exact
+  using bytes_by_tag = std::vector<std::pair<std::string, std::uint64_t>>; ///< largest first
+
+  std::string layer;            ///< which budget refused ("cuda:0")
+  std::size_t levels_above = 0; ///< 0: the budget that was asked refused; 1: its parent did, and so on
+  std::uint64_t requested = 0;  ///< what was asked for
+  std::uint64_t current = 0;    ///< charged at that moment
+  std::uint64_t reserved = 0; ///< promised to reservations, and kept for requests that came earlier and wait
+  std::uint64_t kept = 0;     ///< the part of `reserved` that is kept for requests that wait
+  uint128 required = 0;       ///< current + reserved + requested, exact
   std::uint64_t limit = 0;
   std::uint64_t remaining = 0; ///< limit - current - reserved
   std::uint64_t peak = 0;
-  std::vector<std::pair<std::string, std::uint64_t>> owners; ///< live bytes by tag, largest first
+  bytes_by_tag owners; ///< live bytes of the budget that was asked; read a moment later
+  bytes_by_tag
+      others; ///< live bytes of others in the budget that refused, where that is an ancestor; read with `owners`
 };
 
 class error final : public std::exception {

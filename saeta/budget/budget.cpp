@@ -16,9 +16,7 @@ std::shared_ptr<budget> budget::make_child(std::string name, std::uint64_t limit
 budget::budget(std::string name, std::shared_ptr<budget> parent, std::shared_ptr<budget_tree> tree,
                std::uint64_t limit)
     : name_(std::move(name)), parent_(std::move(parent)), tree_(std::move(tree)),
-      node_(std::make_unique<node>(*this, parent_ ? parent_->node_.get() : nullptr, limit)) {
-  tree_->add(*node_);
-}
+      node_(std::make_unique<node>(*this, parent_ ? parent_->node_.get() : nullptr, limit)) {}
 
 budget::~budget() { tree_->remove(*node_); }
 
@@ -31,6 +29,13 @@ bool budget::charge_by(std::uint64_t bytes, time_point deadline) {
          tree_->charge_by(*node_, bytes, deadline);
 }
 
+std::optional<budget_refusal> budget::charge_or_refuse(std::uint64_t bytes) {
+  if (node_->mine().spend(bytes) || node_->spend_borrowed(bytes)) {
+    return std::nullopt;
+  }
+  return tree_->charge_or_refuse(*node_, bytes);
+}
+
 std::size_t budget::waiting() const noexcept { return tree_->waiting(); }
 
 void budget::refund(std::uint64_t bytes) noexcept {
@@ -38,8 +43,6 @@ void budget::refund(std::uint64_t bytes) noexcept {
     tree_->refund(*node_, bytes);
   }
 }
-
-budget_refusal budget::refuse(std::uint64_t bytes) noexcept { return tree_->refuse(*node_, bytes); }
 
 budget_statistics budget::statistics() const noexcept { return tree_->statistics(*node_); }
 

@@ -8,9 +8,9 @@
 // Order     Every number is exact at every instant, as if all calls came one after the other: `current` is what charges
 //           took and refunds have not given back, a refused charge never shows in `current` or `peak`, not even for a
 //           moment from another thread, and `current + reserved` never exceeds `limit` unless the limit was lowered.
-// Speed     Each thread spends from a small credit of its own, taken in advance. Unspent credit is nobody's `current`;
-//           it is called back before any charge is refused, and never lets `peak` pass unseen
-//           (detail/budget_tree.hpp says how).
+// Speed     Each thread spends from a small credit of its own, taken in advance. Unspent credit is not counted in
+//           `current`; it is called back before any charge is refused, and never lets `peak` pass unseen
+//           (detail/tree.hpp says how). What a call costs does not depend on the number of budgets beside it or below it.
 // Thread    Any.
 // Failure   error budget_exceeded with its numbers (base/error.hpp); invalid_argument for limits.
 #pragma once
@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace saeta {
@@ -85,13 +86,15 @@ public:
   [[nodiscard]] bool try_charge(std::uint64_t bytes) noexcept;
   /// As try_charge, but waits in line, first come first served, until the bytes are there or `deadline` has passed.
   /// A request that can never fit (larger than a limit) does not wait.
+  /// @throws what the interrupt hook throws while it waits (base/interrupt.hpp); then nothing is charged.
   [[nodiscard]] bool charge_by(std::uint64_t bytes, time_point deadline);
+  /// As try_charge, but a charge that fails counts as refused, and its numbers are returned: those of the nearest budget,
+  /// here or above, that has no room, of the moment at which it had none. Nothing when it was charged.
+  [[nodiscard]] std::optional<budget_refusal> charge_or_refuse(std::uint64_t bytes);
   /// How many stand in line, in the whole tree.
   [[nodiscard]] std::size_t waiting() const noexcept;
   /// Gives back what successful charges or draws took.
   void refund(std::uint64_t bytes) noexcept;
-  /// Counts a refusal and returns its numbers: those of the budget, here or above, that has no room.
-  [[nodiscard]] budget_refusal refuse(std::uint64_t bytes) noexcept;
 
   [[nodiscard]] budget_statistics statistics() const noexcept;
   /// Restarts the peak from the live level.
@@ -111,6 +114,7 @@ private:
   friend class budget_tree;
   friend class budget_window;
   friend class reservation;
+  friend struct budget_probe; // detail/probe.hpp
   struct node;
   budget(std::string name, std::shared_ptr<budget> parent, std::shared_ptr<budget_tree> tree,
          std::uint64_t limit);

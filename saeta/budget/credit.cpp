@@ -14,12 +14,8 @@ using node = budget_tree::node;
 /// A grant takes this part of what could be granted at most, so that other threads find some too.
 constexpr std::uint64_t share_of_a_grant = 64;
 
-template <class Node, class Action>
-void for_each_open(Node& of, Action action) noexcept {
-  for (std::uint32_t rest = of.open_shards.load(std::memory_order_relaxed); rest != 0; rest &= rest - 1) {
-    action(of.credit[static_cast<std::size_t>(std::countr_zero(rest))]);
-  }
-}
+/// A shard that was visited as often without being used is closed.
+constexpr std::uint8_t most_idle_visits = 32;
 
 /// Bytes that can be granted without passing the limit or the peak.
 std::uint64_t slack(const node& in) noexcept {
@@ -39,7 +35,22 @@ std::uint64_t shortfall(const node& at, std::uint64_t bytes) noexcept {
   return most;
 }
 
+void take_credit(node& from, credit_shard& shard, std::uint64_t bytes) noexcept {
+  shard.set_credit(shard.credit() - bytes);
+  for (node* n = &from; n != nullptr; n = n->parent) {
+    n->granted -= bytes;
+  }
+}
+
 } // namespace
+
+bool budget::node::contains(const node& other) const noexcept {
+  const node* n = &other;
+  while (n != nullptr && n != this) {
+    n = n->parent;
+  }
+  return n != nullptr;
+}
 
 credit_shard& budget::node::mine() noexcept { return credit[thread_number() % shards]; }
 
@@ -63,108 +74,160 @@ bool budget::node::spend_borrowed(std::uint64_t bytes) noexcept {
   return borrower.spend_locked(bytes);
 }
 
-void budget_tree::lock_shards(node& top) noexcept {
-  for_each_open(top, [](credit_shard& shard) { shard.lock.lock(); });
-  for (node* child : top.children) {
-    lock_shards(*child);
+/// Calls `action` with the node and the shard of all open credit within `top`.
+template <class Action>
+void budget_tree::for_each_open(const node& top, Action action) noexcept {
+  for (std::size_t i = 0; i < open_count_; ++i) {
+    ++visits_;
+    if (top.contains(*open_[i].of)) {
+      action(*open_[i].of, *open_[i].shard);
+    }
   }
 }
 
-void budget_tree::unlock_shards(node& top) noexcept {
-  for_each_open(top, [](credit_shard& shard) { shard.lock.unlock(); });
-  for (node* child : top.children) {
-    unlock_shards(*child);
+void budget_tree::lock_shards(const node& top) noexcept {
+  for_each_open(top, [](node&, credit_shard& shard) { shard.lock.lock(); });
+}
+
+/// And closes those that were not used for a while.
+void budget_tree::unlock_shards(const node& top) noexcept {
+  for (std::size_t i = 0; i < open_count_;) {
+    ++visits_;
+    const open_credit visited = open_[i];
+    if (!top.contains(*visited.of)) {
+      ++i;
+      continue;
+    }
+    if (visited.shard->idle == most_idle_visits) {
+      close_locked(visited); // puts another one in its place
+    } else {
+      ++visited.shard->idle;
+      ++i;
+    }
+    visited.shard->lock.unlock();
   }
 }
 
 budget_tree::totals budget_tree::count_locked(const node& top) noexcept {
   totals sum{.requests = top.requests};
-  for_each_open(top, [&](const credit_shard& shard) {
+  for_each_open(top, [&](node&, const credit_shard& shard) {
     sum.unspent += shard.credit();
     sum.requests += shard.requests;
   });
-  for (const node* child : top.children) {
-    const totals below = count_locked(*child);
-    sum.unspent += below.unspent;
-    sum.requests += below.requests;
-  }
   return sum;
-}
-
-void budget_tree::take_credit(node& from, credit_shard& shard, std::uint64_t bytes) noexcept {
-  shard.set_credit(shard.credit() - bytes);
-  for (node* n = &from; n != nullptr; n = n->parent) {
-    n->granted -= bytes;
-  }
 }
 
 /// Takes credit from one locked shard after the other until `wanted()` is 0, and half of what a shard has if that is
 /// more: the thread that is short of credit now will be again.
 template <class Wanted>
-void budget_tree::call_back_within(node& top, Wanted& wanted) noexcept {
-  for_each_open(top, [&](credit_shard& shard) {
+void budget_tree::call_back_within(const node& top, Wanted wanted) noexcept {
+  for_each_open(top, [&](node& of, credit_shard& shard) {
     const std::uint64_t has = shard.credit();
     const std::uint64_t missing = has == 0 ? 0 : wanted();
     if (missing != 0) {
-      take_credit(top, shard, std::min(has, std::max(missing, has / 2)));
+      take_credit(of, shard, std::min(has, std::max(missing, has / 2)));
     }
   });
-  for (node* child : top.children) {
-    call_back_within(*child, wanted);
-  }
 }
 
 /// Afterwards `granted` is the true `current` of `top` and all below it, at the moment of the totals returned.
-budget_tree::totals budget_tree::call_back_all(node& top) noexcept {
-  const auto everything = [] { return std::numeric_limits<std::uint64_t>::max(); };
+budget_tree::totals budget_tree::call_back_all(const node& top) noexcept {
   lock_shards(top);
   const totals before = count_locked(top);
-  call_back_within(top, everything);
+  call_back_within(top, [] { return std::numeric_limits<std::uint64_t>::max(); });
   unlock_shards(top);
   return before;
 }
 
 /// Afterwards a budget from `at` to the root can grant `bytes`, or its `granted` is its true `current`.
 void budget_tree::call_back_for(node& at, std::uint64_t bytes) noexcept {
-  node* top = nullptr;
-  for (node* n = &at; n != nullptr; n = n->parent) {
+  const node* top = nullptr;
+  for (const node* n = &at; n != nullptr; n = n->parent) {
     top = slack(*n) < bytes ? n : top;
   }
   if (top == nullptr) {
     return;
   }
-  const auto missing = [&] { return shortfall(at, bytes); };
   lock_shards(*top);
-  call_back_within(*top, missing);
+  call_back_within(*top, [&] { return shortfall(at, bytes); });
   unlock_shards(*top);
 }
 
-void budget_tree::close_shards(node& top) noexcept {
-  for_each_open(top, [&](credit_shard& shard) {
-    const std::lock_guard hold(shard.lock);
-    take_credit(top, shard, shard.credit());
-    top.requests += std::exchange(shard.requests, 0);
-    shard.open = false;
-  });
-  top.open_shards = 0;
-  for (node* child : top.children) {
-    close_shards(*child);
+void budget_tree::open_shard(node& of, credit_shard& shard) noexcept {
+  if (open_count_ == most_open) {
+    close_an_idle_shard();
+  }
+  shard.place = static_cast<std::uint8_t>(open_count_);
+  open_[open_count_++] = {&of, &shard};
+  of.open_shards.fetch_or(of.bit_of(shard), std::memory_order_relaxed);
+  const std::lock_guard hold(shard.lock);
+  shard.open = true;
+  shard.idle = 0;
+}
+
+void budget_tree::close_shard(open_credit which) noexcept {
+  const std::lock_guard hold(which.shard->lock);
+  close_locked(which);
+}
+
+void budget_tree::close_locked(open_credit which) noexcept {
+  const auto& [of, shard] = which;
+  take_credit(*of, *shard, shard->credit());
+  for (node* n = of; n != nullptr; n = n->parent) {
+    n->requests += shard->requests;
+  }
+  shard->requests = 0;
+  shard->open = false;
+  of->open_shards.fetch_and(~of->bit_of(*shard), std::memory_order_relaxed);
+  const open_credit last = open_[--open_count_];
+  open_[shard->place] = last;
+  last.shard->place = shard->place;
+}
+
+/// Closes the first shard, from where the last search ended, that was not used since a search passed it.
+void budget_tree::close_an_idle_shard() noexcept {
+  for (std::size_t seen = 0; seen < 2 * open_count_;
+       ++seen) { // the others may use theirs again and again meanwhile
+    ++visits_;
+    hand_ = (hand_ + 1) % open_count_;
+    credit_shard& next = *open_[hand_].shard;
+    const std::lock_guard hold(next.lock);
+    if (next.idle != 0) {
+      break;
+    }
+    next.idle = 1;
+  }
+  close_shard(open_[hand_]);
+}
+
+void budget_tree::close_shards() noexcept {
+  while (open_count_ != 0) {
+    close_shard(open_[open_count_ - 1]);
+  }
+}
+
+/// Closes the shards of a node that nobody uses any more.
+void budget_tree::remove(node& gone) noexcept {
+  const std::lock_guard hold(mutex_);
+  for (std::uint32_t rest = gone.open_shards; rest != 0; rest &= rest - 1) {
+    close_shard({&gone, &gone.credit[static_cast<std::size_t>(std::countr_zero(rest))]});
   }
 }
 
 void budget_tree::grant_credit(node& at) noexcept {
+  credit_shard& shard = at.mine();
+  if (!shard.open) { // written under the mutex alone
+    open_shard(at, shard);
+  }
   std::uint64_t bytes = slack(at);
-  for (node* n = at.parent; n != nullptr; n = n->parent) {
+  for (const node* n = at.parent; n != nullptr; n = n->parent) {
     bytes = std::min(bytes, slack(*n));
   }
   bytes /= share_of_a_grant;
   for (node* n = &at; n != nullptr; n = n->parent) {
     n->granted += bytes;
   }
-  credit_shard& shard = at.mine();
-  at.open_shards.fetch_or(std::uint32_t{1} << (&shard - at.credit.data()), std::memory_order_relaxed);
   const std::lock_guard hold(shard.lock);
-  shard.open = true;
   shard.set_credit(shard.credit() + bytes);
 }
 

@@ -1,4 +1,5 @@
 // The line of those who wait for room.
+#include "saeta/base/interruptible_wait.hpp"
 #include "saeta/budget/detail/tree.hpp"
 
 #include <algorithm>
@@ -66,23 +67,36 @@ std::size_t budget_tree::waiting() noexcept {
   return line_.size();
 }
 
+void budget_tree::leave_line(waiter& gone) noexcept {
+  if (gone.now == waiter::outcome::waiting) {
+    line_.remove(&gone);
+    serve_line(); // those behind may have waited for this one alone
+  }
+}
+
 bool budget_tree::charge_by(node& at, std::uint64_t bytes, time_point deadline) {
-  std::unique_lock hold(mutex_);
+  std::unique_lock<std::mutex> hold(mutex_);
   if (admit(at, bytes)) {
     return true;
   }
-  if (can_never_fit(at, bytes) || deadline <= std::chrono::steady_clock::now()) {
+  if (can_never_fit(at, bytes) || deadline <= wait_now()) {
     return false;
   }
-  waiter mine(at, bytes);
+  waiter mine(at, bytes, deadline);
   line_.push_back(&mine);
-  close_shards(*root_);
+  close_shards();
   serve_line(); // something may have been given back just before the shards were closed
-  mine.changed.wait_until(hold, deadline, [&] { return mine.now != waiter::outcome::waiting; });
-  if (mine.now == waiter::outcome::waiting) {
-    line_.remove(&mine);
-    serve_line();
+  try {
+    wait_interruptibly(mine.changed, hold, mine.deadline,
+                       [&] { return mine.now != waiter::outcome::waiting; });
+  } catch (...) {
+    leave_line(mine);
+    if (mine.now == waiter::outcome::charged) { // while the hook ran
+      give(at, bytes);
+    }
+    throw;
   }
+  leave_line(mine);
   return mine.now == waiter::outcome::charged;
 }
 

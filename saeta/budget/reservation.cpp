@@ -1,9 +1,7 @@
 #include "saeta/budget/reservation.hpp"
 
-#include "saeta/base/text.hpp"
 #include "saeta/budget/detail/tree.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace saeta {
@@ -37,49 +35,49 @@ reservation& reservation::operator=(reservation&& other) noexcept {
 reservation::~reservation() { release(); }
 
 bool reservation::try_draw(std::uint64_t bytes) noexcept {
-  return state_->from->tree_->draw(*state_->from->node_, state_->left, bytes);
+  return state_ != nullptr && state_->from->tree_->draw(*state_->from->node_, state_->left, bytes);
+}
+
+std::optional<budget_refusal> reservation::draw_or_refuse(std::uint64_t bytes) {
+  if (state_ == nullptr) {
+    budget_refusal numbers;
+    numbers.layer = "a reservation that was moved from";
+    numbers.requested = bytes;
+    numbers.required = bytes;
+    return numbers;
+  }
+  return state_->from->tree_->draw_or_refuse(*state_->from->node_, state_->left, state_->bytes, bytes);
 }
 
 void reservation::put_back(std::uint64_t bytes) noexcept {
-  state_->from->tree_->put_back(*state_->from->node_, state_->left, bytes);
-}
-
-budget_refusal reservation::refuse(std::uint64_t bytes) noexcept {
-  const budget& of = *state_->from;
-  const budget_tree::promise now = of.tree_->read(state_->left);
-  const std::uint64_t rest = now.firm + now.overbooked;
-  if (bytes <= rest) { // what is firm was not refused
-    return of.tree_->refuse(*of.node_, bytes - std::min(bytes, now.firm));
+  if (state_ != nullptr) {
+    state_->from->tree_->put_back(*state_->from->node_, state_->left, bytes);
   }
-  of.tree_->count_refusal(*of.node_);
-  budget_refusal numbers;
-  numbers.layer = concat(of.name(), " (reservation)");
-  numbers.requested = bytes;
-  numbers.current = state_->bytes - rest;
-  numbers.required = uint128{numbers.current} + bytes;
-  numbers.limit = state_->bytes;
-  numbers.remaining = rest;
-  numbers.peak = numbers.current;
-  return numbers;
 }
 
 void reservation::release() noexcept {
-  if (state_ != nullptr) { // null once moved from
+  if (state_ != nullptr) {
     state_->from->tree_->release(*state_->from->node_, state_->left);
   }
 }
 
-std::uint64_t reservation::bytes() const noexcept { return state_->bytes; }
+std::uint64_t reservation::bytes() const noexcept { return state_ != nullptr ? state_->bytes : 0; }
 
 std::uint64_t reservation::left() const noexcept {
+  if (state_ == nullptr) {
+    return 0;
+  }
   const budget_tree::promise now = state_->from->tree_->read(state_->left);
   return now.firm + now.overbooked;
 }
 
 std::uint64_t reservation::overbooked() const noexcept {
-  return state_->from->tree_->read(state_->left).overbooked;
+  return state_ != nullptr ? state_->from->tree_->read(state_->left).overbooked : 0;
 }
 
-const std::shared_ptr<budget>& reservation::from() const noexcept { return state_->from; }
+const std::shared_ptr<budget>& reservation::from() const noexcept {
+  static const std::shared_ptr<budget> none;
+  return state_ != nullptr ? state_->from : none;
+}
 
 } // namespace saeta

@@ -5,8 +5,8 @@
 //           fail for budget; when the device has no memory for it, its bytes come back here. What was drawn and is freed
 //           goes back to the budget, not to the reservation.
 // Owner     Move-only; keeps its budget alive. Dropping it returns what was not drawn, before or after the allocations
-//           that were drawn from it.
-// Overbook  Only when asked for: what has no room is promised all the same. Drawing it is an ordinary charge, which may
+//           that were drawn from it. One that was moved from has no bytes and no budget: every draw fails.
+// Overbook  Only when asked for: bytes that have no room are promised anyway. Drawing them is an ordinary charge, which may
 //           be refused: the limit stays hard.
 // Thread    Any; several threads may draw from one.
 #pragma once
@@ -31,15 +31,17 @@ public:
   [[nodiscard]] bool try_draw(std::uint64_t bytes) noexcept;
   /// Undoes a draw whose allocation failed: the bytes are promised again.
   void put_back(std::uint64_t bytes) noexcept;
-  /// Numbers of a draw that failed, counted as a refusal of the budget.
-  [[nodiscard]] budget_refusal refuse(std::uint64_t bytes) noexcept;
+  /// As try_draw, but a draw that fails counts as a refusal of the budget, and its numbers are returned: those of the
+  /// reservation where more than is left was asked for, those of the budget that has no room for the overbooked part
+  /// otherwise. Nothing when the bytes were drawn.
+  [[nodiscard]] std::optional<budget_refusal> draw_or_refuse(std::uint64_t bytes);
   /// Returns what is left to the budget; later draws fail.
   void release() noexcept;
 
-  [[nodiscard]] std::uint64_t bytes() const noexcept;      ///< as asked for
-  [[nodiscard]] std::uint64_t left() const noexcept;       ///< not drawn yet, firm and overbooked
-  [[nodiscard]] std::uint64_t overbooked() const noexcept; ///< the part of `left` that is not firm
-  [[nodiscard]] const std::shared_ptr<budget>& from() const noexcept;
+  [[nodiscard]] std::uint64_t bytes() const noexcept;                 ///< as asked for
+  [[nodiscard]] std::uint64_t left() const noexcept;                  ///< not drawn yet, firm and overbooked
+  [[nodiscard]] std::uint64_t overbooked() const noexcept;            ///< the part of `left` that is not firm
+  [[nodiscard]] const std::shared_ptr<budget>& from() const noexcept; ///< null for one that was moved from
 
 private:
   struct state;

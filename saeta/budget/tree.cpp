@@ -9,9 +9,10 @@ namespace {
 
 using node = budget_tree::node;
 
-/// Adds to what was granted; a peak moves only where all credit was called back (budget_credit.cpp).
+/// Adds to what was granted; a peak moves only where all credit was called back (credit.cpp).
 void add_charge(node& at, std::uint64_t bytes) noexcept {
   for (node* n = &at; n != nullptr; n = n->parent) {
+    ++n->requests;
     n->granted += bytes;
     n->peak = std::max(n->peak, n->granted);
     for (auto* window : n->windows) {
@@ -30,18 +31,6 @@ void sub_reserved(node& at, std::uint64_t bytes) noexcept {
   for (node* n = &at; n != nullptr; n = n->parent) {
     n->reserved -= bytes;
   }
-}
-
-/// The budget that has no room for `bytes`; if all have some by now, the one with the least.
-node& tightest(node& at, std::uint64_t bytes) noexcept {
-  node* least = &at;
-  for (node* n = &at; n != nullptr; n = n->parent) {
-    if (room(*n) < bytes) {
-      return *n;
-    }
-    least = room(*n) < room(*least) ? n : least;
-  }
-  return *least;
 }
 
 std::uint64_t least_room(const node& at) noexcept {
@@ -65,37 +54,26 @@ bool can_never_fit(const node& at, std::uint64_t bytes) noexcept {
   return false;
 }
 
-void budget_tree::add(node& made) {
-  const std::lock_guard hold(mutex_);
-  if (made.parent == nullptr) {
-    root_ = &made;
-  } else {
-    made.parent->children.push_back(&made);
-  }
-}
-
-void budget_tree::remove(node& gone) noexcept {
-  const std::lock_guard hold(mutex_);
-  close_shards(gone);
-  if (gone.parent != nullptr) {
-    gone.parent->requests += gone.requests;
-    std::erase(gone.parent->children, &gone);
-  }
-}
-
 bool budget_tree::take(node& at, std::uint64_t bytes) noexcept {
   call_back_for(at, bytes);
   if (!fits(at, bytes)) {
     return false;
   }
   add_charge(at, bytes);
-  ++at.requests;
   return true;
 }
 
 bool budget_tree::charge(node& at, std::uint64_t bytes) noexcept {
   const std::lock_guard hold(mutex_);
   return admit(at, bytes);
+}
+
+std::optional<budget_refusal> budget_tree::charge_or_refuse(node& at, std::uint64_t bytes) {
+  const std::lock_guard hold(mutex_);
+  if (admit(at, bytes)) {
+    return std::nullopt;
+  }
+  return refuse_locked(at, bytes);
 }
 
 void budget_tree::refund(node& at, std::uint64_t bytes) noexcept {
@@ -114,36 +92,34 @@ void budget_tree::give(node& at, std::uint64_t bytes) noexcept {
   }
 }
 
-void budget_tree::count_refusal(node& at) noexcept {
-  const std::lock_guard hold(mutex_);
-  ++at.refused;
-}
-
-budget_refusal budget_tree::refuse(node& at, std::uint64_t bytes) noexcept {
-  const std::lock_guard hold(mutex_);
-  call_back_all(*root_);
-  return refuse_locked(at, bytes);
-}
-
-budget_refusal budget_tree::refuse_locked(node& at, std::uint64_t bytes) noexcept {
-  node& by = tightest(at, bytes);
-  ++at.refused;
-  by.refused += &by == &at ? 0U : 1U;
+/// Counts a refusal and returns its numbers. To be called after an attempt has failed and before the mutex is given back:
+/// `granted` is the true `current` of the budget without room then, because all credit within was called back before the
+/// attempt failed, or, where somebody waits in line, all shards are closed.
+budget_refusal budget_tree::refuse_locked(node& at, std::uint64_t bytes) {
+  static_cast<void>(is_held_up(at)); // marks the budgets whose room is kept for the line
   budget_refusal numbers;
-  numbers.layer = by.self.name();
+  node* by = &at;
+  while (room(*by) >= bytes && by->contested != pass_ && by->parent != nullptr) {
+    by = by->parent;
+    ++numbers.levels_above;
+  }
+  numbers.layer = by->self.name();
   numbers.requested = bytes;
-  numbers.current = by.granted;
-  numbers.reserved = by.reserved;
-  numbers.required = uint128{by.granted} + by.reserved + bytes;
-  numbers.limit = by.limit.load(std::memory_order_relaxed);
-  numbers.remaining = room(by);
-  numbers.peak = by.peak;
+  numbers.current = by->granted;
+  numbers.kept = by->contested == pass_ ? room(*by) : 0;
+  numbers.reserved = by->reserved + numbers.kept;
+  numbers.required = uint128{numbers.current} + numbers.reserved + bytes;
+  numbers.limit = by->limit.load(std::memory_order_relaxed);
+  numbers.remaining = room(*by) - numbers.kept;
+  numbers.peak = by->peak;
+  ++at.refused;
+  by->refused += by == &at ? 0U : 1U;
   return numbers;
 }
 
 budget_tree::promise budget_tree::reserve(node& at, std::uint64_t bytes, bool overbook) {
   const std::lock_guard hold(mutex_);
-  call_back_all(*root_);
+  call_back_all(at.root());
   const std::uint64_t available = is_held_up(at) ? 0 : least_room(at);
   if (bytes > available && !overbook) {
     throw error(refuse_locked(at, bytes));
@@ -155,8 +131,7 @@ budget_tree::promise budget_tree::reserve(node& at, std::uint64_t bytes, bool ov
   return made;
 }
 
-bool budget_tree::draw(node& at, promise& from, std::uint64_t bytes) noexcept {
-  const std::lock_guard hold(mutex_);
+bool budget_tree::draw_locked(node& at, promise& from, std::uint64_t bytes) noexcept {
   if (bytes > from.firm && bytes - from.firm > from.overbooked) {
     return false;
   }
@@ -172,6 +147,33 @@ bool budget_tree::draw(node& at, promise& from, std::uint64_t bytes) noexcept {
   from.firm -= firm;
   from.overbooked -= bytes - firm;
   return true;
+}
+
+bool budget_tree::draw(node& at, promise& from, std::uint64_t bytes) noexcept {
+  const std::lock_guard hold(mutex_);
+  return draw_locked(at, from, bytes);
+}
+
+std::optional<budget_refusal> budget_tree::draw_or_refuse(node& at, promise& from, std::uint64_t promised,
+                                                          std::uint64_t bytes) {
+  const std::lock_guard hold(mutex_);
+  if (draw_locked(at, from, bytes)) {
+    return std::nullopt;
+  }
+  const std::uint64_t rest = from.firm + from.overbooked;
+  if (bytes <= rest) { // what is firm was not refused
+    return refuse_locked(at, bytes - from.firm);
+  }
+  budget_refusal numbers;
+  numbers.layer = concat(at.self.name(), " (reservation)");
+  numbers.requested = bytes;
+  numbers.current = promised - rest;
+  numbers.required = uint128{numbers.current} + bytes;
+  numbers.limit = promised;
+  numbers.remaining = rest;
+  numbers.peak = numbers.current;
+  ++at.refused;
+  return numbers;
 }
 
 void budget_tree::put_back(node& at, promise& to, std::uint64_t bytes) noexcept {
@@ -197,7 +199,8 @@ budget_tree::promise budget_tree::read(const promise& what) noexcept {
 
 budget_statistics budget_tree::statistics(node& of) noexcept {
   const std::lock_guard hold(mutex_);
-  lock_shards(*root_);
+  const node& root = of.root();
+  lock_shards(root);
   const totals sum = count_locked(of);
   budget_statistics now;
   now.limit = of.limit.load(std::memory_order_relaxed);
@@ -210,7 +213,7 @@ budget_statistics budget_tree::statistics(node& of) noexcept {
   now.peak = of.peak;
   now.requests = sum.requests;
   now.refused = of.refused;
-  unlock_shards(*root_);
+  unlock_shards(root);
   return now;
 }
 

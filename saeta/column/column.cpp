@@ -1,7 +1,7 @@
 #include "saeta/column/column.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/column/ranges.hpp"
+#include "saeta/column/detail/ranges.hpp"
 #include "saeta/memory/use_token.hpp"
 
 namespace saeta {
@@ -88,6 +88,13 @@ std::int64_t nulls_of(const column::parts& from) {
 std::int64_t count_on_device(const std::shared_ptr<context>& where, const buffer& validity,
                              std::int64_t offset, std::int64_t length) {
   const stream_ref stream = where->work_stream();
+  if (where->inherited()) { // host memory of a parent process, whose context allocates nothing here
+    const use_token token(stream, {reads(validity)});
+    std::int64_t nulls = 0;
+    where->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
+                                 &nulls);
+    return nulls;
+  }
   const buffer result = buffer::allocate(where, sizeof(std::int64_t), stream, "null count");
   use_token token(stream, {reads(validity), writes(result)});
   auto* const counted = token.mutable_data<std::int64_t>(result);

@@ -1,4 +1,4 @@
-#include "saeta/column/ranges.hpp"
+#include "saeta/column/detail/ranges.hpp"
 
 namespace saeta {
 namespace {

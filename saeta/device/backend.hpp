@@ -21,14 +21,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace saeta {
 
 struct device_properties {
-  std::string name;                 ///< "NVIDIA H200", or the CPU's model name
-  std::uint64_t total_bytes = 0;    ///< memory of the device
-  std::uint64_t free_bytes = 0;     ///< free at the moment of the call, in the whole device
+  std::string name;              ///< "NVIDIA H200", or the CPU's model name
+  std::uint64_t total_bytes = 0; ///< memory of the device
+  /// Free at the moment of the call, in the whole device. Empty where it can't be known without using the device.
+  std::optional<std::uint64_t> free_bytes;
   std::string architecture;         ///< "sm_90", "x86_64"
   std::string driver;               ///< driver version, empty on host
   std::int32_t multiprocessors = 0; ///< or CPU threads

@@ -1,4 +1,4 @@
-#include "saeta/interop/arrow_array.hpp"
+#include "saeta/interop/detail/arrow_array.hpp"
 
 #include "saeta/base/checked.hpp"
 #include "saeta/transfer/host_window.hpp"

@@ -13,7 +13,9 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/transfer/host_array.hpp"
+#include "saeta/interop/copy_policy.hpp"
+#include "saeta/interop/validation.hpp"
+#include "saeta/transfer/upload.hpp"
 
 #include <functional>
 #include <memory>
@@ -35,18 +37,6 @@ schema import_schema(const ArrowSchema& source);
 field import_field(const ArrowSchema& source);
 void export_schema(const schema& source, ArrowSchema& target);
 void export_field(const field& source, ArrowSchema& target);
-
-enum class copy_policy {
-  when_needed, ///< no copy where the device can use the memory, else one transfer
-  always,      ///< memory of the context's own, under its budget
-  never,       ///< error exchange when a copy would be needed
-};
-
-/// How thoroughly imported values are checked before anything follows them.
-enum class validation {
-  structure, ///< lengths, sizes, counts, first and last offsets
-  full,      ///< also every offset and every dictionary index; reads them once on the host
-};
 
 struct import_options {
   copy_policy copy = copy_policy::when_needed;

@@ -2,6 +2,7 @@
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/arrow_owned.hpp"
 #include "saeta/memory/export_hold.hpp"
+#include "saeta/transfer/download.hpp"
 
 #include <array>
 

@@ -1,7 +1,7 @@
-#include "saeta/interop/arrow_import.hpp"
+#include "saeta/interop/detail/arrow_import.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/interop/arrow_array.hpp"
+#include "saeta/interop/detail/arrow_array.hpp"
 
 #include <algorithm>
 

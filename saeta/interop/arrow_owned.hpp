@@ -5,7 +5,8 @@
 // Thread    One at a time; the release callback runs on the thread that ends the owner.
 #pragma once
 
-#include "saeta/interop/arrow_abi.hpp"
+#include "saeta/base/foreign_call.hpp"
+#include "saeta/interop/detail/arrow_abi.hpp"
 
 #include <type_traits>
 #include <utility>
@@ -36,7 +37,7 @@ public:
   void move_to(Struct& target) noexcept { target = std::exchange(value_, Struct{}); }
   void reset() noexcept {
     if (value_.release != nullptr) {
-      value_.release(&value_);
+      foreign_call([this] { value_.release(&value_); });
       value_ = Struct{};
     }
   }

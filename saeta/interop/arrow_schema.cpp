@@ -1,7 +1,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/arrow_owned.hpp"
-#include "saeta/interop/arrow_type_text.hpp"
+#include "saeta/interop/detail/arrow_type_text.hpp"
 
 #include <nanoarrow.h>
 

@@ -1,5 +1,6 @@
 #include "saeta/base/checked.hpp"
-#include "saeta/interop/arrow_import.hpp"
+#include "saeta/base/foreign_call.hpp"
+#include "saeta/interop/detail/arrow_import.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -38,13 +39,15 @@ public:
 
   owned_schema type() {
     owned_schema found;
-    require_done(stream_.get().get_schema(&stream_.get(), found.out()), "get_schema");
+    require_done(foreign_call([&] { return stream_.get().get_schema(&stream_.get(), found.out()); }),
+                 "get_schema");
     return found;
   }
   /// Empty at the end.
   owned_array next() {
     owned_array found;
-    require_done(stream_.get().get_next(&stream_.get(), found.out()), "get_next");
+    require_done(foreign_call([&] { return stream_.get().get_next(&stream_.get(), found.out()); }),
+                 "get_next");
     return found;
   }
 
@@ -54,7 +57,8 @@ private:
       return;
     }
     ArrowArrayStream& from = stream_.get();
-    const char* const why = from.get_last_error == nullptr ? nullptr : from.get_last_error(&from);
+    const char* const why =
+        from.get_last_error == nullptr ? nullptr : foreign_call([&] { return from.get_last_error(&from); });
     throw error(code_of(number),
                 concat("ArrowArrayStream: ", call, " failed with errno ", number, " (", std::strerror(number),
                        ")", why == nullptr ? "" : ": ", why == nullptr ? "" : why));

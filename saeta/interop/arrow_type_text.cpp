@@ -1,4 +1,4 @@
-#include "saeta/interop/arrow_type_text.hpp"
+#include "saeta/interop/detail/arrow_type_text.hpp"
 
 #include "saeta/base/text.hpp"
 #include "saeta/column/data_type.hpp"

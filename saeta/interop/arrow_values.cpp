@@ -1,5 +1,5 @@
 #include "saeta/base/text.hpp"
-#include "saeta/interop/arrow_array.hpp"
+#include "saeta/interop/detail/arrow_array.hpp"
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "saeta/column/column.hpp"
-#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/copy_policy.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -35,7 +35,7 @@ public:
   copy_hold(const copy_hold&) = delete;
   copy_hold& operator=(const copy_hold&) = delete;
   ~copy_hold() {
-    if (bytes_) {
+    if (bytes_ && !bytes_->where()->inherited()) {
       bytes_->ordering().end_export(access::write);
     }
   }

@@ -1,3 +1,4 @@
+#include "saeta/base/foreign_call.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/dlpack.hpp"
 #include "saeta/interop/dlpack_types.hpp"
@@ -154,7 +155,7 @@ public:
   lender& operator=(const lender&) = delete;
   ~lender() {
     if (tensor_ != nullptr && tensor_->deleter != nullptr) {
-      tensor_->deleter(tensor_);
+      foreign_call([this] { tensor_->deleter(tensor_); });
     }
   }
   void arm(Managed* tensor) noexcept { tensor_ = tensor; }

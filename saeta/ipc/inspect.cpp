@@ -1,9 +1,10 @@
+#include "saeta/ipc/inspect.hpp"
+
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/detail/arrow_bridge.hpp"
 #include "saeta/ipc/detail/arrow_status.hpp"
 #include "saeta/ipc/detail/bounded_pool.hpp"
 #include "saeta/ipc/detail/message_source.hpp"
-#include "saeta/ipc/reader.hpp"
 
 #include <arrow/array.h>
 #include <arrow/extension_type.h>

@@ -13,7 +13,10 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/copy_policy.hpp"
+#include "saeta/interop/validation.hpp"
+#include "saeta/ipc/container.hpp"
+#include "saeta/ipc/progress.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -26,8 +29,6 @@
 
 namespace saeta::ipc {
 
-enum class container { file, stream };
-
 struct read_options {
   /// Only these, in this order; names must be unique in the file.
   std::optional<std::vector<std::string>> columns = {};
@@ -39,15 +40,6 @@ struct read_options {
   /// is refused before memory is asked for. 0: the larger of 1 GiB and 1024 times the source's own bytes.
   std::uint64_t decode_limit = 0;
 };
-
-/// Hears rows and bytes of bodies read so far, and the total number of batches (-1: a stream, not known).
-struct progress {
-  std::int64_t batches = 0;
-  std::int64_t total_batches = -1;
-  std::int64_t rows = 0;
-  std::uint64_t bytes = 0;
-};
-using progress_hook = std::function<void(const progress&)>;
 
 class reader {
 public:
@@ -74,26 +66,6 @@ private:
   explicit reader(std::unique_ptr<impl> state);
   std::unique_ptr<impl> impl_;
 };
-
-/// What a file says about itself. Bodies are not read, but for those of dictionaries.
-struct column_summary {
-  std::string name;
-  std::string type; ///< in Arrow's words
-  bool nullable = true;
-  bool supported = true; ///< false: a context can't hold this type yet
-  std::int64_t nulls = 0;
-  std::int64_t dictionary_values = -1; ///< -1: not a dictionary
-};
-struct file_summary {
-  container format = container::file;
-  std::uint64_t bytes = 0;
-  std::string compression;      ///< "none", "lz4", "zstd"
-  std::string metadata_version; ///< "V5"
-  std::vector<std::int64_t> batch_rows;
-  metadata_list metadata;
-  std::vector<column_summary> columns;
-};
-file_summary inspect(const std::filesystem::path& file);
 
 /// Release of libarrow that this library was built with, and the one that is loaded now ("26.0.1").
 std::string built_arrow_version();

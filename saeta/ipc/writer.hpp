@@ -10,7 +10,8 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/ipc/reader.hpp"
+#include "saeta/ipc/container.hpp"
+#include "saeta/ipc/progress.hpp"
 
 #include <filesystem>
 #include <functional>

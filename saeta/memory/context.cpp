@@ -11,8 +11,30 @@
 
 namespace saeta {
 
+namespace {
+
+/// A refusal with those who hold the bytes: first those of the budget that was asked, then, where one above it has no
+/// room, whoever else holds bytes of that one.
+error with_owners(const error& refused, const ledger& holders, const budget& asked) {
+  budget_refusal numbers = *refused.refusal();
+  const budget* refusing = &asked;
+  for (std::size_t level = 0; level < numbers.levels_above; ++level) {
+    refusing = refusing->parent().get();
+  }
+  ledger::shares held = holders.split(asked, *refusing);
+  numbers.owners = std::move(held.own);
+  numbers.others = std::move(held.others);
+  return error(std::move(numbers), refused.where());
+}
+
+} // namespace
+
 stream_lease::~stream_lease() {
   if (stream_.empty()) {
+    return;
+  }
+  if (made_in_ != fork_generation()) {
+    static_cast<void>(stream_.release()); // of the parent
     return;
   }
   const std::lock_guard lock(from_->streams_mutex);
@@ -27,7 +49,7 @@ stream_lease::~stream_lease() {
 std::shared_ptr<context> context::create(std::shared_ptr<backend> device, context_options options) {
   auto core = std::make_shared<context_core>(std::move(device), std::move(options));
   auto limit = core->root_budget;
-  return std::shared_ptr<context>(new context(std::move(core), nullptr, std::move(limit), nullptr));
+  return {new context(std::move(core), nullptr, std::move(limit), nullptr), delete_in_own_process{}};
 }
 
 context::context(std::shared_ptr<context_core> core, std::shared_ptr<context> base,
@@ -37,20 +59,28 @@ context::context(std::shared_ptr<context_core> core, std::shared_ptr<context> ba
 
 context::~context() {
   if (base_ == nullptr) {
-    core_->attachments.clear(); // they refer to this object
+    core_->services.clear(); // they refer to this object
   }
 }
 
 std::shared_ptr<context> context::with_budget(std::string name, std::uint64_t limit) {
   require_open();
-  return std::shared_ptr<context>(
-      new context(core_, shared_from_this(), budget_->make_child(std::move(name), limit), nullptr));
+  return {new context(core_, shared_from_this(), budget_->make_child(std::move(name), limit), nullptr),
+          delete_in_own_process{}};
 }
 
 std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbooking policy) {
   require_open();
-  auto promised = std::make_unique<reservation>(reservation::make(budget_, bytes, policy));
-  return std::shared_ptr<context>(new context(core_, shared_from_this(), budget_, std::move(promised)));
+  std::unique_ptr<reservation> promised;
+  try {
+    promised = std::make_unique<reservation>(reservation::make(budget_, bytes, policy));
+  } catch (const error& e) {
+    if (e.refusal() == nullptr) {
+      throw;
+    }
+    throw with_owners(e, core_->holders, *budget_);
+  }
+  return {new context(core_, shared_from_this(), budget_, std::move(promised)), delete_in_own_process{}};
 }
 
 const std::shared_ptr<backend>& context::device_backend() const noexcept { return core_->device; }
@@ -63,6 +93,7 @@ const std::shared_ptr<event_log>& context::log() const noexcept { return core_->
 stream_ref context::work_stream() const { return core_->work_stream.ref(); }
 
 memory_statistics context::statistics() const {
+  require_own_process();
   memory_statistics now;
   now.budget = budget_->statistics();
   now.ledger = core_->holders.totals();
@@ -72,16 +103,22 @@ memory_statistics context::statistics() const {
   return now;
 }
 
-bytes_by_name context::live_by_tag() const { return core_->holders.by_tag(base_ ? budget_.get() : nullptr); }
+bytes_by_name context::live_by_tag() const {
+  require_own_process();
+  return core_->holders.by_tag(base_ ? budget_.get() : nullptr);
+}
 
-bytes_by_name context::live_by_budget() const { return core_->holders.by_budget(); }
+bytes_by_name context::live_by_budget() const {
+  require_own_process();
+  return core_->holders.by_budget();
+}
 
 std::uint64_t context::foreign_bytes() const {
   if (on_host()) {
     return 0;
   }
   const device_properties now = core_->device->properties();
-  const std::uint64_t used = now.total_bytes - now.free_bytes;
+  const std::uint64_t used = now.total_bytes - now.free_bytes.value_or(now.total_bytes);
   // What the driver's pool keeps for reuse is ours, too; slabs of the cache lie in it.
   const std::uint64_t own = std::max(core_->memory.top->held_bytes(), core_->device->pool_bytes());
   return used - std::min(used, own);
@@ -196,27 +233,32 @@ void context::synchronize(stream_ref stream) {
   stream.owner().synchronize_stream(stream.native_handle());
 }
 
-void* context::attachment(const void* key, const std::function<std::shared_ptr<void>()>& make) {
-  const std::lock_guard lock(core_->attachments_mutex);
-  auto& kept = core_->attachments[key];
+context_service& context::service_of(std::type_index kind,
+                                     const std::function<std::unique_ptr<context_service>()>& make) {
+  require_own_process();
+  const std::lock_guard lock(core_->services_mutex);
+  auto& kept = core_->services[kind];
   if (!kept) {
     kept = make();
   }
-  return kept.get();
+  return *kept;
 }
 
 hook_registration context::add_pressure_hook(std::string name, int priority, pressure_hook ask) {
   return core_->relief->add_hook(std::move(name), priority, std::move(ask));
 }
 
-std::size_t context::trim() { return core_->trim(); }
-std::size_t context::drain() { return core_->drain(); }
+std::size_t context::trim() { return inherited() ? 0 : core_->trim(); }
+std::size_t context::drain() { return inherited() ? 0 : core_->drain(); }
 bool context::wait_for_releases(std::chrono::milliseconds timeout) {
-  return core_->releases->wait_idle(timeout);
+  return inherited() || core_->releases->wait_idle(timeout);
 }
 
 bytes_by_name context::close() {
   closed_ = true;
+  if (inherited()) {
+    return {}; // what lives is the parent's
+  }
   if (base_ == nullptr) {
     core_->closed = true;
   }
@@ -224,12 +266,31 @@ bytes_by_name context::close() {
     reservation_->release();
   }
   core_->drain();
+  core_->log->flush();
   return live_by_tag();
 }
 
 bool context::closed() const noexcept { return closed_ || core_->closed || (base_ && base_->closed()); }
 
+void context::require_own_process() const {
+  if (inherited()) {
+    throw error(errc::device,
+                on_host()
+                    ? std::string("this context belongs to the parent of this forked process: open the "
+                                  "process's own (open_context, saeta.context)")
+                    : concat("CUDA can't be used in a forked process: ", to_string(device()),
+                             " was opened by its parent; start the process with spawn instead of fork"));
+  }
+}
+
+void context::require_readable() const {
+  if (!on_host()) {
+    require_own_process();
+  }
+}
+
 void context::require_open() const {
+  require_own_process();
   if (closed()) {
     throw error(errc::closed, concat("the context of ", to_string(device()), " is closed"));
   }
@@ -254,9 +315,7 @@ block context::allocate(std::size_t bytes, std::size_t alignment, tag label, str
     if (e.refusal() == nullptr) {
       throw;
     }
-    budget_refusal numbers = *e.refusal();
-    numbers.owners = core_->holders.by_tag();
-    throw error(std::move(numbers), e.where());
+    throw with_owners(e, core_->holders, *budget_);
   }
 }
 

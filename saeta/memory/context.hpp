@@ -7,12 +7,18 @@
 // Order     `copy` and `fill` are the only doors to data movement, so the counters miss nothing; ordering is the use
 //           token's work, not theirs.
 // Thread    Any.
-// Failure   budget_exceeded (with the live bytes by tag), out_of_memory, device, closed, busy.
+// Fork      A child of fork has contexts of its own: those of its parent refuse new work there (`inherited`).
+// Failure   budget_exceeded (with the live bytes by tag: of the context's own budget, and of others where a budget above it
+//           has no room), out_of_memory, device, closed, busy. A wait for room or for releases passes on what the interrupt
+//           hook throws (base/interrupt.hpp).
 #pragma once
 
+#include "saeta/base/process.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/budget/reservation.hpp"
+#include "saeta/memory/context_service.hpp"
 #include "saeta/memory/pressure.hpp"
+#include "saeta/memory/staging_options.hpp"
 #include "saeta/observe/counters.hpp"
 #include "saeta/observe/event_log.hpp"
 #include "saeta/observe/ledger.hpp"
@@ -21,11 +27,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <typeindex>
 
 namespace saeta {
 
@@ -36,6 +44,7 @@ struct context_options {
   std::uint64_t budget = budget::unlimited; ///< bytes
   stack_options memory;
   pressure_policy pressure;
+  staging_options staging;
   std::size_t max_streams = 32; ///< that may be borrowed at once
   release_thread releases = release_thread::background;
 };
@@ -62,6 +71,7 @@ public:
 private:
   std::shared_ptr<context_core> from_;
   own_stream stream_;
+  std::uint64_t made_in_ = fork_generation();
 };
 
 class context : public std::enable_shared_from_this<context> {
@@ -148,9 +158,12 @@ public:
   /// strict mode, unless `bytes` is 0.
   void require_downloads(std::uint64_t bytes) const;
 
-  /// The one object that a layer above keeps with the contexts of a device (a staging ring), made on first use under a
-  /// lock and destroyed with them, so it must not own one. `key` is the address of something of that layer.
-  [[nodiscard]] void* attachment(const void* key, const std::function<std::shared_ptr<void>()>& make);
+  /// The one `Service` of the contexts of this device. `make` is called under a lock when it is first asked for and returns
+  /// a std::unique_ptr of it. The service is destroyed with the contexts, so it must not own one.
+  template <std::derived_from<context_service> Service, class Make>
+  [[nodiscard]] Service& service(Make make) {
+    return static_cast<Service&>(service_of(typeid(Service), make));
+  }
 
   /// Asked to make room when a request does not fit (memory/pressure.hpp). @param priority  higher is asked earlier.
   [[nodiscard]] hook_registration add_pressure_hook(std::string name, int priority, pressure_hook ask);
@@ -166,6 +179,11 @@ public:
   /// go on.
   bytes_by_name close();
   [[nodiscard]] bool closed() const noexcept;
+  /// True in a child of fork, for a context of its parent: it refuses new work, and nothing of it may be waited for.
+  /// Buffers that it holds in host memory can still be read.
+  [[nodiscard]] bool inherited() const noexcept { return made_in_ != fork_generation(); }
+  /// @throws error device when it is inherited and its memory is not the host's.
+  void require_readable() const;
 
 private:
   friend class storage;
@@ -174,7 +192,11 @@ private:
 
   [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, tag label, stream_ref stream);
   void release(const block& freed, requirement after, std::shared_ptr<context> self) noexcept;
+  /// @throws error device when it is inherited.
+  void require_own_process() const;
   void require_open() const;
+  context_service& service_of(std::type_index kind,
+                              const std::function<std::unique_ptr<context_service>()>& make);
   /// What a storage keeps alive. A reservation goes with its context, whatever was drawn from it, so the one below it is
   /// kept then.
   [[nodiscard]] std::shared_ptr<context> keeper();
@@ -184,6 +206,7 @@ private:
   std::shared_ptr<budget> budget_;
   std::unique_ptr<reservation> reservation_;
   std::atomic<bool> closed_{false};
+  const std::uint64_t made_in_ = fork_generation();
 };
 
 } // namespace saeta

@@ -29,6 +29,9 @@ export_hold::export_hold(std::span<const buffer> views, access mode)
     : storages_(distinct(views)), mode_(mode) {
   const context* counted = nullptr;
   for (const auto& bytes : storages_) {
+    if (bytes->where()->inherited()) {
+      continue; // of a parent process, where the consumer's other views are
+    }
     bytes->ordering().begin_export(mode_);
     if (bytes->where().get() != counted) {
       counted = bytes->where().get();
@@ -39,7 +42,9 @@ export_hold::export_hold(std::span<const buffer> views, access mode)
 
 export_hold::~export_hold() {
   for (const auto& bytes : storages_) {
-    bytes->ordering().end_export(mode_);
+    if (!bytes->where()->inherited()) {
+      bytes->ordering().end_export(mode_);
+    }
   }
 }
 
@@ -51,6 +56,11 @@ point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& sto
   needed.reserve(storages.size());
   std::map<context*, point_set> everything; // one a device, whatever the number of buffers
   for (const auto& bytes : storages) {
+    if (bytes->where()->inherited()) {
+      bytes->where()->require_readable(); // and nothing is pending on the host
+      needed.emplace_back();
+      continue;
+    }
     needed.push_back(bytes->ordering().needs(access::read, bytes->tag()));
     if (needed.back().unknown) {
       everything[&bytes->where()->root()];

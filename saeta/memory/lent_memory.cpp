@@ -1,5 +1,6 @@
 #include "saeta/memory/lent_memory.hpp"
 
+#include "saeta/base/process.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/buffer.hpp"
@@ -81,8 +82,15 @@ private:
 
 /// Never destroyed: borrowers give back from their own static destructors.
 loan_table& loans() {
-  static loan_table* const all = new loan_table;
-  return *all;
+  static constinit per_process<loan_table> all;
+  return all.get();
+}
+
+/// In a child of fork, what its parent lent is not in the table and comes back to nobody.
+void report_unknown(const char* where, void* address, const char* what) {
+  if (fork_generation() == 0) {
+    report(where, concat("the memory at ", address, what));
+  }
 }
 
 /// Ends the loan after every stream that is known to have used it; where one is not known, the work is unknown.
@@ -133,7 +141,7 @@ void* lend_memory(const std::shared_ptr<context>& where, std::size_t bytes, stre
 void note_lent_use(void* address, stream_handle stream) noexcept {
   try {
     if (address != nullptr && !loans().note_use(address, stream)) {
-      report("note_lent_use", concat("the memory at ", address, " was not lent"));
+      report_unknown("note_lent_use", address, " was not lent");
     }
   } catch (...) {
     report_current_exception("note_lent_use");
@@ -147,7 +155,7 @@ void take_back_memory(void* address, std::size_t bytes, std::optional<stream_han
   try {
     const std::optional<loan> ended = loans().remove(address);
     if (!ended) {
-      report("take_back_memory", concat("the memory at ", address, " was not lent, or came back before"));
+      report_unknown("take_back_memory", address, " was not lent, or came back before");
       return;
     }
     end(*ended, stream); // before anything that may fail

@@ -1,5 +1,6 @@
 #include "saeta/memory/pressure.hpp"
 
+#include "saeta/base/interruptible_wait.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 
@@ -69,6 +70,9 @@ std::uint64_t ask(const hook_table::entry& hook, std::uint64_t bytes) noexcept {
 } // namespace
 
 void hook_registration::remove() noexcept {
+  if (made_in_ != fork_generation()) {
+    return; // of a parent process, which has the hook
+  }
   if (const auto table = table_.lock()) {
     table->remove(id_);
   }
@@ -84,6 +88,21 @@ hook_registration pressure::add_hook(std::string name, int priority, pressure_ho
   return {hooks_, hooks_->add(std::move(name), priority, std::move(ask))};
 }
 
+/// In parts, between which the wait can be interrupted.
+bool pressure::wait_for_a_release(shortage& what) {
+  if (!what.wait_until) {
+    what.wait_until = wait_now() + policy_.release_wait;
+  }
+  while (releases_.can_wait() && wait_now() < *what.wait_until) {
+    check_interrupt();
+    const auto left = std::min<std::chrono::nanoseconds>(*what.wait_until - wait_now(), interrupt_interval);
+    if (releases_.wait_for_one(std::chrono::steady_clock::now() + left)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool pressure::relieve(shortage& what) {
   if (what.attempt <= drain) {
     what.attempt = drain;
@@ -95,10 +114,7 @@ bool pressure::relieve(shortage& what) {
   if (what.attempt <= await_releases) {
     what.attempt = await_releases;
     if (policy_.release_wait.count() > 0 && releases_.pending() != 0) {
-      if (!what.wait_until) {
-        what.wait_until = std::chrono::steady_clock::now() + policy_.release_wait;
-      }
-      if (releases_.wait_for_one(*what.wait_until)) {
+      if (wait_for_a_release(what)) {
         what.attempt = await_releases - 1; // so that the next attempt comes here again
         return true;
       }
@@ -120,7 +136,7 @@ bool pressure::relieve(shortage& what) {
   if (what.where == nullptr || policy_.wait.count() == 0 || what.charged) {
     return false;
   }
-  what.charged = what.where->charge_by(what.bytes, std::chrono::steady_clock::now() + policy_.wait);
+  what.charged = what.where->charge_by(what.bytes, wait_now() + policy_.wait);
   return what.charged;
 }
 

@@ -11,9 +11,11 @@
 // After each step that freed something the request is tried again; when none is left it fails.
 // Thread    Any. Hooks run on the thread of the request, without a lock held. A request made inside a hook asks no hooks and
 //           does not wait in line.
-// Failure   A hook that throws is reported and counts as having freed nothing.
+// Failure   A hook that throws is reported and counts as having freed nothing. Both waits pass on what the interrupt hook
+//           throws (base/interrupt.hpp).
 #pragma once
 
+#include "saeta/base/process.hpp"
 #include "saeta/observe/event_log.hpp"
 #include "saeta/order/reaper.hpp"
 #include "saeta/resource/decorators/budget_resource.hpp"
@@ -44,12 +46,14 @@ class hook_registration {
 public:
   hook_registration() = default;
   hook_registration(std::weak_ptr<hook_table> table, std::uint64_t id) : table_(std::move(table)), id_(id) {}
-  hook_registration(hook_registration&& other) noexcept : table_(std::move(other.table_)), id_(other.id_) {
+  hook_registration(hook_registration&& other) noexcept
+      : table_(std::move(other.table_)), id_(other.id_), made_in_(other.made_in_) {
     other.table_.reset();
   }
   hook_registration& operator=(hook_registration&& other) noexcept {
     std::swap(table_, other.table_);
     std::swap(id_, other.id_);
+    std::swap(made_in_, other.made_in_);
     return *this;
   }
   ~hook_registration() { remove(); }
@@ -59,6 +63,7 @@ public:
 private:
   std::weak_ptr<hook_table> table_;
   std::uint64_t id_ = 0;
+  std::uint64_t made_in_ = fork_generation();
 };
 
 class pressure {
@@ -72,6 +77,7 @@ public:
   bool relieve(shortage& what);
 
 private:
+  bool wait_for_a_release(shortage& what);
   bool ask_hooks(const shortage& what, std::size_t& next);
 
   pressure_policy policy_;

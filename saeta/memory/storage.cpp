@@ -14,7 +14,7 @@ std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& where
                                            stream_ref stream, saeta::tag label, std::size_t alignment) {
   context& home = *where;
   // The object comes first: once it owns the block, every later failure gives the block back through its destructor.
-  std::shared_ptr<storage> made(new storage(home.keeper(), block{}));
+  std::shared_ptr<storage> made(new storage(home.keeper(), block{}), delete_in_own_process{});
   made->block_ = home.allocate(bytes, alignment, label, stream);
   made->ordering_.add_write(made->block_.ready);
   home.core_->holders.add(made.get(), owner_kind::own, label, bytes, home.budget_.get());
@@ -34,7 +34,7 @@ std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& where, e
   foreign.device = memory.device;
   foreign.generation = next_generation();
   foreign.label = memory.tag;
-  std::shared_ptr<storage> made(new storage(home.keeper(), foreign));
+  std::shared_ptr<storage> made(new storage(home.keeper(), foreign), delete_in_own_process{});
   made->external_ = true;
   made->access_ = memory.access;
   made->ordering_.add_write(memory.ready);

@@ -19,6 +19,9 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
     if (u.mode != access::read && !bytes->writable()) {
       throw error(errc::invalid_argument, concat("buffer '", bytes->tag(), "' is read-only"));
     }
+    if (bytes->where()->inherited()) {
+      bytes->where()->require_readable();
+    }
     const auto twin =
         std::find_if(held_.begin(), held_.end(), [&](const held& h) { return h.bytes == bytes; });
     if (twin == held_.end()) {
@@ -41,7 +44,7 @@ void use_token::require_order() const {
   }
   bool reachable = false;
   for (const held& each : held_) {
-    reachable = each.bytes->where()->make_visible_to(stream_.owner()) || reachable;
+    reachable = is_inherited(each) || each.bytes->where()->make_visible_to(stream_.owner()) || reachable;
   }
   if (!reachable) {
     throw error(errc::invalid_argument,
@@ -55,10 +58,14 @@ void use_token::require_order() const {
   }
 }
 
+/// Buffers of a parent process need no order: nothing in this process works on them but the caller, and what the parent did
+/// with them was done when it forked.
+bool use_token::is_inherited(const held& asked) noexcept { return asked.bytes->where()->inherited(); }
+
 captures& use_token::graph_captures() const { return timelines::of(stream_.owner())->graph_captures(); }
 
 void use_token::begin() {
-  if (held_.empty()) {
+  if (std::ranges::all_of(held_, is_inherited)) {
     return;
   }
   captures_ = !is_ours(stream_) && graph_captures().note(stream_);
@@ -70,7 +77,9 @@ void use_token::acquire() {
   std::size_t begun = 0;
   try {
     for (held& each : held_) {
-      each.seen = each.bytes->ordering().acquire(each.mode, needed, each.bytes->tag());
+      if (!is_inherited(each)) {
+        each.seen = each.bytes->ordering().acquire(each.mode, needed, each.bytes->tag());
+      }
       ++begun;
     }
     point_set everything;
@@ -78,7 +87,7 @@ void use_token::acquire() {
       const context* marked = nullptr; // of buffers of one device, one point
       for (const held& each : held_) {
         context& home = each.bytes->where()->root();
-        if (&home != marked) {
+        if (&home != marked && !is_inherited(each)) {
           everything.add(home.mark_unknown_work(each.bytes->tag()).all());
           marked = &home;
         }
@@ -92,13 +101,17 @@ void use_token::acquire() {
     }
     if (needed.unknown) {
       for (const held& each : held_) { // what is written stands behind it all with the end of this use
-        each.bytes->ordering().settle(each.mode, each.mode == access::read ? everything : point_set(),
-                                      each.seen);
+        if (!is_inherited(each)) {
+          each.bytes->ordering().settle(each.mode, each.mode == access::read ? everything : point_set(),
+                                        each.seen);
+        }
       }
     }
   } catch (...) {
     for (std::size_t i = 0; i < begun; ++i) {
-      held_[i].bytes->ordering().give_up(held_[i].mode, needed);
+      if (!is_inherited(held_[i])) {
+        held_[i].bytes->ordering().give_up(held_[i].mode, needed);
+      }
     }
     held_.clear();
     throw;
@@ -139,7 +152,8 @@ void use_token::finish() {
     return;
   }
   open_ = false;
-  if (held_.empty()) {
+  if (std::ranges::all_of(held_, is_inherited)) {
+    held_.clear();
     return;
   }
   try {
@@ -167,14 +181,18 @@ void use_token::finish() {
 
 void use_token::give_back(point done) noexcept {
   for (const held& h : held_) {
-    h.bytes->ordering().end(h.mode, holder_, done);
+    if (!is_inherited(h)) {
+      h.bytes->ordering().end(h.mode, holder_, done);
+    }
   }
   held_.clear();
 }
 
 void use_token::give_back_unknown() noexcept {
   for (const held& h : held_) {
-    h.bytes->ordering().end_unknown(h.mode, holder_);
+    if (!is_inherited(h)) {
+      h.bytes->ordering().end_unknown(h.mode, holder_);
+    }
   }
   held_.clear();
 }

@@ -74,6 +74,7 @@ private:
   void begin();
   void acquire();
   void require_order() const;
+  [[nodiscard]] static bool is_inherited(const held& asked) noexcept;
   [[nodiscard]] captures& graph_captures() const;
   void give_back(point done) noexcept;
   void give_back_unknown() noexcept;

@@ -1,15 +1,19 @@
-// The ledger: who holds which bytes of a context, by owner kind, by tag and by budget. Counts are exact at any instant.
+// The ledger: who holds which bytes of a context, by owner kind, by tag and by budget.
 //
-// Thread    Any. Entries are split up over several locks; totals take them all.
+// What      Sums are kept as entries come and go: for each tag of a budget, descendants included, and for each budget.
+//           Reading them costs by the number of tags that are reported, not by the number of live buffers, and what has
+//           nothing alive any more is forgotten.
+// Order     Every answer is of one moment.
+// Thread    Any. Entries are split up over several locks by their id: an entry takes one of them, an answer takes all.
+//           Adding and removing in turn allocates nothing.
+// Failure   `add` has no effect when it throws std::bad_alloc.
 #pragma once
 
 #include "saeta/observe/tag.hpp"
 
-#include <array>
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,17 +27,25 @@ struct ledger_totals {
   std::uint64_t own = 0;      ///< bytes of live buffers from the context's resources
   std::uint64_t external = 0; ///< bytes of imported views
   std::uint64_t buffers = 0;  ///< live storages of both kinds
+
+  friend bool operator==(const ledger_totals&, const ledger_totals&) = default;
 };
 
-/// Bytes by name, largest first.
+/// Bytes by name, largest first, equal ones by name.
 using bytes_by_name = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class ledger {
 public:
   using entry_id = const void*;
 
+  ledger();
+  ledger(const ledger&) = delete;
+  ledger& operator=(const ledger&) = delete;
+  ~ledger();
+
   /// @param charged  the budget that holds the charge; null for external memory. Outlives the entry.
   void add(entry_id id, owner_kind kind, tag label, std::uint64_t bytes, const budget* charged);
+  /// No effect for an id that was not added.
   void remove(entry_id id) noexcept;
 
   [[nodiscard]] ledger_totals totals() const;
@@ -43,23 +55,20 @@ public:
   /// Live bytes of own buffers by the name of the budget that holds the charge.
   [[nodiscard]] bytes_by_name by_budget() const;
 
-private:
-  struct entry {
-    owner_kind kind;
-    tag label;
-    std::uint64_t bytes;
-    const budget* charged;
+  struct shares {
+    bytes_by_name own;
+    bytes_by_name others;
   };
-  struct alignas(64) shard {
-    std::mutex mutex;
-    std::unordered_map<entry_id, entry> live;
-  };
-  [[nodiscard]] shard& shard_of(entry_id id) const noexcept;
-  /// Calls `visit` for every entry while all of them stand still.
-  template <class Visit>
-  void for_each(Visit visit) const;
+  /// Live bytes by tag of `asked` and its descendants, and of whoever else holds bytes of `within`, which is `asked` itself
+  /// or an ancestor.
+  [[nodiscard]] shares split(const budget& asked, const budget& within) const;
 
-  mutable std::array<shard, 16> shards_;
+private:
+  friend struct ledger_probe; // tests/unit/observe
+  struct shard;
+  class reading;
+
+  std::unique_ptr<shard[]> shards_;
 };
 
 } // namespace saeta

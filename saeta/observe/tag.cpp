@@ -1,32 +1,19 @@
 #include "saeta/observe/tag.hpp"
 
-#include <memory>
-#include <mutex>
-#include <unordered_map>
+#include "saeta/base/process.hpp"
+#include "saeta/observe/detail/name_table.hpp"
 
 namespace saeta {
 namespace {
 
-struct name_table {
-  std::mutex mutex;
-  std::unordered_map<std::string_view, std::unique_ptr<const std::string>> names;
+struct names_of_this_process : name_table {
+  names_of_this_process() : name_table(tag::most_names, tag::most_name_bytes) {}
 };
 
 /// Never destroyed: blocks carry tags until the last static destructor.
 name_table& names() {
-  static name_table* const table = new name_table;
-  return *table;
-}
-
-const std::string* keep(std::string_view name) {
-  name_table& table = names();
-  const std::lock_guard lock(table.mutex);
-  if (const auto known = table.names.find(name); known != table.names.end()) {
-    return known->second.get();
-  }
-  auto kept = std::make_unique<const std::string>(name);
-  const std::string_view key = *kept;
-  return table.names.emplace(key, std::move(kept)).first->second.get();
+  static constinit per_process<names_of_this_process> table;
+  return table.get();
 }
 
 const std::string* empty_name() noexcept {
@@ -38,6 +25,6 @@ const std::string* empty_name() noexcept {
 
 tag::tag() noexcept : name_(empty_name()) {}
 
-tag::tag(std::string_view name) : name_(name.empty() ? empty_name() : keep(name)) {}
+tag::tag(std::string_view name) : name_(name.empty() ? empty_name() : names().keep(name)) {}
 
 } // namespace saeta

@@ -1,9 +1,15 @@
 // A tag: the name under which bytes are accounted ("read_ipc", "orders"), cheap to copy and to compare.
 //
-// Owner     Names are kept until the process ends, one copy each: tag by role, not by number.
-// Thread    Any. Making a tag from text looks the name up under a lock; a tag that is kept costs nothing.
+// Owner     A name is kept until the process ends, one copy of each. So a tag is one pointer: every allocation copies it
+//           several times and compares it without a lock or an atomic, and a log may show it long after its buffer is
+//           gone. Freeing names would need a count of these copies, on a line that all threads write.
+// Bound     At most `most_names` names with `most_name_bytes` of text in all are kept, so that a program that makes ever
+//           new names does not grow: a new one beyond that is the tag "(other)". Names that are known stay themselves.
+//           Tag by role, not by number.
+// Thread    Any. Making a tag from text looks the name up under one of several locks; copying a tag costs nothing.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,6 +17,9 @@ namespace saeta {
 
 class tag {
 public:
+  static constexpr std::size_t most_names = 1 << 16;
+  static constexpr std::size_t most_name_bytes = 8 << 20;
+
   tag() noexcept;                                               ///< the empty name
   tag(std::string_view name);                                   // NOLINT: text is a tag
   tag(const std::string& name) : tag(std::string_view(name)) {} // NOLINT

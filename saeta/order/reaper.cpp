@@ -195,6 +195,11 @@ bool reaper::wait_for_one(clock::time_point deadline) {
   return shared_->done != before;
 }
 
+bool reaper::can_wait() const {
+  const std::lock_guard lock(shared_->mutex);
+  return !shared_->held_up();
+}
+
 bool reaper::wait_idle(std::chrono::milliseconds timeout) {
   const auto deadline = clock::now() + timeout;
   drain();

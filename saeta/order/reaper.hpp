@@ -57,6 +57,8 @@ public:
   /// Waits until a release has been done since the call. False when none was by the deadline, or when none is pending but
   /// those that an active capture holds up, which only the caller may be able to end.
   bool wait_for_one(clock::time_point deadline);
+  /// Something is pending that no capture holds up.
+  [[nodiscard]] bool can_wait() const;
   /// Waits until nothing is pending, at most `timeout`; true when nothing is. Does not wait for captures either.
   bool wait_idle(std::chrono::milliseconds timeout);
   [[nodiscard]] std::size_t pending() const;

@@ -1,5 +1,6 @@
 #include "saeta/order/timeline.hpp"
 
+#include "saeta/base/process.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/order/captures.hpp"
@@ -55,8 +56,8 @@ struct all_registries {
   std::vector<timelines*> orphans; ///< that nobody shares any more, with work that had not finished
 
   static all_registries& instance() {
-    static all_registries* const all = new all_registries;
-    return *all;
+    static constinit per_process<all_registries> all;
+    return all.get();
   }
 };
 

@@ -1,13 +1,14 @@
 #include "saeta/order/detail/timeline_table.hpp"
 
+#include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"
 
 namespace saeta {
 
-/// Never destroyed: memory comes back from static destructors, too.
 timeline_table& timeline_table::instance() {
-  static timeline_table* const all = new timeline_table;
-  return *all;
+  static constinit per_process<timeline_table>
+      all; // never destroyed: memory comes back from static destructors, too
+  return all.get();
 }
 
 timeline& timeline_table::take() {

@@ -1,4 +1,4 @@
-#include "saeta/runtime/environment.hpp"
+#include "saeta/runtime/detail/environment.hpp"
 
 #include "saeta/base/text.hpp"
 
@@ -40,7 +40,8 @@ constexpr std::array<environment_variable, 9> table{{
     {log_name, "csv:PATH, jsonl:PATH or trace:PATH, several with ; between them",
      "files that get every memory event; the device's name goes before the extension", "none"},
     {threads_name, "0 to 256", "threads of the staging ring; 0 asks for the machine's", "0"},
-    {chunk_name, "64KiB to 1GiB", "size of one page-locked chunk of the staging ring", "4MiB"},
+    {chunk_name, "64KiB to 1GiB", "size of one page-locked chunk of the staging ring, and of one copy",
+     "4MiB"},
 }};
 
 constexpr std::size_t most_threads = 256;
@@ -153,10 +154,10 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
     options.log = sinks_of(*text);
   }
   if (const auto text = text_of(threads_name)) {
-    options.staging_threads = number_of(threads_name, *text, most_threads);
+    options.staging.threads = number_of(threads_name, *text, most_threads);
   }
   if (const auto text = text_of(chunk_name)) {
-    options.staging_chunk = chunk_of(*text);
+    options.staging.chunk_bytes = chunk_of(*text);
   }
   return options;
 }

@@ -1,19 +1,23 @@
 #include "saeta/runtime/runtime.hpp"
 
 #include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/process.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
-#include "saeta/runtime/environment.hpp"
+#include "saeta/runtime/detail/environment.hpp"
 
 #if SAETA_HAS_CUDA
 #include "saeta/backend/cuda/cuda_backend.hpp"
 #endif
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <utility>
+
+#include <unistd.h>
 
 namespace saeta {
 namespace {
@@ -31,26 +35,46 @@ public:
     const std::lock_guard lock(mutex_);
     return slots_[{device.kind, device.ordinal}];
   }
+  void keep(const std::shared_ptr<event_log>& log) {
+    const std::lock_guard lock(mutex_);
+    logs_.push_back(log);
+  }
+  void flush_logs() noexcept {
+    const std::lock_guard lock(mutex_);
+    for (const std::weak_ptr<event_log>& each : logs_) {
+      if (const auto log = each.lock()) {
+        log->flush();
+      }
+    }
+  }
 
 private:
   std::mutex mutex_;
+  std::vector<std::weak_ptr<event_log>> logs_; ///< that have files of the environment
   std::map<std::pair<device_kind, std::int32_t>, slot> slots_;
 };
 
 /// Never destroyed: consumers give memory back from their own static destructors and from an interpreter's last breath,
 /// after main has returned, and the driver frees what is left when the process ends.
 registry& contexts() {
-  static registry* const all = new registry;
-  return *all;
+  static constinit per_process<registry> all;
+  return all.get();
+}
+
+/// Contexts are not destroyed at the end of the process, so their files are completed by hand.
+void flush_logs_at_exit() {
+  [[maybe_unused]] static const int registered = std::atexit([] { contexts().flush_logs(); });
 }
 
 constexpr device_id host{device_kind::cpu, 0};
 
 #if SAETA_HAS_CUDA
 
-std::int32_t cuda_devices() noexcept { return cuda_device_count(); }
+std::int32_t cuda_devices() { return cuda_device_count(); }
 
 std::shared_ptr<backend> make_cuda(std::int32_t ordinal) { return make_cuda_backend(ordinal); }
+
+device_properties properties_of_cuda(std::int32_t ordinal) { return describe_cuda_device(ordinal); }
 
 std::string cuda_version(std::int32_t number) {
   return number == 0 ? std::string{} : concat(number / 1000, ".", number % 1000 / 10);
@@ -72,9 +96,11 @@ runtime_report describe_cuda() {
 constexpr const char* no_cuda = "this build has no CUDA backend: no CUDA toolkit was found when it was "
                                 "configured; install one and build again";
 
-std::int32_t cuda_devices() noexcept { return 0; }
+std::int32_t cuda_devices() { return 0; }
 
 std::shared_ptr<backend> make_cuda(std::int32_t) { throw error(errc::device, no_cuda); }
+
+device_properties properties_of_cuda(std::int32_t) { throw error(errc::device, no_cuda); }
 
 runtime_report describe_cuda() {
   runtime_report found;
@@ -118,12 +144,16 @@ std::shared_ptr<backend> make_backend(device_id device) {
   refuse_device(device);
 }
 
-/// Each context has a file of its own: "csv:log/memory.csv" becomes "csv:log/memory-cuda0.csv".
+/// Each context has a file of its own: "csv:log/memory.csv" becomes "csv:log/memory-cuda0.csv", and with the number of the
+/// process "csv:log/memory-host-4711.csv" in a child of fork, whose parent goes on writing the other.
 std::string sink_of(const std::string& description, device_id device) {
   const std::size_t colon = description.find(':');
   const std::filesystem::path file = description.substr(colon + 1);
   std::string name = to_string(device);
   std::erase(name, ':');
+  if (fork_generation() != 0) {
+    name += concat("-", ::getpid());
+  }
   const std::filesystem::path own =
       file.parent_path() / concat(file.stem().string(), "-", name, file.extension().string());
   return concat(description.substr(0, colon + 1), own.string());
@@ -139,10 +169,15 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
     parse_stack(*chosen.stack, options.memory);
   }
   options.memory.custom_slabs = chosen.slabs;
+  options.staging = defaults.staging;
   options.pressure.wait = chosen.wait.value_or(defaults.wait);
   auto opened = context::create(std::move(made), std::move(options));
   for (const std::string& sink : defaults.log) {
     opened->log()->attach(make_sink(sink_of(sink, device)));
+  }
+  if (!defaults.log.empty()) {
+    contexts().keep(opened->log());
+    flush_logs_at_exit();
   }
   return opened;
 }
@@ -150,6 +185,20 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
 /// What can only be chosen when a context is made must be what it was made with.
 void require_same(const context& opened, const open_options& chosen) {
   const context_options& has = opened.options();
+  const auto shown = [](std::uint64_t limit) {
+    return limit == budget::unlimited ? std::string("no budget")
+                                      : concat("a budget of ", limit, " bytes (", human_bytes(limit), ")");
+  };
+  const std::uint64_t limit = opened.memory_budget()->statistics().limit;
+  if (chosen.budget && *chosen.budget != limit) {
+    throw error(
+        errc::invalid_argument,
+        concat(
+            "the context of ", to_string(opened.device()), " exists with ", shown(limit), ", not ",
+            shown(*chosen.budget),
+            ": open it without a budget, then set the limit of the whole process (Context.budget in Python, "
+            "budget::set_limit in C++) or limit your own part (Context.memory.child, context::with_budget)"));
+  }
   if (chosen.stack) {
     stack_options wanted = has.memory;
     parse_stack(*chosen.stack, wanted);
@@ -174,12 +223,18 @@ void require_same(const context& opened, const open_options& chosen) {
 
 } // namespace
 
+device_properties describe_device(device_id device) {
+  if (device.kind == device_kind::cuda && device.ordinal >= 0 && device.ordinal < cuda_devices()) {
+    return properties_of_cuda(device.ordinal);
+  }
+  return make_backend(device)->properties();
+}
+
 std::vector<device_entry> devices() {
   std::vector<device_entry> found;
   for (const device_id id : device_ids()) {
     try {
-      const std::shared_ptr<context> open = find_context(id);
-      found.push_back({id, (open ? open->device_backend() : make_backend(id))->properties()});
+      found.push_back({id, describe_device(id)});
     } catch (const error&) {
       report_current_exception(concat("device ", to_string(id), " is left out"));
     }
@@ -204,9 +259,6 @@ std::shared_ptr<context> open_context(device_id device, const open_options& opti
     return place.opened;
   }
   require_same(*place.opened, options);
-  if (options.budget) {
-    place.opened->memory_budget()->set_limit(*options.budget);
-  }
   return place.opened;
 }
 
@@ -214,6 +266,11 @@ std::shared_ptr<context> find_context(device_id device) {
   slot& place = contexts().at(device);
   const std::lock_guard lock(place.mutex);
   return place.opened != nullptr && !place.opened->closed() ? place.opened : nullptr;
+}
+
+std::shared_ptr<context> own_context(std::shared_ptr<context> of) {
+  const bool replaced = of->inherited() && of->device() == host && &of->root() == of.get();
+  return replaced ? open_context(host) : of;
 }
 
 } // namespace saeta

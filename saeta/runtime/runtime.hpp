@@ -2,6 +2,8 @@
 //
 // Owner     The runtime keeps every context until the process ends, so that a device has one budget and one ledger.
 // Thread    Any; racing first users of a device get one context, and a failed creation can be tried again.
+// Fork      A child of fork starts with an empty registry: its contexts are its own, made as the environment and the child
+//           say. CUDA can't be used in it when its parent has used CUDA.
 // Failure   error device when the device does not exist here, with the reason.
 #pragma once
 
@@ -17,7 +19,7 @@ namespace saeta {
 
 struct device_entry {
   device_id id;
-  device_properties properties;
+  device_properties properties; ///< `free_bytes` of a CUDA device only where the process uses it already
 };
 
 /// What this build and this machine can do.
@@ -29,15 +31,19 @@ struct runtime_report {
   std::string cuda_driver;  ///< newest CUDA version the driver knows, empty without a driver
 };
 
-/// Devices that can be used now: CUDA devices first, then the host. Never throws for a missing driver.
+/// Devices that can be used now: CUDA devices first, then the host. Never throws for a missing driver, and uses no device:
+/// asking takes no memory of it.
 std::vector<device_entry> devices();
+
+/// What `devices()` says of one of them. @throws error device when it does not exist here.
+device_properties describe_device(device_id device);
 
 runtime_report describe_runtime();
 
 /// The device that work goes to when none is named: the first CUDA device, else the host.
 device_id best_device();
 
-/// What is said in code about a device's context; the environment (runtime/environment.hpp) answers for the rest.
+/// What is said in code about a device's context; the environment (runtime/detail/environment.hpp) answers for the rest.
 struct open_options {
   std::optional<std::uint64_t> budget; ///< bytes
   std::optional<std::string> stack;    ///< as parse_stack reads it
@@ -46,13 +52,16 @@ struct open_options {
   resource_source slabs{}; ///< where the cache takes its memory from; null: the driver
 };
 
-/// The process's context of a device, created on first use. `budget` sets the limit, on a context that exists too.
-/// @throws error invalid_argument when more is live already, or when a context exists with another stack or wait, or
-///         exists at all and `slabs` is given.
+/// The process's context of a device, created on first use.
+/// @throws error invalid_argument when the context exists with another budget, stack or wait, or exists at all and `slabs`
+///         is given: what one library has chosen is not changed by another that opens the device.
 std::shared_ptr<context> open_context(device_id device, const open_options& options);
 std::shared_ptr<context> open_context(device_id device, std::optional<std::uint64_t> budget = std::nullopt);
 
 /// The process's context if it was opened already, else null.
 std::shared_ptr<context> find_context(device_id device);
+
+/// The context to use for `of`: itself, but in a child of fork, for its parent's context of the host, the child's own.
+std::shared_ptr<context> own_context(std::shared_ptr<context> of);
 
 } // namespace saeta

@@ -1,7 +1,6 @@
 // Host arrays: Arrow data in ordinary memory, on its way to a context or back from one.
 //
-// What      The shape of a column with byte ranges where a column has buffers. `upload` makes a batch of device columns
-//           in one planned transfer; on a host context `adopt` makes them without a copy. `download` is the way back.
+// What      The shape of a column with byte ranges where a column has buffers (transfer/upload.hpp, transfer/download.hpp).
 // Owner     `keepalive` keeps the ranges alive; columns that were adopted share it.
 // Failure   Validated by whoever made the array (interop/, ipc/): offsets lie inside their bytes.
 #pragma once
@@ -55,25 +54,5 @@ private:
   };
   std::map<key, entry> known_;
 };
-
-struct upload_options {
-  std::string tag;
-  std::span<const std::byte> readable; ///< region whose gaps may be carried along (a mapped file)
-  file_region file;                    ///< region that workers may pread
-};
-
-/// The batch on the device of `where`: slices upload only their window, dictionaries once a cache. One planned transfer
-/// for the batch and one for each new dictionary set.
-batch upload(const std::shared_ptr<context>& where, const host_batch& source, dictionary_cache& dictionaries,
-             const upload_options& options);
-
-/// The batch as views of host memory in a host context: no copy; counted as imports.
-/// @throws error invalid_argument when `where` is not a host context.
-batch adopt(const std::shared_ptr<context>& where, const host_batch& source, dictionary_cache& dictionaries,
-            const std::string& tag);
-
-/// Rows of a batch in host memory: one planned transfer into one allocation, only the windows that the rows refer to; on a
-/// host context views without a copy.
-host_batch download(const std::shared_ptr<context>& where, const batch& source);
 
 } // namespace saeta

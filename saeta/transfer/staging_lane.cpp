@@ -1,4 +1,4 @@
-#include "saeta/transfer/staging_lane.hpp"
+#include "saeta/transfer/detail/staging_lane.hpp"
 
 #include "saeta/base/report.hpp"
 

@@ -1,9 +1,10 @@
 #include "saeta/transfer/staging_ring.hpp"
 
+#include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
-#include "saeta/transfer/staging_lane.hpp"
-#include "saeta/transfer/worker_team.hpp"
+#include "saeta/transfer/detail/staging_lane.hpp"
+#include "saeta/transfer/detail/worker_team.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,8 +18,6 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t most_default_threads = 8; // where the link is full on the machines measured
-
-const char attachment_key{};
 
 std::size_t thread_count(const staging_options& options) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -86,15 +85,14 @@ std::vector<piece> split(std::span<const download_range> ranges, std::size_t chu
 
 } // namespace
 
-std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& where,
-                                               staging_options options) {
-  void* ring = where->attachment(&attachment_key, [&] {
-    return std::shared_ptr<staging_ring>(new staging_ring(where->root(), options));
+std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& where) {
+  auto& ring = where->service<staging_ring>([&] {
+    return std::unique_ptr<staging_ring>(new staging_ring(where->root(), where->options().staging));
   });
-  return {where, static_cast<staging_ring*>(ring)};
+  return {where, &ring};
 }
 
-staging_ring::staging_ring(context& where, staging_options options)
+staging_ring::staging_ring(context& where, const staging_options& options)
     : where_(where), chunk_bytes_(std::max<std::size_t>(options.chunk_bytes, 64)),
       team_(std::make_unique<worker_team>(thread_count(options))) {
   for (std::size_t i = 0; i < team_->members(); ++i) {
@@ -117,7 +115,7 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
   const std::size_t tasks = (slab.size() + chunk_bytes_ - 1) / chunk_bytes_;
   where_.count_transfer(where_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   if (where_.on_host()) {
-    const std::lock_guard turn(turn_);
+    const auto turn = lock_interruptibly(turn_);
     team_->run(tasks, [&](std::size_t, std::size_t task) {
       const std::size_t begin = task * chunk_bytes_;
       const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
@@ -153,7 +151,7 @@ void staging_ring::download(std::span<const download_range> ranges) {
   }
   where_.count_transfer(where_.on_host() ? copy_kind::host_to_host : copy_kind::device_to_host);
   if (where_.on_host()) {
-    const std::lock_guard turn(turn_);
+    const auto turn = lock_interruptibly(turn_);
     team_->run(pieces.size(), [&](std::size_t, std::size_t task) {
       const piece& p = pieces[task];
       where_.copy(p.target, p.source, p.bytes, copy_kind::host_to_host, token.stream());
@@ -186,7 +184,7 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
 // The caller holds a token on the work stream. Lanes start behind it, and it ends behind them, so that one point of the
 // work stream covers all lanes.
 void staging_ring::run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work) {
-  const std::lock_guard turn(turn_);
+  const auto turn = lock_interruptibly(turn_);
   const stream_ref home = where_.work_stream();
   const point start = mark(home);
   std::vector<char> begun(lanes_.size(), 0); // by lane; each is touched by its own member only

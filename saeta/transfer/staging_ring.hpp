@@ -22,12 +22,6 @@
 
 namespace saeta {
 
-struct staging_options {
-  std::size_t threads = 0;            ///< 0: the machine's, at most 8
-  std::size_t chunk_bytes = 4u << 20; ///< of one pinned chunk
-  std::size_t chunks_per_thread = 3;
-};
-
 /// One device range and where its bytes go on the host.
 struct download_range {
   buffer source;
@@ -37,15 +31,13 @@ struct download_range {
 class staging_lane; // a stream with its pinned chunks
 class worker_team;  // threads, one a lane
 
-class staging_ring {
+class staging_ring final : public context_service {
 public:
-  /// The ring of a context; the pointer keeps the context alive. The options of the first call win;
-  /// SAETA_STAGING_THREADS and SAETA_STAGING_CHUNK are read by whoever makes them (runtime/environment.hpp).
-  static std::shared_ptr<staging_ring> of(const std::shared_ptr<context>& where,
-                                          staging_options options = {});
+  /// The ring of a context, made as `context_options::staging` says; the pointer keeps the context alive.
+  static std::shared_ptr<staging_ring> of(const std::shared_ptr<context>& where);
   staging_ring(const staging_ring&) = delete;
   staging_ring& operator=(const staging_ring&) = delete;
-  ~staging_ring();
+  ~staging_ring() override;
 
   /// One slab with the plan's segments in it: one allocation, one planned transfer. Gaps of the slab are undefined.
   /// @param into  a context of the ring's device, whose budget is charged.
@@ -57,11 +49,11 @@ public:
   void copy(const buffer& target, const buffer& source, stream_ref stream);
 
 private:
-  staging_ring(context& where, staging_options options);
+  staging_ring(context& where, const staging_options& options);
   void run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work);
 
-  context& where_;  ///< owns this
-  std::mutex turn_; ///< one movement at a time
+  context& where_;        ///< owns this
+  std::timed_mutex turn_; ///< one movement at a time
   std::size_t chunk_bytes_;
   std::vector<std::unique_ptr<staging_lane>> lanes_;
   std::unique_ptr<worker_team> team_;

@@ -1,6 +1,7 @@
+#include "saeta/transfer/upload.hpp"
+
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
-#include "saeta/transfer/host_array.hpp"
 #include "saeta/transfer/host_window.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 

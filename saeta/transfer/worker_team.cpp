@@ -1,4 +1,4 @@
-#include "saeta/transfer/worker_team.hpp"
+#include "saeta/transfer/detail/worker_team.hpp"
 
 #include <utility>
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import saeta as sa
-from conftest import clean
+from contexts import clean
 from gpu_frameworks import cupy_spinner, cupy_with_a_device, torch_with_a_device
 from storm import Storm, make_all_at_once
 

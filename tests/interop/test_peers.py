@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
-from conftest import clean, copies
+from contexts import clean, copies
 
 
 @pytest.fixture

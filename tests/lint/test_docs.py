@@ -22,6 +22,23 @@ def test_every_environment_variable_has_its_row() -> None:
     assert set(re.findall(r"^\| `(SAETA_[A-Z_]+)`", text("docs/options.md"), re.MULTILINE)) == known
 
 
+def test_every_environment_variable_is_read_outside_its_parser_and_has_a_test() -> None:
+    """An option that is parsed and used by nobody does nothing, as silently as a misspelt one."""
+    parser = text("saeta/runtime/environment.cpp")
+    read = set(re.findall(r"\boptions\.((?:memory|staging)\.\w+|\w+) = ", parser))
+    assert read
+    used = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in (ROOT / "saeta").rglob("*.cpp")
+        if path.name != "environment.cpp"
+    )
+    unused = [name for name in read if not re.search(rf"\.{name.split('.')[-1]}\b", used)]
+    assert unused == []
+    tests = text("tests/python/test_environment.py")
+    variables = re.findall(r'"(SAETA_[A-Z_]+)"', parser)
+    assert [name for name in variables if f"def test_{name.lower()}" not in tests] == []
+
+
 def test_every_error_code_and_class_has_its_row() -> None:
     body = re.search(r"enum class errc \{(.*?)\};", text("saeta/base/error.hpp"), re.DOTALL)
     assert body is not None

@@ -2,6 +2,7 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow_c.hpp"
+#include "saeta/transfer/download.hpp"
 
 #include <cstring>
 

@@ -31,7 +31,7 @@ def run(as_json: bool) -> None:
                 device["architecture"],
                 device["driver"] or "-",
                 human_bytes(device["total_bytes"]),
-                human_bytes(device["free_bytes"]),
+                "-" if device["free_bytes"] is None else human_bytes(device["free_bytes"]),
                 device["multiprocessors"],
             )
             for device in found["devices"]

@@ -233,34 +233,15 @@ private:
   std::unordered_map<void*, void*> bases_; ///< allocation that an address aligned by us lies in
 };
 
-device_properties cuda_backend::properties() const {
-  const active_context active(context_);
-  cudaDeviceProp found{};
-  check(cudaGetDeviceProperties(&found, ordinal_), "cudaGetDeviceProperties", ": device ", ordinal_);
-  std::size_t free = 0;
-  std::size_t total = 0;
-  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  int driver_version = 0;
-  check(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion");
-  return {.name = found.name,
-          .total_bytes = total,
-          .free_bytes = free,
-          .architecture = concat("sm_", found.major, found.minor),
-          .driver = cuda::version_text(driver_version),
-          .multiprocessors = found.multiProcessorCount};
-}
+device_properties cuda_backend::properties() const { return describe_cuda_device(ordinal_); }
 
 fence_outcome cuda_backend::record_context(event_handle event) {
-  const auto record = cuda::driver().context_record_event;
-  if (record == nullptr) {
-    return fence_outcome::refused;
-  }
   const active_context active(context_);
   // The driver would end a capture that is in the way. Those of blocking streams can be seen beforehand, unharmed.
   if (captures(cudaStreamLegacy)) {
     return fence_outcome::refused;
   }
-  const CUresult status = record(context_, native(event));
+  const CUresult status = cuda::driver().context_record_event(context_, native(event));
   if (refused_for_capture(status)) {
     return fence_outcome::refused;
   }
@@ -346,9 +327,9 @@ std::shared_ptr<backend> make_cuda_backend(std::int32_t ordinal) {
   if (!found.usable) {
     throw error(errc::device, concat("cuda:", ordinal, " can't be used: ", found.reason));
   }
-  const std::int32_t devices = cuda_device_count();
-  if (ordinal < 0 || ordinal >= devices) {
-    throw error(errc::device, concat("cuda:", ordinal, " is no device: this process sees ", devices));
+  if (ordinal < 0 || ordinal >= found.devices) {
+    throw error(errc::device,
+                concat("cuda:", ordinal, " is not a device: this process sees ", found.devices));
   }
   return std::make_shared<cuda_backend>(ordinal);
 }

@@ -6,6 +6,10 @@
 // Owner     Whoever holds the pointer. The primary context is kept until the process ends, as the CUDA runtime does.
 // Thread    Any. Each call makes the context current for its own duration and leaves the thread as it was; a graph
 //           that another thread captures meanwhile is not disturbed, but for what `record_context` says.
+// Driver    For CUDA 12.5 or newer: before it there is no event over all work of a context (cuCtxRecordEvent), behind which
+//           exported memory is freed.
+// Fork      CUDA does not work in a child of fork whose parent has used it. Such a child is refused without a call of CUDA,
+//           whose locks may be held.
 // Failure   error device with the name, number and text of CUDA's code, out_of_memory for allocations, device_lost for
 //           the errors after which CUDA works no more in this process.
 #pragma once
@@ -24,13 +28,19 @@ struct cuda_status {
   std::string reason; ///< empty when usable, otherwise what is missing, for people
   std::int32_t driver_version = 0;
   std::int32_t runtime_version = 0;
+  std::int32_t devices = 0; ///< that this process may use; 0 when it is not usable
 };
 
-/// Never throws for a machine without a driver or a device: that is an answer.
+/// Makes no context and takes no memory of a device. Never throws for a machine without a driver or a device: that is an answer.
 cuda_status probe_cuda();
 
 /// Devices that this process may use; 0 wherever `probe_cuda()` says that CUDA is not usable.
-std::int32_t cuda_device_count() noexcept;
+inline std::int32_t cuda_device_count() { return probe_cuda().devices; }
+
+/// Properties of a device, found without using it: no context is made and no memory of it is taken. `free_bytes` is known
+/// only where a library of this process uses the device already.
+/// @throws error device when CUDA is not usable or has no such ordinal.
+device_properties describe_cuda_device(std::int32_t ordinal);
 
 /// Creates the primary context of device `ordinal` if the process has none yet.
 /// @throws error device when CUDA is not usable or has no such ordinal.

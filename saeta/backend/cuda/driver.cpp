@@ -46,7 +46,13 @@ const driver_calls& driver() {
       .pointer_get_attribute = require<PFN_cuPointerGetAttribute_v4000>("cuPointerGetAttribute", 4000),
       .stream_get_id = require<PFN_cuStreamGetId_v12000>("cuStreamGetId", 12000),
       .stream_is_capturing = require<PFN_cuStreamIsCapturing_v10000>("cuStreamIsCapturing", 10000),
-      .context_record_event = find<PFN_cuCtxRecordEvent_v12050>("cuCtxRecordEvent", 12050),
+      .context_record_event = require<PFN_cuCtxRecordEvent_v12050>("cuCtxRecordEvent", 12050),
+      .device_get_name = require<PFN_cuDeviceGetName_v2000>("cuDeviceGetName", 2000),
+      .device_total_memory = require<PFN_cuDeviceTotalMem_v3020>("cuDeviceTotalMem", 3020),
+      .device_get_attribute = require<PFN_cuDeviceGetAttribute_v2000>("cuDeviceGetAttribute", 2000),
+      .primary_context_get_state =
+          require<PFN_cuDevicePrimaryCtxGetState_v7000>("cuDevicePrimaryCtxGetState", 7000),
+      .memory_get_info = require<PFN_cuMemGetInfo_v3020>("cuMemGetInfo", 3020),
   };
   return calls;
 }

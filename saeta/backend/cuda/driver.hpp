@@ -22,8 +22,12 @@ struct driver_calls {
   PFN_cuPointerGetAttribute_v4000 pointer_get_attribute;
   PFN_cuStreamGetId_v12000 stream_get_id;
   PFN_cuStreamIsCapturing_v10000 stream_is_capturing;
-  /// Null with a driver older than 12.5.
   PFN_cuCtxRecordEvent_v12050 context_record_event;
+  PFN_cuDeviceGetName_v2000 device_get_name;
+  PFN_cuDeviceTotalMem_v3020 device_total_memory;
+  PFN_cuDeviceGetAttribute_v2000 device_get_attribute;
+  PFN_cuDevicePrimaryCtxGetState_v7000 primary_context_get_state;
+  PFN_cuMemGetInfo_v3020 memory_get_info;
 };
 
 /// @throws error device when there is no driver or it lacks a call.

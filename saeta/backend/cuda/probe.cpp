@@ -1,9 +1,24 @@
 #include "saeta/backend/cuda/check.hpp"
+#include "saeta/backend/cuda/context.hpp"
 #include "saeta/backend/cuda/cuda_backend.hpp"
+#include "saeta/backend/cuda/driver.hpp"
 #include "saeta/backend/cuda/version.hpp"
+#include "saeta/base/process.hpp"
+
+#include <array>
+#include <atomic>
+#include <optional>
 
 namespace saeta {
 namespace {
+
+/// The fork generation in which CUDA was found to be usable, + 1; 0: in none so far.
+constinit std::atomic<std::uint64_t> usable_in{0};
+
+bool parent_used_cuda() noexcept {
+  const std::uint64_t seen = usable_in.load();
+  return seen != 0 && seen != fork_generation() + 1;
+}
 
 std::string why_not(cudaError_t status, const cuda_status& found) {
   switch (status) {
@@ -16,38 +31,85 @@ std::string why_not(cudaError_t status, const cuda_status& found) {
                : concat("the NVIDIA driver is for CUDA ", cuda::version_text(found.driver_version),
                         ", older than CUDA ", cuda::version_text(found.runtime_version), " of this build");
   case cudaErrorInitializationError:
-    return concat("CUDA can't start in this process, as after a fork: ", cuda::describe(status));
+    return fork_generation() != 0 ? std::string(cuda::forked)
+                                  : concat("CUDA can't start in this process: ", cuda::describe(status));
   default:
     return concat("the NVIDIA driver refused: ", cuda::describe(status));
   }
+}
+
+/// Whether the device has a primary context, which the process then uses; asking makes none.
+bool in_use(CUdevice device) {
+  unsigned flags = 0;
+  int active = 0;
+  cuda::check(cuda::driver().primary_context_get_state(device, &flags, &active),
+              "cuDevicePrimaryCtxGetState");
+  return active != 0;
+}
+
+std::uint64_t free_bytes_of(std::int32_t ordinal) {
+  const cuda::active_context active(cuda::primary_context(ordinal));
+  std::size_t free = 0;
+  std::size_t total = 0;
+  cuda::check(cuda::driver().memory_get_info(&free, &total), "cuMemGetInfo");
+  return free;
 }
 
 } // namespace
 
 cuda_status probe_cuda() {
   cuda_status found;
+  if (parent_used_cuda()) {
+    found.reason = cuda::forked;
+    return found;
+  }
   cuda::check(cudaRuntimeGetVersion(&found.runtime_version), "cudaRuntimeGetVersion");
   if (cudaDriverGetVersion(&found.driver_version) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
     found.driver_version = 0;
   }
-  int devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  found.usable = status == cudaSuccess && devices > 0;
-  if (!found.usable) {
+  const cudaError_t status = cudaGetDeviceCount(&found.devices);
+  if (status != cudaSuccess || found.devices == 0) {
     static_cast<void>(cudaGetLastError());
+    found.devices = 0;
     found.reason = why_not(status, found);
+    return found;
+  }
+  usable_in = fork_generation() + 1; // CUDA has started, whatever its version
+  found.reason = cuda::driver_too_old(found.driver_version);
+  found.usable = found.reason.empty();
+  if (!found.usable) {
+    found.devices = 0;
   }
   return found;
 }
 
-std::int32_t cuda_device_count() noexcept {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-    return 0;
+device_properties describe_cuda_device(std::int32_t ordinal) {
+  const cuda_status status = probe_cuda();
+  if (ordinal < 0 || ordinal >= status.devices) {
+    throw error(errc::device, status.usable ? concat("cuda:", ordinal, " is not a device: this process sees ",
+                                                     status.devices)
+                                            : concat("cuda:", ordinal, " can't be used: ", status.reason));
   }
-  return devices;
+  const cuda::driver_calls& calls = cuda::driver();
+  CUdevice device = 0;
+  cuda::check(calls.device_get(&device, ordinal), "cuDeviceGet", ": device ", ordinal);
+  std::array<char, 256> name{};
+  cuda::check(calls.device_get_name(name.data(), static_cast<int>(name.size()), device), "cuDeviceGetName");
+  std::size_t total = 0;
+  cuda::check(calls.device_total_memory(&total, device), "cuDeviceTotalMem");
+  const auto attribute = [&](CUdevice_attribute which) {
+    int value = 0;
+    cuda::check(calls.device_get_attribute(&value, which, device), "cuDeviceGetAttribute");
+    return value;
+  };
+  return {.name = name.data(),
+          .total_bytes = total,
+          .free_bytes = in_use(device) ? std::optional(free_bytes_of(ordinal)) : std::nullopt,
+          .architecture = concat("sm_", attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                                 attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)),
+          .driver = cuda::version_text(status.driver_version),
+          .multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)};
 }
 
 } // namespace saeta

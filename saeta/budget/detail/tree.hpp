@@ -5,7 +5,11 @@
 //               current = granted - sum of unspent credit in the subtree.
 //           A charge takes from the thread's own shard and a refund adds to it: one short lock that nobody else wants.
 //           A shard that is short borrows from another one of its node that can spare all it lacks, which changes no
-//           sum; only then is the tree asked: it grants more, calling credit back from all shards.
+//           sum; only then is the tree asked: it grants more, calling credit back from other shards.
+// Cost      What visits shards visits the open ones, which are those in use: one that was visited often and never used
+//           meanwhile is closed. At most `most_open` of a tree are open, so that a program which charges thousands of
+//           budgets in turn stays bounded, too. Nothing else goes farther than from a budget to the root: sums are kept for
+//           whole subtrees, and no budget knows its children.
 // Exact     For every node granted <= limit - reserved, granted <= peak and granted <= the peak of each open window.
 //           So spending credit can neither pass a limit nor raise a peak. Both are decided in the tree alone, from a
 //           `granted` that is the true `current`: with all credit in question called back, its shards locked together.
@@ -24,6 +28,7 @@
 #include <condition_variable>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace saeta {
@@ -31,7 +36,9 @@ namespace saeta {
 /// Credit of one thread. Two cache lines: processors fetch them in pairs.
 struct alignas(128) credit_shard {
   spin_lock lock;
-  bool open = false; ///< closed: the tree alone charges and refunds
+  bool open = false;      ///< closed: the tree alone charges and refunds
+  std::uint8_t idle = 0;  ///< visits of the tree since it was used last
+  std::uint8_t place = 0; ///< in the tree's list of open shards; guarded by the tree's mutex
   std::uint64_t requests = 0;
 
   [[nodiscard]] std::uint64_t credit() const noexcept { return unspent_.load(std::memory_order_relaxed); }
@@ -48,11 +55,13 @@ struct alignas(128) credit_shard {
     }
     set_credit(has - bytes);
     ++requests;
+    idle = 0;
     return true;
   }
   bool give_back(std::uint64_t bytes) noexcept {
     const std::lock_guard hold(lock);
     set_credit(credit() + (open ? bytes : 0));
+    idle = 0;
     return open;
   }
   /// Hands another shard at least `missing`, half of the credit if that is more: the one that is short now will be
@@ -86,16 +95,23 @@ struct budget::node {
   credit_shard& mine() noexcept;
   /// As `mine().spend`, with what another shard can spare.
   bool spend_borrowed(std::uint64_t bytes) noexcept;
+  [[nodiscard]] node& root() noexcept { return parent == nullptr ? *this : parent->root(); }
+  /// True for this node and for those below it.
+  [[nodiscard]] bool contains(const node& other) const noexcept;
+
+  /// Of `open_shards`.
+  [[nodiscard]] std::uint32_t bit_of(const credit_shard& shard) const noexcept {
+    return std::uint32_t{1} << (&shard - credit.data());
+  }
 
   const budget& self;
   node* const parent;
-  std::vector<node*> children;
   std::atomic<std::uint64_t> limit; ///< written under the mutex
   std::uint64_t reserved = 0;
   std::uint64_t granted = 0;
   std::uint64_t peak = 0;
   std::vector<budget_window::state*> windows;
-  std::uint64_t requests = 0; ///< those that no shard has counted, and those of former children
+  std::uint64_t requests = 0; ///< of the subtree, but for those that an open shard still counts
   std::uint64_t refused = 0;
   std::uint64_t contested = 0; ///< the last pass over the line that found somebody short of room here
   std::atomic<std::uint32_t> open_shards = 0; ///< a bit for each; who borrows reads it without the mutex
@@ -112,23 +128,27 @@ public:
     std::uint64_t overbooked = 0;
   };
 
-  void add(node& made);
+  /// More would make a refusal and a new peak slower; with fewer, many threads on several budgets would close each other's.
+  static constexpr std::size_t most_open = 256;
+
   void remove(node& gone) noexcept;
 
   bool charge(node& at, std::uint64_t bytes) noexcept;
+  /// Nothing when it was charged.
+  std::optional<budget_refusal> charge_or_refuse(node& at, std::uint64_t bytes);
   bool charge_by(node& at, std::uint64_t bytes, time_point deadline);
   std::size_t waiting() noexcept;
   void refund(node& at, std::uint64_t bytes) noexcept;
-  budget_refusal refuse(node& at, std::uint64_t bytes) noexcept;
 
   /// Promises `bytes`, with `overbook` as far as there is room. @throws error budget_exceeded without.
   promise reserve(node& at, std::uint64_t bytes, bool overbook);
   bool draw(node& at, promise& from, std::uint64_t bytes) noexcept;
+  /// Nothing when it was drawn. @param promised  what the reservation was made with.
+  std::optional<budget_refusal> draw_or_refuse(node& at, promise& from, std::uint64_t promised,
+                                               std::uint64_t bytes);
   void put_back(node& at, promise& to, std::uint64_t bytes) noexcept;
   void release(node& at, promise& what) noexcept;
   promise read(const promise& what) noexcept;
-  /// Counts a refusal at `at`.
-  void count_refusal(node& at) noexcept;
 
   budget_statistics statistics(node& of) noexcept;
   void reset_peak(node& of) noexcept;
@@ -138,12 +158,15 @@ public:
   budget_window::values read(node& of, const budget_window::state& window) noexcept;
 
 private:
+  friend struct budget_probe;
+
   /// Somebody in line; lives on the stack of the thread that waits.
   struct waiter {
     enum class outcome { waiting, charged, impossible };
-    waiter(node& in, std::uint64_t wanted) : at(in), bytes(wanted) {}
+    waiter(node& in, std::uint64_t wanted, time_point until) : at(in), bytes(wanted), deadline(until) {}
     node& at;
     std::uint64_t bytes;
+    time_point deadline;
     outcome now = outcome::waiting;
     std::condition_variable changed;
   };
@@ -152,34 +175,58 @@ private:
     std::uint64_t requests = 0;
   };
 
-  // Credit (budget_credit.cpp)
-  static totals count_locked(const node& top) noexcept;
-  static void lock_shards(node& top) noexcept;
-  static void unlock_shards(node& top) noexcept;
-  static void take_credit(node& from, credit_shard& shard, std::uint64_t bytes) noexcept;
-  template <class Wanted>
-  static void call_back_within(node& top, Wanted& wanted) noexcept;
-  static totals call_back_all(node& top) noexcept;
-  static void call_back_for(node& at, std::uint64_t bytes) noexcept;
-  static void close_shards(node& top) noexcept;
-  static void grant_credit(node& at) noexcept;
+  struct open_credit {
+    node* of = nullptr;
+    credit_shard* shard = nullptr;
+  };
 
-  // Charges (budget_tree.cpp)
-  static bool take(node& at, std::uint64_t bytes) noexcept;
-  budget_refusal refuse_locked(node& at, std::uint64_t bytes) noexcept;
+  // Credit (credit.cpp)
+  template <class Action>
+  void for_each_open(const node& top, Action action) noexcept;
+  totals count_locked(const node& top) noexcept;
+  void lock_shards(const node& top) noexcept;
+  void unlock_shards(const node& top) noexcept;
+  template <class Wanted>
+  void call_back_within(const node& top, Wanted wanted) noexcept;
+  totals call_back_all(const node& top) noexcept;
+  void call_back_for(node& at, std::uint64_t bytes) noexcept;
+  void open_shard(node& of, credit_shard& shard) noexcept;
+  void close_shard(open_credit which) noexcept;
+  void close_locked(open_credit which) noexcept;
+  void close_an_idle_shard() noexcept;
+  void close_shards() noexcept;
+  void grant_credit(node& at) noexcept;
+
+  // Charges (tree.cpp)
+  bool take(node& at, std::uint64_t bytes) noexcept;
+  bool draw_locked(node& at, promise& from, std::uint64_t bytes) noexcept;
+  budget_refusal refuse_locked(node& at, std::uint64_t bytes);
   void give(node& at, std::uint64_t bytes) noexcept;
 
-  // The line (budget_line.cpp)
+  // The line (line.cpp)
   bool admit(node& at, std::uint64_t bytes) noexcept;
   bool is_held_up(const node& at) noexcept;
   bool is_contested(const node& at) const noexcept;
   void contest(const waiter& waits) noexcept;
   void serve_line() noexcept;
+  void leave_line(waiter& gone) noexcept;
 
-  std::mutex mutex_;
-  node* root_ = nullptr;
+  /// Counts for `budget_probe`: two looks at the tree are of two moments.
+  struct counted_mutex : std::mutex {
+    void lock() {
+      std::mutex::lock();
+      ++taken;
+    }
+    std::uint64_t taken = 0;
+  };
+
+  counted_mutex mutex_;
+  std::array<open_credit, most_open> open_;
+  std::size_t open_count_ = 0;
+  std::size_t hand_ = 0; ///< where the search for an idle shard goes on
   std::list<waiter*> line_;
-  std::uint64_t pass_ = 0; ///< number of the latest pass over the line
+  std::uint64_t pass_ = 0;   ///< number of the latest pass over the line
+  std::uint64_t visits_ = 0; ///< open shards looked at so far
 };
 
 /// Bytes that a node may still charge, once all credit within has been called back.

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <mutex>
+#include <typeindex>
 #include <vector>
 
 namespace saeta {
@@ -47,8 +48,8 @@ struct context_core {
   std::size_t lent_streams = 0;
   std::atomic<bool> closed{false};
   std::atomic<int> download_bans{0}; ///< strict modes that are on
-  std::mutex attachments_mutex;
-  std::map<const void*, std::shared_ptr<void>> attachments;
+  std::mutex services_mutex;
+  std::map<std::type_index, std::unique_ptr<context_service>> services;
 };
 
 } // namespace saeta

@@ -53,6 +53,7 @@ struct alignas(64) timeline {
 
 class timeline_table {
 public:
+  timeline_table() = default;
   static timeline_table& instance();
 
   /// A slot for a new timeline: its id is set, everything else is as in a fresh one.
@@ -66,8 +67,6 @@ private:
   static constexpr std::uint64_t index_bits = 24;
   static constexpr std::size_t chunk = 64;
   static constexpr std::size_t most_chunks = (std::size_t{1} << index_bits) / chunk;
-
-  timeline_table() = default;
 
   std::unique_ptr<std::atomic<timeline*>[]> chunks_ = std::make_unique<std::atomic<timeline*>[]>(most_chunks);
   std::mutex mutex_;

@@ -2,12 +2,14 @@
 
 #include "saeta/budget/reservation.hpp"
 
+#include <utility>
+
 namespace saeta {
 
 block budget_resource::do_allocate(const allocation_request& what, stream_ref stream) {
   if (what.draw_from != nullptr) {
-    if (!what.draw_from->try_draw(what.bytes)) {
-      throw error(what.draw_from->refuse(what.bytes));
+    if (auto refused = what.draw_from->draw_or_refuse(what.bytes)) {
+      throw error(std::move(*refused));
     }
     try {
       block made = ask_upstream(what, stream);
@@ -40,7 +42,10 @@ void budget_resource::charge(std::uint64_t bytes, budget& from) {
       return;
     }
   }
-  throw error(from.refuse(bytes));
+  // The last attempt has to be the one that is refused: between an attempt and a look at the numbers others may free.
+  if (auto refused = from.charge_or_refuse(bytes)) {
+    throw error(std::move(*refused));
+  }
 }
 
 block budget_resource::ask_upstream(const allocation_request& what, stream_ref stream) {

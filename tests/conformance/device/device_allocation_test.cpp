@@ -31,7 +31,8 @@ protected:
   /// So much that `rounds` of it are more than a GPU has.
   static constexpr int rounds = 20;
   std::size_t large() const {
-    return device().device().kind == device_kind::cuda ? device().properties().free_bytes / 16 : 16 << 20;
+    return device().device().kind == device_kind::cuda ? device().properties().free_bytes.value_or(0) / 16
+                                                       : 16 << 20;
   }
 
 private:

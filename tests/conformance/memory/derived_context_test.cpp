@@ -233,13 +233,11 @@ TEST_P(derived_contexts, a_request_waits_in_line_for_others_to_free) {
   options.pressure.wait = std::chrono::minutes(5);
   const auto home = new_context(options);
   std::optional<buffer> held = take(home, 800);
-  std::atomic<bool> asking{false};
   std::thread waiter([&] {
-    asking = true;
     const buffer late = take(home, 700);
     EXPECT_EQ(late.size(), 700U);
   });
-  while (!asking) {
+  while (home->memory_budget()->waiting() == 0) {
     std::this_thread::yield();
   }
   held.reset();

@@ -27,12 +27,11 @@ class staging : public context_test {
 protected:
   /// Chunks small enough that a test's bytes need many.
   void SetUp() override {
-    context_test::SetUp();
-    staging_options options;
-    options.threads = 3;
-    options.chunk_bytes = 4096;
-    options.chunks_per_thread = 2;
-    ring_ = staging_ring::of(where(), options);
+    context_options options;
+    options.budget = limit;
+    options.staging = {.threads = 3, .chunk_bytes = 4096, .chunks_per_thread = 2};
+    context_ = new_context(options);
+    ring_ = staging_ring::of(where());
   }
   void TearDown() override {
     ring_.reset();

@@ -51,6 +51,37 @@ TEST(error, of_a_refused_budget_says_every_number) {
   EXPECT_EQ(refused.refusal()->owners.size(), 2u);
 }
 
+TEST(error, of_a_refused_budget_lists_its_own_holders_before_those_that_share_the_budget_above) {
+  budget_refusal refusal = example();
+  refusal.levels_above = 1;
+  refusal.owners = {{"mine", 2 << 20}};
+  refusal.others = {{"theirs", 4 << 20}, {"more", 1 << 20}};
+  EXPECT_TRUE(error(refusal).message().ends_with(
+      "; live: mine 2097152; held by others: theirs 4194304, more 1048576"))
+      << error(refusal).message();
+}
+
+TEST(error, of_a_refused_budget_says_how_much_is_kept_for_those_who_wait) {
+  budget_refusal refusal = example();
+  refusal.reserved = 20;
+  refusal.kept = 15;
+  const std::string message = error(refusal).message();
+  EXPECT_NE(message.find("+ reserved 20 (15 of them kept for requests that wait in line) + requested"),
+            std::string::npos)
+      << message;
+}
+
+TEST(error, of_a_refused_budget_names_the_largest_of_many_tags_and_counts_the_rest) {
+  budget_refusal refusal;
+  for (std::uint64_t i = 0; i < 10'000; ++i) {
+    refusal.owners.emplace_back("tag " + std::to_string(i), 10'000 - i);
+  }
+  const error refused(refusal);
+  EXPECT_NE(refused.message().find("live: tag 0 10000, tag 1 9999"), std::string::npos);
+  EXPECT_TRUE(refused.message().ends_with("tag 15 9985 and 9984 more")) << refused.message();
+  EXPECT_EQ(refused.refusal()->owners.size(), 10'000U);
+}
+
 TEST(error, of_a_refused_budget_is_exact_past_64_bits) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   budget_refusal refusal;

@@ -1,5 +1,7 @@
 // Waiting in line for room in a budget.
+#include "saeta/budget/detail/probe.hpp"
 #include "saeta/budget/reservation.hpp"
+#include "support/interrupts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +9,7 @@
 #include <chrono>
 #include <future>
 #include <optional>
+#include <semaphore>
 #include <thread>
 #include <vector>
 
@@ -14,6 +17,11 @@ namespace saeta {
 namespace {
 
 using std::chrono::steady_clock;
+using support::interrupts;
+using support::stopped_clock;
+
+struct stop {};
+thread_local bool may_be_interrupted = false;
 
 const auto far = steady_clock::time_point::max();
 const auto past = steady_clock::time_point::min();
@@ -46,9 +54,7 @@ TEST(budget_line, a_deadline_that_passes_leaves_everything_as_it_was) {
   ASSERT_TRUE(b->try_charge(6));
   const budget_statistics before = b->statistics();
   EXPECT_FALSE(b->charge_by(5, past));
-  const auto soon = steady_clock::now() + std::chrono::milliseconds(5);
-  EXPECT_FALSE(b->charge_by(5, soon));
-  EXPECT_GE(steady_clock::now(), soon);
+  EXPECT_FALSE(b->charge_by(5, steady_clock::now() + std::chrono::milliseconds(5)));
   EXPECT_EQ(b->waiting(), 0U);
   EXPECT_EQ(b->statistics(), before);
   EXPECT_TRUE(b->try_charge(4));
@@ -111,11 +117,121 @@ TEST(budget_line, stops_only_those_who_share_the_budget_that_is_full) {
 TEST(budget_line, one_that_gives_up_lets_the_next_go) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(6));
-  auto gives_up = charge_in_line(*b, 8, steady_clock::now() + std::chrono::milliseconds(50));
+  const stopped_clock clock;
+  const interrupts hook([] {}); // with one, waits look at the clock again and again
+  auto gives_up = charge_in_line(*b, 8, stopped_clock::now() + std::chrono::hours(1));
+  until_waiting(*b, 1);
   auto next = charge_in_line(*b, 3);
-  EXPECT_TRUE(next.get());
+  until_waiting(*b, 2);
+  stopped_clock::move_by(std::chrono::hours(1));
   EXPECT_FALSE(gives_up.get());
-  b->refund(9);
+  EXPECT_EQ(b->waiting(), 0U) << "whoever leaves the line serves it";
+  b->refund(6);
+  EXPECT_TRUE(next.get());
+  b->refund(3);
+}
+
+TEST(budget_line, one_that_is_interrupted_lets_the_next_go_and_leaves_no_trace) {
+  const auto b = budget::create("test", 10);
+  ASSERT_TRUE(b->try_charge(6));
+  std::atomic<bool> interrupted{false};
+  const interrupts hook([&] {
+    if (interrupted && may_be_interrupted) {
+      throw stop{};
+    }
+  });
+  std::thread gives_up([&] {
+    may_be_interrupted = true;
+    EXPECT_THROW(static_cast<void>(b->charge_by(8, far)), stop);
+  });
+  until_waiting(*b, 1);
+  auto next = charge_in_line(*b, 3);
+  until_waiting(*b, 2);
+  interrupted = true;
+  gives_up.join();
+  EXPECT_EQ(b->waiting(), 0U);
+  b->refund(6);
+  EXPECT_TRUE(next.get());
+  EXPECT_EQ(b->statistics(),
+            (budget_statistics{.limit = 10, .current = 3, .remaining = 7, .peak = 9, .requests = 2}));
+  b->refund(3);
+}
+
+TEST(budget_line, a_charge_served_while_its_wait_is_interrupted_is_given_back) {
+  const auto b = budget::create("test", 10);
+  ASSERT_TRUE(b->try_charge(10));
+  const interrupts hook([&] {
+    b->refund(10); // the hook may call the library: no lock is held
+    EXPECT_EQ(b->waiting(), 0U) << "served";
+    throw stop{};
+  });
+  EXPECT_THROW(static_cast<void>(b->charge_by(4, far)), stop);
+  EXPECT_EQ(b->statistics().current, 0U);
+  EXPECT_EQ(b->statistics().remaining, 10U);
+}
+
+TEST(budget_line, what_is_given_back_just_before_the_shards_are_closed_serves_the_line) {
+  const auto b = budget::create("test", 10);
+  static std::binary_semaphore refund(0);
+  static std::binary_semaphore refunded(0);
+  std::binary_semaphore charged(0);
+  std::thread other([&] {
+    ASSERT_TRUE(
+        b->try_charge(10)); // opens the shard of this thread, to which the refund goes without the tree
+    charged.release();
+    refund.acquire();
+    b->refund(10);
+    refunded.release();
+  });
+  charged.acquire();
+  const interrupts hook([] { throw stop{}; }); // nobody else will make room
+  // The clock is read once no room was found and before the shards are closed.
+  set_wait_clock([] {
+    refund.release();
+    refunded.acquire();
+    set_wait_clock(nullptr);
+    return steady_clock::now();
+  });
+  EXPECT_NO_THROW(EXPECT_TRUE(b->charge_by(10, far)));
+  other.join();
+  EXPECT_EQ(b->statistics().current, 10U);
+}
+
+TEST(budget_line, waits_until_the_deadline_that_was_given_and_not_longer) {
+  const auto b = budget::create("test", 10);
+  ASSERT_TRUE(b->try_charge(10));
+  const stopped_clock clock;
+  const auto deadline = stopped_clock::now() + std::chrono::hours(1);
+  int asked = 0;
+  const interrupts hook([&] {
+    EXPECT_EQ(budget_probe::deadlines(*b), std::vector{deadline});
+    if (++asked > 1) {
+      throw stop{};
+    }
+    stopped_clock::move_to(deadline);
+  });
+  EXPECT_NO_THROW(EXPECT_FALSE(b->charge_by(1, deadline)));
+  EXPECT_EQ(asked, 1);
+}
+
+TEST(budget_line, a_newcomer_is_refused_with_what_is_kept_for_those_who_wait) {
+  const auto root = budget::create("root", 10);
+  const auto child = root->make_child("child");
+  ASSERT_TRUE(child->try_charge(8));
+  auto waits = charge_in_line(*root, 5);
+  until_waiting(*root, 1);
+  const budget_refusal refused = child->charge_or_refuse(1).value();
+  EXPECT_EQ(refused.layer, "root");
+  EXPECT_EQ(refused.levels_above, 1U);
+  EXPECT_EQ(refused.current, 8U);
+  EXPECT_EQ(refused.kept, 2U);
+  EXPECT_EQ(refused.reserved, 2U);
+  EXPECT_EQ(refused.remaining, 0U);
+  EXPECT_TRUE(refused.required == 11);
+  EXPECT_THROW(static_cast<void>(reservation::make(child, 1)), error);
+  child->refund(8);
+  EXPECT_TRUE(waits.get());
+  root->refund(5);
 }
 
 TEST(budget_line, is_served_when_a_reservation_is_dropped) {

@@ -1,12 +1,13 @@
 // A random program on a tree of budgets, step by step against plain integers.
+#include "saeta/budget/detail/tree.hpp"
 #include "saeta/budget/reservation.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
+#include <ostream>
 #include <random>
 #include <vector>
 
@@ -16,11 +17,11 @@ namespace {
 using unit::code_raised_by;
 
 constexpr int none = -1;
-constexpr std::array parents{none, 0, 0, 1, 1};
 
 /// What a tree of budgets should say, as one would write it without threads.
 struct model {
-  std::array<budget_statistics, parents.size()> nodes{};
+  std::vector<int> parents;
+  std::vector<budget_statistics> nodes = std::vector<budget_statistics>(parents.size());
 
   [[nodiscard]] std::uint64_t room(int at) const {
     std::uint64_t least = budget::unlimited;
@@ -52,13 +53,15 @@ struct model {
   void unreserve(int at, std::uint64_t bytes) {
     on_path(at, [&](budget_statistics& n) { n.reserved -= bytes; });
   }
-  void refuse(int at, std::uint64_t bytes) {
+  /// Returns which budget refuses.
+  int refuse(int at, std::uint64_t bytes) {
     int by = at;
     while (nodes[index(by)].limit - nodes[index(by)].current - nodes[index(by)].reserved >= bytes) {
       by = parents[index(by)];
     }
     ++nodes[index(at)].refused;
     nodes[index(by)].refused += by == at ? 0U : 1U;
+    return by;
   }
   [[nodiscard]] budget_statistics of(int at) const {
     budget_statistics s = nodes[index(at)];
@@ -81,20 +84,39 @@ struct charged {
   std::uint64_t bytes;
 };
 
-class budget_model : public testing::TestWithParam<unsigned> {
+struct shape {
+  unsigned seed;
+  std::vector<int> parents;
+};
+
+void PrintTo(const shape& of, std::ostream* out) {
+  *out << of.parents.size() << " budgets, seed " << of.seed;
+}
+
+/// More budgets than may hold credit at once.
+std::vector<int> many_budgets() {
+  std::vector<int> parents{none, 0, 0};
+  while (parents.size() < 4 * budget_tree::most_open) {
+    parents.push_back(static_cast<int>(parents.size() % 3));
+  }
+  return parents;
+}
+
+class budget_model : public testing::TestWithParam<shape> {
 protected:
   budget_model() {
+    const auto& parents = GetParam().parents;
     for (std::size_t n = 0; n < parents.size(); ++n) {
-      const std::uint64_t limit = n == 0 ? 10'000 : 2000 + 1000 * n;
-      budgets_[n] = parents[n] == none ? budget::create("root", limit)
-                                       : budgets_[model::index(parents[n])]->make_child("child", limit);
+      const std::uint64_t limit = n == 0 ? 10'000 : 2000 + 1000 * (n % 10);
+      budgets_.push_back(parents[n] == none ? budget::create("root", limit)
+                                            : budgets_[model::index(parents[n])]->make_child("child", limit));
       model_.nodes[n].limit = limit;
     }
   }
 
   budget& real(int at) { return *budgets_[model::index(at)]; }
   std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
-  int any_node() { return static_cast<int>(below(parents.size())); }
+  int any_node() { return static_cast<int>(below(budgets_.size())); }
   template <class T>
   std::size_t any_of(const std::vector<T>& of) {
     return below(of.size());
@@ -104,14 +126,29 @@ protected:
     const int at = any_node();
     const std::uint64_t bytes = below(3000);
     const bool should = bytes <= model_.room(at);
-    ASSERT_EQ(real(at).try_charge(bytes), should);
+    if (below(2) == 0) {
+      ASSERT_EQ(real(at).try_charge(bytes), should);
+    } else {
+      const std::optional<budget_refusal> refused = real(at).charge_or_refuse(bytes);
+      ASSERT_EQ(!refused, should);
+      if (refused) {
+        expect_numbers(*refused, bytes, model_.refuse(at, bytes));
+      }
+    }
     if (should) {
       model_.charge(at, bytes);
       charges_.push_back({at, bytes});
-    } else {
-      static_cast<void>(real(at).refuse(bytes));
-      model_.refuse(at, bytes);
     }
+  }
+
+  void expect_numbers(const budget_refusal& refused, std::uint64_t bytes, int by) const {
+    const budget_statistics& of = model_.nodes[model::index(by)];
+    EXPECT_EQ(refused.requested, bytes);
+    EXPECT_EQ(refused.current, of.current);
+    EXPECT_EQ(refused.reserved, of.reserved);
+    EXPECT_EQ(refused.limit, of.limit);
+    EXPECT_EQ(refused.peak, of.peak);
+    EXPECT_TRUE(refused.required > refused.limit);
   }
 
   void refund() {
@@ -196,14 +233,15 @@ protected:
   }
 
   void check() {
-    for (int at = 0; at < static_cast<int>(parents.size()); ++at) {
+    for (int i = 0; i < 5; ++i) {
+      const int at = budgets_.size() <= 5 ? i : any_node();
       ASSERT_EQ(real(at).statistics(), model_.of(at)) << "budget " << at;
     }
   }
 
-  std::mt19937 random_{GetParam()};
-  std::array<std::shared_ptr<budget>, parents.size()> budgets_;
-  model model_;
+  std::mt19937 random_{GetParam().seed};
+  std::vector<std::shared_ptr<budget>> budgets_;
+  model model_{GetParam().parents};
   std::vector<charged> charges_;
   std::vector<promised> promises_;
 };
@@ -235,8 +273,12 @@ TEST_P(budget_model, says_the_same_after_every_step) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(seed, budget_model, testing::Values(1U, 2U, 3U, 4U),
-                         testing::PrintToStringParamName());
+const std::vector<int> few_budgets{none, 0, 0, 1, 1};
+
+INSTANTIATE_TEST_SUITE_P(few, budget_model,
+                         testing::Values(shape{1, few_budgets}, shape{2, few_budgets},
+                                         shape{3, few_budgets}));
+INSTANTIATE_TEST_SUITE_P(many, budget_model, testing::Values(shape{4, many_budgets()}));
 
 } // namespace
 } // namespace saeta

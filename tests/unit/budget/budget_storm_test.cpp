@@ -1,4 +1,5 @@
 // Many threads on one tree: what must hold at every instant is watched from outside.
+#include "saeta/budget/detail/probe.hpp"
 #include "saeta/budget/reservation.hpp"
 
 #include <gtest/gtest.h>
@@ -85,6 +86,65 @@ TEST(budget_storm, threads_that_borrow_from_each_other_stay_below_the_peak_they_
   EXPECT_EQ(after.current, 0U);
   EXPECT_EQ(after.remaining, after.limit);
   EXPECT_EQ(after.requests, 1 + count * 20'000);
+}
+
+TEST(budget_storm, no_refusal_says_that_the_request_fits) {
+  constexpr int rounds = 2000;
+  const auto root = budget::create("root", 1000);
+  const std::array budgets{root->make_child("narrow", 800), root->make_child("wide")};
+  enum class stage { free, taken, to_be_freed, freed };
+  std::atomic<stage> now{stage::free};
+  std::atomic<bool> over{false};
+  const auto await = [&](stage wanted) {
+    while (now != wanted) {
+      std::this_thread::yield();
+    }
+  };
+  std::jthread holder([&] {
+    for (int round = 0; round < rounds; ++round) {
+      await(stage::free);
+      while (!budgets[0]->try_charge(700)) {
+      }
+      now = stage::taken;
+      await(stage::to_be_freed);
+      budgets[0]->refund(700); // to its own shard if that is open, without the tree's lock
+      now = stage::freed;
+    }
+  });
+  std::jthread between([&] { // whoever takes the tree's lock twice finds room after it found none
+    for (int round = 0; round < rounds; ++round) {
+      await(stage::taken);
+      {
+        const auto held = budget_probe::hold(*root);
+        now = stage::to_be_freed;
+        for (int i = 0; i < 1000 && now != stage::freed; ++i) { // its shard may have been closed meanwhile
+          std::this_thread::yield();
+        }
+      }
+      await(stage::freed);
+      now = stage::free;
+    }
+    over = true;
+  });
+  std::uint64_t refusals = 0;
+  int wrong = 0;
+  for (std::uint64_t attempt = 0; !over; ++attempt) {
+    if (now == stage::free || attempt % 64 == 0) {
+      std::this_thread::yield(); // a lock that one thread takes again and again is not fair
+      continue;
+    }
+    budget& mine = *budgets[refusals % 2];
+    if (const auto refused = mine.charge_or_refuse(400)) {
+      ++refusals;
+      const bool exact = refused->required == uint128{refused->current} + refused->reserved + 400 &&
+                         refused->remaining == refused->limit - refused->current - refused->reserved;
+      wrong += exact && refused->required > refused->limit && refused->remaining < 400 ? 0 : 1;
+    } else {
+      mine.refund(400);
+    }
+  }
+  EXPECT_EQ(wrong, 0) << "of " << refusals;
+  EXPECT_EQ(budgets[0]->statistics().refused + budgets[1]->statistics().refused, refusals);
 }
 
 TEST(budget_storm, of_two_charges_for_all_of_it_exactly_one_wins) {

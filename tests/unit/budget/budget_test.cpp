@@ -1,4 +1,5 @@
-#include "saeta/budget/budget.hpp"
+#include "saeta/budget/detail/probe.hpp"
+#include "saeta/budget/reservation.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ TEST(budget, counts_exactly_through_charge_refund_refusal_and_reset) {
             (budget_statistics{.limit = 100, .current = 60, .remaining = 40, .peak = 60, .requests = 2}));
   ASSERT_FALSE(b->try_charge(41));
   EXPECT_EQ(b->statistics().refused, 0U); // counted once the caller gives up
-  static_cast<void>(b->refuse(41));
+  ASSERT_TRUE(b->charge_or_refuse(41));
   b->refund(50);
   EXPECT_EQ(b->statistics(),
             (budget_statistics{
@@ -47,8 +48,7 @@ TEST(budget, counts_exactly_through_charge_refund_refusal_and_reset) {
 TEST(budget, a_refusal_carries_its_numbers_and_changes_only_its_own_count) {
   const auto b = budget::create("layer", 10);
   ASSERT_TRUE(b->try_charge(4));
-  ASSERT_FALSE(b->try_charge(7));
-  const budget_refusal numbers = b->refuse(7);
+  const budget_refusal numbers = b->charge_or_refuse(7).value();
   EXPECT_EQ(numbers.layer, "layer");
   EXPECT_EQ(numbers.requested, 7U);
   EXPECT_EQ(numbers.current, 4U);
@@ -65,8 +65,7 @@ TEST(budget, a_refusal_carries_its_numbers_and_changes_only_its_own_count) {
 TEST(budget, numbers_are_exact_up_to_the_last_64_bit_value) {
   const auto b = budget::create("all");
   ASSERT_TRUE(b->try_charge(1));
-  EXPECT_FALSE(b->try_charge(most));
-  const budget_refusal numbers = b->refuse(most);
+  const budget_refusal numbers = b->charge_or_refuse(most).value();
   EXPECT_TRUE(numbers.required == uint128{most} + 1);
   EXPECT_EQ(numbers.remaining, most - 1);
   ASSERT_TRUE(b->try_charge(most - 1));
@@ -100,10 +99,30 @@ TEST(budget, a_refusal_names_and_counts_where_the_room_was_missing) {
   const auto root = budget::create("root", 10);
   const auto child = root->make_child("child", 50);
   ASSERT_FALSE(child->try_charge(11));
-  EXPECT_EQ(child->refuse(11).layer, "root");
-  EXPECT_EQ(child->refuse(51).layer, "child");
+  const budget_refusal by_root = child->charge_or_refuse(11).value();
+  EXPECT_EQ(by_root.layer, "root");
+  EXPECT_EQ(by_root.levels_above, 1U);
+  const budget_refusal by_child = child->charge_or_refuse(51).value();
+  EXPECT_EQ(by_child.layer, "child");
+  EXPECT_EQ(by_child.levels_above, 0U);
   EXPECT_EQ(child->statistics().refused, 2U);
   EXPECT_EQ(root->statistics().refused, 1U);
+}
+
+TEST(budget, a_refusal_is_decided_and_read_in_one_moment) {
+  const auto root = budget::create("root", 10);
+  const auto child = root->make_child("child", 50);
+  ASSERT_TRUE(root->try_charge(4));
+  reservation promised = reservation::make(child, 8, overbooking::allow);
+  const auto locks_of = [&](const auto& call) {
+    const std::uint64_t before = budget_probe::locks(*root);
+    EXPECT_TRUE(call());
+    return budget_probe::locks(*root) - before - 1;
+  };
+  EXPECT_EQ(locks_of([&] { return child->charge_or_refuse(7); }), 1U);
+  EXPECT_EQ(locks_of([&] { return promised.draw_or_refuse(8); }), 1U);
+  EXPECT_EQ(locks_of([&] { return promised.draw_or_refuse(9); }), 1U);
+  root->refund(4);
 }
 
 TEST(budget, a_former_child_leaves_its_requests_and_nothing_else) {
@@ -240,6 +259,21 @@ TEST(budget, a_limit_below_what_is_live_is_refused_and_the_old_one_stays) {
   EXPECT_TRUE(b->try_charge(1));
 }
 
+TEST(budget, credit_never_passes_the_peak_of_an_open_window) {
+  const auto b = budget::create("test", 100'000);
+  ASSERT_TRUE(b->try_charge(64'000));
+  b->refund(64'000); // credit could be granted up to this peak
+  const auto child = b->make_child("child");
+  const budget_window window = b->open_window();
+  for (std::uint64_t live = 1; live <= 100; ++live) {
+    ASSERT_TRUE((live % 2 == 0 ? b : child)->try_charge(1));
+    ASSERT_EQ(window.read().peak, live);
+  }
+  b->refund(50);
+  child->refund(50);
+  EXPECT_EQ(window.read().peak, 100U);
+}
+
 TEST(budget, windows_measure_apart_and_may_be_nested) {
   const auto b = budget::create("test", 100);
   ASSERT_TRUE(b->try_charge(50));
@@ -254,7 +288,7 @@ TEST(budget, windows_measure_apart_and_may_be_nested) {
       ASSERT_TRUE(b->try_charge(7));
       b->refund(7);
     });
-    static_cast<void>(b->refuse(99));
+    EXPECT_TRUE(b->charge_or_refuse(99));
     const budget_window::values seen = inner.read();
     EXPECT_EQ(seen.start, 30U);
     EXPECT_EQ(seen.current, 30U);

@@ -1,3 +1,4 @@
+#include "saeta/budget/detail/probe.hpp"
 #include "saeta/budget/reservation.hpp"
 #include "unit/base/raises.hpp"
 
@@ -7,6 +8,7 @@
 #include <barrier>
 #include <optional>
 #include <thread>
+#include <vector>
 
 namespace saeta {
 namespace {
@@ -115,6 +117,64 @@ TEST(reservation, keeps_its_budget_alive_and_moves) {
   EXPECT_TRUE(watched.expired());
 }
 
+TEST(reservation, one_that_was_moved_from_has_nothing_and_refuses_every_draw) {
+  const auto b = budget::create("test", 100);
+  reservation gone = reservation::make(b, 30);
+  const reservation kept = std::move(gone);
+  EXPECT_EQ(gone.bytes(), 0U); // NOLINT(bugprone-use-after-move): that is what is tested
+  EXPECT_EQ(gone.left(), 0U);
+  EXPECT_EQ(gone.overbooked(), 0U);
+  EXPECT_EQ(gone.from(), nullptr);
+  EXPECT_FALSE(gone.try_draw(0));
+  EXPECT_FALSE(gone.try_draw(1));
+  gone.put_back(1);
+  gone.release();
+  const budget_refusal refused = gone.draw_or_refuse(7).value();
+  EXPECT_EQ(refused.requested, 7U);
+  EXPECT_EQ(refused.limit, 0U);
+  EXPECT_TRUE(refused.required == 7);
+  EXPECT_NE(error(refused).message().find("moved from"), std::string::npos);
+  EXPECT_EQ(b->statistics(), (budget_statistics{.limit = 100, .reserved = 30, .remaining = 70}));
+}
+
+TEST(reservation, of_threads_that_draw_all_of_it_at_once_exactly_one_wins) {
+  constexpr int rounds = 300;
+  constexpr std::size_t count = 4;
+  const auto b = budget::create("test", 1000);
+  std::optional<reservation> promised;
+  std::unique_lock<std::mutex> held;
+  std::atomic<int> wins{0};
+  std::atomic<std::size_t> about_to_draw{0};
+  std::barrier step(count + 1);
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < count; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < rounds; ++round) {
+        step.arrive_and_wait();
+        ++about_to_draw;
+        wins += promised->try_draw(100) ? 1 : 0;
+        step.arrive_and_wait();
+      }
+    });
+  }
+  for (int round = 0; round < rounds; ++round) {
+    promised.emplace(reservation::make(b, 100));
+    about_to_draw = 0;
+    held = budget_probe::hold(*b); // all of them are on their way to the lock when the first one gets it
+    step.arrive_and_wait();
+    while (about_to_draw != count) {
+      std::this_thread::yield();
+    }
+    held.unlock();
+    step.arrive_and_wait();
+    EXPECT_EQ(wins, round + 1);
+    EXPECT_EQ(promised->left(), 0U);
+    EXPECT_EQ(b->statistics().current, 100U);
+    EXPECT_EQ(b->statistics().reserved, 0U);
+    b->refund(b->statistics().current);
+  }
+}
+
 TEST(reservation, without_room_is_refused_with_its_numbers) {
   const auto b = budget::create("test", 100);
   const reservation promised = reservation::make(b, 40);
@@ -146,7 +206,7 @@ TEST(reservation, overbooks_only_when_asked_and_the_limit_stays_hard) {
   EXPECT_EQ(b->statistics().reserved, 30U);
 
   EXPECT_FALSE(promised.try_draw(40));
-  EXPECT_EQ(promised.refuse(40).requested, 10U);
+  EXPECT_EQ(promised.draw_or_refuse(40)->requested, 10U);
   EXPECT_EQ(promised.left(), 50U);
   EXPECT_EQ(b->statistics().reserved, 30U);
   ASSERT_TRUE(promised.try_draw(30));
@@ -165,7 +225,7 @@ TEST(reservation, a_draw_of_more_than_is_left_is_refused_with_its_own_numbers) {
   reservation promised = reservation::make(b, 30);
   ASSERT_TRUE(promised.try_draw(10));
   ASSERT_FALSE(promised.try_draw(21));
-  const budget_refusal numbers = promised.refuse(21);
+  const budget_refusal numbers = promised.draw_or_refuse(21).value();
   EXPECT_EQ(numbers.layer, "cuda:0 (reservation)");
   EXPECT_EQ(numbers.limit, 30U);
   EXPECT_EQ(numbers.current, 10U);

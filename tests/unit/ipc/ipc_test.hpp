@@ -3,6 +3,7 @@
 
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/inspect.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "support/tables.hpp"

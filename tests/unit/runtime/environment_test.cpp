@@ -1,5 +1,5 @@
 #include "saeta/base/error.hpp"
-#include "saeta/runtime/environment.hpp"
+#include "saeta/runtime/detail/environment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,8 +52,8 @@ TEST_F(environment_test, without_variables_the_standard_holds) {
   EXPECT_EQ(options.memory.base, resource_kind::caching);
   EXPECT_EQ(options.wait.count(), 0);
   EXPECT_TRUE(options.log.empty());
-  EXPECT_EQ(options.staging_threads, 0U);
-  EXPECT_EQ(options.staging_chunk, 4U << 20);
+  EXPECT_EQ(options.staging.threads, 0U);
+  EXPECT_EQ(options.staging.chunk_bytes, 4U << 20);
 }
 
 TEST_F(environment_test, a_budget_is_bytes_or_a_share_of_the_device) {
@@ -93,8 +93,8 @@ TEST_F(environment_test, a_request_may_wait_and_events_may_be_logged) {
 }
 
 TEST_F(environment_test, the_staging_ring_has_threads_and_chunks) {
-  EXPECT_EQ(with("SAETA_STAGING_THREADS", "6").staging_threads, 6U);
-  EXPECT_EQ(with("SAETA_STAGING_CHUNK", "1 MiB").staging_chunk, 1U << 20);
+  EXPECT_EQ(with("SAETA_STAGING_THREADS", "6").staging.threads, 6U);
+  EXPECT_EQ(with("SAETA_STAGING_CHUNK", "1 MiB").staging.chunk_bytes, 1U << 20);
 }
 
 TEST_F(environment_test, an_empty_variable_is_not_set) {

@@ -9,10 +9,14 @@
 #include <array>
 #include <cstdlib>
 #include <latch>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace saeta {
 namespace {
@@ -113,20 +117,63 @@ TEST_F(runtime_test, a_missing_cuda_device_says_why_where_cuda_is_unusable) {
   }
 }
 
-TEST_F(runtime_test, a_budget_is_set_at_creation_and_on_a_context_that_exists) {
+TEST_F(runtime_test, a_budget_is_set_at_creation_and_stays_for_those_who_name_none_or_the_same) {
   const auto where = open_context(host, 1000);
   EXPECT_EQ(where->statistics().budget.limit, 1000U);
   EXPECT_EQ(open_context(host), where);
-  EXPECT_EQ(where->statistics().budget.limit, 1000U) << "asking without a budget keeps the limit";
-  EXPECT_EQ(open_context(host, 5000), where);
-  EXPECT_EQ(where->statistics().budget.limit, 5000U);
+  EXPECT_EQ(open_context(host, 1000), where);
+  EXPECT_EQ(where->statistics().budget.limit, 1000U);
 }
 
-TEST_F(runtime_test, a_budget_below_what_is_live_is_refused_and_the_old_limit_stays) {
-  const auto where = open_context(host, 5000);
-  const buffer live = buffer::allocate(where, 4000, where->work_stream());
-  EXPECT_THROW(static_cast<void>(open_context(host, 100)), error);
-  EXPECT_EQ(where->statistics().budget.limit, 5000U);
+TEST_F(runtime_test, a_context_that_exists_with_another_budget_is_refused_with_both_ways_out) {
+  for (const std::optional<std::uint64_t> first :
+       {std::optional<std::uint64_t>(5000), std::optional<std::uint64_t>()}) {
+    const auto where = open_context(host, first);
+    try {
+      static_cast<void>(open_context(host, 100 << 20));
+      ADD_FAILURE() << "the limit of another was changed";
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::invalid_argument);
+      EXPECT_THAT(e.message(), HasSubstr(first ? "a budget of 5000 bytes" : "no budget"));
+      EXPECT_THAT(e.message(), HasSubstr("100 MiB"));
+      EXPECT_THAT(e.message(), HasSubstr("set_limit"));
+      EXPECT_THAT(e.message(), HasSubstr("with_budget"));
+    }
+    EXPECT_EQ(where->statistics().budget.limit, first.value_or(budget::unlimited));
+    where->close();
+  }
+}
+
+TEST_F(runtime_test, the_environment_gives_the_staging_options) {
+  const scoped_variable threads("SAETA_STAGING_THREADS", "3");
+  const scoped_variable chunk("SAETA_STAGING_CHUNK", "128KiB");
+  const staging_options& has = open_context(host)->options().staging;
+  EXPECT_EQ(has.threads, 3U);
+  EXPECT_EQ(has.chunk_bytes, 128U << 10);
+}
+
+TEST_F(runtime_test, a_child_of_fork_has_a_context_of_its_own_and_ends) {
+  const auto parents = open_context(host, 5000);
+  const buffer live = buffer::allocate(parents, 4000, parents->work_stream());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    const auto own = open_context(host);
+    bool right = own != parents && parents->inherited() && !own->inherited() && own_context(parents) == own;
+    right = right && own->statistics().budget.limit == budget::unlimited;
+    try {
+      static_cast<void>(buffer::allocate(parents, 64, parents->work_stream()));
+      right = false;
+    } catch (const error& e) {
+      right = right && e.code() == errc::device;
+    }
+    { const buffer dropped = buffer::allocate(own, 1 << 20, own->work_stream()); }
+    ::_exit(right && own->statistics().budget.current == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(open_context(host), parents);
 }
 
 TEST_F(runtime_test, the_environment_gives_the_budget_that_the_caller_does_not) {

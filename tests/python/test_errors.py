@@ -53,6 +53,16 @@ def test_a_refusal_carries_its_numbers(host, flights):
     assert host.memory.statistics()["refused"] >= 1
 
 
+def test_a_refusal_tells_the_peak_apart_from_what_is_live(host):
+    child = host.memory.child("small", 1000)
+    dropped = child.allocate(800)
+    del dropped
+    held = child.allocate(100)
+    with pytest.raises(sa.BudgetExceeded) as caught:
+        child.allocate(2000)
+    assert (caught.value.peak, caught.value.current, held.nbytes) == (800, 100, 100)
+
+
 def test_a_refusal_names_the_owners(host, flights):
     held = sa.read_ipc(flights, host, copy=True)
     host.budget = held.nbytes + 1_000_000

@@ -9,6 +9,30 @@ import saeta as sa
 from saeta.testing import assert_no_copies, assert_no_host_sync, assert_no_leaks, assert_peak_at_most
 
 
+@pytest.mark.parametrize(
+    "direction", ["host_to_device", "device_to_host", "device_to_device", "host_to_host"]
+)
+def test_a_copy_in_any_direction_is_told(direction):
+    class Counting:
+        """A context that has moved 24 bytes in two calls since it was asked first."""
+
+        device = "cuda:0"
+        asked = 0
+
+        def counters(self):
+            self.asked += 1
+            none = {"transfers": 0, "calls": 0, "bytes": 0}
+            ways = ("host_to_device", "device_to_host", "device_to_device", "host_to_host")
+            counted = dict.fromkeys(ways, none)
+            if self.asked > 1:
+                counted[direction] = {"transfers": 1, "calls": 2, "bytes": 24}
+            return counted
+
+    message = f"expected no copies on cuda:0: {direction} 24 B in 2 calls"
+    with pytest.raises(AssertionError, match=message), assert_no_copies(Counting()):
+        pass
+
+
 def test_views_are_no_copies(host):
     column = sa.from_dlpack(np.arange(100), host)
     with assert_no_copies(host), assert_no_leaks(host), assert_no_host_sync(host):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
-from conftest import PROJECT
+from contexts import PROJECT
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 

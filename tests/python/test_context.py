@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import saeta as sa
-from conftest import copies
+from contexts import copies
 
 
 def test_a_device_has_one_context(host):
@@ -32,9 +32,28 @@ def test_a_budget_can_be_a_share_of_the_device(host):
     assert host.budget == total // 2
 
 
-def test_context_sets_the_budget_and_none_leaves_it(host):
-    assert sa.context("host", budget="1GiB").budget == 1 << 30
-    assert sa.context("host").budget == 1 << 30
+def test_a_context_that_exists_with_another_budget_is_refused_with_both_ways_out(host):
+    host.budget = "1GiB"
+    assert sa.context("host", budget="1024 MiB") == host
+    assert sa.context("host") == host
+    with pytest.raises(sa.InvalidError, match=r"1 GiB.*2 GiB.*Context\.budget.*memory\.child"):
+        sa.context("host", budget="2GiB")
+    assert host.budget == 1 << 30
+    host.budget = None
+    with pytest.raises(sa.InvalidError, match="no budget, not a budget of 2147483648 bytes"):
+        sa.context("host", budget="2GiB")
+    assert host.budget is None
+
+
+def test_the_first_to_open_a_context_sets_its_budget(run_python):
+    program = """
+import saeta as sa
+total = next(device.total_bytes for device in sa.devices() if device.name == "host")
+assert sa.context("host", budget="50%").budget == total // 2
+assert sa.context("host", budget="50%").budget == total // 2
+"""
+    done = run_python(program)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_budget_below_what_is_live_is_refused(host, flights):

@@ -7,7 +7,7 @@ import pytest
 
 import arrow_data
 import saeta as sa
-from conftest import copies
+from contexts import copies
 from protocols import OnlyArray, OnlySchema, OnlyStream, capsule_name, new_capsule
 
 NAMES = sorted(arrow_data.arrays(0))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import saeta as sa
-from conftest import copies
+from contexts import copies
 from protocols import OldTensor, Tensor, capsule_name, new_capsule
 
 DTYPES = [

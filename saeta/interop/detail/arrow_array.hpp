@@ -7,7 +7,7 @@
 #pragma once
 
 #include "saeta/column/schema.hpp"
-#include "saeta/interop/arrow_abi.hpp"
+#include "saeta/interop/detail/arrow_abi.hpp"
 #include "saeta/transfer/host_array.hpp"
 
 #include <string_view>

@@ -11,7 +11,7 @@ import pytest
 
 import arrow_data
 import saeta as sa
-from conftest import copies
+from contexts import copies
 
 
 def test_a_table_is_built_from_what_is_at_hand(host):

@@ -13,7 +13,7 @@ import pytest
 
 import arrow_data
 import saeta as sa
-from conftest import copies
+from contexts import copies
 
 needs_ipc = pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 

@@ -1,7 +1,7 @@
 // Names of foreign types, for messages.
 #pragma once
 
-#include "saeta/interop/arrow_abi.hpp"
+#include "saeta/interop/detail/arrow_abi.hpp"
 
 #include <string>
 

@@ -30,10 +30,9 @@ std::span<const environment_variable> environment_variables() noexcept;
 struct environment_options {
   std::uint64_t budget = budget::unlimited; ///< bytes
   stack_options memory;
-  std::chrono::milliseconds wait{0};    ///< for room in the budget
-  std::vector<std::string> log;         ///< sinks as make_sink reads them
-  std::size_t staging_threads = 0;      ///< 0: the machine's number
-  std::size_t staging_chunk = 4u << 20; ///< bytes
+  std::chrono::milliseconds wait{0}; ///< for room in the budget
+  std::vector<std::string> log;      ///< sinks as make_sink reads them
+  staging_options staging;
 };
 
 /// As std::getenv: null for a variable that is not set.

@@ -1,0 +1,29 @@
+// Calls into other libraries that may end the calling thread instead of returning.
+//
+// What      CPython before 3.14 ends a thread that asks for the GIL after the interpreter has begun to end: with pthread_exit,
+//           whose forced unwind would pass our destructors and other noexcept code and so terminate the process. Release
+//           callbacks and deleters of Python libraries ask for the GIL. `foreign_call` stops such a thread for good instead,
+//           as CPython 3.14 does itself; the end of the process does not wait for it.
+// Thread    Any.
+// Failure   Exceptions of the callee pass through.
+#pragma once
+
+#include <utility>
+
+#include <cxxabi.h>
+
+namespace saeta {
+
+/// Stops the calling thread until the process ends.
+[[noreturn]] void stop_this_thread() noexcept;
+
+template <class Action>
+decltype(auto) foreign_call(Action&& action) {
+  try {
+    return std::forward<Action>(action)();
+  } catch (const abi::__forced_unwind&) {
+    stop_this_thread();
+  }
+}
+
+} // namespace saeta

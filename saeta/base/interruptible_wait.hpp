@@ -1,0 +1,49 @@
+// A wait on a condition variable that ends at a deadline and can be interrupted (base/interrupt.hpp).
+#pragma once
+
+#include "saeta/base/interrupt.hpp"
+
+#include <chrono>
+
+namespace saeta {
+
+/// The clock that the library's waits compare their deadlines with: the steady clock, unless a test has replaced it.
+using wait_clock = std::chrono::steady_clock::time_point (*)();
+[[nodiscard]] std::chrono::steady_clock::time_point wait_now();
+/// Null restores the steady clock. Returns the previous clock.
+wait_clock set_wait_clock(wait_clock clock) noexcept;
+
+[[nodiscard]] bool has_interrupt_hook() noexcept;
+
+/// Waits on `changed`, a condition variable, until `done()` or `deadline`. Returns `done()`.
+/// @param lock  held by the caller, and held again afterwards, also after an exception; not held while the hook runs.
+/// @throws whatever the hook throws.
+template <class Changed, class Lock, class Done>
+bool wait_interruptibly(Changed& changed, Lock& lock, std::chrono::steady_clock::time_point deadline,
+                        Done done) {
+  struct unlocked {
+    Lock& lock;
+    explicit unlocked(Lock& held) : lock(held) { lock.unlock(); }
+    unlocked(const unlocked&) = delete;
+    unlocked& operator=(const unlocked&) = delete;
+    ~unlocked() { lock.lock(); }
+  };
+  while (!done()) {
+    const auto started = wait_now();
+    if (started >= deadline) {
+      return false;
+    }
+    const bool may_be_interrupted = has_interrupt_hook();
+    if (may_be_interrupted) {
+      const unlocked for_the_hook(lock);
+      check_interrupt();
+    }
+    if (!done()) { // it may have happened while the hook ran, and then nobody notifies again
+      const bool in_parts = may_be_interrupted && deadline - started > interrupt_interval;
+      changed.wait_until(lock, in_parts ? started + interrupt_interval : deadline);
+    }
+  }
+  return true;
+}
+
+} // namespace saeta

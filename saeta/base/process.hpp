@@ -1,0 +1,61 @@
+// Processes that fork: which objects belong to a parent, and objects of which each process has its own.
+//
+// What      A child of fork has one thread. Locks that other threads of the parent held stay locked in it for ever, and
+//           threads that would do something do not exist. So a child abandons the objects of its parent that have locks or
+//           threads: it neither uses nor destroys them, and makes its own. Their memory goes with the process.
+// Thread    Any. Nothing here takes a lock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace saeta {
+
+namespace detail {
+extern std::atomic<std::uint64_t> forks;
+} // namespace detail
+
+/// 0 in the process that loaded the library, one more in each child of fork.
+inline std::uint64_t fork_generation() noexcept { return detail::forks.load(std::memory_order_relaxed); }
+
+/// Deletes an object in the process that made it; a child leaves the objects of its parent alone.
+struct delete_in_own_process {
+  std::uint64_t made_in = fork_generation();
+
+  template <class T>
+  void operator()(T* object) const noexcept {
+    if (made_in == fork_generation()) {
+      delete object;
+    }
+  }
+};
+
+/// One object a process, made on first use and never destroyed. Racing first users get the same one.
+template <class T>
+class per_process {
+public:
+  constexpr per_process() noexcept = default;
+  per_process(const per_process&) = delete;
+  per_process& operator=(const per_process&) = delete;
+
+  T& get() {
+    instance* known = current_.load(std::memory_order_acquire);
+    while (known == nullptr || known->made_in != fork_generation()) {
+      auto* const made = new instance;
+      if (current_.compare_exchange_strong(known, made, std::memory_order_acq_rel)) {
+        return made->value;
+      }
+      delete made;
+    }
+    return known->value;
+  }
+
+private:
+  struct instance {
+    std::uint64_t made_in = fork_generation();
+    T value{};
+  };
+  std::atomic<instance*> current_{nullptr};
+};
+
+} // namespace saeta

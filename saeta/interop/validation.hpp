@@ -1,0 +1,12 @@
+// How far imported data is trusted.
+#pragma once
+
+namespace saeta {
+
+/// How thoroughly imported values are checked before anything follows them.
+enum class validation {
+  structure, ///< lengths, sizes, counts, first and last offsets
+  full,      ///< also every offset and every dictionary index; reads them once on the host
+};
+
+} // namespace saeta

@@ -1,0 +1,36 @@
+// What an Arrow IPC file says about itself.
+//
+// What      Bodies are not read, but for those of dictionaries.
+// Failure   As of the reader (ipc/reader.hpp); a type that a context can't hold is no failure.
+#pragma once
+
+#include "saeta/column/schema.hpp"
+#include "saeta/ipc/container.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace saeta::ipc {
+
+struct column_summary {
+  std::string name;
+  std::string type; ///< in Arrow's words
+  bool nullable = true;
+  bool supported = true; ///< false: a context can't hold this type yet
+  std::int64_t nulls = 0;
+  std::int64_t dictionary_values = -1; ///< -1: not a dictionary
+};
+struct file_summary {
+  container format = container::file;
+  std::uint64_t bytes = 0;
+  std::string compression;      ///< "none", "lz4", "zstd"
+  std::string metadata_version; ///< "V5"
+  std::vector<std::int64_t> batch_rows;
+  metadata_list metadata;
+  std::vector<column_summary> columns;
+};
+file_summary inspect(const std::filesystem::path& file);
+
+} // namespace saeta::ipc

@@ -1,0 +1,40 @@
+// The names of tags (observe/tag.hpp): one copy of each, bounded.
+//
+// Thread    Any; split up over several locks by name.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace saeta {
+
+class name_table {
+public:
+  /// @param most_bytes  of text, all names together.
+  name_table(std::size_t most_names, std::size_t most_bytes);
+
+  /// The copy of the name, valid as long as the table; "(other)" for a new one that has no room.
+  const std::string* keep(std::string_view name);
+
+private:
+  struct alignas(64) shard {
+    std::mutex mutex;
+    std::unordered_map<std::string_view, std::unique_ptr<const std::string>> names;
+  };
+  [[nodiscard]] bool count(std::size_t bytes) noexcept;
+
+  const std::size_t most_names_;
+  const std::size_t most_bytes_;
+  std::atomic<std::size_t> names_{0};
+  std::atomic<std::size_t> bytes_{0};
+  const std::string other_{"(other)"};
+  std::array<shard, 16> shards_;
+};
+
+} // namespace saeta

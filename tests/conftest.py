@@ -1,0 +1,72 @@
+"""Fixtures of all Python tests: a host context that must be clean afterwards, and the shared data.
+
+The package is imported by the fixtures that use it: the tests of tests/lint run in a build without it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import saeta as sa
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def host() -> Iterator[sa.Context]:
+    from contexts import clean
+
+    with clean("host") as ctx:
+        yield ctx
+
+
+@pytest.fixture(params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def anywhere(request: pytest.FixtureRequest) -> Iterator[sa.Context]:
+    """Each kind of device in turn."""
+    import saeta as sa
+    from contexts import clean
+
+    if request.param == "cuda" and not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    with clean(request.param) as ctx:
+        yield ctx
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real files: SAETA_SHARED_DATA, or ../shared/data beside the project."""
+    folder = Path(os.environ.get("SAETA_SHARED_DATA", PROJECT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no shared data in {folder} (set SAETA_SHARED_DATA)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def flights(shared_data: Path) -> Path:
+    return shared_data / "flights-200k.arrow"
+
+
+@pytest.fixture
+def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a program in a fresh interpreter."""
+
+    def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", program, *arguments]
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            env={**os.environ, **environment},
+        )
+
+    return run

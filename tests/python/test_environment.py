@@ -1,0 +1,166 @@
+"""Every environment variable changes what the package does, from a fresh process to the effect."""
+
+from __future__ import annotations
+
+import pytest
+
+PRELUDE = """
+import sys
+import saeta as sa
+
+ctx = sa.context(sys.argv[1] if len(sys.argv) > 1 else "host")
+"""
+MIB = 1 << 20
+
+
+@pytest.fixture
+def shown(run_python):
+    """Runs a program after the prelude and returns what its last expression printed, as words."""
+
+    def run(program, *arguments, **environment):
+        done = run_python(PRELUDE + program, *arguments, **environment)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.split()
+
+    return run
+
+
+def test_saeta_budget_limits_what_is_allocated(shown):
+    program = """
+try:
+    ctx.allocate(2 << 20)
+    print("allocated")
+except sa.BudgetExceeded as refused:
+    print(refused.limit)
+"""
+    assert shown(program, SAETA_BUDGET="1MiB") == [str(MIB)]
+    assert shown(program) == ["allocated"]
+
+
+def test_saeta_budget_wait_lets_a_request_wait_until_others_free(shown):
+    program = """
+import queue, threading
+
+child = ctx.memory.child("small", 100)
+asked = queue.SimpleQueue()
+hook = ctx.memory.add_hook(asked.put, name="tell")
+outcomes = set()
+for _ in range(20):
+    held = [child.allocate(100)]
+
+    def free():
+        asked.get()
+        held.clear()
+
+    other = threading.Thread(target=free)
+    other.start()
+    try:
+        child.allocate(100)
+        outcomes.add("allocated")
+    except sa.BudgetExceeded:
+        outcomes.add("refused")
+    other.join()
+print(*outcomes, ctx.options["wait"])
+"""
+    assert shown(program, SAETA_BUDGET_WAIT="100000") == ["allocated", "100.0"]
+    assert shown(program)[-1] == "0.0"
+
+
+def test_saeta_resource_chooses_where_memory_comes_from(shown):
+    program = """
+made = ctx.allocate(1 << 16)
+del made
+ctx.synchronize()
+print(ctx.memory.statistics()["held"])
+"""
+    assert shown(program, SAETA_RESOURCE="direct") == ["0"]
+    assert int(*shown(program, SAETA_RESOURCE="caching")) > 0
+    assert int(*shown(program)) > 0
+
+
+def test_saeta_stack_chooses_the_decorators(shown, run_python):
+    program = """
+made = ctx.allocate(100)
+with sa.use(writes=[made]) as token:
+    import ctypes
+    ctypes.memset(token.pointer(made), 0, 101)
+print(len(ctx.memory.guard_check()))
+"""
+    done = run_python(PRELUDE + program, SAETA_STACK="budget, guard, direct")
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert "bytes behind it were overwritten" in done.stderr
+    assert shown('print("guard" in ctx.options["stack"])') == ["False"]
+
+
+def test_saeta_guard_guards_and_keeps_what_is_freed(shown):
+    program = """
+made = ctx.allocate(1 << 16)
+del made
+ctx.synchronize()
+print(ctx.memory.statistics()["held"] >> 16, ctx.memory.guard_check())
+"""
+    assert shown(program, SAETA_RESOURCE="direct", SAETA_GUARD="1MiB") == ["1", "[]"]
+    assert shown(program, SAETA_RESOURCE="direct", SAETA_GUARD="0") == ["0", "[]"]
+
+
+def test_saeta_log_writes_every_event_to_files(shown, tmp_path):
+    files = f"csv:{tmp_path}/memory.csv;jsonl:{tmp_path}/memory.jsonl"
+    shown('ctx.allocate(100, tag="a tag of mine")', SAETA_LOG=files)
+    assert {path.name for path in tmp_path.iterdir()} == {"memory-host.csv", "memory-host.jsonl"}
+    for path in tmp_path.iterdir():
+        assert path.read_text().count("a tag of mine") >= 2, (
+            "one line for the allocation, one for the release"
+        )
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_saeta_staging_threads_is_the_number_of_threads_that_copy(shown, threads):
+    program = """
+import os
+import numpy as np
+import pyarrow as pa
+
+source = np.zeros(16 << 20, dtype=np.uint8)
+before = len(os.listdir("/proc/self/task"))
+sa.from_arrow(pa.array(source), ctx, copy=True)
+print(len(os.listdir("/proc/self/task")) - before + 1, ctx.options["staging_threads"])
+"""
+    assert shown(program, SAETA_STAGING_THREADS=str(threads)) == [str(threads)] * 2
+
+
+@pytest.mark.parametrize(("chunk", "calls"), [("64KiB", 16), ("256KiB", 4), ("", 1)])
+def test_saeta_staging_chunk_is_the_size_of_one_copy(shown, chunk, calls):
+    program = """
+import numpy as np
+import pyarrow as pa
+
+source = np.zeros(1 << 20, dtype=np.uint8)
+ctx.reset_counters()
+sa.from_arrow(pa.array(source), ctx, copy=True)
+print(ctx.counters()["host_to_host"]["calls"])
+"""
+    assert shown(program, SAETA_STAGING_CHUNK=chunk) == [str(calls)]
+
+
+@pytest.mark.gpu
+def test_saeta_pool_threshold_is_what_the_pool_of_the_driver_keeps(shown):
+    import saeta as sa
+
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    program = """
+free = lambda: next(each.free_bytes for each in sa.devices() if each.name == ctx.device)
+before = free()
+made = ctx.allocate(256 << 20)
+ctx.synchronize()
+del made
+ctx.synchronize()
+print((before - free()) >> 27)
+"""
+    assert shown(program, "cuda", SAETA_RESOURCE="async", SAETA_POOL_THRESHOLD="0") == ["0"]
+    assert shown(program, "cuda", SAETA_RESOURCE="async") == ["2"]
+
+
+def test_saeta_pool_threshold_reaches_the_options_of_a_context(shown):
+    assert shown('print(ctx.options["pool_threshold"])', SAETA_POOL_THRESHOLD="1MiB") == [str(MIB)]
+    assert shown('print(ctx.options["pool_threshold"])') == ["None"]

@@ -1,0 +1,97 @@
+"""The interpreter may end while daemon threads are inside the package: the process ends as if they weren't there."""
+
+from __future__ import annotations
+
+import pytest
+
+RUNS = 30
+
+PROGRAM = """
+import sys, threading
+import numpy as np
+import saeta as sa
+
+ctx = sa.context("host")
+source = np.arange(1 << 12)
+path = sys.argv[2]
+
+def allocate():
+    ctx.allocate(1 << 12, tag="loop")
+
+def exchange():
+    np.from_dlpack(sa.from_dlpack(source, ctx, copy=True))
+
+def read():
+    sa.read_ipc(path, ctx, progress=lambda so_far: None)["a"].to_numpy()
+
+class Producer:
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **wanted):
+        return source.__dlpack__(**{**wanted, "copy": None})
+
+def produce():
+    sa.from_dlpack(Producer(), ctx)
+    with sa.use(reads=(made for made in [ctx.allocate(64)])) as token:
+        token.pointer
+
+def refuse():
+    with ctx.memory.child("small", 100) as child:
+        try:
+            child.allocate(101)
+        except sa.BudgetExceeded:
+            pass
+
+def hook():
+    with ctx.memory.child("hooked", 100) as child:
+        with child.memory.add_hook(lambda needed: sum(range(99)) * 0, name="hook"):
+            try:
+                child.allocate(101)
+            except sa.BudgetExceeded:
+                pass
+
+work = globals()[sys.argv[1]]
+running = threading.Barrier(5)
+
+def loop():
+    for _ in range(3):
+        work()
+    running.wait()
+    while True:
+        work()
+
+for _ in range(4):
+    threading.Thread(target=loop, daemon=True).start()
+running.wait()
+"""
+
+
+@pytest.mark.parametrize("work", ["allocate", "exchange", "read", "produce", "refuse", "hook"])
+def test_daemon_threads_inside_the_package_do_not_disturb_the_end_of_the_process(run_python, tmp_path, work):
+    import pyarrow as pa
+
+    path = tmp_path / "numbers.arrow"
+    numbers = pa.table({"a": list(range(1000))})
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, numbers.schema) as writer:
+        writer.write_table(numbers)
+    for _ in range(RUNS // 6):
+        done = run_python(PROGRAM, work, str(path))
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_objects_that_live_at_the_end_are_not_reported(run_python):
+    program = """
+import sys
+import numpy as np
+import saeta as sa
+
+ctx = sa.context("host")
+sys.modules["kept"] = [ctx, sa.from_dlpack(np.arange(9), ctx), ctx.allocate(64)]
+kept = sys.modules["kept"]
+kept.append(kept)
+import ctypes
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+"""
+    done = run_python(program)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,91 @@
+"""Calls that move data let other Python threads run meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+# The import has no room until another thread frees some, which needs the GIL. `put` is C code: the hook of the main thread
+# lets no other thread run.
+IMPORT = """
+import queue, sys, threading
+import numpy as np
+import pyarrow as pa
+import saeta as sa
+
+ctx = sa.context("host", wait=86400)
+child = ctx.memory.child("small", 10_000)
+held = [child.allocate(10_000)]
+asked = queue.SimpleQueue()
+
+def free():
+    asked.get()
+    held.clear()
+
+source = np.arange(1000)
+other = threading.Thread(target=free)
+other.start()
+with ctx.memory.add_hook(asked.put, name="tell"):
+    made = {call}
+other.join()
+assert np.array_equal(made.to_numpy(), source)
+"""
+
+# Without the interpreter's own switching, the other thread runs only while a call has released the GIL. It gets it sooner or
+# later between two of very many calls of `progress`, which itself lets no other thread run.
+WRITE = """
+import queue, sys, threading
+import pyarrow as pa
+import saeta as sa
+
+ctx = sa.context("host")
+rows = pa.table({"a": list(range(8))})
+table = sa.from_arrow(pa.concat_tables([rows] * 5000), ctx)
+turns = queue.SimpleQueue()
+steps = []
+
+def follow():
+    while turns.get():
+        steps.append(None)
+
+sys.setswitchinterval(1000)
+other = threading.Thread(target=follow)
+other.start()
+seen = []
+
+def progress(so_far):
+    turns.put(True)
+    seen.append(len(steps))
+
+table.write_ipc(sys.argv[1], progress=progress)
+turns.put(False)
+other.join()
+assert len(seen) >= 5000, len(seen)
+assert seen[-1] > 0, "no other thread ran during the call"
+"""
+
+
+def run(program, *arguments):
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "sa.from_arrow(pa.array(source), child, copy=True)",
+        "sa.from_arrow(pa.chunked_array([source]), child, copy=True)",
+        "sa.from_dlpack(source, child, copy=True)",
+    ],
+)
+def test_other_threads_run_while_an_import_waits(call):
+    done = run(IMPORT.replace("{call}", call))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_other_threads_run_while_a_file_is_written(tmp_path):
+    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+    done = run(WRITE, str(tmp_path / "out.arrow"))
+    assert (done.returncode, done.stderr) == (0, "")

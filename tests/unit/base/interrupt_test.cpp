@@ -1,0 +1,117 @@
+#include "saeta/base/interrupt.hpp"
+#include "support/interrupts.hpp"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+using std::chrono::steady_clock;
+using support::interrupts;
+using support::stopped_clock;
+
+struct stop {};
+
+/// A lock that knows whether it is held.
+struct seen_lock {
+  bool held = true;
+  void lock() { held = true; }
+  void unlock() { held = false; }
+};
+
+/// Instead of a condition variable: nobody notifies, and time passes at once.
+struct timed_out_at_once {
+  std::vector<steady_clock::time_point> until;
+  void wait_until(seen_lock& lock, steady_clock::time_point when) {
+    EXPECT_TRUE(lock.held);
+    EXPECT_GT(when, stopped_clock::now());
+    until.push_back(when);
+    stopped_clock::move_to(when);
+  }
+};
+
+bool never() { return false; }
+
+TEST(interrupt, is_not_checked_without_a_hook) {
+  EXPECT_FALSE(has_interrupt_hook());
+  EXPECT_NO_THROW(check_interrupt());
+}
+
+TEST(interrupt, the_hook_is_replaced_and_the_former_one_returned) {
+  const interrupt_hook first = [] { throw std::runtime_error("first"); };
+  const interrupt_hook second = [] { throw stop{}; };
+  EXPECT_EQ(set_interrupt_hook(first), nullptr);
+  EXPECT_THROW(check_interrupt(), std::runtime_error);
+  EXPECT_EQ(set_interrupt_hook(second), first);
+  EXPECT_THROW(check_interrupt(), stop);
+  EXPECT_EQ(set_interrupt_hook(nullptr), second);
+  EXPECT_NO_THROW(check_interrupt());
+}
+
+TEST(interrupt, a_wait_asks_before_it_begins_and_again_after_each_interval_until_its_deadline) {
+  const stopped_clock clock;
+  seen_lock lock;
+  timed_out_at_once changed;
+  std::vector<steady_clock::time_point> asked;
+  const interrupts hook([&] {
+    EXPECT_FALSE(lock.held) << "whoever makes the wait end may need it";
+    asked.push_back(stopped_clock::now());
+  });
+  const auto start = stopped_clock::now();
+  const auto deadline = start + 3 * interrupt_interval + std::chrono::milliseconds(7);
+  EXPECT_FALSE(wait_interruptibly(changed, lock, deadline, never));
+  const std::vector expected_asks{start, start + interrupt_interval, start + 2 * interrupt_interval,
+                                  start + 3 * interrupt_interval};
+  const std::vector expected_ends{start + interrupt_interval, start + 2 * interrupt_interval,
+                                  start + 3 * interrupt_interval, deadline};
+  EXPECT_EQ(asked, expected_asks);
+  EXPECT_EQ(changed.until, expected_ends);
+  EXPECT_TRUE(lock.held);
+  EXPECT_LE(interrupt_interval, std::chrono::milliseconds(50));
+}
+
+TEST(interrupt, a_wait_without_a_hook_sleeps_until_its_deadline) {
+  const stopped_clock clock;
+  seen_lock lock;
+  timed_out_at_once changed;
+  const auto deadline = stopped_clock::now() + std::chrono::hours(1);
+  EXPECT_FALSE(wait_interruptibly(changed, lock, deadline, never));
+  EXPECT_EQ(changed.until, std::vector{deadline});
+}
+
+TEST(interrupt, a_wait_that_is_ended_by_the_hook_holds_its_lock_again) {
+  const stopped_clock clock;
+  seen_lock lock;
+  timed_out_at_once changed;
+  const interrupts hook([] { throw stop{}; });
+  EXPECT_THROW(wait_interruptibly(changed, lock, steady_clock::time_point::max(), never), stop);
+  EXPECT_TRUE(lock.held);
+  EXPECT_TRUE(changed.until.empty());
+}
+
+TEST(interrupt, a_wait_whose_condition_holds_neither_asks_nor_waits) {
+  seen_lock lock;
+  timed_out_at_once changed;
+  const interrupts hook([] { throw stop{}; });
+  EXPECT_TRUE(wait_interruptibly(changed, lock, steady_clock::time_point::min(), [] { return true; }));
+  EXPECT_FALSE(wait_interruptibly(changed, lock, steady_clock::time_point::min(), never));
+  EXPECT_TRUE(changed.until.empty());
+}
+
+TEST(interrupt, what_happens_while_the_hook_runs_is_seen_without_a_notification) {
+  const stopped_clock clock;
+  seen_lock lock;
+  timed_out_at_once changed;
+  bool happened = false;
+  const interrupts hook([&] { happened = true; });
+  EXPECT_TRUE(wait_interruptibly(changed, lock, steady_clock::time_point::max(), [&] { return happened; }));
+  EXPECT_TRUE(changed.until.empty());
+}
+
+} // namespace
+} // namespace saeta

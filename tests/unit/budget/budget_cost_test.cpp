@@ -1,0 +1,129 @@
+// What a call looks at, counted: the number of budgets beside it must not show.
+#include "saeta/budget/detail/probe.hpp"
+#include "saeta/budget/reservation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+/// A root with `siblings` children that have all been charged once, so that each could hold credit.
+struct family {
+  explicit family(std::size_t siblings) {
+    for (std::size_t i = 0; i < siblings; ++i) {
+      children.push_back(root->make_child("child", 1 << 30));
+      EXPECT_TRUE(children.back()->try_charge(1000));
+      children.back()->refund(1000);
+    }
+  }
+  [[nodiscard]] std::uint64_t visits_of(const std::function<void()>& call) const {
+    const std::uint64_t before = budget_probe::visits(*root);
+    call();
+    return budget_probe::visits(*root) - before;
+  }
+
+  std::shared_ptr<budget> root = budget::create("root", 1 << 20);
+  std::vector<std::shared_ptr<budget>> children;
+};
+
+class budget_cost : public testing::Test {
+protected:
+  static void expect_the_same(const std::function<void(family&)>& call) {
+    family some(1000);
+    family many(5000);
+    const std::uint64_t of_some = some.visits_of([&] { call(some); });
+    const std::uint64_t of_many = many.visits_of([&] { call(many); });
+    EXPECT_GT(of_some, 0U) << "the probe sees the call";
+    EXPECT_EQ(of_some, of_many);
+  }
+};
+
+TEST_F(budget_cost, of_a_new_peak_does_not_grow_with_the_siblings) {
+  expect_the_same([](family& of) {
+    ASSERT_TRUE(of.children.back()->try_charge(500'000));
+    of.children.back()->refund(500'000);
+  });
+}
+
+TEST_F(budget_cost, of_a_refusal_does_not_grow_with_the_siblings) {
+  expect_the_same([](family& of) { ASSERT_TRUE(of.children.back()->charge_or_refuse((1 << 20) + 1)); });
+}
+
+TEST_F(budget_cost, of_statistics_does_not_grow_with_the_siblings) {
+  expect_the_same([](family& of) {
+    ASSERT_EQ(of.root->statistics().current, 0U);
+    ASSERT_EQ(of.root->statistics().requests, of.children.size());
+    ASSERT_EQ(of.children.front()->statistics().requests, 1U);
+  });
+}
+
+TEST_F(budget_cost, of_a_reservation_does_not_grow_with_the_siblings) {
+  expect_the_same([](family& of) {
+    reservation promised = reservation::make(of.children.back(), 1 << 20);
+    ASSERT_TRUE(promised.try_draw(1 << 20));
+    of.children.back()->refund(1 << 20);
+  });
+}
+
+TEST_F(budget_cost, of_a_window_does_not_grow_with_the_siblings) {
+  expect_the_same([](family& of) {
+    const budget_window window = of.root->open_window();
+    of.root->reset_peak();
+    ASSERT_EQ(window.read().peak, 0U);
+  });
+}
+
+TEST_F(budget_cost, of_a_charge_within_the_peak_is_bounded_however_many_budgets_are_charged_in_turn) {
+  const family of(1000);
+  ASSERT_TRUE(of.root->try_charge(1 << 20));
+  of.root->refund(1 << 20);
+  constexpr std::uint64_t passes =
+      8; // over the open shards: to look for an idle one, to lock, take and unlock
+  for (const auto& child : of.children) {
+    EXPECT_LE(of.visits_of([&] {
+      ASSERT_TRUE(child->try_charge(10));
+      child->refund(10);
+    }),
+              passes * 256);
+  }
+}
+
+TEST_F(budget_cost, budgets_that_are_not_in_use_cost_nothing_after_a_while) {
+  const family of(1000);
+  const auto cost = [&] { return of.visits_of([&] { EXPECT_EQ(of.root->statistics().current, 0U); }); };
+  EXPECT_GT(cost(), 0U);
+  std::uint64_t latest = 0;
+  for (int i = 0; i < 100; ++i) {
+    latest = cost();
+  }
+  EXPECT_EQ(latest, 0U);
+  EXPECT_EQ(of.root->statistics().requests, of.children.size());
+}
+
+TEST_F(budget_cost, a_budget_in_use_keeps_its_credit_while_others_come_and_go) {
+  const family of(0);
+  ASSERT_TRUE(of.root->try_charge(1 << 20));
+  of.root->refund(1 << 20);
+  const auto busy = of.root->make_child("busy");
+  ASSERT_TRUE(busy->try_charge(1000));
+  busy->refund(1000);
+  for (std::size_t i = 0; i < 1000; ++i) {
+    const auto visitor = of.root->make_child("visitor");
+    ASSERT_TRUE(visitor->try_charge(1));
+    EXPECT_EQ(of.visits_of([&] {
+      ASSERT_TRUE(busy->try_charge(10));
+      busy->refund(10);
+    }),
+              0U)
+        << "it went to the tree";
+    visitor->refund(1);
+  }
+}
+
+} // namespace
+} // namespace saeta

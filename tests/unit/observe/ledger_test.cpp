@@ -1,0 +1,271 @@
+#include "saeta/budget/budget.hpp"
+#include "saeta/observe/detail/ledger_shard.hpp"
+#include "saeta/observe/ledger.hpp"
+#include "unit/observe/counted_new.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace saeta {
+
+/// What answers cost and what is kept.
+struct ledger_probe {
+  static std::uint64_t visits(const ledger& of) {
+    return sum_over(of, [](const auto& part) { return part.visits; });
+  }
+  /// Entries, sums and accounts.
+  static std::uint64_t kept(const ledger& of) {
+    return sum_over(
+        of, [](const auto& part) { return part.live.size() + part.sums.size() + part.accounts.size(); });
+  }
+
+private:
+  template <class Number>
+  static std::uint64_t sum_over(const ledger& of, Number number) {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < ledger::shard::count; ++i) {
+      sum += number(of.shards_[i]);
+    }
+    return sum;
+  }
+};
+
+namespace {
+
+/// The id of an entry is an address that nobody reads.
+ledger::entry_id id(std::size_t number) { return reinterpret_cast<const char*>(number * 192 + 4096); }
+
+TEST(ledger, sums_by_kind_by_tag_and_by_budget) {
+  const auto root = budget::create("root");
+  const auto query = root->make_child("query");
+  const auto step = query->make_child("step");
+  ledger held;
+  held.add(id(0), owner_kind::own, "orders", 100, root.get());
+  held.add(id(1), owner_kind::own, "orders", 20, query.get());
+  held.add(id(2), owner_kind::own, "hash table", 300, step.get());
+  held.add(id(3), owner_kind::external, "lent", 7, nullptr);
+  held.add(id(4), owner_kind::own, "", 0, root.get());
+
+  EXPECT_EQ(held.totals(), (ledger_totals{.own = 420, .external = 7, .buffers = 5}));
+  EXPECT_EQ(held.by_tag(),
+            (bytes_by_name{{"hash table", 300}, {"orders", 120}, {"external:lent", 7}, {"", 0}}));
+  EXPECT_EQ(held.by_tag(root.get()), (bytes_by_name{{"hash table", 300}, {"orders", 120}, {"", 0}}));
+  EXPECT_EQ(held.by_tag(query.get()), (bytes_by_name{{"hash table", 300}, {"orders", 20}}));
+  EXPECT_EQ(held.by_tag(step.get()), (bytes_by_name{{"hash table", 300}}));
+  EXPECT_EQ(held.by_budget(), (bytes_by_name{{"step", 300}, {"root", 100}, {"query", 20}}));
+
+  held.remove(id(1));
+  EXPECT_EQ(held.by_tag(query.get()), (bytes_by_name{{"hash table", 300}}));
+  EXPECT_EQ(held.by_budget(), (bytes_by_name{{"step", 300}, {"root", 100}}));
+  for (const std::size_t rest : {0U, 2U, 3U, 4U}) {
+    held.remove(id(rest));
+  }
+  EXPECT_EQ(held.totals(), ledger_totals{});
+  EXPECT_TRUE(held.by_tag().empty());
+}
+
+TEST(ledger, splits_a_budget_into_what_one_below_holds_and_what_others_hold) {
+  const auto root = budget::create("root");
+  const auto query = root->make_child("query");
+  const auto step = query->make_child("step");
+  const auto other = root->make_child("other");
+  ledger held;
+  held.add(id(0), owner_kind::own, "orders", 100, root.get());
+  held.add(id(1), owner_kind::own, "orders", 20, query.get());
+  held.add(id(2), owner_kind::own, "hash table", 300, step.get());
+  held.add(id(3), owner_kind::own, "lines", 500, other.get());
+  held.add(id(4), owner_kind::external, "lent", 7, nullptr);
+
+  ledger::shares of = held.split(*query, *root);
+  EXPECT_EQ(of.own, (bytes_by_name{{"hash table", 300}, {"orders", 20}}));
+  EXPECT_EQ(of.others, (bytes_by_name{{"lines", 500}, {"orders", 100}})) << "no views: they are not charged";
+  of = held.split(*root, *root);
+  EXPECT_EQ(of.own, (bytes_by_name{{"lines", 500}, {"hash table", 300}, {"orders", 120}}));
+  EXPECT_TRUE(of.others.empty());
+}
+
+TEST(ledger, does_not_mind_an_id_that_is_unknown_or_already_known) {
+  const auto root = budget::create("root");
+  ledger held;
+  held.remove(id(0));
+  held.add(id(0), owner_kind::own, "first", 10, root.get());
+  held.add(id(0), owner_kind::own, "second", 20, root.get());
+  EXPECT_EQ(held.by_tag(), (bytes_by_name{{"first", 10}}));
+  held.remove(id(0));
+  held.remove(id(0));
+  EXPECT_EQ(held.totals(), ledger_totals{});
+}
+
+TEST(ledger, answers_cost_the_same_whatever_the_number_of_live_buffers) {
+  const auto root = budget::create("root");
+  const auto query = root->make_child("query");
+  constexpr std::array<const char*, 3> tags{"a", "b", "c"};
+  ledger held;
+  std::size_t added = 0;
+  const auto add_up_to = [&](std::size_t count) {
+    for (; added < count; ++added) {
+      held.add(id(added), owner_kind::own, tags[added % 3], 1, added % 2 == 0 ? root.get() : query.get());
+    }
+  };
+  const auto cost = [&] {
+    const std::uint64_t before = ledger_probe::visits(held);
+    EXPECT_EQ(held.totals().buffers, added);
+    EXPECT_EQ(held.by_tag().size(), 3U);
+    EXPECT_EQ(held.split(*query, *root).own.size(), 3U);
+    EXPECT_EQ(held.by_budget().size(), 2U);
+    return ledger_probe::visits(held) - before;
+  };
+  add_up_to(20'000);
+  const std::uint64_t of_few = cost();
+  add_up_to(100'000);
+  EXPECT_EQ(cost(), of_few);
+}
+
+TEST(ledger, an_answer_about_one_budget_does_not_visit_its_siblings) {
+  const auto root = budget::create("root");
+  ledger held;
+  std::vector<std::shared_ptr<budget>> children;
+  for (std::size_t i = 0; i < 1000; ++i) {
+    children.push_back(root->make_child("child"));
+    held.add(id(i), owner_kind::own, "rows", 1, children.back().get());
+  }
+  const std::uint64_t before = ledger_probe::visits(held);
+  EXPECT_EQ(held.by_tag(children[500].get()), (bytes_by_name{{"rows", 1}}));
+  EXPECT_EQ(ledger_probe::visits(held) - before, 1U);
+}
+
+TEST(ledger, forgets_tags_and_budgets_that_hold_nothing) {
+  const auto root = budget::create("root");
+  ledger held;
+  held.add(id(0), owner_kind::own, "stays", 1, root.get());
+  const std::uint64_t kept = ledger_probe::kept(held);
+  for (std::size_t i = 1; i < 1000; ++i) {
+    const auto child = root->make_child("child");
+    held.add(id(i), owner_kind::own, "tag " + std::to_string(i % 10), 1, child.get());
+    held.remove(id(i));
+  }
+  EXPECT_EQ(ledger_probe::kept(held), kept);
+}
+
+TEST(ledger, entries_that_come_and_go_in_turn_allocate_nothing) {
+  const auto root = budget::create("root");
+  const auto query = root->make_child("query");
+  const std::array<tag, 2> tags{"one", "two"};
+  ledger held;
+  const auto round = [&] {
+    for (std::size_t i = 0; i < 200; ++i) {
+      held.add(id(i), owner_kind::own, tags[i % 2], 10, query.get());
+      held.remove(id(i));
+    }
+  };
+  round();
+  const std::size_t before = unit::allocations();
+  round();
+  EXPECT_EQ(unit::allocations(), before);
+}
+
+TEST(ledger, an_entry_for_which_there_is_no_memory_leaves_no_trace) {
+  const auto root = budget::create("root");
+  const auto query = root->make_child("query");
+  const tag label("label");
+  std::size_t successes = 0;
+  for (bool added = false; !added; ++successes) {
+    ledger held;
+    try {
+      const unit::failing_new fails(successes);
+      held.add(id(0), owner_kind::own, label, 10, query.get());
+      added = true;
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(ledger_probe::kept(held), 0U) << successes;
+      held.add(id(0), owner_kind::own, label, 10, query.get());
+    }
+    EXPECT_EQ(held.by_tag(query.get()), (bytes_by_name{{"label", 10}}));
+    EXPECT_EQ(held.by_tag(), (bytes_by_name{{"label", 10}}));
+    held.remove(id(0));
+    EXPECT_EQ(ledger_probe::kept(held), 0U);
+  }
+  EXPECT_GT(successes, 5U) << "an entry, three sums and three accounts";
+}
+
+TEST(ledger, says_what_a_plain_list_says_after_every_step) {
+  struct entry {
+    owner_kind kind;
+    std::string label;
+    std::uint64_t bytes;
+    std::size_t charged;
+  };
+  std::mt19937 random(1);
+  const auto root = budget::create("0");
+  const auto first = root->make_child("1");
+  const std::array budgets{root, first, root->make_child("2"), first->make_child("3")};
+  std::map<std::size_t, entry> model;
+  ledger held;
+  for (int step = 0; step < 5000; ++step) {
+    const std::size_t which = random() % 100;
+    if (model.erase(which) != 0) {
+      held.remove(id(which));
+    } else {
+      const entry made{random() % 4 == 0 ? owner_kind::external : owner_kind::own,
+                       "tag " + std::to_string(random() % 5), random() % 1000, random() % budgets.size()};
+      model.emplace(which, made);
+      held.add(id(which), made.kind, made.label, made.bytes,
+               made.kind == owner_kind::own ? budgets[made.charged].get() : nullptr);
+    }
+    const auto within = [&](const budget* of) {
+      std::map<std::string, std::uint64_t> sums;
+      for (const auto& [number, each] : model) {
+        const bool external = each.kind == owner_kind::external;
+        if (of == nullptr || (!external && budgets[each.charged]->is_within(*of))) {
+          sums[(external ? "external:" : "") + each.label] += each.bytes;
+        }
+      }
+      return sums;
+    };
+    const auto as_map = [](const bytes_by_name& list) {
+      EXPECT_TRUE(std::is_sorted(list.begin(), list.end(), [](const auto& a, const auto& b) {
+        return std::pair(b.second, a.first) < std::pair(a.second, b.first);
+      }));
+      return std::map<std::string, std::uint64_t>(list.begin(), list.end());
+    };
+    ASSERT_EQ(as_map(held.by_tag()), within(nullptr));
+    const budget* const of = budgets[random() % budgets.size()].get();
+    ASSERT_EQ(as_map(held.by_tag(of)), within(of));
+    ASSERT_EQ(held.totals().buffers, model.size());
+  }
+}
+
+TEST(ledger, every_answer_is_of_one_moment) {
+  constexpr std::size_t count = 3;
+  const auto root = budget::create("root");
+  const tag label("label");
+  ledger held;
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < count; ++t) {
+    held.add(id(t * 1000), owner_kind::own, label, 10, root.get());
+    threads.emplace_back([&, t](const std::stop_token& stop) { // holds one or two at any moment
+      for (std::size_t i = 1; !stop.stop_requested(); ++i) {
+        held.add(id(t * 1000 + i % 500), owner_kind::own, label, 10, root.get());
+        held.remove(id(t * 1000 + (i - 1) % 500));
+      }
+    });
+  }
+  for (int round = 0; round < 5000; ++round) {
+    const ledger_totals all = held.totals();
+    ASSERT_GE(all.buffers, count);
+    ASSERT_LE(all.buffers, 2 * count);
+    ASSERT_EQ(all.own, 10 * all.buffers);
+    const bytes_by_name by_tag = held.by_tag();
+    ASSERT_EQ(by_tag.size(), 1U);
+    ASSERT_GE(by_tag[0].second, 10 * count);
+    ASSERT_LE(by_tag[0].second, 20 * count);
+  }
+}
+
+} // namespace
+} // namespace saeta

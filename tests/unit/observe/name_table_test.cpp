@@ -1,0 +1,72 @@
+#include "saeta/observe/detail/name_table.hpp"
+#include "saeta/observe/tag.hpp"
+#include "unit/observe/counted_new.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+TEST(name_table, a_program_that_makes_ever_new_names_keeps_a_bounded_number) {
+  name_table names(100, 1 << 20);
+  std::set<const std::string*> kept;
+  for (int i = 0; i < 10'000; ++i) {
+    kept.insert(names.keep("query " + std::to_string(i)));
+  }
+  EXPECT_EQ(kept.size(), 101U) << "and (other)";
+  EXPECT_EQ(*names.keep("query 99"), "query 99");
+  EXPECT_EQ(names.keep("query 99"), names.keep(std::string("query 99"))) << "what is known stays itself";
+  EXPECT_EQ(*names.keep("query 100"), "(other)");
+  EXPECT_EQ(names.keep("query 100"), names.keep("(other)"));
+}
+
+TEST(name_table, the_text_of_all_names_is_bounded_too) {
+  name_table names(1000, 100);
+  const std::string large(90, 'x');
+  EXPECT_EQ(*names.keep(large), large);
+  EXPECT_EQ(*names.keep("eleven char"), "(other)");
+  EXPECT_EQ(*names.keep("ten chars."), "ten chars.") << "what was refused takes no room";
+  EXPECT_EQ(*names.keep("y"), "(other)");
+}
+
+TEST(name_table, a_name_for_which_there_is_no_memory_takes_no_room) {
+  name_table names(1, 1 << 20);
+  const std::string_view long_name = "too long to be kept inside of a string object";
+  {
+    const unit::failing_new fails(0);
+    EXPECT_THROW(static_cast<void>(names.keep(long_name)), std::bad_alloc);
+  }
+  EXPECT_EQ(*names.keep(long_name), long_name);
+}
+
+TEST(name_table, racing_threads_keep_no_more_than_the_bound) {
+  name_table names(100, 1 << 20);
+  std::vector<std::set<const std::string*>> kept(4);
+  std::vector<std::jthread> threads;
+  for (auto& mine : kept) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 1000; ++i) {
+        mine.insert(names.keep("raced for " + std::to_string(i)));
+      }
+    });
+  }
+  threads.clear();
+  std::set<const std::string*> all;
+  for (const auto& mine : kept) {
+    all.insert(mine.begin(), mine.end());
+  }
+  EXPECT_LE(all.size(), 101U);
+}
+
+TEST(tag, is_one_pointer_that_is_copied_without_counting) {
+  EXPECT_EQ(sizeof(tag), sizeof(void*));
+  EXPECT_TRUE(std::is_trivially_copyable_v<tag>);
+}
+
+} // namespace
+} // namespace saeta
