@@ -119,6 +119,13 @@ backend_test::~backend_test() {
   }
 }
 
+std::unique_ptr<gate> backend_test::close_gate(stream_handle stream) const {
+  auto closed = GetParam().close_gate ? GetParam().close_gate(stream) : nullptr;
+  EXPECT_EQ(closed == nullptr, device_->device().kind == device_kind::cpu)
+      << "what " << GetParam().name << " runs later is held back by a gate";
+  return closed;
+}
+
 const std::shared_ptr<saeta::backend>& backend_test::second_device() {
   if (!second_) {
     second_ = GetParam().make_second();

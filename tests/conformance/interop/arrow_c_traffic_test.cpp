@@ -107,8 +107,10 @@ TEST_P(arrow_c_traffic, never_copies_or_says_so_and_leaves_the_struct) {
   in_place.copy = copy_policy::never;
   owned_array given = next_batch();
   if (where()->on_host()) {
+    const std::uint64_t before = where()->count().read().host_to_device.bytes;
     EXPECT_EQ(take(given, in_place).rows, 1000);
     EXPECT_TRUE(given.empty());
+    EXPECT_EQ(where()->count().read().host_to_device.bytes, before);
     return;
   }
   try {

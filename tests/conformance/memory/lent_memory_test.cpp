@@ -47,15 +47,35 @@ protected:
   void work_on(void* address, std::uint8_t value, stream_ref stream) const {
     device().fill(address, value, bytes, stream.native_handle());
   }
-  /// Lends the next memory and works on it before what `held` keeps back is let go.
-  void reuse(const std::unique_ptr<gate>& held, stream_ref stream) const {
-    void* const next = lend_memory(where(), bytes, stream, "next");
-    work_on(next, 2, stream);
+  /// Lends memory while the borrower's work on `before` is held back, and then until `before` is lent again: whoever gets it
+  /// works behind the borrower, whose late write would show.
+  void expect_reuse_behind(void* before, const std::unique_ptr<gate>& held, stream_ref stream) const {
+    constexpr std::size_t most = 32;
+    std::vector<void*> next;
+    const auto lend = [&] {
+      next.push_back(lend_memory(where(), bytes, stream, "next"));
+      work_on(next.back(), 2, stream);
+      return next.back() == before;
+    };
+    const bool at_once = lend();
     if (held) {
+      EXPECT_FALSE(at_once && stream.idle()) << "the next owner did not wait for the borrower's work";
       held->open();
     }
+    where()->synchronize(first());
+    where()->synchronize(second());
+    EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(60)));
+    while (next.back() != before && next.size() < most) {
+      lend();
+    }
+    EXPECT_EQ(next.back(), before) << "never lent again, so nothing is shown";
+    std::vector<std::uint8_t> found(bytes);
+    device().copy(found.data(), next.back(), bytes, to_host(), stream.native_handle());
     where()->synchronize(stream);
-    take_back_memory(next, bytes, stream.native_handle());
+    EXPECT_EQ(found, std::vector<std::uint8_t>(bytes, 2));
+    for (void* const each : next) {
+      take_back_memory(each, bytes, stream.native_handle());
+    }
   }
   [[nodiscard]] std::unique_ptr<gate> hold(stream_ref stream) const {
     return close_gate(stream.native_handle());
@@ -133,14 +153,14 @@ TEST_P(lent_memory, keeps_its_context_alive) {
   EXPECT_FALSE(alive.expired());
 }
 
-// The simulated device reports the missing edge where one of these waits is left out.
+// The simulated device also reports the missing edge where one of these waits is left out.
 
 TEST_P(lent_memory, is_reused_elsewhere_behind_the_work_on_its_stream) {
   void* const lent = lend_memory(where(), bytes, first(), "cudf");
   const auto held = hold(first());
   work_on(lent, 1, first());
   take_back_memory(lent, bytes, first().native_handle());
-  reuse(held, second());
+  expect_reuse_behind(lent, held, second());
 }
 
 TEST_P(lent_memory, is_reused_behind_the_work_on_another_stream_that_it_came_back_on) {
@@ -149,7 +169,7 @@ TEST_P(lent_memory, is_reused_behind_the_work_on_another_stream_that_it_came_bac
   const auto held = hold(second());
   work_on(lent, 1, second());
   take_back_memory(lent, bytes, second().native_handle());
-  reuse(held, first());
+  expect_reuse_behind(lent, held, first());
 }
 
 TEST_P(lent_memory, is_reused_at_once_on_the_stream_it_came_back_on) {
@@ -174,7 +194,7 @@ TEST_P(lent_memory, is_reused_behind_a_use_that_was_noted) {
   note_lent_use(lent, second().native_handle());
   note_lent_use(lent, second().native_handle());
   take_back_memory(lent, bytes, first().native_handle());
-  reuse(held, first());
+  expect_reuse_behind(lent, held, first());
 }
 
 TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
@@ -183,7 +203,7 @@ TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
   const auto held = hold(second());
   work_on(lent, 1, second());
   take_back_memory(lent, bytes, std::nullopt);
-  reuse(held, first());
+  expect_reuse_behind(lent, held, first());
 }
 
 TEST_P(lent_memory, that_comes_back_on_a_stream_in_a_capture_is_released_after_the_capture) {
