@@ -32,8 +32,8 @@ test: build ## every test; a GPU that is present is used
 gpu-test: build ## only what needs a GPU
 	@ctest --preset dev -L gpu
 
-mutants: setup ## plant ordering bugs in a copy of the tree and let random programs find each
-	@$(PYTHON) scripts/mutants.py
+mutants: setup ## plant bugs in a copy of the tree and let the tests find them (MUTANTS: arguments of scripts/mutants.py)
+	@$(PYTHON) scripts/mutants.py $(MUTANTS)
 
 lint: setup ## formatting, static checks, types and the structure of the tree
 	@scripts/lint.sh $(LINT_OPTIONS)

@@ -1,11 +1,19 @@
 #!/usr/bin/env python3
-"""Plants the ordering bugs of tests/mutants/, one at a time, in a copy of the tree and lets random programs find them.
+"""Plants bugs, one at a time, in a copy of the tree and lets the tests find them.
 
     mutants.py [--count N] [NAME...]
+    mutants.py --folder saeta/budget [--folder ...] [--sample N] [--seed TEXT|commit] [--seconds S] [--sources-only]
+               [--quick] [--at-least PERCENT] [--python]
 
-Each tests/mutants/NAME.patch breaks one rule of the memory plane. A patch that does not apply, a tree that does not
-build, and a bug that no program finds within N schedules (1000) make this fail. The seed that finds a bug is run again:
-the same seed must give the same report.
+Without a folder: the ordering bugs of tests/mutants/NAME.patch, each of which breaks one rule of the memory plane. A
+patch that does not apply, a tree that does not build, and a bug that no random program finds within N schedules (1000)
+make this fail. The seed that finds a bug is run again: the same seed must give the same report.
+
+With a folder: small bugs (scripts/mutations.py) anywhere below it, all or a sample drawn from the seed. The unit tests
+that mirror the folder run first, then its conformance tests on host and sim, the random programs, all other C++ tests
+and, with --python, the tests of the Python package. Each bug is found, survives, or does not compile; survivors are
+printed as patches. Those of tests/mutants/equivalent.txt change nothing that can be seen and are left out. Fails when
+fewer than PERCENT of the bugs that compile are found.
 """
 
 from __future__ import annotations
@@ -19,6 +27,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import mutation_run
 
 ROOT = Path(__file__).resolve().parent.parent
 PATCHES = ROOT / "tests" / "mutants"
@@ -51,16 +61,21 @@ def must(command: Sequence[str | Path], what: str) -> None:
 
 
 def copy_tree() -> None:
-    """The copy keeps the times of the files, so that a second run builds only what has changed."""
-    TREE.mkdir(parents=True, exist_ok=True)
+    """Writes only files that differ: a second run builds what has changed, a bug that a stopped run left among it."""
+    wanted = set()
     for name in COPIED:
-        source = ROOT / name
-        target = TREE / name
-        if source.is_dir():
-            shutil.rmtree(target, ignore_errors=True)
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-        elif source.exists():
-            shutil.copy2(source, target)
+        above = ROOT / name
+        for source in [above] if above.is_file() else sorted(above.rglob("*")):
+            if not source.is_file() or "__pycache__" in source.parts:
+                continue
+            target = TREE / source.relative_to(ROOT)
+            wanted.add(target)
+            if not target.exists() or target.read_bytes() != source.read_bytes():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+    for target in [p for name in COPIED for p in (TREE / name).rglob("*")]:
+        if target.is_file() and target not in wanted:
+            target.unlink()
     deps = TREE / ".deps"
     if (ROOT / ".deps").exists() and not deps.exists():
         deps.symlink_to(ROOT / ".deps")
@@ -122,26 +137,20 @@ def try_mutant(patch: Path, count: int) -> Result:
         patch_tree(patch, "-R")
 
 
-def main() -> int:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    arguments.add_argument("--count", type=int, default=1000)
-    arguments.add_argument("names", nargs="*")
-    chosen = arguments.parse_args()
-    patches = sorted(p for p in PATCHES.glob("*.patch") if not chosen.names or p.stem in chosen.names)
+def plant_patches(names: Sequence[str], count: int) -> int:
+    patches = sorted(p for p in PATCHES.glob("*.patch") if not names or p.stem in names)
     if not patches:
         sys.exit("no patches")
     copy_tree()
     configure()
     build("the tree as it is")
-    code, text = schedules(0, chosen.count)
+    code, text = schedules(0, count)
     if code != 0:
         sys.exit(f"the tree as it is fails already:\n{text[:4000]}")
     print(f"as it is: {text.strip()}")
     results = []
     for patch in patches:
-        results.append(try_mutant(patch, chosen.count))
+        results.append(try_mutant(patch, count))
         last = results[-1]
         print(f"{'found ' if last.found else 'MISSED'} {last.name}: {last.how}", flush=True)
     missed = [r.name for r in results if not r.found]
@@ -150,6 +159,20 @@ def main() -> int:
         + (f"; missed: {', '.join(missed)}" if missed else "")
     )
     return 1 if missed else 0
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("--count", type=int, default=1000)
+    arguments.add_argument("names", nargs="*")
+    mutation_run.add_arguments(arguments)
+    chosen = arguments.parse_args()
+    if chosen.folder:
+        copy_tree()
+        return mutation_run.plant(ROOT, WORK, chosen)
+    return plant_patches(chosen.names, chosen.count)
 
 
 if __name__ == "__main__":
