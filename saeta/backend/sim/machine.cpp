@@ -165,7 +165,13 @@ void machine::require_device(const gpu& where, const char* name) const {
 void machine::lose(gpu& where) {
   operations dropped; // after the lock: what they captured may call the device
   const guard held = lock();
+  if (where.lost) {
+    return;
+  }
   where.lost = true;
+  for (void* const pinned : memory_.pinned_of(where.ordinal)) {
+    bury(pinned); // nobody can free it any more
+  }
   for (const auto& stream : schedule_.streams()) {
     if (stream->where == &where && stream->capture) {
       stream->capture->lost = true;

@@ -42,6 +42,16 @@ allocation* memory_map::around(const void* pointer) {
   return address(pointer) - address(before.base) < before.bytes ? &before : nullptr;
 }
 
+std::vector<void*> memory_map::pinned_of(std::int32_t ordinal) const {
+  std::vector<void*> found;
+  for (const auto& [begin, one] : live_) {
+    if (one.kind == memory_kind::pinned && one.ordinal == ordinal) {
+      found.push_back(one.base);
+    }
+  }
+  return found;
+}
+
 void memory_map::remove(const allocation& gone, const access_record& freed) {
   const std::uintptr_t begin = address(gone.base);
   if (gone.kind != memory_kind::pinned) {

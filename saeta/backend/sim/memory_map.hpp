@@ -37,6 +37,8 @@ public:
   /// Null where no allocation begins, or holds the address.
   [[nodiscard]] allocation* beginning_at(const void* base);
   [[nodiscard]] allocation* around(const void* pointer);
+  /// Where the page-locked allocations of a device begin.
+  [[nodiscard]] std::vector<void*> pinned_of(std::int32_t ordinal) const;
   /// Forgets it; for device memory, `freed` is named when the address is used afterwards.
   void remove(const allocation& gone, const access_record& freed);
 

@@ -52,7 +52,11 @@ protected:
         {"allocate_async", [this] { on->allocate_async(bytes, a); }},
         {"trim_pool", [this] { on->trim_pool(0); }},
         {"set_pool_threshold", [this] { on->set_pool_threshold(0); }},
-        {"allocate_pinned", [this] { on->allocate_pinned(bytes); }},
+        {"allocate_pinned",
+         [this] {
+           void* const made = on->allocate_pinned(bytes);
+           EXPECT_TRUE(on->deallocate_pinned(made, bytes));
+         }},
         {"enable_peer_access", [this] { on->enable_peer_access(*on); }},
         {"copy", [this] { on->copy(memory, pinned, bytes, copy_kind::host_to_device, a); }},
         {"fill", [this] { on->fill(memory, 1, bytes, a); }},
@@ -64,6 +68,17 @@ protected:
     };
   }
 
+  void TearDown() override {
+    if (!lost && on->live().pinned != 0) {
+      EXPECT_TRUE(on->deallocate_pinned(pinned, bytes));
+    }
+  }
+  void lose() {
+    on->lose();
+    lost = true;
+  }
+
+  bool lost = false;
   std::shared_ptr<device> on = device::create(with(7));
   stream_handle a = on->create_stream();
   event_handle event = on->create_event();
@@ -125,7 +140,7 @@ TEST_F(simulated_driver, never_refuses_to_take_something_back_nor_stops_other_li
 TEST_F(simulated_driver, says_of_a_lost_device_that_it_is_lost) {
   bool ran = false;
   on->launch(a, "kernel", {}, {}, [&ran] { ran = true; });
-  on->lose();
+  lose();
   for (const auto& [name, call] : calls()) {
     EXPECT_EQ(code_of(call), errc::device_lost) << name;
   }
@@ -134,7 +149,7 @@ TEST_F(simulated_driver, says_of_a_lost_device_that_it_is_lost) {
 }
 
 TEST_F(simulated_driver, keeps_the_memory_of_a_lost_device) {
-  on->lose();
+  lose();
   EXPECT_FALSE(on->deallocate(memory, bytes, 0));
   EXPECT_FALSE(on->deallocate_async(pooled, bytes, a));
   EXPECT_FALSE(on->deallocate_pinned(pinned, bytes));
@@ -154,27 +169,27 @@ TEST_F(simulated_driver, loses_a_device_for_all_who_use_it_and_no_other_device) 
   const auto held = on->close_gate(a);
   on->record_event(event, a);
   other->wait_event(theirs, event);
-  on->lose();
+  lose();
   EXPECT_EQ(code_of([&] { library->create_stream(); }), errc::device_lost);
   other->synchronize_stream(theirs); // would never end if it waited for the lost device
 }
 
 TEST_F(simulated_driver, wakes_a_thread_that_waits_for_a_lost_device) {
-  on = device::create(with(7, pace::automatic));
-  a = on->create_stream();
-  event = on->create_event();
-  const auto held = on->close_gate(a);
-  on->record_event(event, a);
+  const auto busy = device::create(with(7, pace::automatic));
+  const stream_handle stream = busy->create_stream();
+  const event_handle done = busy->create_event();
+  const auto held = busy->close_gate(stream);
+  busy->record_event(done, stream);
   std::optional<errc> found;
-  std::thread waiting([&] { found = code_of([this] { on->synchronize_event(event); }); });
-  on->lose();
+  std::thread waiting([&] { found = code_of([&] { busy->synchronize_event(done); }); });
+  busy->lose();
   waiting.join();
   EXPECT_EQ(found, errc::device_lost);
 }
 
 TEST_F(simulated_driver, ends_the_captures_of_a_lost_device) {
   on->begin_capture(a);
-  on->lose();
+  lose();
   EXPECT_FALSE(on->end_capture(a));
 }
 
