@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
+#include <mutex>
 #include <random>
 #include <thread>
 #include <vector>
@@ -23,6 +25,13 @@ struct ledger_probe {
   static std::uint64_t kept(const ledger& of) {
     return sum_over(
         of, [](const auto& part) { return part.live.size() + part.sums.size() + part.accounts.size(); });
+  }
+
+  static std::unique_lock<std::mutex> hold_last(const ledger& of) {
+    return std::unique_lock(of.shards_[ledger::shard::count - 1].mutex);
+  }
+  static bool first_is_free(const ledger& of) {
+    return std::unique_lock(of.shards_[0].mutex, std::try_to_lock).owns_lock();
   }
 
 private:
@@ -241,6 +250,38 @@ TEST(ledger, says_what_a_plain_list_says_after_every_step) {
 }
 
 TEST(ledger, every_answer_is_of_one_moment) {
+  const auto root = budget::create("root");
+  const tag label("label");
+  ledger held;
+  const auto answers = {
+      std::function<void()>([&] { EXPECT_EQ(held.totals().buffers, 1U); }),
+      std::function<void()>([&] {
+        EXPECT_EQ(held.by_tag(), (bytes_by_name{{"label", 10}}));
+      }),
+      std::function<void()>([&] {
+        EXPECT_EQ(held.by_budget(), (bytes_by_name{{"root", 10}}));
+      }),
+      std::function<void()>([&] {
+        EXPECT_EQ(held.split(*root, *root).own, (bytes_by_name{{"label", 10}}));
+      }),
+  };
+  for (const auto& answer : answers) {
+    held.add(id(0), owner_kind::own, label, 10, root.get());
+    {
+      // An answer that is held up at the last part holds the first one, so nothing moves from one to the other unseen. One
+      // that took the parts one by one would leave the first free, and this loop would not end.
+      auto last = ledger_probe::hold_last(held);
+      std::jthread asks(answer);
+      while (ledger_probe::first_is_free(held)) {
+        std::this_thread::yield();
+      }
+      last.unlock();
+    }
+    held.remove(id(0));
+  }
+}
+
+TEST(ledger, what_moves_is_counted_once_in_every_answer) {
   constexpr std::size_t count = 3;
   const auto root = budget::create("root");
   const tag label("label");
