@@ -11,6 +11,7 @@
 #include "saeta/ipc/writer.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/runtime/runtime.hpp"
+#include "saeta/transfer/download.hpp"
 #include "support/quantile.hpp"
 #include "support/result_file.hpp"
 

@@ -34,7 +34,7 @@ stream_lease::~stream_lease() {
     return;
   }
   if (made_in_ != fork_generation()) {
-    static_cast<void>(stream_.release()); // of the parent
+    stream_.abandon(); // of the parent
     return;
   }
   const std::lock_guard lock(from_->streams_mutex);
@@ -150,7 +150,7 @@ void context::copy(void* target, const void* source, std::size_t bytes, copy_kin
   if (kind == copy_kind::device_to_host) {
     require_downloads(bytes);
   }
-  core_->device->copy(target, source, bytes, kind, stream.native_handle());
+  stream.owner().copy(target, source, bytes, kind, stream.native_handle());
   core_->counter_of(kind).add_call(bytes);
 }
 
@@ -174,7 +174,7 @@ void context::count_transfer(copy_kind kind) noexcept { core_->counter_of(kind).
 
 void context::fill(void* target, std::uint8_t value, std::size_t bytes, stream_ref stream) {
   if (bytes != 0) {
-    core_->device->fill(target, value, bytes, stream.native_handle());
+    stream.owner().fill(target, value, bytes, stream.native_handle());
   }
 }
 

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -122,23 +123,29 @@ private:
 class own_stream {
 public:
   explicit own_stream(std::shared_ptr<timelines> clock)
-      : clock_(std::move(clock)), stream_(clock_->device().shared_from_this()) {
-    clock_->adopt(stream_.ref());
+      : clock_(std::move(clock)), stream_(clock_->device().shared_from_this()), ref_(stream_.ref()) {
+    clock_->adopt(ref_);
   }
   own_stream(own_stream&&) noexcept = default;
   own_stream& operator=(own_stream&&) = delete;
   ~own_stream() {
     if (!stream_.empty()) {
-      clock_->forget(stream_.ref());
+      clock_->forget(ref_);
     }
   }
 
-  [[nodiscard]] stream_ref ref() const { return stream_.ref(); }
+  [[nodiscard]] stream_ref ref() const noexcept { return ref_; }
   [[nodiscard]] bool empty() const noexcept { return stream_.empty(); }
+  /// In a child of the process that made it: the stream is the parent's, and the clock may be locked for ever.
+  void abandon() noexcept {
+    static_cast<void>(stream_.release());
+    static_cast<void>(new (std::nothrow) std::shared_ptr<timelines>(clock_)); // never destroyed
+  }
 
 private:
   std::shared_ptr<timelines> clock_;
   stream stream_;
+  stream_ref ref_; ///< asked for once: a device that is lost tells no id any more
 };
 
 } // namespace saeta

@@ -8,7 +8,7 @@
 //           on another stream makes that stream wait for these points and for nothing else; the host never waits.
 // Owner     Slabs go back with `trim()`, as soon as none of their blocks is in use, and at the end.
 // Budget    Below a budget, that budget counts what callers asked for; `held_bytes()` tells the slabs. They stay within the
-//           limit of `bound`, the root budget, and of `soft_limit`, plus one slab.
+//           limit of `bound`, the root budget, and of `soft_limit`, plus one slab (`beyond_bound` counts the exceptions).
 // Thread    Any.
 #pragma once
 
@@ -37,6 +37,8 @@ struct caching_statistics {
   std::uint64_t slabs = 0;
   std::uint64_t steals = 0; ///< times that blocks of another timeline were taken over
   std::uint64_t upstream_allocations = 0;
+  std::uint64_t beyond_bound =
+      0; ///< blocks that were allocated although partly used slabs left no room in the limit
 };
 
 class caching_resource final : public resource {

@@ -124,11 +124,14 @@ block cache_store::ask_upstream(const allocation_request& what, stream_ref strea
 block cache_store::allocate_upstream(const allocation_request& what, stream_ref stream) {
   lock_type lock(mutex_, std::defer_lock);                 // only to give slabs back
   const std::uint64_t bytes = what.bytes + what.alignment; // an alignment beyond the device's own costs bytes
+  if (bytes < what.bytes) {
+    throw error(errc::overflow, concat("a block of ", what.bytes, " bytes aligned to ", what.alignment));
+  }
   const std::uint64_t bound = limit();
-  if (bytes < what.bytes || !hold(bytes, bound + std::min<std::uint64_t>(slab_bytes_, ~bound), lock)) {
-    throw error(errc::out_of_memory,
-                concat("no room for ", what.bytes, " bytes: ", held_.load(), " bytes of ", bound,
-                       " are held, by blocks in use and the slabs around them"));
+  if (!hold(bytes, bound + std::min<std::uint64_t>(slab_bytes_, ~bound), lock)) {
+    // The budget has admitted the request, and partly used slabs can't be given back: the promise to the caller counts more.
+    held_.fetch_add(bytes, std::memory_order_relaxed);
+    beyond_bound_.fetch_add(1, std::memory_order_relaxed);
   }
   try {
     block made = ask_upstream(what, stream, lock);

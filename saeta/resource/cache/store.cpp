@@ -226,6 +226,7 @@ caching_statistics cache_store::statistics() const {
   now.held = held_.load(std::memory_order_relaxed);
   now.in_use = uncached_.load(std::memory_order_relaxed);
   now.upstream_allocations = upstream_allocations_.load(std::memory_order_relaxed);
+  now.beyond_bound = beyond_bound_.load(std::memory_order_relaxed);
   const lock_type lock(mutex_);
   for (const auto& shard : shards_) {
     now.in_use += shard->in_use();

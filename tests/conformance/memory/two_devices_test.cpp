@@ -130,11 +130,14 @@ TEST_P(two_devices, an_export_may_be_used_on_every_device_that_sees_the_memory) 
   }
   { const use_token token(here(), {reads(theirs)}); } // from now on the memory is visible here
   const stream unnamed(shared_device());
-  const auto held = close_gate(unnamed.ref().native_handle());
   const buffer seen = make(bytes);
+  fill(seen, 0, where()->work_stream());
+  where()->synchronize(where()->work_stream());
+  const auto held = close_gate(unnamed.ref().native_handle());
+  const std::array views{theirs};
   {
-    const std::array views{theirs};
     const export_hold consumer(views, access::read);
+    order_handover(views, unnamed.ref());
     device().copy(reinterpret_cast<void*>(seen.address()), reinterpret_cast<const void*>(theirs.address()),
                   bytes, within(), unnamed.ref().native_handle());
   }

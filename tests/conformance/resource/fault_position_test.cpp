@@ -10,6 +10,7 @@
 
 #include <array>
 #include <optional>
+#include <thread>
 #include <vector>
 
 namespace saeta::conformance {
@@ -138,6 +139,11 @@ TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counte
         home->trim();
       }
       home.reset();
+      // Work that had not finished keeps its events until it has.
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (timelines::collect_orphans() != 0 && std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::yield();
+      }
       EXPECT_EQ(device_->alive(), 0) << "allocations, streams or events were left behind";
       if (HasFailure()) {
         return;

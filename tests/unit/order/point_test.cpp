@@ -22,7 +22,7 @@ TEST(point_set, keeps_the_latest_point_of_each_timeline) {
 
 TEST(point_set, ignores_points_of_no_timeline) {
   point_set points;
-  points.add({});
+  points.add(point{});
   EXPECT_TRUE(points.empty());
 }
 

@@ -147,8 +147,8 @@ TEST_P(reaper_test, names_what_is_pending) {
 
 INSTANTIATE_TEST_SUITE_P(both, reaper_test,
                          ::testing::Values(release_thread::background, release_thread::none),
-                         [](const auto& info) {
-                           return info.param == release_thread::background ? "background" : "none";
+                         [](const auto& of) {
+                           return of.param == release_thread::background ? "background" : "none";
                          });
 
 } // namespace

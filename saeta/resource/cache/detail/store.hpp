@@ -6,7 +6,8 @@
 //           streams that take the same few blocks from each other again and again get another slab instead.
 // Bound     Slabs are added as long as the cache holds no more than its limit then; before that, unused slabs of all
 //           classes go back. Where partly used slabs leave no room for another one, a block is allocated by itself, with no
-//           more bytes than it needs. The limit is exceeded by one slab at most.
+//           more bytes than it needs. So the limit is exceeded by one slab at most, unless partly used slabs, which can't
+//           go back, leave no room for a block that the budget has admitted: such blocks are counted (`beyond_bound`).
 // Thread    Any; one lock, which hits never take. Nothing waits for the device under it.
 // Failure   What upstream or the driver throws, with nothing taken; std::bad_alloc of the host.
 #pragma once
@@ -45,7 +46,7 @@ public:
   /// there is no room for a slab: then the block is allocated by itself.
   [[nodiscard]] cache_node* refill(cache_shard& shard, std::size_t size_class);
 
-  /// Blocks that are not cached. @throws error out_of_memory also where the limit leaves no room.
+  /// Blocks that are not cached.
   [[nodiscard]] block allocate_upstream(const allocation_request& what, stream_ref stream);
   [[nodiscard]] bool deallocate_upstream(const block& what, std::span<const point> after) noexcept;
   [[nodiscard]] release_order order_upstream(const block& what) const noexcept {
@@ -100,6 +101,7 @@ private:
   std::atomic<std::uint64_t> held_{0};
   std::atomic<std::uint64_t> uncached_{0}; ///< bytes in use that went past the classes
   std::atomic<std::uint64_t> upstream_allocations_{0};
+  std::atomic<std::uint64_t> beyond_bound_{0};
   own_stream slabs_from_;
 
   mutable std::mutex mutex_;
