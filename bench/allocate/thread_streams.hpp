@@ -1,9 +1,10 @@
 // A stream for each thread of a measurement, under Saeta's name and under the driver's.
 //
-// Owner     This; made once and kept to the end of the program, because some peers remember streams by their handles.
+// Owner     This; made once and kept to the end of the program, because some peers remember streams by their handles. So they
+//           are announced as streams of ours, as the leases of a context are.
 #pragma once
 
-#include "saeta/device/stream.hpp"
+#include "saeta/order/timeline.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -18,16 +19,19 @@ struct thread_stream {
 
 class thread_streams {
 public:
-  thread_streams(std::shared_ptr<backend> device, std::size_t threads) : device_(std::move(device)) {
+  thread_streams(std::shared_ptr<backend> device, std::size_t threads)
+      : device_(std::move(device)), clocks_(timelines::of(*device_)) {
     for (std::size_t t = 0; t < threads; ++t) {
       const stream_handle made = device_->create_stream();
       streams_.push_back({stream_ref(*device_, made), made});
+      clocks_->adopt(streams_.back().ours);
     }
   }
   thread_streams(const thread_streams&) = delete;
   thread_streams& operator=(const thread_streams&) = delete;
   ~thread_streams() {
     for (const thread_stream& each : streams_) {
+      clocks_->forget(each.ours);
       device_->destroy_stream(each.handle);
     }
   }
@@ -42,6 +46,7 @@ public:
 
 private:
   std::shared_ptr<backend> device_;
+  std::shared_ptr<timelines> clocks_;
   std::vector<thread_stream> streams_;
 };
 
