@@ -47,7 +47,8 @@ bool is_scaled(const column& out, const column& in) {
 
 int trip(const std::filesystem::path& input, const std::filesystem::path& output, const std::string& name) {
   const auto where = open_context(scale_knows_cuda() ? best_device() : host);
-  where->memory_budget()->set_limit(parse_bytes("1GiB")); // for the whole process; a library takes with_budget instead
+  where->memory_budget()->set_limit(
+      parse_bytes("1GiB")); // for the whole process; a library takes with_budget instead
   const table read = ipc::reader::open(input)->read_all(where);
   schema fields = read.fields();
   const std::size_t source = fields.index_of(name);

@@ -94,17 +94,28 @@ def build(what: str) -> None:
     must(["cmake", "--build", BUILD, "--target", "saeta_schedules", "-j", jobs], f"building {what}")
 
 
-def schedules(first: int, count: int) -> tuple[int | None, str]:
+def schedules(first: int, count: int, odds: Sequence[str]) -> tuple[int | None, str]:
     """Exit code, None for a run that did not end, and what it printed."""
+    command = [PROGRAM, "--first-seed", str(first), "--count", str(count), *odds]
     try:
-        done = run([PROGRAM, "--first-seed", str(first), "--count", str(count)], timeout=LONGEST_RUN)
+        done = run(command, timeout=LONGEST_RUN)
     except subprocess.TimeoutExpired:
         return None, ""
     return done.returncode, done.stdout
 
 
 def hunt(name: str, count: int) -> Result:
-    code, text = schedules(0, count)
+    """Plain programs first, then those on two devices with captures of others, then with a driver that fails."""
+    result = Result(name, False, "")
+    for odds in ((), ("--devices", "2", "--captures"), ("--devices", "2", "--captures", "--faults", "2")):
+        result = hunt_with(name, count, odds)
+        if result.found:
+            break
+    return result
+
+
+def hunt_with(name: str, count: int, odds: Sequence[str]) -> Result:
+    code, text = schedules(0, count, odds)
     if code is None:
         return Result(name, True, f"a program hangs (more than {LONGEST_RUN} s)")
     if code < 0:
@@ -115,11 +126,11 @@ def hunt(name: str, count: int) -> Result:
     if found is None:
         return Result(name, False, f"exit code {code} without a seed")
     seed = int(found[1])
-    again = schedules(seed, 1)[1]
+    again = schedules(seed, 1, odds)[1]
     if again.split("\n")[:2] != text.split("\n")[:2]:
         return Result(name, False, f"seed {seed} does not replay")
     first_line = again.split("\n")[1]
-    return Result(name, True, f"seed {seed}: {first_line[:140]}")
+    return Result(name, True, " ".join([f"seed {seed}", *odds]) + f": {first_line[:140]}")
 
 
 def patch_tree(patch: Path, *extra: str) -> bool:

@@ -89,9 +89,9 @@ std::optional<std::uint64_t> timeline::close(const Record& record) {
   return epoch;
 }
 
-std::uint64_t timeline::close_on(stream_handle stream) {
+std::uint64_t timeline::close_on(stream_ref on) {
   return *close([&](const event& end) {
-    home->device().record_event(end.ref().native_handle(), stream);
+    end.ref().record(on);
     return true;
   });
 }
@@ -101,7 +101,7 @@ std::shared_ptr<event> timeline::end_of(std::uint64_t epoch) {
     return nullptr;
   }
   if (closed.empty() || closed.back().epoch < epoch) {
-    close_on(handle);
+    close_on(stream.value());
   }
   return std::lower_bound(closed.begin(), closed.end(), epoch,
                           [](const closed_epoch& each, std::uint64_t wanted) { return each.epoch < wanted; })
@@ -180,7 +180,7 @@ timelines::timelines(std::shared_ptr<backend> device)
     : device_(std::move(device)), captures_(std::make_shared<captures>(device_)),
       streams_(std::make_unique<streams>()), everything_(&timeline_table::instance().take()) {
   everything_->home = this;
-  everything_->stream_id = 0;
+  everything_->stream.reset();
 }
 
 timelines::~timelines() {
@@ -252,7 +252,7 @@ timelines::found timelines::find_or_add(stream_ref stream) {
       home->streams_->threshold = std::max(many_streams, 2 * home->retire_idle());
     }
     const std::lock_guard lock(home->streams_->mutex);
-    slot = &home->add(who, stream.native_handle());
+    slot = &home->add(who, stream);
     id = slot->id;
   }
   recent_place(who) = {who, slot, id};
@@ -260,7 +260,7 @@ timelines::found timelines::find_or_add(stream_ref stream) {
 }
 
 /// With the lock of the streams.
-timeline& timelines::add(const stream_identity& who, stream_handle handle) {
+timeline& timelines::add(const stream_identity& who, stream_ref stream) {
   const auto place = streams_->known.try_emplace(who, nullptr).first;
   if (place->second == nullptr) { // nobody was faster
     try {
@@ -271,8 +271,7 @@ timeline& timelines::add(const stream_identity& who, stream_handle handle) {
     }
     const std::lock_guard lock(place->second->mutex);
     place->second->home = this;
-    place->second->handle = handle;
-    place->second->stream_id = who.stream;
+    place->second->stream = stream;
   }
   return *place->second;
 }
@@ -290,10 +289,10 @@ void timelines::forget(stream_ref own) noexcept {
   const std::lock_guard hold(gone.mutex);
   try {
     const std::uint64_t epoch = gone.open.fetch_add(1);
-    if (device_->stream_idle(gone.handle)) {
+    if (own.idle()) {
       gone.set_passed(epoch);
     } else {
-      gone.close_on(gone.handle);
+      gone.close_on(own);
     }
   } catch (...) { // no later question can be answered: the stream is about to go
     report_current_exception("timelines: the end of a stream can't be recorded");
@@ -355,7 +354,7 @@ std::uint64_t stream_id_of(timeline_id id) noexcept {
     return 0;
   }
   const std::lock_guard lock(asked->mutex);
-  return asked->is(id) ? asked->stream_id : 0;
+  return asked->is(id) && asked->stream ? asked->stream->id() : 0;
 }
 
 point mark(stream_ref stream) {
@@ -380,7 +379,7 @@ point record(stream_ref stream) {
     {
       const std::lock_guard lock(on.slot->mutex);
       if (on.slot->is(on.id)) {
-        return {on.id, on.slot->close_on(stream.native_handle())};
+        return {on.id, on.slot->close_on(stream)};
       }
     }
     // It has been retired meanwhile and gets another, which this keeps where nobody else does.

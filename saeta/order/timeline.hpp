@@ -104,7 +104,7 @@ private:
   static found find_or_add(stream_ref stream);
   static void retire(timeline& gone) noexcept;
   static bool has_pending(timeline& asked) noexcept;
-  timeline& add(const stream_identity& who, stream_handle handle);
+  timeline& add(const stream_identity& who, stream_ref stream);
   /// Retires those of streams that are not ours and have nothing pending; how many are left.
   std::size_t retire_idle() noexcept;
   std::shared_ptr<event> take_event();

@@ -268,7 +268,7 @@ std::shared_ptr<context> find_context(device_id device) {
   return place.opened != nullptr && !place.opened->closed() ? place.opened : nullptr;
 }
 
-std::shared_ptr<context> own_context(std::shared_ptr<context> of) {
+std::shared_ptr<context> own_context(const std::shared_ptr<context>& of) {
   const bool replaced = of->inherited() && of->device() == host && &of->root() == of.get();
   return replaced ? open_context(host) : of;
 }

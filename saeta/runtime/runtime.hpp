@@ -62,6 +62,6 @@ std::shared_ptr<context> open_context(device_id device, std::optional<std::uint6
 std::shared_ptr<context> find_context(device_id device);
 
 /// The context to use for `of`: itself, but in a child of fork, for its parent's context of the host, the child's own.
-std::shared_ptr<context> own_context(std::shared_ptr<context> of);
+std::shared_ptr<context> own_context(const std::shared_ptr<context>& of);
 
 } // namespace saeta

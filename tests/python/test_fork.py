@@ -197,8 +197,10 @@ assert os.waitpid(pid, 0)[1] == 0
 def test_cuda_is_refused_in_a_child_of_a_process_that_used_it(run_python):
     program = """
 import os
+import warnings
 import saeta as sa
 
+warnings.simplefilter("ignore", DeprecationWarning)  # of fork in a process with threads, from Python 3.12 on
 inherited = sa.context("cuda:0").allocate(64)
 pid = os.fork()
 if pid == 0:

@@ -102,7 +102,9 @@ TEST_F(rmm_on_cuda, a_pool_of_the_driver_is_trimmed_through_any_reference) {
   const auto keeps = [&](auto& made) {
     const block b = made.allocate(32 * mebibyte, 0, work.ref());
     EXPECT_TRUE(made.deallocate(b, work.ref()));
-    device_->synchronize_stream(work.ref().native_handle());
+    const auto freed = timelines::of(*device_)->mark_device(); // on a stream of the adaptor
+    ASSERT_TRUE(freed.has_value());
+    synchronize(*freed);
     EXPECT_GE(made.trim(), 32 * mebibyte);
     EXPECT_EQ(made.trim(), 0u);
   };

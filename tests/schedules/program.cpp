@@ -367,8 +367,9 @@ private:
     taken.access = mutability::writable;
     taken.tag = "imported";
     taken.ready = mark(stream_ref(*where.device, producer));
-    taken.keepalive = std::shared_ptr<void>(memory, [device = where.device, size](void* pointer) {
-      static_cast<void>(device->deallocate(pointer, size, 0));
+    // A keepalive may be a deleter without a pointer.
+    taken.keepalive = std::shared_ptr<void>(nullptr, [device = where.device, memory, size](void*) {
+      static_cast<void>(device->deallocate(memory, size, 0));
     });
     buffers_.push_back({buffer::adopt(where.home, std::move(taken)), bytes(size, value), &where});
   }

@@ -24,8 +24,7 @@ struct alignas(64) timeline {
 
   std::mutex mutex;
   timelines* home = nullptr;
-  std::uint64_t stream_id = 0; ///< 0: it is of the whole device
-  stream_handle handle{};
+  std::optional<stream_ref> stream; ///< none: it is of the whole device. Of a foreign stream that may be gone
   struct closed_epoch {
     std::uint64_t epoch;
     std::shared_ptr<event> end;
@@ -42,7 +41,7 @@ struct alignas(64) timeline {
   template <class Record>
   std::optional<std::uint64_t> close(const Record& record);
   /// As `close`, on the stream itself.
-  std::uint64_t close_on(stream_handle stream);
+  std::uint64_t close_on(stream_ref stream);
   /// The event that covers the epoch, closing it if need be; null when it has finished.
   std::shared_ptr<event> end_of(std::uint64_t epoch);
   /// Asks the device; true when everything up to `epoch` has finished.

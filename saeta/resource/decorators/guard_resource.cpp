@@ -91,11 +91,7 @@ std::size_t guard_resource::trim() {
 }
 
 std::size_t guard_resource::check() {
-  const std::optional<point> everything = state_->clock->mark_device();
-  if (!everything) {
-    throw error(errc::busy, "guard: can't check while a stream of the device captures a graph");
-  }
-  state_->check_all(*everything);
+  state_->check_all();
   const std::lock_guard lock(state_->findings_mutex);
   return state_->findings.size();
 }

@@ -77,7 +77,7 @@ bool guard_state::poison(guarded& freed, std::span<const point> after) noexcept 
   }
 }
 
-void guard_state::remember(guarded made) {
+void guard_state::remember(const guarded& made) {
   std::vector<guard_finding> found;
   {
     const std::lock_guard lock(mutex);
@@ -90,7 +90,7 @@ void guard_state::remember(guarded made) {
     }
     const auto extent = extents.emplace(key, end).first;
     try {
-      live.emplace(key.second, std::move(made));
+      live.emplace(key.second, made);
     } catch (...) {
       extents.erase(extent);
       throw;
@@ -222,7 +222,7 @@ void guard_state::shrink(std::size_t limit, resource& upstream) noexcept {
   }
 }
 
-void guard_state::check_all(point everything) {
+void guard_state::check_all() {
   std::vector<guard_finding> found;
   {
     const std::lock_guard lock(mutex);
@@ -234,8 +234,13 @@ void guard_state::check_all(point everything) {
     for (auto& each : quarantine) {
       add_regions(each.mapped(), regions, suspects);
     }
+    // Only now, so that it covers what has been queued for every block that was found.
+    const std::optional<point> everything = clock->mark_device();
+    if (!everything) {
+      throw error(errc::busy, "guard: can't check while a stream of the device captures a graph");
+    }
     const std::lock_guard scanning(scan_mutex);
-    wait(scanner.stream(), everything);
+    wait(scanner.stream(), *everything);
     found = examine(regions, suspects);
   }
   publish(std::move(found));

@@ -57,15 +57,15 @@ struct guard_state {
 
   /// Queues what a new block is filled with.
   void paint(const guarded& made, stream_ref stream) const;
-  void remember(guarded made);
+  void remember(const guarded& made);
   /// Gives a block back that nobody got to see.
   static void abandon(const guarded& made, stream_ref stream, resource& upstream) noexcept;
   /// The free of a caller; false when the block stays the caller's.
   bool take_back(const block& what, std::span<const point> after, resource& upstream);
   /// Retires the oldest until at most `limit` bytes are left.
   void shrink(std::size_t limit, resource& upstream) noexcept;
-  /// Looks at all that is live or in quarantine, after `everything`.
-  void check_all(point everything);
+  /// Looks at all that is live or in quarantine, after all work of the device. @throws error busy while a graph is captured.
+  void check_all();
 
 private:
   /// Queues the poison of a freed block; false, and reported, when the device refuses.
