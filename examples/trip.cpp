@@ -2,6 +2,7 @@
 // float column, and the table with that column is written, read again and checked.
 //   trip INPUT.arrow OUTPUT.arrow COLUMN    or without arguments, with a small file that it makes itself
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/runtime/runtime.hpp"
@@ -47,8 +48,7 @@ bool is_scaled(const column& out, const column& in) {
 
 int trip(const std::filesystem::path& input, const std::filesystem::path& output, const std::string& name) {
   const auto where = open_context(scale_knows_cuda() ? best_device() : host);
-  where->memory_budget()->set_limit(
-      parse_bytes("1GiB")); // for the whole process; a library takes with_budget instead
+  where->memory_budget()->set_limit(parse_bytes("1GiB")); // of the process; libraries take with_budget
   const table read = ipc::reader::open(input)->read_all(where);
   schema fields = read.fields();
   const std::size_t source = fields.index_of(name);

@@ -60,6 +60,10 @@ public:
   std::size_t trim() override {
     if (const std::optional<cudaMemPool_t> pool = driver_pool_of(from_)) {
       const current_device here(device_->device());
+      if (frees_.ref()
+              .idle()) { // only a wait, for nothing here, tells the driver that what was freed is unused
+        device_->synchronize_stream(frees_.ref().native_handle());
+      }
       return trim_driver_pool(*pool);
     }
     return 0;

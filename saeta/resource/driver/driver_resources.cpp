@@ -134,6 +134,9 @@ bool async_resource::do_deallocate(const block& what, std::span<const point> aft
     if (!device_->deallocate_async(what.base, what.base_bytes, on.native_handle())) {
       return false;
     }
+    if (unused) { // there is nothing to wait for, but only in such a call the pool gives back what is above its threshold
+      device_->synchronize_stream(on.native_handle());
+    }
   } catch (...) {
     report_current_exception("async_resource::deallocate");
     return false;
