@@ -123,25 +123,27 @@ bool async_resource::do_deallocate(const block& what, std::span<const point> aft
   if (what.base == nullptr) {
     return true;
   }
+  const bool unused = std::all_of(after.begin(), after.end(), known_to_have_passed);
+  const stream_ref on = unused ? unused_.ref() : in_use_.ref();
   try {
-    const bool unused = std::all_of(after.begin(), after.end(), known_to_have_passed);
-    const stream_ref on = unused ? unused_.ref() : in_use_.ref();
-    if (!unused) {
-      for (const point& each : after) {
-        wait(on, each);
-      }
-    }
-    if (!device_->deallocate_async(what.base, what.base_bytes, on.native_handle())) {
-      return false;
-    }
-    if (unused) { // there is nothing to wait for, but only in such a call the pool gives back what is above its threshold
-      device_->synchronize_stream(on.native_handle());
+    for (const point& each : after) {
+      wait(on, each);
     }
   } catch (...) {
     report_current_exception("async_resource::deallocate");
     return false;
   }
+  if (!device_->deallocate_async(what.base, what.base_bytes, on.native_handle())) {
+    return false;
+  }
   held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
+  if (unused) { // there is nothing to wait for, but only in such a call the pool gives back what is above its threshold
+    try {
+      device_->synchronize_stream(on.native_handle());
+    } catch (...) {
+      report_current_exception("async_resource::deallocate");
+    }
+  }
   return true;
 }
 
