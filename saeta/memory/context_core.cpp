@@ -54,19 +54,23 @@ std::optional<point_set> context_core::mark_devices() {
   return all;
 }
 
+void context_core::log_if_any(memory_event what, std::size_t amount) {
+  if (amount != 0 && log->active()) {
+    log_record seen;
+    seen.what = what;
+    seen.device = device->device();
+    seen.bytes = amount;
+    seen.outcome = "ok";
+    log->write(std::move(seen));
+  }
+}
+
 std::size_t context_core::make_room(const shortage& what) {
   if (what.where == nullptr) {
     return memory.top->trim() + pinned->trim();
   }
   const std::size_t freed = memory.guard ? memory.guard->empty_quarantine() : 0;
-  if (freed != 0 && log->active()) {
-    log_record seen;
-    seen.what = memory_event::trim;
-    seen.device = device->device();
-    seen.bytes = freed;
-    seen.outcome = "ok";
-    log->write(std::move(seen));
-  }
+  log_if_any(memory_event::trim, freed);
   return freed;
 }
 
@@ -77,14 +81,7 @@ std::size_t context_core::trim() {
 
 std::size_t context_core::drain() {
   const std::size_t done = releases->drain();
-  if (done != 0 && log->active()) {
-    log_record seen;
-    seen.what = memory_event::drain;
-    seen.device = device->device();
-    seen.bytes = done;
-    seen.outcome = "ok";
-    log->write(std::move(seen));
-  }
+  log_if_any(memory_event::drain, done);
   return done;
 }
 

@@ -7,7 +7,7 @@
 #include "saeta/order/detail/timeline_table.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <array>
 #include <unordered_map>
 
 namespace saeta {

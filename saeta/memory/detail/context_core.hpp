@@ -18,6 +18,8 @@ struct context_core {
   bool make_visible_to(backend& user);
   /// A point after all work of each device where the memory is visible; nothing while a known capture is active on one.
   std::optional<point_set> mark_devices();
+  /// Writes an event of the whole device to the log, unless its amount is 0.
+  void log_if_any(memory_event what, std::size_t amount);
   /// As the step of pressure that trims.
   std::size_t make_room(const shortage& what);
   std::size_t trim();

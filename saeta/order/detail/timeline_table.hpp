@@ -9,7 +9,6 @@
 
 #include "saeta/order/timeline.hpp"
 
-#include <array>
 #include <atomic>
 #include <mutex>
 
