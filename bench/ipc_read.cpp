@@ -254,10 +254,10 @@ results measure(const options& chosen, const std::shared_ptr<context>& device,
     return seen;
   };
   limits machine(device);
-  device->count().reset();
+  device->reset_counters();
   require_equal(read(device, copy_policy::always),
                 original); // the first round makes rings and pools: not timed
-  const counter_values counted = device->count().read();
+  const counter_values counted = device->read_counters();
   found.moved = device->on_host() ? counted.host_to_host : counted.host_to_device;
 
   for (int round = 0; round < chosen.rounds; ++round) {

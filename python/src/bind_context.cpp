@@ -89,7 +89,7 @@ nb::dict traffic_dict(const traffic& moved) {
 }
 
 nb::dict counters_dict(const context_object& self) {
-  const counter_values values = self.value->count().read();
+  const counter_values values = self.value->read_counters();
   nb::dict result;
   result["host_to_device"] = traffic_dict(values.host_to_device);
   result["device_to_host"] = traffic_dict(values.device_to_host);
@@ -100,6 +100,7 @@ nb::dict counters_dict(const context_object& self) {
   result["imports"] = values.imports;
   result["exports"] = values.exports;
   result["synchronizations"] = values.synchronizations;
+  result["events"] = values.events;
   return result;
 }
 
@@ -265,7 +266,7 @@ void bind_context(nb::module_& m) {
            "`allocations`, `imports` and `exports` (views taken in and handed out without a copy) and "
            "`synchronizations` (waits of the host).")
       .def(
-          "reset_counters", [](const context_object& self) { self.value->count().reset(); },
+          "reset_counters", [](const context_object& self) { self.value->reset_counters(); },
           "Sets all counters to zero.")
       .def("allocate", in_python("saeta._use", "allocate"),
            nb::sig("def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, "

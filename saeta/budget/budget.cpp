@@ -2,6 +2,8 @@
 
 #include "saeta/budget/detail/tree.hpp"
 
+#include <atomic>
+
 namespace saeta {
 
 std::shared_ptr<budget> budget::create(std::string name, std::uint64_t limit) {
@@ -17,6 +19,11 @@ budget::budget(std::string name, std::shared_ptr<budget> parent, std::shared_ptr
                std::uint64_t limit)
     : name_(std::move(name)), parent_(std::move(parent)), tree_(std::move(tree)),
       node_(std::make_unique<node>(*this, parent_ ? parent_->node_.get() : nullptr, limit)) {}
+
+std::uint64_t budget::next_serial() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
 
 budget::~budget() { tree_->remove(*node_); }
 

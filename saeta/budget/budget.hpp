@@ -106,6 +106,8 @@ public:
   [[nodiscard]] std::uint64_t limit() const noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// Of this budget alone in the process, and never 0. Unlike an address it may be kept after the budget has gone.
+  [[nodiscard]] std::uint64_t serial() const noexcept { return serial_; }
   [[nodiscard]] const std::shared_ptr<budget>& parent() const noexcept { return parent_; }
   /// True for this budget itself and for each of its ancestors.
   [[nodiscard]] bool is_within(const budget& ancestor) const noexcept;
@@ -118,8 +120,10 @@ private:
   struct node;
   budget(std::string name, std::shared_ptr<budget> parent, std::shared_ptr<budget_tree> tree,
          std::uint64_t limit);
+  [[nodiscard]] static std::uint64_t next_serial() noexcept;
 
   std::string name_;
+  std::uint64_t serial_ = next_serial();
   std::shared_ptr<budget> parent_;
   std::shared_ptr<budget_tree> tree_;
   std::unique_ptr<node> node_;

@@ -49,7 +49,23 @@ stream_lease::~stream_lease() {
 std::shared_ptr<context> context::create(std::shared_ptr<backend> device, context_options options) {
   auto core = std::make_shared<context_core>(std::move(device), std::move(options));
   auto limit = core->root_budget;
-  return {new context(std::move(core), nullptr, std::move(limit), nullptr), delete_in_own_process{}};
+  return hand_out({new context(std::move(core), nullptr, std::move(limit), nullptr), delete_in_own_process{}});
+}
+
+std::shared_ptr<context> context::hand_out(std::shared_ptr<context> made) {
+  struct handle {
+    std::shared_ptr<context> handed_out;
+    explicit handle(std::shared_ptr<context> of) noexcept : handed_out(std::move(of)) {}
+    handle(const handle&) = delete;
+    handle& operator=(const handle&) = delete;
+    ~handle() {
+      if (!handed_out->inherited()) {
+        handed_out->kept_by_storages_.close();
+      }
+    }
+  };
+  const auto kept = std::make_shared<handle>(std::move(made));
+  return {kept, kept->handed_out.get()};
 }
 
 context::context(std::shared_ptr<context_core> core, std::shared_ptr<context> base,
@@ -65,8 +81,9 @@ context::~context() {
 
 std::shared_ptr<context> context::with_budget(std::string name, std::uint64_t limit) {
   require_open();
-  return {new context(core_, shared_from_this(), budget_->make_child(std::move(name), limit), nullptr),
-          delete_in_own_process{}};
+  return hand_out(
+      {new context(core_, shared_from_this(), budget_->make_child(std::move(name), limit), nullptr),
+       delete_in_own_process{}});
 }
 
 std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbooking policy) {
@@ -80,7 +97,8 @@ std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbook
     }
     throw with_owners(e, core_->holders, *budget_);
   }
-  return {new context(core_, shared_from_this(), budget_, std::move(promised)), delete_in_own_process{}};
+  return hand_out(
+      {new context(core_, shared_from_this(), budget_, std::move(promised)), delete_in_own_process{}});
 }
 
 const std::shared_ptr<backend>& context::device_backend() const noexcept { return core_->device; }
@@ -101,6 +119,27 @@ memory_statistics context::statistics() const {
   now.held = core_->memory.top->held_bytes();
   now.pending_releases = core_->releases->pending();
   return now;
+}
+
+counter_values context::read_counters() const {
+  require_own_process();
+  const std::lock_guard lock(core_->counters_mutex);
+  counter_values now = core_->counted.read();
+  const ledger_additions added = core_->holders.additions();
+  now.allocations = added.own - core_->at_reset.allocations;
+  now.imports = added.external - core_->at_reset.imports;
+  now.events = core_->clocks->events_recorded() - core_->at_reset.events;
+  return now;
+}
+
+void context::reset_counters() {
+  require_own_process();
+  const std::lock_guard lock(core_->counters_mutex);
+  core_->counted.reset();
+  const ledger_additions added = core_->holders.additions();
+  core_->at_reset.allocations = added.own;
+  core_->at_reset.imports = added.external;
+  core_->at_reset.events = core_->clocks->events_recorded();
 }
 
 bytes_by_name context::live_by_tag() const {
@@ -296,9 +335,11 @@ void context::require_open() const {
   }
 }
 
-std::shared_ptr<context> context::keeper() { return reservation_ ? base_->keeper() : shared_from_this(); }
+std::shared_ptr<context> context::keeper() {
+  return reservation_ ? base_->keeper() : kept_by_storages_.copy([this] { return shared_from_this(); });
+}
 
-block context::allocate(std::size_t bytes, std::size_t alignment, tag label, stream_ref stream) {
+block context::allocate(std::size_t bytes, std::size_t alignment, tag label, const stream_ref& stream) {
   require_open();
   if (stream.made_in_capture()) {
     throw error(errc::invalid_argument,
@@ -308,9 +349,7 @@ block context::allocate(std::size_t bytes, std::size_t alignment, tag label, str
   }
   const allocation_request what{bytes, alignment, label, budget_.get(), reservation_.get()};
   try {
-    block made = core_->memory.top->allocate(what, stream);
-    core_->counted.allocations.fetch_add(1, std::memory_order_relaxed);
-    return made;
+    return core_->memory.top->allocate(what, stream);
   } catch (const error& e) {
     if (e.refusal() == nullptr) {
       throw;

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "saeta/base/process.hpp"
+#include "saeta/base/spread_pointer.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/budget/reservation.hpp"
 #include "saeta/memory/context_service.hpp"
@@ -112,6 +113,9 @@ public:
   [[nodiscard]] const std::shared_ptr<event_log>& log() const noexcept;
 
   [[nodiscard]] memory_statistics statistics() const;
+  /// What happened on the device since the last reset, in every context of it.
+  [[nodiscard]] counter_values read_counters() const;
+  void reset_counters();
   /// Live bytes by tag: of everything, or for a derived context of what it holds.
   [[nodiscard]] bytes_by_name live_by_tag() const;
   /// Live bytes of own buffers by budget, on the whole device.
@@ -190,8 +194,10 @@ private:
   context(std::shared_ptr<context_core> core, std::shared_ptr<context> base, std::shared_ptr<budget> limit,
           std::unique_ptr<reservation> drawn_from);
 
-  [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, tag label, stream_ref stream);
+  [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, tag label, const stream_ref& stream);
   void release(const block& freed, requirement after, std::shared_ptr<context> self) noexcept;
+  /// What callers get: while one of them lives, the storages of `made` are counted apart by thread.
+  static std::shared_ptr<context> hand_out(std::shared_ptr<context> made);
   /// @throws error device when it is inherited.
   void require_own_process() const;
   void require_open() const;
@@ -205,6 +211,7 @@ private:
   std::shared_ptr<context> base_; ///< what this was derived from; null for the root
   std::shared_ptr<budget> budget_;
   std::unique_ptr<reservation> reservation_;
+  spread_pointer<context> kept_by_storages_;
   std::atomic<bool> closed_{false};
   const std::uint64_t made_in_ = fork_generation();
 };

@@ -8,45 +8,51 @@
 
 namespace saeta {
 
-storage::storage(std::shared_ptr<context> where, block bytes) : context_(std::move(where)), block_(bytes) {}
+// Both go on after another constructor: once the object owns the block, every later failure gives it back through the
+// destructor.
+storage::storage(key own, context& home, std::size_t bytes, const stream_ref& stream, saeta::tag label,
+                 std::size_t alignment)
+    : storage(own, home.keeper(), [&] { return home.allocate(bytes, alignment, label, stream); }) {
+  ordering_.start_after(block_.ready);
+  entry_ = home.core_->holders.add(owner_kind::own, label, bytes, home.budget_.get());
+}
+
+storage::storage(key own, context& home, external_memory& memory)
+    : storage(own, home.keeper(), [&] {
+        block foreign;
+        foreign.pointer = memory.pointer;
+        foreign.bytes = memory.bytes;
+        foreign.device = memory.device;
+        foreign.generation = next_generation();
+        foreign.label = memory.tag;
+        return foreign;
+      }) {
+  external_ = true;
+  access_ = memory.access;
+  ordering_.start_after(memory.ready);
+  entry_ = home.core_->holders.add(owner_kind::external, block_.label, memory.bytes, nullptr);
+  keepalive_ = std::move(memory.keepalive);
+}
 
 std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& where, std::size_t bytes,
-                                           stream_ref stream, saeta::tag label, std::size_t alignment) {
-  context& home = *where;
-  // The object comes first: once it owns the block, every later failure gives the block back through its destructor.
-  std::shared_ptr<storage> made(new storage(home.keeper(), block{}), delete_in_own_process{});
-  made->block_ = home.allocate(bytes, alignment, label, stream);
-  made->ordering_.add_write(made->block_.ready);
-  home.core_->holders.add(made.get(), owner_kind::own, label, bytes, home.budget_.get());
-  return made;
+                                           const stream_ref& stream, saeta::tag label,
+                                           std::size_t alignment) {
+  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, *where, bytes, stream, label,
+                                       alignment);
 }
 
 std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& where, external_memory memory) {
-  context& home = *where;
-  home.require_open();
+  where->require_open();
   if (memory.pointer == nullptr && memory.bytes != 0) {
     throw error(errc::invalid_argument,
                 concat("external memory '", memory.tag, "' of ", memory.bytes, " bytes is null"));
   }
-  block foreign;
-  foreign.pointer = memory.pointer;
-  foreign.bytes = memory.bytes;
-  foreign.device = memory.device;
-  foreign.generation = next_generation();
-  foreign.label = memory.tag;
-  std::shared_ptr<storage> made(new storage(home.keeper(), foreign), delete_in_own_process{});
-  made->external_ = true;
-  made->access_ = memory.access;
-  made->ordering_.add_write(memory.ready);
-  home.core_->holders.add(made.get(), owner_kind::external, foreign.label, memory.bytes, nullptr);
-  home.count().imports.fetch_add(1);
-  made->keepalive_ = std::move(memory.keepalive);
-  return made;
+  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, *where, memory);
 }
 
 storage::~storage() {
   context& home = *context_;
-  home.core_->holders.remove(this);
+  ledger::remove(entry_);
   // A keepalive may be a deleter without a pointer.
   if (external_ ? keepalive_.use_count() == 0 : block_.generation == 0) {
     return;
@@ -63,7 +69,7 @@ storage::~storage() {
                                     .label = "external:" + tag(),
                                     .bytes = block_.bytes});
     } else {
-      home.release(block_, std::move(after), context_);
+      home.release(block_, std::move(after), std::move(context_));
     }
   } catch (...) {
     report_current_exception("storage '" + tag() + "' could not be released");

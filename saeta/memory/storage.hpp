@@ -7,11 +7,13 @@
 // Thread    Any.
 #pragma once
 
+#include "saeta/observe/ledger.hpp"
 #include "saeta/order/ordering.hpp"
 #include "saeta/resource/block.hpp"
 
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace saeta {
 
@@ -31,10 +33,17 @@ struct external_memory {
 };
 
 class storage {
+  struct key {};
+
 public:
+  /// For `allocate` and `adopt`, which say what can go wrong.
+  storage(key own, context& home, std::size_t bytes, const stream_ref& stream, saeta::tag label,
+          std::size_t alignment);
+  storage(key own, context& home, external_memory& memory);
   /// @throws error budget_exceeded, out_of_memory, closed (the context).
   static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& where, std::size_t bytes,
-                                           stream_ref stream, saeta::tag label, std::size_t alignment = 0);
+                                           const stream_ref& stream, saeta::tag label,
+                                           std::size_t alignment = 0);
   /// Takes the keepalive on success only. @throws error invalid_argument, closed.
   static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& where, external_memory memory);
   storage(const storage&) = delete;
@@ -52,7 +61,10 @@ public:
   [[nodiscard]] ordering_state& ordering() noexcept { return ordering_; }
 
 private:
-  storage(std::shared_ptr<context> where, block bytes);
+  /// With what `make` returns, made in place: a block is copied slowly right after it was written.
+  template <class Make>
+  storage(key /*own*/, std::shared_ptr<context> home, Make make)
+      : context_(std::move(home)), block_(make()) {}
 
   std::shared_ptr<context> context_;
   block block_;
@@ -60,6 +72,7 @@ private:
   mutability access_ = mutability::writable;
   std::shared_ptr<void> keepalive_;
   ordering_state ordering_;
+  ledger::entry entry_;
 };
 
 } // namespace saeta

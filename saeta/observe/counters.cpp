@@ -9,8 +9,6 @@ counter_values counters::read() const noexcept {
   now.device_to_device = device_to_device.read();
   now.host_to_host = host_to_host.read();
   now.scalars = scalars.read();
-  now.allocations = allocations.load();
-  now.imports = imports.load();
   now.exports = exports.load();
   now.synchronizations = synchronizations.load();
   return now;
@@ -22,8 +20,6 @@ void counters::reset() noexcept {
   device_to_device.reset();
   host_to_host.reset();
   scalars.reset();
-  allocations = 0;
-  imports = 0;
   exports = 0;
   synchronizations = 0;
 }

@@ -2,7 +2,8 @@
 //
 // A `transfer` is one planned movement (a batch, a scalar); the engine may split it into several driver `calls`.
 // Bytes that pass through pinned chunks on their way count once, and a chunk's wait for its own turn is no wait counted here.
-// Exact: every copy goes through `context::copy`, every wait of the host through `context::synchronize`.
+// Exact: every copy goes through `context::copy`, every wait of the host through `context::synchronize`. What happens once
+// for a buffer is counted elsewhere, without a line that all threads write; `context::read_counters` puts all together.
 #pragma once
 
 #include <atomic>
@@ -28,6 +29,7 @@ struct counter_values {
   std::uint64_t imports = 0;          ///< external buffers taken in without a copy
   std::uint64_t exports = 0;          ///< views handed out without a copy
   std::uint64_t synchronizations = 0; ///< times the host waited for the device
+  std::uint64_t events = 0;           ///< recorded to order streams, by every context of the device
 
   friend bool operator==(const counter_values&, const counter_values&) = default;
 };
@@ -61,11 +63,10 @@ struct counters {
   traffic_counter device_to_device;
   traffic_counter host_to_host;
   traffic_counter scalars;
-  std::atomic<std::uint64_t> allocations{0};
-  std::atomic<std::uint64_t> imports{0};
   std::atomic<std::uint64_t> exports{0};
   std::atomic<std::uint64_t> synchronizations{0};
 
+  /// Without allocations, imports and events.
   [[nodiscard]] counter_values read() const noexcept;
   void reset() noexcept;
 };

@@ -1,10 +1,9 @@
 #include "saeta/observe/ledger.hpp"
 
-#include "saeta/budget/budget.hpp"
+#include "saeta/base/thread_number.hpp"
 #include "saeta/observe/detail/ledger_shard.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 namespace saeta {
@@ -25,20 +24,26 @@ bytes_by_name largest_first(const sums_by_name& sums) {
 class ledger::reading {
 public:
   explicit reading(const ledger& of) : shards_(of.shards_.get()) {
-    for (std::size_t i = 0; i < shard::count; ++i) {
-      locks_[i] = std::unique_lock(shards_[i].mutex);
-    }
+    for_each([](shard& part) { part.lock.lock(); });
+  }
+  reading(const reading&) = delete;
+  reading& operator=(const reading&) = delete;
+  ~reading() {
+    for_each([](shard& part) { part.lock.unlock(); });
   }
 
+  /// Null: everything.
   [[nodiscard]] sums_by_name by_tag(const budget* within) const {
     sums_by_name sums;
     for_each([&](shard& part) {
-      const account* const found = part.accounts.find(within);
-      for (const tag_sum* held = found == nullptr ? nullptr : found->first; held != nullptr;
-           held = held->next) {
+      const auto found = part.accounts.find(within == nullptr ? 0 : within->serial());
+      const tag_sum* held = found == part.accounts.end() ? nullptr : found->second.first;
+      for (; held != nullptr; held = held->next) {
         ++part.visits;
-        const tag_key& key = held->key;
-        sums[(key.kind == owner_kind::external ? "external:" : "") + key.label.name()] += held->bytes;
+        if (held->buffers != 0) {
+          const tag_key& key = held->key;
+          sums[(key.kind == owner_kind::external ? "external:" : "") + key.label.name()] += held->bytes;
+        }
       }
     });
     return sums;
@@ -52,23 +57,24 @@ public:
 
 private:
   shard* shards_;
-  std::array<std::unique_lock<std::mutex>, shard::count> locks_;
 };
 
 ledger::ledger() : shards_(std::make_unique<shard[]>(shard::count)) {}
 
 ledger::~ledger() = default;
 
-void ledger::add(entry_id id, owner_kind kind, tag label, std::uint64_t bytes, const budget* charged) {
-  shard& part = shard::of(shards_.get(), id);
-  const std::lock_guard lock(part.mutex);
-  part.add(id, {charged, label, kind}, bytes);
+ledger::entry ledger::add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged) {
+  shard& mine = shards_[thread_number() % shard::count];
+  const std::lock_guard hold(mine.lock);
+  return mine.add(kind, label, bytes, charged);
 }
 
-void ledger::remove(entry_id id) noexcept {
-  shard& part = shard::of(shards_.get(), id);
-  const std::lock_guard lock(part.mutex);
-  part.remove(id);
+void ledger::remove(const entry& gone) noexcept {
+  if (gone.sum_ != nullptr) {
+    shard& part = *gone.sum_->part;
+    const std::lock_guard hold(part.lock);
+    part.remove(gone);
+  }
 }
 
 ledger_totals ledger::totals() const {
@@ -81,6 +87,15 @@ ledger_totals ledger::totals() const {
   return sum;
 }
 
+ledger_additions ledger::additions() const {
+  ledger_additions sum;
+  reading(*this).for_each([&](const shard& part) {
+    sum.own += part.added.own;
+    sum.external += part.added.external;
+  });
+  return sum;
+}
+
 bytes_by_name ledger::by_tag(const budget* within) const {
   return largest_first(reading(*this).by_tag(within));
 }
@@ -88,10 +103,10 @@ bytes_by_name ledger::by_tag(const budget* within) const {
 bytes_by_name ledger::by_budget() const {
   sums_by_name sums;
   reading(*this).for_each([&](shard& part) {
-    for (const auto& [of, held] : part.accounts) {
+    for (const auto& [serial, held] : part.accounts) {
       ++part.visits;
-      if (of != nullptr && held.charged_buffers != 0) {
-        sums[of->name()] += held.charged_bytes;
+      if (held.of != nullptr && held.charged_buffers != 0) {
+        sums[held.of->name()] += held.charged_bytes;
       }
     }
   });

@@ -1,11 +1,12 @@
 // The ledger: who holds which bytes of a context, by owner kind, by tag and by budget.
 //
 // What      Sums are kept as entries come and go: for each tag of a budget, descendants included, and for each budget.
-//           Reading them costs by the number of tags that are reported, not by the number of live buffers, and what has
-//           nothing alive any more is forgotten.
+//           Reading them costs by the number of tags that are reported, not by the number of live buffers.
 // Order     Every answer is of one moment.
-// Thread    Any. Entries are split up over several locks by their id: an entry takes one of them, an answer takes all.
-//           Adding and removing in turn allocates nothing.
+// Thread    Any. Entries are split up over several short locks by the thread that adds them: an entry takes one of them, an
+//           answer takes all.
+// Bound     Some sums that hold nothing are kept for the next entry, so that a buffer that comes and goes looks up and
+//           allocates nothing; how many is bounded, and they refer to no budget that may have gone.
 // Failure   `add` has no effect when it throws std::bad_alloc.
 #pragma once
 
@@ -20,6 +21,7 @@
 namespace saeta {
 
 class budget;
+struct tag_sum;
 
 enum class owner_kind { own, external };
 
@@ -31,12 +33,29 @@ struct ledger_totals {
   friend bool operator==(const ledger_totals&, const ledger_totals&) = default;
 };
 
+/// Entries added since the ledger was made, those that have gone included.
+struct ledger_additions {
+  std::uint64_t own = 0;
+  std::uint64_t external = 0;
+};
+
 /// Bytes by name, largest first, equal ones by name.
 using bytes_by_name = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class ledger {
 public:
-  using entry_id = const void*;
+  struct shard; // detail/ledger_shard.hpp
+  /// What the holder of the bytes keeps, to remove them again.
+  class entry {
+  public:
+    entry() = default; ///< of nothing
+
+  private:
+    friend class ledger;
+    friend struct shard;
+    tag_sum* sum_ = nullptr;
+    std::uint64_t bytes_ = 0;
+  };
 
   ledger();
   ledger(const ledger&) = delete;
@@ -44,11 +63,12 @@ public:
   ~ledger();
 
   /// @param charged  the budget that holds the charge; null for external memory. Outlives the entry.
-  void add(entry_id id, owner_kind kind, tag label, std::uint64_t bytes, const budget* charged);
-  /// No effect for an id that was not added.
-  void remove(entry_id id) noexcept;
+  [[nodiscard]] entry add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged);
+  /// Once for each entry. No effect for one of nothing.
+  static void remove(const entry& gone) noexcept;
 
   [[nodiscard]] ledger_totals totals() const;
+  [[nodiscard]] ledger_additions additions() const;
   /// Live bytes by tag; imported views as "external:TAG". @param within  only what this budget and its descendants hold;
   /// null: everything.
   [[nodiscard]] bytes_by_name by_tag(const budget* within = nullptr) const;
@@ -65,7 +85,6 @@ public:
 
 private:
   friend struct ledger_probe; // tests/unit/observe
-  struct shard;
   class reading;
 
   std::unique_ptr<shard[]> shards_;

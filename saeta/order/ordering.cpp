@@ -8,8 +8,7 @@
 namespace saeta {
 
 std::uint32_t ordering_state::acquire(access mode, requirement& into, std::string_view name) {
-  std::unique_lock lock(mutex_);
-  lock_out(lock, mode, name);
+  locked lock = lock_out(mode, name);
   try {
     into.points.add(writes_.all());
     if (mode != access::read) {
@@ -26,69 +25,72 @@ std::uint32_t ordering_state::acquire(access mode, requirement& into, std::strin
     into.unknown = into.unknown || unknown_to(mode);
     return changes_;
   } catch (...) {
-    unlock_use(mode, std::this_thread::get_id());
+    unlock_use(std::move(lock), mode, std::this_thread::get_id());
     throw;
   }
 }
 
 void ordering_state::end(access mode, std::thread::id holder, point done) noexcept {
-  const std::lock_guard lock(mutex_);
+  locked lock(lock_);
   if (!done.empty()) {
     note(mode, {&done, 1});
   }
-  unlock_use(mode, holder);
+  unlock_use(std::move(lock), mode, holder);
 }
 
 void ordering_state::end_unknown(access mode, std::thread::id holder) noexcept {
-  const std::lock_guard lock(mutex_);
+  locked lock(lock_);
   set_unknown(mode);
-  unlock_use(mode, holder);
+  unlock_use(std::move(lock), mode, holder);
 }
 
 void ordering_state::give_up(access mode, const requirement& waited) noexcept {
-  const std::lock_guard lock(mutex_);
+  locked lock(lock_);
   note(mode, waited.points.all());
-  unlock_use(mode, std::this_thread::get_id());
+  unlock_use(std::move(lock), mode, std::this_thread::get_id());
 }
 
 void ordering_state::add_write(point done) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   writes_.add(done);
 }
 
 void ordering_state::begin_export(access mode) noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   ++(mode == access::read ? reading_views_ : writing_views_);
 }
 
 void ordering_state::end_export(access mode) noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   set_unknown(mode);
   --(mode == access::read ? reading_views_ : writing_views_);
 }
 
 void ordering_state::end_export(access mode, const point_set& last) noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   note(mode, last.all());
   --(mode == access::read ? reading_views_ : writing_views_);
 }
 
 handover ordering_state::needs(access mode, std::string_view name) {
-  std::unique_lock lock(mutex_);
-  lock_out(lock, access::read, name);
-  unlock_use(access::read, std::this_thread::get_id());
+  locked lock = lock_out(access::read, name);
   handover found;
-  found.seen = changes_;
-  found.unknown = unknown_to(mode);
-  found.points.add(writes_.all());
-  if (mode != access::read) {
-    found.points.add(reads_.all());
+  try {
+    found.seen = changes_;
+    found.unknown = unknown_to(mode);
+    found.points.add(writes_.all());
+    if (mode != access::read) {
+      found.points.add(reads_.all());
+    }
+  } catch (...) {
+    unlock_use(std::move(lock), access::read, std::this_thread::get_id());
+    throw;
   }
+  unlock_use(std::move(lock), access::read, std::this_thread::get_id());
   return found;
 }
 
 requirement ordering_state::take_all() noexcept {
-  const std::lock_guard lock(mutex_);
   requirement all;
   all.unknown = unknown_to(access::write);
   all.points = std::move(writes_);
@@ -102,7 +104,7 @@ requirement ordering_state::take_all() noexcept {
 }
 
 void ordering_state::settle(access mode, const point_set& everything, std::uint32_t seen) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   writes_.add(everything.all());
   if (changes_ == seen) { // else somebody has gone since, maybe after that point
     unknown_writes_ = false;
@@ -110,29 +112,40 @@ void ordering_state::settle(access mode, const point_set& everything, std::uint3
   }
 }
 
-void ordering_state::lock_out(std::unique_lock<std::mutex>& lock, access mode, std::string_view name) {
+ordering_state::locked ordering_state::lock_out(access mode, std::string_view name) {
   const auto self = std::this_thread::get_id();
-  const bool reading = std::find(readers_.begin(), readers_.end(), self) != readers_.end();
-  if (writer_ == self || (reading && mode != access::read)) {
-    throw error(errc::busy, concat("buffer '", name, "' is already in use by an open token of this thread; ",
-                                   "name all buffers of a step in one token"));
-  }
-  if (mode == access::read) {
-    changed_.wait(lock, [&] { return writer_ == std::thread::id{}; });
-    readers_.push_back(self);
-  } else {
-    changed_.wait(lock, [&] { return writer_ == std::thread::id{} && readers_.empty(); });
-    writer_ = self;
+  for (;;) {
+    locked lock(lock_);
+    const bool reading = std::find(readers_.begin(), readers_.end(), self) != readers_.end();
+    if (writer_ == self || (reading && mode != access::read)) {
+      throw error(errc::busy,
+                  concat("buffer '", name, "' is already in use by an open token of this thread; ",
+                         "name all buffers of a step in one token"));
+    }
+    const bool free = writer_ == std::thread::id{} && (mode == access::read || readers_.empty());
+    if (free && mode == access::read) {
+      readers_.push_back(self);
+    } else if (free) {
+      writer_ = self;
+    }
+    if (free) {
+      return lock;
+    }
+    const int seen = uses_ended_.load();
+    lock.unlock();
+    uses_ended_.wait(seen);
   }
 }
 
-void ordering_state::unlock_use(access mode, std::thread::id holder) noexcept {
+void ordering_state::unlock_use(locked lock, access mode, std::thread::id holder) noexcept {
   if (mode == access::read) {
     readers_.erase(std::find(readers_.begin(), readers_.end(), holder));
   } else {
     writer_ = {};
   }
-  changed_.notify_all();
+  ++uses_ended_;
+  lock.unlock();
+  uses_ended_.notify_all();
 }
 
 bool ordering_state::unknown_to(access mode) const noexcept {

@@ -14,9 +14,10 @@
 // Thread    Any; `acquire` and `needs` block while another thread's use is in the way.
 #pragma once
 
+#include "saeta/base/spin_lock.hpp"
 #include "saeta/order/timeline.hpp"
 
-#include <condition_variable>
+#include <atomic>
 #include <mutex>
 #include <string_view>
 #include <thread>
@@ -53,6 +54,8 @@ public:
   /// The use did not take place: nothing was queued that waits for `waited`.
   void give_up(access mode, const requirement& waited) noexcept;
 
+  /// The first users wait for this. Before anybody else has the storage.
+  void start_after(point ready) noexcept { writes_.start_with(ready); }
   /// Adds work that no token covered: a foreign producer's or borrower's. @throws std::bad_alloc.
   void add_write(point done);
   /// A view was handed to a consumer whose streams are unknown; it may write where `mode` says so.
@@ -72,14 +75,17 @@ public:
   void settle(access mode, const point_set& everything, std::uint32_t seen);
 
 private:
-  void lock_out(std::unique_lock<std::mutex>& lock, access mode, std::string_view name);
-  void unlock_use(access mode, std::thread::id holder) noexcept;
+  using locked = std::unique_lock<spin_lock>;
+
+  [[nodiscard]] locked lock_out(access mode, std::string_view name);
+  /// Gives the lock back, too.
+  void unlock_use(locked lock, access mode, std::thread::id holder) noexcept;
   [[nodiscard]] bool unknown_to(access mode) const noexcept;
   void note(access mode, std::span<const point> last) noexcept;
   void set_unknown(access mode) noexcept;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  spin_lock lock_;
+  std::atomic<int> uses_ended_{0}; ///< who is locked out waits for it to change
   point_set writes_; ///< one, or several where writers were unordered (a foreign one beside ours)
   point_set reads_;
   std::vector<std::thread::id> readers_; ///< threads inside a read use

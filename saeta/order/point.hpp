@@ -65,6 +65,11 @@ public:
     }
     data()[size_++] = added;
   }
+  /// The first one, of a set that has never had any.
+  void start_with(point first) noexcept {
+    few_.front() = first;
+    size_ = first.empty() ? 0 : 1;
+  }
   void add(std::span<const point> added) {
     for (const point& each : added) {
       add(each);

@@ -37,6 +37,8 @@ struct context_core {
   std::shared_ptr<budget> root_budget;
   ledger holders;
   counters counted;
+  std::mutex counters_mutex;
+  counter_values at_reset; ///< totals of what others count: allocations, imports, events
   own_stream work_stream;
   std::mutex visible_mutex;
   std::vector<std::shared_ptr<timelines>>

@@ -122,25 +122,31 @@ block caching_resource::take(cache_shard& shard, const allocation_request& what,
       return allocate_uncached(what, stream);
     }
   }
+  return lend(*taken, shard, what, stream);
+}
+
+/// With one object to return, which is made in its place: a block is copied slowly right after it was written.
+block caching_resource::lend(cache_node& taken, cache_shard& shard, const allocation_request& what,
+                             stream_ref stream) {
   block made = describe(what, stream);
-  made.ready = taken->after;
+  made.ready = taken.after;
   const bool in_order =
-      taken->others == nullptr && (taken->after.empty() || taken->after.timeline == shard.timeline);
+      taken.others == nullptr && (taken.after.empty() || taken.after.timeline == shard.timeline);
   if (!in_order) [[unlikely]] {
     try {
-      wait_for_users(*taken, shard, stream);
-      if (taken->others) {
+      wait_for_users(taken, shard, stream);
+      if (taken.others) {
         made.ready = mark(stream);
       }
     } catch (...) {
-      shard.push(taken);
+      shard.push(&taken);
       throw;
     }
   }
-  made.pointer = taken->pointer;
-  made.base = taken->pointer;
-  made.base_bytes = store_->classes().bytes(size_class);
-  made.record = taken;
+  made.pointer = taken.pointer;
+  made.base = taken.pointer;
+  made.base_bytes = store_->classes().bytes(taken.size_class);
+  made.record = &taken;
   made.cached = true;
   shard.add_in_use(made.base_bytes);
   return made;

@@ -63,6 +63,8 @@ private:
   [[nodiscard]] bool cached(std::size_t bytes, std::size_t alignment) const noexcept;
   [[nodiscard]] block allocate_uncached(const allocation_request& what, stream_ref stream);
   [[nodiscard]] block take(cache_shard& shard, const allocation_request& what, stream_ref stream);
+  [[nodiscard]] block lend(cache_node& taken, cache_shard& shard, const allocation_request& what,
+                           stream_ref stream);
   [[nodiscard]] block describe(const allocation_request& what, stream_ref stream) const;
   void put(cache_shard& shard, cache_node& freed) noexcept;
 

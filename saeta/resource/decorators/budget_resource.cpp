@@ -12,9 +12,7 @@ block budget_resource::do_allocate(const allocation_request& what, stream_ref st
       throw error(std::move(*refused));
     }
     try {
-      block made = ask_upstream(what, stream);
-      made.charged = what.draw_from->from().get();
-      return made;
+      return ask_upstream(what, stream, *what.draw_from->from());
     } catch (...) {
       what.draw_from->put_back(what.bytes);
       throw;
@@ -23,9 +21,7 @@ block budget_resource::do_allocate(const allocation_request& what, stream_ref st
   budget& from = what.charge_to != nullptr ? *what.charge_to : *budget_;
   charge(what.bytes, from);
   try {
-    block made = ask_upstream(what, stream);
-    made.charged = &from;
-    return made;
+    return ask_upstream(what, stream, from);
   } catch (...) {
     from.refund(what.bytes);
     throw;
@@ -46,6 +42,12 @@ void budget_resource::charge(std::uint64_t bytes, budget& from) {
   if (auto refused = from.charge_or_refuse(bytes)) {
     throw error(std::move(*refused));
   }
+}
+
+block budget_resource::ask_upstream(const allocation_request& what, stream_ref stream, budget& charged) {
+  block made = ask_upstream(what, stream);
+  made.charged = &charged;
+  return made;
 }
 
 block budget_resource::ask_upstream(const allocation_request& what, stream_ref stream) {

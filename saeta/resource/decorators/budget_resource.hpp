@@ -39,6 +39,7 @@ private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
   bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
   void charge(std::uint64_t bytes, budget& from);
+  block ask_upstream(const allocation_request& what, stream_ref stream, budget& charged);
   block ask_upstream(const allocation_request& what, stream_ref stream);
 
   std::shared_ptr<budget> budget_;

@@ -44,7 +44,7 @@ protected:
   }
   /// The counter of transfers into the context's memory.
   [[nodiscard]] traffic inward() const {
-    const counter_values seen = where()->count().read();
+    const counter_values seen = where()->read_counters();
     return where()->on_host() ? seen.host_to_host : seen.host_to_device;
   }
 
@@ -56,7 +56,7 @@ protected:
 TEST_P(arrow_c_traffic, an_import_copies_nothing_on_the_host_and_takes_one_transfer_elsewhere) {
   owned_array first = next_batch();
   const batch seen = take(first);
-  const counter_values counted = where()->count().read();
+  const counter_values counted = where()->read_counters();
   if (where()->on_host()) {
     counter_values expected;
     expected.imports = counted.imports;
@@ -68,7 +68,7 @@ TEST_P(arrow_c_traffic, an_import_copies_nothing_on_the_host_and_takes_one_trans
     EXPECT_EQ(counted.imports, 0U);
     EXPECT_EQ(*releases_, 0) << "the cache keeps the source of the dictionary";
   }
-  where()->count().reset();
+  where()->reset_counters();
   owned_array second = next_batch();
   const batch more = take(second);
   EXPECT_EQ(inward().transfers, where()->on_host() ? 0U : 1U) << "the dictionary is there already";
@@ -95,7 +95,7 @@ TEST_P(arrow_c_traffic, always_copies_into_the_budget_and_releases_all_but_what_
   dictionaries_ = {};
   EXPECT_EQ(*releases_, 1);
   EXPECT_EQ(inward().transfers, 2U);
-  EXPECT_EQ(where()->count().read().imports, 0U);
+  EXPECT_EQ(where()->read_counters().imports, 0U);
   EXPECT_GT(where()->statistics().budget.current, 1000U * 8U);
   owned_array out;
   export_column(seen.columns[2], *out.out());
@@ -107,10 +107,10 @@ TEST_P(arrow_c_traffic, never_copies_or_says_so_and_leaves_the_struct) {
   in_place.copy = copy_policy::never;
   owned_array given = next_batch();
   if (where()->on_host()) {
-    const std::uint64_t before = where()->count().read().host_to_device.bytes;
+    const std::uint64_t before = where()->read_counters().host_to_device.bytes;
     EXPECT_EQ(take(given, in_place).rows, 1000);
     EXPECT_TRUE(given.empty());
-    EXPECT_EQ(where()->count().read().host_to_device.bytes, before);
+    EXPECT_EQ(where()->read_counters().host_to_device.bytes, before);
     return;
   }
   try {
@@ -121,7 +121,7 @@ TEST_P(arrow_c_traffic, never_copies_or_says_so_and_leaves_the_struct) {
   }
   EXPECT_FALSE(given.empty());
   EXPECT_EQ(*releases_, 0);
-  EXPECT_EQ(where()->count().read(), counter_values{});
+  EXPECT_EQ(where()->read_counters(), counter_values{});
 }
 
 TEST_P(arrow_c_traffic, misaligned_buffers_are_copied_never_adopted) {
@@ -177,10 +177,10 @@ TEST_P(arrow_c_traffic, the_struct_is_released_once_when_the_last_column_goes) {
 TEST_P(arrow_c_traffic, an_export_hands_out_the_same_memory_on_the_host_and_downloads_once_elsewhere) {
   owned_array given = next_batch();
   const table whole = table::make(where(), fields(), {take(given)});
-  where()->count().reset();
+  where()->reset_counters();
   owned_array out;
   export_batch(whole, 0, *out.out());
-  const counter_values counted = where()->count().read();
+  const counter_values counted = where()->read_counters();
   if (where()->on_host()) {
     counter_values expected;
     expected.exports = 1;

@@ -39,7 +39,7 @@ protected:
                   work);
     token.finish();
     where()->synchronize(work);
-    where()->count().reset();
+    where()->reset_counters();
     return column::make(where(), {type, rows, 0, 0, {{}, values}, {}});
   }
   /// An export to a consumer that works on the context's own stream.
@@ -60,7 +60,7 @@ protected:
   }
   /// Copies within the device since the last reset.
   [[nodiscard]] traffic copies() const {
-    const counter_values now = where()->count().read();
+    const counter_values now = where()->read_counters();
     return where()->on_host() ? now.host_to_host : now.device_to_device;
   }
   void expect_header(const DLTensor& tensor, const column& source) const {
@@ -115,7 +115,7 @@ TEST_P(dlpack, a_round_trip_keeps_the_pointer_and_copies_and_waits_for_nothing) 
   counter_values expected;
   expected.exports = 1;
   expected.imports = 1;
-  EXPECT_EQ(where()->count().read(), expected);
+  EXPECT_EQ(where()->read_counters(), expected);
 }
 
 TEST_P(dlpack, a_legacy_round_trip_shows_the_same_bytes) {
@@ -151,7 +151,7 @@ TEST_P(dlpack, a_copy_is_the_consumers_own_and_counted_as_a_copy) {
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_NE(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data), source.values().address() + 8);
   EXPECT_EQ(copies(), (traffic{1, 1, 40}));
-  EXPECT_EQ(where()->count().read().exports, 0U);
+  EXPECT_EQ(where()->read_counters().exports, 0U);
   const auto before = counting(80);
   EXPECT_EQ(seen(tensor->dl_tensor), std::vector(before.begin() + 8, before.begin() + 48));
   // The consumer may write to it; the column stays as it was.
@@ -169,7 +169,7 @@ TEST_P(dlpack, bits_are_expanded_by_one_kernel) {
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   EXPECT_EQ(seen(tensor->dl_tensor), (std::vector<std::uint8_t>{0, 0, 0, 0, 0, 0, 0, 0, 1, 0}));
-  EXPECT_EQ(where()->count().read().device_to_host, traffic{});
+  EXPECT_EQ(where()->read_counters().device_to_host, traffic{});
   EXPECT_THROW(static_cast<void>(export_dlpack_versioned(bits, here(copy_policy::never))), error);
 }
 
@@ -180,7 +180,7 @@ TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
   const auto* const bytes = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
   const auto all = counting(128);
   EXPECT_TRUE(std::equal(all.begin() + 4, all.begin() + 124, bytes));
-  const counter_values now = where()->count().read();
+  const counter_values now = where()->read_counters();
   const bool view = where()->on_host();
   EXPECT_EQ(tensor->flags, view ? DLPACK_FLAG_BITMASK_READ_ONLY : DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(now.exports, view ? 1U : 0U);
@@ -206,11 +206,11 @@ TEST_P(dlpack, a_tensor_in_host_memory_is_one_upload_or_a_view) {
         error);
     EXPECT_EQ(lent.deleted(), 0);
   }
-  where()->count().reset();
+  where()->reset_counters();
   const column taken = import_dlpack(where(), lent.get());
   EXPECT_EQ(lent.deleted(), where()->on_host() ? 0 : 1) << "what was copied is given back at once";
-  EXPECT_EQ(where()->count().read().host_to_device.transfers, where()->on_host() ? 0U : 1U);
-  EXPECT_EQ(where()->count().read().imports, where()->on_host() ? 1U : 0U);
+  EXPECT_EQ(where()->read_counters().host_to_device.transfers, where()->on_host() ? 0U : 1U);
+  EXPECT_EQ(where()->read_counters().imports, where()->on_host() ? 1U : 0U);
   EXPECT_EQ(read(taken.values()), content);
 }
 
@@ -248,7 +248,7 @@ TEST_P(dlpack, a_hundred_thousand_exchanges_leave_nothing_behind) {
   EXPECT_EQ(after.ledger.buffers, before.ledger.buffers);
   EXPECT_EQ(after.ledger.external, 0U);
   EXPECT_EQ(after.pending_releases, 0U);
-  EXPECT_EQ(where()->count().read().exports, 100'000U);
+  EXPECT_EQ(where()->read_counters().exports, 100'000U);
   EXPECT_LE(source.values().owner()->ordering().needs(access::write, "source").points.size(),
             ordering_state::max_reads + 1);
 }

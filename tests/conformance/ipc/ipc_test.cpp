@@ -46,7 +46,7 @@ protected:
     return ipc::reader::open(file(), std::move(options))->read_all(where());
   }
   [[nodiscard]] traffic sent() const {
-    const counter_values now = where()->count().read();
+    const counter_values now = where()->read_counters();
     return where()->on_host() ? now.host_to_host : now.host_to_device;
   }
 
@@ -66,9 +66,9 @@ TEST_P(ipc_trip, a_batch_is_one_transfer_into_one_allocation) {
   for (const auto format : containers) {
     for (const auto body : bodies) {
       ipc::write(original, file(), {.format = format, .body = body});
-      where()->count().reset();
+      where()->reset_counters();
       const table seen = read();
-      const counter_values now = where()->count().read();
+      const counter_values now = where()->read_counters();
       EXPECT_EQ(sent().transfers, 4U);
       EXPECT_EQ(now.allocations, 4U);
       EXPECT_EQ(now.imports, 0U);
@@ -83,7 +83,7 @@ TEST_P(ipc_trip, a_batch_is_one_transfer_into_one_allocation) {
 TEST_P(ipc_trip, an_uncompressed_body_moves_as_it_lies_in_the_file) {
   const table original = random_table(host_, plain_types(), {.batch_rows = {20'000}});
   ipc::write(original, file());
-  where()->count().reset();
+  where()->reset_counters();
   const table seen = read();
   const auto size = std::filesystem::file_size(file());
   EXPECT_LE(sent().bytes, size);
@@ -104,7 +104,7 @@ TEST_P(ipc_trip, a_dictionary_travels_once_for_all_batches) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const table original = random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}});
   ipc::write(original, file());
-  where()->count().reset();
+  where()->reset_counters();
   const table seen = read();
   EXPECT_EQ(sent().transfers, 4U) << "three batches and their dictionary";
   EXPECT_EQ(seen.batches()[0].columns[0].dictionary(), seen.batches()[2].columns[0].dictionary());
@@ -116,7 +116,7 @@ TEST_P(ipc_trip, a_selection_moves_only_its_columns) {
       random_table(host_, {data_type(type_id::string), data_type(type_id::int64), data_type(type_id::int8)},
                    {.batch_rows = {9000}});
   ipc::write(original, file());
-  where()->count().reset();
+  where()->reset_counters();
   const table seen = read({.columns = {{"2:int8"}}});
   EXPECT_EQ(sent().transfers, 1U);
   EXPECT_LT(sent().bytes, 12'000U);
@@ -142,9 +142,9 @@ TEST_P(ipc_trip, writing_takes_one_transfer_a_batch_and_one_for_a_dictionary) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   ipc::write(random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}}), file());
   const table here = read();
-  where()->count().reset();
+  where()->reset_counters();
   ipc::write(here, file());
-  const counter_values now = where()->count().read();
+  const counter_values now = where()->read_counters();
   EXPECT_EQ(now.device_to_host.transfers, where()->on_host() ? 0U : 4U);
   EXPECT_EQ(now.host_to_host.transfers, 0U);
 }

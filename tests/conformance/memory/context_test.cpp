@@ -19,14 +19,14 @@ TEST_P(contexts, count_each_copy_by_its_kind) {
     where()->copy(token.mutable_data<char>(b), host.data(), 600, up, token.stream());
     where()->copy(token.mutable_data<char>(b) + 600, host.data(), 400, up, token.stream());
   }
-  const counter_values seen = where()->count().read();
+  const counter_values seen = where()->read_counters();
   const traffic expected{1, 2, 1000};
   EXPECT_EQ(where()->on_host() ? seen.host_to_host : seen.host_to_device, expected);
   EXPECT_EQ(seen.synchronizations, 0U);
   EXPECT_EQ(seen.allocations, 1U);
   EXPECT_EQ(read(b), host);
-  where()->count().reset();
-  EXPECT_EQ(where()->count().read(), counter_values{});
+  where()->reset_counters();
+  EXPECT_EQ(where()->read_counters(), counter_values{});
 }
 
 TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
@@ -37,8 +37,8 @@ TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
   where()->read_scalar(&value, token.data<std::uint64_t>(b), sizeof value, token.stream());
   EXPECT_EQ(value, 0x1111111111111111U);
   const traffic expected{1, 1, sizeof value};
-  EXPECT_EQ(where()->count().read().scalars, expected);
-  EXPECT_EQ(where()->count().read().device_to_host, traffic{});
+  EXPECT_EQ(where()->read_counters().scalars, expected);
+  EXPECT_EQ(where()->read_counters().device_to_host, traffic{});
   std::uint8_t big[32];
   EXPECT_THROW(where()->read_scalar(big, token.data<char>(b), sizeof big, token.stream()), error);
 }
@@ -106,7 +106,7 @@ TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
   const auto child = where()->with_budget("child");
   auto strict = where()->forbid_downloads();
   auto nested = child->forbid_downloads();
-  const counter_values before = where()->count().read();
+  const counter_values before = where()->read_counters();
   const auto refused = [&] {
     try {
       return read(b) != std::vector<std::uint8_t>(64, 7);
@@ -117,7 +117,7 @@ TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
     }
   };
   EXPECT_EQ(refused(), !where()->on_host());
-  EXPECT_EQ(where()->count().read().device_to_host, before.device_to_host);
+  EXPECT_EQ(where()->read_counters().device_to_host, before.device_to_host);
   std::uint32_t value = 0;
   {
     const use_token token(where()->work_stream(), {reads(b)});

@@ -39,7 +39,7 @@ protected:
   }
   /// Work of ours may be pending when a call of another library comes.
   [[nodiscard]] bool asynchronous() const { return !where()->on_host(); }
-  [[nodiscard]] std::uint64_t waits() const { return where()->count().read().synchronizations; }
+  [[nodiscard]] std::uint64_t waits() const { return where()->read_counters().synchronizations; }
   [[nodiscard]] std::uint64_t pending() const { return where()->statistics().pending_releases; }
   void expect_released() const {
     EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));

@@ -185,14 +185,14 @@ TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_by
 TEST_P(ordering, memory_is_written_freed_and_had_again_on_one_stream_without_a_wait_of_the_host) {
   const std::uintptr_t address = buffer::allocate(where(), bytes, first(), "round").address();
   const auto held = hold(first());
-  where()->count().reset();
+  where()->reset_counters();
   for (std::uint8_t round = 1; round <= 8; ++round) {
     const buffer b = buffer::allocate(where(), bytes, first(), "round");
     EXPECT_EQ(b.address(), address) << "reused at once";
     fill(b, round, first());
     queue_read(b, landing(), first());
   }
-  EXPECT_EQ(where()->count().read().synchronizations, 0U);
+  EXPECT_EQ(where()->read_counters().synchronizations, 0U);
   if (held) {
     EXPECT_FALSE(first().idle()) << "the host has waited";
   }

@@ -136,7 +136,7 @@ TEST_P(budget_of_a_context, stays_exact_while_threads_write_verify_and_free) {
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(where()->statistics().budget.current, 0U);
   EXPECT_EQ(where()->statistics().budget.requests, 200U);
-  EXPECT_EQ(where()->count().read().allocations, 200U);
+  EXPECT_EQ(where()->read_counters().allocations, 200U);
 }
 
 SAETA_CONFORMANCE_SUITE(budget_of_a_context);

@@ -38,7 +38,7 @@ protected:
     context_test::TearDown();
   }
   [[nodiscard]] traffic sent() const {
-    const counter_values now = where()->count().read();
+    const counter_values now = where()->read_counters();
     return where()->on_host() ? now.host_to_host : now.host_to_device;
   }
   std::shared_ptr<staging_ring> ring_;
@@ -53,20 +53,20 @@ TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) {
     const auto a = plan.add(source);
     const auto b = plan.add(other);
     plan.finish();
-    where()->count().reset();
+    where()->reset_counters();
     const buffer slab = ring_->upload(where(), plan, "slab");
     EXPECT_EQ(sent().transfers, 1U);
     EXPECT_EQ(sent().bytes, plan.slab_bytes());
-    EXPECT_EQ(where()->count().read().synchronizations, 0U) << "an upload does not wait for the device";
+    EXPECT_EQ(where()->read_counters().synchronizations, 0U) << "an upload does not wait for the device";
 
     std::vector<std::byte> back(bytes);
     std::vector<std::byte> other_back(other.size());
     const std::vector<download_range> ranges{
         {slab.slice(plan.target_of(a), bytes), back.data()},
         {slab.slice(plan.target_of(b), other.size()), other_back.data()}};
-    where()->count().reset();
+    where()->reset_counters();
     ring_->download(ranges);
-    const counter_values now = where()->count().read();
+    const counter_values now = where()->read_counters();
     EXPECT_EQ((where()->on_host() ? now.host_to_host : now.device_to_host).transfers, 1U);
     EXPECT_EQ(back, source);
     EXPECT_EQ(other_back, other);
@@ -98,7 +98,7 @@ TEST_P(staging, downloads_and_counts_nothing_in_strict_mode) {
   const buffer b = make(300);
   fill(b, 1, where()->work_stream());
   const auto strict = where()->forbid_downloads();
-  const counter_values before = where()->count().read();
+  const counter_values before = where()->read_counters();
   std::vector<std::byte> back(b.size());
   const std::vector<download_range> ranges{{b.slice(0, 100), back.data()},
                                            {b.slice(100, 200), back.data() + 100}};
@@ -114,9 +114,9 @@ TEST_P(staging, downloads_and_counts_nothing_in_strict_mode) {
       EXPECT_THAT(e.message(), ::testing::HasSubstr("300 bytes"));
     }
     EXPECT_EQ(back, std::vector<std::byte>(b.size()));
-    EXPECT_EQ(where()->count().read().synchronizations, before.synchronizations);
+    EXPECT_EQ(where()->read_counters().synchronizations, before.synchronizations);
   }
-  EXPECT_EQ(where()->count().read().device_to_host, before.device_to_host);
+  EXPECT_EQ(where()->read_counters().device_to_host, before.device_to_host);
 }
 
 TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
@@ -153,9 +153,9 @@ TEST_P(staging, copies_within_the_device_in_one_call) {
   const buffer a = make(10'000);
   const buffer b = make(10'000);
   fill(a, 42, where()->work_stream());
-  where()->count().reset();
+  where()->reset_counters();
   ring_->copy(b, a, where()->work_stream());
-  const counter_values now = where()->count().read();
+  const counter_values now = where()->read_counters();
   const traffic expected{1, 1, 10'000};
   EXPECT_EQ(where()->on_host() ? now.host_to_host : now.device_to_device, expected);
   EXPECT_EQ(read(b), std::vector<std::uint8_t>(10'000, 42));

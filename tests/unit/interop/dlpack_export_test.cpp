@@ -50,7 +50,7 @@ protected:
       EXPECT_EQ(name_of(e.code()), name_of(code)) << e.message();
       EXPECT_THAT(e.message(), HasSubstr(text));
     }
-    EXPECT_EQ(source.where()->count().read().exports, 0U);
+    EXPECT_EQ(source.where()->read_counters().exports, 0U);
   }
 
   std::shared_ptr<context> where_ = context::create(make_host_backend());
@@ -103,7 +103,7 @@ TEST_F(dlpack_export_test, bits_become_bytes_by_a_copy_that_can_be_forbidden) {
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   const auto* const values = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
   EXPECT_EQ(std::vector<std::uint8_t>(values, values + 6), (std::vector<std::uint8_t>{1, 1, 0, 0, 1, 0}));
-  EXPECT_EQ(where_->count().read().exports, 0U) << "a copy is no export of our memory";
+  EXPECT_EQ(where_->read_counters().exports, 0U) << "a copy is no export of our memory";
 }
 
 TEST_F(dlpack_export_test, a_copy_belongs_to_the_consumer_and_is_freed_by_the_deleter) {

@@ -65,7 +65,7 @@ TYPED_TEST(dlpack_import_test, is_a_view_and_calls_the_deleter_once_after_the_la
     EXPECT_EQ(tensor.deleted(), 0);
     counter_values expected;
     expected.imports = 1;
-    EXPECT_EQ(this->where_->count().read(), expected) << "a view copies and waits for nothing";
+    EXPECT_EQ(this->where_->read_counters(), expected) << "a view copies and waits for nothing";
   }
   EXPECT_EQ(tensor.deleted(), 1);
   EXPECT_EQ(this->where_->statistics().ledger.external, 0U);
@@ -184,7 +184,7 @@ TYPED_TEST(dlpack_import_test, a_copy_gives_the_tensor_back_at_once) {
   EXPECT_NE(own.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
   EXPECT_FALSE(own.values().owner()->external());
   EXPECT_EQ(this->where_->statistics().ledger.own, sizeof this->values_);
-  EXPECT_EQ(this->where_->count().read().host_to_host, (traffic{1, 1, sizeof this->values_}));
+  EXPECT_EQ(this->where_->read_counters().host_to_host, (traffic{1, 1, sizeof this->values_}));
   const auto* const copied = reinterpret_cast<const std::int32_t*>(own.values().address());
   EXPECT_TRUE(std::equal(this->values_.begin(), this->values_.end(), copied));
 }

@@ -39,7 +39,7 @@ TEST_F(dictionary, a_shared_one_is_written_and_uploaded_once) {
   for (const auto format : {container::file, container::stream}) {
     const std::string bytes = write_bytes(original, {format});
     EXPECT_EQ(occurrences(bytes, "first-word"), 1U);
-    where()->count().reset();
+    where()->reset_counters();
     const table seen = read_bytes(bytes, {.copy = copy_policy::always});
     EXPECT_TRUE(same_contents(seen, original));
     const auto pieces = seen.pieces(0);

@@ -59,9 +59,9 @@ TEST_P(round_trip, names_may_repeat_and_be_empty) {
 TEST_P(round_trip, values_in_memory_of_the_contexts_own_are_the_same_and_take_one_transfer_a_batch) {
   const table original = random_table(where(), {data_type(type_id::int64), data_type(type_id::string)}, {});
   const std::string bytes = write_bytes(original, options());
-  where()->count().reset();
+  where()->reset_counters();
   const table back = read_bytes(bytes, {.copy = copy_policy::always});
-  const auto counted = where()->count().read();
+  const auto counted = where()->read_counters();
   EXPECT_EQ(counted.host_to_host.transfers + counted.host_to_device.transfers, 3U)
       << "the third batch is empty";
   EXPECT_EQ(counted.imports, 0U);

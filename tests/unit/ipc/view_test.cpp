@@ -50,9 +50,9 @@ TEST_F(view, an_uncompressed_body_is_not_copied) {
   const table original = every_type();
   for (const auto format : {container::file, container::stream}) {
     const auto source = place(write_bytes(original, {format}));
-    where()->count().reset();
+    where()->reset_counters();
     const table seen = reader::open(source.bytes, source.memory)->read_all(where());
-    const auto counted = where()->count().read();
+    const auto counted = where()->read_counters();
     EXPECT_EQ(counted.host_to_host, traffic{});
     EXPECT_EQ(counted.host_to_device, traffic{});
     EXPECT_GT(counted.imports, 0U);
@@ -65,9 +65,9 @@ TEST_F(view, a_selection_of_columns_is_not_copied_either) {
   const table original = every_type();
   const auto source = place(write_bytes(original));
   const auto names = std::vector{original.fields().fields[7].name, original.fields().fields[2].name};
-  where()->count().reset();
+  where()->reset_counters();
   const table seen = reader::open(source.bytes, source.memory, {.columns = names})->read_all(where());
-  EXPECT_EQ(where()->count().read().host_to_host, traffic{});
+  EXPECT_EQ(where()->read_counters().host_to_host, traffic{});
   EXPECT_TRUE(all_inside(seen, source.bytes));
 }
 
@@ -101,9 +101,9 @@ TEST_F(view, a_decoded_body_is_taken_as_libarrow_left_it) {
   const table original = every_type();
   for (const auto body : {compression::lz4, compression::zstd}) {
     const auto source = place(write_bytes(original, {.body = body}));
-    where()->count().reset();
+    where()->reset_counters();
     const table seen = reader::open(source.bytes, source.memory)->read_all(where());
-    EXPECT_EQ(where()->count().read().host_to_host, traffic{});
+    EXPECT_EQ(where()->read_counters().host_to_host, traffic{});
     EXPECT_FALSE(all_inside(seen, source.bytes));
   }
 }
