@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Plants bugs, one at a time, in a copy of the tree and lets the tests find them.
+"""Plants bugs, one at a time, and lets the tests find them.
 
     mutants.py [--count N] [NAME...]
-    mutants.py --folder saeta/budget [--folder ...] [--sample N] [--seed TEXT|commit] [--seconds S] [--sources-only]
-               [--quick] [--at-least PERCENT] [--python]
+    mutants.py --folder saeta/budget [FOLDER...] [--sample N] [--sample-each N] [--seed TEXT|commit] [--seconds S]
+               [--jobs N] [--build DIR] [--out FILE] [--sources-only] [--quick] [--at-least PERCENT] [--python]
 
-Without a folder: the ordering bugs of tests/mutants/NAME.patch, each of which breaks one rule of the memory plane. A
-patch that does not apply, a tree that does not build, and a bug that no random program finds within N schedules (1000)
-make this fail. The seed that finds a bug is run again: the same seed must give the same report.
+Without a folder: the ordering bugs of tests/mutants/NAME.patch, each of which breaks one rule of the memory plane, in a
+copy of the tree. A patch that does not apply, a tree that does not build, and a bug that no random program finds within N
+schedules (1000) make this fail. The seed that finds a bug is run again: the same seed must give the same report.
 
-With a folder: small bugs (scripts/mutations.py) anywhere below it, all or a sample drawn from the seed. The unit tests
-that mirror the folder run first, then its conformance tests on host and sim, the random programs, all other C++ tests
-and, with --python, the tests of the Python package. Each bug is found, survives, or does not compile; survivors are
-printed as patches. Those of tests/mutants/equivalent.txt change nothing that can be seen and are left out. Fails when
-fewer than PERCENT of the bugs that compile are found.
+With folders: small bugs (scripts/mutations.py) anywhere below them, all or a sample drawn from the seed, several at a time.
+The tests of the bug's folder run first, then the random programs, all other C++ tests and, with --python, the tests of the
+Python package. Each bug is found, survives, does not compile or, in a header that many include, is left out as costly.
+Survivors are printed as patches. Those of tests/mutants/equivalent.txt change nothing that can be seen and are not tried.
+Fails when fewer than PERCENT of a folder's bugs are found.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ class Result:
     how: str
 
 
-def run(command: Sequence[str | Path], **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(part) for part in command], text=True, capture_output=True, check=False, **options
-    )  # type: ignore[call-overload, no-any-return]
+def run(command: Sequence[str | Path], timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+    parts = [str(part) for part in command]
+    return subprocess.run(parts, text=True, capture_output=True, check=False, timeout=timeout)
 
 
 def must(command: Sequence[str | Path], what: str) -> None:
@@ -83,10 +82,17 @@ def copy_tree() -> None:
 
 def configure() -> None:
     options = [f"-DSAETA_{part}=OFF" for part in ("CUDA", "PYTHON", "IPC", "BENCH", "EXAMPLES")]
-    must(
-        ["cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *options],
-        "configuration",
-    )
+    command: list[str | Path] = [
+        "cmake",
+        "-S",
+        TREE,
+        "-B",
+        BUILD,
+        "-G",
+        "Ninja",
+        "-DCMAKE_BUILD_TYPE=Release",
+    ]
+    must([*command, *options], "configuration")
 
 
 def build(what: str) -> None:
@@ -96,7 +102,7 @@ def build(what: str) -> None:
 
 def schedules(first: int, count: int, odds: Sequence[str]) -> tuple[int | None, str]:
     """Exit code, None for a run that did not end, and what it printed."""
-    command = [PROGRAM, "--first-seed", str(first), "--count", str(count), *odds]
+    command: list[str | Path] = [PROGRAM, "--first-seed", str(first), "--count", str(count), *odds]
     try:
         done = run(command, timeout=LONGEST_RUN)
     except subprocess.TimeoutExpired:
@@ -155,7 +161,7 @@ def plant_patches(names: Sequence[str], count: int) -> int:
     copy_tree()
     configure()
     build("the tree as it is")
-    code, text = schedules(0, count)
+    code, text = schedules(0, count, ())
     if code != 0:
         sys.exit(f"the tree as it is fails already:\n{text[:4000]}")
     print(f"as it is: {text.strip()}")
@@ -181,7 +187,6 @@ def main() -> int:
     mutation_run.add_arguments(arguments)
     chosen = arguments.parse_args()
     if chosen.folder:
-        copy_tree()
         return mutation_run.plant(ROOT, WORK, chosen)
     return plant_patches(chosen.names, chosen.count)
 

@@ -7,7 +7,7 @@ folder, always in the same order; `draw` takes some of them by a seed.
 from __future__ import annotations
 
 import difflib
-import random
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,21 +66,18 @@ class Mutation:
     def line_of(self, root: Path) -> str:
         return (root / self.path).read_text(encoding="utf-8").split("\n")[self.line - 1]
 
-    def apply(self, root: Path) -> None:
-        target = root / self.path
-        lines = target.read_text(encoding="utf-8").split("\n")
+    def changed(self, root: Path) -> str:
+        """The whole file with the bug; the tree at `root` does not have it."""
+        lines = (root / self.path).read_text(encoding="utf-8").split("\n")
         line = lines[self.line - 1]
         if line[self.column : self.column + len(self.old)] != self.old:
             raise ValueError(f"{self.path}:{self.line} has changed")
         lines[self.line - 1] = line[: self.column] + self.new + line[self.column + len(self.old) :]
-        target.write_text("\n".join(lines), encoding="utf-8")
+        return "\n".join(lines)
 
     def patch(self, root: Path) -> str:
-        """The bug as a patch of the tree at `root`, which does not have it."""
         before = (root / self.path).read_text(encoding="utf-8").split("\n")
-        after = list(before)
-        line = before[self.line - 1]
-        after[self.line - 1] = line[: self.column] + self.new + line[self.column + len(self.old) :]
+        after = self.changed(root).split("\n")
         lines = difflib.unified_diff(before, after, f"a/{self.path}", f"b/{self.path}", lineterm="", n=1)
         return "\n".join(lines)
 
@@ -168,8 +165,13 @@ def mutations_below(root: Path, folder: str, sources_only: bool = False) -> list
 
 
 def draw(found: list[Mutation], count: int, seed: str) -> list[Mutation]:
-    """`count` of them, the same ones for the same seed and sources; those of one file stand together."""
-    return sorted(random.Random(seed).sample(found, min(count, len(found))))
+    """`count` of them in an order that the seed gives. A bug that is gone or new leaves the order of the others."""
+
+    def place(bug: Mutation) -> str:
+        named = f"{seed} {bug.path}:{bug.line}:{bug.column} {bug.old} {bug.new}"
+        return hashlib.sha256(named.encode()).hexdigest()
+
+    return sorted(found, key=place)[:count]
 
 
 def read_equivalent(listing: Path) -> set[tuple[str, str, str]]:

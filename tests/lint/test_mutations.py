@@ -59,13 +59,12 @@ def test_every_kind_of_bug_is_planted_in_code_alone(tree):
 def test_a_bug_changes_one_line_and_its_patch_says_which(tree):
     bug = next(b for b in mutations.mutations_below(tree, "saeta") if b.kind == "logic")
     patch = bug.patch(tree)
-    bug.apply(tree)
-    changed = (tree / "saeta" / "a.cpp").read_text(encoding="utf-8")
-    assert changed == SOURCE.replace("a < b && b", "a < b || b")
+    assert bug.changed(tree) == SOURCE.replace("a < b && b", "a < b || b")
     assert "-  if (a < b && b != 3) { // && in a comment" in patch
     assert "+  if (a < b || b != 3) { // && in a comment" in patch
+    (tree / "saeta" / "a.cpp").write_text("\n" + SOURCE, encoding="utf-8")
     with pytest.raises(ValueError, match="has changed"):
-        bug.apply(tree)
+        bug.changed(tree)
 
 
 def test_there_are_hundreds_of_bugs_in_every_kind_of_code():
@@ -82,6 +81,13 @@ def test_a_seed_draws_the_same_bugs_again():
     found = mutations.mutations_below(ROOT, "saeta/budget")
     assert mutations.draw(found, 20, "a") == mutations.draw(found, 20, "a")
     assert mutations.draw(found, 20, "a") != mutations.draw(found, 20, "b")
+
+
+def test_a_bug_that_is_gone_leaves_the_others_of_a_sample():
+    found = mutations.mutations_below(ROOT, "saeta/budget")
+    drawn = mutations.draw(found, 20, "a")
+    left = [bug for bug in found if bug != drawn[7]]
+    assert mutations.draw(left, 19, "a") == drawn[:7] + drawn[8:]
 
 
 def test_bugs_that_change_nothing_are_named_as_they_stand_in_the_tree():
