@@ -3,7 +3,8 @@
 
     mutants.py [--count N] [NAME...]
     mutants.py --folder saeta/budget [FOLDER...] [--sample N] [--sample-each N] [--seed TEXT|commit] [--seconds S]
-               [--jobs N] [--build DIR] [--out FILE] [--sources-only] [--quick] [--at-least PERCENT] [--python]
+               [--jobs N] [--build DIR] [--out FILE] [--again FILE] [--sources-only] [--quick] [--at-least PERCENT]
+               [--python]
 
 Without a folder: the ordering bugs of tests/mutants/NAME.patch, each of which breaks one rule of the memory plane, in a
 copy of the tree. A patch that does not apply, a tree that does not build, and a bug that no random program finds within N

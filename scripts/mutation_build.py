@@ -166,8 +166,8 @@ class Build:
             errors = [line for line in done.stderr.splitlines() if "error" in line]
             raise CompileError(errors[0] if errors else done.stderr[-300:])
 
-    def outputs(self) -> list[Path]:
-        return [self.folder / link.output for link in self.links]
+    def libraries(self) -> list[Path]:
+        return [self.folder / link.output for link in self.links if link.shared]
 
     def program(self, name: str, beside: Path | None = None) -> str:
         changed = beside / "bin" / name if beside is not None else None

@@ -41,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", action="extend", nargs="+", default=[])
     parser.add_argument("--sample", type=int, help="how many bugs; all without it")
     parser.add_argument("--sample-each", type=int, help="how many bugs of each folder right below saeta/")
+    parser.add_argument(
+        "--again", type=Path, help="only the survivors that --out wrote into this file before"
+    )
     parser.add_argument("--seed", default="0", help="draws the sample; 'commit' is the hash of HEAD")
     parser.add_argument(
         "--seconds", type=float, help="no further bug is tried after so many, building not counted"
@@ -58,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--python", action="store_true", help="run the tests of the Python package, too")
     parser.add_argument("--list", action="store_true", help="print the bugs and stop")
+
+
+def listed(root: Path, bug: Mutation) -> str:
+    """As tests/mutants/equivalent.txt names it."""
+    return f"{bug.path} | {bug.text(root)} | {bug.change(root)}"
 
 
 def seed_of(root: Path, text: str) -> str:
@@ -107,6 +115,9 @@ def queue_of(root: Path, chosen: argparse.Namespace) -> Queue:
         found += mutations_below(root, folder.rstrip("/"), chosen.sources_only)
     equivalent = read_equivalent(root / "tests" / "mutants" / "equivalent.txt")
     left = [bug for bug in found if (bug.path, bug.text(root), bug.change(root)) not in equivalent]
+    if chosen.again is not None:
+        survivors = {bug["bug"] for bug in json.loads(chosen.again.read_text(encoding="utf-8"))["survivors"]}
+        left = [bug for bug in left if listed(root, bug) in survivors]
     seed = seed_of(root, chosen.seed)
     drawn = draw(left, len(left) if chosen.sample is None else chosen.sample, seed)
     queue = Queue(drawn, chosen.sample_each)
@@ -204,7 +215,7 @@ def shares_of(verdicts: list[Verdict]) -> list[Share]:
 def write_results(root: Path, out: Path, shares: list[Share], verdicts: list[Verdict]) -> None:
     bugs = [
         {
-            "bug": f"{verdict.bug.path} | {verdict.bug.text(root)} | {verdict.bug.change(root)}",
+            "bug": listed(root, verdict.bug),
             "line": verdict.bug.line,
             "outcome": verdict.outcome,
             "how": verdict.how,
@@ -225,7 +236,7 @@ def plant(root: Path, work: Path, chosen: argparse.Namespace) -> int:
     queue = queue_of(root, chosen)
     if chosen.list:
         while (bug := queue.take()) is not None:
-            print(f"{bug.path}:{bug.line} | {bug.text(root)} | {bug.change(root)}")
+            print(listed(root, bug))
         return 0
     programs = [UNIT, SCHEDULES] if chosen.quick else [UNIT, CONFORMANCE, SCHEDULES]
     folder = (chosen.build or work / "build-tests").absolute()

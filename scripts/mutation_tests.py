@@ -23,7 +23,7 @@ from mutation_build import CONFORMANCE, SCHEDULES, UNIT, Build
 
 SKIPPED = 77  # tests/support/main.cpp
 LONG = 0.5  # seconds; tests that take more come last
-SHORTEST_LIMIT = 10.0  # seconds that a step gets at least
+SHORTEST_LIMIT = 30.0  # seconds that a step gets at least
 LIMIT_FACTOR = 5  # times what it takes without a bug
 # A bug that allocates, or writes, for ever must not take the machine along. In KiB and blocks of 512 bytes.
 GUARDED = 'ulimit -c 0; ulimit -d 12582912; ulimit -f 8388608; exec "$@"'
@@ -90,33 +90,33 @@ def environment_of(build: Build, beside: Path) -> dict[str, str]:
 
 
 def measure(build: Build, work: Path, jobs: int) -> list[Test]:
-    """The tests that pass without a bug. A second run on the same build takes them from a file."""
-    known = work / "tests.json"
-    version = [path.stat().st_mtime_ns for path in build.outputs()]
-    if known.exists():
-        kept = json.loads(known.read_text(encoding="utf-8"))
-        if kept["version"] == version:
-            return [Test(*test) for test in kept["tests"]]
-    tests = run_all_without_bug(build, work, jobs)
-    listed = [[test.program, test.name, test.seconds] for test in tests]
-    known.write_text(json.dumps({"version": version, "tests": listed}), encoding="utf-8")
-    return tests
-
-
-def run_all_without_bug(build: Build, work: Path, jobs: int) -> list[Test]:
-    """As many copies at a time as there will be bugs; says which tests fail."""
+    """The tests that pass without a bug. A later run takes them from a file, program by program, if nothing was built since."""
+    file = work / "tests.json"
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     tests = []
-    folders = [work / f"copy-{number}" for number in range(jobs)]
     for program in [name for name in build.programs if name != SCHEDULES]:
-        with ThreadPoolExecutor(jobs) as pool:
-            copies = list(pool.map(partial(run_without_bug, build, program), folders))
-        for name in sorted({name for copy in copies for name in copy}):
-            times = [copy.get(name) for copy in copies]
-            if None in times:
-                print(f"left out, because it fails without a bug: {name}", flush=True)
-            else:
-                tests.append(Test(program, name, max(time for time in times if time is not None)))
+        version = [path.stat().st_mtime_ns for path in [*build.libraries(), Path(build.program(program))]]
+        if known.get(program, {}).get("version") != version:
+            known[program] = {"version": version, "seconds": measure_program(build, program, work, jobs)}
+            file.write_text(json.dumps(known), encoding="utf-8")
+        tests += [Test(program, name, seconds) for name, seconds in known[program]["seconds"].items()]
     return tests
+
+
+def measure_program(build: Build, program: str, work: Path, jobs: int) -> dict[str, float]:
+    """With as many copies at a time as there will be bugs; says which tests fail."""
+    with ThreadPoolExecutor(jobs) as pool:
+        copies = list(
+            pool.map(partial(run_without_bug, build, program), [work / f"copy-{n}" for n in range(jobs)])
+        )
+    longest = {}
+    for name in sorted({name for copy in copies for name in copy}):
+        times = [seconds for copy in copies if (seconds := copy.get(name)) is not None]
+        if len(times) == len(copies):
+            longest[name] = max(times)
+        else:
+            print(f"left out, because it fails without a bug: {name}", flush=True)
+    return longest
 
 
 def run_without_bug(build: Build, program: str, beside: Path) -> dict[str, float | None]:
