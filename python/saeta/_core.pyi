@@ -113,7 +113,7 @@ class Context:
 
     def counters(self) -> dict[str, Any]:
         """
-        What was moved, allocated and waited for since the last reset. For each direction a dict of `transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them `allocations`, `imports` and `exports` (views taken in and handed out without a copy) and `synchronizations` (waits of the host).
+        What was moved, allocated and waited for since the last reset. For each direction a dict of `transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them `allocations`, `imports` and `exports` (views taken in and handed out without a copy), `synchronizations` (waits of the host) and `events` (recorded to order streams: work on one stream needs none).
         """
 
     def reset_counters(self) -> None:
@@ -601,11 +601,6 @@ class Buffer:
         """A view of some of the bytes, with step 1."""
 
     def __repr__(self) -> str: ...
-
-def _allocate(where: Context, nbytes: int | str, tag: str, stream: int | None, alignment: int) -> Buffer:
-    """
-    Body of `Context.allocate`, with the stream as a number of `__dlpack__`.
-    """
 
 def _to_bytes(where: Context, size: int | str) -> int:
     """Bytes of a size: an int, "8GiB", or "50%" of the device's memory."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from saeta import _core
-from saeta._core import Buffer, Column, Context, UseToken
+from saeta._core import Buffer, Column, UseToken
 from saeta._optional import load
 from saeta.errors import ClosedError, ExchangeError, InvalidError, TypeMismatch
 
@@ -35,13 +34,6 @@ def use(
     conflicts with it; other threads wait. InvalidError to write to read-only memory.
     """
     return UseToken(stream_number(stream), list(reads), list(writes))
-
-
-def allocate(
-    self: Context, nbytes: int | str, *, tag: str = "", stream: Any = None, alignment: int = 0
-) -> Buffer:
-    """Body of `Context.allocate`."""
-    return _core._allocate(self, nbytes, tag, stream_number(stream), alignment)
 
 
 def stream_number(stream: Any) -> int | None:

@@ -6,6 +6,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/variant.h>
 
 #include <algorithm>
@@ -263,17 +264,19 @@ void bind_context(nb::module_& m) {
       .def("counters", &counters_dict, nb::sig("def counters(self) -> dict[str, typing.Any]"),
            "What was moved, allocated and waited for since the last reset. For each direction a dict of "
            "`transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them "
-           "`allocations`, `imports` and `exports` (views taken in and handed out without a copy) and "
-           "`synchronizations` (waits of the host).")
+           "`allocations`, `imports` and `exports` (views taken in and handed out without a copy), "
+           "`synchronizations` (waits of the host) and `events` (recorded to order streams: work on one "
+           "stream needs none).")
       .def(
           "reset_counters", [](const context_object& self) { self.value->reset_counters(); },
           "Sets all counters to zero.")
-      .def("allocate", in_python("saeta._use", "allocate"),
+      .def("allocate", &allocate_buffer, nb::arg("nbytes"), nb::kw_only(), nb::arg("tag") = "",
+           nb::arg("stream").none() = nb::none(), nb::arg("alignment") = 0,
            nb::sig("def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, "
                    "alignment: int = 0) -> Buffer"),
            "Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; "
-           "see "
-           "`saeta.use` for the others). Contents are undefined. BudgetExceeded, OutOfMemory, ClosedError.")
+           "see `saeta.use` for the others). Contents are undefined. BudgetExceeded, OutOfMemory, "
+           "ClosedError.")
       .def(
           "capturing", [](const context_object& self) { return capture_object(self); },
           "Says that a CUDA graph is captured inside a `with` block around the capture: views that are "

@@ -14,14 +14,6 @@
 namespace saeta::py {
 namespace {
 
-struct buffer_object {
-  explicit buffer_object(buffer of) : value(std::move(of)) {}
-
-  [[nodiscard]] const storage& owner() const { return *value->owner(); }
-
-  unlocked<buffer> value;
-};
-
 void add_buffers(const column& of, std::vector<buffer>& to) {
   for (const buffer& each : of.buffers()) {
     if (each.present()) {
@@ -156,13 +148,30 @@ private:
   std::unique_ptr<open_use> uses_;
 };
 
-buffer_object allocate(const context_object& self, const size_spec& bytes, const std::string& label,
-                       std::optional<std::int64_t> stream, std::size_t alignment) {
+/// None, a number of `__dlpack__`, or a stream of a framework, which Python asks for its number.
+std::optional<std::int64_t> stream_number(nb::handle stream) {
+  if (stream.is_none()) {
+    return std::nullopt;
+  }
+  return foreign_call([&] {
+    return nb::cast<std::int64_t>(PyLong_Check(stream.ptr()) != 0
+                                      ? nb::borrow(stream)
+                                      : nb::module_::import_("saeta._use").attr("stream_number")(stream));
+  });
+}
+
+} // namespace
+
+buffer_object allocate_buffer(const context_object& self, const size_spec& bytes, std::string_view label,
+                              nb::handle framework_stream, std::size_t alignment) {
+  const std::optional<std::int64_t> stream = stream_number(framework_stream);
   return without_gil([&] {
     return buffer_object(buffer::allocate(self.value, to_bytes(bytes, *self.value),
                                           stream_of(*self.value, stream), label, alignment));
   });
 }
+
+namespace {
 
 buffer_object sliced(const buffer_object& self, const nb::slice& range) {
   const auto [start, stop, step, length] = range.compute(self.value->size());
@@ -203,13 +212,6 @@ void bind_buffer(nb::module_& m) {
 
 void bind_use(nb::module_& m) {
   bind_buffer(m);
-  m.def(
-      "_allocate", &allocate, nb::arg("where"), nb::arg("nbytes"), nb::arg("tag"), nb::arg("stream").none(),
-      nb::arg("alignment"),
-      nb::sig(
-          "def _allocate(where: Context, nbytes: int | str, tag: str, stream: int | None, alignment: int) -> "
-          "Buffer"),
-      "Body of `Context.allocate`, with the stream as a number of `__dlpack__`.");
   m.def(
       "_to_bytes",
       [](const context_object& where, const size_spec& size) {

@@ -3,11 +3,13 @@
 
 #include "module.hpp"
 #include "objects.hpp"
+#include "saeta/memory/buffer.hpp"
 #include "saeta/observe/ledger.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace saeta::py {
@@ -20,6 +22,18 @@ struct memory_view {
   context_pointer value;
 };
 using memory_class = nb::class_<memory_view>;
+
+struct buffer_object {
+  explicit buffer_object(buffer of) : value(std::move(of)) {}
+
+  [[nodiscard]] const storage& owner() const { return *value->owner(); }
+
+  unlocked<buffer> value;
+};
+
+/// The body of `Context.allocate`.
+buffer_object allocate_buffer(const context_object& self, const size_spec& bytes, std::string_view label,
+                              nb::handle framework_stream, std::size_t alignment);
 
 /// May ask the driver: call it without the GIL. @throws error invalid_argument naming the text.
 std::uint64_t to_bytes(const size_spec& given, device_id device);
