@@ -131,7 +131,7 @@ TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
 }
 
 TEST_P(contexts, die_with_their_last_buffer) {
-  const std::weak_ptr<context> alive = context_;
+  const std::weak_ptr<context> alive = context_->weak_from_this();
   buffer last = make(64);
   context_.reset();
   EXPECT_FALSE(alive.expired());
