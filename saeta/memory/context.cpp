@@ -64,8 +64,12 @@ std::shared_ptr<context> context::hand_out(std::shared_ptr<context> made) {
       }
     }
   };
+  context& self = *made;
   const auto kept = std::make_shared<handle>(std::move(made));
-  return {kept, kept->handed_out.get()};
+  self.kept_by_storages_.open(kept->handed_out);
+  std::shared_ptr<context> given(kept, &self);
+  self.handed_out_ = given;
+  return given;
 }
 
 context::context(std::shared_ptr<context_core> core, std::shared_ptr<context> base,
@@ -82,7 +86,7 @@ context::~context() {
 std::shared_ptr<context> context::with_budget(std::string name, std::uint64_t limit) {
   require_open();
   return hand_out(
-      {new context(core_, shared_from_this(), budget_->make_child(std::move(name), limit), nullptr),
+      {new context(core_, as_base(), budget_->make_child(std::move(name), limit), nullptr),
        delete_in_own_process{}});
 }
 
@@ -98,7 +102,7 @@ std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbook
     throw with_owners(e, core_->holders, *budget_);
   }
   return hand_out(
-      {new context(core_, shared_from_this(), budget_, std::move(promised)), delete_in_own_process{}});
+      {new context(core_, as_base(), budget_, std::move(promised)), delete_in_own_process{}});
 }
 
 const std::shared_ptr<backend>& context::device_backend() const noexcept { return core_->device; }
@@ -335,8 +339,17 @@ void context::require_open() const {
   }
 }
 
-std::shared_ptr<context> context::keeper() {
-  return reservation_ ? base_->keeper() : kept_by_storages_.copy([this] { return shared_from_this(); });
+std::shared_ptr<context> context::keeper(const std::shared_ptr<context>& used) const noexcept {
+  if (reservation_) {
+    return base_->keeper(base_);
+  }
+  const bool handed_out = !used.owner_before(handed_out_) && !handed_out_.owner_before(used);
+  return handed_out ? kept_by_storages_.copy() : used;
+}
+
+std::shared_ptr<context> context::as_base() {
+  auto known = handed_out_.lock();
+  return known ? known : shared_from_this();
 }
 
 block context::allocate(std::size_t bytes, std::size_t alignment, tag label, const stream_ref& stream) {

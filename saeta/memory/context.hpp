@@ -3,7 +3,9 @@
 // What      Resource stack, budget, streams, events, reaper, ledger, log and counters of one device. `with_budget` and
 //           `with_reservation` give further contexts of the same device that share all of it but charge a child budget,
 //           or draw from a reservation: pass one of them wherever a context is expected.
-// Owner     Shared; buffers keep theirs alive. `runtime/` makes one per device and process; tests make their own.
+// Owner     Shared; buffers keep theirs alive. `runtime/` makes one per device and process; tests make their own. A weak
+//           pointer that lives as long as the context comes from `weak_from_this`; one that is made from what `create` and
+//           its like return lives as long as the copies of that.
 // Order     `copy` and `fill` are the only doors to data movement, so the counters miss nothing; ordering is the use
 //           token's work, not theirs.
 // Thread    Any.
@@ -196,22 +198,25 @@ private:
 
   [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, tag label, const stream_ref& stream);
   void release(const block& freed, requirement after, std::shared_ptr<context> self) noexcept;
-  /// What callers get: while one of them lives, the storages of `made` are counted apart by thread.
+  /// What callers get of a new context: while a copy of it lives, the storages of the context are counted apart by thread.
   static std::shared_ptr<context> hand_out(std::shared_ptr<context> made);
   /// @throws error device when it is inherited.
   void require_own_process() const;
   void require_open() const;
   context_service& service_of(std::type_index kind,
                               const std::function<std::unique_ptr<context_service>()>& make);
-  /// What a storage keeps alive. A reservation goes with its context, whatever was drawn from it, so the one below it is
-  /// kept then.
-  [[nodiscard]] std::shared_ptr<context> keeper();
+  /// What a storage keeps alive that is made with `used`, a pointer to this. A reservation goes with its context, whatever
+  /// was drawn from it, so the one below it is kept then.
+  [[nodiscard]] std::shared_ptr<context> keeper(const std::shared_ptr<context>& used) const noexcept;
+  /// For contexts that are derived from this one.
+  [[nodiscard]] std::shared_ptr<context> as_base();
 
   std::shared_ptr<context_core> core_;
   std::shared_ptr<context> base_; ///< what this was derived from; null for the root
   std::shared_ptr<budget> budget_;
   std::unique_ptr<reservation> reservation_;
-  spread_pointer<context> kept_by_storages_;
+  std::weak_ptr<context> handed_out_;
+  spread_pointer<context> kept_by_storages_; ///< open while `handed_out_` lives
   std::atomic<bool> closed_{false};
   const std::uint64_t made_in_ = fork_generation();
 };

@@ -10,15 +10,15 @@ namespace saeta {
 
 // Both go on after another constructor: once the object owns the block, every later failure gives it back through the
 // destructor.
-storage::storage(key own, context& home, std::size_t bytes, const stream_ref& stream, saeta::tag label,
-                 std::size_t alignment)
-    : storage(own, home.keeper(), [&] { return home.allocate(bytes, alignment, label, stream); }) {
+storage::storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
+                 saeta::tag label, std::size_t alignment)
+    : storage(own, home->keeper(home), [&] { return home->allocate(bytes, alignment, label, stream); }) {
   ordering_.start_after(block_.ready);
-  entry_ = home.core_->holders.add(owner_kind::own, label, bytes, home.budget_.get());
+  entry_ = home->core_->holders.add(owner_kind::own, label, bytes, home->budget_.get());
 }
 
-storage::storage(key own, context& home, external_memory& memory)
-    : storage(own, home.keeper(), [&] {
+storage::storage(key own, const std::shared_ptr<context>& home, external_memory& memory)
+    : storage(own, home->keeper(home), [&] {
         block foreign;
         foreign.pointer = memory.pointer;
         foreign.bytes = memory.bytes;
@@ -30,14 +30,14 @@ storage::storage(key own, context& home, external_memory& memory)
   external_ = true;
   access_ = memory.access;
   ordering_.start_after(memory.ready);
-  entry_ = home.core_->holders.add(owner_kind::external, block_.label, memory.bytes, nullptr);
+  entry_ = home->core_->holders.add(owner_kind::external, block_.label, memory.bytes, nullptr);
   keepalive_ = std::move(memory.keepalive);
 }
 
 std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& where, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label,
                                            std::size_t alignment) {
-  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, *where, bytes, stream, label,
+  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, where, bytes, stream, label,
                                        alignment);
 }
 
@@ -47,7 +47,7 @@ std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& where, e
     throw error(errc::invalid_argument,
                 concat("external memory '", memory.tag, "' of ", memory.bytes, " bytes is null"));
   }
-  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, *where, memory);
+  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, where, memory);
 }
 
 storage::~storage() {

@@ -37,9 +37,9 @@ class storage {
 
 public:
   /// For `allocate` and `adopt`, which say what can go wrong.
-  storage(key own, context& home, std::size_t bytes, const stream_ref& stream, saeta::tag label,
-          std::size_t alignment);
-  storage(key own, context& home, external_memory& memory);
+  storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
+          saeta::tag label, std::size_t alignment);
+  storage(key own, const std::shared_ptr<context>& home, external_memory& memory);
   /// @throws error budget_exceeded, out_of_memory, closed (the context).
   static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& where, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label,
@@ -63,7 +63,7 @@ public:
 private:
   /// With what `make` returns, made in place: a block is copied slowly right after it was written.
   template <class Make>
-  storage(key /*own*/, std::shared_ptr<context> home, Make make)
+  storage(key /*own*/, std::shared_ptr<context>&& home, Make make)
       : context_(std::move(home)), block_(make()) {}
 
   std::shared_ptr<context> context_;

@@ -75,7 +75,7 @@ bool comes_true(const std::function<bool()>& what) {
 }
 
 std::shared_ptr<context> context_watch::add(std::shared_ptr<context> made) {
-  entries_.push_back({made, made->memory_budget()});
+  entries_.push_back({made->weak_from_this(), made->memory_budget()});
   return made;
 }
 

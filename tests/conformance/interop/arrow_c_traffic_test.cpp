@@ -207,7 +207,7 @@ TEST_P(arrow_c_traffic, an_export_outlives_its_column_and_the_context) {
 
 TEST_P(arrow_c_traffic, a_moved_child_outlives_its_parent) {
   owned_array given = next_batch();
-  const std::weak_ptr<context> alive = where();
+  const std::weak_ptr<context> alive = where()->weak_from_this();
   const bool on_host = where()->on_host();
   owned_array child;
   {

@@ -143,7 +143,7 @@ TEST_P(lent_memory, that_comes_back_with_another_size_is_reported_and_freed) {
 }
 
 TEST_P(lent_memory, keeps_its_context_alive) {
-  const std::weak_ptr<context> alive = context_;
+  const std::weak_ptr<context> alive = context_->weak_from_this();
   const stream_handle stream = where()->work_stream().native_handle();
   void* const address = lend_memory(where()->with_budget("child"), bytes, first(), "cudf");
   take_back_memory(lend_memory(where(), bytes, first(), "cudf"), bytes, stream);

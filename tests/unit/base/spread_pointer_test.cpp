@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -14,7 +17,6 @@ struct counted {
   counted(const counted&) = delete;
   counted& operator=(const counted&) = delete;
   ~counted() { --alive_; }
-  spread_pointer<counted> copies;
 
 private:
   std::atomic<int>& alive_;
@@ -22,10 +24,12 @@ private:
 
 TEST(spread_pointer, a_copy_keeps_the_object_after_everybody_else_has_gone) {
   std::atomic<int> alive{0};
+  spread_pointer<counted> spread;
   auto whole = std::make_shared<counted>(alive);
-  auto copy = whole->copies.copy([&] { return whole; });
-  EXPECT_EQ(copy.get(), whole.get());
-  whole->copies.close();
+  spread.open(whole);
+  auto copy = spread.copy();
+  EXPECT_EQ(copy, whole);
+  spread.close();
   whole.reset();
   EXPECT_EQ(alive, 1);
   copy.reset();
@@ -34,50 +38,55 @@ TEST(spread_pointer, a_copy_keeps_the_object_after_everybody_else_has_gone) {
 
 TEST(spread_pointer, keeps_the_object_itself_until_it_is_closed) {
   std::atomic<int> alive{0};
-  spread_pointer<counted> copies;
-  static_cast<void>(copies.copy([&] { return std::make_shared<counted>(alive); }));
+  spread_pointer<counted> spread;
+  spread.open(std::make_shared<counted>(alive));
   EXPECT_EQ(alive, 1);
-  copies.close();
+  spread.close();
   EXPECT_EQ(alive, 0);
+  EXPECT_EQ(spread.copy(), nullptr);
 }
 
-TEST(spread_pointer, once_closed_a_copy_is_what_the_owner_returns) {
+TEST(spread_pointer, copies_are_not_counted_on_the_whole) {
   std::atomic<int> alive{0};
-  auto whole = std::make_shared<counted>(alive);
-  whole->copies.close();
-  const auto copy = whole->copies.copy([&] { return whole; });
-  EXPECT_EQ(whole.use_count(), 2);
-  EXPECT_EQ(copy, whole);
-}
-
-TEST(spread_pointer, copies_of_one_thread_are_not_counted_on_the_whole) {
-  std::atomic<int> alive{0};
-  auto whole = std::make_shared<counted>(alive);
-  const auto first = whole->copies.copy([&] { return whole; });
+  const auto whole = std::make_shared<counted>(alive);
+  spread_pointer<counted> spread;
+  spread.open(whole);
   const auto uses = whole.use_count();
-  const auto second = whole->copies.copy([&] { return whole; });
+  const auto first = spread.copy();
+  const auto second = spread.copy();
   EXPECT_EQ(whole.use_count(), uses);
   EXPECT_EQ(first.use_count(), 3) << "two copies and the one that they are made from";
-  whole->copies.close();
+}
+
+TEST(spread_pointer, threads_that_come_one_after_the_other_count_apart) {
+  std::atomic<int> alive{0};
+  spread_pointer<counted> spread;
+  spread.open(std::make_shared<counted>(alive));
+  const auto mine = spread.copy();
+  std::array<long, 2> uses{};
+  for (long& each : uses) {
+    std::thread([&] { each = spread.copy().use_count(); }).join();
+  }
+  EXPECT_EQ(*std::ranges::min_element(uses), 2) << "of one of the two: its copy and the one that it is made from";
 }
 
 TEST(spread_pointer, the_object_goes_once_whichever_thread_is_last) {
   for (int round = 0; round < 200; ++round) {
     std::atomic<int> alive{0};
+    std::optional<spread_pointer<counted>> spread(std::in_place);
+    spread->open(std::make_shared<counted>(alive));
     {
-      auto whole = std::make_shared<counted>(alive);
       std::vector<std::jthread> threads;
       for (int t = 0; t < 4; ++t) {
-        threads.emplace_back([mine = whole]() mutable {
+        threads.emplace_back([mine = spread->copy()]() mutable {
           for (int i = 0; i < 20; ++i) {
-            const auto copy = mine->copies.copy([&] { return mine; });
-            EXPECT_EQ(copy.get(), mine.get());
+            const auto copy = mine;
+            EXPECT_NE(copy, nullptr);
           }
-          auto last = mine->copies.copy([&] { return mine; });
           mine.reset();
         });
       }
-      whole->copies.close();
+      spread.reset();
     }
     ASSERT_EQ(alive, 0);
   }
