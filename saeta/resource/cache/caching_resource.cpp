@@ -46,23 +46,6 @@ void wait_for_users(const cache_node& reused, cache_shard& shard, stream_ref str
   }
 }
 
-/// Remembers who has used the block. @throws std::bad_alloc.
-void set_users(cache_node& freed, const block& what, std::span<const point> after) {
-  freed.others.reset();
-  freed.after = {};
-  const auto own = std::find_if(after.begin(), after.end(),
-                                [&](const point& each) { return each.timeline == what.timeline; });
-  freed.after = own != after.end() ? *own : after.empty() ? point{} : after.front();
-  for (const point& each : after) {
-    if (each.timeline != freed.after.timeline && !known_to_have_passed(each)) {
-      if (!freed.others) {
-        freed.others = std::make_unique<point_set>();
-      }
-      freed.others->add(each);
-    }
-  }
-}
-
 } // namespace
 
 caching_resource::caching_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
@@ -158,7 +141,7 @@ bool caching_resource::do_deallocate(const block& what, std::span<const point> a
   }
   cache_node& freed = *static_cast<cache_node*>(what.record);
   try {
-    set_users(freed, what, after);
+    freed.set_users(after, what.timeline);
     // The stream of the allocation has waited for `ready`: nobody has used the block since.
     const bool unused = freed.after.empty() || (!freed.others && freed.after == what.ready);
     const timeline_id timeline = unused ? what.timeline : freed.after.timeline;

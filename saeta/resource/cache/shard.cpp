@@ -1,5 +1,7 @@
 #include "saeta/resource/cache/detail/shard.hpp"
 
+#include "saeta/order/timeline.hpp"
+
 #include <algorithm>
 #include <vector>
 
@@ -30,6 +32,22 @@ constinit const cache_shards::recents cache_shards::none{};
 thread_local constinit const cache_shards::recents* cache_shards::recently_used_ = &none;
 thread_local constinit cache_shards::table* cache_shards::table_ = nullptr;
 thread_local constinit bool cache_shards::ended_ = false;
+
+void cache_node::set_users(std::span<const point> users, timeline_id home_timeline) {
+  others.reset();
+  after = {};
+  const auto own = std::find_if(users.begin(), users.end(),
+                                [&](const point& each) { return each.timeline == home_timeline; });
+  after = own != users.end() ? *own : users.empty() ? point{} : users.front();
+  for (const point& each : users) {
+    if (each.timeline != after.timeline && !known_to_have_passed(each)) {
+      if (!others) {
+        others = std::make_unique<point_set>();
+      }
+      others->add(each);
+    }
+  }
+}
 
 bool cache_shard::empty() const noexcept {
   return std::all_of(lists_.begin(), lists_.end(),

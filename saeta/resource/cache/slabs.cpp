@@ -79,6 +79,7 @@ bool cache_store::add_slab(std::size_t size_class, lock_type& lock) {
   held_.fetch_add(made->memory.base_bytes - bytes, std::memory_order_relaxed);
   size_kind& kind = kinds_[size_class];
   try {
+    made->ready.add(made->memory.ready);
     kind.slabs.reserve(kind.slabs.size() + 1);
     kind.open.reserve(kind.slabs.capacity());
   } catch (...) {
@@ -187,7 +188,7 @@ std::size_t cache_store::trim_slabs(std::uint64_t wanted, lock_type& lock) {
   std::for_each(leaving.begin(), kept, [&](const cache_slab* slab) { forget(*slab); });
   std::for_each(kept, leaving.end(), [&](cache_slab* slab) { // as if it were fresh
     slab->leaving = false;
-    slab->memory.ready = slab->users.empty() ? point{} : slab->users.all().front();
+    slab->ready = std::move(slab->users);
     kinds_[slab->size_class].open.push_back(slab);
   });
   return freed;
@@ -219,7 +220,9 @@ std::vector<cache_slab*> cache_store::choose_leaving(cache_node*& all, std::uint
     for (const auto& slab : kind.slabs) {
       slab->free = 0;
       slab->users.clear();
-      slab->users.add(slab->carved != slab->blocks ? slab->memory.ready : point{});
+      if (slab->carved != slab->blocks) {
+        slab->users.add(slab->ready.all());
+      }
     }
   }
   leaving.reserve(slabs);

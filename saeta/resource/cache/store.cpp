@@ -120,14 +120,16 @@ cache_node* cache_store::carve(cache_shard& shard, std::size_t size_class) {
   const std::size_t count =
       std::min(slab.blocks - slab.carved, std::clamp(carved_bytes / size, std::size_t{1}, most_carved));
   reserve_nodes(count);
+  cache_node* spare = spare_;
+  for (std::size_t i = count; i-- > 0; spare = next_of(spare)) { // may fail, and nothing has been taken then
+    spare->pointer = static_cast<std::byte*>(slab.memory.pointer) + (slab.carved + i) * size;
+    spare->home = &slab;
+    spare->size_class = size_class;
+    spare->set_users(slab.ready.all(), shard.timeline);
+  }
   cache_node* fresh = nullptr;
   for (std::size_t i = count; i-- > 0;) { // the lowest address is handed out first
     cache_node* const node = std::exchange(spare_, next_of(spare_));
-    node->pointer = static_cast<std::byte*>(slab.memory.pointer) + (slab.carved + i) * size;
-    node->home = &slab;
-    node->size_class = size_class;
-    node->after = slab.memory.ready;
-    node->others.reset();
     if (i == 0) {
       fresh = node;
     } else {

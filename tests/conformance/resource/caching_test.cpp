@@ -4,11 +4,13 @@
 #include "conformance/harness/device_memory.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/order/timeline.hpp"
 #include "saeta/resource/cache/caching_resource.hpp"
 #include "saeta/resource/decorators/fault_resource.hpp"
 #include "saeta/resource/driver/driver_resources.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <deque>
 #include <mutex>
@@ -182,6 +184,36 @@ TEST_P(caching, a_block_of_an_idle_stream_waits_for_nobody_else) {
     held->open();
   }
   put(stolen, second());
+}
+
+TEST_P(caching, a_slab_that_upstream_refused_to_free_is_reused_after_all_of_its_users) {
+  make();
+  const device_memory seen_first(first(), size);
+  const device_memory seen_second(second(), size);
+  const block used = get(size, first());
+  fill(used, 1, first());
+  device().synchronize_stream(first().native_handle());
+  const auto first_held = close_gate(first().native_handle());
+  const auto second_held = close_gate(second().native_handle());
+  copy(used, seen_first, first());
+  copy(used, seen_second, second());
+  EXPECT_TRUE(cache_->deallocate(used, std::array{record(first()), record(second())}));
+  upstream_->fail_free(1);
+  cache_->trim();
+  ASSERT_EQ(cache_->statistics().slabs, 1U);
+  const own_stream third(timelines::of(device()));
+  const block again = get(size, third.ref());
+  EXPECT_EQ(again.pointer, used.pointer);
+  fill(again, 2, third.ref());
+  for (const auto* held : {&first_held, &second_held}) {
+    if (*held) {
+      (*held)->open();
+    }
+  }
+  EXPECT_EQ(seen_first.download(), std::vector<std::uint8_t>(size, 1));
+  EXPECT_EQ(seen_second.download(), std::vector<std::uint8_t>(size, 1));
+  device().synchronize_stream(third.ref().native_handle());
+  put(again, third.ref());
 }
 
 TEST_P(caching, trim_gives_back_what_is_unused_and_leaves_what_is_used) {

@@ -33,6 +33,9 @@ struct alignas(64) cache_node {
   point after;                       ///< of its last user; empty: nobody uses it
   std::unique_ptr<point_set> others; ///< of further users, which are rare
   std::size_t size_class = 0;
+
+  /// Remembers who has used the block, first whoever did on `home_timeline`. @throws std::bad_alloc.
+  void set_users(std::span<const point> users, timeline_id home_timeline);
 };
 
 class alignas(64) cache_shard {

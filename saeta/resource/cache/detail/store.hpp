@@ -25,6 +25,7 @@ struct cache_slab {
   std::size_t size_class = 0;
   std::size_t blocks = 0;
   std::size_t carved = 0; ///< blocks that have been handed out at least once
+  point_set ready;        ///< what blocks that were not handed out yet wait for
   std::size_t free = 0;   ///< blocks found in shards, while they are collected
   point_set users;        ///< of those blocks, while they are collected
   bool leaving = false;   ///< on its way upstream
