@@ -96,6 +96,16 @@ std::uint64_t timeline::close_on(stream_ref on) {
   });
 }
 
+void timeline::end_stream() {
+  const std::uint64_t last = open.fetch_add(1);
+  if (stream->idle()) {
+    set_passed(last);
+  } else {
+    close_on(*stream);
+  }
+  ours = false;
+}
+
 std::shared_ptr<event> timeline::end_of(std::uint64_t epoch) {
   if (passed.load(std::memory_order_relaxed) >= epoch) {
     return nullptr;
@@ -195,12 +205,16 @@ timelines::~timelines() {
 /// With its lock.
 void timelines::retire(timeline& gone) noexcept {
   gone.closed.clear();
+  gone.forgotten.reset();
   timeline_table::instance().retire(gone);
 }
 
 /// With its lock. Of one that is ours nobody can say, before it is forgotten.
 bool timelines::has_pending(timeline& asked) noexcept {
   try {
+    if (asked.forgotten && asked.ours) {
+      asked.end_stream();
+    }
     return asked.ours || (!asked.closed.empty() && !asked.ask(asked.closed.back().epoch));
   } catch (...) {
     report_current_exception("timelines");
@@ -215,6 +229,10 @@ std::size_t timelines::size() const {
 
 std::size_t timelines::retire_idle() noexcept {
   const std::lock_guard lock(streams_->mutex);
+  return retire_idle_locked();
+}
+
+std::size_t timelines::retire_idle_locked() noexcept {
   std::erase_if(streams_->known, [](const auto& each) {
     const std::lock_guard hold(each.second->mutex);
     const bool idle = !has_pending(*each.second);
@@ -237,68 +255,63 @@ timelines::found timelines::find_or_add(stream_ref stream) {
                 "a stream that captures a graph has no timeline: its work does not run");
   }
   const std::shared_ptr<timelines> home = of(stream.owner());
-  timeline* slot = nullptr;
-  timeline_id id{};
-  {
-    const std::lock_guard lock(home->streams_->mutex);
-    const auto known = home->streams_->known.find(who);
-    if (known != home->streams_->known.end()) {
-      slot = known->second;
-      id = slot->id;
-    }
-  }
-  if (slot == nullptr) {
-    if (home->size() >= home->streams_->threshold) {
-      home->streams_->threshold = std::max(many_streams, 2 * home->retire_idle());
-    }
-    const std::lock_guard lock(home->streams_->mutex);
-    slot = &home->add(who, stream);
-    id = slot->id;
-  }
-  recent_place(who) = {who, slot, id};
-  return {slot, id};
+  const std::lock_guard lock(home->streams_->mutex);
+  timeline& slot = home->at(who, stream);
+  const timeline_id id = slot.id;
+  recent_place(who) = {who, &slot, id};
+  return {&slot, id};
 }
 
 /// With the lock of the streams.
-timeline& timelines::add(const stream_identity& who, stream_ref stream) {
-  const auto place = streams_->known.try_emplace(who, nullptr).first;
-  if (place->second == nullptr) { // nobody was faster
-    try {
-      place->second = &timeline_table::instance().take();
-    } catch (...) {
-      streams_->known.erase(place);
-      throw;
-    }
-    const std::lock_guard lock(place->second->mutex);
-    place->second->home = this;
-    place->second->stream = stream;
+timeline& timelines::at(const stream_identity& who, stream_ref stream) {
+  auto& known = streams_->known;
+  if (const auto before = known.find(who); before != known.end()) {
+    return *before->second;
   }
+  if (known.size() >= streams_->threshold) {
+    streams_->threshold = std::max(many_streams, 2 * retire_idle_locked());
+  }
+  const auto place = known.try_emplace(who, nullptr).first;
+  try {
+    place->second = &timeline_table::instance().take();
+  } catch (...) {
+    known.erase(place);
+    throw;
+  }
+  const std::lock_guard lock(place->second->mutex);
+  place->second->home = this;
+  place->second->stream = stream;
   return *place->second;
 }
 
-void timelines::adopt(stream_ref own) { find_or_add(own).slot->ours = true; }
+void timelines::adopt(stream_ref own) {
+  const std::lock_guard lock(streams_->mutex); // until it is ours, somebody who sees it idle retires it
+  at(own.identity(), own).ours = true;
+}
 
-void timelines::forget(stream_ref own) noexcept {
-  const stream_identity who = own.identity();
+void timelines::forget(stream own, stream_ref adopted) noexcept {
   const std::lock_guard lock(streams_->mutex);
-  const auto known = streams_->known.find(who);
+  const auto known = streams_->known.find(adopted.identity());
   if (known == streams_->known.end()) {
     return;
   }
   timeline& gone = *known->second;
   const std::lock_guard hold(gone.mutex);
+  const auto keep = [&] {
+    report_current_exception("timelines: a stream stays until the end of its work can be recorded");
+    gone.forgotten.emplace(std::move(own));
+  };
   try {
-    const std::uint64_t epoch = gone.open.fetch_add(1);
-    if (own.idle()) {
-      gone.set_passed(epoch);
-    } else {
-      gone.close_on(own);
+    gone.end_stream();
+  } catch (const error& failure) {
+    if (failure.code() != errc::device_lost) {
+      return keep();
     }
-  } catch (...) { // no later question can be answered: the stream is about to go
-    report_current_exception("timelines: the end of a stream can't be recorded");
-    gone.set_passed(gone.open);
+    gone.set_passed(gone.open); // nothing runs any more
+    gone.ours = false;
+  } catch (...) {
+    keep();
   }
-  gone.ours = false;
 }
 
 std::optional<point> timelines::mark_device() {
@@ -344,8 +357,11 @@ void timelines::put_back(std::shared_ptr<event> unused) noexcept {
 timeline_id timeline_of(stream_ref stream) { return timelines::find_or_add(stream).id; }
 
 bool is_ours(stream_ref stream) {
-  return !stream.made_in_capture() &&
-         timelines::find_or_add(stream).slot->ours.load(std::memory_order_relaxed);
+  if (stream.made_in_capture()) {
+    return false;
+  }
+  const timelines::found known = timelines::find_or_add(stream);
+  return known.slot->ours.load(std::memory_order_acquire) && known.slot->is(known.id);
 }
 
 std::uint64_t stream_id_of(timeline_id id) noexcept {
@@ -362,7 +378,13 @@ point mark(stream_ref stream) {
     return {};
   }
   const timelines::found on = timelines::find_or_add(stream);
-  return on.slot->ours.load(std::memory_order_relaxed) ? point{on.id, on.slot->open.load()} : record(stream);
+  if (on.slot->ours.load(std::memory_order_acquire)) {
+    const point here{on.id, on.slot->open.load()};
+    if (on.slot->is(on.id)) { // else it has been retired meanwhile, and the slot is another stream's
+      return here;
+    }
+  }
+  return record(stream);
 }
 
 point record(stream_ref stream) {

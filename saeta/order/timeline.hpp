@@ -75,8 +75,9 @@ public:
   [[nodiscard]] backend& device() const noexcept { return *device_; }
   /// Says that the stream is ours: it exists until `forget`, and it never captures a graph.
   void adopt(stream_ref own);
-  /// Before the stream is destroyed. What is pending on it is covered by an event.
-  void forget(stream_ref own) noexcept;
+  /// Destroys a stream of ours once an event covers what is pending on it. Where the driver fails to record one, the stream
+  /// stays until it does, because memory that the stream has used still waits for it.
+  void forget(stream own, stream_ref adopted) noexcept;
 
   /// A point after all work of the device's context, other libraries' too: on a timeline of the device itself, so that a
   /// later one covers an earlier one. Nothing while a known capture is active: reported by the driver, announced, or
@@ -104,9 +105,11 @@ private:
   static found find_or_add(stream_ref stream);
   static void retire(timeline& gone) noexcept;
   static bool has_pending(timeline& asked) noexcept;
-  timeline& add(const stream_identity& who, stream_ref stream);
+  /// The timeline of the stream, made on its first use.
+  timeline& at(const stream_identity& who, stream_ref stream);
   /// Retires those of streams that are not ours and have nothing pending; how many are left.
   std::size_t retire_idle() noexcept;
+  std::size_t retire_idle_locked() noexcept;
   std::shared_ptr<event> take_event();
   void put_back(std::shared_ptr<event> unused) noexcept;
 
@@ -130,7 +133,7 @@ public:
   own_stream& operator=(own_stream&&) = delete;
   ~own_stream() {
     if (!stream_.empty()) {
-      clock_->forget(ref_);
+      clock_->forget(std::move(stream_), ref_);
     }
   }
 

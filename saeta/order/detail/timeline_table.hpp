@@ -28,7 +28,8 @@ struct alignas(64) timeline {
     std::uint64_t epoch;
     std::shared_ptr<event> end;
   };
-  std::vector<closed_epoch> closed; ///< those not known to have finished, oldest first; bounded
+  std::vector<closed_epoch> closed;       ///< those not known to have finished, oldest first; bounded
+  std::optional<saeta::stream> forgotten; ///< ours, without an event yet that covers its last work
 
   [[nodiscard]] bool is(timeline_id expected) const noexcept {
     return id.load(std::memory_order_acquire) == expected;
@@ -41,6 +42,8 @@ struct alignas(64) timeline {
   std::optional<std::uint64_t> close(const Record& record);
   /// As `close`, on the stream itself.
   std::uint64_t close_on(stream_ref stream);
+  /// Covers all work of a stream of ours, which may be destroyed then. @throws error device, and it may not.
+  void end_stream();
   /// The event that covers the epoch, closing it if need be; null when it has finished.
   std::shared_ptr<event> end_of(std::uint64_t epoch);
   /// Asks the device; true when everything up to `epoch` has finished.

@@ -173,6 +173,49 @@ TEST_F(timelines_test, cover_what_is_pending_when_our_stream_is_forgotten) {
   EXPECT_TRUE(passed(last));
 }
 
+TEST_F(timelines_test, of_a_forgotten_stream_keep_its_edge_when_the_driver_fails) {
+  const std::size_t streams = device->live().streams;
+  point last;
+  std::unique_ptr<sim::hold> gate;
+  {
+    const own_stream brief(clocks);
+    gate = hold(brief.ref());
+    last = mark(brief.ref());
+    device->set_fail_percent(100);
+  }
+  device->set_fail_percent(0);
+  EXPECT_FALSE(passed(last)) << "memory in use would be given on";
+  wait(ours(), last);
+  EXPECT_FALSE(ours().idle());
+  gate->open();
+  synchronize(last);
+  EXPECT_TRUE(passed(last));
+  for (int i = 0; i < 1024; ++i) { // so that idle timelines are retired
+    const own_stream brief(clocks);
+  }
+  EXPECT_EQ(device->live().streams, streams) << "the stream that stayed is never destroyed";
+}
+
+TEST_F(timelines_test, of_a_forgotten_stream_end_with_a_device_that_is_lost) {
+  point last;
+  std::unique_ptr<sim::hold> gate;
+  {
+    const own_stream brief(clocks);
+    gate = hold(brief.ref());
+    last = mark(brief.ref());
+    device->lose();
+  }
+  EXPECT_TRUE(passed(last)) << "nothing runs on it any more";
+}
+
+TEST_F(timelines_test, of_our_streams_that_came_and_went_are_retired) {
+  for (int i = 0; i < 4096; ++i) {
+    const own_stream brief(clocks);
+    static_cast<void>(mark(brief.ref()));
+  }
+  EXPECT_LE(clocks->size(), 256U);
+}
+
 TEST_F(timelines_test, outlive_their_last_owner_while_others_may_wait_for_them) {
   auto second = make_device();
   std::unique_ptr<sim::hold> gate;
