@@ -5,19 +5,33 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <thread>
 
 namespace saeta {
+namespace {
+
+/// A release in the queue. Only whoever asks for it changes it; its label and bytes stay.
+struct queued_release {
+  explicit queued_release(pending_release submitted)
+      : release(std::move(submitted)), held_up(release.after.unknown) {}
+
+  pending_release release;
+  bool held_up; ///< by a capture, when it was last asked for; with the lock of the queue
+};
+using release_queue = std::list<queued_release>;
+
+} // namespace
 
 // The thread keeps this alive by itself: the last action may destroy the context, and with it the reaper, while the
 // thread still runs.
 struct reaper::shared {
   everything_source everything;
+  std::mutex asking; ///< of the one who asks the device about the queue; taken before `mutex`
   mutable std::mutex mutex;
   std::condition_variable changed; ///< something was submitted or done
-  std::deque<pending_release> queue;
+  release_queue queue;             ///< whoever submits appends; only the one who asks takes out
   std::size_t running = 0;
   std::uint64_t submitted = 0;
   std::uint64_t done = 0;
@@ -26,6 +40,7 @@ struct reaper::shared {
 
   bool resolve(requirement& after) const;
   [[nodiscard]] bool passed(pending_release& release) const;
+  [[nodiscard]] release_queue take_passed();
   std::size_t run_passed();
   [[nodiscard]] bool held_up() const;
   void loop();
@@ -81,19 +96,42 @@ bool reaper::shared::passed(pending_release& release) const {
   return false;
 }
 
-std::size_t reaper::shared::run_passed() {
-  std::vector<pending_release> ready;
+/// Asks for all that is queued by now. The device may take its time, so nobody who submits or waits is locked out
+/// meanwhile.
+release_queue reaper::shared::take_passed() {
+  struct question {
+    release_queue::iterator of;
+    bool passed = false;
+  };
+  std::vector<question> asked;
+  release_queue ready;
+  const std::lock_guard alone(asking);
   {
     const std::lock_guard lock(mutex);
-    ready.reserve(queue.size());
-    const auto kept = std::stable_partition(queue.begin(), queue.end(),
-                                            [&](pending_release& release) { return !passed(release); });
-    std::move(kept, queue.end(), std::back_inserter(ready));
-    queue.erase(kept, queue.end());
-    running += ready.size();
+    asked.reserve(queue.size());
+    for (auto each = queue.begin(); each != queue.end(); ++each) {
+      asked.push_back({each});
+    }
   }
+  for (question& each : asked) {
+    each.passed = passed(each.of->release);
+  }
+  const std::lock_guard lock(mutex);
+  for (const question& each : asked) {
+    each.of->held_up = each.of->release.after.unknown;
+    if (each.passed) {
+      ready.splice(ready.end(), queue, each.of);
+    }
+  }
+  running += ready.size();
+  return ready;
+}
+
+std::size_t reaper::shared::run_passed() {
+  release_queue ready = take_passed();
   std::size_t count = 0;
-  for (pending_release& release : ready) {
+  while (!ready.empty()) {
+    pending_release& release = ready.front().release;
     const bool finished = release.action();
     if (finished) {
       release.action = nullptr; // may end the context
@@ -103,8 +141,9 @@ std::size_t reaper::shared::run_passed() {
     --running;
     if (finished) {
       ++done;
+      ready.pop_front();
     } else {
-      queue.push_back(std::move(release));
+      queue.splice(queue.end(), ready, ready.begin());
     }
     changed.notify_all();
   }
@@ -113,8 +152,8 @@ std::size_t reaper::shared::run_passed() {
 
 /// Nothing is pending but what an active capture holds up. With the lock.
 bool reaper::shared::held_up() const {
-  return running == 0 && std::all_of(queue.begin(), queue.end(),
-                                     [](const pending_release& release) { return release.after.unknown; });
+  return running == 0 &&
+         std::all_of(queue.begin(), queue.end(), [](const queued_release& each) { return each.held_up; });
 }
 
 void reaper::shared::loop() {
@@ -163,9 +202,11 @@ void reaper::submit(pending_release release) {
   if (shared_->passed(release) && release.action()) {
     return;
   }
+  release_queue added;
+  added.emplace_back(std::move(release));
   {
     const std::lock_guard lock(shared_->mutex);
-    shared_->queue.push_back(std::move(release));
+    shared_->queue.splice(shared_->queue.end(), added);
     ++shared_->submitted;
     if (how_ == release_thread::background && !shared_->thread.joinable()) {
       shared_->thread = std::thread([state = shared_] { state->loop(); });
@@ -220,8 +261,8 @@ std::vector<std::pair<std::string, std::uint64_t>> reaper::pending_bytes() const
   const std::lock_guard lock(shared_->mutex);
   std::vector<std::pair<std::string, std::uint64_t>> found;
   found.reserve(shared_->queue.size());
-  for (const pending_release& release : shared_->queue) {
-    found.emplace_back(release.label, release.bytes);
+  for (const queued_release& each : shared_->queue) {
+    found.emplace_back(each.release.label, each.release.bytes);
   }
   return found;
 }

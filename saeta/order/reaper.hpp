@@ -7,7 +7,8 @@
 //           is taken when the release is made, or later when a known capture is active then.
 // Failure   What a device refuses, an answer or the action itself, is tried again and reported once. Only a device that is lost
 //           (errc::device_lost) runs nothing any more: its releases are done.
-// Thread    Any. Actions run without a lock held, on the caller's or on the reaper's thread.
+// Thread    Any. Actions run without a lock held, on the caller's or on the reaper's thread. One thread at a time asks the
+//           device, and whoever submits or waits does not wait for that.
 #pragma once
 
 #include "saeta/order/ordering.hpp"

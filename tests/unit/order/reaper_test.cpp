@@ -145,6 +145,33 @@ TEST_P(reaper_test, names_what_is_pending) {
   EXPECT_TRUE(releases.pending_bytes().empty());
 }
 
+TEST(reaper_that_asks, lets_others_in_while_it_asks_the_device) {
+  std::size_t seen = 0;
+  std::vector<std::pair<std::string, std::uint64_t>> bytes;
+  bool asked = false; // while this thread alone is there
+  reaper slow(
+      [&]() -> std::optional<point_set> {
+        if (asked) {
+          const std::jthread other([&] { // for ever, if it were locked out
+            slow.submit({.after = {}, .action = [] { return true; }, .label = {}, .bytes = 0});
+            seen = slow.pending();
+            bytes = slow.pending_bytes();
+          });
+        }
+        return asked ? std::optional(point_set()) : std::nullopt;
+      },
+      release_thread::none);
+  slow.submit({.after = {.points = {}, .unknown = true},
+               .action = [] { return true; },
+               .label = "asked for",
+               .bytes = 7});
+  asked = true;
+  EXPECT_EQ(slow.drain(), 1U);
+  EXPECT_EQ(seen, 1U);
+  EXPECT_EQ(bytes, (decltype(bytes){{"asked for", 7}}));
+  EXPECT_EQ(slow.pending(), 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(both, reaper_test,
                          ::testing::Values(release_thread::background, release_thread::none),
                          [](const auto& of) {
