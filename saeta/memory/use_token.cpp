@@ -156,10 +156,11 @@ void use_token::finish() {
     held_.clear();
     return;
   }
+  if (!can_wait_here()) {
+    return give_back_unknown();
+  }
   try {
-    if (!stream_.usable_here()) {
-      give_back_unknown();
-    } else if (is_ours(stream_) || !graph_captures().note(stream_)) {
+    if (is_ours(stream_) || !graph_captures().note(stream_)) {
       give_back(mark(stream_));
     } else if (captures_) {
       give_back({}); // what was captured has not run
@@ -176,6 +177,15 @@ void use_token::finish() {
       give_back_unknown();
     }
     throw;
+  }
+}
+
+/// On another thread the handle of the per-thread default stream means another stream.
+bool use_token::can_wait_here() const noexcept {
+  try {
+    return stream_.usable_here();
+  } catch (...) {
+    return false;
   }
 }
 

@@ -78,6 +78,7 @@ private:
   [[nodiscard]] captures& graph_captures() const;
   void give_back(point done) noexcept;
   void give_back_unknown() noexcept;
+  [[nodiscard]] bool can_wait_here() const noexcept;
 
   stream_ref stream_;
   std::thread::id holder_;
