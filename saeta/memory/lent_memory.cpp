@@ -19,8 +19,8 @@ namespace {
 
 struct loan {
   std::shared_ptr<storage> memory;
-  std::vector<stream_handle> also_used_on; ///< distinct
-  bool streams_known = true;               ///< false where a use could not be noted
+  std::vector<stream_ref> also_used_on; ///< distinct
+  bool streams_known = true;            ///< false where a use could not be noted
 };
 
 /// Addresses are unique in the process, over all devices, as long as the memory behind them is out.
@@ -54,8 +54,9 @@ public:
     }
     loan& noted = found->second;
     try {
-      if (std::ranges::find(noted.also_used_on, stream) == noted.also_used_on.end()) {
-        noted.also_used_on.push_back(stream);
+      const stream_ref used(*noted.memory->where()->device_backend(), stream);
+      if (std::ranges::find(noted.also_used_on, used) == noted.also_used_on.end()) {
+        noted.also_used_on.push_back(used);
       }
     } catch (...) {
       noted.streams_known = false;
@@ -100,8 +101,7 @@ void end(const loan& ended, std::optional<stream_handle> stream) noexcept {
   bool known = stream.has_value() && ended.streams_known;
   try {
     context& home = *memory.where();
-    const auto add = [&](stream_handle handle) {
-      const stream_ref used(*home.device_backend(), handle);
+    const auto add = [&](stream_ref used) {
       // Not while the stream captures a graph: an event recorded there would belong to the graph.
       if (!is_ours(used) && home.clocks()->graph_captures().note(used)) {
         known = false;
@@ -109,9 +109,14 @@ void end(const loan& ended, std::optional<stream_handle> stream) noexcept {
         last.add(mark(used));
       }
     };
-    std::ranges::for_each(ended.also_used_on, add);
+    for (const stream_ref& noted : ended.also_used_on) {
+      const stream_ref now(*home.device_backend(), noted.native_handle());
+      known = known &&
+              now == noted; // another thread's default stream, or a new stream with the handle of an old one
+      add(now);
+    }
     if (stream) {
-      add(*stream);
+      add(stream_ref(*home.device_backend(), *stream));
     }
   } catch (...) {
     report_current_exception("memory that comes back can't be marked on its stream and waits for all work");

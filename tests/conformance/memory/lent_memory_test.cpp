@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <latch>
 #include <thread>
 
 namespace saeta::conformance {
@@ -195,6 +196,27 @@ TEST_P(lent_memory, is_reused_behind_a_use_that_was_noted) {
   note_lent_use(lent, second().native_handle());
   take_back_memory(lent, bytes, first().native_handle());
   expect_reuse_behind(lent, held, first());
+}
+
+TEST_P(lent_memory, is_reused_behind_a_use_that_another_thread_noted_on_its_default_stream) {
+  void* const lent = lend_memory(where(), bytes, first(), "torch");
+  where()->synchronize(first());
+  std::unique_ptr<gate> held;
+  std::latch noted(1);
+  std::latch over(1);
+  std::thread other([&] { // which has its stream for as long as it lives
+    const stream_ref mine(device(), per_thread_stream);
+    held = hold(mine);
+    work_on(lent, 1, mine);
+    note_lent_use(lent, per_thread_stream);
+    noted.count_down();
+    over.wait();
+  });
+  noted.wait();
+  take_back_memory(lent, bytes, first().native_handle());
+  expect_reuse_behind(lent, held, first());
+  over.count_down();
+  other.join();
 }
 
 TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
