@@ -2,10 +2,10 @@
 //
 // What      Allocates, writes, reads, copies, slices, exports, imports, drops, trims, reserves, captures and fails, on
 //           the contexts' streams and on streams of others. It knows what every buffer must hold.
-// Order     One thread, no thread of the library: the same seed and options give the same operations, the same schedule
-//           and the same report.
-// Finds     Missing edges (the device sees them whatever the schedule), wrong bytes, wrong counters, leaks, and captures
-//           of other libraries that were ended.
+// Order     No thread of the library, and one thread at a time (tokens end on others): the same seed and options give the
+//           same operations, the same schedule and the same report.
+// Finds     Missing edges (the device sees them whatever the schedule), edges between unrelated streams, wrong bytes, wrong
+//           counters, leaks, and captures of other libraries that were ended.
 #pragma once
 
 #include <cstdint>

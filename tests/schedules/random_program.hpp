@@ -1,0 +1,134 @@
+// The steps of a random program (schedules/program.hpp), and what it knows about the memory that they use.
+#pragma once
+
+#include "saeta/base/error.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/memory/export_hold.hpp"
+#include "schedules/program.hpp"
+#include "schedules/site.hpp"
+#include "support/foreign_capture.hpp"
+
+#include <deque>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace saeta::schedules {
+
+using bytes = std::vector<std::uint8_t>;
+
+/// A buffer and what it must hold once everything queued has run.
+struct known {
+  buffer what;
+  bytes expected;
+  site* where;
+  bool certain = true; ///< false after a call of the driver failed in the middle of a change
+};
+
+/// A view that somebody else has, and the stream on which he uses it.
+struct lent {
+  std::unique_ptr<export_hold> hold;
+  const storage* of;
+  bool writes;
+};
+
+/// Bytes on their way to the host, and what they must be.
+struct landing {
+  std::shared_ptr<bytes> arrived;
+  bytes expected;
+};
+
+class random_program {
+public:
+  random_program(std::uint64_t seed, const program_options& chosen);
+  void run();
+  [[nodiscard]] std::string findings() const;
+  [[nodiscard]] std::string device_report() const { return sites_.front().device->report(); }
+
+private:
+  static constexpr std::uint64_t budget_bytes = 1U << 20U;
+  static constexpr std::size_t most_buffers = 12;
+
+  // program.cpp
+  void set_fail_percent(unsigned percent);
+  [[nodiscard]] working_driver others() const { return {sites_, chosen_.fail_percent}; }
+  void checked_step(unsigned number);
+  /// Returns the name of what it did.
+  const char* step();
+  void expect_code(const error& e, errc code);
+  void check_counters();
+  void end();
+  void end(site& last);
+  void check_nothing_left(site& last);
+  void check_landing(const landing& one);
+
+  // steps_of_ours.cpp
+  site& any_site() { return sites_.size() == 1 ? sites_.front() : sites_[draw_.below(sites_.size())]; }
+  stream_ref any_stream(const site& of);
+  known& any_buffer();
+  /// Whoever uses memory that a consumer has on streams that nobody knows needs a fence over all work.
+  void excuse(const known& used);
+  [[nodiscard]] bool is_lent(const known& asked) const;
+  std::size_t any_size();
+  void allocate();
+  void fill(const site& of, const buffer& what, std::size_t offset, std::size_t size, stream_ref stream,
+            std::uint8_t value);
+  void write();
+  /// One token over two buffers or over one twice.
+  void copy();
+  void read();
+  void read(const known& source, stream_ref stream);
+  /// More readers than a buffer remembers apart.
+  void read_everywhere();
+  void drop();
+  void settle();
+  void share_budget();
+  void fail();
+  /// A refused request frees nothing, where nothing that it could free counts against the budget.
+  void refuse(const site& where);
+  /// A token over the per-thread default stream, which another thread ends, as a garbage collector does.
+  void end_elsewhere();
+  /// What somebody does on a stream of his own delays nobody else: neither who gets a free block, nor who uses memory
+  /// whose unknown users have finished.
+  void work_apart();
+
+  // steps_of_others.cpp
+  /// A consumer gets a view, uses it on a stream that nobody announced, perhaps of another device, and gives it back later.
+  void lend();
+  void take_back();
+  /// Memory of somebody else, who writes it on his own stream and frees it the moment we let go.
+  void import();
+  /// While somebody captures a graph there is no fence over all work.
+  void capture();
+  /// While a capture runs, uses that would need a context-wide fence are refused.
+  template <class Use>
+  bool guarded(Use use) {
+    try {
+      use();
+      return true;
+    } catch (const error& e) {
+      if (!capture_ || e.code() != errc::busy) {
+        throw;
+      }
+      return false;
+    }
+  }
+
+  draw draw_;
+  program_options chosen_;
+  std::vector<site> sites_;
+  std::unique_ptr<testing::foreign_capture> capture_;
+  std::vector<known> buffers_;
+  std::vector<lent> lent_;
+  std::deque<std::shared_ptr<context>> shares_;
+  std::vector<std::shared_ptr<bytes>> arrivals_;
+  std::vector<landing> landings_;
+  std::vector<std::string> found_;
+  std::vector<known*> at_risk_;       ///< what the step changes
+  bool excused_ = false;              ///< the step may end a capture
+  std::set<const storage*> unfenced_; ///< given back by a consumer whose work nobody may have fenced yet
+  bool unfenced_pending_ = false;     ///< one of them may be waiting for its release
+};
+
+} // namespace saeta::schedules

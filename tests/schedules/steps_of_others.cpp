@@ -1,0 +1,112 @@
+// What others do with the memory of a program: consumers, producers, captures.
+#include "saeta/base/text.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "schedules/random_program.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace saeta::schedules {
+
+void random_program::lend() {
+  if (buffers_.empty() || lent_.size() >= 4 || capture_) {
+    return;
+  }
+  known& source = any_buffer();
+  if (!source.what.owner()->writable()) {
+    return;
+  }
+  const site& consumer = draw_.chance(70) ? *source.where : any_site();
+  sim::device& device = *consumer.device;
+  const stream_handle user = consumer.foreign[draw_.below(consumer.foreign.size())];
+  const std::array views{source.what};
+  const bool changes = draw_.chance(40);
+  const bool contested = std::any_of(lent_.begin(), lent_.end(), [&](const lent& other) {
+    return other.of == source.what.owner().get() && (changes || other.writes);
+  });
+  if (contested) {
+    return; // two consumers of one buffer order themselves
+  }
+  source.where->home->make_visible_to(device);
+  order_handover(views, stream_ref(device, user));
+  if (changes) {
+    // A consumer that writes must see earlier readers gone, too: that is his producer's promise in DLPack.
+    const handover needed = source.what.owner()->ordering().needs(access::write, "lent");
+    wait(stream_ref(device, user), needed.points);
+    if (needed.unknown) {
+      wait(stream_ref(device, user), source.where->home->mark_unknown_work("lent"));
+    }
+  }
+  lent next{std::make_unique<export_hold>(views, changes ? access::write : access::read),
+            source.what.owner().get(), changes};
+  auto* const at = reinterpret_cast<std::uint8_t*>(source.what.address());
+  const std::size_t size = source.expected.size();
+  if (changes) {
+    const auto value = static_cast<std::uint8_t>(draw_.next());
+    device.launch(user, "consumer writes", {}, {{at, size}}, [=] { std::memset(at, value, size); });
+    std::fill(source.expected.begin(), source.expected.end(), value);
+    source.certain = true;
+  } else {
+    landing seen{std::make_shared<bytes>(size), source.expected};
+    const auto arrived = seen.arrived;
+    device.launch(user, "consumer reads", {{at, size}}, {}, [=] { std::memcpy(arrived->data(), at, size); });
+    if (source.certain) {
+      landings_.push_back(std::move(seen));
+    }
+  }
+  lent_.push_back(std::move(next));
+}
+
+void random_program::take_back() {
+  if (lent_.empty()) {
+    return;
+  }
+  const auto gone = lent_.begin() + static_cast<std::ptrdiff_t>(draw_.below(lent_.size()));
+  excused_ = true;
+  // While a graph is captured, or the driver fails, the fence that this end needs comes later.
+  unfenced_.insert(gone->of);
+  unfenced_pending_ = true;
+  lent_.erase(gone);
+}
+
+void random_program::import() {
+  if (buffers_.size() >= most_buffers || capture_) {
+    return drop();
+  }
+  site& where = any_site();
+  const working_driver working = others();
+  const std::size_t size = 4096;
+  const stream_handle producer = where.foreign[draw_.below(where.foreign.size())];
+  void* const memory = where.device->allocate(size, 0);
+  const auto value = static_cast<std::uint8_t>(draw_.next());
+  where.device->fill(memory, value, size, producer);
+  external_memory taken;
+  taken.pointer = memory;
+  taken.bytes = size;
+  taken.device = where.device->device();
+  taken.access = mutability::writable;
+  taken.tag = "imported";
+  taken.ready = mark(stream_ref(*where.device, producer));
+  // A keepalive may be a deleter without a pointer.
+  taken.keepalive = std::shared_ptr<void>(nullptr, [device = where.device, memory, size](void*) {
+    static_cast<void>(device->deallocate(memory, size, 0));
+  });
+  buffers_.push_back({buffer::adopt(where.home, std::move(taken)), bytes(size, value), &where});
+}
+
+void random_program::capture() {
+  if (capture_) {
+    const bool ended = !capture_->end();
+    if (ended && chosen_.captures && !excused_) {
+      found_.emplace_back("the capture of another library was ended");
+    }
+    capture_.reset();
+  } else if (draw_.chance(30)) {
+    const working_driver working = others();
+    constexpr std::size_t most_calls = 24; // of two or three steps
+    const unsigned calls = chosen_.captures ? static_cast<unsigned>(draw_.below(most_calls)) : 0;
+    capture_ = std::make_unique<testing::foreign_capture>(any_site().device, calls);
+  }
+}
+} // namespace saeta::schedules

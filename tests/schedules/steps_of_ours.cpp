@@ -1,0 +1,282 @@
+// What a program does with its own buffers: uses and releases, on streams of ours.
+#include "saeta/base/text.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "schedules/random_program.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <thread>
+
+namespace saeta::schedules {
+
+stream_ref random_program::any_stream(const site& of) {
+  const std::size_t i = draw_.below(of.leases.size() + 1);
+  return i == of.leases.size() ? of.home->work_stream() : of.leases[i].ref();
+}
+
+known& random_program::any_buffer() {
+  known& found = buffers_[draw_.below(buffers_.size())];
+  excuse(found);
+  return found;
+}
+
+void random_program::excuse(const known& used) {
+  excused_ = excused_ || unfenced_.contains(used.what.owner().get()) || is_lent(used);
+}
+
+bool random_program::is_lent(const known& asked) const {
+  const storage* const of = asked.what.owner().get();
+  return std::any_of(lent_.begin(), lent_.end(), [&](const lent& view) { return view.of == of; });
+}
+
+std::size_t random_program::any_size() {
+  constexpr std::array<std::size_t, 8> sizes{64, 64, 256, 1000, 4096, 4096, 20'000, 65'536};
+  return sizes.at(draw_.below(sizes.size()));
+}
+
+void random_program::allocate() {
+  if (buffers_.size() >= most_buffers) {
+    return drop();
+  }
+  site& where = any_site();
+  const auto& from = shares_.empty() || draw_.chance(60) ? where.home : shares_[draw_.below(shares_.size())];
+  site& of = from->device() == where.home->device()
+                 ? where
+                 : sites_[static_cast<std::size_t>(from->device().ordinal)];
+  const std::size_t size = any_size();
+  const stream_ref stream = any_stream(of);
+  try {
+    buffer made = buffer::allocate(from, size, stream, "program");
+    // A buffer holds nothing known before it is written, and its first use may be anywhere.
+    fill(of, made, 0, size, any_stream(of), 1);
+    buffers_.push_back({std::move(made), bytes(size, 1), &of});
+  } catch (const error& e) {
+    expect_code(e, errc::budget_exceeded);
+  }
+}
+
+void random_program::fill(const site& of, const buffer& what, std::size_t offset, std::size_t size,
+                          stream_ref stream, std::uint8_t value) {
+  use_token token(stream, {writes(what)});
+  of.home->fill(token.mutable_data<std::uint8_t>(what) + offset, value, size, stream);
+  if (draw_.chance(80)) {
+    token.finish(); // otherwise its end fences
+  }
+}
+
+void random_program::write() {
+  if (buffers_.empty()) {
+    return;
+  }
+  known& target = any_buffer();
+  if (!target.what.owner()->writable()) {
+    return;
+  }
+  const std::size_t offset = draw_.below(target.expected.size());
+  const std::size_t size = 1 + draw_.below(target.expected.size() - offset);
+  const auto value = static_cast<std::uint8_t>(draw_.next());
+  at_risk_.push_back(&target);
+  if (!guarded([&] { fill(*target.where, target.what, offset, size, any_stream(*target.where), value); })) {
+    return;
+  }
+  std::fill_n(target.expected.begin() + static_cast<std::ptrdiff_t>(offset), size, value);
+}
+
+void random_program::copy() {
+  if (buffers_.empty()) {
+    return;
+  }
+  known& source = any_buffer();
+  known& target = any_buffer();
+  if (&source == &target || !target.what.owner()->writable()) {
+    return;
+  }
+  const std::size_t size = std::min(source.expected.size(), target.expected.size());
+  const site& on = source.where == target.where || draw_.chance(50) ? *target.where : *source.where;
+  const stream_ref stream = any_stream(on);
+  at_risk_.push_back(&target);
+  const bool done = guarded([&] {
+    use_token token(stream, {reads(source.what.slice(0, size)), writes(target.what)});
+    on.home->copy(token.mutable_data<std::uint8_t>(target.what), token.data<std::uint8_t>(source.what), size,
+                  copy_kind::device_to_device, stream);
+  });
+  if (done) {
+    std::copy_n(source.expected.begin(), size, target.expected.begin());
+    target.certain = target.certain && source.certain;
+  }
+}
+
+void random_program::read() {
+  if (buffers_.empty()) {
+    return;
+  }
+  const known& source = any_buffer();
+  if (draw_.chance(20)) { // a stream of ours that is destroyed while it works
+    const own_stream brief(timelines::of(*source.where->device));
+    return read(source, brief.ref());
+  }
+  read(source, any_stream(*source.where));
+}
+
+void random_program::read(const known& source, stream_ref stream) {
+  landing next{std::make_shared<bytes>(source.expected.size()), source.expected};
+  arrivals_.push_back(next.arrived); // the copy may be queued before something fails
+  const bool done = guarded([&] {
+    use_token token(stream, {reads(source.what)});
+    source.where->home->copy(next.arrived->data(), token.data<std::uint8_t>(source.what),
+                             next.arrived->size(), copy_kind::device_to_host, stream);
+  });
+  if (done && source.certain) {
+    landings_.push_back(std::move(next));
+  }
+}
+
+void random_program::read_everywhere() {
+  if (buffers_.empty() || !draw_.chance(30)) {
+    return;
+  }
+  const known& source = any_buffer();
+  for (const stream_lease& lease : source.where->leases) {
+    read(source, lease.ref());
+  }
+}
+
+void random_program::drop() {
+  if (!buffers_.empty()) {
+    const std::size_t i = draw_.below(buffers_.size());
+    excuse(buffers_[i]);
+    unfenced_pending_ = unfenced_pending_ || excused_;
+    std::swap(buffers_[i], buffers_.back());
+    buffers_.pop_back();
+  }
+}
+
+void random_program::settle() {
+  site& where = any_site();
+  switch (draw_.below(4)) {
+  case 0:
+    where.home->trim();
+    return;
+  case 1:
+    where.home->drain();
+    return;
+  case 2:
+    while (draw_.chance(90) && where.device->step()) {
+    }
+    return;
+  default:
+    if (!capture_) {
+      where.home->synchronize(any_stream(where));
+    }
+  }
+}
+
+void random_program::share_budget() {
+  if (shares_.size() >= 3) {
+    shares_.pop_front();
+    return;
+  }
+  const auto& from = any_site().home;
+  try {
+    shares_.push_back(draw_.chance(50) ? from->with_budget("share", 128U << 10U)
+                                       : from->with_reservation(64U << 10U));
+  } catch (const error& e) {
+    expect_code(e, errc::budget_exceeded);
+  }
+}
+
+void random_program::fail() {
+  refuse(any_site());
+  if (!buffers_.empty()) { // work of a step that ended by an exception is real
+    const known& source = any_buffer();
+    try {
+      const use_token token(any_stream(*source.where), {reads(source.what)});
+      throw error(errc::invalid_argument, "dropped");
+    } catch (const error& e) {
+      if (e.code() != errc::invalid_argument && !(capture_ && e.code() == errc::busy)) {
+        throw;
+      }
+    }
+  }
+}
+void random_program::refuse(const site& where) {
+  const auto of_this = [&](const auto& share) { return share->device() == where.home->device(); };
+  const auto share = std::find_if(shares_.begin(), shares_.end(), of_this);
+  const auto& from = share == shares_.end() || draw_.chance(50) ? where.home : *share;
+  const memory_statistics before = where.home->statistics();
+  try {
+    static_cast<void>(buffer::allocate(from, budget_bytes + 1, any_stream(where), "too large"));
+    found_.emplace_back("a request beyond the budget was accepted");
+  } catch (const error& e) {
+    expect_code(e, errc::budget_exceeded);
+  }
+  const std::uint64_t held = where.home->statistics().held;
+  if (before.pending_releases == 0 && held != before.held) {
+    found_.push_back(
+        concat("a refusal of the budget changed the bytes held from ", before.held, " to ", held));
+  }
+}
+
+void random_program::end_elsewhere() {
+  if (buffers_.empty()) {
+    return;
+  }
+  known& target = any_buffer();
+  if (!target.what.owner()->writable()) {
+    return;
+  }
+  excused_ = true;
+  unfenced_.insert(target.what.owner().get());
+  unfenced_pending_ = true;
+  at_risk_.push_back(&target);
+  const auto value = static_cast<std::uint8_t>(draw_.next());
+  const std::size_t size = target.expected.size();
+  const bool done = guarded([&] {
+    const stream_ref mine(*target.where->device, per_thread_stream);
+    std::optional<use_token> token(std::in_place, mine, std::array{writes(target.what)});
+    target.where->home->fill(token->mutable_data<std::uint8_t>(target.what), value, size, mine);
+    std::thread([&] { token.reset(); }).join();
+  });
+  if (done) {
+    std::fill(target.expected.begin(), target.expected.end(), value);
+  }
+}
+
+void random_program::work_apart() {
+  if (buffers_.empty() || capture_) {
+    return;
+  }
+  known& used = any_buffer();
+  if (!used.what.owner()->writable() || is_lent(used)) {
+    return;
+  }
+  const working_driver working = others();
+  const site& where = *used.where;
+  const std::size_t size = used.expected.size();
+  fill(where, used.what, 0, size, any_stream(where), 3); // which waits for users on unknown streams
+  used.expected.assign(size, 3);
+  used.certain = true;
+  sites_.front().device->run();
+  const auto gate = where.device->close_gate(where.foreign[draw_.below(where.foreign.size())]);
+  const stream_ref apart = any_stream(where);
+  if (draw_.chance(50)) {
+    read(used, apart);
+  } else {
+    used.what = {};
+    try {
+      used.what = buffer::allocate(where.home, size, apart, "apart");
+      fill(where, used.what, 0, size, apart, 3);
+    } catch (const error& e) {
+      expect_code(e, errc::budget_exceeded);
+      std::swap(used, buffers_.back());
+      buffers_.pop_back();
+    }
+  }
+  sites_.front().device->run();
+  if (!where.device->stream_idle(apart.native_handle())) {
+    found_.emplace_back("a stream waits for work that it has nothing to do with");
+  }
+}
+
+} // namespace saeta::schedules
