@@ -5,6 +5,8 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/memory/detail/ready_storage.hpp"
+#include "saeta/memory/graph_pool_scope.hpp"
 #include "saeta/order/captures.hpp"
 
 #include <algorithm>
@@ -17,17 +19,22 @@
 namespace saeta {
 namespace {
 
+/// Of a storage, or of a piece of a graph pool.
 struct loan {
   std::shared_ptr<storage> memory;
+  std::shared_ptr<graph_pool> pool;
+  graph_pool::piece piece;
+  std::size_t bytes = 0;
   std::vector<stream_ref> also_used_on; ///< distinct
   bool streams_known = true;            ///< false where a use could not be noted
+
+  [[nodiscard]] context& home() const noexcept { return pool ? *pool->where() : *memory->where(); }
 };
 
 /// Addresses are unique in the process, over all devices, as long as the memory behind them is out.
 class loan_table {
 public:
-  void add(loan made) {
-    void* const address = made.memory->pointer();
+  void add(void* address, loan made) {
     shard& part = of(address);
     const std::lock_guard lock(part.mutex);
     part.loans.insert_or_assign(address, std::move(made));
@@ -54,8 +61,12 @@ public:
     }
     loan& noted = found->second;
     try {
-      const stream_ref used(*noted.memory->where()->device_backend(), stream);
-      if (std::ranges::find(noted.also_used_on, used) == noted.also_used_on.end()) {
+      const stream_ref used(*noted.home().device_backend(), stream);
+      // While it captures, no two refs of a stream are equal.
+      const auto same = [&](const stream_ref& each) {
+        return each == used || (used.made_in_capture() && each.same_handle(used));
+      };
+      if (std::ranges::none_of(noted.also_used_on, same)) {
         noted.also_used_on.push_back(used);
       }
     } catch (...) {
@@ -94,8 +105,8 @@ void report_unknown(const char* where, void* address, const char* what) {
   }
 }
 
-/// Ends the loan after every stream that is known to have used it; where one is not known, the work is unknown.
-void end(const loan& ended, std::optional<stream_handle> stream) noexcept {
+/// Ends the loan of a storage after every stream that is known to have used it; where one is not known, the work is unknown.
+void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcept {
   storage& memory = *ended.memory;
   point_set last;
   bool known = stream.has_value() && ended.streams_known;
@@ -129,18 +140,76 @@ void end(const loan& ended, std::optional<stream_handle> stream) noexcept {
   }
 }
 
+void end(const loan& ended, std::optional<stream_handle> stream) noexcept {
+  if (ended.pool) {
+    const auto elsewhere = [&](const stream_ref& used) { return used.native_handle() != stream; };
+    const bool others = !ended.streams_known || std::ranges::any_of(ended.also_used_on, elsewhere);
+    ended.pool->give_back(ended.piece, {.last = stream, .others = others});
+  } else {
+    end_storage(ended, stream);
+  }
+}
+
+void* remember(std::shared_ptr<storage> memory) {
+  void* const address = memory->pointer();
+  const std::size_t bytes = memory->bytes();
+  memory->ordering().begin_export(access::write);
+  loans().add(
+      address,
+      {.memory = std::move(memory), .pool = nullptr, .piece = {}, .bytes = bytes, .also_used_on = {}});
+  return address;
+}
+
+/// On any stream: there is no memory to order. Counted.
+void* lend_nothing(const std::shared_ptr<context>& where, tag label, std::size_t alignment) {
+  static_cast<void>(storage::allocate(where, 0, where->work_stream(), label, alignment));
+  return nullptr;
+}
+
+std::shared_ptr<graph_pool> pool_for(std::size_t bytes, const stream_ref& capturing, tag label) {
+  std::shared_ptr<graph_pool> open = graph_pool_scope::open_for(capturing.owner());
+  if (open == nullptr) {
+    throw error(errc::invalid_argument,
+                concat("'", label.name(), "': ", bytes,
+                       " bytes can't be allocated on a stream that captures a graph, which would own them: "
+                       "open a graph pool (saeta.allocators.graph_pool) around the capture"));
+  }
+  return open;
+}
+
 } // namespace
 
 void* lend_memory(const std::shared_ptr<context>& where, std::size_t bytes, stream_ref stream, tag label,
                   std::size_t alignment) {
-  std::shared_ptr<storage> memory = storage::allocate(where, bytes, stream, label, alignment);
   if (bytes == 0) {
-    return nullptr;
+    return lend_nothing(where, label, alignment);
   }
-  void* const address = memory->pointer();
-  memory->ordering().begin_export(access::write);
-  loans().add({.memory = std::move(memory), .also_used_on = {}});
-  return address;
+  if (stream.made_in_capture()) {
+    return lend_memory(pool_for(bytes, stream, label), bytes, stream, alignment);
+  }
+  return remember(storage::allocate(where, bytes, stream, label, alignment));
+}
+
+void* lend_memory(const std::shared_ptr<graph_pool>& from, std::size_t bytes, stream_ref stream,
+                  std::size_t alignment) {
+  if (bytes == 0) {
+    return lend_nothing(from->where(), from->label(), alignment);
+  }
+  const graph_pool::piece taken = from->take(bytes, stream, alignment);
+  try {
+    loans().add(taken.pointer,
+                {.memory = nullptr, .pool = from, .piece = taken, .bytes = bytes, .also_used_on = {}});
+  } catch (...) {
+    from->give_back(taken, {.last = std::nullopt, .others = false});
+    throw;
+  }
+  return taken.pointer;
+}
+
+void* lend_ready_memory(const std::shared_ptr<context>& where, std::size_t bytes, tag label,
+                        std::size_t alignment) {
+  return bytes == 0 ? lend_nothing(where, label, alignment)
+                    : remember(allocate_ready(where, bytes, label, alignment));
 }
 
 void note_lent_use(void* address, stream_handle stream) noexcept {
@@ -164,9 +233,9 @@ void take_back_memory(void* address, std::size_t bytes, std::optional<stream_han
       return;
     }
     end(*ended, stream); // before anything that may fail
-    if (ended->memory->bytes() != bytes) {
-      report("take_back_memory", concat("the memory at ", address, " has ", ended->memory->bytes(),
-                                        " bytes and came back as ", bytes));
+    if (ended->bytes != bytes) {
+      report("take_back_memory",
+             concat("the memory at ", address, " has ", ended->bytes, " bytes and came back as ", bytes));
     }
   } catch (...) {
     report_current_exception("take_back_memory");

@@ -3,6 +3,8 @@
 //
 // What      `lend_memory` allocates and remembers the address, `take_back_memory` frees by it. There is one table for
 //           the process, because memory may come back through another object, or another library, than it went out.
+//           On a stream that captures a graph the memory is that of a graph pool (memory/graph_pool.hpp), which says when it
+//           is used again.
 // Owner     The borrower. Until it comes back the memory keeps its context alive, and it counts in its budget, ledger and
 //           tag as a buffer does.
 // Order     Ready on the stream it was lent on. Coming back on a stream says that what is queued there by then is the last
@@ -23,11 +25,21 @@
 namespace saeta {
 
 class context;
+class graph_pool;
 
-/// Null for 0 bytes, which count as a request and need not come back.
-/// @throws error budget_exceeded, out_of_memory, invalid_argument (the alignment), closed.
+/// Null for 0 bytes, which count as a request and need not come back. On a stream that captures, from the graph pool that is
+/// open on the calling thread, and charged to its context under its tag.
+/// @throws error budget_exceeded, out_of_memory, invalid_argument (the alignment, or a capture without a pool), closed.
 [[nodiscard]] void* lend_memory(const std::shared_ptr<context>& where, std::size_t bytes, stream_ref stream,
                                 tag label, std::size_t alignment = 0);
+
+/// From a graph pool, which need not be open.
+[[nodiscard]] void* lend_memory(const std::shared_ptr<graph_pool>& from, std::size_t bytes, stream_ref stream,
+                                std::size_t alignment = 0);
+
+/// Memory that any stream may use at once, one that captures a graph too: the host waits for its earlier users.
+[[nodiscard]] void* lend_ready_memory(const std::shared_ptr<context>& where, std::size_t bytes, tag label,
+                                      std::size_t alignment = 0);
 
 /// Says that the memory is used on this stream, too: until it comes back the stream must exist.
 void note_lent_use(void* address, stream_handle stream) noexcept;

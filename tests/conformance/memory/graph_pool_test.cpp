@@ -1,0 +1,464 @@
+// Memory that captures allocate: it belongs to their graph until the pool is released, and the capture stays whole.
+//
+// A graph is launched here by hand, as work on a stream that is ordered with nothing but the host: what a simulated device
+// captures does not run. It reports where a wait is missing.
+#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/graph_capture.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/memory/export_hold.hpp"
+#include "saeta/memory/graph_pool_scope.hpp"
+#include "saeta/memory/lent_memory.hpp"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <optional>
+#include <set>
+#include <thread>
+
+namespace saeta::conformance {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::size_t bytes = 2 << 20;
+constexpr const char* captures_nothing = "the host captures no graphs";
+
+std::string& last_report() {
+  static std::string text;
+  return text;
+}
+
+class graph_pools : public context_test {
+protected:
+  void SetUp() override {
+    context_test::SetUp();
+    foreign_.emplace(shared_device());
+    other_.emplace(shared_device());
+    ours_.emplace(where()->borrow_stream());
+    pool_ = graph_pool::create(where(), "graph");
+    last_report().clear();
+    before_ =
+        set_report_sink([](std::string_view, std::string_view message) noexcept { last_report() = message; });
+  }
+  void TearDown() override {
+    pool_.reset();
+    EXPECT_EQ(charged(), 0U) << "every charge was given back";
+    EXPECT_EQ(last_report(), "");
+    set_report_sink(before_);
+    ours_.reset();
+    other_.reset();
+    foreign_.reset();
+    context_test::TearDown();
+  }
+  /// A stream of another library, on which graphs are captured, and one more. Refs know of a capture that is active now.
+  [[nodiscard]] stream_ref foreign() const { return foreign_->ref(); }
+  [[nodiscard]] stream_ref other() const { return other_->ref(); }
+  [[nodiscard]] stream_ref ours() const { return ours_->ref(); }
+  [[nodiscard]] stream_handle handle() const { return foreign_->native_handle(); }
+  [[nodiscard]] stream_handle other_handle() const { return other_->native_handle(); }
+  [[nodiscard]] const std::shared_ptr<graph_pool>& pool() const { return pool_; }
+  [[nodiscard]] bool captures() const { return !where()->on_host(); }
+  [[nodiscard]] std::uint64_t charged() const {
+    EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(60)));
+    return where()->memory_budget()->statistics().current;
+  }
+  /// On the capturing stream; the allocator of another library knows its own context alone.
+  [[nodiscard]] void* lend(std::size_t size = bytes) const {
+    return lend_memory(where(), size, foreign(), "array");
+  }
+  void take_back(void* address, std::size_t size = bytes) const { take_back_memory(address, size, handle()); }
+  /// Memory of the pool that a capture allocated and freed.
+  [[nodiscard]] void* captured_and_freed() const {
+    const graph_pool_scope open(pool());
+    graph_capture capture(device(), handle());
+    void* const address = lend();
+    take_back(address);
+    EXPECT_TRUE(capture.end());
+    return address;
+  }
+  void launch(void* address, stream_ref stream, std::uint8_t value = 1) const {
+    device().fill(address, value, bytes, stream.native_handle());
+  }
+  void join(stream_ref follower, stream_ref leader) const {
+    const event here(shared_device());
+    here.ref().record(leader);
+    follower.wait(here.ref());
+  }
+
+private:
+  std::optional<stream> foreign_;
+  std::optional<stream> other_;
+  std::optional<stream_lease> ours_;
+  std::shared_ptr<graph_pool> pool_;
+  report_sink before_ = nullptr;
+};
+
+TEST_P(graph_pools, serve_what_is_allocated_in_a_capture_and_leave_it_whole) {
+  if (!captures()) {
+    GTEST_SKIP() << captures_nothing;
+  }
+  const graph_pool_scope open(pool());
+  graph_capture capture(device(), handle());
+  void* const first = lend();
+  void* const second = lend();
+  EXPECT_NE(first, second);
+  EXPECT_EQ(where()->live_by_tag(), (bytes_by_name{{"graph", 2 * bytes}}));
+  EXPECT_EQ(pool()->bytes(), 2 * bytes);
+  take_back(first);
+  EXPECT_EQ(lend(), first) << "freed in the capture, and had again by it";
+  EXPECT_TRUE(capture.end());
+  take_back(first);
+  take_back(second);
+  EXPECT_EQ(charged(), 2 * bytes);
+}
+
+TEST_P(graph_pools, are_named_where_a_capture_allocates_without_one) {
+  if (!captures()) {
+    GTEST_SKIP() << captures_nothing;
+  }
+  { const graph_pool_scope ended(pool()); }
+  graph_capture capture(device(), handle());
+  try {
+    static_cast<void>(lend());
+    FAIL() << "whose would it be?";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::invalid_argument);
+    EXPECT_THAT(e.message(), HasSubstr("saeta.allocators.graph_pool"));
+  }
+  EXPECT_EQ(lend(0), nullptr) << "no bytes are nobody's";
+  EXPECT_TRUE(capture.end());
+}
+
+TEST_P(graph_pools, serve_nobody_else_while_they_are_open) {
+  const graph_pool_scope open(pool());
+  void* const before = lend_memory(where(), bytes, foreign(), "array");
+  EXPECT_EQ(where()->live_by_tag(), (bytes_by_name{{"array", bytes}}));
+  if (captures()) {
+    graph_capture capture(device(), handle());
+    std::thread([&] { EXPECT_THROW(static_cast<void>(lend()), error) << "another thread"; }).join();
+    EXPECT_EQ(graph_pool_scope::open_for(device()), pool());
+    EXPECT_EQ(graph_pool_scope::open_for(*GetParam().make()), nullptr) << "another device";
+    EXPECT_TRUE(capture.end());
+  }
+  take_back(before);
+}
+
+TEST_P(graph_pools, serve_from_the_innermost_scope) {
+  if (!captures()) {
+    GTEST_SKIP() << captures_nothing;
+  }
+  const auto share = where()->with_budget("share");
+  const auto inner = graph_pool::create(share, "inner");
+  const graph_pool_scope outer_scope(pool());
+  graph_capture capture(device(), handle());
+  {
+    const graph_pool_scope inner_scope(inner);
+    take_back(lend());
+    EXPECT_EQ(share->memory_budget()->statistics().current, bytes);
+  }
+  take_back(lend());
+  EXPECT_EQ(where()->live_by_tag(), (bytes_by_name{{"graph", bytes}, {"inner", bytes}}));
+  EXPECT_TRUE(capture.end());
+}
+
+TEST_P(graph_pools, keep_what_was_freed_until_they_are_released) {
+  if (!captures()) {
+    GTEST_SKIP() << captures_nothing;
+  }
+  void* const address = captured_and_freed();
+  EXPECT_EQ(charged(), bytes);
+  std::set<void*> others;
+  for (int i = 0; i < 16; ++i) {
+    others.insert(lend_memory(where(), bytes, ours(), "others"));
+  }
+  EXPECT_FALSE(others.contains(address)) << "the graph would write into it";
+  for (void* const each : others) {
+    take_back_memory(each, bytes, ours().native_handle());
+  }
+}
+
+TEST_P(graph_pools, are_released_behind_the_graphs_that_still_run) {
+  void* const address = captures() ? captured_and_freed() : lend_memory(pool(), bytes, foreign());
+  if (!captures()) {
+    take_back(address);
+  }
+  const auto running = close_gate(other_handle());
+  launch(address, other());
+  pool()->release();
+  EXPECT_EQ(where()->statistics().pending_releases, 0U)
+      << "the reuse is ordered, or there is nothing to wait for";
+  std::set<void*> next;
+  const auto lend_next = [&] {
+    void* const lent = lend_memory(where(), bytes, ours(), "next");
+    launch(lent, ours(), 2);
+    next.insert(lent);
+  };
+  lend_next();
+  if (running) {
+    EXPECT_FALSE(next.contains(address) && ours().idle()) << "the next owner did not wait for the graph";
+    running->open();
+  }
+  while (next.size() < 24 && !next.contains(address)) {
+    lend_next();
+  }
+  EXPECT_TRUE(next.contains(address)) << "never lent again, so nothing is shown";
+  std::vector<std::uint8_t> found(bytes);
+  device().copy(found.data(), address, bytes, to_host(), ours().native_handle());
+  where()->synchronize(ours());
+  EXPECT_EQ(found, std::vector<std::uint8_t>(bytes, 2));
+  for (void* const each : next) {
+    take_back_memory(each, bytes, ours().native_handle());
+  }
+}
+
+TEST_P(graph_pools, take_memory_whose_earlier_users_have_finished) {
+  if (!captures()) {
+    GTEST_SKIP() << captures_nothing;
+  }
+  void* const earlier = lend_memory(where(), bytes, ours(), "earlier");
+  launch(earlier, ours());
+  take_back_memory(earlier, bytes, ours().native_handle());
+  const graph_pool_scope open(pool());
+  graph_capture capture(device(), handle());
+  std::set<void*> lent;
+  while (lent.size() < 31 && !lent.contains(earlier)) {
+    lent.insert(lend());
+  }
+  EXPECT_TRUE(capture.end());
+  EXPECT_TRUE(lent.contains(earlier)) << "never lent again, so nothing is shown";
+  launch(earlier, other(), 2);
+  where()->synchronize(other());
+  std::vector<std::uint8_t> found(bytes);
+  device().copy(found.data(), earlier, bytes, to_host(), other_handle());
+  where()->synchronize(other());
+  EXPECT_EQ(found, std::vector<std::uint8_t>(bytes, 2));
+  for (void* const each : lent) {
+    take_back(each);
+  }
+}
+
+TEST_P(graph_pools, give_to_a_stream_of_a_capture_what_it_alone_has_used) {
+  if (!captures()) {
+    GTEST_SKIP() << captures_nothing;
+  }
+  const graph_pool_scope open(pool());
+  graph_capture capture(device(), handle());
+  void* const own = lend();
+  void* const noted = lend();
+  void* const freed_elsewhere = lend();
+  join(other(), foreign());
+  note_lent_use(own, handle());
+  take_back(own);
+  void* const on_other = lend_memory(where(), bytes, other(), "array");
+  EXPECT_NE(on_other, own) << "nothing orders the two streams";
+  note_lent_use(noted, other_handle());
+  take_back(noted);
+  take_back_memory(freed_elsewhere, bytes, other_handle());
+  const std::set<void*> next{lend(), lend(), lend()};
+  EXPECT_TRUE(next.contains(own));
+  EXPECT_FALSE(next.contains(noted));
+  EXPECT_FALSE(next.contains(freed_elsewhere));
+  join(foreign(), other());
+  EXPECT_TRUE(capture.end());
+  EXPECT_EQ(pool()->bytes(), 6 * bytes);
+  take_back_memory(on_other, bytes, other_handle());
+  for (void* const each : next) {
+    take_back(each);
+  }
+}
+
+TEST_P(graph_pools, use_memory_that_comes_back_from_nowhere_again_in_its_own_scope_alone) {
+  if (!captures()) {
+    GTEST_SKIP() << captures_nothing;
+  }
+  void* kept = nullptr;
+  {
+    const graph_pool_scope open(pool());
+    graph_capture capture(device(), handle());
+    void* const temporary = lend();
+    take_back_memory(temporary, bytes, std::nullopt);
+    kept = lend();
+    EXPECT_EQ(kept, temporary);
+    EXPECT_TRUE(capture.end());
+  }
+  const graph_pool_scope open(pool());
+  take_back_memory(kept, bytes, std::nullopt);
+  graph_capture capture(device(), handle());
+  void* const next = lend();
+  EXPECT_NE(next, kept) << "used after its capture on streams that nobody knows";
+  take_back(next);
+  EXPECT_TRUE(capture.end());
+}
+
+TEST_P(graph_pools, wait_for_what_used_memory_after_its_capture_before_the_next_capture_has_it) {
+  if (!captures()) {
+    GTEST_SKIP() << captures_nothing;
+  }
+  void* result = nullptr;
+  {
+    const graph_pool_scope open(pool());
+    graph_capture capture(device(), handle());
+    result = lend();
+    EXPECT_TRUE(capture.end());
+  }
+  launch(result, foreign());
+  take_back(result);
+  const graph_pool_scope open(pool());
+  graph_capture capture(device(), handle());
+  EXPECT_EQ(lend(), result);
+  EXPECT_TRUE(capture.end());
+  launch(result, other(), 2);
+  where()->synchronize(other());
+  take_back(result);
+}
+
+TEST_P(graph_pools, refuse_what_the_budget_has_no_room_for_and_leave_the_capture_whole) {
+  const graph_pool_scope open(pool());
+  std::optional<graph_capture> capture(std::in_place, device(), handle());
+  void* const held = lend_memory(pool(), bytes, foreign());
+  try {
+    static_cast<void>(lend_memory(pool(), limit - bytes + 1, foreign()));
+    FAIL() << "more than the budget";
+  } catch (const error& e) {
+    ASSERT_NE(e.refusal(), nullptr);
+    EXPECT_EQ(e.refusal()->remaining, limit - bytes);
+  }
+  void* const fits = lend_memory(pool(), limit - bytes, foreign());
+  EXPECT_EQ(where()->memory_budget()->statistics().current, limit);
+  EXPECT_TRUE(capture->end());
+  take_back(held);
+  take_back(fits, limit - bytes);
+}
+
+TEST_P(graph_pools, keep_captured_work_and_other_work_of_a_stream_apart) {
+  void* const eager = lend_memory(pool(), bytes, foreign());
+  take_back(eager);
+  EXPECT_EQ(lend_memory(pool(), bytes, foreign()), eager) << "its stream orders it";
+  take_back(eager);
+  void* const elsewhere = lend_memory(pool(), bytes, other());
+  EXPECT_NE(elsewhere, eager) << "another stream is not ordered behind it";
+  take_back_memory(elsewhere, bytes, other_handle());
+  if (!captures()) {
+    return;
+  }
+  graph_capture capture(device(), handle());
+  void* const captured = lend_memory(pool(), bytes, foreign());
+  EXPECT_NE(captured, eager) << "the graph may be launched on any stream";
+  take_back(captured);
+  EXPECT_TRUE(capture.end());
+  EXPECT_EQ(lend_memory(pool(), bytes, foreign()), eager) << "and not what the graph has freed";
+  graph_capture another(device(), handle());
+  take_back(eager);
+  EXPECT_TRUE(another.end());
+  void* const next = lend_memory(pool(), bytes, foreign());
+  EXPECT_NE(next, eager) << "used by a graph";
+  take_back(next);
+}
+
+TEST_P(graph_pools, take_no_more_than_their_users_need_at_once) {
+  void* const whole = lend_memory(pool(), bytes, foreign());
+  take_back(whole);
+  void* const half = lend_memory(pool(), bytes / 2, foreign());
+  void* const rest = lend_memory(pool(), bytes / 2 - 100, foreign());
+  EXPECT_EQ(pool()->bytes(), bytes);
+  take_back(half, bytes / 2);
+  take_back(rest, bytes / 2 - 100);
+  EXPECT_EQ(lend_memory(pool(), bytes, foreign()), whole) << "whole again";
+  take_back(whole);
+  void* const small = lend_memory(pool(), 100, foreign());
+  EXPECT_EQ(pool()->bytes(), bytes + 256) << "a large span stays whole for large requests";
+  take_back(small, 100);
+}
+
+TEST_P(graph_pools, honour_alignments) {
+  constexpr std::size_t page = 1 << 14;
+  void* const address = lend_memory(pool(), 100, foreign(), page);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % page, 0U);
+  take_back(address, 100);
+  EXPECT_EQ(lend_memory(pool(), 100, foreign(), page), address);
+  take_back(address, 100);
+  EXPECT_THROW(static_cast<void>(lend_memory(pool(), 100, foreign(), 384)), error);
+  EXPECT_THROW(static_cast<void>(lend_memory(pool(), SIZE_MAX, foreign(), page)), error);
+}
+
+TEST_P(graph_pools, that_are_released_wait_for_what_is_out_and_give_nothing_more) {
+  void* const out = lend_memory(pool(), bytes, foreign());
+  void* const back = lend_memory(pool(), bytes, foreign());
+  take_back(back);
+  pool()->release();
+  EXPECT_EQ(charged(), bytes);
+  try {
+    static_cast<void>(lend_memory(pool(), bytes, foreign()));
+    ADD_FAILURE() << "released";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::closed);
+  }
+  take_back(out);
+  EXPECT_EQ(charged(), 0U);
+}
+
+TEST_P(graph_pools, live_as_long_as_what_is_out) {
+  auto own = graph_pool::create(where(), "own");
+  const std::weak_ptr<graph_pool> alive = own;
+  void* const out = lend_memory(own, bytes, foreign());
+  own.reset();
+  EXPECT_FALSE(alive.expired());
+  EXPECT_EQ(charged(), bytes);
+  take_back(out);
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST_P(graph_pools, make_the_capture_known) {
+  if (!captures()) {
+    GTEST_SKIP() << captures_nothing;
+  }
+  for (const bool announced : {true, false}) {
+    auto used_by_somebody = std::optional(make(bytes));
+    std::optional<graph_pool_scope> open;
+    if (announced) {
+      open.emplace(pool());
+    }
+    graph_capture capture(device(), handle());
+    if (!announced) {
+      take_back(lend_memory(pool(), bytes, foreign()));
+    }
+    {
+      const std::array views{*used_by_somebody};
+      const export_hold consumer(views, access::read);
+    }
+    used_by_somebody.reset();
+    EXPECT_EQ(where()->statistics().pending_releases, 1U);
+    EXPECT_TRUE(capture.end()) << "an event over all work has ended it";
+    open.reset();
+    EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(60)));
+  }
+}
+
+TEST_P(graph_pools, are_not_needed_for_memory_that_is_ready_on_every_stream) {
+  void* const earlier = lend_memory(where(), bytes, ours(), "earlier");
+  launch(earlier, ours());
+  take_back_memory(earlier, bytes, ours().native_handle());
+  graph_capture capture(device(), handle());
+  std::set<void*> lent;
+  while (lent.size() < 31 && !lent.contains(earlier)) {
+    lent.insert(lend_ready_memory(where(), bytes, "segment"));
+  }
+  EXPECT_TRUE(lent.contains(earlier)) << "never lent again, so nothing is shown";
+  EXPECT_TRUE(capture.end());
+  launch(earlier, other(), 2);
+  EXPECT_EQ(where()->live_by_tag(), (bytes_by_name{{"segment", bytes * lent.size()}}));
+  EXPECT_EQ(lend_ready_memory(where(), 0, "segment"), nullptr);
+  where()->synchronize(other());
+  for (void* const each : lent) {
+    take_back_memory(each, bytes, std::nullopt);
+  }
+}
+
+TEST_P(graph_pools, have_a_context) { EXPECT_THROW(static_cast<void>(graph_pool::create(nullptr)), error); }
+
+SAETA_CONFORMANCE_SUITE(graph_pools);
+
+} // namespace
+} // namespace saeta::conformance
