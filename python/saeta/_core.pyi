@@ -800,10 +800,33 @@ class _LentMemory:
     @property
     def nbytes(self) -> int: ...
 
-def _serve_torch(where: Context, ordinal: int, tag: str) -> int:
+def _serve_torch(where: Context, ordinal: int, tag: str) -> dict[str, int]:
     """
-    Makes saeta_torch_allocate of this library lend from the context for the device of that number; returns the address of saeta_torch_record_stream.
+    Makes saeta_torch_allocate of this library lend from the context for the device of that number. Returns the addresses of the hooks, by the names of the setters of torch's allocator.
     """
+
+def _serve_torch_segments(where: Context, ordinal: int, tag: str) -> None:
+    """As `_serve_torch`, for saeta_torch_allocate_segment."""
+
+class GraphPool:
+    """
+    Memory for what is allocated while a CUDA graph is captured, from `saeta.allocators.graph_pool`. Inside a `with` block around one capture, Saeta's allocators for CuPy and RMM take from it what this thread allocates on capturing streams. All of it stays charged to the context until `release` or until the pool is dropped: keep the pool as long as its graphs. The block announces the capture, as `Context.capturing` does.
+    """
+
+    def __init__(self, where: Context, tag: str) -> None: ...
+
+    def __enter__(self) -> GraphPool: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    def release(self) -> None:
+        """
+        Returns the memory to the context, behind all work of the device; what is still in use, when it comes back. The graphs that were captured with it must not be launched any more.
+        """
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes charged to the context."""
 
 def _measure_copy(where: Context, bytes: int, kind: str, rounds: int = 5) -> list[float]:
     """

@@ -24,9 +24,10 @@ def resource(ctx: Context, tag: str = "rmm") -> Any:
     """An `rmm.mr.DeviceMemoryResource` that allocates from the context, charged to its budget under a tag.
 
     Ordered as RMM orders: memory is ready on the stream of the allocation, and reused behind what is queued on the stream
-    of the deallocation. A refusal reaches RMM as out of memory and Python as MemoryError, with the budget's numbers in
-    its text. Each call goes through Python and costs some microseconds: put a pool of RMM on top for many small ones, or
-    use the C++ class `saeta::context_resource`. RMM holds the result only as long as Python does.
+    of the deallocation. While a graph is captured memory comes from a `saeta.allocators.graph_pool`. A refusal reaches
+    RMM as out of memory and Python as MemoryError, with the budget's numbers in its text. Each call goes through Python
+    and costs some microseconds: put a pool of RMM on top for many small ones, or use the C++ class
+    `saeta::context_resource`. RMM holds the result only as long as Python does.
     """
     made = load("rmm", "a resource of RMM on a context").mr.CallbackMemoryResource
 

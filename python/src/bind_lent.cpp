@@ -7,6 +7,7 @@
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/lent_memory.hpp"
 #include "torch_allocator.hpp"
+#include "torch_pools.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -55,6 +56,25 @@ private:
   std::size_t bytes_;
 };
 
+template <class Hook>
+std::uintptr_t address_of(Hook* hook) {
+  return reinterpret_cast<std::uintptr_t>(hook);
+}
+
+nb::dict serve_tensors(const context_object& where, std::int32_t ordinal, const std::string& label) {
+  without_gil([&] { serve_torch({where.value, label}, ordinal, torch_memory::tensors); });
+  nb::dict hooks;
+  hooks["set_record_stream_fn"] = address_of(&saeta_torch_record_stream);
+  hooks["set_begin_allocate_to_pool"] = address_of(&saeta_torch_begin_pool);
+  hooks["set_end_allocate_to_pool_fn"] = address_of(&saeta_torch_end_pool);
+  hooks["set_release_pool"] = address_of(&saeta_torch_release_pool);
+  return hooks;
+}
+
+void serve_segments(const context_object& where, std::int32_t ordinal, const std::string& label) {
+  without_gil([&] { serve_torch({where.value, label}, ordinal, torch_memory::segments); });
+}
+
 } // namespace
 
 void bind_lent(nb::module_& m) {
@@ -73,16 +93,14 @@ void bind_lent(nb::module_& m) {
            nb::sig("def __init__(self, where: Context, nbytes: int, tag: str, stream: int | None) -> None"))
       .def_prop_ro("address", &lent_object::address)
       .def_prop_ro("nbytes", &lent_object::bytes);
-  m.def(
-      "_serve_torch",
-      [](const context_object& where, std::int32_t ordinal, const std::string& label) {
-        without_gil([&] { serve_torch(where.value, ordinal, label); });
-        return reinterpret_cast<std::uintptr_t>(&saeta_torch_record_stream);
-      },
-      nb::arg("where"), nb::arg("ordinal"), nb::arg("tag"),
-      nb::sig("def _serve_torch(where: Context, ordinal: int, tag: str) -> int"),
-      "Makes saeta_torch_allocate of this library lend from the context for the device of that number; "
-      "returns the address of saeta_torch_record_stream.");
+  m.def("_serve_torch", &serve_tensors, nb::arg("where"), nb::arg("ordinal"), nb::arg("tag"),
+        nb::sig("def _serve_torch(where: Context, ordinal: int, tag: str) -> dict[str, int]"),
+        "Makes saeta_torch_allocate of this library lend from the context for the device of that number. "
+        "Returns "
+        "the addresses of the hooks, by the names of the setters of torch's allocator.");
+  m.def("_serve_torch_segments", &serve_segments, nb::arg("where"), nb::arg("ordinal"), nb::arg("tag"),
+        nb::sig("def _serve_torch_segments(where: Context, ordinal: int, tag: str) -> None"),
+        "As `_serve_torch`, for saeta_torch_allocate_segment.");
 }
 
 } // namespace saeta::py

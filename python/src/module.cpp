@@ -18,5 +18,6 @@ NB_MODULE(_core, m) {
   bind_table(m);
   bind_interop(m);
   bind_lent(m);
+  bind_graph_pool(m);
   bind_measure(m);
 }

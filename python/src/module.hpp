@@ -18,6 +18,7 @@ void bind_column(nb::module_& m);
 void bind_table(nb::module_& m);
 void bind_interop(nb::module_& m);
 void bind_lent(nb::module_& m);
+void bind_graph_pool(nb::module_& m);
 void bind_measure(nb::module_& m);
 void bind_use(nb::module_& m);
 

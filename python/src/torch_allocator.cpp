@@ -3,7 +3,10 @@
 #include "gil.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/memory/graph_pool_scope.hpp"
 #include "saeta/memory/lent_memory.hpp"
+#include "saeta/order/captures.hpp"
+#include "torch_pools.hpp"
 
 #include <array>
 #include <mutex>
@@ -12,14 +15,11 @@
 namespace saeta::py {
 namespace {
 
-struct served {
-  std::shared_ptr<context> where;
-  tag label;
-};
-
 struct served_devices {
+  using by_ordinal = std::array<torch_source, 64>; // torch's own limit
+
   std::mutex mutex;
-  std::array<served, 64> by_ordinal; ///< torch's own limit
+  std::array<by_ordinal, 2> of_kind;
 };
 
 /// Never destroyed: torch frees as late as any other code.
@@ -28,23 +28,13 @@ served_devices& devices() {
   return all.get();
 }
 
-served& at(served_devices& all, std::int32_t ordinal) {
-  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= all.by_ordinal.size()) {
+torch_source& at(served_devices& all, std::int32_t ordinal, torch_memory kind) {
+  auto& sources = all.of_kind[static_cast<std::size_t>(kind)];
+  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= sources.size()) {
     throw error(errc::out_of_range,
-                concat("device ", ordinal, " of torch is none of 0 to ", all.by_ordinal.size() - 1));
+                concat("device ", ordinal, " of torch is none of 0 to ", sources.size() - 1));
   }
-  return all.by_ordinal[static_cast<std::size_t>(ordinal)];
-}
-
-served serving(std::int32_t ordinal) {
-  served_devices& all = devices();
-  const std::lock_guard lock(all.mutex);
-  served found = at(all, ordinal);
-  if (found.where == nullptr) {
-    throw error(errc::invalid_argument, concat("no context serves torch's device cuda:", ordinal,
-                                               ": call saeta.allocators.torch_allocator for it"));
-  }
-  return found;
+  return sources[static_cast<std::size_t>(ordinal)];
 }
 
 /// torch's stream 0 is the legacy default stream.
@@ -52,21 +42,52 @@ stream_handle handle_of(void* stream) noexcept {
   return stream == nullptr ? legacy_stream : stream_handle{reinterpret_cast<std::uintptr_t>(stream)};
 }
 
+stream_ref stream_of(const context& where, void* stream) {
+  return where.on_host() ? where.work_stream() : stream_ref(*where.device_backend(), handle_of(stream));
+}
+
 void* allocate(std::size_t bytes, std::int32_t ordinal, void* stream) {
-  const served from = serving(ordinal);
-  return lend_memory(from.where, bytes,
-                     from.where->on_host() ? from.where->work_stream()
-                                           : stream_ref(*from.where->device_backend(), handle_of(stream)),
-                     from.label);
+  const torch_source from = source_for_torch(ordinal, torch_memory::tensors);
+  const stream_ref on = stream_of(*from.where, stream);
+  if (const auto pool = torch_pool_for(ordinal, stream)) {
+    return lend_memory(pool, bytes, on);
+  }
+  if (on.made_in_capture() && graph_pool_scope::open_for(on.owner()) == nullptr) {
+    throw error(
+        errc::invalid_argument,
+        concat(
+            "'", from.label.name(), "': ", bytes,
+            " bytes can't be allocated on a stream that captures a graph, because torch has opened no pool "
+            "for it: capture with torch.cuda.graph, or with saeta.allocators.graph_pool around the "
+            "capture; for a torch.cuda.MemPool use saeta.allocators.torch_mem_pool"));
+  }
+  return lend_memory(from.where, bytes, on, from.label);
+}
+
+void* allocate_segment(std::size_t bytes, std::int32_t ordinal, void* stream) {
+  const torch_source from = source_for_torch(ordinal, torch_memory::segments);
+  static_cast<void>(from.where->clocks()->graph_captures().note(stream_of(*from.where, stream)));
+  return lend_ready_memory(from.where, bytes, from.label);
 }
 
 } // namespace
 
-void serve_torch(std::shared_ptr<context> where, std::int32_t ordinal, tag label) {
+void serve_torch(torch_source from, std::int32_t ordinal, torch_memory kind) {
   served_devices& all = devices();
-  served replaced{std::move(where), label};
   const std::lock_guard lock(all.mutex);
-  std::swap(at(all, ordinal), replaced);
+  std::swap(at(all, ordinal, kind), from);
+}
+
+torch_source source_for_torch(std::int32_t ordinal, torch_memory kind) {
+  served_devices& all = devices();
+  const std::lock_guard lock(all.mutex);
+  torch_source found = at(all, ordinal, kind);
+  if (found.where == nullptr) {
+    throw error(errc::invalid_argument,
+                concat("no context serves torch's device cuda:", ordinal, ": call saeta.allocators.",
+                       kind == torch_memory::tensors ? "torch_allocator" : "torch_mem_pool", " for it"));
+  }
+  return found;
 }
 
 } // namespace saeta::py
@@ -86,5 +107,15 @@ void saeta_torch_free(void* address, ssize_t bytes, int /*device*/, void* stream
 
 void saeta_torch_record_stream(void* address, void* stream) noexcept {
   saeta::py::released_gil([&] { saeta::note_lent_use(address, saeta::py::handle_of(stream)); });
+}
+
+void* saeta_torch_allocate_segment(ssize_t bytes, int device, void* stream) {
+  return saeta::py::released_gil(
+      [&] { return saeta::py::allocate_segment(static_cast<std::size_t>(bytes), device, stream); });
+}
+
+void saeta_torch_free_segment(void* address, ssize_t bytes, int /*device*/, void* /*stream*/) noexcept {
+  saeta::py::released_gil(
+      [&] { saeta::take_back_memory(address, static_cast<std::size_t>(bytes), std::nullopt); });
 }
 }

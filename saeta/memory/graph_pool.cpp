@@ -122,7 +122,7 @@ graph_pool::graph_pool(std::shared_ptr<context> where, tag label)
 graph_pool::~graph_pool() { release(); }
 
 graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::size_t alignment) {
-  if (made_in_ != fork_generation()) {
+  if (inherited()) {
     throw error(errc::device,
                 concat("the graph pool '", label_.name(), "' belongs to the parent of this process"));
   }
@@ -161,6 +161,9 @@ bool graph_pool::reusable(const piece& ended, const users& by, point& late) cons
   // The per-thread default streams of several threads have one handle.
   if (by.others || (from.captured && from.stream.is_default())) {
     return false;
+  }
+  if (where_->on_host()) { // where everything has run, and streams of other libraries mean nothing
+    return true;
   }
   if (!by.last) {
     const std::lock_guard lock(state_->mutex);
@@ -205,6 +208,9 @@ void graph_pool::give_back(const piece& ended, const users& by) noexcept {
 }
 
 void graph_pool::release() noexcept {
+  if (inherited()) {
+    return;
+  }
   std::map<std::uintptr_t, state::segment> unused;
   {
     const std::lock_guard lock(state_->mutex);
@@ -222,17 +228,24 @@ void graph_pool::release() noexcept {
 }
 
 void graph_pool::opened() noexcept {
-  const std::lock_guard lock(state_->mutex);
-  ++state_->openings;
-  ++state_->open;
+  if (!inherited()) {
+    const std::lock_guard lock(state_->mutex);
+    ++state_->openings;
+    ++state_->open;
+  }
 }
 
 void graph_pool::ended() noexcept {
-  const std::lock_guard lock(state_->mutex);
-  --state_->open;
+  if (!inherited()) {
+    const std::lock_guard lock(state_->mutex);
+    --state_->open;
+  }
 }
 
 std::uint64_t graph_pool::bytes() const {
+  if (inherited()) {
+    return 0;
+  }
   const std::lock_guard lock(state_->mutex);
   std::uint64_t sum = 0;
   for (const auto& [begin, each] : state_->segments) {

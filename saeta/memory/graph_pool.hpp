@@ -76,6 +76,7 @@ private:
   struct state;
 
   graph_pool(std::shared_ptr<context> where, tag label);
+  [[nodiscard]] bool inherited() const noexcept { return made_in_ != fork_generation(); }
   [[nodiscard]] bool reusable(const piece& ended, const users& by, point& late) const;
   void opened() noexcept;
   void ended() noexcept;

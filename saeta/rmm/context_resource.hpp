@@ -10,7 +10,8 @@
 //           and one tag, free each other's memory.
 // Order     `allocate`: ready on its stream. `deallocate`: work queued on its stream by then is the last to use the
 //           memory. The forms without a stream: `allocate_sync` waits until any stream may use the memory;
-//           `deallocate_sync` does not wait, and reuse stands behind all work of the context.
+//           `deallocate_sync` does not wait, and reuse stands behind all work of the context. On a stream that captures a
+//           graph memory comes from the graph pool of the thread (memory/graph_pool_scope.hpp).
 // Thread    Any.
 // Failure   rmm::out_of_memory for a refusal of the budget, with its numbers in the text, and where the device has no
 //           memory; rmm::bad_alloc for anything else. Freeing reports.
@@ -57,17 +58,7 @@ public:
 
   [[nodiscard]] void* allocate_sync(std::size_t bytes,
                                     std::size_t alignment = rmm::CUDA_ALLOCATION_ALIGNMENT) {
-    return in_terms_of_rmm([&] {
-      const stream_ref on = where_->work_stream();
-      void* const pointer = lend_memory(where_, bytes, on, label_, alignment);
-      try {
-        where_->synchronize(on); // the cache may have made `on` wait for another stream's use of the block
-      } catch (...) {
-        take_back_memory(pointer, bytes, on.native_handle());
-        throw;
-      }
-      return pointer;
-    });
+    return in_terms_of_rmm([&] { return lend_ready_memory(where_, bytes, label_, alignment); });
   }
   void deallocate_sync(void* pointer, std::size_t bytes,
                        std::size_t /*alignment*/ = rmm::CUDA_ALLOCATION_ALIGNMENT) noexcept {
