@@ -376,6 +376,7 @@ TEST_P(graph_pools, honour_alignments) {
   constexpr std::size_t page = 1 << 14;
   void* const address = lend_memory(pool(), 100, foreign(), page);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % page, 0U);
+  EXPECT_EQ(pool()->bytes(), page) << "100 bytes fit behind any multiple of 256";
   take_back(address, 100);
   EXPECT_EQ(lend_memory(pool(), 100, foreign(), page), address);
   take_back(address, 100);

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""What a training step of torch costs with its memory under a hard budget: torch's own allocator beside Saeta's.
+
+    torch_training.py [--steps N] [--rounds N] [--budget BYTES] [--out FILE.json] [--commit HASH]
+
+A step is the forward pass, the backward pass and the optimizer of a transformer encoder, launched one kernel after the other
+(eager) or replayed as one CUDA graph. torch chooses its allocator once in a process, so each case has its own, and the
+cases take turns. Times are those of the device between two events, of a step, the mean of a round after a warm-up. Requests
+are what the context was asked for: in the timed steps, and for the capture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import saeta as sa
+
+WARM_UP = 5  # steps
+BATCH, LENGTH, WIDTH, LAYERS = 32, 256, 512, 6
+ALLOCATORS = ("torch", "saeta")
+LAUNCHES = ("eager", "graph")
+
+
+@dataclass
+class Requests:
+    """How often the context was asked for memory; torch's own allocator counts nothing here."""
+
+    ctx: Any
+
+    def count(self) -> int:
+        return 0 if self.ctx is None else self.ctx.memory.statistics()["requests"]
+
+    def graph_bytes(self) -> int:
+        return 0 if self.ctx is None else self.ctx.memory.by_tag().get("torch.graph_pool", 0)
+
+
+def under_budget(torch: Any, budget: int) -> Any:
+    """A context from which torch allocates from now on."""
+    ctx = sa.context("cuda", budget=budget)
+    torch.cuda.memory.change_current_allocator(sa.allocators.torch_allocator(ctx))
+    return ctx
+
+
+def make_step(torch: Any, capturable: bool) -> Callable[[], Any]:
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(WIDTH, 8, 4 * WIDTH, dropout=0.0, batch_first=True)
+    net = torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False).cuda()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, capturable=capturable)
+    batch = torch.randn(BATCH, LENGTH, WIDTH, device="cuda")
+
+    def step() -> Any:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = net(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def as_graph(torch: Any, step: Callable[[], Any]) -> Callable[[], Any]:
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UP):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+
+    def replay() -> Any:
+        graph.replay()
+        return loss
+
+    return replay
+
+
+def time_steps(torch: Any, step: Callable[[], Any], steps: int) -> float:
+    """Milliseconds a step."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(steps):
+        step()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / steps
+
+
+def measure(allocator: str, launch: str, steps: int, budget: int) -> dict[str, Any]:
+    """One round of one case, in a process of its own."""
+    import torch
+
+    requests = Requests(under_budget(torch, budget) if allocator == "saeta" else None)
+    step = make_step(torch, capturable=launch == "graph")
+    before_capture = requests.count()
+    if launch == "graph":
+        step = as_graph(torch, step)
+    for _ in range(WARM_UP):
+        step()
+    torch.cuda.synchronize()
+    before = requests.count()
+    milliseconds = time_steps(torch, step, steps)
+    return {
+        "ms": milliseconds,
+        "requests": requests.count() - before,
+        "capture_requests": before - before_capture if launch == "graph" else 0,
+        "graph_pool_bytes": requests.graph_bytes(),
+        "loss": float(step()),
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+    }
+
+
+def in_fresh_process(options: argparse.Namespace, allocator: str, launch: str) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--case", allocator, launch]
+    command += ["--steps", str(options.steps), "--budget", str(options.budget)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def measure_all(options: argparse.Namespace) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """The versions, and a line for each case. Cases take turns, round by round."""
+    cases = [(allocator, launch) for launch in LAUNCHES for allocator in ALLOCATORS]
+    rounds: dict[tuple[str, str], list[dict[str, Any]]] = {case: [] for case in cases}
+    for _ in range(options.rounds):
+        for case in cases:
+            rounds[case].append(in_fresh_process(options, *case))
+    last = rounds[cases[0]][-1]
+    versions = {"torch": last["torch"], "device": last["device"], "python": platform.python_version()}
+    lines = []
+    for (allocator, launch), found in rounds.items():
+        times = [each["ms"] for each in found]
+        counts = {
+            name: found[-1][name] for name in ("requests", "capture_requests", "graph_pool_bytes", "loss")
+        }
+        line = {"allocator": allocator, "launch": launch, "steps": options.steps}
+        line |= {"ms": statistics.median(times), "least_ms": min(times), "most_ms": max(times)} | counts
+        lines.append(line)
+    return versions, lines
+
+
+def reason_against() -> str | None:
+    """Why nothing can be measured here."""
+    if importlib.util.find_spec("torch") is None:
+        return "torch is not installed"
+    return None if sa.info()["cuda"]["usable"] else "no usable CUDA device"
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="A training step of torch: its own allocator beside Saeta's."
+    )
+    parser.add_argument("--steps", type=int, default=50, help="timed, by round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--budget", type=int, default=16 << 30, metavar="BYTES")
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--commit", default="unknown")
+    parser.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parse()
+    if options.case is not None:
+        print(json.dumps(measure(*options.case, options.steps, options.budget)))
+        return 0
+    if (reason := reason_against()) is not None:
+        print(f"not measured: {reason}")
+        return 0
+    versions, lines = measure_all(options)
+    print(
+        f"torch_training on {versions['device']}, torch {versions['torch']}, median of {options.rounds} rounds"
+    )
+    print(
+        f"{'launch':8}{'allocator':11}{'ms a step':>10}{'least':>9}{'most':>9}{'requests':>10}{'in capture':>12}"
+    )
+    for line in lines:
+        print(
+            f"{line['launch']:8}{line['allocator']:11}{line['ms']:10.3f}{line['least_ms']:9.3f}"
+            f"{line['most_ms']:9.3f}{line['requests']:10}{line['capture_requests']:12}"
+        )
+    if options.out is not None:
+        result = {
+            "benchmark": "torch_training",
+            "commit": options.commit,
+            "command": shlex.join(sys.argv),
+            "versions": versions,
+            "budget_bytes": options.budget,
+            "rounds": options.rounds,
+            "results": lines,
+        }
+        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
