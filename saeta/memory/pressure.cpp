@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace saeta {
@@ -88,19 +89,24 @@ hook_registration pressure::add_hook(std::string name, int priority, pressure_ho
   return {hooks_, hooks_->add(std::move(name), priority, std::move(ask))};
 }
 
-/// In parts, between which the wait can be interrupted.
+/// In parts, between which the wait can be interrupted. A release that was done since the last attempt counts, whoever did it.
 bool pressure::wait_for_a_release(shortage& what) {
+  const auto one_was_done = [&] {
+    const std::uint64_t now = releases_.done();
+    return std::exchange(what.releases_seen, now) != now;
+  };
   if (!what.wait_until) {
     what.wait_until = wait_now() + policy_.release_wait;
   }
-  while (releases_.can_wait() && wait_now() < *what.wait_until) {
+  while (!one_was_done()) {
+    if (!releases_.can_wait() || wait_now() >= *what.wait_until) {
+      return one_was_done();
+    }
     check_interrupt();
     const auto left = std::min<std::chrono::nanoseconds>(*what.wait_until - wait_now(), interrupt_interval);
-    if (releases_.wait_for_one(std::chrono::steady_clock::now() + left)) {
-      return true;
-    }
+    releases_.wait_for_one(what.releases_seen, std::chrono::steady_clock::now() + left);
   }
-  return false;
+  return true;
 }
 
 bool pressure::relieve(shortage& what) {
@@ -108,16 +114,17 @@ bool pressure::relieve(shortage& what) {
     what.attempt = drain;
     if (policy_.drain) {
       releases_.drain();
+    }
+    what.releases_seen = releases_.done();
+    if (policy_.drain) {
       return true;
     }
   }
   if (what.attempt <= await_releases) {
     what.attempt = await_releases;
-    if (policy_.release_wait.count() > 0 && releases_.pending() != 0) {
-      if (wait_for_a_release(what)) {
-        what.attempt = await_releases - 1; // so that the next attempt comes here again
-        return true;
-      }
+    if (policy_.release_wait.count() > 0 && wait_for_a_release(what)) {
+      what.attempt = await_releases - 1; // so that the next attempt comes here again
+      return true;
     }
   }
   if (what.attempt <= trim) {

@@ -217,10 +217,14 @@ void reaper::submit(pending_release release) {
 
 std::size_t reaper::drain() { return shared_->run_passed(); }
 
-bool reaper::wait_for_one(clock::time_point deadline) {
+std::uint64_t reaper::done() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->done;
+}
+
+bool reaper::wait_for_one(std::uint64_t before, clock::time_point deadline) {
   poll_interval interval;
   std::unique_lock lock(shared_->mutex);
-  const std::uint64_t before = shared_->done;
   while (shared_->done == before && !shared_->held_up() && clock::now() < deadline) {
     if (how_ == release_thread::none) {
       lock.unlock();
@@ -244,12 +248,15 @@ bool reaper::can_wait() const {
 bool reaper::wait_idle(std::chrono::milliseconds timeout) {
   const auto deadline = clock::now() + timeout;
   drain();
-  while (pending() != 0) {
-    if (!wait_for_one(deadline)) {
+  for (;;) {
+    const std::uint64_t before = done();
+    if (pending() == 0) {
+      return true;
+    }
+    if (!wait_for_one(before, deadline)) {
       return pending() == 0;
     }
   }
-  return true;
 }
 
 std::size_t reaper::pending() const {

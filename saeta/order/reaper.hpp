@@ -55,9 +55,11 @@ public:
   void submit(pending_release release);
   /// Does what has passed; returns how many releases that were.
   std::size_t drain();
-  /// Waits until a release has been done since the call. False when none was by the deadline, or when none is pending but
-  /// those that an active capture holds up, which only the caller may be able to end.
-  bool wait_for_one(clock::time_point deadline);
+  /// Releases that had to wait and have been done.
+  [[nodiscard]] std::uint64_t done() const;
+  /// Waits until more releases have been done than `before`. False when none was by the deadline, or when none is pending
+  /// but those that an active capture holds up, which only the caller may be able to end.
+  bool wait_for_one(std::uint64_t before, clock::time_point deadline);
   /// Something is pending that no capture holds up.
   [[nodiscard]] bool can_wait() const;
   /// Waits until nothing is pending, at most `timeout`; true when nothing is. Does not wait for captures either.

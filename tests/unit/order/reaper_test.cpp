@@ -70,7 +70,7 @@ TEST_P(reaper_test, lets_no_release_wait_for_another) {
   const held_release slow = submit_held();
   const held_release fast = submit_held();
   finish(fast);
-  EXPECT_TRUE(releases.wait_for_one(clock::now() + seconds(20)));
+  EXPECT_TRUE(releases.wait_for_one(0, clock::now() + seconds(20)));
   EXPECT_EQ(*fast.done, 1) << "it waited for the one before it";
   EXPECT_EQ(*slow.done, 0);
   finish(slow);
@@ -81,7 +81,7 @@ TEST_P(reaper_test, lets_no_release_wait_for_another) {
 TEST_P(reaper_test, ends_a_wait_at_its_deadline) {
   const held_release held = submit_held();
   EXPECT_FALSE(releases.wait_idle(milliseconds(1))); // for ever, if it waited for the work
-  EXPECT_FALSE(releases.wait_for_one(clock::now()));
+  EXPECT_FALSE(releases.wait_for_one(releases.done(), clock::now()));
   EXPECT_EQ(releases.pending(), 1U);
   finish(held);
   EXPECT_TRUE(releases.wait_idle(seconds(20)));
@@ -94,7 +94,7 @@ TEST_P(reaper_test, does_not_wait_for_the_end_of_a_capture) {
                    .action = [&] { return done = true; },
                    .label = {},
                    .bytes = 0});
-  EXPECT_FALSE(releases.wait_for_one(clock::time_point::max())); // for ever, if it waited
+  EXPECT_FALSE(releases.wait_for_one(releases.done(), clock::time_point::max())); // for ever, if it waited
   EXPECT_FALSE(releases.wait_idle(milliseconds(1'000'000)));
   EXPECT_FALSE(done);
   captured = false;
