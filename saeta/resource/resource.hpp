@@ -31,6 +31,20 @@ struct allocation_request {
   reservation* draw_from = nullptr; ///< bytes promised before, instead of a fresh charge
 };
 
+/// What every resource says of a block before it has memory. @param alignment  of that memory.
+[[nodiscard]] inline block describe(const allocation_request& what, device_id device, std::size_t alignment,
+                                    stream_ref stream) {
+  block made;
+  made.bytes = what.bytes;
+  made.alignment = alignment;
+  made.device = device;
+  made.stream_id = stream.id();
+  made.timeline = timeline_of(stream);
+  made.generation = next_generation();
+  made.label = what.label;
+  return made;
+}
+
 /// When a resource takes a block back.
 enum class release_order {
   in_stream_order, ///< at any time: reuse is ordered after the points

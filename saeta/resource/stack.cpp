@@ -78,8 +78,7 @@ std::shared_ptr<resource> driver_resource(resource_kind kind, const stack_option
   if (kind == resource_kind::direct) {
     return std::make_shared<direct_resource>(device);
   }
-  device->set_pool_threshold(options.pool_threshold);
-  return std::make_shared<async_resource>(device);
+  return std::make_shared<async_resource>(device, options.pool_threshold);
 }
 
 std::shared_ptr<resource> custom_resource(const resource_source& source,

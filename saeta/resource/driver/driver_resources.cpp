@@ -16,7 +16,7 @@ std::size_t own_alignment(const backend& device) {
   return device.device().kind == device_kind::cpu ? host_alignment : device_alignment;
 }
 
-block describe(const backend& device, const allocation_request& what, stream_ref stream) {
+block describe_on(const backend& device, const allocation_request& what, stream_ref stream) {
   return describe_block(what, device.device(), own_alignment(device), stream);
 }
 
@@ -40,14 +40,7 @@ block describe_block(const allocation_request& what, device_id device, std::size
   if (what.alignment != 0 && !std::has_single_bit(what.alignment)) {
     throw error(errc::invalid_argument, concat("alignment ", what.alignment, " is no power of two"));
   }
-  block made;
-  made.bytes = what.bytes;
-  made.alignment = std::max(what.alignment, given);
-  made.device = device;
-  made.stream_id = stream.id();
-  made.timeline = timeline_of(stream);
-  made.generation = next_generation();
-  made.label = what.label;
+  block made = describe(what, device, std::max(what.alignment, given), stream);
   static_cast<void>(checked_add(what.bytes, made.alignment, "block with its alignment"));
   made.base_bytes = what.bytes == 0 ? 0 : what.bytes + (made.alignment - given);
   return made;
@@ -70,7 +63,7 @@ std::uint64_t next_generation() noexcept {
 }
 
 block direct_resource::do_allocate(const allocation_request& what, stream_ref stream) {
-  block made = describe(*device_, what, stream);
+  block made = describe_on(*device_, what, stream);
   if (what.bytes != 0) {
     place_block(made, device_->allocate(made.base_bytes, own_alignment(*device_)));
     held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
@@ -87,8 +80,14 @@ bool direct_resource::do_deallocate(const block& what, std::span<const point> af
   return true;
 }
 
+async_resource::async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold)
+    : device_(std::move(device)), timelines_(timelines::of(*device_)),
+      bounded_pool_(pool_threshold != everything), unused_(timelines_), in_use_(timelines_) {
+  device_->set_pool_threshold(pool_threshold);
+}
+
 block async_resource::do_allocate(const allocation_request& what, stream_ref stream) {
-  block made = describe(*device_, what, stream);
+  block made = describe_on(*device_, what, stream);
   if (what.bytes == 0) {
     return made;
   }
@@ -137,14 +136,23 @@ bool async_resource::do_deallocate(const block& what, std::span<const point> aft
     return false;
   }
   held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
-  if (unused) { // there is nothing to wait for, but only in such a call the pool gives back what is above its threshold
-    try {
-      device_->synchronize_stream(on.native_handle());
-    } catch (...) {
-      report_current_exception("async_resource::deallocate");
-    }
+  if (unused && bounded_pool_) {
+    notice_unused();
   }
   return true;
+}
+
+std::size_t async_resource::trim() {
+  notice_unused();
+  return device_->trim_pool(0);
+}
+
+void async_resource::notice_unused() noexcept {
+  try {
+    device_->synchronize_stream(unused_.ref().native_handle());
+  } catch (...) {
+    report_current_exception("async_resource: the driver's pool keeps what is unused");
+  }
 }
 
 pinned_resource::~pinned_resource() { trim(); }

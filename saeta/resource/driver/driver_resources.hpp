@@ -48,11 +48,12 @@ private:
 /// uses: each has a stream.
 class async_resource final : public resource {
 public:
-  explicit async_resource(std::shared_ptr<backend> device)
-      : device_(std::move(device)), timelines_(timelines::of(*device_)), unused_(timelines_),
-        in_use_(timelines_) {}
+  static constexpr std::uint64_t everything = ~std::uint64_t{0};
 
-  std::size_t trim() override { return device_->trim_pool(0); }
+  /// @param pool_threshold  bytes that the driver's pool of the device keeps for reuse (device/backend.hpp).
+  explicit async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold = everything);
+
+  std::size_t trim() override;
   [[nodiscard]] release_order order(const block&) const noexcept override {
     return release_order::in_stream_order;
   }
@@ -62,9 +63,13 @@ private:
   block do_allocate(const allocation_request& what, stream_ref stream) override;
   bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
 
+  /// Only in a wait of the host, where nothing is waited for, the driver sees that freed memory is unused.
+  void notice_unused() noexcept;
+
   std::shared_ptr<backend> device_;
   std::shared_ptr<timelines> timelines_;
-  own_stream unused_; ///< for memory whose work has finished
+  const bool bounded_pool_; ///< it gives back what is above its threshold
+  own_stream unused_;       ///< for memory whose work has finished
   own_stream in_use_;
   std::atomic<std::uint64_t> held_{0};
 };

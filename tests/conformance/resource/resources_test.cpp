@@ -3,12 +3,15 @@
 #include "conformance/harness/backends.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/memory/use_token.hpp"
 #include "saeta/resource/driver/driver_resources.hpp"
 #include "saeta/resource/stack.hpp"
 #include "support/faulty_backend.hpp"
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <limits>
 
 namespace saeta::conformance {
@@ -122,6 +125,62 @@ TEST_P(resources, pinned_memory_is_kept_for_reuse_until_it_is_trimmed) {
   EXPECT_EQ(pinned.trim(), 131'072U);
   EXPECT_EQ(pinned.held_bytes(), 0U);
   EXPECT_EQ(driver->alive(), before);
+}
+
+TEST_P(resources, pinned_memory_honours_alignment_beyond_a_page) {
+  pinned_resource pinned(driver);
+  for (const std::size_t alignment :
+       {std::size_t{256}, std::size_t{4096}, std::size_t{8192}, std::size_t{1} << 20}) {
+    for (const std::size_t bytes :
+         {std::size_t{1}, std::size_t{100}, std::size_t{4096}, std::size_t{100'000}}) {
+      std::vector<block> made; // more than one: the first may be aligned by luck
+      for (std::size_t i = 0; i < 3; ++i) {
+        made.push_back(pinned.allocate(bytes, alignment, work.ref()));
+        const auto address = reinterpret_cast<std::uintptr_t>(made.back().pointer);
+        EXPECT_EQ(address % alignment, 0U) << alignment;
+        std::memset(made.back().pointer, 0x5A, bytes);
+        EXPECT_LE(address + bytes,
+                  reinterpret_cast<std::uintptr_t>(made.back().base) + made.back().base_bytes);
+      }
+      for (const block& each : made) {
+        EXPECT_TRUE(pinned.deallocate(each, std::span<const point>()));
+      }
+    }
+  }
+}
+
+TEST_P(resources, async_frees_an_unused_block_in_one_driver_call) {
+  const resource_stack stack = build("budget, async");
+  const block unused = stack.top->allocate(1000, 0, work.ref());
+  driver->synchronize_stream(work.ref().native_handle());
+  EXPECT_TRUE(passed(unused.ready));
+  forbid_driver_calls(); // but the one that frees
+  EXPECT_TRUE(stack.top->deallocate(unused, std::span<const point>()));
+  EXPECT_FALSE(driver->failed()) << "a wait of the host, too";
+  allow_driver_calls();
+}
+
+TEST_P(resources, a_large_block_beside_direct_slabs_is_freed_without_a_wait_of_the_caller) {
+  context_options options;
+  options.memory.slabs_from = resource_kind::direct;
+  options.memory.caching.largest_small = 4096;
+  options.memory.caching.largest_cached = 1 << 20;
+  const auto home = new_context(options);
+  const auto busy = home->borrow_stream();
+  auto large = std::optional(
+      buffer::allocate(home, options.memory.caching.largest_cached + 1, home->work_stream(), "large"));
+  const auto held = close_gate(busy.ref().native_handle());
+  {
+    use_token token(busy.ref(), {writes(*large)});
+    home->fill(token.mutable_data<char>(*large), 1, large->size(), busy.ref());
+  }
+  large.reset(); // for ever, if it waited
+  EXPECT_EQ(home->statistics().pending_releases, held ? 1U : 0U);
+  if (held) {
+    held->open();
+  }
+  EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(1)));
+  EXPECT_EQ(home->statistics().held, 0U);
 }
 
 TEST_P(resources, sizes_up_to_the_last_64_bit_value_are_refused_and_take_nothing) {
