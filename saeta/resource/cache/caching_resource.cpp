@@ -65,23 +65,15 @@ release_order caching_resource::order(const block& what) const noexcept {
   return what.cached || what.bytes == 0 ? release_order::in_stream_order : store_->order_upstream(what);
 }
 
-block caching_resource::describe(const allocation_request& what, stream_ref stream) const {
-  block made;
-  made.bytes = what.bytes;
-  made.alignment = std::max(what.alignment, own_alignment_);
-  made.device = device_;
-  made.stream_id = stream.id();
-  made.timeline = timeline_of(stream);
-  made.generation = next_generation();
-  made.label = what.label;
-  return made;
+block caching_resource::describe_here(const allocation_request& what, stream_ref stream) const {
+  return describe(what, device_, std::max(what.alignment, own_alignment_), stream);
 }
 
 block caching_resource::allocate_uncached(const allocation_request& what, stream_ref stream) {
   if (!is_alignment(what.alignment)) {
     throw error(errc::invalid_argument, concat("alignment ", what.alignment, " is not a power of two"));
   }
-  return what.bytes == 0 ? describe(what, stream) : store_->allocate_upstream(what, stream);
+  return what.bytes == 0 ? describe_here(what, stream) : store_->allocate_upstream(what, stream);
 }
 
 block caching_resource::do_allocate(const allocation_request& what, stream_ref stream) {
@@ -101,8 +93,14 @@ block caching_resource::take(cache_shard& shard, const allocation_request& what,
   cache_node* taken = shard.pop(size_class);
   if (taken == nullptr) [[unlikely]] {
     taken = store_->refill(shard, size_class);
-    if (taken == nullptr) {
-      return allocate_uncached(what, stream);
+    if (taken == nullptr) { // no room for a slab
+      if (auto made = store_->allocate_within(what, stream)) {
+        return *made;
+      }
+      taken = store_->take_larger(shard, size_class);
+      if (taken == nullptr) {
+        return store_->allocate_upstream(what, stream);
+      }
     }
   }
   return lend(*taken, shard, what, stream);
@@ -111,7 +109,7 @@ block caching_resource::take(cache_shard& shard, const allocation_request& what,
 /// With one object to return, which is made in its place: a block is copied slowly right after it was written.
 block caching_resource::lend(cache_node& taken, cache_shard& shard, const allocation_request& what,
                              stream_ref stream) {
-  block made = describe(what, stream);
+  block made = describe_here(what, stream);
   made.ready = taken.after;
   const bool in_order =
       taken.others == nullptr && (taken.after.empty() || taken.after.timeline == shard.timeline);

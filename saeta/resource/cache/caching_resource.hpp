@@ -7,8 +7,10 @@
 // Order     A block remembers the points of its last users. Reuse on the timeline of its only user waits for nothing, reuse
 //           on another stream makes that stream wait for these points and for nothing else; the host never waits.
 // Owner     Slabs go back with `trim()`, as soon as none of their blocks is in use, and at the end.
-// Budget    Below a budget, that budget counts what callers asked for; `held_bytes()` tells the slabs. They stay within the
-//           limit of `bound`, the root budget, and of `soft_limit`, plus one slab (`beyond_bound` counts the exceptions).
+// Budget    Below a budget, that budget counts what callers asked for; `held_bytes()` tells what the device gave. It stays
+//           within the limit of `bound`, the root budget, and of `soft_limit`, plus one slab. The exception: what live
+//           blocks lose to their classes, and partly used slabs, leave no room for a block that the budget has admitted.
+//           Such blocks are served all the same, and counted (`beyond_bound`).
 // Thread    Any.
 #pragma once
 
@@ -37,8 +39,7 @@ struct caching_statistics {
   std::uint64_t slabs = 0;
   std::uint64_t steals = 0; ///< times that blocks of another timeline were taken over
   std::uint64_t upstream_allocations = 0;
-  std::uint64_t beyond_bound =
-      0; ///< blocks that were allocated although partly used slabs left no room in the limit
+  std::uint64_t beyond_bound = 0; ///< blocks that were allocated although the limit and a slab had no room
 };
 
 class caching_resource final : public resource {
@@ -65,7 +66,7 @@ private:
   [[nodiscard]] block take(cache_shard& shard, const allocation_request& what, stream_ref stream);
   [[nodiscard]] block lend(cache_node& taken, cache_shard& shard, const allocation_request& what,
                            stream_ref stream);
-  [[nodiscard]] block describe(const allocation_request& what, stream_ref stream) const;
+  [[nodiscard]] block describe_here(const allocation_request& what, stream_ref stream) const;
   void put(cache_shard& shard, cache_node& freed) noexcept;
 
   const device_id device_;

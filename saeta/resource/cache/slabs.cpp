@@ -1,4 +1,4 @@
-// The slabs of a cache: how many there may be, and how they come and go.
+// The slabs of a cache: how large they are, and how they come and go.
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/resource/cache/detail/store.hpp"
@@ -6,56 +6,24 @@
 #include <algorithm>
 
 namespace saeta {
+namespace {
 
-std::uint64_t cache_store::limit() const noexcept {
-  const std::uint64_t soft = soft_limit_.load(std::memory_order_relaxed);
-  return bound_ ? std::min(soft, bound_->limit()) : soft;
-}
+// When the limit is reached, what partly used slabs have free can't be given back. So slabs are small where it counts.
+constexpr std::uint64_t least_slabs = 512;         ///< that fit into the limit
+constexpr std::size_t first_slab_bytes = 64 << 10; ///< of a class; each further slab is twice as large
 
-bool cache_store::try_hold(std::uint64_t bytes, std::uint64_t most) noexcept {
-  std::uint64_t now = held_.load(std::memory_order_relaxed);
-  do {
-    if (bytes > most || now > most - bytes) {
-      return false;
-    }
-  } while (!held_.compare_exchange_weak(now, now + bytes, std::memory_order_relaxed));
-  return true;
-}
-
-bool cache_store::hold(std::uint64_t bytes, std::uint64_t most, lock_type& lock) {
-  if (bytes > most) {
-    return false;
-  }
-  if (try_hold(bytes, most)) {
-    return true;
-  }
-  const bool locked = lock.owns_lock();
-  if (!locked) {
-    lock.lock();
-  }
-  const std::uint64_t held = held_.load(std::memory_order_relaxed);
-  const std::uint64_t room = most - std::min(held, most);
-  if (trim_slabs(bytes - std::min(room, bytes), lock) != 0) {
-    lock.unlock();
-    upstream_->trim(); // what went back is the device's, not the pool's
-    lock.lock();
-  }
-  if (!locked) {
-    lock.unlock();
-  }
-  return try_hold(bytes, most);
-}
+} // namespace
 
 std::size_t cache_store::blocks_of_a_slab(std::size_t size_class) const noexcept {
   if (!classes_.small(size_class)) {
     return 1;
   }
-  constexpr std::uint64_t least_slabs =
-      8; // that fit into the limit, so that a small budget has room for several classes
   const std::size_t size = classes_.bytes(size_class);
-  const std::size_t usual = std::max<std::size_t>(slab_bytes_ / size, 8);
-  const std::uint64_t most = std::max<std::uint64_t>(limit() / least_slabs / size, 1);
-  return static_cast<std::size_t>(std::min<std::uint64_t>(usual, most));
+  const size_kind& kind = kinds_[size_class];
+  const std::uint64_t next = kind.slabs.empty() ? first_slab_bytes / size : 2 * kind.slabs.back()->blocks;
+  const std::uint64_t usual = std::max<std::uint64_t>(slab_bytes_ / size, 8);
+  return static_cast<std::size_t>(
+      std::max<std::uint64_t>(std::min({next, usual, limit() / least_slabs / size}), 1));
 }
 
 bool cache_store::add_slab(std::size_t size_class, lock_type& lock) {
@@ -66,7 +34,7 @@ bool cache_store::add_slab(std::size_t size_class, lock_type& lock) {
   const std::size_t bytes = made->blocks * size;
   // The first one always has room: the limit may be smaller than a block.
   const std::uint64_t most = std::max<std::uint64_t>(limit(), bytes);
-  if (!hold(bytes, most, lock)) {
+  if (!hold(bytes, most, collecting::if_promising, lock)) {
     return false;
   }
   try {
@@ -93,67 +61,6 @@ bool cache_store::add_slab(std::size_t size_class, lock_type& lock) {
   return true;
 }
 
-block cache_store::ask_upstream(const allocation_request& what, stream_ref stream, lock_type& lock) {
-  const auto ask = [&] {
-    block made = upstream_->allocate(what, stream);
-    upstream_allocations_.fetch_add(1, std::memory_order_relaxed);
-    return made;
-  };
-  try {
-    return ask();
-  } catch (const error& refused) {
-    if (refused.code() != errc::out_of_memory) {
-      throw;
-    }
-    const bool locked = lock.owns_lock();
-    if (!locked) {
-      lock.lock();
-    }
-    const std::size_t freed = trim_slabs(everything, lock);
-    lock.unlock();
-    const std::size_t trimmed = upstream_->trim();
-    if (locked) {
-      lock.lock();
-    }
-    if (freed == 0 && trimmed == 0) {
-      throw;
-    }
-  }
-  return ask();
-}
-
-block cache_store::allocate_upstream(const allocation_request& what, stream_ref stream) {
-  lock_type lock(mutex_, std::defer_lock);                 // only to give slabs back
-  const std::uint64_t bytes = what.bytes + what.alignment; // an alignment beyond the device's own costs bytes
-  if (bytes < what.bytes) {
-    throw error(errc::overflow, concat("a block of ", what.bytes, " bytes aligned to ", what.alignment));
-  }
-  const std::uint64_t bound = limit();
-  if (!hold(bytes, bound + std::min<std::uint64_t>(slab_bytes_, ~bound), lock)) {
-    // The budget has admitted the request, and partly used slabs can't be given back: the promise to the caller counts more.
-    held_.fetch_add(bytes, std::memory_order_relaxed);
-    beyond_bound_.fetch_add(1, std::memory_order_relaxed);
-  }
-  try {
-    block made = ask_upstream(what, stream, lock);
-    held_.fetch_add(made.base_bytes - bytes, std::memory_order_relaxed);
-    uncached_.fetch_add(made.base_bytes, std::memory_order_relaxed);
-    return made;
-  } catch (...) {
-    held_.fetch_sub(bytes, std::memory_order_relaxed);
-    throw;
-  }
-}
-
-bool cache_store::deallocate_upstream(const block& what, std::span<const point> after) noexcept {
-  if (!upstream_->deallocate(what, after)) {
-    return false;
-  }
-  held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
-  uncached_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
-  return true;
-}
-
 std::size_t cache_store::trim() {
   std::size_t freed = 0;
   {
@@ -164,15 +71,17 @@ std::size_t cache_store::trim() {
 }
 
 std::size_t cache_store::trim_slabs(std::uint64_t wanted, lock_type& lock) {
-  cache_node* all = collect_free();
   std::vector<cache_slab*> leaving;
-  try {
-    leaving = choose_leaving(all, wanted);
-  } catch (...) {
-    common_.push_all(all);
-    throw;
+  std::size_t slabs = 0;
+  for (const size_kind& kind : kinds_) {
+    slabs += kind.slabs.size();
   }
-  common_.push_all(all);
+  leaving.reserve(slabs);
+  std::uint64_t chosen = 0;
+  // Large blocks first: they have slabs of their own, so that fewer lists are taken from the threads.
+  for (std::size_t c = classes_.count(); c-- > 0 && chosen < wanted;) {
+    chosen += choose_leaving(c, wanted - chosen, leaving);
+  }
   if (leaving.empty()) {
     return 0;
   }
@@ -194,38 +103,24 @@ std::size_t cache_store::trim_slabs(std::uint64_t wanted, lock_type& lock) {
   return freed;
 }
 
-cache_node* cache_store::collect_free() noexcept {
-  cache_node* all = nullptr;
-  const auto collect = [&](cache_node* list) {
-    while (list != nullptr) {
+cache_node* cache_store::collect_free(std::size_t size_class) noexcept {
+  cache_node* all = common_.take(size_class);
+  for (const auto& shard : shards_) {
+    for (cache_node* list = shard->take(size_class); list != nullptr;) {
       link(std::exchange(list, next_of(list)), all);
-    }
-  };
-  for (std::size_t c = 0; c < classes_.count(); ++c) {
-    collect(common_.take(c));
-    for (const auto& shard : shards_) {
-      collect(shard->take(c));
     }
   }
   return all;
 }
 
-/// Takes slabs without a block in use out of `all` and out of use, the largest blocks first. Everything that may fail comes
-/// before the first of them.
-std::vector<cache_slab*> cache_store::choose_leaving(cache_node*& all, std::uint64_t wanted) {
-  std::vector<cache_slab*> leaving;
-  std::size_t slabs = 0;
-  for (const size_kind& kind : kinds_) {
-    slabs += kind.slabs.size();
-    for (const auto& slab : kind.slabs) {
-      slab->free = 0;
-      slab->users.clear();
-      if (slab->carved != slab->blocks) {
-        slab->users.add(slab->ready.all());
-      }
+void cache_store::count_free(const size_kind& kind, const cache_node* all) {
+  for (const auto& slab : kind.slabs) {
+    slab->free = 0;
+    slab->users.clear();
+    if (slab->carved != slab->blocks) {
+      slab->users.add(slab->ready.all());
     }
   }
-  leaving.reserve(slabs);
   for (const cache_node* node = all; node != nullptr; node = next_of(node)) {
     cache_slab& home = *node->home;
     ++home.free;
@@ -234,24 +129,36 @@ std::vector<cache_slab*> cache_store::choose_leaving(cache_node*& all, std::uint
       home.users.add(node->others->all());
     }
   }
-  std::uint64_t chosen = 0;
-  for (auto kind = kinds_.rbegin(); kind != kinds_.rend() && chosen < wanted; ++kind) {
-    for (const auto& slab : kind->slabs) {
-      if (slab->leaving || slab->free != slab->carved || chosen >= wanted) {
-        continue;
-      }
-      const bool unused = std::ranges::all_of(slab->users.all(), known_to_have_passed);
-      if (!unused && upstream_->order(slab->memory) == release_order::when_complete) {
-        continue; // upstream would wait for the device
-      }
-      slab->leaving = true;
-      slab->carved = 0;
-      chosen += slab->memory.base_bytes;
-      leaving.push_back(slab.get());
-    }
-    std::erase_if(kind->open, [](const cache_slab* slab) { return slab->leaving; });
+}
+
+std::uint64_t cache_store::choose_leaving(std::size_t size_class, std::uint64_t wanted,
+                                          std::vector<cache_slab*>& leaving) {
+  size_kind& kind = kinds_[size_class];
+  if (kind.slabs.empty()) {
+    return 0;
   }
-  cache_node* staying = nullptr;
+  cache_node* all = collect_free(size_class);
+  try {
+    count_free(kind, all);
+  } catch (const std::bad_alloc&) { // of the host: this class stays as it is
+    common_.push_all(all);
+    return 0;
+  }
+  std::uint64_t chosen = 0;
+  for (const auto& slab : kind.slabs) {
+    if (slab->leaving || slab->free != slab->carved || chosen >= wanted) {
+      continue;
+    }
+    const bool unused = std::ranges::all_of(slab->users.all(), known_to_have_passed);
+    if (!unused && upstream_->order(slab->memory) == release_order::when_complete) {
+      continue; // upstream would wait for the device
+    }
+    slab->leaving = true;
+    slab->carved = 0;
+    chosen += slab->memory.base_bytes;
+    leaving.push_back(slab.get());
+  }
+  std::erase_if(kind.open, [](const cache_slab* slab) { return slab->leaving; });
   while (all != nullptr) {
     cache_node* const node = std::exchange(all, next_of(all));
     if (node->home->leaving) {
@@ -259,11 +166,10 @@ std::vector<cache_slab*> cache_store::choose_leaving(cache_node*& all, std::uint
       link(node, spare_);
       ++spares_;
     } else {
-      link(node, staying);
+      common_.push(node);
     }
   }
-  all = staying;
-  return leaving;
+  return chosen;
 }
 
 void cache_store::forget(const cache_slab& gone) {

@@ -95,8 +95,9 @@ cache_node* cache_store::refill(cache_shard& shard, std::size_t size_class) {
       }
     }
     try {
-      if (!add_slab(size_class, lock)) {
-        return take_other_timeline(shard, size_class);
+      if (!add_slab(size_class, lock)) { // which has collected the free blocks of others
+        cache_node* const freed = take_common(shard, size_class);
+        return freed != nullptr ? freed : take_other_timeline(shard, size_class);
       }
     } catch (const error& refused) {
       if (refused.code() != errc::out_of_memory) {
@@ -190,6 +191,19 @@ cache_node* cache_store::take_other_timeline(cache_shard& shard, std::size_t siz
       ++steals_;
       shard.push_all(next_of(freed));
       return freed;
+    }
+  }
+  return nullptr;
+}
+
+cache_node* cache_store::take_larger(cache_shard& shard, std::size_t size_class) {
+  const lock_type lock(mutex_);
+  for (std::size_t larger = size_class + 1; larger < classes_.count(); ++larger) {
+    for (auto take : {&cache_store::carve, &cache_store::take_same_timeline, &cache_store::take_common,
+                      &cache_store::take_other_timeline}) {
+      if (cache_node* const freed = (this->*take)(shard, larger)) {
+        return freed;
+      }
     }
   }
   return nullptr;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace saeta {
@@ -257,6 +258,127 @@ TEST_F(cache, gives_unused_slabs_back_above_the_soft_limit) {
   for (std::size_t times = 1; times <= 5; ++times) {
     put(get(times * large / 2, first()), first());
     EXPECT_LE(made_->statistics().held, options.soft_limit);
+  }
+  expect_nothing_held();
+}
+
+TEST_F(cache, begins_with_small_slabs_and_doubles_them) {
+  std::vector<block> live;
+  std::vector<std::uint64_t> grown; // by each slab
+  for (std::uint64_t before = 0; grown.size() < 7;) {
+    live.push_back(get(4096, first()));
+    if (const std::uint64_t now = made_->statistics().held; now != before) {
+      grown.push_back((now - std::exchange(before, now)) >> 10);
+    }
+  }
+  EXPECT_EQ(grown, (std::vector<std::uint64_t>{64, 128, 256, 512, 1024, 2048, 2048})) << "KiB";
+  for (const block& each : live) {
+    put(each, first());
+  }
+  expect_nothing_held();
+}
+
+/// A cache at its limit, where slabs have two blocks of 4 KiB.
+class full_cache : public cache {
+protected:
+  static constexpr std::size_t size = 4096;
+  static constexpr std::uint64_t limit = 4 << 20;
+  static constexpr std::size_t slab = 8192;
+
+  full_cache() {
+    caching_options options;
+    options.soft_limit = limit;
+    options.slab = slab;
+    make(options);
+    while (live_.size() * size < limit) {
+      live_.push_back(get(size, first()));
+    }
+    EXPECT_EQ(made_->statistics().held, limit);
+  }
+  ~full_cache() override {
+    for (const block& each : live_) {
+      put(each, first());
+    }
+    expect_nothing_held();
+  }
+  /// One block of each slab, so that none can be given back.
+  void free_every_other() {
+    for (std::size_t i = 0; i < live_.size(); ++i) {
+      put(live_[i], first());
+      live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  [[nodiscard]] block take_out() {
+    const block last = live_.back();
+    live_.pop_back();
+    return last;
+  }
+
+  std::vector<block> live_;
+};
+
+TEST_F(full_cache, takes_larger_blocks_before_it_exceeds_its_limit_by_more_than_a_slab) {
+  free_every_other();
+  for (int i = 0; i < 100; ++i) {
+    live_.push_back(get(1000, first()));
+    EXPECT_LE(made_->statistics().held, limit + slab);
+  }
+  EXPECT_EQ(made_->statistics().beyond_bound, 0U);
+  EXPECT_GT(made_->statistics().held, limit) << "a block by itself costs fewer bytes";
+}
+
+TEST_F(full_cache, serves_beyond_the_limit_what_has_no_room_in_partly_used_slabs) {
+  free_every_other();
+  live_.push_back(get(limit / 4, first()));
+  EXPECT_EQ(made_->statistics().beyond_bound, 1U);
+  put(take_out(), first());
+  EXPECT_EQ(made_->statistics().held, limit);
+}
+
+TEST_F(full_cache, does_not_take_the_lists_of_others_in_vain_again_and_again) {
+  const block free = take_out();
+  put(free, first());
+  const block small = get(1000, first()); // looks for slabs to give back, and finds none
+  const block again = get(size, first());
+  EXPECT_EQ(again.pointer, free.pointer);
+  put(again, first());
+  const block another = get(1000, first());
+  live_.push_back(get(size, second()));
+  EXPECT_EQ(made_->statistics().steals, 1U) << "it was still in the list of its stream";
+  put(small, first());
+  put(another, first());
+}
+
+TEST_F(full_cache, gives_slabs_back_once_so_much_has_been_freed) {
+  put(take_out(), first());
+  const block small = get(1000, first()); // as above
+  for (int i = 0; i < 9; ++i) {
+    put(take_out(), first());
+  }
+  put(get(4 * size, first()), first());
+  EXPECT_LE(made_->statistics().held, limit);
+  put(small, first());
+  EXPECT_EQ(made_->statistics().beyond_bound, 0U);
+}
+
+TEST_F(cache, streams_that_take_turns_get_what_was_collected_where_a_further_slab_has_no_room) {
+  caching_options options;
+  options.soft_limit = (4 << 20) + 8192 + 4096;
+  options.slab = 8192;
+  make(options);
+  std::vector<block> live;
+  for (int i = 0; i < 4; ++i) {
+    live.push_back(get(1 << 20, first()));
+  }
+  live.push_back(get(4096, first())); // and one block of its slab is free
+  const std::uint64_t before = made_->statistics().upstream_allocations;
+  for (int round = 0; round < 40; ++round) { // after some of them, one wants a slab of its own
+    put(get(4096, first()), first());
+    put(get(4096, second()), second());
+  }
+  EXPECT_EQ(made_->statistics().upstream_allocations, before);
+  for (const block& each : live) {
+    put(each, first());
   }
   expect_nothing_held();
 }

@@ -5,9 +5,9 @@
 //           same timeline, for blocks that nobody owns, for blocks of another timeline, and for a new slab. Two threads or
 //           streams that take the same few blocks from each other again and again get another slab instead.
 // Bound     Slabs are added as long as the cache holds no more than its limit then; before that, unused slabs of all
-//           classes go back. Where partly used slabs leave no room for another one, a block is allocated by itself, with no
-//           more bytes than it needs. So the limit is exceeded by one slab at most, unless partly used slabs, which can't
-//           go back, leave no room for a block that the budget has admitted: such blocks are counted (`beyond_bound`).
+//           classes go back. Where there is no room for another slab, a block is allocated by itself, with no more bytes
+//           than it needs, up to a slab beyond the limit. Where that has no room either, a free block of a larger class
+//           serves. Only when there is none, the limit is exceeded by more (`beyond_bound`).
 // Thread    Any; one lock, which hits never take. Nothing waits for the device under it.
 // Failure   What upstream or the driver throws, with nothing taken; std::bad_alloc of the host.
 #pragma once
@@ -16,6 +16,7 @@
 #include "saeta/resource/cache/detail/shard.hpp"
 
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace saeta {
@@ -47,7 +48,12 @@ public:
   /// there is no room for a slab: then the block is allocated by itself.
   [[nodiscard]] cache_node* refill(cache_shard& shard, std::size_t size_class);
 
-  /// Blocks that are not cached.
+  /// As `refill`, a block of a larger class; null where there is none.
+  [[nodiscard]] cache_node* take_larger(cache_shard& shard, std::size_t size_class);
+
+  /// A block that is not cached; nothing where that would exceed the limit by more than a slab.
+  [[nodiscard]] std::optional<block> allocate_within(const allocation_request& what, stream_ref stream);
+  /// In any case: beyond the limit where nothing else is left.
   [[nodiscard]] block allocate_upstream(const allocation_request& what, stream_ref stream);
   [[nodiscard]] bool deallocate_upstream(const block& what, std::span<const point> after) noexcept;
   [[nodiscard]] release_order order_upstream(const block& what) const noexcept {
@@ -76,20 +82,36 @@ private:
   [[nodiscard]] bool wants_more(cache_shard& shard, std::size_t size_class);
   void reserve_nodes(std::size_t count);
 
-  // Slabs (slabs.cpp)
+  // Bytes (bound.cpp)
+  /// Whether everybody's free blocks are collected to find slabs that can be given back: a collection takes the lists of
+  /// all threads. It is promising when a slab's bytes have been freed since one found nothing.
+  enum class collecting { if_promising, always };
   [[nodiscard]] std::uint64_t limit() const noexcept;
+  [[nodiscard]] std::uint64_t limit_and_a_slab() const noexcept;
   /// Counts bytes that are about to be held; false, and nothing is counted, where that would exceed `most`.
   [[nodiscard]] bool try_hold(std::uint64_t bytes, std::uint64_t most) noexcept;
   /// As `try_hold`, giving back unused slabs where that makes room. With or without the lock, as below.
-  [[nodiscard]] bool hold(std::uint64_t bytes, std::uint64_t most, lock_type& lock);
-  [[nodiscard]] std::size_t blocks_of_a_slab(std::size_t size_class) const noexcept;
-  [[nodiscard]] bool add_slab(std::size_t size_class, lock_type& lock);
+  [[nodiscard]] bool hold(std::uint64_t bytes, std::uint64_t most, collecting how, lock_type& lock);
+  /// Of slabs.
+  [[nodiscard]] std::uint64_t unused_bytes() const noexcept;
+  /// Allocates bytes that are held already, for a caller.
+  [[nodiscard]] block allocate_held(const allocation_request& what, stream_ref stream, std::uint64_t bytes,
+                                    lock_type& lock);
   /// Allocates bytes that are held already; gives unused slabs back when upstream has no memory.
   [[nodiscard]] block ask_upstream(const allocation_request& what, stream_ref stream, lock_type& lock);
+
+  // Slabs (slabs.cpp)
+  [[nodiscard]] std::size_t blocks_of_a_slab(std::size_t size_class) const noexcept;
+  [[nodiscard]] bool add_slab(std::size_t size_class, lock_type& lock);
   /// Gives unused slabs back until `wanted` bytes are free; how many went.
   std::size_t trim_slabs(std::uint64_t wanted, lock_type& lock);
-  [[nodiscard]] cache_node* collect_free() noexcept;
-  [[nodiscard]] std::vector<cache_slab*> choose_leaving(cache_node*& all, std::uint64_t wanted);
+  /// The free blocks of the class, from everybody.
+  [[nodiscard]] cache_node* collect_free(std::size_t size_class) noexcept;
+  /// Counts them for each slab, and collects their users.
+  static void count_free(const size_kind& kind, const cache_node* all);
+  /// Takes slabs of the class without a block in use out of use and puts them into `leaving`, which has room; how many bytes.
+  [[nodiscard]] std::uint64_t choose_leaving(std::size_t size_class, std::uint64_t wanted,
+                                             std::vector<cache_slab*>& leaving);
   void forget(const cache_slab& gone);
 
   const std::uint64_t id_;
@@ -114,6 +136,7 @@ private:
   std::size_t spares_ = 0;
   std::size_t next_victim_ = 0;
   std::uint64_t steals_ = 0;
+  std::uint64_t promising_ = 0; ///< unused bytes from which on a collection is promising
 };
 
 /// Lists of nodes, linked by `next`.

@@ -1,0 +1,149 @@
+// The bytes that a cache holds: counted before they are allocated, so that they stay within the limit.
+#include "saeta/base/checked.hpp"
+#include "saeta/resource/cache/detail/store.hpp"
+
+#include <algorithm>
+
+namespace saeta {
+namespace {
+
+/// An alignment beyond the device's own costs bytes. @throws error overflow.
+std::uint64_t bytes_upstream(const allocation_request& what) {
+  return checked_add(what.bytes, what.alignment, "block with its alignment");
+}
+
+} // namespace
+
+std::uint64_t cache_store::limit() const noexcept {
+  const std::uint64_t soft = soft_limit_.load(std::memory_order_relaxed);
+  return bound_ ? std::min(soft, bound_->limit()) : soft;
+}
+
+std::uint64_t cache_store::limit_and_a_slab() const noexcept {
+  const std::uint64_t most = limit();
+  return most + std::min<std::uint64_t>(slab_bytes_, ~most);
+}
+
+bool cache_store::try_hold(std::uint64_t bytes, std::uint64_t most) noexcept {
+  std::uint64_t now = held_.load(std::memory_order_relaxed);
+  do {
+    if (bytes > most || now > most - bytes) {
+      return false;
+    }
+  } while (!held_.compare_exchange_weak(now, now + bytes, std::memory_order_relaxed));
+  return true;
+}
+
+bool cache_store::hold(std::uint64_t bytes, std::uint64_t most, collecting how, lock_type& lock) {
+  if (bytes > most) {
+    return false;
+  }
+  if (try_hold(bytes, most)) {
+    return true;
+  }
+  const bool locked = lock.owns_lock();
+  if (!locked) {
+    lock.lock();
+  }
+  const std::uint64_t unused = unused_bytes();
+  if (how == collecting::always || unused >= promising_) {
+    const std::uint64_t held = held_.load(std::memory_order_relaxed);
+    const std::uint64_t room = most - std::min(held, most);
+    if (trim_slabs(bytes - std::min(room, bytes), lock) != 0) {
+      promising_ = 0;
+      lock.unlock();
+      upstream_->trim(); // what went back is the device's, not the pool's
+      lock.lock();
+    } else {
+      promising_ = unused + std::min(slab_bytes_, bytes);
+    }
+  } else {
+    promising_ = std::min(promising_, unused + std::min(slab_bytes_, bytes));
+  }
+  if (!locked) {
+    lock.unlock();
+  }
+  return try_hold(bytes, most);
+}
+
+std::uint64_t cache_store::unused_bytes() const noexcept {
+  std::uint64_t used = uncached_.load(std::memory_order_relaxed);
+  for (const auto& shard : shards_) {
+    used += shard->in_use();
+  }
+  const std::uint64_t held = held_.load(std::memory_order_relaxed);
+  return held - std::min(used, held); // they are read one after the other
+}
+
+std::optional<block> cache_store::allocate_within(const allocation_request& what, stream_ref stream) {
+  lock_type lock(mutex_, std::defer_lock); // only to give slabs back
+  const std::uint64_t bytes = bytes_upstream(what);
+  if (!hold(bytes, limit_and_a_slab(), collecting::if_promising, lock)) {
+    return std::nullopt;
+  }
+  return allocate_held(what, stream, bytes, lock);
+}
+
+block cache_store::allocate_upstream(const allocation_request& what, stream_ref stream) {
+  lock_type lock(mutex_, std::defer_lock);
+  const std::uint64_t bytes = bytes_upstream(what);
+  if (!hold(bytes, limit_and_a_slab(), collecting::always, lock)) {
+    // The budget has admitted the request, and partly used slabs can't be given back: the promise to the caller counts more.
+    held_.fetch_add(bytes, std::memory_order_relaxed);
+    beyond_bound_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return allocate_held(what, stream, bytes, lock);
+}
+
+block cache_store::allocate_held(const allocation_request& what, stream_ref stream, std::uint64_t bytes,
+                                 lock_type& lock) {
+  try {
+    block made = ask_upstream(what, stream, lock);
+    held_.fetch_add(made.base_bytes - bytes, std::memory_order_relaxed);
+    uncached_.fetch_add(made.base_bytes, std::memory_order_relaxed);
+    return made;
+  } catch (...) {
+    held_.fetch_sub(bytes, std::memory_order_relaxed);
+    throw;
+  }
+}
+
+block cache_store::ask_upstream(const allocation_request& what, stream_ref stream, lock_type& lock) {
+  const auto ask = [&] {
+    block made = upstream_->allocate(what, stream);
+    upstream_allocations_.fetch_add(1, std::memory_order_relaxed);
+    return made;
+  };
+  try {
+    return ask();
+  } catch (const error& refused) {
+    if (refused.code() != errc::out_of_memory) {
+      throw;
+    }
+    const bool locked = lock.owns_lock();
+    if (!locked) {
+      lock.lock();
+    }
+    const std::size_t freed = trim_slabs(everything, lock);
+    lock.unlock();
+    const std::size_t trimmed = upstream_->trim();
+    if (locked) {
+      lock.lock();
+    }
+    if (freed == 0 && trimmed == 0) {
+      throw;
+    }
+  }
+  return ask();
+}
+
+bool cache_store::deallocate_upstream(const block& what, std::span<const point> after) noexcept {
+  if (!upstream_->deallocate(what, after)) {
+    return false;
+  }
+  held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
+  uncached_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
+  return true;
+}
+
+} // namespace saeta

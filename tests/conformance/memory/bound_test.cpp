@@ -1,0 +1,113 @@
+// What the device gives stays within the root budget and one slab (saeta/resource/cache/caching_resource.hpp), whatever sizes
+// come and go.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/base/error.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <thread>
+
+namespace saeta::conformance {
+namespace {
+
+class bound_of_the_device : public context_test {
+protected:
+  void SetUp() override {} // each test has a budget of its own
+
+  [[nodiscard]] std::shared_ptr<context> open(std::uint64_t budget) {
+    context_options options;
+    options.budget = budget;
+    return new_context(options);
+  }
+  [[nodiscard]] static std::uint64_t held(const std::shared_ptr<context>& of) {
+    return of->statistics().held;
+  }
+  [[nodiscard]] static std::uint64_t allowed(const std::shared_ptr<context>& of) {
+    return of->options().budget + of->options().memory.caching.slab;
+  }
+  [[nodiscard]] static std::uint64_t beyond(const std::shared_ptr<context>& of) {
+    return of->memory().cache->statistics().beyond_bound;
+  }
+};
+
+TEST_P(bound_of_the_device, holds_for_sizes_that_come_one_after_the_other) {
+  const auto home = open(64 << 20);
+  for (std::size_t bytes = 256; bytes < (60U << 20); bytes += bytes / 7) { // every class
+    static_cast<void>(buffer::allocate(home, bytes, home->work_stream(), "one"));
+    ASSERT_LE(held(home), allowed(home)) << bytes;
+  }
+  EXPECT_EQ(beyond(home), 0U);
+}
+
+TEST_P(bound_of_the_device, holds_for_classes_that_are_full_one_after_the_other) {
+  const auto home = open(16 << 20);
+  for (const std::size_t bytes :
+       {std::size_t{256}, std::size_t{4096}, std::size_t{1} << 16, std::size_t{1} << 18, std::size_t{2} << 20,
+        std::size_t{4096}, std::size_t{256}}) {
+    std::vector<buffer> all;
+    while (all.size() * bytes < (15U << 20)) {
+      all.push_back(buffer::allocate(home, bytes, home->work_stream(), "full"));
+    }
+    ASSERT_LE(held(home), allowed(home)) << bytes;
+  }
+  EXPECT_EQ(beyond(home), 0U);
+}
+
+TEST_P(bound_of_the_device, holds_in_a_storm_of_all_sizes_whose_budget_is_full) {
+  constexpr unsigned threads = 16;
+  constexpr unsigned rounds = 1500;
+  constexpr std::size_t most_live = 600; // enough for one thread to fill the budget
+  const auto home = open(8 << 20);
+  std::atomic<std::uint64_t> refused{0};
+  std::atomic<std::uint64_t> most_held{0};
+  std::atomic<unsigned> running{threads};
+  const auto sample = [&] {
+    const std::uint64_t now = held(home);
+    for (std::uint64_t seen = most_held; now > seen && !most_held.compare_exchange_weak(seen, now);) {
+    }
+  };
+  const auto live = [&](unsigned seed) {
+    std::mt19937 random(seed);
+    const auto own = home->borrow_stream();
+    std::vector<buffer> mine;
+    const auto drop_one = [&] {
+      std::swap(mine[random() % mine.size()], mine.back());
+      mine.pop_back();
+    };
+    for (unsigned round = 0; round < rounds; ++round) {
+      const std::size_t bytes = 1 + random() % (std::size_t{256} << random() % 11);
+      try {
+        mine.push_back(buffer::allocate(home, bytes, own.ref(), "storm"));
+      } catch (const error& e) {
+        EXPECT_EQ(e.code(), errc::budget_exceeded) << e.what();
+        ++refused;
+      }
+      if (!mine.empty() && (mine.size() == most_live || random() % 4 == 0)) {
+        drop_one();
+      }
+      if (round % 750 == 749) { // what is left keeps slabs of all classes partly used
+        while (mine.size() > most_live / 10) {
+          drop_one();
+        }
+      }
+      sample();
+    }
+    --running;
+  };
+  std::vector<std::jthread> all;
+  for (unsigned t = 0; t < threads; ++t) {
+    all.emplace_back(live, t);
+  }
+  while (running != 0) {
+    sample();
+  }
+  all.clear();
+  EXPECT_LE(most_held, allowed(home)) << beyond(home) << " blocks beyond";
+  EXPECT_GT(refused, 0U) << "never full, so nothing is shown";
+}
+
+SAETA_CONFORMANCE_SUITE(bound_of_the_device);
+
+} // namespace
+} // namespace saeta::conformance
