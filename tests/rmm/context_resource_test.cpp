@@ -30,6 +30,13 @@ protected:
     where()->wait_for_releases(std::chrono::seconds(60));
     return where()->memory_budget()->statistics().current;
   }
+  /// The bytes at the address, after what is queued on the stream.
+  [[nodiscard]] std::vector<std::uint8_t> content(const void* address, stream_ref on) const {
+    std::vector<std::uint8_t> found(bytes);
+    device().copy(found.data(), address, bytes, to_host(), on.native_handle());
+    where()->synchronize(on);
+    return found;
+  }
   void work_on(void* address, std::uint8_t value, stream_ref on) const {
     device().fill(address, value, bytes, on.native_handle());
   }
@@ -109,10 +116,14 @@ TEST_P(rmm_downstream, reuses_memory_behind_the_work_on_the_stream_of_the_free) 
   work_on(used, 1, second.ref());
   own.deallocate(on(second), used, bytes);
   void* const next = own.allocate(on(first), bytes);
+  EXPECT_EQ(next, used) << "another block shows nothing";
   work_on(next, 2, first.ref());
   if (held) {
+    EXPECT_FALSE(first.ref().idle()) << "did not wait for the work before the free";
     held->open();
   }
+  where()->synchronize(second.ref());
+  EXPECT_EQ(content(next, first.ref()), std::vector<std::uint8_t>(bytes, 2));
   own.deallocate(on(first), next, bytes);
 }
 
@@ -121,14 +132,20 @@ TEST_P(rmm_downstream, needs_no_stream) {
   const stream_lease other = where()->borrow_stream();
   // A block that another stream still writes, so that it can't be usable everywhere at once.
   void* const used = own.allocate(to_cuda_stream(other.ref().native_handle()), bytes);
+  const stream_lease unknown = where()->borrow_stream();
+  const auto held = close_gate(other.ref().native_handle());
   work_on(used, 1, other.ref());
   own.deallocate(to_cuda_stream(other.ref().native_handle()), used, bytes);
-  void* const next = own.allocate_sync(bytes);
-  const stream_lease unknown = where()->borrow_stream();
+  void* next = nullptr;
+  open_while_the_host_waits(held, [&] { next = own.allocate_sync(bytes); });
+  EXPECT_EQ(next, used) << "another block shows nothing";
+  EXPECT_TRUE(other.ref().idle()) << "any stream may use the memory";
   work_on(next, 2, unknown.ref());
+  EXPECT_EQ(content(next, unknown.ref()), std::vector<std::uint8_t>(bytes, 2));
   own.deallocate_sync(next, bytes);
   void* const last = own.allocate(stream(), bytes);
   work_on(last, 3, where()->work_stream());
+  EXPECT_EQ(content(last, where()->work_stream()), std::vector<std::uint8_t>(bytes, 3));
   own.deallocate(stream(), last, bytes);
 }
 

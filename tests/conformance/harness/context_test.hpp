@@ -5,7 +5,9 @@
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/use_token.hpp"
 
+#include <atomic>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 namespace saeta::conformance {
@@ -47,6 +49,24 @@ protected:
   }
   [[nodiscard]] copy_kind within() const {
     return context_->on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
+  }
+
+  /// Calls `action`, which must not return before the work behind the gate has finished: the gate opens once the host waits
+  /// in it, and stays closed when it returns without. Null on the host.
+  template <class Action>
+  void open_while_the_host_waits(const std::unique_ptr<gate>& held, const Action& action) const {
+    const std::uint64_t before = context_->count().read().synchronizations;
+    std::atomic<bool> returned{false};
+    const std::jthread opener([&] {
+      while (!returned && context_->count().read().synchronizations == before) {
+        std::this_thread::yield();
+      }
+      if (held && !returned) {
+        held->open();
+      }
+    });
+    action();
+    returned = true;
   }
 
   std::shared_ptr<context> context_;

@@ -122,6 +122,25 @@ TEST_P(pressure_steps, what_is_kept_for_nothing_is_trimmed_unless_the_policy_say
   }
 }
 
+TEST_P(pressure_steps, a_refusal_of_a_child_leaves_the_cache_of_the_device_to_its_neighbours) {
+  const auto home = with("budget, caching", {});
+  const auto child = watch(home->with_budget("child", 1000));
+  const auto live = [&] { // of a neighbour, who comes back to the same sizes
+    for (const std::size_t bytes : {std::size_t{100}, std::size_t{5000}, std::size_t{70'000}, room / 4}) {
+      static_cast<void>(take(home, bytes));
+    }
+  };
+  live();
+  const caching_statistics warm = home->memory().cache->statistics();
+  for (int round = 0; round < 10; ++round) {
+    expect_refused(child, 1001);
+    live();
+  }
+  EXPECT_EQ(home->memory().cache->statistics().upstream_allocations, warm.upstream_allocations);
+  EXPECT_EQ(home->memory().cache->statistics().held, warm.held)
+      << "given back, although it makes no room in a budget";
+}
+
 TEST_P(pressure_steps, hooks_come_after_trimming_and_before_the_refusal) {
   const auto home = with("logging, guard, budget, direct", {});
   const auto sink = std::make_shared<memory_sink>();

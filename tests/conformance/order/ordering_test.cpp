@@ -1,5 +1,6 @@
 // Order between streams, and release after the last use. A gate holds one stream back; what depends on it must wait.
 #include "conformance/harness/context_test.hpp"
+#include "conformance/harness/graph_capture.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <thread>
 
 namespace saeta::conformance {
@@ -62,6 +64,31 @@ protected:
     } while (made.back().address() != address && made.size() < 32);
     EXPECT_EQ(made.back().address(), address) << "never given out again, so nothing is shown";
     return made;
+  }
+
+  /// Fills the buffer as a consumer does who has a view of it.
+  void fill_unannounced(const buffer& of, std::uint8_t value, const stream& foreign) const {
+    device().fill(reinterpret_cast<void*>(of.address()), value, bytes, foreign.ref().native_handle());
+  }
+  /// Hands the buffer over to `second` while work of `writer`, which fills it with `value`, is held back.
+  void expect_handover_in_order(const buffer& b, stream_ref writer, const std::unique_ptr<gate>& held,
+                                std::uint8_t value) const {
+    order_handover(std::array{b}, second());
+    device().copy(landing(), reinterpret_cast<const void*>(b.address()), bytes, to_host(),
+                  second().native_handle());
+    if (held) {
+      EXPECT_FALSE(second().idle()) << "handed over before the write";
+    }
+    open(held);
+    where()->synchronize(second());
+    EXPECT_TRUE(landed(value));
+    EXPECT_TRUE(writer.idle());
+  }
+  /// The same for a hand-over to the host.
+  void expect_handover_to_host_in_order(const buffer& b, stream_ref writer,
+                                        const std::unique_ptr<gate>& held) const {
+    open_while_the_host_waits(held, [&] { synchronize_handover(std::array{b}); });
+    EXPECT_TRUE(writer.idle()) << "handed over before the write";
   }
 
 private:
@@ -287,6 +314,113 @@ TEST_P(ordering, a_write_waits_for_the_consumers_of_an_outstanding_export) {
   open(held);
   where()->synchronize(foreign.ref());
   EXPECT_TRUE(landed(6));
+}
+
+TEST_P(ordering, a_hand_over_waits_for_a_view_that_came_back_during_a_capture) {
+  for (const bool to_host : {false, true}) {
+    const buffer b = filled(1);
+    const stream foreign(shared_device());
+    const auto held = hold(foreign.ref());
+    {
+      const std::shared_ptr<void> capture = where()->capturing();
+      const export_hold consumer(std::array{b}, access::write);
+      fill_unannounced(b, 7, foreign);
+    }
+    if (to_host) {
+      expect_handover_to_host_in_order(b, foreign.ref(), held);
+    } else {
+      expect_handover_in_order(b, foreign.ref(), held, 7);
+    }
+    where()->synchronize(foreign.ref());
+    EXPECT_EQ(read(b), std::vector<std::uint8_t>(bytes, 7));
+  }
+}
+
+TEST_P(ordering, a_hand_over_waits_for_a_writer_whose_view_is_still_out) {
+  for (const bool to_host : {false, true}) {
+    const buffer b = filled(1);
+    const stream foreign(shared_device());
+    const auto held = hold(foreign.ref());
+    const export_hold consumer(std::array{b}, access::write);
+    fill_unannounced(b, 8, foreign);
+    if (to_host) {
+      expect_handover_to_host_in_order(b, foreign.ref(), held);
+    } else {
+      expect_handover_in_order(b, foreign.ref(), held, 8);
+    }
+    where()->synchronize(foreign.ref());
+  }
+}
+
+TEST_P(ordering, a_hand_over_waits_for_a_token_that_ended_inside_a_capture) {
+  for (const bool to_host : {false, true}) {
+    const buffer b = filled(1);
+    const stream foreign(shared_device());
+    const auto held = hold(foreign.ref());
+    auto token = std::make_optional<use_token>(foreign.ref(), std::initializer_list<use>{writes(b)});
+    where()->fill(token->mutable_data<char>(b), 9, bytes, foreign.ref());
+    graph_capture capture(device(), foreign.ref().native_handle());
+    token.reset(); // what was queued before the capture can't be marked during it
+    if (!where()->on_host()) {
+      EXPECT_THROW(order_handover(std::array{b}, second()), error) << "while the capture goes on";
+    }
+    EXPECT_TRUE(capture.end());
+    if (to_host) {
+      expect_handover_to_host_in_order(b, foreign.ref(), held);
+    } else {
+      expect_handover_in_order(b, foreign.ref(), held, 9);
+    }
+    where()->synchronize(foreign.ref());
+  }
+}
+
+TEST_P(ordering, unknown_work_is_settled_once) {
+  const buffer b = filled(1);
+  const auto events = [&] { return where()->clocks()->events_recorded(); };
+  const std::uint64_t one = where()->on_host() ? 0 : 1; // over all work of the device
+  for (const access consumer : {access::read, access::write}) {
+    for (const access mode : {access::read, access::write}) {
+      const auto use_it = [&] { const use_token token(first(), {{b, mode}}); };
+      {
+        const use_token known(first(), {writes(b)});
+      } // so that the next one needs no event of another stream
+      { const export_hold view(std::array{b}, consumer); }
+      const bool conflict = consumer == access::write || mode == access::write;
+      std::uint64_t before = events();
+      use_it();
+      EXPECT_EQ(events() - before, conflict ? one : 0);
+      before = events();
+      const std::shared_ptr<void> capture = where()->capturing(); // in which a second one would be refused
+      EXPECT_NO_THROW(use_it());
+      EXPECT_NO_THROW(use_it());
+      EXPECT_EQ(events() - before, 0U) << "asked for all work of the device again";
+    }
+  }
+}
+
+TEST_P(ordering, a_keepalive_without_a_pointer_is_dropped_in_order) {
+  const buffer lent = filled(4); // stands in for another library's memory
+  std::atomic<bool> dropped{false};
+  const auto held = hold(first());
+  {
+    external_memory memory;
+    memory.pointer = reinterpret_cast<void*>(lent.address());
+    memory.bytes = bytes;
+    memory.device = where()->device();
+    memory.tag = "lent";
+    memory.keepalive = std::shared_ptr<void>(nullptr, [&dropped](void*) { dropped = true; });
+    const buffer view = buffer::adopt(where(), std::move(memory));
+    queue_read(view, landing(), first());
+  }
+  if (held) {
+    EXPECT_FALSE(dropped) << "dropped while the copy was pending";
+    EXPECT_EQ(where()->statistics().pending_releases, 1U);
+  }
+  open(held);
+  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(dropped);
+  where()->synchronize(first());
+  EXPECT_TRUE(landed(4));
 }
 
 TEST_P(ordering, a_thread_that_asks_for_what_it_holds_gets_busy_and_not_a_deadlock) {
