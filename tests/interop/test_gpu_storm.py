@@ -2,8 +2,8 @@
 
 A view is taken on one stream, which the consumer announces, and read on another one behind a kernel that spins for some
 1 ms. Only an event over all work of the context covers that. To see the storm fail, take the cover away by hand and build
-again: in saeta/memory/export_hold.cpp, the destructor of `export_hold`, put `fence{}` in the place of
-`home->events().record_context()`; or clear `how.after` at the head of `context::release` in saeta/memory/context_release.cpp.
+again: in saeta/memory/export_hold.cpp, the destructor of `export_hold`, call `end_export(mode_, point_set())`, which says
+that the consumer has used nothing.
 Then every column is overwritten while its sum waits behind the spin, and most of the sums are wrong.
 """
 

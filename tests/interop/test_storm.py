@@ -19,7 +19,7 @@ from storm import Storm, make_all_at_once
 
 THREADS = 4
 ROUNDS = 500
-ROWS = 1 << 12  # and values of at most 2,000: JAX adds up in 32 bits
+ROWS = 1 << 15  # 128 KiB, and values of at most 2,000: JAX adds up in 32 bits
 
 
 class NumpyConsumer:

@@ -2,7 +2,8 @@
 
 Every round uploads a column of one value, lets a consumer add it up on a stream that Saeta does not know, drops view and
 column at once, and uploads garbage of the same size into whatever memory has come free. The budget has room for few
-columns, so memory that was given back too early is overwritten before the sum has read it.
+columns, so memory that was given back too early is overwritten before the sum has read it. Garbage of other sizes comes
+and goes, too: what the context holds of the device must stay within the budget and one slab at every step.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 
 import saeta as sa
 
+SLAB = 2 << 20  # bytes; caching_options::slab
+SIZES = 8
 ATTEMPTS = 1000  # to have room for a column that others' pending releases may take
 
 
@@ -34,7 +37,8 @@ class Storm:
         self.rows = rows
         self.threads = threads
         self.pending = pending  # sums of a thread that wait to be checked, at most
-        self.blocks = 4 * threads  # of the budget
+        self.budget = 4 * threads * 4 * rows
+        self.most_held = 0
         self.wrong: list[str] = []
         self.checked = 0
         self.addresses: set[int] = set()
@@ -42,7 +46,7 @@ class Storm:
         self.mutex = threading.Lock()
 
     def run(self, make_consumer: Callable[[], Consumer]) -> None:
-        self.ctx.budget = self.blocks * 4 * self.rows
+        self.ctx.budget = self.budget
         ready = threading.Barrier(self.threads)
         threads = [
             threading.Thread(target=self._work, args=(number, make_consumer, ready))
@@ -73,23 +77,32 @@ class Storm:
             ready.abort()
 
     def _round(self, consumer: Consumer, value: int) -> Callable[[], int]:
-        column = self._upload(value)
+        column = self._upload(value, self.rows)
         address = column.address
         total = consumer.consume(column)
         del column
-        self._upload(-value)
+        self._upload(-value, self.rows)
+        self._upload(-value, self.rows * (1 + value % SIZES) // (1 + SIZES))
         with self.mutex:
             self.addresses.add(address)
         return total
 
-    def _upload(self, value: int) -> sa.Column:
-        values = np.full(self.rows, value, dtype=np.int32)
+    def _upload(self, value: int, rows: int) -> sa.Column:
+        values = np.full(rows, value, dtype=np.int32)
         for _ in range(ATTEMPTS):
             try:
-                return sa.from_dlpack(values, self.ctx, copy=True)
+                column = sa.from_dlpack(values, self.ctx, copy=True)
             except sa.BudgetExceeded:  # other threads were quicker to take what a release gave back
                 self.ctx.synchronize()
+            else:
+                self._sample()
+                return column
         raise AssertionError(f"no room for {values.nbytes} bytes in {ATTEMPTS} attempts")
+
+    def _sample(self) -> None:
+        held = self.ctx.memory.statistics()["held"] or 0
+        with self.mutex:
+            self.most_held = max(self.most_held, held)
 
     def _check(self, number: int, pending: list[tuple[int, Callable[[], int]]]) -> None:
         for value, total in pending:
@@ -102,6 +115,7 @@ class Storm:
     def expect_right(self) -> None:
         assert self.checked == self.threads * self.rounds
         assert not self.wrong, f"{len(self.wrong)} of {self.checked} sums are wrong: {self.wrong[:3]}"
+        assert self.most_held <= self.budget + SLAB, f"{self.most_held} bytes with a budget of {self.budget}"
         used = f"{self.checked} columns at {len(self.addresses)} addresses"
         assert 8 * len(self.addresses) <= self.checked, f"{used}: without reuse the storm proves nothing"
 
