@@ -1,0 +1,262 @@
+// What the ordering state of a storage asks of each kind of use, on points that no stream has made.
+#include "saeta/base/error.hpp"
+#include "saeta/order/ordering.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+/// The first moment of some timeline.
+point of_timeline(std::uint64_t number) { return {timeline_id{number}, 1}; }
+
+std::vector<point> points_of(const requirement& needed) {
+  return {needed.points.all().begin(), needed.points.all().end()};
+}
+
+class ordering_state_test : public ::testing::Test {
+protected:
+  /// A whole use of this thread; returns what it has to wait for.
+  requirement use(access mode, point done) {
+    requirement needed;
+    state.acquire(mode, needed, "rows");
+    state.end(mode, std::this_thread::get_id(), done);
+    return needed;
+  }
+  requirement needs(access mode) { return state.needs(mode, "rows"); }
+  /// The points of `needs`.
+  std::vector<point> awaited(access mode) { return points_of(needs(mode)); }
+
+  const point written = of_timeline(1);
+  const point read = of_timeline(2);
+  const point read_beside = of_timeline(3);
+  ordering_state state;
+};
+
+TEST_F(ordering_state_test, a_read_waits_for_writes_and_a_write_for_reads_too) {
+  EXPECT_THAT(points_of(use(access::write, written)), IsEmpty());
+  EXPECT_THAT(points_of(use(access::read, read)), UnorderedElementsAre(written));
+  EXPECT_THAT(points_of(use(access::read, read_beside)), UnorderedElementsAre(written));
+  for (int i = 0; i < 2; ++i) { // asking changes nothing
+    EXPECT_THAT(awaited(access::read), UnorderedElementsAre(written));
+    EXPECT_THAT(awaited(access::write), UnorderedElementsAre(written, read, read_beside));
+    EXPECT_THAT(awaited(access::read_write), UnorderedElementsAre(written, read, read_beside));
+  }
+  const point rewritten = of_timeline(4);
+  EXPECT_THAT(points_of(use(access::read_write, rewritten)),
+              UnorderedElementsAre(written, read, read_beside));
+  EXPECT_THAT(awaited(access::write), UnorderedElementsAre(rewritten))
+      << "the new write stands behind the rest";
+}
+
+TEST_F(ordering_state_test, a_use_that_leaves_no_point_adds_nothing) {
+  use(access::write, written);
+  use(access::read, {});
+  EXPECT_THAT(awaited(access::write), UnorderedElementsAre(written));
+  use(access::write, {});
+  EXPECT_THAT(awaited(access::write), IsEmpty()) << "the stream was synchronised, so all before has passed";
+}
+
+TEST_F(ordering_state_test, a_use_that_did_not_take_place_puts_back_what_it_took) {
+  use(access::write, written);
+  use(access::read, read);
+  requirement needed;
+  state.acquire(access::write, needed, "rows");
+  state.give_up(access::write, needed);
+  EXPECT_THAT(awaited(access::read), UnorderedElementsAre(written, read));
+  use(access::write, written); // the thread holds nothing any more
+}
+
+TEST_F(ordering_state_test, keeps_few_reads_and_lets_a_new_reader_wait_for_the_oldest) {
+  constexpr std::uint64_t readers = 3 * ordering_state::max_reads;
+  for (std::uint64_t i = 0; i < readers; ++i) {
+    const requirement needed = use(access::read, of_timeline(100 + i));
+    if (i < ordering_state::max_reads) {
+      EXPECT_THAT(points_of(needed), IsEmpty());
+    } else {
+      EXPECT_THAT(points_of(needed), UnorderedElementsAre(of_timeline(100 + i - ordering_state::max_reads)));
+    }
+  }
+  const std::vector<point> left = awaited(access::write);
+  ASSERT_EQ(left.size(), ordering_state::max_reads);
+  for (std::uint64_t i = 0; i < ordering_state::max_reads; ++i) {
+    EXPECT_EQ(left[i], of_timeline(100 + readers - ordering_state::max_reads + i));
+  }
+}
+
+TEST_F(ordering_state_test, a_write_of_somebody_else_stands_beside_the_others) {
+  use(access::write, written);
+  const point lent = of_timeline(4);
+  state.add_write(lent);
+  EXPECT_THAT(awaited(access::read), UnorderedElementsAre(written, lent));
+}
+
+TEST_F(ordering_state_test, a_thread_that_asks_again_for_what_it_holds_is_refused) {
+  const auto code_of = [&](auto ask) {
+    try {
+      ask();
+    } catch (const error& refused) {
+      EXPECT_THAT(refused.what(), HasSubstr("buffer 'rows' is already in use by an open token"));
+      return std::optional(refused.code());
+    }
+    return std::optional<errc>();
+  };
+  requirement needed;
+  const auto self = std::this_thread::get_id();
+  state.acquire(access::read, needed, "rows");
+  state.acquire(access::read, needed, "rows");
+  EXPECT_EQ(code_of([&] { state.acquire(access::write, needed, "rows"); }), errc::busy);
+  EXPECT_NO_THROW(needs(access::write));
+  state.end(access::read, self, {});
+  EXPECT_EQ(code_of([&] { state.acquire(access::read_write, needed, "rows"); }), errc::busy);
+  state.end(access::read, self, {});
+  state.acquire(access::write, needed, "rows");
+  EXPECT_EQ(code_of([&] { state.acquire(access::read, needed, "rows"); }), errc::busy);
+  EXPECT_EQ(code_of([&] { state.acquire(access::write, needed, "rows"); }), errc::busy);
+  EXPECT_EQ(code_of([&] { needs(access::read); }), errc::busy);
+  state.end(access::write, self, {});
+  EXPECT_NO_THROW(use(access::write, {}));
+}
+
+TEST_F(ordering_state_test, waits_for_the_point_of_a_write_that_another_thread_has_begun) {
+  for (const bool hand_over : {false, true}) {
+    requirement needed;
+    state.acquire(access::write, needed, "rows");
+    std::promise<void> asks;
+    auto seen = std::async(std::launch::async, [&] {
+      asks.set_value();
+      return points_of(hand_over ? needs(access::read) : use(access::read, {}));
+    });
+    asks.get_future().wait();
+    std::this_thread::yield();
+    state.end(access::write, std::this_thread::get_id(), written);
+    EXPECT_THAT(seen.get(), UnorderedElementsAre(written));
+  }
+}
+
+TEST_F(ordering_state_test, a_write_waits_for_the_point_of_a_read_that_another_thread_has_begun) {
+  requirement needed;
+  state.acquire(access::read, needed, "rows");
+  std::promise<void> asks;
+  auto seen = std::async(std::launch::async, [&] {
+    asks.set_value();
+    return points_of(use(access::write, {}));
+  });
+  asks.get_future().wait();
+  std::this_thread::yield();
+  state.end(access::read, std::this_thread::get_id(), read);
+  EXPECT_THAT(seen.get(), UnorderedElementsAre(read));
+}
+
+TEST_F(ordering_state_test, a_view_is_unknown_to_what_it_conflicts_with) {
+  state.begin_export(access::read);
+  EXPECT_FALSE(needs(access::read).unknown);
+  EXPECT_TRUE(needs(access::write).unknown);
+  EXPECT_TRUE(needs(access::read_write).unknown);
+  EXPECT_FALSE(use(access::read, {}).unknown);
+  EXPECT_TRUE(use(access::write, {}).unknown);
+  state.begin_export(access::write);
+  EXPECT_TRUE(needs(access::read).unknown);
+  EXPECT_TRUE(needs(access::write).unknown);
+  state.end_export(access::write, {});
+  EXPECT_FALSE(needs(access::read).unknown);
+  EXPECT_TRUE(needs(access::write).unknown) << "the reader still has its view";
+  state.end_export(access::read, {});
+  EXPECT_FALSE(needs(access::write).unknown);
+}
+
+TEST_F(ordering_state_test, a_view_whose_last_use_was_named_leaves_its_points) {
+  point_set last;
+  last.add(read);
+  state.begin_export(access::read);
+  state.end_export(access::read, last);
+  EXPECT_THAT(awaited(access::read), IsEmpty());
+  EXPECT_THAT(awaited(access::write), UnorderedElementsAre(read));
+  state.begin_export(access::write);
+  last.add(written);
+  state.end_export(access::write, last);
+  EXPECT_THAT(awaited(access::read), UnorderedElementsAre(read, written));
+}
+
+TEST_F(ordering_state_test, unknown_work_is_settled_by_a_point_for_what_it_conflicts_with) {
+  state.begin_export(access::read);
+  state.end_export(access::read);
+  EXPECT_FALSE(needs(access::read).unknown);
+  const handover before_writing = state.needs(access::write, "rows");
+  EXPECT_TRUE(before_writing.unknown);
+  point_set everything;
+  everything.add(of_timeline(9));
+  state.settle(access::read, everything, before_writing.seen);
+  EXPECT_TRUE(needs(access::write).unknown) << "a reader has settled writes alone";
+  state.settle(access::write, everything, before_writing.seen);
+  EXPECT_FALSE(needs(access::write).unknown);
+  EXPECT_THAT(awaited(access::read), UnorderedElementsAre(of_timeline(9)));
+
+  state.begin_export(access::write);
+  state.end_export(access::write);
+  const handover before_reading = state.needs(access::read, "rows");
+  EXPECT_TRUE(before_reading.unknown);
+  state.settle(access::read, everything, before_reading.seen);
+  EXPECT_FALSE(needs(access::write).unknown);
+}
+
+TEST_F(ordering_state_test, what_became_unknown_after_the_point_is_not_settled_by_it) {
+  state.begin_export(access::read);
+  state.begin_export(access::read);
+  state.end_export(access::read);
+  const handover seen = state.needs(access::write, "rows");
+  state.end_export(access::read);
+  state.settle(access::write, {}, seen.seen);
+  EXPECT_TRUE(needs(access::write).unknown);
+  requirement needed;
+  const std::uint32_t now = state.acquire(access::write, needed, "rows");
+  EXPECT_TRUE(needed.unknown);
+  state.settle(access::write, {}, now);
+  state.end(access::write, std::this_thread::get_id(), {});
+  EXPECT_FALSE(needs(access::write).unknown);
+}
+
+TEST_F(ordering_state_test, a_use_that_no_point_covers_is_unknown_to_what_it_conflicts_with) {
+  requirement needed;
+  state.acquire(access::read, needed, "rows");
+  state.end_unknown(access::read, std::this_thread::get_id());
+  EXPECT_FALSE(needs(access::read).unknown);
+  EXPECT_TRUE(needs(access::write).unknown);
+  state.acquire(access::write, needed, "rows"); // nothing is held
+  state.end_unknown(access::write, std::this_thread::get_id());
+  EXPECT_TRUE(needs(access::read).unknown);
+}
+
+TEST_F(ordering_state_test, several_storages_add_to_one_requirement) {
+  use(access::write, written);
+  requirement needed;
+  needed.points.add(read);
+  needed.unknown = true;
+  state.acquire(access::read, needed, "rows");
+  EXPECT_THAT(points_of(needed), UnorderedElementsAre(read, written));
+  EXPECT_TRUE(needed.unknown) << "another storage needs it";
+  state.end(access::read, std::this_thread::get_id(), {});
+}
+
+TEST_F(ordering_state_test, the_release_waits_for_everything) {
+  use(access::write, written);
+  use(access::read, read);
+  state.begin_export(access::read);
+  state.end_export(access::read);
+  const requirement all = state.take_all();
+  EXPECT_TRUE(all.unknown);
+  EXPECT_THAT(points_of(all), UnorderedElementsAre(written, read));
+}
+
+} // namespace
+} // namespace saeta
