@@ -1,0 +1,273 @@
+// The resources at the bottom of a stack over a mocked driver, whose calls end up in ordinary memory.
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/resource/driver/driver_resources.hpp"
+#include "unit/base/raises.hpp"
+#include "unit/device/mock_backend.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+using ::testing::_;
+using ::testing::AnyNumber;
+using ::testing::DoDefault;
+using ::testing::InSequence;
+using ::testing::NiceMock;
+using ::testing::Return;
+using ::testing::Throw;
+using unit::code_raised_by;
+
+constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+
+class driver_resources : public ::testing::Test {
+protected:
+  driver_resources() {
+    ON_CALL(*driver, device()).WillByDefault(Return(device_id{device_kind::cuda, 0}));
+    ON_CALL(*driver, create_stream()).WillByDefault([this] { return memory_->create_stream(); });
+    ON_CALL(*driver, stream_id(_)).WillByDefault([](stream_handle s) {
+      return static_cast<std::uint64_t>(s);
+    });
+    ON_CALL(*driver, create_event()).WillByDefault([this] { return memory_->create_event(); });
+    ON_CALL(*driver, event_complete(_)).WillByDefault([this](event_handle) { return finished; });
+    ON_CALL(*driver, allocate(_, _)).WillByDefault([this](std::size_t bytes, std::size_t alignment) {
+      return memory_->allocate(bytes, alignment);
+    });
+    ON_CALL(*driver, deallocate(_, _, _))
+        .WillByDefault([this](void* pointer, std::size_t bytes, std::size_t alignment) {
+          return memory_->deallocate(pointer, bytes, alignment);
+        });
+    ON_CALL(*driver, allocate_async(_, _)).WillByDefault([this](std::size_t bytes, stream_handle) {
+      return memory_->allocate(bytes, device_alignment);
+    });
+    ON_CALL(*driver, deallocate_async(_, _, _))
+        .WillByDefault([this](void* pointer, std::size_t bytes, stream_handle) {
+          return memory_->deallocate(pointer, bytes, device_alignment);
+        });
+    ON_CALL(*driver, allocate_pinned(_)).WillByDefault([this](std::size_t bytes) {
+      return memory_->allocate_pinned(bytes);
+    });
+    ON_CALL(*driver, deallocate_pinned(_, _)).WillByDefault([this](void* pointer, std::size_t bytes) {
+      return memory_->deallocate_pinned(pointer, bytes);
+    });
+  }
+  [[nodiscard]] stream_ref stream() const { return stream_.ref(); }
+
+  bool finished = true; ///< all work of the device
+  std::shared_ptr<backend> memory_ = make_host_backend();
+  std::shared_ptr<NiceMock<unit::mock_backend>> driver = std::make_shared<NiceMock<unit::mock_backend>>();
+
+private:
+  std::shared_ptr<timelines> clocks_ = timelines::of(*driver);
+  own_stream stream_{clocks_};
+};
+
+TEST_F(driver_resources, describe_a_block_as_it_was_asked_for) {
+  const block plain = describe_block({.bytes = 100, .label = "rows"}, driver->device(), 256, stream());
+  EXPECT_EQ(plain.bytes, 100U);
+  EXPECT_EQ(plain.base_bytes, 100U);
+  EXPECT_EQ(plain.alignment, 256U);
+  EXPECT_EQ(plain.device, driver->device());
+  EXPECT_EQ(plain.stream_id, stream().id());
+  EXPECT_EQ(plain.timeline, timeline_of(stream()));
+  EXPECT_EQ(plain.label, tag("rows"));
+  const block wider = describe_block({.bytes = 100, .alignment = 4096}, driver->device(), 256, stream());
+  EXPECT_EQ(wider.alignment, 4096U);
+  EXPECT_EQ(wider.base_bytes, 100U + 4096 - 256) << "room to move the block to an aligned address";
+  const block none = describe_block({.bytes = 0, .alignment = 4096}, driver->device(), 256, stream());
+  EXPECT_EQ(none.base_bytes, 0U);
+  EXPECT_NE(plain.generation, wider.generation);
+}
+
+TEST_F(driver_resources, refuse_alignments_and_sizes_that_are_none) {
+  const auto code_of = [&](std::size_t bytes, std::size_t alignment) {
+    return code_raised_by([&] {
+      static_cast<void>(
+          describe_block({.bytes = bytes, .alignment = alignment}, driver->device(), 256, stream()));
+    });
+  };
+  for (const std::size_t alignment : {3U, 6U, 257U, 768U}) {
+    EXPECT_EQ(code_of(1, alignment), errc::invalid_argument) << alignment;
+  }
+  for (const std::size_t alignment : {0U, 1U, 2U, 256U, 65536U}) {
+    EXPECT_FALSE(code_of(1, alignment)) << alignment;
+  }
+  EXPECT_EQ(code_of(most, 0), errc::overflow);
+  EXPECT_EQ(code_of(most - 256, 512), errc::overflow);
+  EXPECT_FALSE(code_of(most - 512, 512));
+}
+
+TEST_F(driver_resources, place_a_block_at_the_first_aligned_address) {
+  for (const std::size_t address : {4096U, 4097U, 8191U, 8192U}) {
+    block made = describe_block({.bytes = 1, .alignment = 4096}, driver->device(), 256, stream());
+    place_block(made, reinterpret_cast<void*>(address)); // NOLINT(performance-no-int-to-ptr): nobody reads it
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(made.base), address);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(made.pointer), address == 4096 ? 4096U : 8192U);
+  }
+}
+
+TEST_F(driver_resources, number_blocks_uniquely_whatever_the_thread) {
+  constexpr std::size_t each = 10'000; // more than a thread takes at a time
+  std::vector<std::vector<std::uint64_t>> taken(3);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& numbers : taken) {
+      threads.emplace_back([&numbers] {
+        for (std::size_t i = 0; i < each; ++i) {
+          numbers.push_back(next_generation());
+        }
+      });
+    }
+  }
+  std::set<std::uint64_t> all;
+  for (const auto& numbers : taken) {
+    all.insert(numbers.begin(), numbers.end());
+  }
+  EXPECT_EQ(all.size(), taken.size() * each);
+  EXPECT_FALSE(all.contains(0)) << "0 stands for no block";
+}
+
+TEST_F(driver_resources, direct_counts_what_it_holds_and_keeps_what_the_driver_refuses) {
+  direct_resource direct(driver);
+  const block made = direct.allocate({.bytes = 1000, .alignment = 1024}, stream());
+  EXPECT_EQ(direct.held_bytes(), made.base_bytes);
+  EXPECT_CALL(*driver, deallocate(made.base, made.base_bytes, device_alignment))
+      .WillOnce(Return(false))
+      .WillRepeatedly(DoDefault());
+  EXPECT_FALSE(direct.deallocate(made, std::span<const point>()));
+  EXPECT_EQ(direct.held_bytes(), made.base_bytes);
+  EXPECT_TRUE(direct.deallocate(made, std::span<const point>()));
+  EXPECT_EQ(direct.held_bytes(), 0U);
+}
+
+TEST_F(driver_resources, direct_keeps_a_block_whose_work_cannot_be_waited_for) {
+  direct_resource direct(driver);
+  const block made = direct.allocate({.bytes = 1000}, stream());
+  finished = false;
+  EXPECT_CALL(*driver, synchronize_event(_))
+      .WillOnce(Throw(error(errc::device, "broken")))
+      .WillRepeatedly(DoDefault());
+  const point last = mark(stream());
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  EXPECT_FALSE(direct.deallocate(made, {&last, 1}));
+  set_report_sink(before);
+  EXPECT_EQ(direct.held_bytes(), made.base_bytes);
+  finished = true;
+  EXPECT_TRUE(direct.deallocate(made, {&last, 1}));
+}
+
+TEST_F(driver_resources, async_waits_for_what_is_freed_before_it_gives_up) {
+  async_resource async(driver);
+  {
+    const InSequence order;
+    EXPECT_CALL(*driver, allocate_async(1000, stream().native_handle()))
+        .WillOnce(Throw(error(errc::out_of_memory, "full")));
+    EXPECT_CALL(*driver, wait_event(stream().native_handle(), _)).Times(2);
+    EXPECT_CALL(*driver, allocate_async(1000, stream().native_handle()));
+  }
+  const block made = async.allocate({.bytes = 1000}, stream());
+  EXPECT_EQ(async.held_bytes(), 1000U);
+  EXPECT_CALL(*driver, wait_event(_, _)).Times(AnyNumber());
+  EXPECT_TRUE(async.deallocate(made, std::span<const point>()));
+
+  EXPECT_CALL(*driver, allocate_async(_, _))
+      .Times(2)
+      .WillRepeatedly(Throw(error(errc::out_of_memory, "full")));
+  EXPECT_EQ(code_raised_by([&] { static_cast<void>(async.allocate({.bytes = 1000}, stream())); }),
+            errc::out_of_memory);
+  EXPECT_CALL(*driver, allocate_async(_, _)).WillOnce(Throw(error(errc::device, "broken")));
+  EXPECT_EQ(code_raised_by([&] { static_cast<void>(async.allocate({.bytes = 1000}, stream())); }),
+            errc::device)
+      << "asked once: more memory does not mend it";
+  EXPECT_EQ(async.held_bytes(), 0U);
+}
+
+TEST_F(driver_resources, async_frees_apart_what_is_in_use_and_keeps_what_the_driver_refuses) {
+  async_resource async(driver);
+  const block idle = async.allocate({.bytes = 1000}, stream());
+  const block busy = async.allocate({.bytes = 2000}, stream());
+  const block none = async.allocate({.bytes = 0}, stream());
+  EXPECT_EQ(async.held_bytes(), 3000U);
+  finished = false;
+  const point last = mark(stream());
+  const point passed_already{};
+
+  stream_handle of_idle{};
+  stream_handle of_busy{};
+  const auto note = [&](stream_handle& on) {
+    return [&](void* pointer, std::size_t bytes, stream_handle stream) {
+      on = stream;
+      return memory_->deallocate(pointer, bytes, device_alignment);
+    };
+  };
+  EXPECT_CALL(*driver, deallocate_async(busy.base, 2000, _)).WillOnce(Return(false)).WillOnce(note(of_busy));
+  EXPECT_CALL(*driver, deallocate_async(idle.base, 1000, _)).WillOnce(note(of_idle));
+  EXPECT_CALL(*driver, synchronize_stream(_)).Times(0); // the host waits for nobody's work
+  EXPECT_FALSE(async.deallocate(busy, {&last, 1}));
+  EXPECT_EQ(async.held_bytes(), 3000U);
+  EXPECT_TRUE(async.deallocate(busy, {&last, 1}));
+  EXPECT_EQ(async.held_bytes(), 1000U);
+  EXPECT_CALL(*driver, synchronize_stream(_)); // there only the pool is waited for
+  EXPECT_TRUE(async.deallocate(idle, {&passed_already, 1}));
+  EXPECT_TRUE(async.deallocate(none, std::span<const point>()));
+  EXPECT_EQ(async.held_bytes(), 0U);
+  finished = true;
+  EXPECT_NE(of_idle, of_busy);
+  EXPECT_NE(of_idle, stream().native_handle());
+}
+
+TEST_F(driver_resources, pinned_memory_comes_in_powers_of_two_and_is_kept_until_it_is_trimmed) {
+  pinned_resource pinned(driver);
+  struct {
+    std::size_t bytes;
+    std::size_t alignment;
+    std::size_t taken;
+  } const cases[] = {{1, 0, 4096},       {4096, 0, 4096},     {4097, 0, 8192},
+                     {4096, 4096, 8192}, {100, 16384, 16384}, {1 << 20, 0, 1 << 20}};
+  for (const auto& each : cases) {
+    EXPECT_CALL(*driver, allocate_pinned(each.taken));
+    const block made = pinned.allocate({.bytes = each.bytes, .alignment = each.alignment}, stream());
+    EXPECT_EQ(made.base_bytes, each.taken);
+    EXPECT_EQ(pinned.held_bytes(), each.taken);
+    EXPECT_EQ(made.device.kind, device_kind::cuda_host);
+    EXPECT_TRUE(pinned.deallocate(made, std::span<const point>()));
+    const block again = pinned.allocate({.bytes = each.bytes, .alignment = each.alignment}, stream());
+    EXPECT_EQ(again.base, made.base) << "without a call of the driver";
+    EXPECT_TRUE(pinned.deallocate(again, std::span<const point>()));
+    EXPECT_EQ(pinned.held_bytes(), each.taken);
+    EXPECT_EQ(pinned.trim(), each.taken);
+    EXPECT_EQ(pinned.held_bytes(), 0U);
+    EXPECT_EQ(pinned.trim(), 0U);
+  }
+  EXPECT_EQ(code_raised_by(
+                [&] { static_cast<void>(pinned.allocate({.bytes = (std::size_t{1} << 62) + 1}, stream())); }),
+            errc::overflow);
+}
+
+TEST_F(driver_resources, pinned_memory_that_the_driver_refuses_to_take_stays) {
+  pinned_resource pinned(driver);
+  std::vector<block> made;
+  for (int i = 0; i < 3; ++i) {
+    made.push_back(pinned.allocate({.bytes = 4096}, stream()));
+  }
+  for (const block& each : made) {
+    EXPECT_TRUE(pinned.deallocate(each, std::span<const point>()));
+  }
+  EXPECT_CALL(*driver, deallocate_pinned(made[2].base, 4096));
+  EXPECT_CALL(*driver, deallocate_pinned(made[1].base, 4096))
+      .WillOnce(Return(false))
+      .WillRepeatedly(DoDefault());
+  EXPECT_EQ(pinned.trim(), 4096U) << "the last that came back went first, and the second was refused";
+  EXPECT_EQ(pinned.held_bytes(), 8192U);
+  EXPECT_CALL(*driver, deallocate_pinned(made[0].base, 4096));
+  EXPECT_EQ(pinned.trim(), 8192U);
+}
+
+} // namespace
+} // namespace saeta
