@@ -1,8 +1,10 @@
 // The steps of memory/pressure.hpp one by one; tests/conformance/memory has them under a context.
 #include "saeta/backend/sim/sim.hpp"
+#include "saeta/base/report.hpp"
 #include "saeta/budget/detail/probe.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/memory/pressure.hpp"
+#include "saeta/observe/sinks/log_sinks.hpp"
 #include "support/interrupts.hpp"
 
 #include <gtest/gtest.h>
@@ -135,6 +137,116 @@ TEST_F(pressure_test, a_request_that_is_interrupted_takes_nothing_with_it) {
   EXPECT_FALSE(missing.charged);
   EXPECT_EQ(full->waiting(), 0U);
   EXPECT_EQ(full->statistics().current, 10U);
+}
+
+TEST_F(pressure_test, goes_from_step_to_step_as_long_as_one_may_have_helped) {
+  std::vector<std::size_t> trimmed{100, 0};
+  pressure steps({.release_wait = std::chrono::milliseconds(0)}, releases_, log_, device_->device(),
+                 [&](const shortage& what) {
+                   EXPECT_EQ(what.bytes, 10U);
+                   const std::size_t next = trimmed.front();
+                   trimmed.erase(trimmed.begin());
+                   return next;
+                 });
+  std::vector<std::string> asked;
+  const auto hook_that_frees = [&](const std::string& name, std::uint64_t freed) {
+    return steps.add_hook(name, 0, [&asked, name, freed](std::uint64_t bytes) {
+      EXPECT_EQ(bytes, 10U);
+      asked.push_back(name);
+      return freed;
+    });
+  };
+  const auto first = hook_that_frees("first", 0);
+  const auto second = hook_that_frees("second", 5);
+  const auto third = hook_that_frees("third", 5);
+  const auto fourth = hook_that_frees("fourth", 0);
+  shortage missing(10, nullptr);
+  EXPECT_TRUE(steps.relieve(missing)) << "what has finished was released";
+  ++missing.attempt;
+  EXPECT_TRUE(steps.relieve(missing)) << "trimmed";
+  EXPECT_EQ(trimmed.size(), 1U);
+  EXPECT_TRUE(asked.empty());
+  ++missing.attempt;
+  EXPECT_TRUE(steps.relieve(missing));
+  EXPECT_EQ(asked, (std::vector<std::string>{"first", "second"}));
+  ++missing.attempt;
+  EXPECT_TRUE(steps.relieve(missing));
+  ++missing.attempt;
+  EXPECT_FALSE(steps.relieve(missing));
+  EXPECT_EQ(asked, (std::vector<std::string>{"first", "second", "third", "fourth"}));
+  EXPECT_EQ(trimmed.size(), 1U) << "no step is done twice";
+}
+
+TEST_F(pressure_test, logs_what_each_hook_was_good_for) {
+  const auto sink = std::make_shared<memory_sink>();
+  pressure steps = make({.drain = false, .trim = false});
+  const auto nothing = steps.add_hook("nothing", 1, [](std::uint64_t) { return std::uint64_t{0}; });
+  const auto some = steps.add_hook("some", 0, [](std::uint64_t) { return std::uint64_t{7}; });
+  shortage missing(10, nullptr);
+  log_.attach(sink);
+  EXPECT_TRUE(steps.relieve(missing));
+  log_.detach(sink);
+  const auto records = sink->records();
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(records[0].label, tag("nothing"));
+  EXPECT_EQ(records[0].bytes, 0U);
+  EXPECT_EQ(records[1].label, tag("some"));
+  EXPECT_EQ(records[1].bytes, 7U);
+  for (const log_record& each : records) {
+    EXPECT_EQ(each.what, memory_event::relief);
+    EXPECT_EQ(each.device, device_->device());
+    EXPECT_EQ(each.outcome, "ok");
+  }
+}
+
+TEST_F(pressure_test, a_hook_that_throws_or_was_removed_frees_nothing) {
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  pressure steps = make({.drain = false, .trim = false});
+  int asked = 0;
+  const auto broken = steps.add_hook("broken", 2, [&](std::uint64_t) -> std::uint64_t {
+    ++asked;
+    throw stop{};
+  });
+  auto removed = steps.add_hook("removed", 1, [&](std::uint64_t) { return std::uint64_t{1}; });
+  const auto last = steps.add_hook("last", 0, [&](std::uint64_t) {
+    ++asked;
+    return std::uint64_t{0};
+  });
+  removed.remove();
+  removed.remove();
+  shortage missing(10, nullptr);
+  EXPECT_FALSE(steps.relieve(missing));
+  EXPECT_EQ(asked, 2);
+  set_report_sink(before);
+}
+
+TEST_F(pressure_test, a_request_of_a_hook_asks_no_hooks) {
+  pressure steps = make({.drain = false, .trim = false});
+  int asked = 0;
+  const auto hook = steps.add_hook("asks for more", 0, [&](std::uint64_t) {
+    ++asked;
+    shortage own(1, nullptr);
+    EXPECT_FALSE(steps.relieve(own));
+    return std::uint64_t{0};
+  });
+  for (int i = 1; i <= 2; ++i) { // the second time as the first
+    shortage missing(10, nullptr);
+    EXPECT_FALSE(steps.relieve(missing));
+    EXPECT_EQ(asked, i);
+  }
+}
+
+TEST_F(pressure_test, waits_in_line_once) {
+  const auto half_full = budget::create("half full", 10);
+  ASSERT_TRUE(half_full->try_charge(5));
+  pressure steps = make({.drain = false, .trim = false, .wait = std::chrono::minutes(5)});
+  shortage missing(5, half_full.get());
+  EXPECT_TRUE(steps.relieve(missing));
+  EXPECT_TRUE(missing.charged);
+  EXPECT_EQ(half_full->statistics().current, 10U);
+  ++missing.attempt;
+  EXPECT_FALSE(steps.relieve(missing));
+  EXPECT_EQ(half_full->statistics().current, 10U);
 }
 
 } // namespace

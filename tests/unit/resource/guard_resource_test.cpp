@@ -1,0 +1,255 @@
+// The guard over a resource whose addresses a test chooses. tests/conformance/resource has it on every backend.
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/device/stream.hpp"
+#include "saeta/resource/decorators/guard_resource.hpp"
+#include "saeta/resource/driver/driver_resources.hpp"
+#include "unit/base/raises.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+using kind = guard_finding::kind;
+
+/// Hands out the bytes of one array, each block where the test says, and counts what comes back.
+class arena final : public resource {
+public:
+  static constexpr std::size_t size = 1 << 20;
+
+  std::size_t next = 0;                  ///< where the next block begins
+  std::size_t refusals = 0;              ///< so many requests find no memory
+  std::vector<allocation_request> asked; ///< in their order
+  std::vector<std::uint64_t> given_back; ///< generations in their order
+  std::size_t held = 0;
+
+  [[nodiscard]] std::uint8_t* at(std::size_t offset) { return bytes_.data() + offset; }
+  std::size_t trim() override { return 0; }
+  [[nodiscard]] release_order order(const block&) const noexcept override {
+    return release_order::in_stream_order;
+  }
+  [[nodiscard]] std::uint64_t held_bytes() const override { return held; }
+
+private:
+  block do_allocate(const allocation_request& what, stream_ref stream) override {
+    asked.push_back(what);
+    if (refusals != 0) {
+      --refusals;
+      throw error(errc::out_of_memory, "the arena is full");
+    }
+    block made = describe_block(what, stream.owner().device(), host_alignment, stream);
+    made.pointer = at(next);
+    next += what.bytes;
+    held += what.bytes;
+    return made;
+  }
+  bool do_deallocate(const block& what, std::span<const point>) noexcept override {
+    given_back.push_back(what.generation);
+    held -= what.bytes;
+    return true;
+  }
+
+  std::vector<std::uint8_t> bytes_ = std::vector<std::uint8_t>(size);
+};
+
+class guard_resource_test : public ::testing::Test {
+protected:
+  guard_resource_test() { make({}); }
+  ~guard_resource_test() override {
+    guard.reset();
+    EXPECT_EQ(upstream->held, 0U);
+    set_report_sink(before_);
+  }
+  void make(guard_options options) { guard = std::make_unique<guard_resource>(upstream, device_, options); }
+  [[nodiscard]] block take(std::size_t bytes, std::size_t alignment = 0) {
+    return guard->allocate(bytes, alignment, stream_.ref());
+  }
+  void give_back(const block& what) { EXPECT_TRUE(guard->deallocate(what, stream_.ref())); }
+
+  std::shared_ptr<arena> upstream = std::make_shared<arena>();
+  std::unique_ptr<guard_resource> guard;
+
+private:
+  std::shared_ptr<backend> device_ = make_host_backend();
+  stream stream_{device_};
+  report_sink before_ = set_report_sink([](std::string_view, std::string_view) noexcept {});
+};
+
+TEST_F(guard_resource_test, asks_for_a_canary_at_each_end_and_keeps_the_alignment) {
+  for (const std::size_t alignment : {std::size_t{0}, std::size_t{64}, std::size_t{1024}}) {
+    upstream->next = 4096;
+    const block made = take(1000, alignment);
+    const std::size_t front = alignment == 1024 ? 1024 : 256;
+    EXPECT_EQ(upstream->asked.back().bytes, front + 1000 + 256);
+    EXPECT_EQ(upstream->asked.back().alignment, alignment);
+    EXPECT_EQ(made.pointer, upstream->at(4096 + front));
+    EXPECT_EQ(made.bytes, 1000U);
+    give_back(made);
+    guard->trim();
+  }
+  make({.canary = 0});
+  const block bare = take(1000, 1024);
+  EXPECT_EQ(upstream->asked.back().bytes, 1000U);
+  give_back(bare);
+}
+
+TEST_F(guard_resource_test, refuses_a_canary_that_would_spoil_the_alignment) {
+  for (const std::size_t canary : {1U, 64U, 255U, 257U}) {
+    EXPECT_EQ(unit::code_raised_by([&] { make({.canary = canary}); }), errc::invalid_argument) << canary;
+  }
+  EXPECT_FALSE(unit::code_raised_by([&] { make({.canary = 512}); }));
+}
+
+TEST_F(guard_resource_test, finds_every_byte_beside_a_block) {
+  constexpr std::int64_t size = 300;
+  for (std::int64_t offset = -256; offset < size + 256; ++offset) {
+    const std::size_t so_far = guard->findings().size();
+    const bool inside = offset >= 0 && offset < size;
+    upstream->next = 0;
+    const block made = take(size);
+    static_cast<std::uint8_t*>(made.pointer)[offset] = 7;
+    EXPECT_EQ(guard->check(), so_far + (inside ? 0 : 1)) << offset;
+    if (!inside) {
+      EXPECT_EQ(guard->findings().back().what, offset < 0 ? kind::front_canary : kind::back_canary);
+      EXPECT_EQ(guard->findings().back().offset, offset);
+    }
+    give_back(made);
+    guard->trim();
+  }
+}
+
+TEST_F(guard_resource_test, finds_every_byte_that_is_written_after_the_free) {
+  constexpr std::int64_t size = 300;
+  for (std::int64_t offset = 0; offset < size; ++offset) {
+    upstream->next = 0;
+    const block made = take(size);
+    give_back(made);
+    static_cast<std::uint8_t*>(made.pointer)[offset] = 7;
+    guard->trim();
+    ASSERT_EQ(guard->findings().size(), static_cast<std::size_t>(offset) + 1);
+    EXPECT_EQ(guard->findings().back().what, kind::written_after_free);
+    EXPECT_EQ(guard->findings().back().offset, offset);
+    EXPECT_NE(guard->findings().back().text.find(": 7 instead of 221"), std::string::npos);
+  }
+}
+
+TEST_F(guard_resource_test, names_the_first_wrong_byte_and_each_kind_once) {
+  const block made = take(300);
+  auto* const bytes = static_cast<std::uint8_t*>(made.pointer);
+  std::fill(bytes - 20, bytes - 10, std::uint8_t{7});
+  std::fill(bytes + 310, bytes + 320, std::uint8_t{7});
+  EXPECT_EQ(guard->check(), 2U);
+  EXPECT_EQ(guard->findings()[0].offset, -20);
+  EXPECT_EQ(guard->findings()[1].offset, 310);
+  EXPECT_EQ(guard->check(), 2U);
+  give_back(made);
+  bytes[5] = 7;
+  EXPECT_EQ(guard->check(), 3U) << "of another kind";
+  EXPECT_EQ(guard->findings()[2].offset, 5);
+  EXPECT_EQ(guard->check(), 3U);
+}
+
+TEST_F(guard_resource_test, finds_an_overlap_wherever_the_new_block_begins_and_ends) {
+  make({.canary = 0, .poison = false});
+  struct {
+    std::size_t begin;
+    std::size_t bytes;
+    bool overlaps;
+  } const cases[] = {
+      {0, 1000, false},   {0, 1001, true},    {900, 100, false},  {900, 101, true},  {1000, 100, true},
+      {1000, 1, true},    {1099, 1, true},    {1050, 10, true},   {1050, 500, true}, {900, 500, true},
+      {1100, 100, false}, {1101, 100, false}, {2000, 100, false}, {999, 1, false},
+  };
+  for (const auto& each : cases) {
+    const std::size_t so_far = guard->findings().size();
+    upstream->next = 1000;
+    const block standing = take(100);
+    upstream->next = each.begin;
+    const block added = take(each.bytes);
+    EXPECT_EQ(guard->findings().size() - so_far, each.overlaps ? 1U : 0U) << each.begin << ' ' << each.bytes;
+    if (each.overlaps) {
+      EXPECT_EQ(guard->findings().back().what, kind::overlap);
+      EXPECT_EQ(guard->findings().back().generation, added.generation);
+    }
+    give_back(added);
+    give_back(standing);
+    guard->trim(); // what upstream has again overlaps nothing
+  }
+}
+
+TEST_F(guard_resource_test, a_block_in_quarantine_overlaps_too) {
+  make({.canary = 0, .poison = false});
+  give_back(take(100));
+  upstream->next = 50;
+  give_back(take(10));
+  ASSERT_EQ(guard->findings().size(), 1U);
+  EXPECT_EQ(guard->findings()[0].what, kind::overlap);
+}
+
+TEST_F(guard_resource_test, keeps_the_newest_blocks_in_quarantine_up_to_its_limit) {
+  constexpr std::size_t inner = 256 + 100 + 256;
+  make({.quarantine = 3 * inner});
+  std::vector<std::uint64_t> freed;
+  for (std::size_t i = 0; i < 8; ++i) {
+    const block made = take(100);
+    freed.push_back(made.generation);
+    give_back(made);
+    EXPECT_EQ(upstream->held, std::min<std::size_t>(i + 1, 3) * inner);
+  }
+  EXPECT_EQ(upstream->given_back.size(), 5U);
+  EXPECT_EQ(guard->empty_quarantine(), 3 * inner);
+  EXPECT_EQ(guard->empty_quarantine(), 0U);
+  EXPECT_EQ(upstream->given_back, freed) << "the oldest first";
+}
+
+TEST_F(guard_resource_test, without_a_quarantine_gives_every_block_back_at_once) {
+  make({.quarantine = 0});
+  give_back(take(100));
+  EXPECT_EQ(upstream->given_back.size(), 1U);
+}
+
+TEST_F(guard_resource_test, empties_its_quarantine_before_a_request_fails) {
+  give_back(take(100));
+  upstream->refusals = 1;
+  const block made = take(200);
+  EXPECT_EQ(upstream->given_back.size(), 1U);
+  give_back(made);
+  upstream->refusals = 2;
+  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(take(200)); }), errc::out_of_memory);
+  EXPECT_EQ(upstream->refusals, 0U);
+}
+
+TEST_F(guard_resource_test, trim_tells_what_its_quarantine_gave_back) {
+  give_back(take(100));
+  EXPECT_EQ(guard->trim(), 256U + 100 + 256);
+  EXPECT_EQ(guard->trim(), 0U);
+}
+
+TEST_F(guard_resource_test, knows_a_block_by_its_generation_and_its_address) {
+  const block made = take(100);
+  block another = made;
+  another.generation = next_generation();
+  EXPECT_FALSE(guard->deallocate(another, std::span<const point>()));
+  another = made;
+  another.pointer = upstream->at(0);
+  EXPECT_FALSE(guard->deallocate(another, std::span<const point>()));
+  ASSERT_EQ(guard->findings().size(), 2U);
+  EXPECT_EQ(guard->findings()[0].what, kind::unknown_block);
+  EXPECT_EQ(guard->findings()[1].what, kind::unknown_block);
+  give_back(made);
+}
+
+TEST_F(guard_resource_test, passes_an_empty_request_on) {
+  const block none = take(0);
+  EXPECT_EQ(upstream->asked.back().bytes, 0U);
+  give_back(none);
+  EXPECT_EQ(upstream->given_back.size(), 1U);
+  EXPECT_EQ(guard->check(), 0U);
+}
+
+} // namespace
+} // namespace saeta
