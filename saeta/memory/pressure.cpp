@@ -106,7 +106,7 @@ bool pressure::wait_for_a_release(shortage& what) {
     const auto left = std::min<std::chrono::nanoseconds>(*what.wait_until - wait_now(), interrupt_interval);
     releases_.wait_for_one(what.releases_seen, std::chrono::steady_clock::now() + left);
   }
-  return true;
+  return wait_now() < *what.wait_until; // where others free all the time, too
 }
 
 bool pressure::relieve(shortage& what) {

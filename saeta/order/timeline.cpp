@@ -66,7 +66,7 @@ struct all_registries {
 struct timelines::streams {
   mutable std::mutex mutex; ///< taken before that of a timeline
   std::unordered_map<stream_identity, timeline*, identity_hash> known;
-  std::size_t threshold = many_streams;
+  std::atomic<std::size_t> threshold{many_streams}; ///< of streams, from which on idle ones are looked for
 };
 
 template <class Record>

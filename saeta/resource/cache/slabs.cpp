@@ -115,6 +115,9 @@ cache_node* cache_store::collect_free(std::size_t size_class) noexcept {
 
 void cache_store::count_free(const size_kind& kind, const cache_node* all) {
   for (const auto& slab : kind.slabs) {
+    if (slab->leaving) {
+      continue; // another thread gives it back, and reads its users without the lock
+    }
     slab->free = 0;
     slab->users.clear();
     if (slab->carved != slab->blocks) {

@@ -74,6 +74,30 @@ TEST_F(pressure_test, waits_for_pending_releases) {
   EXPECT_EQ(releases_.pending(), 0U);
 }
 
+TEST_F(pressure_test, notices_a_release_that_is_done_before_it_waits) {
+  pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5)});
+  const auto gate = submit_pending();
+  const interrupts hook([&] { // asked before it waits
+    gate->open();
+    EXPECT_TRUE(releases_.wait_idle(std::chrono::minutes(5)));
+  });
+  shortage missing(10, nullptr);
+  EXPECT_TRUE(steps.relieve(missing));
+}
+
+TEST_F(pressure_test, notices_a_release_that_was_done_since_the_latest_attempt) {
+  pressure steps = make({.release_wait = std::chrono::minutes(5)});
+  const auto gate = submit_pending();
+  shortage missing(10, nullptr);
+  EXPECT_TRUE(steps.relieve(missing)) << "after a drain";
+  gate->open();
+  EXPECT_TRUE(releases_.wait_idle(std::chrono::minutes(5)));
+  ++missing.attempt;
+  EXPECT_TRUE(steps.relieve(missing)) << "nothing is pending, but there may be room now";
+  missing.attempt = 1;
+  EXPECT_FALSE(steps.relieve(missing)) << "once is enough";
+}
+
 TEST_F(pressure_test, waits_for_pending_releases_no_longer_than_its_policy_says) {
   const stopped_clock clock;
   pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5), .trim = false});

@@ -78,6 +78,20 @@ TEST_P(reaper_test, lets_no_release_wait_for_another) {
   EXPECT_EQ(*slow.done, 1);
 }
 
+TEST_P(reaper_test, ends_a_wait_for_a_release_that_was_done_before_it_began) {
+  const std::uint64_t before = releases.done();
+  const held_release slow = submit_held();
+  const held_release fast = submit_held();
+  finish(fast);
+  while (releases.done() == before) {
+    releases.drain();
+  }
+  EXPECT_TRUE(releases.wait_for_one(before, clock::time_point::max())); // for ever, if it waited for another
+  finish(slow);
+  EXPECT_TRUE(releases.wait_idle(seconds(20)));
+  EXPECT_EQ(releases.done(), before + 2);
+}
+
 TEST_P(reaper_test, ends_a_wait_at_its_deadline) {
   const held_release held = submit_held();
   EXPECT_FALSE(releases.wait_idle(milliseconds(1))); // for ever, if it waited for the work

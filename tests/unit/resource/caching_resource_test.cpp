@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <random>
 #include <thread>
 #include <utility>
@@ -249,6 +250,30 @@ TEST_F(cache, trims_what_is_unused_and_nothing_else) {
   EXPECT_EQ(made_->statistics().slabs, 1U);
   put(used, first());
   expect_nothing_held();
+}
+
+TEST_F(cache, a_slab_on_its_way_upstream_keeps_its_users_while_others_trim) {
+  const auto recorded = std::make_shared<std::map<event_handle, stream_handle>>(); // calls outlive the test
+  const auto awaited = std::make_shared<std::vector<stream_handle>>();
+  ON_CALL(*driver_, record_event(_, _)).WillByDefault([=](event_handle event, stream_handle stream) {
+    (*recorded)[event] = stream;
+  });
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
+  const block one = get(large, first());
+  const block other = get(large, second());
+  put(one, first());
+  put(other, second());
+  ON_CALL(*driver_, wait_event(_, _)).WillByDefault([=](stream_handle, event_handle event) {
+    awaited->push_back((*recorded)[event]);
+  });
+  ON_CALL(*driver_, deallocate_async(_, _, _))
+      .WillByDefault([this](void* pointer, std::size_t bytes, stream_handle) {
+        EXPECT_EQ(made_->trim(), 0U) << "both are on their way";
+        return memory_->deallocate(pointer, bytes, device_alignment);
+      });
+  EXPECT_GT(made_->trim(), 0U);
+  EXPECT_THAT(*awaited, ::testing::UnorderedElementsAre(first().native_handle(), second().native_handle()));
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // or the clock outlives the test
 }
 
 TEST_F(cache, gives_unused_slabs_back_above_the_soft_limit) {
