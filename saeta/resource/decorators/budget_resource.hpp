@@ -23,9 +23,9 @@ struct shortage {
   std::uint64_t bytes;
   budget* where; ///< whose charge failed; null when upstream has no memory
   std::size_t attempt = 0;
-  std::optional<std::chrono::steady_clock::time_point>
-      wait_until;                  ///< set by a relief that waits several times
-  std::uint64_t releases_seen = 0; ///< set by it: releases that had been done before the last attempt
+  // Set by a relief that waits several times.
+  std::optional<std::chrono::steady_clock::time_point> wait_until;
+  std::uint64_t releases_seen = 0; ///< done before the latest attempt
   bool charged = false; ///< set by a relief that took the bytes from `where` itself, by waiting in line
 };
 
