@@ -46,6 +46,7 @@ clang_tidy() {
 }
 
 check structure "$python" scripts/lint_structure.py
+check names "$python" scripts/lint_names.py
 if has clang-format clang-format --version; then
   check clang-format bash -c 'xargs -r clang-format --dry-run -Werror' < <(cxx_files)
 fi

@@ -95,7 +95,6 @@ TOOLS = (
     Tool(
         "libgmock-dev", "C++ tests", any_file("usr/include/gmock/gmock.h", GOOGLETEST_SOURCES), required=True
     ),
-    Tool("libbenchmark-dev", "bench/micro", any_file("usr/include/benchmark/benchmark.h"), required=False),
     Tool("clang-format", "make lint", program("clang-format"), required=False),
     Tool("clang-tidy", "make lint", program("clang-tidy"), required=False),
 )

@@ -3,8 +3,8 @@
 Each test makes the race certain: a kernel that spins for some 20 ms stands in front of the work that matters, so whoever
 does not wait is wrong in every round. To see them fail, take a wait away by hand and build again:
 
-* delayed writer: the loop of `order_handover` in saeta/memory/export_hold.cpp
-* early release: `record_context` in the destructor of `export_hold` there (use an empty fence)
+* delayed writer: `wait` in `order_handover` (saeta/memory/export_hold.cpp)
+* early release: the body of `set_unknown` in saeta/order/ordering.cpp
 * release of a loan: `release.after` in `passed` of saeta/order/reaper.cpp (clear it)
 """
 

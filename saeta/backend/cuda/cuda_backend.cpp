@@ -102,7 +102,7 @@ public:
     }
     unsigned long long id = 0;
     check(cuda::driver().stream_get_id(native(stream), &id), "cuStreamGetId");
-    // Fences give 0 a meaning of its own (no stream); the driver does not promise that it never uses it.
+    // 0 means that there is no stream; the driver does not promise that it never uses it.
     return id == 0 ? first_capture_id - 1 : id;
   }
   void synchronize_stream(stream_handle stream) override {
