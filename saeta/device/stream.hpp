@@ -48,6 +48,11 @@ public:
     return handle_ != per_thread_stream || made_in_capture() || owner_->stream_id(handle_) == id_;
   }
 
+  [[nodiscard]] bool has_handle(stream_handle handle) const noexcept { return handle_ == handle; }
+  /// What its handle means on the calling thread now: another stream where this one was destroyed, or where it is the
+  /// per-thread default stream of another thread.
+  [[nodiscard]] stream_ref looked_up_again() const { return {*owner_, handle_}; }
+
   /// Of two streams that exist: the same one, in a capture too, where no two refs are equal.
   [[nodiscard]] bool same_handle(const stream_ref& other) const noexcept {
     return owner_ == other.owner_ && handle_ == other.handle_;

@@ -121,9 +121,8 @@ void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcep
       }
     };
     for (const stream_ref& noted : ended.also_used_on) {
-      const stream_ref now(*home.device_backend(), noted.native_handle());
-      known = known &&
-              now == noted; // another thread's default stream, or a new stream with the handle of an old one
+      const stream_ref now = noted.looked_up_again();
+      known = known && now == noted;
       add(now);
     }
     if (stream) {
@@ -142,7 +141,7 @@ void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcep
 
 void end(const loan& ended, std::optional<stream_handle> stream) noexcept {
   if (ended.pool) {
-    const auto elsewhere = [&](const stream_ref& used) { return used.native_handle() != stream; };
+    const auto elsewhere = [&](const stream_ref& used) { return !stream || !used.has_handle(*stream); };
     const bool others = !ended.streams_known || std::ranges::any_of(ended.also_used_on, elsewhere);
     ended.pool->give_back(ended.piece, {.last = stream, .others = others});
   } else {
