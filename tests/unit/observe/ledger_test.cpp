@@ -95,10 +95,10 @@ TEST(ledger, a_budget_keeps_what_its_other_entries_hold) {
   const auto root = budget::create("root");
   ledger held;
   for (std::size_t i = 0; i < 1000; ++i) { // several in each part of the ledger
-    held.add(id(i), owner_kind::own, i % 2 == 0 ? "even" : "odd", 1 + i % 3, root.get());
+    held.add(i, owner_kind::own, i % 2 == 0 ? "even" : "odd", 1 + i % 3, root.get());
   }
   for (std::size_t i = 0; i < 1000; i += 4) {
-    held.remove(id(i));
+    held.remove(i);
   }
   std::uint64_t even = 0;
   std::uint64_t odd = 0;
@@ -109,7 +109,7 @@ TEST(ledger, a_budget_keeps_what_its_other_entries_hold) {
   EXPECT_EQ(held.by_tag(root.get()), (bytes_by_name{{"odd", odd}, {"even", even}}));
   EXPECT_EQ(held.totals(), (ledger_totals{.own = even + odd, .buffers = 750}));
   for (std::size_t i = 0; i < 1000; ++i) {
-    held.remove(id(i));
+    held.remove(i);
   }
   EXPECT_TRUE(held.by_budget().empty());
   EXPECT_EQ(ledger_probe::kept(held), 0U);
