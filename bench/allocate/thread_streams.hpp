@@ -31,8 +31,7 @@ public:
   thread_streams& operator=(const thread_streams&) = delete;
   ~thread_streams() {
     for (const thread_stream& each : streams_) {
-      clocks_->forget(each.ours);
-      device_->destroy_stream(each.handle);
+      clocks_->forget(stream::from_native_handle(device_, each.handle), each.ours);
     }
   }
 
