@@ -52,7 +52,8 @@ private:
 
   // program.cpp
   void set_fail_percent(unsigned percent);
-  [[nodiscard]] working_driver others() const { return {sites_, chosen_.fail_percent}; }
+  /// Other libraries' work never fails.
+  [[nodiscard]] failure_rate others() const { return {sites_, 0, chosen_.fail_percent}; }
   void checked_step(unsigned number);
   /// Returns the name of what it did.
   const char* step();
@@ -82,6 +83,9 @@ private:
   /// More readers than a buffer remembers apart.
   void read_everywhere();
   void drop();
+  void drop(known& gone);
+  /// Calls of the driver fail often meanwhile: a free that fails has to leave everything as it was.
+  void trim(const site& where);
   void settle();
   void share_budget();
   void fail();

@@ -23,15 +23,16 @@ struct site {
 [[nodiscard]] site make_site(std::uint64_t seed, std::int32_t ordinal,
                              const std::shared_ptr<sim::device>& beside, std::uint64_t budget, draw& choice);
 
-/// Other libraries' work never fails: while this lives, the driver does not either.
-class working_driver {
+/// How often calls of the driver fail while this lives, in percent.
+class failure_rate {
 public:
-  working_driver(const std::vector<site>& sites, unsigned percent) : sites_(sites), percent_(percent) {
-    set(0);
+  failure_rate(const std::vector<site>& sites, unsigned percent, unsigned afterwards)
+      : sites_(sites), afterwards_(afterwards) {
+    set(percent);
   }
-  working_driver(const working_driver&) = delete;
-  working_driver& operator=(const working_driver&) = delete;
-  ~working_driver() { set(percent_); }
+  failure_rate(const failure_rate&) = delete;
+  failure_rate& operator=(const failure_rate&) = delete;
+  ~failure_rate() { set(afterwards_); }
 
 private:
   void set(unsigned percent) {
@@ -41,7 +42,7 @@ private:
   }
 
   const std::vector<site>& sites_;
-  unsigned percent_;
+  unsigned afterwards_;
 };
 
 } // namespace saeta::schedules

@@ -75,7 +75,7 @@ void random_program::import() {
     return drop();
   }
   site& where = any_site();
-  const working_driver working = others();
+  const failure_rate working = others();
   const std::size_t size = 4096;
   const stream_handle producer = where.foreign[draw_.below(where.foreign.size())];
   void* const memory = where.device->allocate(size, 0);
@@ -103,7 +103,7 @@ void random_program::capture() {
     }
     capture_.reset();
   } else if (draw_.chance(30)) {
-    const working_driver working = others();
+    const failure_rate working = others();
     constexpr std::size_t most_calls = 24; // of two or three steps
     const unsigned calls = chosen_.captures ? static_cast<unsigned>(draw_.below(most_calls)) : 0;
     capture_ = std::make_unique<testing::foreign_capture>(any_site().device, calls);

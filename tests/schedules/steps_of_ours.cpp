@@ -136,28 +136,39 @@ void random_program::read_everywhere() {
   if (buffers_.empty() || !draw_.chance(30)) {
     return;
   }
-  const known& source = any_buffer();
-  for (const stream_lease& lease : source.where->leases) {
+  known& source = any_buffer();
+  const site& where = *source.where;
+  for (const stream_lease& lease : where.leases) {
     read(source, lease.ref());
+  }
+  if (draw_.chance(30)) {
+    drop(source);
+    trim(where);
   }
 }
 
 void random_program::drop() {
   if (!buffers_.empty()) {
-    const std::size_t i = draw_.below(buffers_.size());
-    excuse(buffers_[i]);
-    unfenced_pending_ = unfenced_pending_ || excused_;
-    std::swap(buffers_[i], buffers_.back());
-    buffers_.pop_back();
+    drop(any_buffer());
   }
+}
+
+void random_program::drop(known& gone) {
+  unfenced_pending_ = unfenced_pending_ || excused_;
+  std::swap(gone, buffers_.back());
+  buffers_.pop_back();
+}
+
+void random_program::trim(const site& where) {
+  const failure_rate rate(sites_, std::min(10 * chosen_.fail_percent, 100U), chosen_.fail_percent);
+  where.home->trim();
 }
 
 void random_program::settle() {
   site& where = any_site();
   switch (draw_.below(4)) {
   case 0:
-    where.home->trim();
-    return;
+    return trim(where);
   case 1:
     where.home->drain();
     return;
@@ -251,7 +262,7 @@ void random_program::work_apart() {
   if (!used.what.owner()->writable() || is_lent(used)) {
     return;
   }
-  const working_driver working = others();
+  const failure_rate working = others();
   const site& where = *used.where;
   const std::size_t size = used.expected.size();
   fill(where, used.what, 0, size, any_stream(where), 3); // which waits for users on unknown streams
