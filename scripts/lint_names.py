@@ -60,6 +60,7 @@ FOREIGN_WORDS = {
     "glibc": "glibc",
     "record_stream": "torch",
     "snake_case": "a way to write names",
+    "std": "C++",
     "torch": "torch",
 }
 # Variables of examples, and the class of what they hold. Names of classes stand for themselves.
@@ -207,7 +208,7 @@ def unknown_names(span: str, tree: Tree) -> Iterator[str]:
             yield found[0]
     rest = PATH.sub(" ", rest)
     for owner, member in re.findall(r"\b(\w+)::(\w+)", rest):
-        if not tree.has_member(owner, member):
+        if owner not in FOREIGN_WORDS and not tree.has_member(owner, member):
             yield f"{owner}::{member}"
     for first, last in DOTTED.findall(rest):
         attributes = last.strip(".").split(".")
