@@ -5,8 +5,8 @@
     scripts/soak.py --rounds 2000 --seed 7          # bounded by rounds, for a test
 
 Several threads under one budget, each with a program of its own that its seed decides: buffers and use tokens, children,
-reservations, windows, hooks, trims, refusals, Arrow files, and arrays of every framework that is installed, taken and lent
-without a copy. All of them stop after every lap; then the bytes by tag must be those of the live buffers and the guard
+reservations, windows, hooks, trims, refusals, Arrow files, children of fork, graph captures of another library, and arrays of
+every framework that is installed, taken and lent without a copy. All of them stop after every lap; then the bytes by tag must be those of the live buffers and the guard
 must have found nothing. Values are checked when their owner goes. At the end nothing may be left.
 
 Exit code 0; 1 when something was wrong, with the seed; 2 for wrong arguments.
@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 import saeta as sa
+from soak_disturbances import fork_a_child, graph_of
 from soak_items import Block, Loan, Rows, View, WrongError, require
 from soak_peers import Peer, find_peers, kernel_peer
 
@@ -47,6 +48,7 @@ class Soak:
         self.guard = guard
         self.peers = find_peers(ctx)
         self.kernels = kernel_peer(self.peers)
+        self.graph = graph_of(ctx, self.kernels and self.kernels.module)
         self.largest = (ctx.budget or 0) // 10  # so that what is kept does not fit now and then
         self.passed_on: deque[Any] = deque()  # from one thread to another
         self.spillable: deque[Block] = deque()  # what the hook may drop
@@ -149,6 +151,8 @@ class Worker:
             (self.read_a_file, 2),
             (self.ask_for_too_much, 1),
             (self.trim, 1),
+            (self.fork, 1),
+            (self.capture, 1),
         ]
 
     def lap(self) -> None:
@@ -235,6 +239,15 @@ class Worker:
             now = child.memory.statistics()
             require(now["current"] == size, f"a child with one buffer of {size} bytes holds {now['current']}")
             require(child.memory.by_tag() == {made.tag: size}, "a child's bytes by tag")
+            try:
+                child.allocate(size + 1)
+            except sa.BudgetExceeded as refusal:
+                limits = {2 * size, self.soak.ctx.budget}
+                require(
+                    refusal.limit in limits, f"a child of {2 * size} bytes was refused at {refusal.limit}"
+                )
+            else:
+                raise WrongError(f"a child of {2 * size} bytes allocated {2 * size + 1}")
         self.held.append(made)
 
     def in_a_reservation(self) -> None:
@@ -300,6 +313,14 @@ class Worker:
     def trim(self) -> None:
         self.soak.ctx.memory.trim()
         self.count["trims"] += 1
+
+    def fork(self) -> None:
+        fork_a_child(self.soak.ctx)
+        self.count["forks"] += 1
+
+    def capture(self) -> None:
+        self.soak.graph()
+        self.count["captures"] += 1
 
 
 class Run:

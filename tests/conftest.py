@@ -1,4 +1,4 @@
-"""Fixtures of all Python tests: a host context that must be clean afterwards, and the shared data.
+"""Fixtures of all Python tests: contexts that must be clean afterwards, the current device, and the shared data.
 
 The package is imported by the fixtures that use it: the tests of tests/lint run in a build without it.
 """
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     import saeta as sa
 
 PROJECT = Path(__file__).resolve().parents[1]
+
+# JAX is a peer on the CPU. With a GPU it takes most of its memory, and leaves the last device current on the thread that
+# asked for its devices.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def current_device() -> Iterator[None]:
+    from current_device import cuda_driver, put_back
+
+    with put_back(cuda_driver()):
+        yield
 
 
 @pytest.fixture

@@ -1,15 +1,20 @@
 """The early-release storm with torch and CuPy, whose sums run on streams that Saeta never hears of.
 
 A view is taken on one stream, which the consumer announces, and read on another one behind a kernel that spins for some
-1 ms. Only an event over all work of the context covers that. To see the storm fail, take the cover away by hand and build
-again: in saeta/memory/export_hold.cpp, the destructor of `export_hold`, call `end_export(mode_, point_set())`, which says
-that the consumer has used nothing.
-Then every column is overwritten while its sum waits behind the spin, and most of the sums are wrong.
+1 ms. Only an event over all work of the device covers that. Beside the threads, graphs are captured and children forked.
+
+To see the storm fail, take away by hand what it proves and build again:
+
+* early release: the body of `set_unknown` in saeta/order/ordering.cpp. Then every column is overwritten while its sum waits
+  behind the spin, and most of the sums are wrong.
+* captures: `captures_->active()` in `timelines::mark_device` (saeta/order/timeline.cpp). The driver then ends a capture.
+* children of fork: `parent_used_cuda` in saeta/backend/cuda/probe.cpp (return false)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +23,7 @@ import pytest
 import saeta as sa
 from contexts import clean
 from gpu_frameworks import cupy_spinner, cupy_with_a_device, torch_with_a_device
+from soak_disturbances import fork_a_child, graph_of
 from storm import Storm, make_all_at_once
 
 pytestmark = pytest.mark.gpu
@@ -30,7 +36,7 @@ SPIN_CYCLES = 2_000_000  # some 1 ms
 
 class TorchConsumer:
     def __init__(self) -> None:
-        self.torch = torch_with_a_device()
+        self.torch = self.module = torch_with_a_device()
         self.announced, self.unknown = self.torch.cuda.Stream(), self.torch.cuda.Stream()
 
     def consume(self, column: sa.Column) -> Callable[[], int]:
@@ -49,7 +55,7 @@ class TorchConsumer:
 
 class CupyConsumer:
     def __init__(self) -> None:
-        self.cupy = cupy_with_a_device()
+        self.cupy = self.module = cupy_with_a_device()
         self.announced, self.unknown = (self.cupy.cuda.Stream(non_blocking=True) for _ in range(2))
         self.spin = cupy_spinner(self.cupy)
 
@@ -77,6 +83,13 @@ def test_no_memory_comes_back_before_its_consumers_have_read_it(kind: Any, ctx: 
     warm = sa.from_dlpack(np.ones(ROWS, dtype=np.int32), ctx)
     assert [consumer.consume(warm)() for consumer in consumers] == [ROWS] * THREADS
     del warm
-    storm = Storm(ctx, threads=THREADS, rounds=ROUNDS, rows=ROWS, pending=32)
+    storm = Storm(
+        ctx,
+        threads=THREADS,
+        rounds=ROUNDS,
+        rows=ROWS,
+        pending=32,
+        disturbances=[partial(fork_a_child, ctx), graph_of(ctx, consumers[0].module)],
+    )
     storm.run(make_all_at_once(consumers))
     storm.expect_right()

@@ -30,7 +30,17 @@ def test_a_soak_finds_nothing_and_says_what_it_did(device, guard):
     begun, ended = done.stdout.splitlines()
     assert re.fullmatch(rf"soak of {device}: seed \d+, 4 threads, 32MiB", begun)
     assert "800 rounds and 4 checks" in ended
-    for what in ("allocated", "asked hooks", "children", "refused", "reservations", "to numpy", "trims"):
+    for what in (
+        "allocated",
+        "asked hooks",
+        "captures",
+        "children",
+        "forks",
+        "refused",
+        "reservations",
+        "to numpy",
+        "trims",
+    ):
         if what != "to numpy" or device == "host":
             assert re.search(rf"\b{what} \d", ended), what
 

@@ -4,12 +4,16 @@ Every round uploads a column of one value, lets a consumer add it up on a stream
 column at once, and uploads garbage of the same size into whatever memory has come free. The budget has room for few
 columns, so memory that was given back too early is overwritten before the sum has read it. Garbage of other sizes comes
 and goes, too: what the context holds of the device must stay within the budget and one slab at every step.
+
+Each thread has a child budget; together they allow more than there is, so that both kinds of refusals occur. Beside the threads go disturbances: forks and
+graph captures (scripts/soak_disturbances.py), each again and again until the storm is over.
 """
 
 from __future__ import annotations
 
+import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +22,8 @@ import saeta as sa
 
 SLAB = 2 << 20  # bytes; caching_options::slab
 SIZES = 8
-ATTEMPTS = 1000  # to have room for a column that others' pending releases may take
+# To have room for a column that others' pending releases may take, or an open capture hold up.
+ATTEMPTS = 100_000
 
 
 class Consumer(Protocol):
@@ -31,14 +36,28 @@ class Consumer(Protocol):
 class Storm:
     """`threads` threads with a consumer each and `rounds` rounds each; read the counts after `run`."""
 
-    def __init__(self, ctx: sa.Context, *, threads: int, rounds: int, rows: int, pending: int) -> None:
+    def __init__(
+        self,
+        ctx: sa.Context,
+        *,
+        threads: int,
+        rounds: int,
+        rows: int,
+        pending: int,
+        disturbances: Sequence[Callable[[], None]] = (),
+    ) -> None:
         self.ctx = ctx
         self.rounds = rounds
         self.rows = rows
         self.threads = threads
         self.pending = pending  # sums of a thread that wait to be checked, at most
-        self.budget = 4 * threads * 4 * rows
+        self.limit = 3 * threads // 2 * 4 * rows  # less than the children together allow
+        self.own_limit = 2 * 4 * rows
         self.most_held = 0
+        self.children: list[sa.Context] = []
+        self.disturbances = disturbances
+        self.disturbed = [0] * len(disturbances)
+        self.over = threading.Event()
         self.wrong: list[str] = []
         self.checked = 0
         self.addresses: set[int] = set()
@@ -46,29 +65,45 @@ class Storm:
         self.mutex = threading.Lock()
 
     def run(self, make_consumer: Callable[[], Consumer]) -> None:
-        self.ctx.budget = self.budget
+        self.ctx.budget = self.limit
+        self.ctx.memory.reset_peak()
+        self.children = [self.ctx.memory.child(f"thread {n}", self.own_limit) for n in range(self.threads)]
         ready = threading.Barrier(self.threads)
         threads = [
             threading.Thread(target=self._work, args=(number, make_consumer, ready))
             for number in range(self.threads)
         ]
-        for thread in threads:
+        beside = [threading.Thread(target=self._disturb, args=(n,)) for n in range(len(self.disturbances))]
+        for thread in [*threads, *beside]:
             thread.start()
         for thread in threads:
             thread.join()
+        self.over.set()
+        for thread in beside:
+            thread.join()
+        gc.collect()
         self.ctx.synchronize()
         self.ctx.budget = None
         if self.failures:
             raise self.failures[0]
 
+    def _disturb(self, which: int) -> None:
+        try:
+            while not self.over.is_set() or not self.disturbed[which]:
+                self.disturbances[which]()
+                self.disturbed[which] += 1
+        except BaseException as failure:
+            self.failures.append(failure)
+
     def _work(self, number: int, make_consumer: Callable[[], Consumer], ready: threading.Barrier) -> None:
         try:
             consumer = make_consumer()
+            self._ask_for_too_much(self.children[number])
             ready.wait()
             pending: list[tuple[int, Callable[[], int]]] = []
             for turn in range(self.rounds):
                 value = 1 + number * self.rounds + turn
-                pending.append((value, self._round(consumer, value)))
+                pending.append((value, self._round(consumer, value, self.children[number])))
                 if len(pending) == self.pending or turn + 1 == self.rounds:
                     self._check(number, pending)
                     pending.clear()
@@ -76,22 +111,31 @@ class Storm:
             self.failures.append(failure)
             ready.abort()
 
-    def _round(self, consumer: Consumer, value: int) -> Callable[[], int]:
-        column = self._upload(value, self.rows)
+    def _ask_for_too_much(self, own: sa.Context) -> None:
+        try:
+            own.allocate(self.own_limit + 1)
+        except sa.BudgetExceeded as refusal:
+            if refusal.limit != self.own_limit:
+                raise AssertionError("refused by another budget") from refusal
+        else:
+            raise AssertionError(f"more than {self.own_limit} bytes of a child budget")
+
+    def _round(self, consumer: Consumer, value: int, own: sa.Context) -> Callable[[], int]:
+        column = self._upload(value, self.rows, own)
         address = column.address
         total = consumer.consume(column)
         del column
-        self._upload(-value, self.rows)
-        self._upload(-value, self.rows * (1 + value % SIZES) // (1 + SIZES))
+        self._upload(-value, self.rows, own)
+        self._upload(-value, self.rows * (1 + value % SIZES) // (1 + SIZES), own)
         with self.mutex:
             self.addresses.add(address)
         return total
 
-    def _upload(self, value: int, rows: int) -> sa.Column:
+    def _upload(self, value: int, rows: int, own: sa.Context) -> sa.Column:
         values = np.full(rows, value, dtype=np.int32)
         for _ in range(ATTEMPTS):
             try:
-                column = sa.from_dlpack(values, self.ctx, copy=True)
+                column = sa.from_dlpack(values, own, copy=True)
             except sa.BudgetExceeded:  # other threads were quicker to take what a release gave back
                 self.ctx.synchronize()
             else:
@@ -115,9 +159,21 @@ class Storm:
     def expect_right(self) -> None:
         assert self.checked == self.threads * self.rounds
         assert not self.wrong, f"{len(self.wrong)} of {self.checked} sums are wrong: {self.wrong[:3]}"
-        assert self.most_held <= self.budget + SLAB, f"{self.most_held} bytes with a budget of {self.budget}"
+        assert self.most_held <= self.limit + SLAB, f"{self.most_held} bytes with a budget of {self.limit}"
+        self._expect_right_budgets()
+        assert all(self.disturbed), f"disturbances took place so often: {self.disturbed}"
         used = f"{self.checked} columns at {len(self.addresses)} addresses"
         assert 8 * len(self.addresses) <= self.checked, f"{used}: without reuse the storm proves nothing"
+
+    def _expect_right_budgets(self) -> None:
+        """Every column was charged to its thread's budget, none beyond a limit, and all of them came back."""
+        for child in self.children:
+            seen = child.memory.statistics()
+            assert seen["requests"] == 3 * self.rounds, seen
+            assert 4 * self.rows <= seen["peak"] <= self.own_limit, seen
+            assert (seen["current"], seen["pending_releases"]) == (0, 0), seen
+            child.close()
+        assert self.ctx.memory.statistics()["peak"] <= self.limit
 
 
 def make_all_at_once(consumers: list[Any]) -> Callable[[], Consumer]:
