@@ -1,7 +1,7 @@
 # Runs random programs whose seeds nobody has seen before: drawn from the commit, so that every commit tries others and a
 # failure can be replayed. The environment variable SAETA_FIRST_SEED overrides the draw; without git it is a fixed number.
 #
-#   cmake -D PROGRAM=<saeta_schedules> -D COUNT=<programs> -D SOURCE=<tree> [-D OPTIONS=<more;options>] -P fresh.cmake
+#   cmake -D PROGRAM=<saeta_schedules> -D COUNT=<programs> -D SOURCE=<tree> [-D OPTIONS="<more options>"] -P fresh.cmake
 
 set(first "$ENV{SAETA_FIRST_SEED}")
 set(origin "SAETA_FIRST_SEED")
@@ -20,7 +20,8 @@ if(first STREQUAL "")
   math(EXPR first "0x${digits} + 1000000")
 endif()
 message("seeds from ${first} (${origin}); replay one with: ${PROGRAM} --first-seed SEED --count 1 ${OPTIONS}")
-execute_process(COMMAND "${PROGRAM}" --first-seed ${first} --count ${COUNT} ${OPTIONS} RESULT_VARIABLE status)
+separate_arguments(options UNIX_COMMAND "${OPTIONS}")
+execute_process(COMMAND "${PROGRAM}" --first-seed ${first} --count ${COUNT} ${options} RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "random programs: ${status}")
 endif()
