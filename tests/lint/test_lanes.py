@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -108,3 +109,11 @@ def test_lint_says_what_it_left_out_when_that_is_allowed(tree):
 def test_continuous_integration_does_not_allow_missing_tools():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "make lint LINT_OPTIONS=\n" in script, "an environment variable must not reach it"
+
+
+def test_continuous_integration_runs_both_sanitizers_and_ends_with_a_summary():
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    commands = [line for line in script.splitlines() if line and not line.startswith("#")]
+    for lane in ("asan", "tsan"):
+        assert any(re.search(rf"^[^#]*\bctest --preset {lane}\b", command) for command in commands), lane
+    assert commands[-1].startswith("ctest "), "its summary is what is read first"
