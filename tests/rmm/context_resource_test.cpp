@@ -140,6 +140,9 @@ TEST_P(rmm_downstream, needs_no_stream) {
   open_while_the_host_waits(held, [&] { next = own.allocate_sync(bytes); });
   EXPECT_EQ(next, used) << "another block shows nothing";
   EXPECT_TRUE(other.ref().idle()) << "any stream may use the memory";
+  if (held) {
+    held->open(); // where it has failed
+  }
   work_on(next, 2, unknown.ref());
   EXPECT_EQ(content(next, unknown.ref()), std::vector<std::uint8_t>(bytes, 2));
   own.deallocate_sync(next, bytes);

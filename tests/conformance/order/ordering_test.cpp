@@ -89,6 +89,7 @@ protected:
                                         const std::unique_ptr<gate>& held) const {
     open_while_the_host_waits(held, [&] { synchronize_handover(std::array{b}); });
     EXPECT_TRUE(writer.idle()) << "handed over before the write";
+    open(held); // where it has failed
   }
 
 private:
