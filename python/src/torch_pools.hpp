@@ -3,6 +3,7 @@
 // What      torch names a pool by a pair of numbers. Between begin and end, what its filter admits comes from that pool; a
 //           begin is also one more owner, and a release one less. The filter of torch.cuda.graph admits the streams of its
 //           capture, on any thread. It refers to the graph, and torch calls it only between begin and end.
+//           Where a capture fails, torch may leave its pool open, here as in its own allocator.
 // Thread    Any, with or without the GIL. The filter is called under a lock, as torch's own allocator calls it.
 // Failure   The hooks report: torch expects nothing. What can't be opened is refused when it allocates.
 #pragma once

@@ -37,11 +37,9 @@ void* aligned(std::uintptr_t begin, std::size_t alignment) {
                                                          : begin);
 }
 
-/// To the context, behind all work of the device.
-void give_to_context(std::shared_ptr<storage> memory) noexcept {
-  if (memory) {
-    memory->ordering().end_export(access::write);
-  }
+/// Before the last reference goes: to the context, behind all work of the device.
+void give_to_context(const std::shared_ptr<storage>& memory) noexcept {
+  memory->ordering().end_export(access::write);
 }
 
 } // namespace
@@ -204,7 +202,9 @@ void graph_pool::give_back(const piece& ended, const users& by) noexcept {
       }
     }
   }
-  give_to_context(std::move(unused));
+  if (unused) {
+    give_to_context(unused);
+  }
 }
 
 void graph_pool::release() noexcept {
@@ -223,7 +223,7 @@ void graph_pool::release() noexcept {
     }
   }
   for (auto& [begin, each] : unused) {
-    give_to_context(std::move(each.memory));
+    give_to_context(each.memory);
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include "saeta/memory/context.hpp"
 
-#include <ranges>
 #include <utility>
 
 namespace saeta {
@@ -18,8 +17,9 @@ graph_pool_scope::graph_pool_scope(std::shared_ptr<graph_pool> pool)
 graph_pool_scope::~graph_pool_scope() { (*opened_)->ended(); }
 
 std::shared_ptr<graph_pool> graph_pool_scope::open_for(const backend& device) {
-  for (const auto& each : of_this_thread() | std::views::reverse) {
-    const std::shared_ptr<entry> open = each.lock();
+  const auto& all = of_this_thread();
+  for (auto each = all.rbegin(); each != all.rend(); ++each) {
+    const std::shared_ptr<entry> open = each->lock();
     if (open && (*open)->where()->device_backend().get() == &device) {
       return *open;
     }

@@ -1,7 +1,9 @@
 // A context below RMM: the concept that RMM's containers ask for, charged and ordered by Saeta.
 #include "conformance/harness/context_test.hpp"
+#include "conformance/harness/graph_capture.hpp"
 #include "rmm/stand_in.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/memory/graph_pool_scope.hpp"
 #include "saeta/rmm/context_resource.hpp"
 #include "saeta/rmm/rmm_resource.hpp"
 #include "unit/base/raises.hpp"
@@ -150,6 +152,33 @@ TEST_P(rmm_downstream, needs_no_stream) {
   work_on(last, 3, where()->work_stream());
   EXPECT_EQ(content(last, where()->work_stream()), std::vector<std::uint8_t>(bytes, 3));
   own.deallocate(stream(), last, bytes);
+}
+
+TEST_P(rmm_downstream, takes_memory_of_a_graph_pool_in_a_capture) {
+  if (where()->on_host()) {
+    GTEST_SKIP() << "the host captures no graphs";
+  }
+  context_resource own(where(), "index");
+  const saeta::stream capturing(shared_device());
+  const cuda::stream_ref on = to_cuda_stream(capturing.native_handle());
+  const auto pool = graph_pool::create(where(), "graph");
+  graph_capture capture(device(), capturing.native_handle());
+  EXPECT_THROW(static_cast<void>(own.allocate(on, bytes)), rmm::bad_alloc) << "whose would it be?";
+  {
+    const graph_pool_scope open(pool);
+    void* const temporary = own.allocate(on, bytes);
+    own.deallocate(on, temporary, bytes);
+    void* const next = own.allocate(on, bytes);
+    EXPECT_EQ(next, temporary);
+    own.deallocate(on, next, bytes);
+  }
+  void* const everywhere = own.allocate_sync(bytes);
+  EXPECT_TRUE(capture.end());
+  const std::vector<std::pair<std::string, std::uint64_t>> expected{{"graph", bytes}, {"index", bytes}};
+  EXPECT_EQ(where()->live_by_tag(), expected);
+  own.deallocate_sync(everywhere, bytes);
+  pool->release();
+  EXPECT_EQ(charged(), 0U);
 }
 
 TEST_P(rmm_downstream, carries_the_adaptors_of_rmm) {

@@ -411,6 +411,35 @@ TEST_P(graph_pools, live_as_long_as_what_is_out) {
   EXPECT_TRUE(alive.expired());
 }
 
+TEST_P(graph_pools, serve_many_threads_at_once) {
+  constexpr unsigned threads = 4;
+  const auto live = [&](unsigned number) {
+    const stream own(shared_device());
+    std::vector<std::pair<void*, std::size_t>> out;
+    for (std::size_t round = 0; round < 200; ++round) {
+      const std::size_t size = 1 + (round * 7919 + number * 104'729) % (256 << 10);
+      void* const lent = lend_memory(pool(), size, own.ref());
+      device().fill(lent, static_cast<std::uint8_t>(number), size, own.native_handle());
+      out.emplace_back(lent, size);
+      if (out.size() == 8 || round == 199) {
+        for (const auto& [address, given] : out) {
+          take_back_memory(address, given, own.native_handle());
+        }
+        out.clear();
+      }
+    }
+    where()->synchronize(own.ref());
+  };
+  std::vector<std::thread> running;
+  for (unsigned number = 0; number < threads; ++number) {
+    running.emplace_back(live, number);
+  }
+  for (std::thread& each : running) {
+    each.join();
+  }
+  EXPECT_LE(pool()->bytes(), threads * std::size_t{8 << 20}) << "what was freed was not used again";
+}
+
 TEST_P(graph_pools, make_the_capture_known) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
