@@ -33,6 +33,9 @@ NEGATION = re.compile(r"(?<=[(\s])!(?=[\w(])")
 CALL = re.compile(r"^\s+(?:static_cast<void>\()?(?:[\w:]+(?:\.|->|::))*[\w:]+(?:<[\w:]+>)?\(.*\);\s*$")
 COUNT = re.compile(r"^\s+(?:\+\+|--)[\w.>\[\]()-]+;\s*$|^\s+[\w.>\[\]()-]+ [-+|&]?= [^;{]+;\s*$")
 
+# Not compiled where there is no CUDA toolkit, and not run where there is no GPU.
+WITH_CUDA = re.compile(r"^#if SAETA_HAS_CUDA\n.*?(?=^#e)", re.MULTILINE | re.DOTALL)
+
 # Nothing that a test could see, or no code that runs.
 QUIET = re.compile(
     r"\breserve\(|memory_order|static_assert|alignas|\btemplate\b|\boperator|\breport\(|report_current_exception|"
@@ -88,6 +91,7 @@ def code_of(source: str) -> list[str]:
         r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'', re.DOTALL
     )
     blanked = token.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
+    blanked = WITH_CUDA.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), blanked)
     return [" " * len(line) if line.lstrip().startswith("#") else line for line in blanked.split("\n")]
 
 

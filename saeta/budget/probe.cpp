@@ -12,6 +12,11 @@ std::uint64_t budget_probe::locks(const budget& of) {
   return of.tree_->mutex_.taken;
 }
 
+std::size_t budget_probe::windows(const budget& of) {
+  const std::lock_guard hold(of.tree_->mutex_);
+  return of.node_->windows.size();
+}
+
 std::vector<budget::time_point> budget_probe::deadlines(const budget& of) {
   const std::lock_guard hold(of.tree_->mutex_);
   std::vector<budget::time_point> found;

@@ -45,10 +45,10 @@ device_id best_device();
 
 /// What is said in code about a device's context; the environment (runtime/detail/environment.hpp) answers for the rest.
 struct open_options {
-  std::optional<std::uint64_t> budget; ///< bytes
-  std::optional<std::string> stack;    ///< as parse_stack reads it
+  std::optional<std::uint64_t> budget{}; ///< bytes
+  std::optional<std::string> stack{};    ///< as parse_stack reads it
   std::optional<std::chrono::milliseconds>
-      wait;                ///< how long a request that does not fit waits for others to free
+      wait{};              ///< how long a request that does not fit waits for others to free
   resource_source slabs{}; ///< where the cache takes its memory from; null: the driver
 };
 

@@ -24,6 +24,11 @@ int first(int a, int b) {
   }
   return !ready(a) ? 0 : b;
 }
+#if SAETA_HAS_CUDA
+int second() { return 1 + 2; }
+#else
+int second() { return -3; }
+#endif
 } // namespace saeta
 """
 
@@ -53,6 +58,8 @@ def test_every_kind_of_bug_is_planted_in_code_alone(tree):
         (8, "1", "2", "constant"),
         (10, "!", "", "negation"),
         (10, "0", "1", "constant"),
+        (15, "3", "4", "constant"),
+        (15, "3", "2", "constant"),
     }
 
 

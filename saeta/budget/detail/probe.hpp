@@ -16,6 +16,8 @@ struct budget_probe {
   static std::uint64_t locks(const budget& of);
   /// Of those who wait in line, first come first.
   static std::vector<budget::time_point> deadlines(const budget& of);
+  /// Windows that are open on this budget itself.
+  static std::size_t windows(const budget& of);
   /// Holds back whatever needs more than the thread's own credit.
   static std::unique_lock<std::mutex> hold(const budget& of);
 };

@@ -100,6 +100,48 @@ TEST_P(contexts, report_what_is_alive_at_close_and_refuse_new_work) {
   EXPECT_TRUE(where()->close().empty()) << "what lived could still be dropped";
 }
 
+TEST_P(contexts, are_closed_with_the_one_they_were_derived_from_and_not_the_other_way_round) {
+  const auto child = where()->with_budget("child");
+  const auto grandchild = child->with_budget("grandchild");
+  const auto beside = where()->with_reservation(1000);
+  EXPECT_FALSE(grandchild->closed());
+  child->close();
+  EXPECT_TRUE(child->closed());
+  EXPECT_TRUE(grandchild->closed());
+  EXPECT_FALSE(where()->closed());
+  EXPECT_FALSE(beside->closed());
+  EXPECT_NO_THROW(static_cast<void>(make(64)));
+  EXPECT_THROW(static_cast<void>(buffer::allocate(grandchild, 64, grandchild->work_stream())), error);
+  where()->close();
+  EXPECT_TRUE(where()->closed());
+  EXPECT_TRUE(beside->closed());
+  EXPECT_THROW(static_cast<void>(where()->with_budget("late")), error);
+  EXPECT_THROW(static_cast<void>(where()->with_reservation(1)), error);
+}
+
+TEST_P(contexts, give_back_at_close_what_they_had_reserved) {
+  const auto promised = where()->with_reservation(1000);
+  EXPECT_EQ(where()->statistics().budget.reserved, 1000U);
+  promised->close();
+  EXPECT_EQ(where()->statistics().budget.reserved, 0U);
+}
+
+TEST_P(contexts, trim_tells_what_went_back) {
+  context_options options;
+  parse_stack("budget, caching", options.memory);
+  const auto home = new_context(options);
+  static_cast<void>(buffer::allocate(home, 1000, home->work_stream()));
+  EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
+  const block pinned = home->pinned().allocate(5000, 0, home->work_stream());
+  EXPECT_TRUE(home->pinned().deallocate(pinned, std::span<const point>()));
+  const memory_statistics before = home->statistics();
+  EXPECT_EQ(before.pinned, 8192U);
+  EXPECT_GT(before.held, 1000U);
+  EXPECT_EQ(home->trim(), before.held + before.pinned);
+  EXPECT_EQ(home->statistics().held, 0U);
+  EXPECT_EQ(home->statistics().pinned, 0U);
+}
+
 TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
   const buffer b = make(64);
   fill(b, 7, where()->work_stream());

@@ -1,5 +1,6 @@
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/base/report.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 
 #include <gmock/gmock.h>
@@ -147,6 +148,42 @@ TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
   EXPECT_EQ(where()->statistics().budget.current, live) << "the slab of the failed upload went back";
   ::close(descriptor);
   EXPECT_EQ(read(ring_->upload(where(), plan, "again")).size(), plan.slab_bytes()) << "the ring still works";
+}
+
+TEST_P(staging, reads_from_memory_what_lies_only_partly_in_the_mapped_region) {
+  const auto content = random_bytes(3000, 5);
+  char name[] = "/tmp/saeta-staging-XXXXXX";
+  const int descriptor = ::mkstemp(name);
+  ASSERT_GE(descriptor, 0);
+  ::unlink(name);
+  const std::vector<std::byte> other(content.size()); // what the file holds is not what lies in memory
+  ASSERT_EQ(::write(descriptor, other.data(), other.size()), static_cast<ssize_t>(other.size()));
+  transfer_plan plan(content);
+  const auto part = plan.add(content);
+  plan.finish();
+  for (const auto& [first, bytes] : {std::pair{0, 2999}, std::pair{1, 2999}, std::pair{1000, 1000}}) {
+    const file_region file{content.data() + first, static_cast<std::size_t>(bytes), descriptor, 0};
+    const buffer slab = ring_->upload(where(), plan, "beside", file);
+    const auto found = read(slab.slice(plan.target_of(part), content.size()));
+    EXPECT_EQ(std::memcmp(found.data(), content.data(), content.size()), 0) << first;
+  }
+  ::close(descriptor);
+}
+
+TEST_P(staging, leaves_nothing_behind_when_its_context_ends) {
+  static std::atomic<int> reports;
+  reports = 0;
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
+  {
+    const auto home = context::create(shared_device());
+    const auto source = random_bytes(100'000, 6);
+    transfer_plan plan;
+    plan.add(source);
+    plan.finish();
+    static_cast<void>(staging_ring::of(home)->upload(home, plan, "brief"));
+  }
+  EXPECT_EQ(reports, 0);
+  set_report_sink(before);
 }
 
 TEST_P(staging, copies_within_the_device_in_one_call) {

@@ -304,5 +304,17 @@ TEST(budget, windows_measure_apart_and_may_be_nested) {
   EXPECT_EQ(b->statistics().peak, 0U);
 }
 
+TEST(budget, a_window_that_is_closed_is_forgotten) {
+  const auto b = budget::create("test", 100);
+  {
+    budget_window outer = b->open_window();
+    { const budget_window inner = b->open_window(); }
+    EXPECT_EQ(budget_probe::windows(*b), 1U);
+    const budget_window moved = std::move(outer);
+    EXPECT_EQ(budget_probe::windows(*b), 1U);
+  }
+  EXPECT_EQ(budget_probe::windows(*b), 0U) << "its peak would be written after its end";
+}
+
 } // namespace
 } // namespace saeta

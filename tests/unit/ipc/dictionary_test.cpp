@@ -83,6 +83,10 @@ TEST_F(dictionary, a_stream_may_grow_it_by_deltas) {
   const std::string replaced = write_bytes(original, {.format = container::stream});
   EXPECT_EQ(occurrences(grown, "alpha"), 1U);
   EXPECT_EQ(occurrences(replaced, "alpha"), 2U);
+  for (const std::string& bytes : {grown, replaced}) {
+    store(file("stream"), bytes);
+    EXPECT_EQ(inspect(file("stream")).columns[0].dictionary_values, 4) << "at the end of the stream";
+  }
   for (const auto copy : {copy_policy::when_needed, copy_policy::always}) {
     EXPECT_TRUE(same_contents(read_bytes(grown, {.copy = copy}), original));
     EXPECT_TRUE(same_contents(read_bytes(replaced, {.copy = copy}), original));

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 namespace saeta {
@@ -26,6 +27,7 @@ public:
   std::vector<allocation_request> asked; ///< in their order
   std::vector<std::uint64_t> given_back; ///< generations in their order
   std::size_t held = 0;
+  bool takes_back = true;
 
   [[nodiscard]] std::uint8_t* at(std::size_t offset) { return bytes_.data() + offset; }
   std::size_t trim() override { return 0; }
@@ -48,6 +50,9 @@ private:
     return made;
   }
   bool do_deallocate(const block& what, std::span<const point>) noexcept override {
+    if (!takes_back) {
+      return false;
+    }
     given_back.push_back(what.generation);
     held -= what.bytes;
     return true;
@@ -58,7 +63,10 @@ private:
 
 class guard_resource_test : public ::testing::Test {
 protected:
-  guard_resource_test() { make({}); }
+  guard_resource_test() {
+    reported.clear();
+    make({});
+  }
   ~guard_resource_test() override {
     guard.reset();
     EXPECT_EQ(upstream->held, 0U);
@@ -71,12 +79,14 @@ protected:
   void give_back(const block& what) { EXPECT_TRUE(guard->deallocate(what, stream_.ref())); }
 
   std::shared_ptr<arena> upstream = std::make_shared<arena>();
+  static inline std::string reported; ///< the last message
   std::unique_ptr<guard_resource> guard;
 
 private:
   std::shared_ptr<backend> device_ = make_host_backend();
   stream stream_{device_};
-  report_sink before_ = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  report_sink before_ =
+      set_report_sink([](std::string_view, std::string_view text) noexcept { reported = text; });
 };
 
 TEST_F(guard_resource_test, asks_for_a_canary_at_each_end_and_keeps_the_alignment) {
@@ -241,6 +251,18 @@ TEST_F(guard_resource_test, knows_a_block_by_its_generation_and_its_address) {
   EXPECT_EQ(guard->findings()[0].what, kind::unknown_block);
   EXPECT_EQ(guard->findings()[1].what, kind::unknown_block);
   give_back(made);
+}
+
+TEST_F(guard_resource_test, says_at_its_end_what_it_could_not_give_back) {
+  give_back(take(100));
+  guard.reset();
+  EXPECT_EQ(reported, "");
+  make({});
+  give_back(take(100));
+  upstream->takes_back = false;
+  guard.reset();
+  EXPECT_EQ(reported, "blocks in quarantine could not be given back");
+  upstream->held = 0;
 }
 
 TEST_F(guard_resource_test, passes_an_empty_request_on) {

@@ -1,5 +1,7 @@
 #include "saeta/base/error.hpp"
 #include "saeta/memory/buffer.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/resource/driver/driver_resources.hpp"
 #include "saeta/runtime/runtime.hpp"
 
 #include <gmock/gmock.h>
@@ -199,6 +201,67 @@ TEST_F(runtime_test, a_closed_context_is_replaced) {
   const auto second = open_context(host);
   EXPECT_NE(second, first);
   EXPECT_FALSE(second->closed());
+}
+
+TEST_F(runtime_test, what_is_chosen_when_a_context_is_made_must_be_chosen_again_or_left_out) {
+  using std::chrono::milliseconds;
+  const open_options chosen{.budget = 1000, .stack = "budget, direct", .wait = milliseconds(5)};
+  const auto where = open_context(host, chosen);
+  EXPECT_EQ(where->options().pressure.wait, milliseconds(5));
+  EXPECT_EQ(to_string(where->options().memory), "budget, direct");
+  EXPECT_EQ(open_context(host, chosen), where);
+  EXPECT_EQ(open_context(host, {.wait = milliseconds(5)}), where);
+  EXPECT_EQ(open_context(host, {.stack = "budget,direct"}), where) << "written in another way";
+  EXPECT_EQ(open_context(host), where);
+  const auto refused = [&](const open_options& other) {
+    try {
+      static_cast<void>(open_context(host, other));
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::invalid_argument);
+      return e.message();
+    }
+    return std::string("not refused");
+  };
+  EXPECT_THAT(refused({.wait = milliseconds(6)}), HasSubstr("a wait of 5 ms, not 6 ms"));
+  EXPECT_THAT(refused({.stack = "budget, async"}),
+              HasSubstr("the stack 'budget, direct', not 'budget, async'"));
+  EXPECT_THAT(
+      refused({.slabs = [](const auto& device) { return std::make_shared<direct_resource>(device); }}),
+      HasSubstr("what its memory is taken from"));
+}
+
+TEST_F(runtime_test, slabs_come_from_the_source_that_was_chosen) {
+  std::shared_ptr<direct_resource> source;
+  const auto where = open_context(host, {.stack = "budget, caching", .slabs = [&](const auto& device) {
+                                           return source = std::make_shared<direct_resource>(device);
+                                         }});
+  const buffer taken = buffer::allocate(where, 1000, where->work_stream());
+  ASSERT_NE(source, nullptr);
+  EXPECT_GE(source->held_bytes(), 1000U);
+}
+
+TEST_F(runtime_test, host_memory_of_the_parent_can_be_read_in_a_child_of_fork) {
+  const auto parents = open_context(host);
+  const buffer rows = buffer::allocate(parents, 64, parents->work_stream());
+  {
+    use_token token(parents->work_stream(), {writes(rows)});
+    parents->fill(token.mutable_data<char>(rows), 7, rows.size(), parents->work_stream());
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    bool right = false;
+    try {
+      const use_token token(parents->work_stream(), {reads(rows)});
+      right = *token.data<char>(rows) == 7;
+    } catch (const error&) {
+      right = false;
+    }
+    ::_exit(right ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 } // namespace

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <barrier>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 namespace saeta {
 namespace {
@@ -38,6 +42,42 @@ TEST(worker_team, throws_the_first_failure_after_all_members_have_stopped_and_wo
   std::atomic<int> done{0};
   team.run(10, [&](std::size_t, std::size_t) { ++done; });
   EXPECT_EQ(done, 10);
+}
+
+TEST(worker_team, a_single_task_is_the_callers) {
+  worker_team team(4);
+  team.run(100, [](std::size_t, std::size_t) {}); // now there are threads
+  for (int i = 0; i < 1000; ++i) {
+    team.run(1, [&, caller = std::this_thread::get_id()](std::size_t member, std::size_t task) {
+      EXPECT_EQ(member, 0U);
+      EXPECT_EQ(task, 0U);
+      EXPECT_EQ(std::this_thread::get_id(), caller);
+    });
+  }
+}
+
+TEST(worker_team, of_one_is_the_caller_alone) {
+  worker_team team(1);
+  team.run(100, [caller = std::this_thread::get_id()](std::size_t member, std::size_t) {
+    EXPECT_EQ(member, 0U);
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+  });
+}
+
+TEST(worker_team, all_members_take_part_where_each_waits_for_the_others) {
+  constexpr std::size_t members = 4;
+  worker_team team(members);
+  for (int round = 0; round < 10; ++round) {
+    std::barrier together(members);
+    std::vector<std::atomic<int>> took(members);
+    team.run(members, [&](std::size_t member, std::size_t) {
+      ++took[member];
+      together.arrive_and_wait(); // never ends with fewer
+    });
+    for (const auto& tasks : took) {
+      EXPECT_EQ(tasks, 1);
+    }
+  }
 }
 
 } // namespace

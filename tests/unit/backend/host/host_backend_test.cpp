@@ -1,0 +1,165 @@
+// The host as a device: what it says of itself, and that everything has finished when a call returns.
+#include "saeta/backend/host/host_backend.hpp"
+#include "unit/base/raises.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+
+/// The value of the first line of a file of the kernel that begins with the key.
+std::string value_of(const char* file, const std::string& key) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(key)) {
+      std::istringstream rest(line.substr(line.find(':') + 1));
+      std::string value;
+      std::getline(rest >> std::ws, value);
+      return value;
+    }
+  }
+  return {};
+}
+
+TEST(host_backend, describes_the_machine) {
+  const auto host = make_host_backend();
+  const device_properties found = host->properties();
+  struct utsname system {};
+  ASSERT_EQ(::uname(&system), 0);
+  EXPECT_EQ(found.architecture, system.machine);
+  const std::string model = value_of("/proc/cpuinfo", "model name");
+  EXPECT_EQ(found.name, model.empty() ? found.architecture : model);
+  struct sysinfo memory {};
+  ASSERT_EQ(::sysinfo(&memory), 0);
+  EXPECT_EQ(found.total_bytes, std::uint64_t{memory.totalram} * memory.mem_unit);
+  EXPECT_EQ(found.multiprocessors, static_cast<std::int32_t>(std::thread::hardware_concurrency()));
+}
+
+TEST(host_backend, has_free_what_the_kernel_calls_available) {
+  const auto host = make_host_backend();
+  const auto available = [] { return std::stoull(value_of("/proc/meminfo", "MemAvailable")) * 1024; };
+  // It changes while others work, so one of many readings has to lie between two of ours.
+  bool between = false;
+  for (int i = 0; i < 10'000 && !between; ++i) {
+    const std::uint64_t before = available();
+    const std::uint64_t free = host->properties().free_bytes.value();
+    const std::uint64_t after = available();
+    between = std::min(before, after) <= free && free <= std::max(before, after);
+  }
+  EXPECT_TRUE(between);
+}
+
+TEST(host_backend, keeps_no_pool_and_captures_nothing) {
+  const auto host = make_host_backend();
+  const stream_handle stream = host->create_stream();
+  EXPECT_EQ(host->device(), (device_id{device_kind::cpu, 0}));
+  EXPECT_EQ(host->pool_bytes(), 0U);
+  EXPECT_EQ(host->trim_pool(0), 0U);
+  host->set_pool_threshold(0);
+  EXPECT_FALSE(host->capturing(stream));
+  EXPECT_TRUE(host->stream_idle(stream));
+  const event_handle event = host->create_event();
+  EXPECT_EQ(host->record_context(event), fence_outcome::recorded);
+  EXPECT_TRUE(host->event_complete(event));
+  host->destroy_event(event);
+  host->destroy_stream(stream);
+}
+
+TEST(host_backend, names_streams_and_events_once_above_the_default_streams) {
+  const auto host = make_host_backend();
+  const auto another = make_host_backend();
+  std::set<std::uint64_t> names{static_cast<std::uint64_t>(legacy_stream),
+                                static_cast<std::uint64_t>(per_thread_stream)};
+  std::size_t made = names.size();
+  for (int i = 0; i < 100; ++i) {
+    for (const auto& each : {host, another}) {
+      const stream_handle stream = each->create_stream();
+      EXPECT_EQ(each->stream_id(stream), static_cast<std::uint64_t>(stream));
+      names.insert(each->stream_id(stream));
+      names.insert(static_cast<std::uint64_t>(each->create_event()));
+      made += 2;
+    }
+  }
+  EXPECT_EQ(names.size(), made);
+}
+
+TEST(host_backend, tells_the_per_thread_streams_of_threads_apart) {
+  const auto host = make_host_backend();
+  const std::uint64_t mine = host->stream_id(per_thread_stream);
+  EXPECT_EQ(host->stream_id(per_thread_stream), mine);
+  EXPECT_NE(mine, static_cast<std::uint64_t>(per_thread_stream));
+  std::uint64_t theirs = 0;
+  std::thread([&] { theirs = host->stream_id(per_thread_stream); }).join();
+  EXPECT_NE(theirs, mine);
+}
+
+TEST(host_backend, aligns_what_it_allocates) {
+  const auto host = make_host_backend();
+  const stream_handle stream = host->create_stream();
+  const auto remainder = [](const void* pointer, std::size_t by) {
+    return reinterpret_cast<std::uintptr_t>(pointer) % by;
+  };
+  for (int i = 0; i < 50; ++i) {
+    const std::size_t bytes = 1 + static_cast<std::size_t>(i) * 7;
+    for (const std::size_t alignment : {1U, 64U, 512U}) {
+      void* const plain = host->allocate(bytes, alignment);
+      EXPECT_EQ(remainder(plain, std::max<std::size_t>(alignment, 64)), 0U);
+      EXPECT_TRUE(host->deallocate(plain, bytes, alignment));
+    }
+    void* const queued = host->allocate_async(bytes, stream);
+    EXPECT_EQ(remainder(queued, 64), 0U);
+    EXPECT_TRUE(host->deallocate_async(queued, bytes, stream));
+    void* const pinned = host->allocate_pinned(bytes);
+    EXPECT_EQ(remainder(pinned, 256), 0U);
+    EXPECT_TRUE(host->deallocate_pinned(pinned, bytes));
+  }
+}
+
+TEST(host_backend, refuses_sizes_that_no_object_has) {
+  const auto host = make_host_backend();
+  for (const std::size_t bytes : {most, most / 2 + 1, most - 63}) {
+    EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(host->allocate(bytes, 64)); }),
+              errc::out_of_memory);
+    EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(host->allocate_pinned(bytes)); }),
+              errc::out_of_memory);
+  }
+}
+
+TEST(host_backend, copies_and_fills_at_once) {
+  const auto host = make_host_backend();
+  const stream_handle stream = host->create_stream();
+  std::vector<std::uint8_t> bytes(100, 1);
+  host->fill(bytes.data() + 10, 7, 80, stream);
+  std::vector<std::uint8_t> expected(100, 1);
+  std::memset(expected.data() + 10, 7, 80);
+  EXPECT_EQ(bytes, expected);
+  std::vector<std::uint8_t> copied(100);
+  host->copy(copied.data(), bytes.data(), 95, copy_kind::host_to_host, stream);
+  std::memset(expected.data() + 95, 0, 5);
+  EXPECT_EQ(copied, expected);
+}
+
+TEST(host_backend, is_a_peer_of_every_other_one) {
+  const auto host = make_host_backend();
+  const auto another = make_host_backend();
+  EXPECT_TRUE(host->can_access_peer(*host));
+  EXPECT_TRUE(host->can_access_peer(*another));
+  EXPECT_NO_THROW(host->enable_peer_access(*another));
+}
+
+} // namespace
+} // namespace saeta

@@ -1,0 +1,96 @@
+// Sources: what lies in their bytes, what they are, and that nothing of the system is kept.
+#include "ipc_test.hpp"
+#include "saeta/ipc/detail/mapped_file.hpp"
+#include "saeta/ipc/detail/source.hpp"
+
+#include <array>
+#include <cstring>
+
+namespace saeta::ipc {
+namespace {
+
+detail::source source_of(std::span<const std::byte> bytes) { return {"test", bytes, nullptr, -1}; }
+
+TEST(source, contains_only_what_lies_in_its_bytes_as_a_whole) {
+  const std::array<std::byte, 100> memory{};
+  const detail::source middle = source_of(std::span(memory).subspan(20, 50));
+  for (std::size_t first = 0; first <= 100; first += 5) {
+    for (std::size_t size = 0; first + size <= 100; size += 5) {
+      const bool inside = size == 0 || (first >= 20 && first + size <= 70);
+      EXPECT_EQ(middle.contains(memory.data() + first, size), inside) << first << ' ' << size;
+    }
+  }
+  EXPECT_TRUE(middle.contains(memory.data() + 20, 50));
+  EXPECT_FALSE(middle.contains(memory.data() + 20, 51));
+  EXPECT_FALSE(middle.contains(memory.data() + 69, 2));
+  EXPECT_FALSE(middle.contains(memory.data() + 20, std::numeric_limits<std::size_t>::max()));
+}
+
+/// The kind that is recognised, or what was said instead.
+std::string kind_of(std::string_view text) {
+  try {
+    return detail::recognise(source_of(std::as_bytes(std::span(text)))) == container::file ? "file"
+                                                                                           : "stream";
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::format);
+    return refused.message();
+  }
+}
+
+TEST(source, is_a_file_when_it_begins_and_ends_with_the_magic) {
+  using ::testing::HasSubstr;
+  EXPECT_EQ(kind_of("ARROW1ARROW1"), "file");
+  EXPECT_EQ(kind_of("ARROW1......ARROW1"), "file");
+  EXPECT_THAT(kind_of("ARROW1"), HasSubstr("truncated: 6 bytes"));
+  EXPECT_THAT(kind_of("ARROW1RROW1"), HasSubstr("truncated: 11 bytes"));
+  EXPECT_THAT(kind_of("ARROW1......ARROW2"), HasSubstr("truncated: 18 bytes"));
+  EXPECT_THAT(kind_of(""), HasSubstr("it is empty"));
+}
+
+TEST(source, is_a_stream_when_it_begins_with_a_message) {
+  const auto beginning = [](std::uint32_t first, std::size_t rest) {
+    std::string text(sizeof first, '\0');
+    std::memcpy(text.data(), &first, sizeof first);
+    return text + std::string(rest, 'x');
+  };
+  EXPECT_EQ(kind_of(beginning(0xFFFFFFFF, 0)), "stream");
+  EXPECT_EQ(kind_of(beginning(1, 1)), "stream");
+  EXPECT_EQ(kind_of(beginning(40, 41)), "stream");
+  EXPECT_EQ(kind_of(beginning(40, 40)), "stream")
+      << "a length without the marker, and nothing behind the message";
+  for (const std::string& none :
+       {beginning(40, 39), beginning(0, 40), std::string("abc"), std::string(8, '\0')}) {
+    EXPECT_THAT(kind_of(none), ::testing::HasSubstr("test: ")) << none.size();
+  }
+}
+
+using mapped_files = ipc_test;
+
+TEST_F(mapped_files, keep_neither_a_descriptor_nor_a_mapping) {
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator open("/proc/self/fd");
+    return std::distance(begin(open), end(open));
+  };
+  const auto mapped = [&] {
+    std::ifstream maps("/proc/self/maps");
+    const std::string text{std::istreambuf_iterator<char>(maps), {}};
+    return text.find(file("rows").string()) != std::string::npos;
+  };
+  store(file("rows"), std::string(10'000, 'r'));
+  store(file("empty"), "");
+  const auto before = descriptors();
+  {
+    const auto rows = detail::mapped_file::open(file("rows"));
+    const auto empty = detail::mapped_file::open(file("empty"));
+    EXPECT_EQ(descriptors(), before + 2);
+    EXPECT_TRUE(mapped());
+    EXPECT_EQ(rows->bytes().size(), 10'000U);
+    EXPECT_EQ(rows->bytes()[9'999], std::byte{'r'});
+    EXPECT_TRUE(empty->bytes().empty());
+  }
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_FALSE(mapped());
+}
+
+} // namespace
+} // namespace saeta::ipc
