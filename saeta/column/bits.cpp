@@ -91,9 +91,7 @@ column unpack_bool(const column& bits) {
     bits.where()->kernels().unpack_bool(token.stream().native_handle(),
                                         token.data<std::uint8_t>(bits.values()), bits.offset(), bits.length(),
                                         bytes);
-    if (padded > rows) {
-      bits.where()->fill(bytes + rows, 0, padded - rows, token.stream());
-    }
+    bits.where()->fill(bytes + rows, 0, padded - rows, token.stream());
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -203,6 +204,25 @@ TEST_F(broken_batch, with_rows_that_are_null_as_a_whole_is_refused) {
     const error seen = import_error(source.get());
     EXPECT_EQ(seen.code(), errc::unsupported);
     EXPECT_NE(seen.message().find("1 of 6 rows are null as a whole"), std::string::npos) << seen.message();
+  }
+}
+
+TEST(imported_null_counts, of_a_part_are_told_only_where_the_whole_leaves_no_doubt) {
+  constexpr std::int64_t rows = 8;
+  constexpr std::int64_t part = 4; // the last ones
+  const auto where = context::create(make_host_backend());
+  const schema fields{{{"x", data_type(type_id::int32), true, {}}}, {}};
+  for (std::int64_t nulls = 0; nulls <= rows; ++nulls) { // the first ones
+    auto content = *random_array(fields.fields[0].type, {rows, 0, support::nulls::none, true}, 1);
+    content.buffers[0][0] = static_cast<std::byte>(0xFF << nulls);
+    content.null_count = nulls;
+    owned_array source =
+        support::to_c_batch({std::make_shared<const support::plain_array>(content)}, part, part);
+    dictionary_cache dictionaries;
+    const batch seen = import_batch(where, fields, source.get(), dictionaries);
+    const std::int64_t known = nulls == 0 ? 0 : nulls == rows ? part : column::unknown_nulls;
+    EXPECT_EQ(seen.columns[0].known_null_count(), known) << nulls;
+    EXPECT_EQ(seen.columns[0].null_count(), std::max(std::int64_t{0}, nulls - part)) << nulls;
   }
 }
 

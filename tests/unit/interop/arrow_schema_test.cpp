@@ -40,6 +40,8 @@ TEST(arrow_schema, round_trips_every_part_of_a_schema) {
   owned_schema exported;
   export_schema(source, *exported.out());
   EXPECT_STREQ(exported.get().format, "+s");
+  EXPECT_STREQ(exported.get().name, "") << "as the C data interface asks of a struct without a name";
+  EXPECT_EQ(exported.get().flags, 0);
   EXPECT_EQ(exported.get().n_children, 4);
   EXPECT_EQ(exported.get().children[0]->flags, 0);
   EXPECT_EQ(exported.get().children[1]->flags, ARROW_FLAG_NULLABLE | ARROW_FLAG_DICTIONARY_ORDERED);
