@@ -221,6 +221,54 @@ TEST_F(log_sinks, a_trace_counts_live_bytes_and_spans_each_block) {
   EXPECT_LT(text.find("{\"bytes\":8192}"), text.rfind("{\"bytes\":4096}")) << "the free is counted";
 }
 
+TEST_F(log_sinks, a_trace_is_exactly_these_lines) {
+  {
+    auto sink = make_trace_sink(file());
+    log_record first = sample(memory_event::allocate, 1);
+    first.time_ns = 5'000'001;
+    sink->write(first);
+    log_record second = sample(memory_event::allocate, 2);
+    second.label = "";
+    second.bytes = 100;
+    sink->write(second);
+    sink->flush(); // what comes next stands where the closing bracket is now
+    sink->write(sample(memory_event::free, 1));
+    log_record refused = sample(memory_event::refuse);
+    refused.device = {device_kind::cpu, 0};
+    refused.time_ns = 999;
+    refused.outcome = "no room";
+    sink->write(refused);
+  }
+  const std::string head = "\"pid\":2001,\"tid\":2,";
+  const std::string tail = ",\"stream\":3,\"address\":65536,\"account\":\"query\"}}";
+  const std::vector<std::string> lines{
+      "[",
+      R"({"name":"process_name","ph":"M","pid":2001,"args":{"name":"cuda:1"}},)",
+      R"({"name":"orders","ph":"b","ts":5000.001,)" + head +
+          R"("cat":"block","id":"1","args":{"bytes":4096)" + tail + ",",
+      R"({"name":"live bytes","ph":"C","ts":5000.001,)" + head + R"("args":{"bytes":4096}},)",
+      R"({"name":"live bytes: orders","ph":"C","ts":5000.001,)" + head + R"("args":{"bytes":4096}},)",
+      R"-({"name":"(no tag)","ph":"b","ts":1234.567,)-" + head +
+          R"("cat":"block","id":"2","args":{"bytes":100)" + tail + ",",
+      R"({"name":"live bytes","ph":"C","ts":1234.567,)" + head + R"("args":{"bytes":4196}},)",
+      R"-({"name":"live bytes: (no tag)","ph":"C","ts":1234.567,)-" + head + R"("args":{"bytes":100}},)",
+      R"({"name":"orders","ph":"e","ts":1234.567,)" + head +
+          R"("cat":"block","id":"1","args":{"bytes":4096)" + tail + ",",
+      R"({"name":"live bytes","ph":"C","ts":1234.567,)" + head + R"("args":{"bytes":100}},)",
+      R"({"name":"live bytes: orders","ph":"C","ts":1234.567,)" + head + R"("args":{"bytes":0}},)",
+      R"({"name":"process_name","ph":"M","pid":1000,"args":{"name":"host"}},)",
+      R"({"name":"refuse","ph":"i","ts":0.999,"pid":1000,"tid":2,"s":"p","cat":"memory","args":{"tag":"orders",)"
+      R"("bytes":4096,"stream":3,"account":"query","limit":8192,"outcome":"no room"}})",
+      "]",
+      "",
+  };
+  std::string expected;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    expected += (i == 0 ? "" : "\n") + lines[i];
+  }
+  EXPECT_EQ(content(), expected);
+}
+
 TEST_F(log_sinks, a_trace_leaves_out_the_end_of_a_block_it_did_not_see_begin) {
   auto sink = make_trace_sink(file());
   sink->write(sample(memory_event::free));

@@ -147,6 +147,25 @@ TEST_P(reaper_test, tries_again_what_could_not_be_done) {
   EXPECT_EQ(tries, 3);
 }
 
+TEST_P(reaper_test, leaves_releases_to_its_thread_where_it_has_one) {
+  const own_stream stream(clocks);
+  const auto gate = device->close_gate(stream.ref().native_handle());
+  std::atomic<std::thread::id> released_by{};
+  pending_release release{.after = {}, .action = {}, .label = {}, .bytes = 0};
+  release.after.points.add(record(stream.ref()));
+  release.action = [&] {
+    released_by = std::this_thread::get_id();
+    return true;
+  };
+  releases.submit(std::move(release));
+  gate->open();
+  device->run();
+  while (releases.pending() != 0) {
+    static_cast<void>(releases.wait_for_one(clock::now() + seconds(20)));
+  }
+  EXPECT_EQ(released_by.load() == std::this_thread::get_id(), GetParam() == release_thread::none);
+}
+
 TEST_P(reaper_test, names_what_is_pending) {
   const held_release one = submit_held("orders", 100);
   const held_release two = submit_held("trips", 20);
