@@ -105,6 +105,14 @@ std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbook
       {new context(core_, as_base(), budget_, std::move(promised)), delete_in_own_process{}});
 }
 
+void context::set_budget(std::uint64_t bytes) {
+  require_own_process();
+  budget_->set_limit(bytes);
+  if (base_ == nullptr && core_->memory.top->held_bytes() > bytes) {
+    core_->trim();
+  }
+}
+
 const std::shared_ptr<backend>& context::device_backend() const noexcept { return core_->device; }
 const resource_stack& context::memory() const noexcept { return core_->memory; }
 const context_options& context::options() const noexcept { return core_->options; }

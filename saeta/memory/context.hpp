@@ -105,6 +105,9 @@ public:
   [[nodiscard]] const std::shared_ptr<backend>& device_backend() const noexcept;
   [[nodiscard]] const kernel_table& kernels() const noexcept { return device_backend()->kernels(); }
   [[nodiscard]] const std::shared_ptr<budget>& memory_budget() const noexcept { return budget_; }
+  /// Sets the limit of this context's budget. What the cache of a root holds beyond it goes back to the device.
+  /// @throws error invalid_argument when more than `bytes` are live or reserved; the old limit stays.
+  void set_budget(std::uint64_t bytes);
   [[nodiscard]] const resource_stack& memory() const noexcept;
   /// What it was made with; the budget may have another limit by now.
   [[nodiscard]] const context_options& options() const noexcept;

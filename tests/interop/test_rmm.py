@@ -186,7 +186,7 @@ ctx = saeta.rmm._open("host", rmm.mr.StatisticsResourceAdaptor(callbacks), "64Mi
 assert rmm.mr.get_per_device_resource(0) is before
 gc.collect()                              # the context alone keeps the adaptor
 blocks = [ctx.allocate(4096) for _ in range(100)]
-assert len(given) == 1, given
+assert 1 <= len(given) <= 4, given        # slabs, each larger than the one before
 try:
     ctx.allocate("65MiB")
 except sa.BudgetExceeded as refusal:
@@ -199,8 +199,8 @@ address = above.allocate(4096, stream)    # RMM over Saeta over RMM
 above.deallocate(address, 4096, stream)
 del blocks
 ctx.synchronize()
-assert ctx.memory.trim() == given[0], given
-assert returned == given
+assert ctx.memory.trim() == sum(given), given
+assert sorted(returned) == sorted(given)
 print("done")
 """
     )

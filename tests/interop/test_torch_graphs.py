@@ -16,7 +16,7 @@ def in_torch(run_python, program):
         pytest.skip("no usable CUDA device")
     done = run_python(
         """
-import gc, torch, saeta as sa, saeta.allocators
+import copy, gc, torch, saeta as sa, saeta.allocators
 ctx = sa.context("cuda", budget="1GiB")
 MIB = 1 << 20
 
@@ -64,7 +64,7 @@ graph.reset()
 assert charged()["torch.graph_pool"] // (4 * MIB) == 1, "the result is alive"
 del result
 assert charged().get("torch.graph_pool", 0) < 4096
-del source, kept, each
+del source, kept
 gc.collect()
 assert sum(charged().values()) < 4096, charged()
 """,
@@ -122,7 +122,7 @@ def test_graphed_callables_of_torch_share_a_pool_and_return_it(run_python):
         + """
 torch.manual_seed(0)
 parts = tuple(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh()).cuda() for _ in range(2))
-plain = torch.nn.Sequential(*(part for part in parts))
+plain = torch.nn.Sequential(*copy.deepcopy(parts))   # torch captures no parameters that were used on another stream
 sample = torch.randn(16, 64, device="cuda", requires_grad=True)
 expected = plain(sample)
 (gradient,) = torch.autograd.grad(expected.sum(), sample)

@@ -40,6 +40,15 @@ TEST_P(bound_of_the_device, holds_for_sizes_that_come_one_after_the_other) {
   EXPECT_EQ(beyond(home), 0U);
 }
 
+TEST_P(bound_of_the_device, holds_from_the_moment_at_which_the_budget_is_lowered) {
+  const auto home = open(64 << 20);
+  static_cast<void>(buffer::allocate(home, 32 << 20, home->work_stream(), "one"));
+  ASSERT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+  ASSERT_GE(held(home), 32U << 20);
+  home->set_budget(8 << 20);
+  EXPECT_LE(held(home), (8U << 20) + home->options().memory.caching.slab);
+}
+
 TEST_P(bound_of_the_device, holds_for_classes_that_are_full_one_after_the_other) {
   const auto home = open(16 << 20);
   for (const std::size_t bytes :
