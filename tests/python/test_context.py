@@ -70,6 +70,7 @@ def test_counters_count_and_reset(host, flights):
     assert counted["host_to_host"]["transfers"] == 1
     assert counted["host_to_host"]["bytes"] >= held.nbytes
     assert counted["allocations"] == 1
+    assert counted["events"] == 0, "one stream needs none"
     host.reset_counters()
     assert copies(host) == 0
 

@@ -29,6 +29,26 @@ TEST_P(contexts, count_each_copy_by_its_kind) {
   EXPECT_EQ(where()->read_counters(), counter_values{});
 }
 
+TEST_P(contexts, count_the_events_of_streams_that_wait_for_each_other_and_none_of_one_stream) {
+  const auto use_on = [&](const stream_ref& stream) {
+    const buffer b = buffer::allocate(where(), 4096, stream, "one");
+    const use_token token(stream, {writes(b)});
+    where()->fill(token.mutable_data<char>(b), 1, 4096, stream);
+    return b;
+  };
+  for (int round = 0; round < 100; ++round) {
+    static_cast<void>(use_on(where()->work_stream()));
+  }
+  EXPECT_EQ(where()->read_counters().events, 0U);
+  EXPECT_EQ(where()->read_counters().allocations, 100U);
+  const buffer b = use_on(where()->work_stream());
+  const stream_lease other = where()->borrow_stream();
+  static_cast<void>(use_token(other.ref(), {reads(b)}));
+  EXPECT_EQ(where()->read_counters().events, where()->on_host() ? 0U : 1U);
+  where()->reset_counters();
+  EXPECT_EQ(where()->read_counters().events, 0U);
+}
+
 TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
   const buffer b = make(64);
   fill(b, 0x11, where()->work_stream());
