@@ -161,7 +161,7 @@ TEST_P(reaper_test, leaves_releases_to_its_thread_where_it_has_one) {
   gate->open();
   device->run();
   while (releases.pending() != 0) {
-    static_cast<void>(releases.wait_for_one(clock::now() + seconds(20)));
+    static_cast<void>(releases.wait_for_one(releases.done(), clock::now() + seconds(20)));
   }
   EXPECT_EQ(released_by.load() == std::this_thread::get_id(), GetParam() == release_thread::none);
 }
