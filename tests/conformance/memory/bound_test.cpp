@@ -47,6 +47,10 @@ TEST_P(bound_of_the_device, holds_from_the_moment_at_which_the_budget_is_lowered
   ASSERT_GE(held(home), 32U << 20);
   home->set_budget(8 << 20);
   EXPECT_LE(held(home), (8U << 20) + home->options().memory.caching.slab);
+  EXPECT_TRUE(comes_true([&] { // once the block's last use has passed
+    home->trim();
+    return home->device_backend()->pool_bytes() < (32U << 20);
+  })) << "the driver's pool keeps it";
 }
 
 TEST_P(bound_of_the_device, holds_for_classes_that_are_full_one_after_the_other) {

@@ -175,7 +175,7 @@ TEST_P(staging, leaves_nothing_behind_when_its_context_ends) {
   reports = 0;
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
   {
-    const auto home = context::create(shared_device());
+    const auto home = watch(context::create(shared_device()));
     const auto source = random_bytes(100'000, 6);
     transfer_plan plan;
     plan.add(source);

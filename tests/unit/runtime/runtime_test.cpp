@@ -138,7 +138,7 @@ TEST_F(runtime_test, a_context_that_exists_with_another_budget_is_refused_with_b
       EXPECT_EQ(e.code(), errc::invalid_argument);
       EXPECT_THAT(e.message(), HasSubstr(first ? "a budget of 5000 bytes" : "no budget"));
       EXPECT_THAT(e.message(), HasSubstr("100 MiB"));
-      EXPECT_THAT(e.message(), HasSubstr("set_limit"));
+      EXPECT_THAT(e.message(), HasSubstr("set_budget"));
       EXPECT_THAT(e.message(), HasSubstr("with_budget"));
     }
     EXPECT_EQ(where->statistics().budget.limit, first.value_or(budget::unlimited));
