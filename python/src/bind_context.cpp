@@ -46,8 +46,7 @@ void set_budget(const context_object& self, const std::optional<size_spec>& limi
   if (self.value->drawn_from() != nullptr) {
     throw error(errc::invalid_argument, "a context that draws from a reservation has no limit of its own");
   }
-  without_gil(
-      [&] { self.value->set_budget(limit ? to_bytes(*limit, *self.value) : budget::unlimited); });
+  without_gil([&] { self.value->set_budget(limit ? to_bytes(*limit, *self.value) : budget::unlimited); });
 }
 
 /// A wait of the driver can't be interrupted, so this asks now and then whether it would end at once.

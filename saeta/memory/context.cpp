@@ -49,7 +49,8 @@ stream_lease::~stream_lease() {
 std::shared_ptr<context> context::create(std::shared_ptr<backend> device, context_options options) {
   auto core = std::make_shared<context_core>(std::move(device), std::move(options));
   auto limit = core->root_budget;
-  return hand_out({new context(std::move(core), nullptr, std::move(limit), nullptr), delete_in_own_process{}});
+  return hand_out(
+      {new context(std::move(core), nullptr, std::move(limit), nullptr), delete_in_own_process{}});
 }
 
 std::shared_ptr<context> context::hand_out(std::shared_ptr<context> made) {
@@ -85,9 +86,8 @@ context::~context() {
 
 std::shared_ptr<context> context::with_budget(std::string name, std::uint64_t limit) {
   require_open();
-  return hand_out(
-      {new context(core_, as_base(), budget_->make_child(std::move(name), limit), nullptr),
-       delete_in_own_process{}});
+  return hand_out({new context(core_, as_base(), budget_->make_child(std::move(name), limit), nullptr),
+                   delete_in_own_process{}});
 }
 
 std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbooking policy) {
@@ -101,8 +101,7 @@ std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbook
     }
     throw with_owners(e, core_->holders, *budget_);
   }
-  return hand_out(
-      {new context(core_, as_base(), budget_, std::move(promised)), delete_in_own_process{}});
+  return hand_out({new context(core_, as_base(), budget_, std::move(promised)), delete_in_own_process{}});
 }
 
 void context::set_budget(std::uint64_t bytes) {

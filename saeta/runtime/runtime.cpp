@@ -197,7 +197,8 @@ void require_same(const context& opened, const open_options& chosen) {
             "the context of ", to_string(opened.device()), " exists with ", shown(limit), ", not ",
             shown(*chosen.budget),
             ": open it without a budget, then set the limit of the whole process (Context.budget in Python, "
-            "context::set_budget in C++) or limit your own part (Context.memory.child, context::with_budget)"));
+            "context::set_budget in C++) or limit your own part (Context.memory.child, "
+            "context::with_budget)"));
   }
   if (chosen.stack) {
     stack_options wanted = has.memory;

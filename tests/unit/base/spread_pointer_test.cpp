@@ -67,7 +67,8 @@ TEST(spread_pointer, threads_that_come_one_after_the_other_count_apart) {
   for (long& each : uses) {
     std::thread([&] { each = spread.copy().use_count(); }).join();
   }
-  EXPECT_EQ(*std::ranges::min_element(uses), 2) << "of one of the two: its copy and the one that it is made from";
+  EXPECT_EQ(*std::ranges::min_element(uses), 2)
+      << "of one of the two: its copy and the one that it is made from";
 }
 
 TEST(spread_pointer, the_object_goes_once_whichever_thread_is_last) {
