@@ -259,6 +259,15 @@ TEST_F(timelines_test, of_the_whole_device_give_nothing_while_a_known_capture_is
   EXPECT_FALSE(clocks->mark_device().has_value());
 }
 
+TEST_F(timelines_test, name_the_stream_that_they_are_of) {
+  EXPECT_EQ(stream_id_of(timeline_of(foreign())), foreign().id());
+  EXPECT_EQ(stream_id_of(timeline_of(ours())), ours().id());
+  EXPECT_EQ(stream_id_of(timeline_id::none), 0U);
+  const auto everything = clocks->mark_device();
+  ASSERT_TRUE(everything.has_value());
+  EXPECT_EQ(stream_id_of(everything->timeline), 0U) << "of no single stream";
+}
+
 TEST_F(timelines_test, mark_nothing_on_the_host) {
   const auto host = make_host_backend();
   const auto clocks_of_host = timelines::of(*host);
