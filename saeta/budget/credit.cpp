@@ -208,6 +208,9 @@ void budget_tree::close_shards() noexcept {
 
 /// Closes the shards of a node that nobody uses any more.
 void budget_tree::remove(node& gone) noexcept {
+  if (inherited()) {
+    return;
+  }
   const std::lock_guard hold(mutex_);
   for (std::uint32_t rest = gone.open_shards; rest != 0; rest &= rest - 1) {
     close_shard({&gone, &gone.credit[static_cast<std::size_t>(std::countr_zero(rest))]});

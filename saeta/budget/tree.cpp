@@ -186,6 +186,9 @@ void budget_tree::put_back(node& at, promise& to, std::uint64_t bytes) noexcept 
 }
 
 void budget_tree::release(node& at, promise& what) noexcept {
+  if (inherited()) {
+    return;
+  }
   const std::lock_guard hold(mutex_);
   sub_reserved(at, what.firm);
   what = {};
@@ -244,6 +247,9 @@ void budget_tree::open(node& of, budget_window::state& window) {
 }
 
 void budget_tree::close(node& of, budget_window::state& window) noexcept {
+  if (inherited()) {
+    return;
+  }
   const std::lock_guard hold(mutex_);
   std::erase(of.windows, &window);
 }

@@ -36,6 +36,9 @@ void event_log::attach(std::shared_ptr<log_sink> sink) {
 }
 
 void event_log::detach(const std::shared_ptr<log_sink>& sink) noexcept {
+  if (made_in_ != fork_generation()) {
+    return; // the parent's, which writes what the sink holds back
+  }
   const std::lock_guard lock(mutex_);
   const auto found = std::find(sinks_.begin(), sinks_.end(), sink);
   if (found == sinks_.end()) {

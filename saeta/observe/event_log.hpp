@@ -8,6 +8,7 @@
 // Failure   A sink that throws fails nothing: its record is counted as dropped, and it is asked again with the next.
 #pragma once
 
+#include "saeta/base/process.hpp"
 #include "saeta/device/device_id.hpp"
 #include "saeta/observe/tag.hpp"
 
@@ -81,6 +82,7 @@ public:
 private:
   std::atomic<bool> active_{false};
   std::atomic<std::uint64_t> dropped_{0};
+  const std::uint64_t made_in_ = fork_generation();
   std::mutex mutex_;
   std::uint64_t last_ = 0;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();

@@ -15,10 +15,13 @@
 //           `granted` that is the true `current`: with all credit in question called back, its shards locked together.
 // Line      While somebody waits in line all shards are closed, so that every charge and refund goes through the tree.
 //           A request, new or waiting, may not take from a budget that has no room for somebody who came earlier.
+// Fork      In a child a tree of its parent is only dropped, and that takes no lock, because another thread of the parent may
+//           have held it.
 // Thread    Any. Lock order: the tree's mutex, then shards, a second one only under the mutex or by try_lock. What the
 //           mutex guards is marked by standing in `node` or being private in `budget_tree`.
 #pragma once
 
+#include "saeta/base/process.hpp"
 #include "saeta/base/spin_lock.hpp"
 #include "saeta/budget/budget.hpp"
 
@@ -220,6 +223,9 @@ private:
     std::uint64_t taken = 0;
   };
 
+  [[nodiscard]] bool inherited() const noexcept { return made_in_ != fork_generation(); }
+
+  const std::uint64_t made_in_ = fork_generation();
   counted_mutex mutex_;
   std::array<open_credit, most_open> open_;
   std::size_t open_count_ = 0;

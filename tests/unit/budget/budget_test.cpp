@@ -7,9 +7,13 @@
 #include <atomic>
 #include <barrier>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace saeta {
 namespace {
@@ -314,6 +318,26 @@ TEST(budget, a_window_that_is_closed_is_forgotten) {
     EXPECT_EQ(budget_probe::windows(*b), 1U);
   }
   EXPECT_EQ(budget_probe::windows(*b), 0U) << "its peak would be written after its end";
+}
+
+TEST(budget, of_a_parent_process_is_dropped_in_a_child_whatever_the_parents_threads_were_doing) {
+  const auto root = budget::create("root", 100);
+  auto child_budget = root->make_child("child");
+  auto window = std::make_optional(root->open_window());
+  auto promised = std::make_optional(reservation::make(root, 10));
+  auto elsewhere = budget_probe::hold(*root); // as another thread of the parent may
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20); // where it waits for that thread
+    window.reset();
+    promised.reset();
+    child_budget.reset();
+    ::_exit(0);
+  }
+  elsewhere.unlock();
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
 }
 
 } // namespace
