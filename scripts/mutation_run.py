@@ -115,6 +115,9 @@ def queue_of(root: Path, chosen: argparse.Namespace) -> Queue:
         found += mutations_below(root, folder.rstrip("/"), chosen.sources_only)
     equivalent = read_equivalent(root / "tests" / "mutants" / "equivalent.txt")
     left = [bug for bug in found if (bug.path, bug.text(root), bug.change(root)) not in equivalent]
+    print(
+        f"{len(found)} bugs below {', '.join(chosen.folder)}, {len(found) - len(left)} known to be equivalent"
+    )
     if chosen.again is not None:
         survivors = {bug["bug"] for bug in json.loads(chosen.again.read_text(encoding="utf-8"))["survivors"]}
         left = [bug for bug in left if listed(root, bug) in survivors]
