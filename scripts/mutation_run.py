@@ -124,9 +124,6 @@ def queue_of(root: Path, chosen: argparse.Namespace) -> Queue:
     seed = seed_of(root, chosen.seed)
     drawn = draw(left, len(left) if chosen.sample is None else chosen.sample, seed)
     queue = Queue(drawn, chosen.sample_each)
-    print(
-        f"{len(found)} bugs below {', '.join(chosen.folder)}, {len(found) - len(left)} known to be equivalent"
-    )
     print(f"{queue.size} are tried (--seed {seed})", flush=True)
     return queue
 
@@ -254,8 +251,11 @@ def plant(root: Path, work: Path, chosen: argparse.Namespace) -> int:
             each.append(python_step(build))
     print(f"{len(tests)} tests pass without a bug after {time.monotonic() - begun:.0f} s", flush=True)
     until = None if chosen.seconds is None else time.monotonic() + chosen.seconds
-    trial = Run(build, work, steps, until)
-    trial.try_all(queue, chosen.jobs)
+    trial = Run(build, work / f"run-{os.getpid()}", steps, until)
+    try:
+        trial.try_all(queue, chosen.jobs)
+    finally:
+        shutil.rmtree(trial.work, ignore_errors=True)
     shares = shares_of(trial.verdicts)
     if chosen.out is not None:
         write_results(root, chosen.out, shares, trial.verdicts)

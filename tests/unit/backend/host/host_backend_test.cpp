@@ -58,6 +58,7 @@ TEST(host_backend, has_free_what_the_kernel_calls_available) {
     const std::uint64_t before = available();
     const std::uint64_t free = host->properties().free_bytes.value();
     const std::uint64_t after = available();
+    EXPECT_EQ(free % 1024, 0U) << "the kernel counts in KiB";
     between = std::min(before, after) <= free && free <= std::max(before, after);
   }
   EXPECT_TRUE(between);
