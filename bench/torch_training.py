@@ -118,7 +118,7 @@ def measure(allocator: str, launch: str, steps: int, budget: int) -> dict[str, A
         "requests": requests.count() - before,
         "capture_requests": before - before_capture if launch == "graph" else 0,
         "graph_pool_bytes": requests.graph_bytes(),
-        "loss": float(step()),
+        "loss": float(step().detach()),
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
     }

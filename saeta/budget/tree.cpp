@@ -258,9 +258,10 @@ budget_window::values budget_tree::read(node& of, const budget_window::state& wi
   const std::lock_guard hold(mutex_);
   lock_shards(of);
   const totals sum = count_locked(of);
-  unlock_shards(of);
+  const std::uint64_t current = of.granted - sum.unspent;
+  unlock_shards(of); // closes idle shards, whose credit `granted` no longer counts then
   return {.start = window.at_start.start,
-          .current = of.granted - sum.unspent,
+          .current = current,
           .peak = window.peak,
           .requests = sum.requests - window.at_start.requests,
           .refused = of.refused - window.at_start.refused};
