@@ -136,10 +136,10 @@ counter_values context::read_counters() const {
   require_own_process();
   const std::lock_guard lock(core_->counters_mutex);
   counter_values now = core_->counted.read();
-  const ledger_additions added = core_->holders.additions();
-  now.allocations = added.own - core_->at_reset.allocations;
-  now.imports = added.external - core_->at_reset.imports;
-  now.events = core_->clocks->events_recorded() - core_->at_reset.events;
+  const counter_values elsewhere = core_->counted_elsewhere();
+  now.allocations = elsewhere.allocations - core_->at_reset.allocations;
+  now.imports = elsewhere.imports - core_->at_reset.imports;
+  now.events = elsewhere.events - core_->at_reset.events;
   return now;
 }
 
@@ -147,10 +147,7 @@ void context::reset_counters() {
   require_own_process();
   const std::lock_guard lock(core_->counters_mutex);
   core_->counted.reset();
-  const ledger_additions added = core_->holders.additions();
-  core_->at_reset.allocations = added.own;
-  core_->at_reset.imports = added.external;
-  core_->at_reset.events = core_->clocks->events_recorded();
+  core_->at_reset = core_->counted_elsewhere();
 }
 
 bytes_by_name context::live_by_tag() const {

@@ -85,6 +85,15 @@ std::size_t context_core::drain() {
   return done;
 }
 
+counter_values context_core::counted_elsewhere() const {
+  const ledger_additions added = holders.additions();
+  counter_values sums;
+  sums.allocations = added.own;
+  sums.imports = added.external;
+  sums.events = clocks->events_recorded();
+  return sums;
+}
+
 traffic_counter& context_core::counter_of(copy_kind kind) noexcept {
   switch (kind) {
   case copy_kind::host_to_device:

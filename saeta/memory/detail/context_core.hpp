@@ -28,6 +28,8 @@ struct context_core {
   /// done now.
   bool free_in_order(const block& freed, requirement& after) noexcept;
   traffic_counter& counter_of(copy_kind kind) noexcept;
+  /// What the ledger and the clocks count since they were made: allocations, imports, events.
+  [[nodiscard]] counter_values counted_elsewhere() const;
 
   // Destroyed from the last to the first: the stack gives memory back while streams and events are still there.
   context_options options;
@@ -38,7 +40,7 @@ struct context_core {
   ledger holders;
   counters counted;
   std::mutex counters_mutex;
-  counter_values at_reset; ///< totals of what others count: allocations, imports, events
+  counter_values at_reset; ///< of `counted_elsewhere`
   own_stream work_stream;
   std::mutex visible_mutex;
   std::vector<std::shared_ptr<timelines>>
