@@ -11,6 +11,7 @@ import pytest
 import saeta as sa
 import saeta.allocators
 import saeta.rmm
+from contexts import leaving_nothing
 from gpu_frameworks import cupy_with_a_device
 
 MIB = 1 << 20
@@ -46,13 +47,8 @@ def test_a_graph_pool_may_be_left_on_another_thread_and_dropped_while_it_is_open
 def gpu():
     if not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
-    ctx = sa.context("cuda")
-    ctx.synchronize()
-    before = ctx.memory.statistics()["current"]
-    yield ctx
-    ctx.budget = None
-    ctx.synchronize()
-    assert ctx.memory.statistics()["current"] == before
+    with leaving_nothing(sa.context("cuda")) as ctx:
+        yield ctx
 
 
 @contextmanager

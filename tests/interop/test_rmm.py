@@ -9,7 +9,6 @@ import ctypes
 import importlib.util
 import sys
 import threading
-from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -17,6 +16,7 @@ import pytest
 import saeta as sa
 import saeta.allocators
 import saeta.rmm
+from contexts import leaving_nothing
 from saeta import _core
 
 MIB = 1 << 20
@@ -60,16 +60,6 @@ def gpu():
         pytest.skip("no usable CUDA device")
     with leaving_nothing(sa.context("cuda")) as ctx:
         yield ctx
-
-
-@contextmanager
-def leaving_nothing(ctx):
-    ctx.synchronize()
-    before = ctx.memory.statistics()["current"]
-    yield ctx
-    ctx.budget = None
-    ctx.synchronize()
-    assert ctx.memory.statistics()["current"] == before
 
 
 def install(monkeypatch, name, **content):

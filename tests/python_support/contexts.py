@@ -30,6 +30,17 @@ def clean(device: str) -> Iterator[sa.Context]:
     )
 
 
+@contextmanager
+def leaving_nothing(ctx: sa.Context) -> Iterator[sa.Context]:
+    """The context, which must be charged as before when the block ends, without a look for cycles."""
+    ctx.synchronize()
+    before = ctx.memory.statistics()["current"]
+    yield ctx
+    ctx.budget = None
+    ctx.synchronize()
+    assert ctx.memory.statistics()["current"] == before
+
+
 def left_alive(ctx: sa.Context, before: dict[str, int | None]) -> dict[str, int]:
     """What the context holds more than before."""
     after = ctx.memory.statistics()

@@ -91,6 +91,16 @@ protected:
     EXPECT_TRUE(writer.idle()) << "handed over before the write";
     open(held); // where it has failed
   }
+  /// One of both; afterwards the writer has finished.
+  void expect_handover_in_order(const buffer& b, const stream& writer, const std::unique_ptr<gate>& held,
+                                std::uint8_t value, bool for_host) const {
+    if (for_host) {
+      expect_handover_to_host_in_order(b, writer.ref(), held);
+    } else {
+      expect_handover_in_order(b, writer.ref(), held, value);
+    }
+    where()->synchronize(writer.ref());
+  }
 
 private:
   std::optional<stream_lease> first_;
@@ -318,7 +328,7 @@ TEST_P(ordering, a_write_waits_for_the_consumers_of_an_outstanding_export) {
 }
 
 TEST_P(ordering, a_hand_over_waits_for_a_view_that_came_back_during_a_capture) {
-  for (const bool to_host : {false, true}) {
+  for (const bool for_host : {false, true}) {
     const buffer b = filled(1);
     const stream foreign(shared_device());
     const auto held = hold(foreign.ref());
@@ -327,34 +337,24 @@ TEST_P(ordering, a_hand_over_waits_for_a_view_that_came_back_during_a_capture) {
       const export_hold consumer(std::array{b}, access::write);
       fill_unannounced(b, 7, foreign);
     }
-    if (to_host) {
-      expect_handover_to_host_in_order(b, foreign.ref(), held);
-    } else {
-      expect_handover_in_order(b, foreign.ref(), held, 7);
-    }
-    where()->synchronize(foreign.ref());
+    expect_handover_in_order(b, foreign, held, 7, for_host);
     EXPECT_EQ(read(b), std::vector<std::uint8_t>(bytes, 7));
   }
 }
 
 TEST_P(ordering, a_hand_over_waits_for_a_writer_whose_view_is_still_out) {
-  for (const bool to_host : {false, true}) {
+  for (const bool for_host : {false, true}) {
     const buffer b = filled(1);
     const stream foreign(shared_device());
     const auto held = hold(foreign.ref());
     const export_hold consumer(std::array{b}, access::write);
     fill_unannounced(b, 8, foreign);
-    if (to_host) {
-      expect_handover_to_host_in_order(b, foreign.ref(), held);
-    } else {
-      expect_handover_in_order(b, foreign.ref(), held, 8);
-    }
-    where()->synchronize(foreign.ref());
+    expect_handover_in_order(b, foreign, held, 8, for_host);
   }
 }
 
 TEST_P(ordering, a_hand_over_waits_for_a_token_that_ended_inside_a_capture) {
-  for (const bool to_host : {false, true}) {
+  for (const bool for_host : {false, true}) {
     const buffer b = filled(1);
     const stream foreign(shared_device());
     const auto held = hold(foreign.ref());
@@ -366,12 +366,7 @@ TEST_P(ordering, a_hand_over_waits_for_a_token_that_ended_inside_a_capture) {
       EXPECT_THROW(order_handover(std::array{b}, second()), error) << "while the capture goes on";
     }
     EXPECT_TRUE(capture.end());
-    if (to_host) {
-      expect_handover_to_host_in_order(b, foreign.ref(), held);
-    } else {
-      expect_handover_in_order(b, foreign.ref(), held, 9);
-    }
-    where()->synchronize(foreign.ref());
+    expect_handover_in_order(b, foreign, held, 9, for_host);
   }
 }
 
