@@ -103,7 +103,7 @@ private:
   void take_back();
   /// Memory of somebody else, who writes it on his own stream and frees it the moment we let go.
   void import();
-  /// While somebody captures a graph there is no fence over all work.
+  /// While somebody captures a graph no event can be recorded over all work.
   void capture();
   /// While a capture runs, uses that would need a context-wide fence are refused.
   template <class Use>

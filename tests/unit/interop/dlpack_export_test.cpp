@@ -103,7 +103,7 @@ TEST_F(dlpack_export_test, bits_become_bytes_by_a_copy_that_can_be_forbidden) {
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   const auto* const values = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
   EXPECT_EQ(std::vector<std::uint8_t>(values, values + 6), (std::vector<std::uint8_t>{1, 1, 0, 0, 1, 0}));
-  EXPECT_EQ(where_->read_counters().exports, 0U) << "a copy is no export of our memory";
+  EXPECT_EQ(where_->read_counters().exports, 0U) << "a copy is not an export of our memory";
 }
 
 TEST_F(dlpack_export_test, a_copy_belongs_to_the_consumer_and_is_freed_by_the_deleter) {
