@@ -25,7 +25,7 @@ void print(const std::vector<cost>& costs) {
             << std::setw(12) << "p50 ns" << std::setw(12) << "p99 ns" << '\n'
             << std::fixed << std::setprecision(1);
   for (const cost& each : costs) {
-    std::cout << std::left << std::setw(26) << each.group << std::setw(52) << each.what << std::right
+    std::cout << std::left << std::setw(26) << each.group << std::setw(52) << each.operation << std::right
               << std::setw(12) << quantile(each.nanoseconds, 0.5) << std::setw(12)
               << quantile(each.nanoseconds, 0.99) << '\n';
   }
@@ -35,7 +35,7 @@ json_object as_json(const run_options& run, const std::vector<cost>& costs, devi
   json_object file = describe_run("costs", run, device);
   std::vector<json_object> lines;
   for (const cost& each : costs) {
-    add_quantiles(lines.emplace_back().add("group", each.group).add("operation", each.what),
+    add_quantiles(lines.emplace_back().add("group", each.group).add("operation", each.operation),
                   each.nanoseconds);
   }
   return file.add("operations_in_batch", operations_in_batch).add("results", lines);
@@ -51,17 +51,17 @@ int main(int count, char** arguments) {
     const run_options run = read_run_options(line);
     line.finish();
 
-    const auto where = open_context(best_device());
+    const auto home = open_context(best_device());
     cost_recorder recorder(batches);
-    measure_tokens(recorder, where);
-    measure_fences(recorder, where);
-    measure_decorators(recorder, where);
-    measure_budgets(recorder, where);
-    measure_exports(recorder, where);
-    std::cout << "costs on " << to_string(where->device()) << ", p50 over batches of " << operations_in_batch
+    measure_tokens(recorder, home);
+    measure_fences(recorder, home);
+    measure_decorators(recorder, home);
+    measure_budgets(recorder, home);
+    measure_exports(recorder, home);
+    std::cout << "costs on " << to_string(home->device()) << ", p50 over batches of " << operations_in_batch
               << " operations\n";
     print(recorder.costs());
-    write_result(run, as_json(run, recorder.costs(), where->device()));
+    write_result(run, as_json(run, recorder.costs(), home->device()));
     return 0;
   } catch (const std::exception& failure) {
     std::cerr << "costs: " << failure.what() << '\n';

@@ -23,7 +23,7 @@ public:
     }
     return made;
   }
-  void free(block&& what, const thread_stream&) { give_(what); }
+  void free(block&& freed, const thread_stream&) { give_(freed); }
 
 private:
   allocate_function take_;

@@ -27,8 +27,8 @@ public:
   block allocate(std::size_t bytes, const thread_stream& on) {
     return {memory_.allocate(native(on), bytes, rmm::CUDA_ALLOCATION_ALIGNMENT), bytes};
   }
-  void free(block&& what, const thread_stream& on) {
-    memory_.deallocate(native(on), what.pointer, what.bytes, rmm::CUDA_ALLOCATION_ALIGNMENT);
+  void free(block&& freed, const thread_stream& on) {
+    memory_.deallocate(native(on), freed.pointer, freed.bytes, rmm::CUDA_ALLOCATION_ALIGNMENT);
   }
 
 private:

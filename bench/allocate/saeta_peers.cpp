@@ -19,7 +19,7 @@ public:
   explicit resource_allocator(std::shared_ptr<resource> memory) : memory_(std::move(memory)) {}
 
   block allocate(std::size_t bytes, const thread_stream& on) { return memory_->allocate(bytes, 0, on.ours); }
-  void free(block&& what, const thread_stream& on) { give_back(*memory_, what, on.ours); }
+  void free(block&& freed, const thread_stream& on) { give_back(*memory_, freed, on.ours); }
 
 private:
   std::shared_ptr<resource> memory_;
@@ -38,11 +38,11 @@ public:
   block allocate(std::size_t bytes, const thread_stream& on) {
     return {memory_.allocate(bytes, 0, on.ours), on.ours};
   }
-  void free(block&& what, const thread_stream& on) {
-    if (what.stream != on.ours) {
-      wait(on.ours, mark(what.stream));
+  void free(block&& freed, const thread_stream& on) {
+    if (freed.stream != on.ours) {
+      wait(on.ours, mark(freed.stream));
     }
-    give_back(memory_, what.memory, on.ours);
+    give_back(memory_, freed.memory, on.ours);
   }
 
 private:
@@ -57,30 +57,30 @@ public:
     std::uint64_t stream_id;
   };
 
-  explicit buffer_allocator(std::shared_ptr<context> where) : where_(std::move(where)) {}
+  explicit buffer_allocator(std::shared_ptr<context> home) : home_(std::move(home)) {}
 
   block allocate(std::size_t bytes, const thread_stream& on) {
-    return {buffer::allocate(where_, bytes, on.ours, label_), on.ours.id()};
+    return {buffer::allocate(home_, bytes, on.ours, label_), on.ours.id()};
   }
-  void free(block&& what, const thread_stream& on) {
-    if (on.ours.id() != what.stream_id) {
-      use_token(on.ours, {writes(what.bytes)}).finish();
+  void free(block&& freed, const thread_stream& on) {
+    if (on.ours.id() != freed.stream_id) {
+      use_token(on.ours, {writes(freed.bytes)}).finish();
     }
-    what.bytes = {};
+    freed.bytes = {};
   }
 
 private:
-  std::shared_ptr<context> where_;
+  std::shared_ptr<context> home_;
   tag label_{"bench"};
 };
 
 /// The top of a context's stack, which keeps the context.
-std::shared_ptr<resource> stack_of(const std::shared_ptr<context>& where) {
-  return {where, where->memory().top.get()};
+std::shared_ptr<resource> stack_of(const std::shared_ptr<context>& home) {
+  return {home, home->memory().top.get()};
 }
 
-std::shared_ptr<resource> cache_of(const std::shared_ptr<context>& where) {
-  return {where, where->memory().cache.get()};
+std::shared_ptr<resource> cache_of(const std::shared_ptr<context>& home) {
+  return {home, home->memory().cache.get()};
 }
 
 } // namespace

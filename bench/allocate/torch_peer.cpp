@@ -36,12 +36,12 @@ public:
   block allocate(std::size_t bytes, const thread_stream& on) {
     return {torch_memory::get()->allocate(bytes), native(on)};
   }
-  void free(block&& what, const thread_stream& on) {
-    if (native(on) != what.stream) {
-      torch_memory::recordStream(what.data, torch_cuda::getStreamFromExternal(native(on), device_));
+  void free(block&& freed, const thread_stream& on) {
+    if (native(on) != freed.stream) {
+      torch_memory::recordStream(freed.data, torch_cuda::getStreamFromExternal(native(on), device_));
     }
     // Not by the pointer's own deleter, in which an error of the driver would end the program.
-    torch_memory::raw_delete(what.data.release_context());
+    torch_memory::raw_delete(freed.data.release_context());
   }
 
 private:

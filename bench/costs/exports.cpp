@@ -5,18 +5,18 @@
 
 namespace saeta::bench {
 
-void measure_exports(cost_recorder& into, const std::shared_ptr<context>& where) {
-  const stream_lease used = where->borrow_stream();
-  const stream_lease consumer = where->borrow_stream();
-  for (const load what : loads_of(*where)) {
-    stream_load work(where, used.ref(), what);
+void measure_exports(cost_recorder& into, const std::shared_ptr<context>& home) {
+  const stream_lease used = home->borrow_stream();
+  const stream_lease consumer = home->borrow_stream();
+  for (const load kind : loads_of(*home)) {
+    stream_load work(home, used.ref(), kind);
     for (const std::size_t count : {std::size_t{1}, std::size_t{16}}) {
       std::vector<buffer> buffers;
       for (std::size_t i = 0; i < count; ++i) {
-        buffers.push_back(buffer::allocate(where, 4096, used.ref(), "bench"));
+        buffers.push_back(buffer::allocate(home, 4096, used.ref(), "bench"));
       }
       const std::string suffix =
-          concat(", ", count, count == 1 ? " buffer, " : " buffers, ", to_string(what));
+          concat(", ", count, count == 1 ? " buffer, " : " buffers, ", to_string(kind));
       const auto prepare = [&] {
         work.renew();
         std::vector<use> written;

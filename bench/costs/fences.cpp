@@ -7,17 +7,17 @@ namespace {
 
 constexpr std::size_t merged = 8;
 
-void measure_under(cost_recorder& into, const std::shared_ptr<context>& where, load what) {
-  const stream_lease recorded = where->borrow_stream();
-  const stream_lease waiting = where->borrow_stream();
-  const stream foreign(where->device_backend());
+void measure_under(cost_recorder& into, const std::shared_ptr<context>& home, load kind) {
+  const stream_lease recorded = home->borrow_stream();
+  const stream_lease waiting = home->borrow_stream();
+  const stream foreign(home->device_backend());
   std::vector<stream_lease> others;
   for (std::size_t i = 0; i < merged; ++i) {
-    others.push_back(where->borrow_stream());
+    others.push_back(home->borrow_stream());
   }
-  stream_load work(where, recorded.ref(), what);
+  stream_load work(home, recorded.ref(), kind);
   const auto prepare = [&] { work.renew(); };
-  const auto named = [&](std::string_view operation) { return concat(operation, ", ", to_string(what)); };
+  const auto named = [&](std::string_view operation) { return concat(operation, ", ", to_string(kind)); };
 
   into.measure("point", named("mark a stream of ours"), prepare,
                [&](std::size_t) { static_cast<void>(mark(recorded.ref())); });
@@ -47,14 +47,14 @@ void measure_under(cost_recorder& into, const std::shared_ptr<context>& where, l
   into.measure("point", named(concat("wait for ", merged)), prepare_parts,
                [&](std::size_t) { wait(waiting.ref(), parts); });
   into.measure("point", named("all work of the device"), prepare,
-               [&](std::size_t) { static_cast<void>(where->clocks()->mark_device()); });
+               [&](std::size_t) { static_cast<void>(home->clocks()->mark_device()); });
 }
 
 } // namespace
 
-void measure_fences(cost_recorder& into, const std::shared_ptr<context>& where) {
-  for (const load what : loads_of(*where)) {
-    measure_under(into, where, what);
+void measure_fences(cost_recorder& into, const std::shared_ptr<context>& home) {
+  for (const load kind : loads_of(*home)) {
+    measure_under(into, home, kind);
   }
 }
 

@@ -28,18 +28,18 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override { return place * places; }
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref stream) override {
-    if (what.bytes > place) {
+  block do_allocate(const allocation_request& request, stream_ref stream) override {
+    if (request.bytes > place) {
       throw error(errc::invalid_argument, "a null_resource has no place for so much");
     }
     block given;
     given.pointer = area_ + next_++ % places * place;
-    given.bytes = what.bytes;
+    given.bytes = request.bytes;
     given.alignment = device_alignment;
     given.device = device_->device();
     given.stream_id = stream.id();
     given.generation = next_generation();
-    given.label = what.label;
+    given.label = request.label;
     return given;
   }
   bool do_deallocate(const block&, std::span<const point>) noexcept override { return true; }

@@ -13,7 +13,7 @@ inline constexpr std::size_t operations_in_batch = 64;
 
 struct cost {
   std::string group;
-  std::string what;
+  std::string operation;
   std::vector<double> nanoseconds; ///< an operation, one for each batch
 };
 
@@ -25,8 +25,8 @@ public:
   /// @param prepare  done before each batch, not timed
   /// @param act      one operation, given its number in the batch
   template <class Prepare, class Act>
-  void measure(std::string group, std::string what, const Prepare& prepare, const Act& act) {
-    cost& into = open(std::move(group), std::move(what));
+  void measure(std::string group, std::string text, const Prepare& prepare, const Act& act) {
+    cost& into = open(std::move(group), std::move(text));
     for (std::size_t batch = 0; batch < batches_ + warm(); ++batch) {
       prepare();
       add(into, batch, time_batch(act));
@@ -34,10 +34,10 @@ public:
   }
   /// Two operations of which one undoes the other, timed apart.
   template <class Prepare, class Act, class Undo>
-  void measure_both(std::string group, std::pair<std::string, std::string> what, const Prepare& prepare,
+  void measure_both(std::string group, std::pair<std::string, std::string> operations, const Prepare& prepare,
                     const Act& act, const Undo& undo) {
-    open(group, std::move(what.first));
-    open(std::move(group), std::move(what.second));
+    open(group, std::move(operations.first));
+    open(std::move(group), std::move(operations.second));
     for (std::size_t batch = 0; batch < batches_ + warm(); ++batch) {
       prepare();
       add(costs_[costs_.size() - 2], batch, time_batch(act));
@@ -49,8 +49,8 @@ public:
 
 private:
   [[nodiscard]] std::size_t warm() const noexcept { return batches_ / 4; }
-  cost& open(std::string group, std::string what) {
-    return costs_.emplace_back(cost{std::move(group), std::move(what), {}});
+  cost& open(std::string group, std::string text) {
+    return costs_.emplace_back(cost{std::move(group), std::move(text), {}});
   }
   void add(cost& to, std::size_t batch, double nanoseconds) const {
     if (batch >= warm()) {

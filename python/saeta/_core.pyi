@@ -622,15 +622,15 @@ class UseToken:
     def is_open(self) -> bool:
         """True inside the `with` block."""
 
-    def pointer(self, what: Buffer | Column) -> int:
+    def pointer(self, memory: Buffer | Column) -> int:
         """
         Device address of a buffer's first byte, or of the first row of a column in one chunk. InvalidError where it was not named, ClosedError outside the `with` block.
         """
 
-    def writable(self, what: Buffer | Column) -> bool:
+    def writable(self, memory: Buffer | Column) -> bool:
         """True where it was named in `writes`."""
 
-    def array(self, what: Buffer | Column, dtype: object = None) -> Any:
+    def array(self, memory: Buffer | Column, dtype: object = None) -> Any:
         """
         A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an object with `__cuda_array_interface__` (version 3), on the host with `__array_interface__`, both only inside the `with` block. Read-only unless it was named in `writes`. The consumer works on this token's stream and need not wait.
         """

@@ -55,9 +55,9 @@ def stream_number(stream: Any) -> int | None:
 class Borrowed:
     """A 1-D array over memory that a token holds. Its interface raises ClosedError once the token has ended."""
 
-    def __init__(self, token: UseToken, what: Buffer | Column, typestr: str, count: int) -> None:
+    def __init__(self, token: UseToken, memory: Buffer | Column, typestr: str, count: int) -> None:
         self._token = token
-        self._what = what  # keeps the memory for views that outlive the block
+        self._memory = memory  # keeps the memory for views that outlive the block
         self._typestr = typestr
         self._count = count
         self._interface()
@@ -68,12 +68,12 @@ class Borrowed:
     def _interface(self) -> dict[str, Any]:
         if not self._token.is_open:
             raise ClosedError("this array was lent by a token that has ended")
-        read_only = not self._token.writable(self._what)
+        read_only = not self._token.writable(self._memory)
         return {
             "version": 3,
             "shape": (self._count,),
             "typestr": self._typestr,
-            "data": (self._token.pointer(self._what), read_only),
+            "data": (self._token.pointer(self._memory), read_only),
             "strides": None,
         }
 
@@ -91,32 +91,34 @@ class BorrowedOnDevice(Borrowed):
         return {**self._interface(), "stream": None}
 
 
-def borrowed_array(self: UseToken, what: Buffer | Column, dtype: Any = None) -> Borrowed:
+def borrowed_array(self: UseToken, memory: Buffer | Column, dtype: Any = None) -> Borrowed:
     """Body of `UseToken.array`."""
-    if isinstance(what, Column):
-        typestr, count = _of_column(what, dtype)
+    if isinstance(memory, Column):
+        typestr, count = _of_column(memory, dtype)
     else:
         typestr = _typestr("u1" if dtype is None else dtype)
         size = int(typestr[2:])
-        count, rest = divmod(what.nbytes, size)
+        count, rest = divmod(memory.nbytes, size)
         if rest:
-            raise InvalidError(f"{what.nbytes} bytes are no whole number of elements of {size} bytes")
-        if what.address % size:
-            raise InvalidError(f"address {what.address:#x} is not aligned to elements of {size} bytes")
-    kind = BorrowedOnHost if what.device == "host" else BorrowedOnDevice
-    return kind(self, what, typestr, count)
+            raise InvalidError(f"{memory.nbytes} bytes are no whole number of elements of {size} bytes")
+        if memory.address % size:
+            raise InvalidError(f"address {memory.address:#x} is not aligned to elements of {size} bytes")
+    kind = BorrowedOnHost if memory.device == "host" else BorrowedOnDevice
+    return kind(self, memory, typestr, count)
 
 
-def _of_column(what: Column, dtype: Any) -> tuple[str, int]:
-    own = what.type.dtype
+def _of_column(memory: Column, dtype: Any) -> tuple[str, int]:
+    own = memory.type.dtype
     if own is None:
-        raise TypeMismatch(f"column '{what.name}' of type {what.type.name} is no array of numbers")
-    if what.null_count:
-        raise ExchangeError(f"column '{what.name}' has {what.null_count} nulls, which an array can't carry")
+        raise TypeMismatch(f"column '{memory.name}' of type {memory.type.name} is no array of numbers")
+    if memory.null_count:
+        raise ExchangeError(
+            f"column '{memory.name}' has {memory.null_count} nulls, which an array can't carry"
+        )
     typestr = _typestr(own)
     if dtype is not None and _typestr(dtype) != typestr:
-        raise TypeMismatch(f"column '{what.name}' has elements of {typestr}, not {_typestr(dtype)}")
-    return typestr, len(what)
+        raise TypeMismatch(f"column '{memory.name}' has elements of {typestr}, not {_typestr(dtype)}")
+    return typestr, len(memory)
 
 
 def _typestr(dtype: Any) -> str:

@@ -18,7 +18,7 @@ using device_pair = std::pair<std::int32_t, std::int32_t>;
 using version_pair = std::pair<std::uint32_t, std::uint32_t>;
 
 column_object with_pieces(const column_object& self, std::vector<column> pieces) {
-  return {self.described, self.where, std::move(pieces)};
+  return {self.described, self.home, std::move(pieces)};
 }
 
 std::vector<column_object> chunks(const column_object& self) {
@@ -41,15 +41,14 @@ column_object from_chunks(const std::vector<column_object>& given, const std::op
       throw error(errc::type_mismatch, concat("chunk of type ", each.described.type.name(), " beside one of ",
                                               described.type.name()));
     }
-    if (!each.where->shares_with(*given.front().where)) {
-      throw error(errc::invalid_argument,
-                  concat("chunk on ", to_string(each.where->device()), " beside one on ",
-                         to_string(given.front().where->device())));
+    if (!each.home->shares_with(*given.front().home)) {
+      throw error(errc::invalid_argument, concat("chunk on ", to_string(each.home->device()),
+                                                 " beside one on ", to_string(given.front().home->device())));
     }
     described.nullable = described.nullable || each.described.nullable;
     pieces.insert(pieces.end(), each.pieces->begin(), each.pieces->end());
   }
-  return {std::move(described), given.front().where, std::move(pieces)};
+  return {std::move(described), given.front().home, std::move(pieces)};
 }
 
 column_object renamed(const column_object& self, std::string name) {
@@ -105,7 +104,7 @@ column_object converted(const column_object& self, column (*convert)(const colum
     pieces.push_back(convert(piece));
   }
   described.type = convert == &unpack_bool ? data_type::bool8() : data_type(type_id::boolean);
-  return {std::move(described), self.where, std::move(pieces)};
+  return {std::move(described), self.home, std::move(pieces)};
 }
 
 nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
@@ -125,14 +124,14 @@ nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
 }
 
 device_pair device_of(const column_object& self) {
-  const device_id where = self.pieces->empty() ? self.where->device() : dlpack_device(self.pieces->front());
-  return {static_cast<std::int32_t>(where.kind), where.ordinal};
+  const device_id home = self.pieces->empty() ? self.home->device() : dlpack_device(self.pieces->front());
+  return {static_cast<std::int32_t>(home.kind), home.ordinal};
 }
 
 nb::list raw_list(const column_object& self) {
   nb::list result;
   for (const column& piece : *self.pieces) {
-    result.extend(raw_values(self.where, batch{piece.length(), {piece}}).front());
+    result.extend(raw_values(self.home, batch{piece.length(), {piece}}).front());
   }
   return result;
 }
@@ -245,8 +244,8 @@ void bind_column(nb::module_& m) {
   c.def_prop_ro("name", [](const column_object& self) { return self.described.name; })
       .def_prop_ro("type", [](const column_object& self) { return self.described.type; })
       .def_prop_ro("field", [](const column_object& self) { return self.described; })
-      .def_prop_ro("context", [](const column_object& self) { return context_object{self.where}; })
-      .def_prop_ro("device", [](const column_object& self) { return to_string(self.where->device()); })
+      .def_prop_ro("context", [](const column_object& self) { return context_object{self.home}; })
+      .def_prop_ro("device", [](const column_object& self) { return to_string(self.home->device()); })
       .def_prop_ro("chunks", &chunks, "The pieces in memory, each as a column of one chunk; no copy.")
       .def_prop_ro("num_chunks", [](const column_object& self) { return self.pieces->size(); })
       .def_prop_ro("null_count", &null_count, nb::call_guard<gil_release>(),

@@ -59,23 +59,23 @@ void wait_for(point awaited) {
   }
 }
 
-void wait_for_releases(context& where) {
+void wait_for_releases(context& home) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!where.wait_for_releases(interrupt_interval) && std::chrono::steady_clock::now() < deadline) {
+  while (!home.wait_for_releases(interrupt_interval) && std::chrono::steady_clock::now() < deadline) {
     check_interrupt();
   }
 }
 
 void synchronize(const context_object& self) {
-  context& where = *self.value;
-  if (const auto everything = where.clocks()->mark_device()) {
+  context& home = *self.value;
+  if (const auto everything = home.clocks()->mark_device()) {
     wait_for(*everything);
-    where.synchronize(
-        where.work_stream()); // has nothing to wait for: the driver's pool gives memory back in such a call
-    wait_for_releases(where);
+    home.synchronize(
+        home.work_stream()); // has nothing to wait for: the driver's pool gives memory back in such a call
+    wait_for_releases(home);
   } else { // releases wait for the capture, whose end may be the caller's
-    where.synchronize(where.work_stream());
-    where.drain();
+    home.synchronize(home.work_stream());
+    home.drain();
   }
 }
 
@@ -104,8 +104,8 @@ nb::dict counters_dict(const context_object& self) {
 }
 
 nb::dict options_dict(const context_object& self) {
-  const auto where = std::shared_ptr<context>(self.value);
-  const context_options& made_with = where->options();
+  const auto home = std::shared_ptr<context>(self.value);
+  const context_options& made_with = home->options();
   nb::dict result;
   result["stack"] = to_string(made_with.memory);
   result["wait"] = static_cast<double>(made_with.pressure.wait.count()) / 1000;
@@ -137,18 +137,18 @@ void leave(const context_object& self, const nb::args&) { close(self); }
 template <auto Begin>
 class block_object {
 public:
-  explicit block_object(const context_object& of) : where_(of.value) {}
+  explicit block_object(const context_object& of) : home_(of.value) {}
 
   void enter() {
     if (hold_) {
       throw error(errc::busy, "this block is open already: ask the context for one each time");
     }
-    hold_ = (where_.get()->*Begin)();
+    hold_ = (home_.get()->*Begin)();
   }
   void leave() { hold_.reset(); }
 
 private:
-  std::shared_ptr<context> where_;
+  std::shared_ptr<context> home_;
   std::optional<std::shared_ptr<void>> hold_; ///< points at nothing, so it is no truth value by itself
 };
 
@@ -156,16 +156,16 @@ using capture_object = block_object<&context::capturing>;
 using strict_object = block_object<&context::forbid_downloads>;
 
 std::string describe(const context_object& self) {
-  const context& where = *self.value;
-  const budget_statistics now = where.memory_budget()->statistics();
-  std::string what = now.limit == budget::unlimited ? "no budget" : concat("budget ", human_bytes(now.limit));
-  if (const reservation* from = where.drawn_from()) {
-    what = concat("reservation of ", human_bytes(from->bytes()), ", ", human_bytes(from->left()), " left");
+  const context& home = *self.value;
+  const budget_statistics now = home.memory_budget()->statistics();
+  std::string text = now.limit == budget::unlimited ? "no budget" : concat("budget ", human_bytes(now.limit));
+  if (const reservation* from = home.drawn_from()) {
+    text = concat("reservation of ", human_bytes(from->bytes()), ", ", human_bytes(from->left()), " left");
   } else if (derived(self)) {
-    what = concat("child '", where.memory_budget()->name(), "', ", what);
+    text = concat("child '", home.memory_budget()->name(), "', ", text);
   }
-  return concat("<saeta.Context ", to_string(where.device()), ": ", what, ", ", human_bytes(now.current),
-                " in use", where.closed() ? ", closed>" : ">");
+  return concat("<saeta.Context ", to_string(home.device()), ": ", text, ", ", human_bytes(now.current),
+                " in use", home.closed() ? ", closed>" : ">");
 }
 
 void bind_life(nb::class_<context_object>& c) {
@@ -211,9 +211,7 @@ std::uint64_t to_bytes(const size_spec& given, device_id device) {
   return parse_bytes(std::get<std::string>(given), describe_device(device).total_bytes);
 }
 
-std::uint64_t to_bytes(const size_spec& given, const context& where) {
-  return to_bytes(given, where.device());
-}
+std::uint64_t to_bytes(const size_spec& given, const context& home) { return to_bytes(given, home.device()); }
 
 nb::object limit_or_none(std::uint64_t limit) {
   return limit == budget::unlimited ? nb::none() : nb::object(nb::int_(limit));

@@ -51,15 +51,15 @@ struct scoped {
   }
 };
 
-void require_success(int code, ArrowArrayStream& stream, std::string_view what) {
+void require_success(int code, ArrowArrayStream& stream, std::string_view part) {
   if (code != 0) {
     const char* text = foreign_call([&] { return stream.get_last_error(&stream); });
     throw error(errc::format,
-                concat("the stream's ", what, " failed with errno ", code, ": ", text ? text : "no text"));
+                concat("the stream's ", part, " failed with errno ", code, ": ", text ? text : "no text"));
   }
 }
 
-column_object import_pieces(const std::shared_ptr<context>& where, const ArrowSchema& type,
+column_object import_pieces(const std::shared_ptr<context>& home, const ArrowSchema& type,
                             ArrowArrayStream& stream, const import_options& options) {
   field described = import_field(type);
   std::vector<column> pieces;
@@ -67,50 +67,50 @@ column_object import_pieces(const std::shared_ptr<context>& where, const ArrowSc
     scoped<ArrowArray> next;
     require_success(foreign_call([&] { return stream.get_next(&stream, &next.value); }), stream, "get_next");
     if (next.value.release == nullptr) {
-      return {std::move(described), where, std::move(pieces)};
+      return {std::move(described), home, std::move(pieces)};
     }
-    pieces.push_back(import_column(where, described, next.value, options));
+    pieces.push_back(import_column(home, described, next.value, options));
   }
 }
 
-imported import_all(const std::shared_ptr<context>& where, ArrowArrayStream& stream,
+imported import_all(const std::shared_ptr<context>& home, ArrowArrayStream& stream,
                     std::optional<bool> copy) {
   scoped<ArrowSchema> type;
   require_success(foreign_call([&] { return stream.get_schema(&stream, &type.value); }), stream,
                   "get_schema");
   const import_options options = options_of(copy);
   if (is_struct(type.value)) {
-    return table_object(import_stream(where, stream, options));
+    return table_object(import_stream(home, stream, options));
   }
-  column_object made = import_pieces(where, type.value, stream, options);
+  column_object made = import_pieces(home, type.value, stream, options);
   foreign_call([&] { stream.release(&stream); });
   return made;
 }
 
-nb::object from_stream(const context_object& where, nb::handle capsule, std::optional<bool> copy) {
+nb::object from_stream(const context_object& home, nb::handle capsule, std::optional<bool> copy) {
   taken<ArrowArrayStream> stream(capsule);
-  return cast(without_gil([&] { return import_all(where.value, stream.get(), copy); }));
+  return cast(without_gil([&] { return import_all(home.value, stream.get(), copy); }));
 }
 
-imported import_one(const std::shared_ptr<context>& where, const ArrowSchema& type, ArrowArray& array,
+imported import_one(const std::shared_ptr<context>& home, const ArrowSchema& type, ArrowArray& array,
                     std::optional<bool> copy) {
   const import_options options = options_of(copy);
   if (!is_struct(type)) {
     field described = import_field(type);
-    std::vector<column> piece{import_column(where, described, array, options)};
-    return column_object(std::move(described), where, std::move(piece));
+    std::vector<column> piece{import_column(home, described, array, options)};
+    return column_object(std::move(described), home, std::move(piece));
   }
   schema fields = import_schema(type);
   dictionary_cache dictionaries;
-  batch rows = import_batch(where, fields, array, dictionaries, options);
-  return table_object(table::make(where, std::move(fields), {std::move(rows)}));
+  batch rows = import_batch(home, fields, array, dictionaries, options);
+  return table_object(table::make(home, std::move(fields), {std::move(rows)}));
 }
 
-nb::object from_array(const context_object& where, nb::handle type, nb::handle capsule,
+nb::object from_array(const context_object& home, nb::handle type, nb::handle capsule,
                       std::optional<bool> copy) {
   const ArrowSchema& described = schema_of(type);
   taken<ArrowArray> array(capsule);
-  return cast(without_gil([&] { return import_one(where.value, described, array.get(), copy); }));
+  return cast(without_gil([&] { return import_one(home.value, described, array.get(), copy); }));
 }
 
 nb::object from_schema(nb::handle capsule) {
@@ -118,16 +118,16 @@ nb::object from_schema(nb::handle capsule) {
   return is_struct(described) ? nb::cast(import_schema(described)) : nb::cast(import_field(described));
 }
 
-column_object from_tensor(const context_object& where, nb::handle capsule, std::optional<std::int64_t> ready,
+column_object from_tensor(const context_object& home, nb::handle capsule, std::optional<std::int64_t> ready,
                           std::optional<bool> copy, std::string name) {
   taken_tensor tensor(capsule);
   const dlpack_import how{ready, policy_of(copy)};
   std::vector<column> piece{without_gil([&] {
-    return std::visit([&](auto* source) { return import_dlpack(where.value, source, how); }, tensor.get());
+    return std::visit([&](auto* source) { return import_dlpack(home.value, source, how); }, tensor.get());
   })};
   tensor.keep();
   const data_type type = piece.front().type();
-  return {field{std::move(name), type, false, {}}, where.value, std::move(piece)};
+  return {field{std::move(name), type, false, {}}, home.value, std::move(piece)};
 }
 
 nb::object capsule_name(nb::handle object) {
@@ -152,9 +152,9 @@ std::pair<std::int32_t, std::int32_t> device_of_tensor(nb::handle capsule) {
   if (const auto* versioned = std::get_if<DLManagedTensorVersioned*>(&tensor.get())) {
     require_known_version(**versioned);
   }
-  const DLDevice where =
+  const DLDevice home =
       std::visit([](const auto* source) -> DLDevice { return source->dl_tensor.device; }, tensor.get());
-  return {static_cast<std::int32_t>(where.device_type), where.device_id};
+  return {static_cast<std::int32_t>(home.device_type), home.device_id};
 }
 
 } // namespace
@@ -185,7 +185,7 @@ void bind_interop(nb::module_& m) {
         nb::sig("def _tensor_device(capsule: object) -> tuple[int, int]"),
         "Device type and number of a tensor in a capsule, which stays as it is.");
   m.def(
-      "_import_stream_handle", [](const context_object& where) { return dlpack_import_stream(*where.value); },
+      "_import_stream_handle", [](const context_object& home) { return dlpack_import_stream(*home.value); },
       nb::arg("where"), "What to pass as `stream=` to a producer's `__dlpack__`; None on the host.");
 }
 

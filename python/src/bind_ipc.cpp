@@ -91,20 +91,20 @@ std::unique_ptr<reader_object> open_bytes(nb::handle source, names columns, cons
       ipc::reader::open(span, std::move(bytes), options_of(std::move(columns), batches, copy, validate)));
 }
 
-table_object read_all(reader_object& self, const context_object& where, const nb::object& progress) {
+table_object read_all(reader_object& self, const context_object& home, const nb::object& progress) {
   const gil_release release;
   const auto lock = lock_interruptibly(self.turn);
-  return table_object(self.value->read_all(where.value, hook_of(progress)));
+  return table_object(self.value->read_all(home.value, hook_of(progress)));
 }
 
-std::optional<table_object> next(reader_object& self, const context_object& where) {
+std::optional<table_object> next(reader_object& self, const context_object& home) {
   const gil_release release;
   const auto lock = lock_interruptibly(self.turn);
-  auto rows = self.value->next(where.value);
+  auto rows = self.value->next(home.value);
   if (!rows) {
     return std::nullopt;
   }
-  return table_object(table::make(where.value, self.value->fields(), {std::move(*rows)}));
+  return table_object(table::make(home.value, self.value->fields(), {std::move(*rows)}));
 }
 
 const char* name_of_container(ipc::container format) {

@@ -16,32 +16,32 @@ namespace saeta::py {
 namespace {
 
 /// Nothing on the host, where streams of other libraries mean nothing, and where none is named.
-std::optional<stream_handle> stream_of(const context& where, std::optional<std::int64_t> number) {
-  return number && !where.on_host() ? tensor_stream(*number) : std::nullopt;
+std::optional<stream_handle> stream_of(const context& home, std::optional<std::int64_t> number) {
+  return number && !home.on_host() ? tensor_stream(*number) : std::nullopt;
 }
 
-std::uintptr_t lend_address(const context_object& where, std::size_t bytes, const std::string& label,
+std::uintptr_t lend_address(const context_object& from, std::size_t bytes, const std::string& label,
                             std::optional<std::int64_t> stream) {
   return without_gil([&] {
-    const context& home = *where.value;
+    const context& home = *from.value;
     const auto handle = stream_of(home, stream);
     const stream_ref on = handle ? stream_ref(*home.device_backend(), *handle) : home.work_stream();
-    return reinterpret_cast<std::uintptr_t>(lend_memory(where.value, bytes, on, label));
+    return reinterpret_cast<std::uintptr_t>(lend_memory(from.value, bytes, on, label));
   });
 }
 
-void take_back(const context_object& where, std::uintptr_t address, std::size_t bytes,
+void take_back(const context_object& home, std::uintptr_t address, std::size_t bytes,
                std::optional<std::int64_t> stream) {
   without_gil(
-      [&] { take_back_memory(reinterpret_cast<void*>(address), bytes, stream_of(*where.value, stream)); });
+      [&] { take_back_memory(reinterpret_cast<void*>(address), bytes, stream_of(*home.value, stream)); });
 }
 
 /// Comes back when it is dropped, from streams that nobody knows.
 class lent_object {
 public:
-  lent_object(const context_object& where, std::size_t bytes, const std::string& label,
+  lent_object(const context_object& home, std::size_t bytes, const std::string& label,
               std::optional<std::int64_t> stream)
-      : address_(lend_address(where, bytes, label, stream)), bytes_(bytes) {}
+      : address_(lend_address(home, bytes, label, stream)), bytes_(bytes) {}
   lent_object(const lent_object&) = delete;
   lent_object& operator=(const lent_object&) = delete;
   ~lent_object() {
@@ -61,8 +61,8 @@ std::uintptr_t address_of(Hook* hook) {
   return reinterpret_cast<std::uintptr_t>(hook);
 }
 
-nb::dict serve_tensors(const context_object& where, std::int32_t ordinal, const std::string& label) {
-  without_gil([&] { serve_torch({where.value, label}, ordinal, torch_memory::tensors); });
+nb::dict serve_tensors(const context_object& home, std::int32_t ordinal, const std::string& label) {
+  without_gil([&] { serve_torch({home.value, label}, ordinal, torch_memory::tensors); });
   nb::dict hooks;
   hooks["set_record_stream_fn"] = address_of(&saeta_torch_record_stream);
   hooks["set_begin_allocate_to_pool"] = address_of(&saeta_torch_begin_pool);
@@ -71,8 +71,8 @@ nb::dict serve_tensors(const context_object& where, std::int32_t ordinal, const 
   return hooks;
 }
 
-void serve_segments(const context_object& where, std::int32_t ordinal, const std::string& label) {
-  without_gil([&] { serve_torch({where.value, label}, ordinal, torch_memory::segments); });
+void serve_segments(const context_object& home, std::int32_t ordinal, const std::string& label) {
+  without_gil([&] { serve_torch({home.value, label}, ordinal, torch_memory::segments); });
 }
 
 } // namespace

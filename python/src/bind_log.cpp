@@ -53,7 +53,7 @@ nb::dict record_dict(const log_record& record) {
   nb::dict result;
   result["order"] = record.order;
   result["time_ns"] = record.time_ns;
-  result["event"] = text(to_string(record.what));
+  result["event"] = text(to_string(record.event));
   result["device"] = text(to_string(record.device));
   result["thread"] = record.thread;
   result["stream"] = record.stream;

@@ -16,7 +16,7 @@ namespace saeta::py {
 namespace {
 
 column_object column_at(const table& self, std::size_t index) {
-  return {self.fields().fields[index], self.where(), self.pieces(index)};
+  return {self.fields().fields[index], self.home(), self.pieces(index)};
 }
 
 std::vector<column_object> columns_of(const table& self) {
@@ -85,13 +85,13 @@ std::vector<std::string> names_of(const table_object& self) {
 std::vector<table_object> batches_of(const table_object& self) {
   std::vector<table_object> result;
   for (const batch& each : self.value->batches()) {
-    result.emplace_back(table::make(self.value->where(), self.value->fields(), {each}));
+    result.emplace_back(table::make(self.value->home(), self.value->fields(), {each}));
   }
   return result;
 }
 
-table_object from_columns(const context_object& where, const std::vector<column_object>& columns) {
-  return table_object(assemble(where.value, columns, {}));
+table_object from_columns(const context_object& home, const std::vector<column_object>& columns) {
+  return table_object(assemble(home.value, columns, {}));
 }
 
 /// The table with one more column, or with one in the place of column `index`.
@@ -105,20 +105,20 @@ table_object with_column(const table_object& self, const column_object& added,
   }
   if (!index) {
     columns.push_back(added);
-    return table_object(assemble(self.value->where(), columns, self.value->fields().metadata));
+    return table_object(assemble(self.value->home(), columns, self.value->fields().metadata));
   }
   std::vector<column_object> replaced;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     replaced.push_back(i == *index ? added : columns[i]);
   }
-  return table_object(assemble(self.value->where(), replaced, self.value->fields().metadata));
+  return table_object(assemble(self.value->home(), replaced, self.value->fields().metadata));
 }
 
 /// One list a column.
 nb::list raw_columns(const table_object& self) {
   std::vector<nb::list> columns(self.value->column_count());
   for (const batch& rows : self.value->batches()) {
-    const std::vector<nb::list> values = raw_values(self.value->where(), rows);
+    const std::vector<nb::list> values = raw_values(self.value->home(), rows);
     for (std::size_t i = 0; i < columns.size(); ++i) {
       columns[i].extend(values[i]);
     }
@@ -208,9 +208,8 @@ void bind_table(nb::module_& m) {
       .def_prop_ro(
           "nbytes", [](const table_object& self) { return self.value->byte_size(); },
           "Bytes that the rows refer to; shared dictionaries count once.")
-      .def_prop_ro("context", [](const table_object& self) { return context_object{self.value->where()}; })
-      .def_prop_ro("device",
-                   [](const table_object& self) { return to_string(self.value->where()->device()); })
+      .def_prop_ro("context", [](const table_object& self) { return context_object{self.value->home()}; })
+      .def_prop_ro("device", [](const table_object& self) { return to_string(self.value->home()->device()); })
       .def_prop_ro("batches", &batches_of, "The pieces in memory, each as a table of one batch; no copy.")
       .def_prop_ro("num_batches", [](const table_object& self) { return self.value->batches().size(); })
       .def("__repr__", in_python("saeta._display", "table_text"), nb::sig("def __repr__(self) -> str"))

@@ -41,11 +41,11 @@ std::vector<buffer> buffers_of(nb::handle object) {
   return result;
 }
 
-stream_ref stream_of(const context& where, std::optional<std::int64_t> number) {
+stream_ref stream_of(const context& home, std::optional<std::int64_t> number) {
   if (!number) {
-    return where.work_stream();
+    return home.work_stream();
   }
-  if (where.on_host()) {
+  if (home.on_host()) {
     throw error(errc::invalid_argument,
                 concat("stream ", *number, " was given for the host, which has none"));
   }
@@ -53,7 +53,7 @@ stream_ref stream_of(const context& where, std::optional<std::int64_t> number) {
   if (!handle) {
     throw error(errc::invalid_argument, "stream -1 is no stream: expected None, 1, 2 or a stream handle");
   }
-  return {*where.device_backend(), *handle};
+  return {*home.device_backend(), *handle};
 }
 
 /// What an open token needs; dropped as one, the token first.
@@ -70,7 +70,7 @@ public:
       add(reads, access::read);
       add(writes, access::read_write);
     });
-    if (where_ == nullptr) {
+    if (home_ == nullptr) {
       throw error(errc::invalid_argument, "no buffer is named to be read or written");
     }
   }
@@ -82,7 +82,7 @@ public:
     if (!uses_ || uses_->token) {
       throw error(errc::closed, "a token over buffers can be entered once");
     }
-    without_gil([this] { uses_->token.emplace(stream_of(*where_, stream_), uses_->uses); });
+    without_gil([this] { uses_->token.emplace(stream_of(*home_, stream_), uses_->uses); });
   }
   void leave() {
     if (const std::unique_ptr<open_use> ending = std::move(uses_)) {
@@ -98,7 +98,7 @@ public:
 
   [[nodiscard]] std::optional<std::int64_t> stream() const {
     static_cast<void>(open());
-    return stream_ ? stream_ : dlpack_import_stream(*where_);
+    return stream_ ? stream_ : dlpack_import_stream(*home_);
   }
   [[nodiscard]] nb::object pointer(nb::handle object) const {
     require_named(object);
@@ -109,7 +109,7 @@ public:
     const std::vector<buffer> parts = buffers_of(object);
     return std::all_of(parts.begin(), parts.end(), [this](const buffer& part) {
       return std::any_of(uses_->uses.begin(), uses_->uses.end(), [&](const use& named) {
-        return named.mode != access::read && named.what.owner() == part.owner();
+        return named.mode != access::read && named.used.owner() == part.owner();
       });
     });
   }
@@ -119,8 +119,8 @@ private:
   void add(const nb::iterable& objects, access mode) {
     for (const nb::handle object : objects) {
       for (buffer& part : buffers_of(object)) {
-        if (where_ == nullptr || where_->on_host()) {
-          where_ = part.owner()->where();
+        if (home_ == nullptr || home_->on_host()) {
+          home_ = part.owner()->home();
         }
         uses_->uses.push_back({std::move(part), mode});
       }
@@ -144,7 +144,7 @@ private:
   }
 
   std::optional<std::int64_t> stream_;
-  std::shared_ptr<context> where_;
+  std::shared_ptr<context> home_;
   std::unique_ptr<open_use> uses_;
 };
 
@@ -199,7 +199,7 @@ void bind_buffer(nb::module_& m) {
           "generation", [](const buffer_object& self) { return self.owner().generation(); },
           "A number that tells apart the blocks that had this address one after the other.")
       .def_prop_ro("device", [](const buffer_object& self) { return to_string(self.owner().device()); })
-      .def_prop_ro("context", [](const buffer_object& self) { return context_object{self.owner().where()}; })
+      .def_prop_ro("context", [](const buffer_object& self) { return context_object{self.owner().home()}; })
       .def_prop_ro(
           "address", [](const buffer_object& self) { return self.value->address(); },
           "An identity. To touch the bytes there, ask a token of `saeta.use` for the pointer.")
@@ -214,8 +214,8 @@ void bind_use(nb::module_& m) {
   bind_buffer(m);
   m.def(
       "_to_bytes",
-      [](const context_object& where, const size_spec& size) {
-        return without_gil([&] { return to_bytes(size, *where.value); });
+      [](const context_object& home, const size_spec& size) {
+        return without_gil([&] { return to_bytes(size, *home.value); });
       },
       nb::arg("where"), nb::arg("size"), nb::sig("def _to_bytes(where: Context, size: int | str) -> int"),
       "Bytes of a size: an int, \"8GiB\", or \"50%\" of the device's memory.");
@@ -232,16 +232,16 @@ void bind_use(nb::module_& m) {
       .def_prop_ro("stream", &use_object::stream,
                    "Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host.")
       .def_prop_ro("is_open", &use_object::is_open, "True inside the `with` block.")
-      .def("pointer", &use_object::pointer, nb::arg("what"),
-           nb::sig("def pointer(self, what: Buffer | Column) -> int"),
+      .def("pointer", &use_object::pointer, nb::arg("memory"),
+           nb::sig("def pointer(self, memory: Buffer | Column) -> int"),
            "Device address of a buffer's first byte, or of the first row of a column in one chunk. "
            "InvalidError where "
            "it was not named, ClosedError outside the `with` block.")
-      .def("writable", &use_object::writable, nb::arg("what"),
-           nb::sig("def writable(self, what: Buffer | Column) -> bool"),
+      .def("writable", &use_object::writable, nb::arg("memory"),
+           nb::sig("def writable(self, memory: Buffer | Column) -> bool"),
            "True where it was named in `writes`.")
       .def("array", in_python("saeta._use", "borrowed_array"),
-           nb::sig("def array(self, what: Buffer | Column, dtype: object = None) -> typing.Any"),
+           nb::sig("def array(self, memory: Buffer | Column, dtype: object = None) -> typing.Any"),
            "A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an "
            "object with "
            "`__cuda_array_interface__` (version 3), on the host with `__array_interface__`, both only inside "

@@ -17,18 +17,18 @@ namespace {
 /// Page-locked memory of a context, for as long as it lives.
 class pinned_bytes {
 public:
-  pinned_bytes(context& where, std::size_t bytes)
-      : where_(where), block_(where.pinned().allocate(bytes, 0, where.work_stream())) {
+  pinned_bytes(context& home, std::size_t bytes)
+      : home_(home), block_(home.pinned().allocate(bytes, 0, home.work_stream())) {
     std::memset(block_.pointer, 1, bytes);
   }
   pinned_bytes(const pinned_bytes&) = delete;
   pinned_bytes& operator=(const pinned_bytes&) = delete;
-  ~pinned_bytes() { static_cast<void>(where_.pinned().deallocate(block_, where_.work_stream())); }
+  ~pinned_bytes() { static_cast<void>(home_.pinned().deallocate(block_, home_.work_stream())); }
 
   [[nodiscard]] void* data() const noexcept { return block_.pointer; }
 
 private:
-  context& where_;
+  context& home_;
   block block_;
 };
 
@@ -52,25 +52,25 @@ std::vector<double> time_memcpy(std::size_t bytes, int rounds) {
   return time_rounds(rounds, [&] { std::memcpy(target.data(), source.data(), bytes); });
 }
 
-std::vector<double> time_link(const std::shared_ptr<context>& where, std::size_t bytes, copy_kind kind,
+std::vector<double> time_link(const std::shared_ptr<context>& home, std::size_t bytes, copy_kind kind,
                               int rounds) {
-  const stream_ref stream = where->work_stream();
-  const buffer device = buffer::allocate(where, bytes, stream, "copy measurement");
-  const pinned_bytes host(*where, bytes);
+  const stream_ref stream = home->work_stream();
+  const buffer device = buffer::allocate(home, bytes, stream, "copy measurement");
+  const pinned_bytes host(*home, bytes);
   return time_rounds(rounds, [&] {
     use_token token(stream, {updates(device)});
     auto* there = token.mutable_data<unsigned char>(device);
     if (kind == copy_kind::host_to_device) {
-      where->copy(there, host.data(), bytes, kind, stream);
+      home->copy(there, host.data(), bytes, kind, stream);
     } else {
-      where->copy(host.data(), there, bytes, kind, stream);
+      home->copy(host.data(), there, bytes, kind, stream);
     }
     token.finish();
-    where->synchronize(stream);
+    home->synchronize(stream);
   });
 }
 
-std::vector<double> measure(const context_object& where, std::size_t bytes, const std::string& kind,
+std::vector<double> measure(const context_object& home, std::size_t bytes, const std::string& kind,
                             int rounds) {
   if (bytes == 0 || rounds < 1) {
     throw error(errc::invalid_argument, concat("nothing to measure: ", bytes, " bytes, ", rounds, " rounds"));
@@ -79,10 +79,10 @@ std::vector<double> measure(const context_object& where, std::size_t bytes, cons
     return time_memcpy(bytes, rounds);
   }
   if (kind == "host_to_device") {
-    return time_link(where.value, bytes, copy_kind::host_to_device, rounds);
+    return time_link(home.value, bytes, copy_kind::host_to_device, rounds);
   }
   if (kind == "device_to_host") {
-    return time_link(where.value, bytes, copy_kind::device_to_host, rounds);
+    return time_link(home.value, bytes, copy_kind::device_to_host, rounds);
   }
   throw error(errc::invalid_argument,
               concat("kind '", kind, "': expected memcpy, host_to_device or device_to_host"));

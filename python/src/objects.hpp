@@ -44,10 +44,10 @@ struct context_object {
 /// A column of a table: its field and its pieces, one a batch.
 struct column_object {
   column_object(field of, std::shared_ptr<context> in, std::vector<column> made_of)
-      : described(std::move(of)), where(std::move(in)), pieces(std::move(made_of)) {}
+      : described(std::move(of)), home(std::move(in)), pieces(std::move(made_of)) {}
 
   field described;
-  std::shared_ptr<context> where;
+  std::shared_ptr<context> home;
   unlocked<std::vector<column>> pieces;
 };
 

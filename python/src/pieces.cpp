@@ -16,13 +16,13 @@ std::vector<std::int64_t> lengths_of(const column_object& source) {
   return lengths;
 }
 
-void require_same_shape(const std::shared_ptr<context>& where, const std::vector<column_object>& columns) {
+void require_same_shape(const std::shared_ptr<context>& home, const std::vector<column_object>& columns) {
   const std::int64_t rows = total_rows(*columns.front().pieces);
   for (const column_object& each : columns) {
-    if (!each.where->shares_with(*where)) {
+    if (!each.home->shares_with(*home)) {
       throw error(errc::invalid_argument,
-                  concat("column '", each.described.name, "' lives on ", to_string(each.where->device()),
-                         ", the table on ", to_string(where->device())));
+                  concat("column '", each.described.name, "' lives on ", to_string(each.home->device()),
+                         ", the table on ", to_string(home->device())));
     }
     const std::int64_t own = total_rows(*each.pieces);
     if (own != rows) {
@@ -122,17 +122,17 @@ column single_piece(const column_object& source, const char* protocol) {
     none.type = *values;
     none.null_count = 0;
     none.buffers.resize(none.type.buffer_count());
-    parts.dictionary = std::make_shared<const column>(column::make(source.where, std::move(none)));
+    parts.dictionary = std::make_shared<const column>(column::make(source.home, std::move(none)));
   }
-  return column::make(source.where, std::move(parts));
+  return column::make(source.home, std::move(parts));
 }
 
-table assemble(const std::shared_ptr<context>& where, const std::vector<column_object>& columns,
+table assemble(const std::shared_ptr<context>& home, const std::vector<column_object>& columns,
                const metadata_list& metadata) {
   schema fields{{}, metadata};
   std::vector<batch> batches;
   if (!columns.empty()) {
-    require_same_shape(where, columns);
+    require_same_shape(home, columns);
     const std::vector<std::int64_t> lengths = batch_lengths(columns);
     for (const std::int64_t length : lengths) {
       batches.push_back({length, {}});
@@ -145,7 +145,7 @@ table assemble(const std::shared_ptr<context>& where, const std::vector<column_o
       }
     }
   }
-  return table::make(where, std::move(fields), std::move(batches));
+  return table::make(home, std::move(fields), std::move(batches));
 }
 
 } // namespace saeta::py

@@ -21,7 +21,7 @@ column single_piece(const column_object& source, const char* protocol);
 
 /// A table of these columns, all of one length. Its batches end wherever a piece of some column ends; slices are free.
 /// @throws error invalid_argument naming the column and the lengths, or the column of another context.
-table assemble(const std::shared_ptr<context>& where, const std::vector<column_object>& columns,
+table assemble(const std::shared_ptr<context>& home, const std::vector<column_object>& columns,
                const metadata_list& metadata);
 
 } // namespace saeta::py

@@ -53,7 +53,7 @@ column indices_of(const column& source) {
   parts.offset = source.offset();
   parts.null_count = source.known_null_count();
   parts.buffers.assign(source.buffers().begin(), source.buffers().end());
-  return column::make(source.where(), std::move(parts));
+  return column::make(source.home(), std::move(parts));
 }
 
 /// The index in the bytes of one; never negative, so its low bytes are its value.
@@ -73,7 +73,7 @@ nb::list looked_up(const column& dictionary, const nb::list& indices) {
       named.columns.push_back(dictionary.slice(index_in(raw), 1));
     }
   }
-  const std::vector<nb::list> values = raw_values(dictionary.where(), named);
+  const std::vector<nb::list> values = raw_values(dictionary.home(), named);
   nb::list result;
   for (const nb::handle raw : indices) {
     result.append(raw.is_none() ? nb::none() : nb::object(values[places[index_in(raw)]][0]));
@@ -83,7 +83,7 @@ nb::list looked_up(const column& dictionary, const nb::list& indices) {
 
 } // namespace
 
-std::vector<nb::list> raw_values(const std::shared_ptr<context>& where, const batch& rows) {
+std::vector<nb::list> raw_values(const std::shared_ptr<context>& home, const batch& rows) {
   batch plain{rows.rows, {}};
   for (const column& each : rows.columns) {
     plain.columns.push_back(each.dictionary() != nullptr ? indices_of(each) : each);
@@ -92,7 +92,7 @@ std::vector<nb::list> raw_values(const std::shared_ptr<context>& where, const ba
   if (rows.rows == 0 || rows.columns.empty()) {
     return result;
   }
-  const host_batch on_host = without_gil([&] { return download(where, plain); });
+  const host_batch on_host = without_gil([&] { return download(home, plain); });
   for (std::size_t i = 0; i < result.size(); ++i) {
     for (std::int64_t row = 0; row < rows.rows; ++row) {
       result[i].append(value_at(on_host.arrays[i], row));

@@ -12,6 +12,6 @@ namespace saeta::py {
 /// One list a column. None for a null, a bool for a boolean, else the bytes of the value as the Arrow layout holds them;
 /// dictionaries give their values. Downloads these rows and no others, in one planned transfer and one more for each
 /// dictionary; releases the GIL meanwhile.
-std::vector<nanobind::list> raw_values(const std::shared_ptr<context>& where, const batch& rows);
+std::vector<nanobind::list> raw_values(const std::shared_ptr<context>& home, const batch& rows);
 
 } // namespace saeta::py

@@ -11,29 +11,29 @@
 namespace saeta {
 
 template <std::integral T>
-T checked_add(T a, T b, std::string_view what, std::source_location where = std::source_location::current()) {
+T checked_add(T a, T b, std::string_view part, std::source_location where = std::source_location::current()) {
   T sum{};
   if (__builtin_add_overflow(a, b, &sum)) {
-    throw error(errc::overflow, concat(what, ": ", +a, " + ", +b, " overflows"), where);
+    throw error(errc::overflow, concat(part, ": ", +a, " + ", +b, " overflows"), where);
   }
   return sum;
 }
 
 template <std::integral T>
-T checked_mul(T a, T b, std::string_view what, std::source_location where = std::source_location::current()) {
+T checked_mul(T a, T b, std::string_view part, std::source_location where = std::source_location::current()) {
   T product{};
   if (__builtin_mul_overflow(a, b, &product)) {
-    throw error(errc::overflow, concat(what, ": ", +a, " x ", +b, " overflows"), where);
+    throw error(errc::overflow, concat(part, ": ", +a, " x ", +b, " overflows"), where);
   }
   return product;
 }
 
 /// Value-preserving conversion between integer types.
 template <std::integral To, std::integral From>
-To checked_cast(From value, std::string_view what,
+To checked_cast(From value, std::string_view part,
                 std::source_location where = std::source_location::current()) {
   if (!std::in_range<To>(value)) {
-    throw error(errc::overflow, concat(what, ": ", +value, " does not fit"), where);
+    throw error(errc::overflow, concat(part, ": ", +value, " does not fit"), where);
   }
   return static_cast<To>(value);
 }

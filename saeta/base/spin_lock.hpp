@@ -11,7 +11,7 @@ class spin_lock {
 public:
   void lock() noexcept {
     for (int tries = 0; held_.exchange(true, std::memory_order_acquire); ++tries) {
-      if (tries > patience) {
+      if (tries > spins) {
         std::this_thread::yield(); // the holder may have lost its core
       }
     }
@@ -20,7 +20,7 @@ public:
   void unlock() noexcept { held_.store(false, std::memory_order_release); }
 
 private:
-  static constexpr int patience = 64;
+  static constexpr int spins = 64;
   std::atomic<bool> held_{false};
 };
 

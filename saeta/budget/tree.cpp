@@ -185,19 +185,19 @@ void budget_tree::put_back(node& at, promise& to, std::uint64_t bytes) noexcept 
   to.firm += bytes;
 }
 
-void budget_tree::release(node& at, promise& what) noexcept {
+void budget_tree::release(node& at, promise& promised) noexcept {
   if (inherited()) {
     return;
   }
   const std::lock_guard hold(mutex_);
-  sub_reserved(at, what.firm);
-  what = {};
+  sub_reserved(at, promised.firm);
+  promised = {};
   serve_line();
 }
 
-budget_tree::promise budget_tree::read(const promise& what) noexcept {
+budget_tree::promise budget_tree::read(const promise& promised) noexcept {
   const std::lock_guard hold(mutex_);
-  return what;
+  return promised;
 }
 
 budget_statistics budget_tree::statistics(node& of) noexcept {

@@ -14,8 +14,7 @@ struct target {
 };
 
 buffer allocate_like(const column& source, std::size_t bytes) {
-  return buffer::allocate(source.where(), bytes, source.where()->work_stream(),
-                          source.values().owner()->tag());
+  return buffer::allocate(source.home(), bytes, source.home()->work_stream(), source.values().owner()->tag());
 }
 
 target make_target(const column& source, std::size_t value_bytes) {
@@ -36,12 +35,12 @@ std::int64_t carry_validity(const column& source, const target& to, const use_to
     return 0;
   }
   auto* const counted = token.mutable_data<std::int64_t>(to.null_count);
-  source.where()->kernels().copy_bitmap(
+  source.home()->kernels().copy_bitmap(
       token.stream().native_handle(), token.data<std::uint8_t>(source.validity()), source.offset(),
       source.length(), token.mutable_data<std::uint8_t>(to.validity), counted);
   std::int64_t nulls = source.known_null_count();
   if (counted != nullptr) {
-    source.where()->read_scalar(&nulls, counted, sizeof nulls, token.stream());
+    source.home()->read_scalar(&nulls, counted, sizeof nulls, token.stream());
   }
   return nulls;
 }
@@ -50,16 +49,16 @@ std::int64_t carry_validity(const column& source, const target& to, const use_to
 template <class Convert>
 column converted(const column& source, data_type type, std::size_t value_bytes, Convert convert) {
   if (source.length() == 0) {
-    return column::make(source.where(), {std::move(type), 0, 0, 0, {buffer(), buffer()}, nullptr});
+    return column::make(source.home(), {std::move(type), 0, 0, 0, {buffer(), buffer()}, nullptr});
   }
   const target to = make_target(source, value_bytes);
-  use_token token(source.where()->work_stream(),
+  use_token token(source.home()->work_stream(),
                   {reads(source.values()), reads(source.validity()), writes(to.values), writes(to.validity),
                    writes(to.null_count)});
   convert(token, to);
   const std::int64_t nulls = carry_validity(source, to, token);
   token.finish();
-  return column::make(source.where(),
+  return column::make(source.home(),
                       {std::move(type), source.length(), 0, nulls, {to.validity, to.values}, nullptr});
 }
 
@@ -72,7 +71,7 @@ column pack_bool(const column& bytes) {
   }
   return converted(bytes, data_type(type_id::boolean), bitmap_bytes(bytes.length()),
                    [&](const use_token& token, const target& to) {
-                     bytes.where()->kernels().pack_bool(
+                     bytes.home()->kernels().pack_bool(
                          token.stream().native_handle(),
                          token.data<std::uint8_t>(bytes.values()) + bytes.offset(), bytes.length(),
                          token.mutable_data<std::uint8_t>(to.values));
@@ -88,10 +87,10 @@ column unpack_bool(const column& bits) {
   const std::size_t padded = round_up(rows, std::size_t{64});
   return converted(bits, data_type::bool8(), padded, [&](const use_token& token, const target& to) {
     auto* const bytes = token.mutable_data<std::uint8_t>(to.values);
-    bits.where()->kernels().unpack_bool(token.stream().native_handle(),
-                                        token.data<std::uint8_t>(bits.values()), bits.offset(), bits.length(),
-                                        bytes);
-    bits.where()->fill(bytes + rows, 0, padded - rows, token.stream());
+    bits.home()->kernels().unpack_bool(token.stream().native_handle(),
+                                       token.data<std::uint8_t>(bits.values()), bits.offset(), bits.length(),
+                                       bytes);
+    bits.home()->fill(bytes + rows, 0, padded - rows, token.stream());
   });
 }
 

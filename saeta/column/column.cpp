@@ -28,7 +28,7 @@ void require_rows(const column::parts& from) {
   }
 }
 
-void require_buffers(const context& where, const column::parts& from) {
+void require_buffers(const context& home, const column::parts& from) {
   const std::size_t expected = from.type.buffer_count();
   if (from.buffers.size() != expected) {
     throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": ", from.buffers.size(),
@@ -45,7 +45,7 @@ void require_buffers(const context& where, const column::parts& from) {
                          rows, " rows (offset included) take ", needed, " bytes, the buffer has ",
                          bytes.size()));
     }
-    if (bytes.present() && !bytes.owner()->where()->shares_with(where)) {
+    if (bytes.present() && !bytes.owner()->home()->shares_with(home)) {
       throw error(errc::invalid_argument,
                   concat("column of ", from.type.name(), ": ", buffer_name(from.type.layout(), i),
                          " are in another context"));
@@ -57,7 +57,7 @@ void require_buffers(const context& where, const column::parts& from) {
   }
 }
 
-void require_dictionary(const context& where, const column::parts& from) {
+void require_dictionary(const context& home, const column::parts& from) {
   const bool wanted = from.type.id() == type_id::dictionary;
   if (wanted != (from.dictionary != nullptr)) {
     throw error(errc::invalid_argument,
@@ -71,7 +71,7 @@ void require_dictionary(const context& where, const column::parts& from) {
     throw error(errc::type_mismatch, concat("column of ", from.type.name(), ": the dictionary is of ",
                                             from.dictionary->type().name()));
   }
-  if (!from.dictionary->where()->shares_with(where)) {
+  if (!from.dictionary->home()->shares_with(home)) {
     throw error(errc::invalid_argument,
                 concat("column of ", from.type.name(), ": the dictionary is in another context"));
   }
@@ -85,23 +85,23 @@ std::int64_t nulls_of(const column::parts& from) {
   return from.buffers[0].present() && from.length > 0 ? from.null_count : 0;
 }
 
-std::int64_t count_on_device(const std::shared_ptr<context>& where, const buffer& validity,
+std::int64_t count_on_device(const std::shared_ptr<context>& home, const buffer& validity,
                              std::int64_t offset, std::int64_t length) {
-  const stream_ref stream = where->work_stream();
-  if (where->inherited()) { // host memory of a parent process, whose context allocates nothing here
+  const stream_ref stream = home->work_stream();
+  if (home->inherited()) { // host memory of a parent process, whose context allocates nothing here
     const use_token token(stream, {reads(validity)});
     std::int64_t nulls = 0;
-    where->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
-                                 &nulls);
+    home->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
+                                &nulls);
     return nulls;
   }
-  const buffer result = buffer::allocate(where, sizeof(std::int64_t), stream, "null count");
+  const buffer result = buffer::allocate(home, sizeof(std::int64_t), stream, "null count");
   use_token token(stream, {reads(validity), writes(result)});
   auto* const counted = token.mutable_data<std::int64_t>(result);
-  where->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
-                               counted);
+  home->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
+                              counted);
   std::int64_t nulls = 0;
-  where->read_scalar(&nulls, counted, sizeof nulls, stream);
+  home->read_scalar(&nulls, counted, sizeof nulls, stream);
   token.finish();
   return nulls;
 }
@@ -126,24 +126,24 @@ std::size_t required_bytes(const data_type& type, std::size_t index, std::int64_
   return 0;
 }
 
-column::column(std::shared_ptr<context> where, std::shared_ptr<const parts> from, std::int64_t offset,
+column::column(std::shared_ptr<context> home, std::shared_ptr<const parts> from, std::int64_t offset,
                std::int64_t length, std::int64_t nulls)
-    : where_(std::move(where)), parts_(std::move(from)), offset_(offset), length_(length),
+    : home_(std::move(home)), parts_(std::move(from)), offset_(offset), length_(length),
       nulls_(std::make_shared<null_counter>()) {
   nulls_->value = nulls;
 }
 
-column column::make(std::shared_ptr<context> where, parts from) {
-  if (where == nullptr) {
+column column::make(std::shared_ptr<context> home, parts from) {
+  if (home == nullptr) {
     throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": no context"));
   }
   require_rows(from);
-  require_buffers(*where, from);
-  require_dictionary(*where, from);
+  require_buffers(*home, from);
+  require_dictionary(*home, from);
   const std::int64_t offset = from.offset;
   const std::int64_t length = from.length;
   const std::int64_t nulls = nulls_of(from);
-  return {std::move(where), std::make_shared<const parts>(std::move(from)), offset, length, nulls};
+  return {std::move(home), std::make_shared<const parts>(std::move(from)), offset, length, nulls};
 }
 
 const buffer& column::validity() const noexcept {
@@ -176,7 +176,7 @@ std::int64_t column::null_count() const {
   std::int64_t nulls = known_null_count();
   if (nulls == unknown_nulls) {
     // Two threads may both count: they find and store the same number.
-    nulls = count_on_device(where_, validity(), offset_, length_);
+    nulls = count_on_device(home_, validity(), offset_, length_);
     nulls_->value = nulls;
   }
   return nulls;
@@ -199,7 +199,7 @@ column column::slice(std::int64_t offset, std::int64_t length) const {
   } else if (known == length_) {
     nulls = length;
   }
-  return {where_, parts_, offset_ + offset, length, nulls};
+  return {home_, parts_, offset_ + offset, length, nulls};
 }
 
 std::uint64_t column::byte_size() const noexcept {

@@ -35,12 +35,12 @@ public:
   };
 
   /// @throws error invalid_argument or out_of_range naming the buffer, the bytes needed and the bytes there.
-  static column make(std::shared_ptr<context> where, parts from);
+  static column make(std::shared_ptr<context> home, parts from);
 
   [[nodiscard]] const data_type& type() const noexcept { return parts_->type; }
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
   [[nodiscard]] std::int64_t offset() const noexcept { return offset_; }
-  [[nodiscard]] const std::shared_ptr<context>& where() const noexcept { return where_; }
+  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return home_; }
   [[nodiscard]] std::span<const buffer> buffers() const noexcept { return parts_->buffers; }
   /// Absent when there are no nulls by construction.
   [[nodiscard]] const buffer& validity() const noexcept;
@@ -66,10 +66,10 @@ private:
   struct null_counter {
     std::atomic<std::int64_t> value{unknown_nulls};
   };
-  column(std::shared_ptr<context> where, std::shared_ptr<const parts> from, std::int64_t offset,
+  column(std::shared_ptr<context> home, std::shared_ptr<const parts> from, std::int64_t offset,
          std::int64_t length, std::int64_t nulls);
 
-  std::shared_ptr<context> where_;
+  std::shared_ptr<context> home_;
   std::shared_ptr<const parts> parts_;
   std::int64_t offset_;
   std::int64_t length_;

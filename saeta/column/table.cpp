@@ -13,7 +13,7 @@ std::string place(const schema& fields, std::size_t batch_index, std::size_t col
                 "'");
 }
 
-void require_batch(const context& where, const schema& fields, const batch& piece, std::size_t index) {
+void require_batch(const context& home, const schema& fields, const batch& piece, std::size_t index) {
   if (piece.rows < 0) {
     throw error(errc::invalid_argument, concat("batch ", index, ": ", piece.rows, " rows"));
   }
@@ -31,7 +31,7 @@ void require_batch(const context& where, const schema& fields, const batch& piec
       throw error(errc::invalid_argument,
                   concat(place(fields, index, i), ": ", part.length(), " rows, expected ", piece.rows));
     }
-    if (!part.where()->shares_with(where)) {
+    if (!part.home()->shares_with(home)) {
       throw error(errc::invalid_argument, concat(place(fields, index, i), ": in another context"));
     }
   }
@@ -55,20 +55,20 @@ std::uint64_t covered_bytes(std::vector<address_range> ranges) {
 
 } // namespace
 
-table::table(std::shared_ptr<context> where, std::shared_ptr<const schema> fields, std::vector<batch> batches,
+table::table(std::shared_ptr<context> home, std::shared_ptr<const schema> fields, std::vector<batch> batches,
              std::int64_t rows)
-    : where_(std::move(where)), schema_(std::move(fields)), batches_(std::move(batches)), rows_(rows) {}
+    : home_(std::move(home)), schema_(std::move(fields)), batches_(std::move(batches)), rows_(rows) {}
 
-table table::make(std::shared_ptr<context> where, schema fields, std::vector<batch> batches) {
-  if (where == nullptr) {
+table table::make(std::shared_ptr<context> home, schema fields, std::vector<batch> batches) {
+  if (home == nullptr) {
     throw error(errc::invalid_argument, "table: no context");
   }
   std::int64_t rows = 0;
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    require_batch(*where, fields, batches[i], i);
+    require_batch(*home, fields, batches[i], i);
     rows = checked_add(rows, batches[i].rows, "rows of a table");
   }
-  return {std::move(where), std::make_shared<const schema>(std::move(fields)), std::move(batches), rows};
+  return {std::move(home), std::make_shared<const schema>(std::move(fields)), std::move(batches), rows};
 }
 
 std::vector<column> table::pieces(std::size_t index) const {
@@ -105,7 +105,7 @@ table table::slice(std::int64_t offset, std::int64_t length) const {
     }
     kept.push_back(std::move(cut));
   }
-  return {where_, schema_, std::move(kept), length};
+  return {home_, schema_, std::move(kept), length};
 }
 
 table table::select(std::span<const std::size_t> columns) const {
@@ -126,7 +126,7 @@ table table::select(std::span<const std::size_t> columns) const {
       part.columns.push_back(piece.columns[index]);
     }
   }
-  return {where_, std::move(chosen), std::move(narrowed), rows_};
+  return {home_, std::move(chosen), std::move(narrowed), rows_};
 }
 
 std::uint64_t table::byte_size() const noexcept {

@@ -24,9 +24,9 @@ struct batch {
 class table {
 public:
   /// @throws error invalid_argument (number of columns, lengths, contexts), type_mismatch (a column's type).
-  static table make(std::shared_ptr<context> where, schema fields, std::vector<batch> batches);
+  static table make(std::shared_ptr<context> home, schema fields, std::vector<batch> batches);
 
-  [[nodiscard]] const std::shared_ptr<context>& where() const noexcept { return where_; }
+  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return home_; }
   [[nodiscard]] const schema& fields() const noexcept { return *schema_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
   [[nodiscard]] std::size_t column_count() const noexcept { return schema_->fields.size(); }
@@ -41,10 +41,10 @@ public:
   [[nodiscard]] std::uint64_t byte_size() const noexcept;
 
 private:
-  table(std::shared_ptr<context> where, std::shared_ptr<const schema> fields, std::vector<batch> batches,
+  table(std::shared_ptr<context> home, std::shared_ptr<const schema> fields, std::vector<batch> batches,
         std::int64_t rows);
 
-  std::shared_ptr<context> where_;
+  std::shared_ptr<context> home_;
   std::shared_ptr<const schema> schema_;
   std::vector<batch> batches_;
   std::int64_t rows_ = 0;

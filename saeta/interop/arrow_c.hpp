@@ -45,14 +45,14 @@ struct import_options {
 };
 
 /// One record batch (a struct array matching `fields`).
-batch import_batch(const std::shared_ptr<context>& where, const schema& fields, ArrowArray& source,
+batch import_batch(const std::shared_ptr<context>& home, const schema& fields, ArrowArray& source,
                    dictionary_cache& dictionaries, const import_options& options = {});
 /// One array of any carried type.
-column import_column(const std::shared_ptr<context>& where, const field& described, ArrowArray& source,
+column import_column(const std::shared_ptr<context>& home, const field& described, ArrowArray& source,
                      const import_options& options = {});
 /// Every batch of a stream; a stream of arrays that are no structs becomes a table of one column. Takes the stream; an
 /// error in the middle releases it. `progress`, where given, hears the rows so far after each batch.
-table import_stream(const std::shared_ptr<context>& where, ArrowArrayStream& source,
+table import_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
                     const import_options& options = {},
                     const std::function<void(std::int64_t)>& progress = {});
 

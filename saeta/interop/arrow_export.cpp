@@ -89,9 +89,9 @@ void append_buffers(const column& from, std::vector<buffer>& views) {
 
 /// The batch in host memory. On a host context that is a hand-out of our own memory: the hold comes first, so that
 /// whoever writes later waits for the consumer.
-host_batch in_host_memory(const std::shared_ptr<context>& where, const batch& source) {
-  host_batch view = download(where, source);
-  if (where->on_host()) {
+host_batch in_host_memory(const std::shared_ptr<context>& home, const batch& source) {
+  host_batch view = download(home, source);
+  if (home->on_host()) {
     std::vector<buffer> views;
     for (const column& part : source.columns) {
       append_buffers(part, views);
@@ -109,11 +109,11 @@ void export_batch(const table& source, std::size_t batch_index, ArrowArray& targ
     throw error(errc::out_of_range,
                 concat("batch ", batch_index, " of a table with ", source.batches().size(), " batches"));
   }
-  exported_struct(in_host_memory(source.where(), source.batches()[batch_index])).move_to(target);
+  exported_struct(in_host_memory(source.home(), source.batches()[batch_index])).move_to(target);
 }
 
 void export_column(const column& source, ArrowArray& target) {
-  const host_batch view = in_host_memory(source.where(), {source.length(), {source}});
+  const host_batch view = in_host_memory(source.home(), {source.length(), {source}});
   exported(view.arrays.front(), view.keepalive).move_to(target);
 }
 

@@ -14,22 +14,22 @@ void check_batch(const host_batch& view, std::span<const field> fields, const di
   }
 }
 
-batch place(const std::shared_ptr<context>& where, const host_batch& view, dictionary_cache& dictionaries,
+batch place(const std::shared_ptr<context>& home, const host_batch& view, dictionary_cache& dictionaries,
             const import_options& options) {
   const bool straight = std::all_of(view.arrays.begin(), view.arrays.end(), aligned);
-  const bool usable = where->on_host() && straight;
+  const bool usable = home->on_host() && straight;
   if (usable && options.copy != copy_policy::always) {
-    return adopt(where, view, dictionaries, options.upload.tag);
+    return adopt(home, view, dictionaries, options.upload.tag);
   }
   if (options.copy == copy_policy::never) {
     throw error(errc::exchange,
-                concat("arrow: without a copy the array can't be used on ", to_string(where->device()),
-                       where->on_host() ? ": its buffers are not aligned" : ": it is in host memory"));
+                concat("arrow: without a copy the array can't be used on ", to_string(home->device()),
+                       home->on_host() ? ": its buffers are not aligned" : ": it is in host memory"));
   }
-  return upload(where, view, dictionaries, options.upload);
+  return upload(home, view, dictionaries, options.upload);
 }
 
-placed_batch place_and_take(const std::shared_ptr<context>& where, host_batch view,
+placed_batch place_and_take(const std::shared_ptr<context>& home, host_batch view,
                             std::span<const field> fields, ArrowArray& source, dictionary_cache& dictionaries,
                             const import_options& options) {
   if (options.check == validation::full) {
@@ -38,35 +38,35 @@ placed_batch place_and_take(const std::shared_ptr<context>& where, host_batch vi
   // The columns share the owner while it is still empty, so that a failure leaves the struct with the caller.
   const auto owner = std::make_shared<owned_array>();
   view.keepalive = owner;
-  batch placed = place(where, view, dictionaries, options);
+  batch placed = place(home, view, dictionaries, options);
   owner->take(source);
   return {std::move(placed), std::move(view)};
 }
 
 } // namespace
 
-placed_batch place_batch(const std::shared_ptr<context>& where, const schema& fields, ArrowArray& source,
+placed_batch place_batch(const std::shared_ptr<context>& home, const schema& fields, ArrowArray& source,
                          dictionary_cache& dictionaries, const import_options& options) {
-  return place_and_take(where, view_batch(fields, source), fields.fields, source, dictionaries, options);
+  return place_and_take(home, view_batch(fields, source), fields.fields, source, dictionaries, options);
 }
 
-placed_batch place_column(const std::shared_ptr<context>& where, const field& described, ArrowArray& source,
+placed_batch place_column(const std::shared_ptr<context>& home, const field& described, ArrowArray& source,
                           dictionary_cache& dictionaries, const import_options& options) {
   host_batch view;
   view.arrays.push_back(view_array(described.type, source, concat("column '", described.name, "'")));
   view.rows = source.length;
-  return place_and_take(where, std::move(view), std::span(&described, 1), source, dictionaries, options);
+  return place_and_take(home, std::move(view), std::span(&described, 1), source, dictionaries, options);
 }
 
-batch import_batch(const std::shared_ptr<context>& where, const schema& fields, ArrowArray& source,
+batch import_batch(const std::shared_ptr<context>& home, const schema& fields, ArrowArray& source,
                    dictionary_cache& dictionaries, const import_options& options) {
-  return place_batch(where, fields, source, dictionaries, options).columns;
+  return place_batch(home, fields, source, dictionaries, options).columns;
 }
 
-column import_column(const std::shared_ptr<context>& where, const field& described, ArrowArray& source,
+column import_column(const std::shared_ptr<context>& home, const field& described, ArrowArray& source,
                      const import_options& options) {
   dictionary_cache dictionaries;
-  return place_column(where, described, source, dictionaries, options).columns.columns.front();
+  return place_column(home, described, source, dictionaries, options).columns.columns.front();
 }
 
 } // namespace saeta

@@ -19,17 +19,17 @@ class metadata_reader {
 public:
   metadata_reader(const char* at, std::string_view label) : at_(at), label_(label) {}
 
-  std::int32_t number(std::string_view what) {
+  std::int32_t number(std::string_view part) {
     std::int32_t value = 0;
     std::memcpy(&value, at_, sizeof value);
     at_ += sizeof value;
     if (value < 0) {
-      throw error(errc::format, concat(label_, ": ", what, " of the metadata is ", value));
+      throw error(errc::format, concat(label_, ": ", part, " of the metadata is ", value));
     }
     return value;
   }
-  std::string text(std::string_view what) {
-    const auto size = static_cast<std::size_t>(number(what));
+  std::string text(std::string_view part) {
+    const auto size = static_cast<std::size_t>(number(part));
     std::string value(at_, size);
     at_ += size;
     return value;
@@ -137,17 +137,17 @@ std::string label_of(const ArrowSchema& source) {
                                                              : concat("column '", source.name, "'");
 }
 
-void require_done(ArrowErrorCode code, std::string_view what) {
+void require_done(ArrowErrorCode code, std::string_view part) {
   if (code != NANOARROW_OK) {
     throw error(code == ENOMEM ? errc::out_of_memory : errc::exchange,
-                concat("export of ", what, ": ", std::strerror(code)));
+                concat("export of ", part, ": ", std::strerror(code)));
   }
 }
 
 /// A C string can't hold a zero byte.
-const char* c_text(const std::string& text, std::string_view what) {
+const char* c_text(const std::string& text, std::string_view part) {
   if (text.find('\0') != std::string::npos) {
-    throw error(errc::exchange, concat("export of ", what, " '", text.c_str(), "': a zero byte follows"));
+    throw error(errc::exchange, concat("export of ", part, " '", text.c_str(), "': a zero byte follows"));
   }
   return text.c_str();
 }

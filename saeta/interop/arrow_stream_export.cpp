@@ -92,8 +92,8 @@ void give(std::unique_ptr<exported_stream> state, ArrowArrayStream& target) noex
 /// The bytes are counted in strict mode alone: that takes a walk over all buffers.
 template <class Source>
 void require_downloads(const Source& of) {
-  if (of.where()->forbids_downloads()) {
-    of.where()->require_downloads(of.byte_size());
+  if (of.home()->forbids_downloads()) {
+    of.home()->require_downloads(of.byte_size());
   }
 }
 

@@ -102,7 +102,7 @@ stream_type read_type(const ArrowSchema& type) {
 
 } // namespace
 
-table import_stream(const std::shared_ptr<context>& where, ArrowArrayStream& source,
+table import_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
                     const import_options& options, const std::function<void(std::int64_t)>& progress) {
   stream_source stream(source);
   const stream_type type = read_type(stream.type().get());
@@ -112,8 +112,8 @@ table import_stream(const std::shared_ptr<context>& where, ArrowArrayStream& sou
   for (owned_array chunk = stream.next(); !chunk.empty(); chunk = stream.next()) {
     placed_batch placed =
         type.batches
-            ? place_batch(where, type.fields, chunk.get(), dictionaries.known(), options)
-            : place_column(where, type.fields.fields.front(), chunk.get(), dictionaries.known(), options);
+            ? place_batch(home, type.fields, chunk.get(), dictionaries.known(), options)
+            : place_column(home, type.fields.fields.front(), chunk.get(), dictionaries.known(), options);
     dictionaries.roll_to(placed);
     rows = checked_add(rows, placed.columns.rows, "rows of a stream");
     batches.push_back(std::move(placed.columns));
@@ -121,7 +121,7 @@ table import_stream(const std::shared_ptr<context>& where, ArrowArrayStream& sou
       progress(rows);
     }
   }
-  return table::make(where, type.fields, std::move(batches));
+  return table::make(home, type.fields, std::move(batches));
 }
 
 } // namespace saeta

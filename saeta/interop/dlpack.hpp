@@ -44,7 +44,7 @@ DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dl
 DLManagedTensor* export_dlpack(const column& source, const dlpack_export& how = {});
 
 /// The stream to pass to a producer's `__dlpack__` for an import into `where`: absent on the host.
-std::optional<std::int64_t> dlpack_import_stream(const context& where);
+std::optional<std::int64_t> dlpack_import_stream(const context& home);
 
 struct dlpack_import {
   /// Stream on which the producer ordered its work, as passed to its `__dlpack__`; absent: nothing is known, so a device
@@ -55,9 +55,9 @@ struct dlpack_import {
 
 /// A 1-D tensor as a column in `where`. kDLBool becomes bool8. Strided tensors of more than one element are refused;
 /// a host tensor into a device context is one transfer (or refused under `never`).
-column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensorVersioned* source,
+column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
                      const dlpack_import& how = {});
-column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensor* source,
+column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensor* source,
                      const dlpack_import& how = {});
 
 } // namespace saeta

@@ -35,7 +35,7 @@ public:
   copy_hold(const copy_hold&) = delete;
   copy_hold& operator=(const copy_hold&) = delete;
   ~copy_hold() {
-    if (bytes_ && !bytes_->where()->inherited()) {
+    if (bytes_ && !bytes_->home()->inherited()) {
       bytes_->ordering().end_export(access::write);
     }
   }
@@ -97,18 +97,18 @@ std::optional<stream_handle> consumer_stream(const dlpack_export& how, device_id
 }
 
 column copied(const column& source) {
-  const auto& where = source.where();
-  const stream_ref work = where->work_stream();
+  const auto& home = source.home();
+  const stream_ref work = home->work_stream();
   const buffer rows = row_bytes(source);
-  buffer own = buffer::allocate(where, rows.size(), work, "dlpack copy");
+  buffer own = buffer::allocate(home, rows.size(), work, "dlpack copy");
   if (rows.size() != 0) {
-    staging_ring::of(where)->copy(own, rows, work);
+    staging_ring::of(home)->copy(own, rows, work);
   }
-  return column::make(where, {.type = source.type(),
-                              .length = source.length(),
-                              .null_count = 0,
-                              .buffers = {{}, own},
-                              .dictionary = {}});
+  return column::make(home, {.type = source.type(),
+                             .length = source.length(),
+                             .null_count = 0,
+                             .buffers = {{}, own},
+                             .dictionary = {}});
 }
 
 tensor_view downloaded(const column& source) {
@@ -122,7 +122,7 @@ tensor_view downloaded(const column& source) {
   made.owner = std::shared_ptr<void>(bytes, [](void* p) { ::operator delete(p, alignment); });
   if (rows.size() != 0) {
     const download_range all{rows, static_cast<std::byte*>(bytes)};
-    staging_ring::of(source.where())->download(std::span(&all, 1));
+    staging_ring::of(source.home())->download(std::span(&all, 1));
     made.data = bytes;
   }
   made.device = {device_kind::cpu, 0};
@@ -145,11 +145,11 @@ tensor_view in_place(const column& source, bool copy) {
 }
 
 void hand_over(const column& source, bool copy, device_id target, std::optional<stream_handle> consumer) {
-  const auto& where = source.where();
+  const auto& home = source.home();
   if (target.kind == device_kind::cpu) {
     synchronize_handover(source.buffers());
   } else if (consumer) {
-    order_handover(source.buffers(), stream_ref(*where->device_backend(), *consumer));
+    order_handover(source.buffers(), stream_ref(*home->device_backend(), *consumer));
   } else if (copy) {
     // A consumer that orders for itself can't know the stream that we copied on.
     synchronize_handover(source.buffers());
@@ -226,7 +226,7 @@ device_id dlpack_device(const column& source) {
   const bool has_values =
       source.type().layout() == layout_kind::fixed || source.type().layout() == layout_kind::bits;
   return has_values && source.values().present() ? source.values().owner()->device()
-                                                 : source.where()->device();
+                                                 : source.home()->device();
 }
 
 DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how) {

@@ -96,10 +96,10 @@ tensor_rows check(const DLTensor& tensor, mutability access) {
 
 /// Memory that the host can load is a view for a host context whatever page-locked or managed it, and so is managed
 /// memory for the GPU. Ordinals count for GPUs only: the standard gives all other memory ordinal 0.
-way way_into(const context& where, device_id from, copy_policy copy) {
-  const device_id here = where.device();
+way way_into(const context& home, device_id from, copy_policy copy) {
+  const device_id here = home.device();
   const bool managed_on_gpu = from.kind == device_kind::cuda_managed && here.kind == device_kind::cuda;
-  if (from == here || managed_on_gpu || (where.on_host() && host_accessible(from.kind))) {
+  if (from == here || managed_on_gpu || (home.on_host() && host_accessible(from.kind))) {
     return copy == copy_policy::always ? way::copy : way::view;
   }
   const bool pinned_for_gpu = from.kind == device_kind::cuda_host && here.kind == device_kind::cuda;
@@ -118,9 +118,9 @@ way way_into(const context& where, device_id from, copy_policy copy) {
 }
 
 /// After the producer's work on the tensor.
-point producer_point(context& where, device_id from, std::optional<std::int64_t> ready) {
+point producer_point(context& home, device_id from, std::optional<std::int64_t> ready) {
   const auto named = ready ? tensor_stream(*ready) : std::nullopt;
-  if (where.on_host()) {
+  if (home.on_host()) {
     if (named) {
       throw error(errc::exchange, concat("dlpack: stream ", *ready,
                                          " was given for an import into the host, which has no streams"));
@@ -131,15 +131,15 @@ point producer_point(context& where, device_id from, std::optional<std::int64_t>
     return {}; // written by the CPU, before the producer handed it out
   }
   if (named) {
-    return mark(stream_ref(*where.device_backend(), *named));
+    return mark(stream_ref(*home.device_backend(), *named));
   }
   if (ready) {
     return {};
   }
-  const std::optional<point> all = where.clocks()->mark_device();
+  const std::optional<point> all = home.clocks()->mark_device();
   if (!all) {
     throw error(errc::exchange,
-                concat("dlpack: the producer's stream is unknown and a stream of ", to_string(where.device()),
+                concat("dlpack: the producer's stream is unknown and a stream of ", to_string(home.device()),
                        " captures a graph, so its work can't be waited for: ", "pass the stream"));
   }
   return *all;
@@ -164,55 +164,55 @@ private:
   Managed* tensor_ = nullptr;
 };
 
-buffer uploaded(const std::shared_ptr<context>& where, const tensor_rows& rows, point ready) {
+buffer uploaded(const std::shared_ptr<context>& home, const tensor_rows& rows, point ready) {
   if (rows.bytes == 0) {
-    return buffer::allocate(where, 0, where->work_stream(), imported_tag);
+    return buffer::allocate(home, 0, home->work_stream(), imported_tag);
   }
   point_set producer;
   producer.add(ready);
-  where->synchronize(producer); // a GPU may still be writing page-locked memory
+  home->synchronize(producer); // a GPU may still be writing page-locked memory
   transfer_plan plan;
   const std::size_t number = plan.add({rows.first, rows.bytes});
   plan.finish();
-  const buffer slab = staging_ring::of(where)->upload(where, plan, imported_tag);
+  const buffer slab = staging_ring::of(home)->upload(home, plan, imported_tag);
   return slab.slice(plan.target_of(number), rows.bytes);
 }
 
-buffer copied(const std::shared_ptr<context>& where, const buffer& view) {
-  const stream_ref work = where->work_stream();
-  buffer own = buffer::allocate(where, view.size(), work, imported_tag);
+buffer copied(const std::shared_ptr<context>& home, const buffer& view) {
+  const stream_ref work = home->work_stream();
+  buffer own = buffer::allocate(home, view.size(), work, imported_tag);
   if (view.size() != 0) {
-    staging_ring::of(where)->copy(own, view, work);
+    staging_ring::of(home)->copy(own, view, work);
   }
   return own;
 }
 
 template <class Managed>
-column import_tensor(const std::shared_ptr<context>& where, Managed* source, mutability access,
+column import_tensor(const std::shared_ptr<context>& home, Managed* source, mutability access,
                      const dlpack_import& how) {
   const tensor_rows rows = check(source->dl_tensor, access);
-  const way taken = way_into(*where, rows.device, how.copy);
-  const point ready = producer_point(*where, rows.device, how.ready);
+  const way taken = way_into(*home, rows.device, how.copy);
+  const point ready = producer_point(*home, rows.device, how.ready);
   const auto keepalive = std::make_shared<lender<Managed>>();
 
   buffer values;
   if (taken == way::upload) {
-    values = uploaded(where, rows, ready);
+    values = uploaded(home, rows, ready);
   } else {
-    values = buffer::adopt(where, {.pointer = rows.first,
-                                   .bytes = rows.bytes,
-                                   .device = rows.device,
-                                   .keepalive = keepalive,
-                                   .access = rows.access,
-                                   .ready = ready,
-                                   .tag = imported_tag});
+    values = buffer::adopt(home, {.pointer = rows.first,
+                                  .bytes = rows.bytes,
+                                  .device = rows.device,
+                                  .keepalive = keepalive,
+                                  .access = rows.access,
+                                  .ready = ready,
+                                  .tag = imported_tag});
     if (taken == way::copy) {
-      values = copied(where, values);
+      values = copied(home, values);
     }
   }
   // Bytes of a kDLBool tensor stay as they are: any value but 0 is true, and pack_bool makes it one bit.
   column made = column::make(
-      where,
+      home,
       {.type = rows.type, .length = rows.length, .null_count = 0, .buffers = {{}, values}, .dictionary = {}});
   keepalive->arm(source);
   return made;
@@ -226,14 +226,14 @@ void require_tensor(const void* source) {
 
 } // namespace
 
-std::optional<std::int64_t> dlpack_import_stream(const context& where) {
-  if (where.on_host()) {
+std::optional<std::int64_t> dlpack_import_stream(const context& home) {
+  if (home.on_host()) {
     return std::nullopt;
   }
-  return static_cast<std::int64_t>(where.work_stream().native_handle());
+  return static_cast<std::int64_t>(home.work_stream().native_handle());
 }
 
-column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensorVersioned* source,
+column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
                      const dlpack_import& how) {
   require_tensor(source);
   // Only the version and the deleter keep their place in another major version.
@@ -243,13 +243,13 @@ column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensorVersi
                        " and only major version ", DLPACK_MAJOR_VERSION, " can be read"));
   }
   const bool read_only = (source->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
-  return import_tensor(where, source, read_only ? mutability::read_only : mutability::writable, how);
+  return import_tensor(home, source, read_only ? mutability::read_only : mutability::writable, how);
 }
 
-column import_dlpack(const std::shared_ptr<context>& where, DLManagedTensor* source,
+column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensor* source,
                      const dlpack_import& how) {
   require_tensor(source);
-  return import_tensor(where, source, mutability::writable, how);
+  return import_tensor(home, source, mutability::writable, how);
 }
 
 } // namespace saeta

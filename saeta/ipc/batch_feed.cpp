@@ -9,7 +9,7 @@ namespace saeta::ipc::detail {
 batch_feed::batch_feed(const written_dictionaries& dictionaries, std::shared_ptr<arrow::Schema> described)
     : dictionaries_(dictionaries), described_(std::move(described)),
       plain_(arrow_schema(dictionaries.indices().fields())), count_(dictionaries.indices().batches().size()),
-      policy_(dictionaries.indices().where()->on_host() ? std::launch::deferred : std::launch::async) {
+      policy_(dictionaries.indices().home()->on_host() ? std::launch::deferred : std::launch::async) {
   start(0);
 }
 

@@ -58,9 +58,9 @@ void require_views(const arrow::ArrayData& data, const detail::source& from, con
 struct reader::impl {
   impl(detail::source bytes, read_options chosen);
 
-  std::optional<batch> next(const std::shared_ptr<context>& where);
+  std::optional<batch> next(const std::shared_ptr<context>& home);
   bool decode();
-  void renew_dictionaries(const std::shared_ptr<context>& where);
+  void renew_dictionaries(const std::shared_ptr<context>& home);
   [[nodiscard]] std::string place() const;
   void check(const arrow::Status& status) const;
 
@@ -125,16 +125,16 @@ bool reader::impl::decode() {
   return true;
 }
 
-void reader::impl::renew_dictionaries(const std::shared_ptr<context>& where) {
+void reader::impl::renew_dictionaries(const std::shared_ptr<context>& home) {
   auto present = dictionaries_of(*decoded);
-  if (present != on_host || where != uploaded_to) {
+  if (present != on_host || home != uploaded_to) {
     uploaded = {};
     on_host = std::move(present);
-    uploaded_to = where;
+    uploaded_to = home;
   }
 }
 
-std::optional<batch> reader::impl::next(const std::shared_ptr<context>& where) {
+std::optional<batch> reader::impl::next(const std::shared_ptr<context>& home) {
   if (broken) {
     throw *broken;
   }
@@ -147,7 +147,7 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& where) {
     broken = failure;
     throw;
   }
-  renew_dictionaries(where);
+  renew_dictionaries(home);
 
   import_options importing;
   importing.copy = options.copy;
@@ -156,7 +156,7 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& where) {
   importing.upload.readable = from.bytes;
   importing.upload.file = from.region();
   try {
-    auto imported = detail::import_record_batch(where, fields, *decoded, uploaded, importing);
+    auto imported = detail::import_record_batch(home, fields, *decoded, uploaded, importing);
     decoded = nullptr;
     ++number;
     ++so_far.batches;
@@ -185,17 +185,17 @@ std::unique_ptr<reader> reader::open(std::span<const std::byte> bytes, std::shar
 container reader::format() const noexcept { return impl_->messages->format(); }
 const schema& reader::fields() const noexcept { return impl_->fields; }
 std::int64_t reader::batch_count() const noexcept { return impl_->messages->batch_count(); }
-std::optional<batch> reader::next(const std::shared_ptr<context>& where) { return impl_->next(where); }
+std::optional<batch> reader::next(const std::shared_ptr<context>& home) { return impl_->next(home); }
 
-table reader::read_all(const std::shared_ptr<context>& where, const progress_hook& hook) {
+table reader::read_all(const std::shared_ptr<context>& home, const progress_hook& hook) {
   std::vector<batch> batches;
-  while (auto read = next(where)) {
+  while (auto read = next(home)) {
     batches.push_back(std::move(*read));
     if (hook) {
       hook(impl_->so_far);
     }
   }
-  return table::make(where, impl_->fields, std::move(batches));
+  return table::make(home, impl_->fields, std::move(batches));
 }
 
 std::string built_arrow_version() { return ARROW_VERSION_STRING; }

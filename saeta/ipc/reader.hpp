@@ -57,9 +57,9 @@ public:
   [[nodiscard]] std::int64_t batch_count() const noexcept;
   /// The next batch, or nothing at the end. A batch that the context refused (its budget) can be asked for again; what
   /// could not be decoded fails again.
-  [[nodiscard]] std::optional<batch> next(const std::shared_ptr<context>& where);
+  [[nodiscard]] std::optional<batch> next(const std::shared_ptr<context>& home);
   /// All batches from here on.
-  [[nodiscard]] table read_all(const std::shared_ptr<context>& where, const progress_hook& hook = {});
+  [[nodiscard]] table read_all(const std::shared_ptr<context>& home, const progress_hook& hook = {});
 
 private:
   struct impl;

@@ -34,7 +34,7 @@ column plain_indices(const column& encoded) {
   parts.offset = encoded.offset();
   parts.null_count = encoded.known_null_count();
   parts.buffers.assign(encoded.buffers().begin(), encoded.buffers().end());
-  return column::make(encoded.where(), std::move(parts));
+  return column::make(encoded.home(), std::move(parts));
 }
 
 table with_plain_indices(const table& source) {
@@ -49,7 +49,7 @@ table with_plain_indices(const table& source) {
       }
     }
   }
-  return table::make(source.where(), std::move(fields), std::move(batches));
+  return table::make(source.home(), std::move(fields), std::move(batches));
 }
 
 const arrow::DictionaryType& dictionary_type(const arrow::Field& described) {
@@ -153,17 +153,17 @@ void written_dictionaries::unite(encoded_column& column, const arrow::Field& des
     return;
   }
   try {
-    const std::string what = "uniting the dictionaries";
+    const std::string part = "uniting the dictionaries";
     const auto& type = dictionary_type(described);
-    const auto unifier = take(arrow::DictionaryUnifier::Make(type.value_type()), what);
+    const auto unifier = take(arrow::DictionaryUnifier::Make(type.value_type()), part);
     for (auto& each : distinct) {
       std::shared_ptr<arrow::Buffer> renumbered;
-      check(unifier->Unify(*each.values, &renumbered), what);
+      check(unifier->Unify(*each.values, &renumbered), part);
       const auto* const first = renumbered->data_as<std::int32_t>();
       each.renumbered.assign(first, first + each.values->length());
     }
     std::shared_ptr<arrow::Array> united;
-    check(unifier->GetResultWithIndexType(type.index_type(), &united), what);
+    check(unifier->GetResultWithIndexType(type.index_type(), &united), part);
     for (auto& each : distinct) {
       each.values = united;
     }

@@ -24,12 +24,12 @@ public:
 
   /// Memory charged to the context's budget, ready on `stream`. Contents are undefined.
   /// @throws error budget_exceeded, out_of_memory, closed.
-  static buffer allocate(const std::shared_ptr<context>& where, std::size_t bytes, stream_ref stream,
+  static buffer allocate(const std::shared_ptr<context>& home, std::size_t bytes, stream_ref stream,
                          tag label = {}, std::size_t alignment = 0) {
-    return buffer(storage::allocate(where, bytes, stream, label, alignment));
+    return buffer(storage::allocate(home, bytes, stream, label, alignment));
   }
-  static buffer adopt(const std::shared_ptr<context>& where, external_memory memory) {
-    return buffer(storage::adopt(where, std::move(memory)));
+  static buffer adopt(const std::shared_ptr<context>& home, external_memory memory) {
+    return buffer(storage::adopt(home, std::move(memory)));
   }
 
   /// @throws error out_of_range naming the numbers.

@@ -364,9 +364,9 @@ block context::allocate(std::size_t bytes, std::size_t alignment, tag label, con
                        " bytes can't be allocated on a stream that captures a graph, which would own them: "
                        "allocate before the capture"));
   }
-  const allocation_request what{bytes, alignment, label, budget_.get(), reservation_.get()};
+  const allocation_request request{bytes, alignment, label, budget_.get(), reservation_.get()};
   try {
-    return core_->memory.top->allocate(what, stream);
+    return core_->memory.top->allocate(request, stream);
   } catch (const error& e) {
     if (e.refusal() == nullptr) {
       throw;

@@ -13,12 +13,12 @@ context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
       work_stream(clocks), visible_on{clocks}, pinned(std::make_shared<pinned_resource>(device)),
       releases(std::make_unique<reaper>([this] { return mark_devices(); }, options.releases)),
       relief(std::make_unique<pressure>(options.pressure, *releases, *log, device->device(),
-                                        [this](const shortage& what) { return make_room(what); })) {
+                                        [this](const shortage& need) { return make_room(need); })) {
   stack_parts parts;
   parts.device = device;
   parts.limit = root_budget;
   parts.log = log;
-  parts.make_room = [this](shortage& what) { return relief->relieve(what); };
+  parts.make_room = [this](shortage& need) { return relief->relieve(need); };
   memory = build_stack(options.memory, parts);
 }
 
@@ -54,10 +54,10 @@ std::optional<point_set> context_core::mark_devices() {
   return all;
 }
 
-void context_core::log_if_any(memory_event what, std::size_t amount) {
+void context_core::log_if_any(memory_event kind, std::size_t amount) {
   if (amount != 0 && log->active()) {
     log_record seen;
-    seen.what = what;
+    seen.event = kind;
     seen.device = device->device();
     seen.bytes = amount;
     seen.outcome = "ok";
@@ -65,8 +65,8 @@ void context_core::log_if_any(memory_event what, std::size_t amount) {
   }
 }
 
-std::size_t context_core::make_room(const shortage& what) {
-  if (what.where == nullptr) {
+std::size_t context_core::make_room(const shortage& need) {
+  if (need.full == nullptr) {
     return memory.top->trim() + pinned->trim();
   }
   const std::size_t freed = memory.guard ? memory.guard->empty_quarantine() : 0;

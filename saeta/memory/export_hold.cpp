@@ -29,20 +29,20 @@ export_hold::export_hold(std::span<const buffer> views, access mode)
     : storages_(distinct(views)), mode_(mode) {
   const context* counted = nullptr;
   for (const auto& bytes : storages_) {
-    if (bytes->where()->inherited()) {
+    if (bytes->home()->inherited()) {
       continue; // of a parent process, where the consumer's other views are
     }
     bytes->ordering().begin_export(mode_);
-    if (bytes->where().get() != counted) {
-      counted = bytes->where().get();
-      bytes->where()->count().exports.fetch_add(1);
+    if (bytes->home().get() != counted) {
+      counted = bytes->home().get();
+      bytes->home()->count().exports.fetch_add(1);
     }
   }
 }
 
 export_hold::~export_hold() {
   for (const auto& bytes : storages_) {
-    if (!bytes->where()->inherited()) {
+    if (!bytes->home()->inherited()) {
       bytes->ordering().end_export(mode_);
     }
   }
@@ -56,14 +56,14 @@ point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& sto
   needed.reserve(storages.size());
   std::map<context*, point_set> everything; // one a device, whatever the number of buffers
   for (const auto& bytes : storages) {
-    if (bytes->where()->inherited()) {
-      bytes->where()->require_readable(); // and nothing is pending on the host
+    if (bytes->home()->inherited()) {
+      bytes->home()->require_readable(); // and nothing is pending on the host
       needed.emplace_back();
       continue;
     }
     needed.push_back(bytes->ordering().needs(access::read, bytes->tag()));
     if (needed.back().unknown) {
-      everything[&bytes->where()->root()];
+      everything[&bytes->home()->root()];
     }
   }
   for (auto& [home, covered] : everything) {
@@ -73,7 +73,7 @@ point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& sto
   for (std::size_t i = 0; i < storages.size(); ++i) {
     all.add(needed[i].points.all());
     if (needed[i].unknown) {
-      const point_set& covered = everything[&storages[i]->where()->root()];
+      const point_set& covered = everything[&storages[i]->home()->root()];
       storages[i]->ordering().settle(access::read, covered, needed[i].seen);
       all.add(covered.all());
     }
@@ -89,14 +89,14 @@ void order_handover(std::span<const buffer> views, stream_ref stream) {
   if (is_ours(stream) || !timelines::of(stream.owner())->graph_captures().note(stream)) {
     wait(stream, before);
   } else if (!storages.empty()) { // a capture can't wait for what is outside of it
-    storages.front()->where()->synchronize(before);
+    storages.front()->home()->synchronize(before);
   }
 }
 
 void synchronize_handover(std::span<const buffer> views) {
   const auto storages = distinct(views);
   if (!storages.empty()) {
-    storages.front()->where()->synchronize(points_before_reading(storages));
+    storages.front()->home()->synchronize(points_before_reading(storages));
   }
 }
 

@@ -107,15 +107,15 @@ struct graph_pool::state {
   }
 };
 
-std::shared_ptr<graph_pool> graph_pool::create(std::shared_ptr<context> where, tag label) {
-  if (where == nullptr) {
+std::shared_ptr<graph_pool> graph_pool::create(std::shared_ptr<context> home, tag label) {
+  if (home == nullptr) {
     throw error(errc::invalid_argument, concat("the graph pool '", label.name(), "' has no context"));
   }
-  return {new graph_pool(std::move(where), label), delete_in_own_process{}};
+  return {new graph_pool(std::move(home), label), delete_in_own_process{}};
 }
 
-graph_pool::graph_pool(std::shared_ptr<context> where, tag label)
-    : where_(std::move(where)), label_(label), state_(std::make_unique<state>()) {}
+graph_pool::graph_pool(std::shared_ptr<context> home, tag label)
+    : home_(std::move(home)), label_(label), state_(std::make_unique<state>()) {}
 
 graph_pool::~graph_pool() { release(); }
 
@@ -125,7 +125,7 @@ graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::si
                 concat("the graph pool '", label_.name(), "' belongs to the parent of this process"));
   }
   if (stream.made_in_capture()) {
-    static_cast<void>(where_->clocks()->graph_captures().note(stream));
+    static_cast<void>(home_->clocks()->graph_captures().note(stream));
   }
   const std::size_t wanted = span_for(bytes, alignment);
   lane* from = nullptr;
@@ -146,9 +146,9 @@ graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::si
       }
       late = from->late;
     }
-    where_->synchronize(late); // a capture can't wait for what is outside of it
+    home_->synchronize(late); // a capture can't wait for what is outside of it
   }
-  std::shared_ptr<storage> memory = allocate_ready(where_, wanted, label_, granularity);
+  std::shared_ptr<storage> memory = allocate_ready(home_, wanted, label_, granularity);
   const std::lock_guard lock(state_->mutex);
   state_->add(*from, memory);
   return state_->take(*from, wanted, alignment).value();
@@ -160,14 +160,14 @@ bool graph_pool::reusable(const piece& ended, const users& by, point& late) cons
   if (by.others || (from.captured && from.stream.is_default())) {
     return false;
   }
-  if (where_->on_host()) { // where everything has run, and streams of other libraries mean nothing
+  if (home_->on_host()) { // where everything has run, and streams of other libraries mean nothing
     return true;
   }
   if (!by.last) {
     const std::lock_guard lock(state_->mutex);
     return state_->open > 0 && ended.opening == state_->openings;
   }
-  const stream_ref used(*where_->device_backend(), *by.last);
+  const stream_ref used(*home_->device_backend(), *by.last);
   if (from.captured && from.stream.same_handle(used)) {
     if (!used.made_in_capture()) {
       late = mark(used);

@@ -28,7 +28,7 @@ struct loan {
   std::vector<stream_ref> also_used_on; ///< distinct
   bool streams_known = true;            ///< false where a use could not be noted
 
-  [[nodiscard]] context& home() const noexcept { return pool ? *pool->where() : *memory->where(); }
+  [[nodiscard]] context& home() const noexcept { return pool ? *pool->home() : *memory->home(); }
 };
 
 /// Addresses are unique in the process, over all devices, as long as the memory behind them is out.
@@ -99,9 +99,9 @@ loan_table& loans() {
 }
 
 /// In a child of fork, what its parent lent is not in the table and comes back to nobody.
-void report_unknown(const char* where, void* address, const char* what) {
+void report_unknown(const char* function, void* address, const char* part) {
   if (fork_generation() == 0) {
-    report(where, concat("the memory at ", address, what));
+    report(function, concat("the memory at ", address, part));
   }
 }
 
@@ -111,7 +111,7 @@ void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcep
   point_set last;
   bool known = stream.has_value() && ended.streams_known;
   try {
-    context& home = *memory.where();
+    context& home = *memory.home();
     const auto add = [&](stream_ref used) {
       // Not while the stream captures a graph: an event recorded there would belong to the graph.
       if (!is_ours(used) && home.clocks()->graph_captures().note(used)) {
@@ -160,8 +160,8 @@ void* remember(std::shared_ptr<storage> memory) {
 }
 
 /// On any stream: there is no memory to order. Counted.
-void* lend_nothing(const std::shared_ptr<context>& where, tag label, std::size_t alignment) {
-  static_cast<void>(storage::allocate(where, 0, where->work_stream(), label, alignment));
+void* lend_nothing(const std::shared_ptr<context>& home, tag label, std::size_t alignment) {
+  static_cast<void>(storage::allocate(home, 0, home->work_stream(), label, alignment));
   return nullptr;
 }
 
@@ -178,21 +178,21 @@ std::shared_ptr<graph_pool> pool_for(std::size_t bytes, const stream_ref& captur
 
 } // namespace
 
-void* lend_memory(const std::shared_ptr<context>& where, std::size_t bytes, stream_ref stream, tag label,
+void* lend_memory(const std::shared_ptr<context>& home, std::size_t bytes, stream_ref stream, tag label,
                   std::size_t alignment) {
   if (bytes == 0) {
-    return lend_nothing(where, label, alignment);
+    return lend_nothing(home, label, alignment);
   }
   if (stream.made_in_capture()) {
     return lend_memory(pool_for(bytes, stream, label), bytes, stream, alignment);
   }
-  return remember(storage::allocate(where, bytes, stream, label, alignment));
+  return remember(storage::allocate(home, bytes, stream, label, alignment));
 }
 
 void* lend_memory(const std::shared_ptr<graph_pool>& from, std::size_t bytes, stream_ref stream,
                   std::size_t alignment) {
   if (bytes == 0) {
-    return lend_nothing(from->where(), from->label(), alignment);
+    return lend_nothing(from->home(), from->label(), alignment);
   }
   const graph_pool::piece taken = from->take(bytes, stream, alignment);
   try {
@@ -205,10 +205,10 @@ void* lend_memory(const std::shared_ptr<graph_pool>& from, std::size_t bytes, st
   return taken.pointer;
 }
 
-void* lend_ready_memory(const std::shared_ptr<context>& where, std::size_t bytes, tag label,
+void* lend_ready_memory(const std::shared_ptr<context>& home, std::size_t bytes, tag label,
                         std::size_t alignment) {
-  return bytes == 0 ? lend_nothing(where, label, alignment)
-                    : remember(allocate_ready(where, bytes, label, alignment));
+  return bytes == 0 ? lend_nothing(home, label, alignment)
+                    : remember(allocate_ready(home, bytes, label, alignment));
 }
 
 void note_lent_use(void* address, stream_handle stream) noexcept {

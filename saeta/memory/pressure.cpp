@@ -81,7 +81,7 @@ void hook_registration::remove() noexcept {
 }
 
 pressure::pressure(pressure_policy policy, reaper& releases, event_log& log, device_id device,
-                   std::function<std::size_t(const shortage& what)> trim)
+                   std::function<std::size_t(const shortage& need)> trim)
     : policy_(policy), releases_(releases), log_(log), device_(device), trim_(std::move(trim)),
       hooks_(std::make_shared<hook_table>()) {}
 
@@ -90,69 +90,69 @@ hook_registration pressure::add_hook(std::string name, int priority, pressure_ho
 }
 
 /// In parts, between which the wait can be interrupted. A release that was done since the last attempt counts, whoever did it.
-bool pressure::wait_for_a_release(shortage& what) {
+bool pressure::wait_for_a_release(shortage& need) {
   const auto one_was_done = [&] {
     const std::uint64_t now = releases_.done();
-    return std::exchange(what.releases_seen, now) != now;
+    return std::exchange(need.releases_seen, now) != now;
   };
-  if (!what.wait_until) {
-    what.wait_until = wait_now() + policy_.release_wait;
+  if (!need.wait_until) {
+    need.wait_until = wait_now() + policy_.release_wait;
   }
   while (!one_was_done()) {
-    if (!releases_.can_wait() || wait_now() >= *what.wait_until) {
+    if (!releases_.can_wait() || wait_now() >= *need.wait_until) {
       return one_was_done();
     }
     check_interrupt();
-    const auto left = std::min<std::chrono::nanoseconds>(*what.wait_until - wait_now(), interrupt_interval);
-    releases_.wait_for_one(what.releases_seen, std::chrono::steady_clock::now() + left);
+    const auto left = std::min<std::chrono::nanoseconds>(*need.wait_until - wait_now(), interrupt_interval);
+    releases_.wait_for_one(need.releases_seen, std::chrono::steady_clock::now() + left);
   }
-  return wait_now() < *what.wait_until; // where others free all the time, too
+  return wait_now() < *need.wait_until; // where others free all the time, too
 }
 
-bool pressure::relieve(shortage& what) {
-  if (what.attempt <= drain) {
-    what.attempt = drain;
+bool pressure::relieve(shortage& need) {
+  if (need.attempt <= drain) {
+    need.attempt = drain;
     if (policy_.drain) {
       releases_.drain();
     }
-    what.releases_seen = releases_.done();
+    need.releases_seen = releases_.done();
     if (policy_.drain) {
       return true;
     }
   }
-  if (what.attempt <= await_releases) {
-    what.attempt = await_releases;
-    if (policy_.release_wait.count() > 0 && wait_for_a_release(what)) {
-      what.attempt = await_releases - 1; // so that the next attempt comes here again
+  if (need.attempt <= await_releases) {
+    need.attempt = await_releases;
+    if (policy_.release_wait.count() > 0 && wait_for_a_release(need)) {
+      need.attempt = await_releases - 1; // so that the next attempt comes here again
       return true;
     }
   }
-  if (what.attempt <= trim) {
-    what.attempt = trim;
-    if (policy_.trim && trim_(what) != 0) {
+  if (need.attempt <= trim) {
+    need.attempt = trim;
+    if (policy_.trim && trim_(need) != 0) {
       return true;
     }
   }
   if (inside_hook) {
     return false;
   }
-  what.attempt = std::max<std::size_t>(what.attempt, first_hook);
-  if (policy_.hooks && ask_hooks(what, what.attempt)) {
+  need.attempt = std::max<std::size_t>(need.attempt, first_hook);
+  if (policy_.hooks && ask_hooks(need, need.attempt)) {
     return true;
   }
-  if (what.where == nullptr || policy_.wait.count() == 0 || what.charged) {
+  if (need.full == nullptr || policy_.wait.count() == 0 || need.charged) {
     return false;
   }
-  what.charged = what.where->charge_by(what.bytes, wait_now() + policy_.wait);
-  return what.charged;
+  need.charged = need.full->charge_by(need.bytes, wait_now() + policy_.wait);
+  return need.charged;
 }
 
-bool pressure::ask_hooks(const shortage& what, std::size_t& next) {
+bool pressure::ask_hooks(const shortage& need, std::size_t& next) {
   while (const auto hook = hooks_->at(next - first_hook)) {
-    const std::uint64_t freed = ask(*hook, what.bytes);
+    const std::uint64_t freed = ask(*hook, need.bytes);
     if (log_.active()) {
       log_record seen;
-      seen.what = memory_event::relief;
+      seen.event = memory_event::relief;
       seen.device = device_;
       seen.bytes = freed;
       seen.label = hook->name;

@@ -70,21 +70,21 @@ class pressure {
 public:
   /// @param trim  gives unused memory back, of a full device or of a budget without room; returns bytes.
   pressure(pressure_policy policy, reaper& releases, event_log& log, device_id device,
-           std::function<std::size_t(const shortage& what)> trim);
+           std::function<std::size_t(const shortage& need)> trim);
 
   [[nodiscard]] hook_registration add_hook(std::string name, int priority, pressure_hook ask);
   /// Does the steps from `what.attempt` on until one of them may have helped; false when none is left.
-  bool relieve(shortage& what);
+  bool relieve(shortage& need);
 
 private:
-  bool wait_for_a_release(shortage& what);
-  bool ask_hooks(const shortage& what, std::size_t& next);
+  bool wait_for_a_release(shortage& need);
+  bool ask_hooks(const shortage& need, std::size_t& next);
 
   pressure_policy policy_;
   reaper& releases_;
   event_log& log_;
   device_id device_;
-  std::function<std::size_t(const shortage& what)> trim_;
+  std::function<std::size_t(const shortage& need)> trim_;
   std::shared_ptr<hook_table> hooks_;
 };
 

@@ -34,20 +34,20 @@ storage::storage(key own, const std::shared_ptr<context>& home, external_memory&
   keepalive_ = std::move(memory.keepalive);
 }
 
-std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& where, std::size_t bytes,
+std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& home, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label,
                                            std::size_t alignment) {
-  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, where, bytes, stream, label,
+  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, home, bytes, stream, label,
                                        alignment);
 }
 
-std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& where, external_memory memory) {
-  where->require_open();
+std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& home, external_memory memory) {
+  home->require_open();
   if (memory.pointer == nullptr && memory.bytes != 0) {
     throw error(errc::invalid_argument,
                 concat("external memory '", memory.tag, "' of ", memory.bytes, " bytes is null"));
   }
-  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, where, memory);
+  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, home, memory);
 }
 
 storage::~storage() {

@@ -41,11 +41,11 @@ public:
           saeta::tag label, std::size_t alignment);
   storage(key own, const std::shared_ptr<context>& home, external_memory& memory);
   /// @throws error budget_exceeded, out_of_memory, closed (the context).
-  static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& where, std::size_t bytes,
+  static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& home, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label,
                                            std::size_t alignment = 0);
   /// Takes the keepalive on success only. @throws error invalid_argument, closed.
-  static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& where, external_memory memory);
+  static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& home, external_memory memory);
   storage(const storage&) = delete;
   storage& operator=(const storage&) = delete;
   ~storage();
@@ -53,7 +53,7 @@ public:
   [[nodiscard]] void* pointer() const noexcept { return block_.pointer; }
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes; }
   [[nodiscard]] device_id device() const noexcept { return block_.device; }
-  [[nodiscard]] const std::shared_ptr<context>& where() const noexcept { return context_; }
+  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return context_; }
   [[nodiscard]] const std::string& tag() const noexcept { return block_.label.name(); }
   [[nodiscard]] bool external() const noexcept { return external_; }
   [[nodiscard]] bool writable() const noexcept { return access_ == mutability::writable; }

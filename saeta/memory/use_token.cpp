@@ -12,15 +12,15 @@ namespace saeta {
 use_token::use_token(stream_ref stream, std::span<const use> uses)
     : stream_(stream), holder_(std::this_thread::get_id()) {
   for (const use& u : uses) {
-    if (!u.what.present()) {
+    if (!u.used.present()) {
       continue;
     }
-    const auto& bytes = u.what.owner();
+    const auto& bytes = u.used.owner();
     if (u.mode != access::read && !bytes->writable()) {
       throw error(errc::invalid_argument, concat("buffer '", bytes->tag(), "' is read-only"));
     }
-    if (bytes->where()->inherited()) {
-      bytes->where()->require_readable();
+    if (bytes->home()->inherited()) {
+      bytes->home()->require_readable();
     }
     const auto twin =
         std::find_if(held_.begin(), held_.end(), [&](const held& h) { return h.bytes == bytes; });
@@ -44,7 +44,7 @@ void use_token::require_order() const {
   }
   bool reachable = false;
   for (const held& each : held_) {
-    reachable = is_inherited(each) || each.bytes->where()->make_visible_to(stream_.owner()) || reachable;
+    reachable = is_inherited(each) || each.bytes->home()->make_visible_to(stream_.owner()) || reachable;
   }
   if (!reachable) {
     throw error(errc::invalid_argument,
@@ -60,7 +60,7 @@ void use_token::require_order() const {
 
 /// Buffers of a parent process need no order: nothing in this process works on them but the caller, and what the parent did
 /// with them was done when it forked.
-bool use_token::is_inherited(const held& asked) noexcept { return asked.bytes->where()->inherited(); }
+bool use_token::is_inherited(const held& asked) noexcept { return asked.bytes->home()->inherited(); }
 
 captures& use_token::graph_captures() const { return timelines::of(stream_.owner())->graph_captures(); }
 
@@ -86,7 +86,7 @@ void use_token::acquire() {
     if (needed.unknown) {
       const context* marked = nullptr; // of buffers of one device, one point
       for (const held& each : held_) {
-        context& home = each.bytes->where()->root();
+        context& home = each.bytes->home()->root();
         if (&home != marked && !is_inherited(each)) {
           everything.add(home.mark_unknown_work(each.bytes->tag()).all());
           marked = &home;
@@ -95,7 +95,7 @@ void use_token::acquire() {
       needed.points.add(everything.all());
     }
     if (captures_) { // a capture can't wait for what is outside of it
-      held_.front().bytes->where()->synchronize(needed.points);
+      held_.front().bytes->home()->synchronize(needed.points);
     } else {
       wait(stream_, needed.points);
     }
@@ -126,25 +126,25 @@ use_token::~use_token() {
   }
 }
 
-void* use_token::pointer(const buffer& what, access mode, std::size_t alignment) const {
-  if (!what.present()) {
+void* use_token::pointer(const buffer& used, access mode, std::size_t alignment) const {
+  if (!used.present()) {
     return nullptr;
   }
-  const auto& tag = what.owner()->tag();
+  const auto& tag = used.owner()->tag();
   if (!open_) {
     throw error(errc::closed, concat("the token over buffer '", tag, "' has ended"));
   }
   const auto found =
-      std::find_if(held_.begin(), held_.end(), [&](const held& h) { return h.bytes == what.owner(); });
+      std::find_if(held_.begin(), held_.end(), [&](const held& h) { return h.bytes == used.owner(); });
   if (found == held_.end() || (mode != access::read && found->mode == access::read)) {
     throw error(errc::invalid_argument, concat("buffer '", tag, "' was not named in this token for ",
                                                mode == access::read ? "reading" : "writing"));
   }
-  if (what.address() % alignment != 0) {
-    throw error(errc::invalid_argument, concat("buffer '", tag, "' at offset ", what.offset(),
+  if (used.address() % alignment != 0) {
+    throw error(errc::invalid_argument, concat("buffer '", tag, "' at offset ", used.offset(),
                                                " is not aligned to ", alignment, " bytes"));
   }
-  return reinterpret_cast<void*>(what.address());
+  return reinterpret_cast<void*>(used.address());
 }
 
 void use_token::finish() {
@@ -170,7 +170,7 @@ void use_token::finish() {
   } catch (...) {
     // Without a point the host has to wait; then nothing is pending.
     try {
-      held_.front().bytes->where()->synchronize(stream_);
+      held_.front().bytes->home()->synchronize(stream_);
       give_back({});
     } catch (...) {
       report_current_exception("use_token: neither an event nor a synchronisation");

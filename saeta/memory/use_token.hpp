@@ -30,13 +30,13 @@
 namespace saeta {
 
 struct use {
-  buffer what;
+  buffer used;
   access mode;
 };
 
-inline use reads(buffer what) { return {std::move(what), access::read}; }
-inline use writes(buffer what) { return {std::move(what), access::write}; }
-inline use updates(buffer what) { return {std::move(what), access::read_write}; }
+inline use reads(buffer used) { return {std::move(used), access::read}; }
+inline use writes(buffer used) { return {std::move(used), access::write}; }
+inline use updates(buffer used) { return {std::move(used), access::read_write}; }
 
 class use_token {
 public:
@@ -52,13 +52,13 @@ public:
   /// Device pointer for reading; valid until the token ends. Null for an absent buffer.
   /// @throws error invalid_argument when the buffer was not named, or is not aligned for T.
   template <class T>
-  [[nodiscard]] const T* data(const buffer& what) const {
-    return static_cast<const T*>(pointer(what, access::read, alignof(T)));
+  [[nodiscard]] const T* data(const buffer& used) const {
+    return static_cast<const T*>(pointer(used, access::read, alignof(T)));
   }
   /// Device pointer for writing, of a buffer named with writes() or updates().
   template <class T>
-  [[nodiscard]] T* mutable_data(const buffer& what) const {
-    return static_cast<T*>(pointer(what, access::write, alignof(T)));
+  [[nodiscard]] T* mutable_data(const buffer& used) const {
+    return static_cast<T*>(pointer(used, access::write, alignof(T)));
   }
 
   /// Ends the use; later calls do nothing. @throws error device: the stream was synchronised instead.
@@ -70,7 +70,7 @@ private:
     access mode;
     std::uint32_t seen = 0; ///< for ordering_state::settle
   };
-  [[nodiscard]] void* pointer(const buffer& what, access mode, std::size_t alignment) const;
+  [[nodiscard]] void* pointer(const buffer& used, access mode, std::size_t alignment) const;
   void begin();
   void acquire();
   void require_order() const;

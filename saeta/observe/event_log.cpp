@@ -7,8 +7,8 @@
 
 namespace saeta {
 
-std::string_view to_string(memory_event what) noexcept {
-  switch (what) {
+std::string_view to_string(memory_event kind) noexcept {
+  switch (kind) {
   case memory_event::allocate:
     return "allocate";
   case memory_event::free:

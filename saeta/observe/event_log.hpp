@@ -34,12 +34,12 @@ enum class memory_event {
   relief,      ///< a pressure hook was asked; `tag` is its name, `bytes` what it says it freed
 };
 
-[[nodiscard]] std::string_view to_string(memory_event what) noexcept;
+[[nodiscard]] std::string_view to_string(memory_event kind) noexcept;
 
 struct log_record {
   std::uint64_t order = 0;
   std::int64_t time_ns = 0;
-  memory_event what = memory_event::allocate;
+  memory_event event = memory_event::allocate;
   device_id device;
   std::uint64_t thread = 0; ///< thread_number()
   std::uint64_t stream = 0; ///< id; 0 where none belongs to the event

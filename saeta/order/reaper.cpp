@@ -77,9 +77,9 @@ bool reaper::shared::resolve(requirement& after) const {
 }
 
 bool reaper::shared::passed(pending_release& release) const {
-  const auto failed = [&](const char* what) {
+  const auto failed = [&](const char* part) {
     if (!std::exchange(release.reported, true)) {
-      report_current_exception(what);
+      report_current_exception(part);
     }
   };
   try {

@@ -32,16 +32,16 @@ struct allocation_request {
 };
 
 /// What every resource says of a block before it has memory. @param alignment  of that memory.
-[[nodiscard]] inline block describe(const allocation_request& what, device_id device, std::size_t alignment,
-                                    stream_ref stream) {
+[[nodiscard]] inline block describe(const allocation_request& request, device_id device,
+                                    std::size_t alignment, stream_ref stream) {
   block made;
-  made.bytes = what.bytes;
+  made.bytes = request.bytes;
   made.alignment = alignment;
   made.device = device;
   made.stream_id = stream.id();
   made.timeline = timeline_of(stream);
   made.generation = next_generation();
-  made.label = what.label;
+  made.label = request.label;
   return made;
 }
 
@@ -58,27 +58,27 @@ public:
   resource& operator=(const resource&) = delete;
   virtual ~resource() = default;
 
-  [[nodiscard]] block allocate(const allocation_request& what, stream_ref stream) {
-    return do_allocate(what, stream);
+  [[nodiscard]] block allocate(const allocation_request& request, stream_ref stream) {
+    return do_allocate(request, stream);
   }
   [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
     return do_allocate({bytes, alignment, {}, nullptr, nullptr}, stream);
   }
-  [[nodiscard]] bool deallocate(const block& what, std::span<const point> after) noexcept {
-    return after.empty() && !what.ready.empty() ? do_deallocate(what, {&what.ready, 1})
-                                                : do_deallocate(what, after);
+  [[nodiscard]] bool deallocate(const block& freed, std::span<const point> after) noexcept {
+    return after.empty() && !freed.ready.empty() ? do_deallocate(freed, {&freed.ready, 1})
+                                                 : do_deallocate(freed, after);
   }
   /// After everything queued on the stream so far.
-  [[nodiscard]] bool deallocate(const block& what, stream_ref stream) noexcept;
+  [[nodiscard]] bool deallocate(const block& freed, stream_ref stream) noexcept;
   /// Gives memory that is held but not in use back to the device; returns the bytes that went back.
   virtual std::size_t trim() = 0;
-  [[nodiscard]] virtual release_order order(const block& what) const noexcept = 0;
+  [[nodiscard]] virtual release_order order(const block& freed) const noexcept = 0;
   /// Bytes of the device that this resource and what lies below hold: in use, cached, or lost to rounding.
   [[nodiscard]] virtual std::uint64_t held_bytes() const = 0;
 
 private:
-  virtual block do_allocate(const allocation_request& what, stream_ref stream) = 0;
-  virtual bool do_deallocate(const block& what, std::span<const point> after) noexcept = 0;
+  virtual block do_allocate(const allocation_request& request, stream_ref stream) = 0;
+  virtual bool do_deallocate(const block& freed, std::span<const point> after) noexcept = 0;
 };
 
 /// A resource on top of another one, which it shares; passes everything on that it does not change.
@@ -87,8 +87,8 @@ public:
   explicit decorator(std::shared_ptr<resource> upstream) : upstream_(std::move(upstream)) {}
 
   std::size_t trim() override { return upstream_->trim(); }
-  [[nodiscard]] release_order order(const block& what) const noexcept override {
-    return upstream_->order(what);
+  [[nodiscard]] release_order order(const block& freed) const noexcept override {
+    return upstream_->order(freed);
   }
   [[nodiscard]] std::uint64_t held_bytes() const override { return upstream_->held_bytes(); }
 

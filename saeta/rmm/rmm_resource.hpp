@@ -77,9 +77,9 @@ public:
 private:
   static constexpr std::size_t given_alignment = rmm::CUDA_ALLOCATION_ALIGNMENT;
 
-  block do_allocate(const allocation_request& what, stream_ref stream) override {
-    block made = describe_block(what, device_->device(), given_alignment, stream);
-    if (what.bytes == 0) {
+  block do_allocate(const allocation_request& request, stream_ref stream) override {
+    block made = describe_block(request, device_->device(), given_alignment, stream);
+    if (request.bytes == 0) {
       return made;
     }
     place_block(made, ask(made.base_bytes, to_cuda_stream(stream.native_handle())));
@@ -95,8 +95,8 @@ private:
     return made;
   }
 
-  bool do_deallocate(const block& what, std::span<const point> after) noexcept override {
-    if (what.base == nullptr) {
+  bool do_deallocate(const block& freed, std::span<const point> after) noexcept override {
+    if (freed.base == nullptr) {
       return true;
     }
     try {
@@ -105,12 +105,12 @@ private:
         wait(last, each);
       }
       const current_device here(device_->device());
-      from_.deallocate(to_cuda_stream(last.native_handle()), what.base, what.base_bytes, given_alignment);
+      from_.deallocate(to_cuda_stream(last.native_handle()), freed.base, freed.base_bytes, given_alignment);
     } catch (...) {
       report_current_exception("rmm_resource::deallocate");
       return false;
     }
-    held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
+    held_.fetch_sub(freed.base_bytes, std::memory_order_relaxed);
     return true;
   }
 

@@ -33,7 +33,7 @@ struct arriving_array {
 /// Host memory of a parent process: there is no ring of this process for it, and no work on it.
 void copy_inherited(std::span<const download_range> ranges) {
   for (const download_range& r : ranges) {
-    r.source.owner()->where()->require_readable();
+    r.source.owner()->home()->require_readable();
     std::memcpy(r.target, reinterpret_cast<const std::byte*>(r.source.address()), r.source.size());
   }
 }
@@ -41,7 +41,7 @@ void copy_inherited(std::span<const download_range> ranges) {
 /// One plan for each storage: device addresses stand in for host ones and are never followed.
 class downloader {
 public:
-  explicit downloader(std::shared_ptr<context> where) : where_(std::move(where)) {}
+  explicit downloader(std::shared_ptr<context> home) : home_(std::move(home)) {}
 
   arriving_array plan(const column& from) {
     arriving_array made;
@@ -84,10 +84,10 @@ public:
         ranges.push_back({one.whole.slice(at, s.bytes), arena_.get() + one.arena_offset + s.target});
       }
     }
-    if (where_->inherited()) {
+    if (home_->inherited()) {
       copy_inherited(ranges);
     } else {
-      staging_ring::of(where_)->download(ranges);
+      staging_ring::of(home_)->download(ranges);
     }
   }
 
@@ -140,11 +140,11 @@ private:
   }
 
   [[nodiscard]] std::int64_t offset_at(const column& from, std::size_t width, std::int64_t index) const {
-    const stream_ref work = where_->work_stream();
+    const stream_ref work = home_->work_stream();
     std::byte value[sizeof(std::int64_t)];
     use_token token(work, {reads(from.offsets())});
-    where_->read_scalar(
-        value, token.data<std::byte>(from.offsets()) + static_cast<std::size_t>(index) * width, width, work);
+    home_->read_scalar(value, token.data<std::byte>(from.offsets()) + static_cast<std::size_t>(index) * width,
+                       width, work);
     token.finish();
     return read_offset(value, width, 0);
   }
@@ -164,7 +164,7 @@ private:
     }
   }
 
-  std::shared_ptr<context> where_;
+  std::shared_ptr<context> home_;
   std::map<storage*, one_storage> plans_;
   std::shared_ptr<std::byte> arena_;
 };
@@ -186,17 +186,17 @@ host_array host_view(const column& from) {
 
 } // namespace
 
-host_batch download(const std::shared_ptr<context>& where, const batch& source) {
+host_batch download(const std::shared_ptr<context>& home, const batch& source) {
   host_batch made;
   made.rows = source.rows;
-  if (where->on_host()) {
+  if (home->on_host()) {
     for (const column& c : source.columns) {
       made.arrays.push_back(host_view(c));
     }
     made.keepalive = std::make_shared<std::vector<column>>(source.columns);
     return made;
   }
-  downloader down(where);
+  downloader down(home);
   std::vector<arriving_array> planned;
   for (const column& c : source.columns) {
     planned.push_back(down.plan(c));

@@ -6,8 +6,8 @@
 
 namespace saeta {
 
-staging_lane::staging_lane(context& where, std::size_t chunk_bytes, std::size_t chunks)
-    : where_(where), chunk_bytes_(chunk_bytes), chunks_(chunks) {}
+staging_lane::staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks)
+    : home_(home), chunk_bytes_(chunk_bytes), chunks_(chunks) {}
 
 staging_lane::~staging_lane() {
   for (chunk& c : chunks_) {
@@ -16,7 +16,7 @@ staging_lane::~staging_lane() {
     } catch (...) {
       report_current_exception("staging_lane");
     }
-    if (c.memory.base != nullptr && !where_.pinned().deallocate(c.memory, stream())) {
+    if (c.memory.base != nullptr && !home_.pinned().deallocate(c.memory, stream())) {
       report("staging_lane", "a pinned chunk could not be freed");
     }
   }
@@ -24,7 +24,7 @@ staging_lane::~staging_lane() {
 
 void staging_lane::begin(point before) {
   if (!stream_) {
-    stream_.emplace(where_.clocks());
+    stream_.emplace(home_.clocks());
   }
   wait(stream(), before);
 }
@@ -37,7 +37,7 @@ staging_lane::chunk& staging_lane::next() {
   chunk& taken = chunks_[turn_];
   turn_ = (turn_ + 1) % chunks_.size();
   if (taken.memory.base == nullptr) {
-    taken.memory = where_.pinned().allocate(chunk_bytes_, 0, stream());
+    taken.memory = home_.pinned().allocate(chunk_bytes_, 0, stream());
   }
   land(taken);
   return taken;

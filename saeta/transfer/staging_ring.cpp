@@ -85,18 +85,17 @@ std::vector<piece> split(std::span<const download_range> ranges, std::size_t chu
 
 } // namespace
 
-std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& where) {
-  auto& ring = where->service<staging_ring>([&] {
-    return std::unique_ptr<staging_ring>(new staging_ring(where->root(), where->options().staging));
-  });
-  return {where, &ring};
+std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& home) {
+  auto& ring = home->service<staging_ring>(
+      [&] { return std::unique_ptr<staging_ring>(new staging_ring(home->root(), home->options().staging)); });
+  return {home, &ring};
 }
 
-staging_ring::staging_ring(context& where, const staging_options& options)
-    : where_(where), chunk_bytes_(std::max<std::size_t>(options.chunk_bytes, 64)),
+staging_ring::staging_ring(context& home, const staging_options& options)
+    : home_(home), chunk_bytes_(std::max<std::size_t>(options.chunk_bytes, 64)),
       team_(std::make_unique<worker_team>(thread_count(options))) {
   for (std::size_t i = 0; i < team_->members(); ++i) {
-    lanes_.push_back(std::make_unique<staging_lane>(where_, chunk_bytes_,
+    lanes_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_,
                                                     std::max<std::size_t>(options.chunks_per_thread, 1)));
   }
 }
@@ -105,7 +104,7 @@ staging_ring::~staging_ring() = default;
 
 buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer_plan& plan, tag label,
                             const file_region& file) {
-  const stream_ref work = where_.work_stream();
+  const stream_ref work = home_.work_stream();
   buffer slab = buffer::allocate(into, plan.slab_bytes(), work, label);
   if (slab.size() == 0) {
     return slab;
@@ -113,14 +112,14 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
   use_token token(work, {writes(slab)});
   auto* const target = token.mutable_data<std::byte>(slab);
   const std::size_t tasks = (slab.size() + chunk_bytes_ - 1) / chunk_bytes_;
-  where_.count_transfer(where_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
-  if (where_.on_host()) {
+  home_.count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
+  if (home_.on_host()) {
     const auto turn = lock_interruptibly(turn_);
     team_->run(tasks, [&](std::size_t, std::size_t task) {
       const std::size_t begin = task * chunk_bytes_;
       const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
       gather(target + begin, plan.segments(), begin, end, file); // the slab is its own staging chunk here
-      where_.count().host_to_host.add_call(end - begin);
+      home_.count().host_to_host.add_call(end - begin);
     });
     return slab;
   }
@@ -129,7 +128,7 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
     const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
     auto& chunk = lane.next();
     gather(static_cast<std::byte*>(chunk.memory.pointer), plan.segments(), begin, end, file);
-    where_.copy(target + begin, chunk.memory.pointer, end - begin, copy_kind::host_to_device, lane.stream());
+    home_.copy(target + begin, chunk.memory.pointer, end - begin, copy_kind::host_to_device, lane.stream());
     chunk.last_copy = lane.done();
   });
   token.finish();
@@ -143,26 +142,26 @@ void staging_ring::download(std::span<const download_range> ranges) {
     uses.push_back(reads(r.source));
     bytes += r.source.size();
   }
-  where_.require_downloads(bytes);
-  use_token token(where_.work_stream(), uses);
+  home_.require_downloads(bytes);
+  use_token token(home_.work_stream(), uses);
   const std::vector<piece> pieces = split(ranges, chunk_bytes_);
   if (pieces.empty()) {
     return;
   }
-  where_.count_transfer(where_.on_host() ? copy_kind::host_to_host : copy_kind::device_to_host);
-  if (where_.on_host()) {
+  home_.count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::device_to_host);
+  if (home_.on_host()) {
     const auto turn = lock_interruptibly(turn_);
     team_->run(pieces.size(), [&](std::size_t, std::size_t task) {
       const piece& p = pieces[task];
-      where_.copy(p.target, p.source, p.bytes, copy_kind::host_to_host, token.stream());
+      home_.copy(p.target, p.source, p.bytes, copy_kind::host_to_host, token.stream());
     });
     return;
   }
-  where_.count().synchronizations.fetch_add(1); // the bytes are on the host when this returns
+  home_.count().synchronizations.fetch_add(1); // the bytes are on the host when this returns
   run(pieces.size(), [&](staging_lane& lane, std::size_t task) {
     const piece& p = pieces[task];
     auto& chunk = lane.next();
-    where_.copy(chunk.memory.pointer, p.source, p.bytes, copy_kind::device_to_host, lane.stream());
+    home_.copy(chunk.memory.pointer, p.source, p.bytes, copy_kind::device_to_host, lane.stream());
     chunk.last_copy = lane.done();
     chunk.landing = {p.target, p.bytes};
   });
@@ -174,10 +173,10 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
                 concat("copy of ", source.size(), " bytes into a buffer of ", target.size()));
   }
   use_token token(stream, {writes(target), reads(source)});
-  const copy_kind kind = where_.on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
-  where_.count_transfer(kind);
-  where_.copy(token.mutable_data<std::byte>(target), token.data<std::byte>(source), source.size(), kind,
-              stream);
+  const copy_kind kind = home_.on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
+  home_.count_transfer(kind);
+  home_.copy(token.mutable_data<std::byte>(target), token.data<std::byte>(source), source.size(), kind,
+             stream);
   token.finish();
 }
 
@@ -185,7 +184,7 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
 // work stream covers all lanes.
 void staging_ring::run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work) {
   const auto turn = lock_interruptibly(turn_);
-  const stream_ref home = where_.work_stream();
+  const stream_ref home = home_.work_stream();
   const point start = mark(home);
   std::vector<char> begun(lanes_.size(), 0); // by lane; each is touched by its own member only
   std::exception_ptr failure;

@@ -34,7 +34,7 @@ class worker_team;  // threads, one a lane
 class staging_ring final : public context_service {
 public:
   /// The ring of a context, made as `context_options::staging` says; the pointer keeps the context alive.
-  static std::shared_ptr<staging_ring> of(const std::shared_ptr<context>& where);
+  static std::shared_ptr<staging_ring> of(const std::shared_ptr<context>& home);
   staging_ring(const staging_ring&) = delete;
   staging_ring& operator=(const staging_ring&) = delete;
   ~staging_ring() override;
@@ -49,10 +49,10 @@ public:
   void copy(const buffer& target, const buffer& source, stream_ref stream);
 
 private:
-  staging_ring(context& where, const staging_options& options);
+  staging_ring(context& home, const staging_options& options);
   void run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work);
 
-  context& where_;        ///< owns this
+  context& home_;         ///< owns this
   std::timed_mutex turn_; ///< one movement at a time
   std::size_t chunk_bytes_;
   std::vector<std::unique_ptr<staging_lane>> lanes_;

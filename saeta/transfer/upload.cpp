@@ -92,21 +92,21 @@ sending plan_array(const host_array& from, transfer_plan& plan) {
 }
 
 /// Offsets that were cut out of the middle start at 0 again.
-void rebase(const std::shared_ptr<context>& where, const data_type& type, const buffer& offsets,
+void rebase(const std::shared_ptr<context>& home, const data_type& type, const buffer& offsets,
             std::int64_t count) {
-  const stream_ref work = where->work_stream();
+  const stream_ref work = home->work_stream();
   use_token token(work, {updates(offsets)});
   if (type.layout() == layout_kind::offsets32) {
     auto* at = token.mutable_data<std::int32_t>(offsets);
-    where->kernels().rebase_offsets32(work.native_handle(), at, count, at);
+    home->kernels().rebase_offsets32(work.native_handle(), at, count, at);
   } else {
     auto* at = token.mutable_data<std::int64_t>(offsets);
-    where->kernels().rebase_offsets64(work.native_handle(), at, count, at);
+    home->kernels().rebase_offsets64(work.native_handle(), at, count, at);
   }
   token.finish();
 }
 
-std::vector<column> send(const std::shared_ptr<context>& where, std::span<const host_array* const> arrays,
+std::vector<column> send(const std::shared_ptr<context>& home, std::span<const host_array* const> arrays,
                          std::span<const std::shared_ptr<const column>> dictionaries,
                          const upload_options& options) {
   transfer_plan plan(options.readable);
@@ -117,7 +117,7 @@ std::vector<column> send(const std::shared_ptr<context>& where, std::span<const 
   plan.finish();
   const buffer slab = plan.slab_bytes() == 0
                           ? buffer{}
-                          : staging_ring::of(where)->upload(where, plan, options.tag, options.file);
+                          : staging_ring::of(home)->upload(home, plan, options.tag, options.file);
   std::vector<column> made;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const host_array& from = *arrays[i];
@@ -133,14 +133,14 @@ std::vector<column> send(const std::shared_ptr<context>& where, std::span<const 
                                     : buffer{});
     }
     if (sent[i].first_offset != 0) {
-      rebase(where, from.type, parts.buffers[1], sent[i].rows.rows + 1);
+      rebase(home, from.type, parts.buffers[1], sent[i].rows.rows + 1);
     }
-    made.push_back(column::make(where, std::move(parts)));
+    made.push_back(column::make(home, std::move(parts)));
   }
   return made;
 }
 
-std::vector<column> view(const std::shared_ptr<context>& where, std::span<const host_array* const> arrays,
+std::vector<column> view(const std::shared_ptr<context>& home, std::span<const host_array* const> arrays,
                          std::span<const std::shared_ptr<const column>> dictionaries,
                          const std::shared_ptr<void>& keepalive, const std::string& tag) {
   transfer_plan plan; // joins ranges that touch; nothing is moved
@@ -156,10 +156,10 @@ std::vector<column> view(const std::shared_ptr<context>& where, std::span<const 
     external_memory memory;
     memory.pointer = const_cast<std::byte*>(s.source); // read_only guards it
     memory.bytes = s.bytes;
-    memory.device = where->device();
+    memory.device = home->device();
     memory.keepalive = keepalive;
     memory.tag = tag;
-    runs.push_back(buffer::adopt(where, std::move(memory)));
+    runs.push_back(buffer::adopt(home, std::move(memory)));
   }
   const auto buffer_over = [&](const range& r) -> buffer {
     if (r.empty()) {
@@ -183,27 +183,27 @@ std::vector<column> view(const std::shared_ptr<context>& where, std::span<const 
     for (const range& r : from.buffers) {
       parts.buffers.push_back(buffer_over(r));
     }
-    made.push_back(column::make(where, std::move(parts)));
+    made.push_back(column::make(home, std::move(parts)));
   }
   return made;
 }
 
 } // namespace
 
-batch upload(const std::shared_ptr<context>& where, const host_batch& source, dictionary_cache& dictionaries,
+batch upload(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
              const upload_options& options) {
-  const maker make = [&](auto arrays, auto known) { return send(where, arrays, known, options); };
+  const maker make = [&](auto arrays, auto known) { return send(home, arrays, known, options); };
   return make_batch(source, dictionaries, make);
 }
 
-batch adopt(const std::shared_ptr<context>& where, const host_batch& source, dictionary_cache& dictionaries,
+batch adopt(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
             const std::string& tag) {
-  if (!where->on_host()) {
+  if (!home->on_host()) {
     throw error(errc::invalid_argument,
-                concat("host memory can't be viewed in the context of ", to_string(where->device())));
+                concat("host memory can't be viewed in the context of ", to_string(home->device())));
   }
   const maker make = [&](auto arrays, auto known) {
-    return view(where, arrays, known, source.keepalive, tag);
+    return view(home, arrays, known, source.keepalive, tag);
   };
   return make_batch(source, dictionaries, make);
 }

@@ -18,12 +18,12 @@ struct upload_options {
 
 /// The batch on the device of `where`: slices upload only their window, dictionaries once a cache. One planned transfer
 /// for the batch and one for each new dictionary set.
-batch upload(const std::shared_ptr<context>& where, const host_batch& source, dictionary_cache& dictionaries,
+batch upload(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
              const upload_options& options);
 
 /// The batch as views of host memory in a host context: no copy; counted as imports.
 /// @throws error invalid_argument when `where` is not a host context.
-batch adopt(const std::shared_ptr<context>& where, const host_batch& source, dictionary_cache& dictionaries,
+batch adopt(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
             const std::string& tag);
 
 } // namespace saeta

@@ -20,9 +20,9 @@ using bytes = std::vector<std::uint8_t>;
 
 /// A buffer and what it must hold once everything queued has run.
 struct known {
-  buffer what;
+  buffer memory;
   bytes expected;
-  site* where;
+  site* place;
   bool certain = true; ///< false after a call of the driver failed in the middle of a change
 };
 
@@ -73,7 +73,7 @@ private:
   [[nodiscard]] bool is_lent(const known& asked) const;
   std::size_t any_size();
   void allocate();
-  void fill(const site& of, const buffer& what, std::size_t offset, std::size_t size, stream_ref stream,
+  void fill(const site& of, const buffer& memory, std::size_t offset, std::size_t size, stream_ref stream,
             std::uint8_t value);
   void write();
   /// One token over two buffers or over one twice.
@@ -81,18 +81,18 @@ private:
   void read();
   void read(const known& source, stream_ref stream);
   /// More readers than a buffer remembers apart.
-  void read_everywhere();
+  void read_everyhome();
   void drop();
   void drop(known& gone);
   /// Calls of the driver fail often meanwhile: a free that fails has to leave everything as it was.
-  void trim(const site& where);
+  void trim(const site& place);
   void settle();
   void share_budget();
   void fail();
   /// A refused request frees nothing, where nothing that it could free counts against the budget.
-  void refuse(const site& where);
+  void refuse(const site& place);
   /// A token over the per-thread default stream, which another thread ends, as a garbage collector does.
-  void end_elsewhere();
+  void end_elsehome();
   /// What somebody does on a stream of his own delays nobody else: neither who gets a free block, nor who uses memory
   /// whose unknown users have finished.
   void work_apart();

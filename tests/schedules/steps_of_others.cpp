@@ -14,33 +14,33 @@ void random_program::lend() {
     return;
   }
   known& source = any_buffer();
-  if (!source.what.owner()->writable()) {
+  if (!source.memory.owner()->writable()) {
     return;
   }
-  const site& consumer = draw_.chance(70) ? *source.where : any_site();
+  const site& consumer = draw_.chance(70) ? *source.place : any_site();
   sim::device& device = *consumer.device;
   const stream_handle user = consumer.foreign[draw_.below(consumer.foreign.size())];
-  const std::array views{source.what};
+  const std::array views{source.memory};
   const bool changes = draw_.chance(40);
   const bool contested = std::any_of(lent_.begin(), lent_.end(), [&](const lent& other) {
-    return other.of == source.what.owner().get() && (changes || other.writes);
+    return other.of == source.memory.owner().get() && (changes || other.writes);
   });
   if (contested) {
     return; // two consumers of one buffer order themselves
   }
-  source.where->home->make_visible_to(device);
+  source.place->home->make_visible_to(device);
   order_handover(views, stream_ref(device, user));
   if (changes) {
     // A consumer that writes must see earlier readers gone, too: that is his producer's promise in DLPack.
-    const handover needed = source.what.owner()->ordering().needs(access::write, "lent");
+    const handover needed = source.memory.owner()->ordering().needs(access::write, "lent");
     wait(stream_ref(device, user), needed.points);
     if (needed.unknown) {
-      wait(stream_ref(device, user), source.where->home->mark_unknown_work("lent"));
+      wait(stream_ref(device, user), source.place->home->mark_unknown_work("lent"));
     }
   }
   lent next{std::make_unique<export_hold>(views, changes ? access::write : access::read),
-            source.what.owner().get(), changes};
-  auto* const at = reinterpret_cast<std::uint8_t*>(source.what.address());
+            source.memory.owner().get(), changes};
+  auto* const at = reinterpret_cast<std::uint8_t*>(source.memory.address());
   const std::size_t size = source.expected.size();
   if (changes) {
     const auto value = static_cast<std::uint8_t>(draw_.next());
@@ -74,25 +74,25 @@ void random_program::import() {
   if (buffers_.size() >= most_buffers || capture_) {
     return drop();
   }
-  site& where = any_site();
+  site& place = any_site();
   const failure_rate working = others();
   const std::size_t size = 4096;
-  const stream_handle producer = where.foreign[draw_.below(where.foreign.size())];
-  void* const memory = where.device->allocate(size, 0);
+  const stream_handle producer = place.foreign[draw_.below(place.foreign.size())];
+  void* const memory = place.device->allocate(size, 0);
   const auto value = static_cast<std::uint8_t>(draw_.next());
-  where.device->fill(memory, value, size, producer);
+  place.device->fill(memory, value, size, producer);
   external_memory taken;
   taken.pointer = memory;
   taken.bytes = size;
-  taken.device = where.device->device();
+  taken.device = place.device->device();
   taken.access = mutability::writable;
   taken.tag = "imported";
-  taken.ready = mark(stream_ref(*where.device, producer));
+  taken.ready = mark(stream_ref(*place.device, producer));
   // A keepalive may be a deleter without a pointer.
-  taken.keepalive = std::shared_ptr<void>(nullptr, [device = where.device, memory, size](void*) {
+  taken.keepalive = std::shared_ptr<void>(nullptr, [device = place.device, memory, size](void*) {
     static_cast<void>(device->deallocate(memory, size, 0));
   });
-  buffers_.push_back({buffer::adopt(where.home, std::move(taken)), bytes(size, value), &where});
+  buffers_.push_back({buffer::adopt(place.home, std::move(taken)), bytes(size, value), &place});
 }
 
 void random_program::capture() {

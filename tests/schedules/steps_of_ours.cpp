@@ -22,11 +22,11 @@ known& random_program::any_buffer() {
 }
 
 void random_program::excuse(const known& used) {
-  excused_ = excused_ || unfenced_.contains(used.what.owner().get()) || is_lent(used);
+  excused_ = excused_ || unfenced_.contains(used.memory.owner().get()) || is_lent(used);
 }
 
 bool random_program::is_lent(const known& asked) const {
-  const storage* const of = asked.what.owner().get();
+  const storage* const of = asked.memory.owner().get();
   return std::any_of(lent_.begin(), lent_.end(), [&](const lent& view) { return view.of == of; });
 }
 
@@ -39,10 +39,10 @@ void random_program::allocate() {
   if (buffers_.size() >= most_buffers) {
     return drop();
   }
-  site& where = any_site();
-  const auto& from = shares_.empty() || draw_.chance(60) ? where.home : shares_[draw_.below(shares_.size())];
-  site& of = from->device() == where.home->device()
-                 ? where
+  site& place = any_site();
+  const auto& from = shares_.empty() || draw_.chance(60) ? place.home : shares_[draw_.below(shares_.size())];
+  site& of = from->device() == place.home->device()
+                 ? place
                  : sites_[static_cast<std::size_t>(from->device().ordinal)];
   const std::size_t size = any_size();
   const stream_ref stream = any_stream(of);
@@ -56,10 +56,10 @@ void random_program::allocate() {
   }
 }
 
-void random_program::fill(const site& of, const buffer& what, std::size_t offset, std::size_t size,
+void random_program::fill(const site& of, const buffer& memory, std::size_t offset, std::size_t size,
                           stream_ref stream, std::uint8_t value) {
-  use_token token(stream, {writes(what)});
-  of.home->fill(token.mutable_data<std::uint8_t>(what) + offset, value, size, stream);
+  use_token token(stream, {writes(memory)});
+  of.home->fill(token.mutable_data<std::uint8_t>(memory) + offset, value, size, stream);
   if (draw_.chance(80)) {
     token.finish(); // otherwise its end fences
   }
@@ -70,14 +70,14 @@ void random_program::write() {
     return;
   }
   known& target = any_buffer();
-  if (!target.what.owner()->writable()) {
+  if (!target.memory.owner()->writable()) {
     return;
   }
   const std::size_t offset = draw_.below(target.expected.size());
   const std::size_t size = 1 + draw_.below(target.expected.size() - offset);
   const auto value = static_cast<std::uint8_t>(draw_.next());
   at_risk_.push_back(&target);
-  if (!guarded([&] { fill(*target.where, target.what, offset, size, any_stream(*target.where), value); })) {
+  if (!guarded([&] { fill(*target.place, target.memory, offset, size, any_stream(*target.place), value); })) {
     return;
   }
   std::fill_n(target.expected.begin() + static_cast<std::ptrdiff_t>(offset), size, value);
@@ -89,17 +89,17 @@ void random_program::copy() {
   }
   known& source = any_buffer();
   known& target = any_buffer();
-  if (&source == &target || !target.what.owner()->writable()) {
+  if (&source == &target || !target.memory.owner()->writable()) {
     return;
   }
   const std::size_t size = std::min(source.expected.size(), target.expected.size());
-  const site& on = source.where == target.where || draw_.chance(50) ? *target.where : *source.where;
+  const site& on = source.place == target.place || draw_.chance(50) ? *target.place : *source.place;
   const stream_ref stream = any_stream(on);
   at_risk_.push_back(&target);
   const bool done = guarded([&] {
-    use_token token(stream, {reads(source.what.slice(0, size)), writes(target.what)});
-    on.home->copy(token.mutable_data<std::uint8_t>(target.what), token.data<std::uint8_t>(source.what), size,
-                  copy_kind::device_to_device, stream);
+    use_token token(stream, {reads(source.memory.slice(0, size)), writes(target.memory)});
+    on.home->copy(token.mutable_data<std::uint8_t>(target.memory), token.data<std::uint8_t>(source.memory),
+                  size, copy_kind::device_to_device, stream);
   });
   if (done) {
     std::copy_n(source.expected.begin(), size, target.expected.begin());
@@ -113,18 +113,18 @@ void random_program::read() {
   }
   const known& source = any_buffer();
   if (draw_.chance(20)) { // a stream of ours that is destroyed while it works
-    const own_stream brief(timelines::of(*source.where->device));
+    const own_stream brief(timelines::of(*source.place->device));
     return read(source, brief.ref());
   }
-  read(source, any_stream(*source.where));
+  read(source, any_stream(*source.place));
 }
 
 void random_program::read(const known& source, stream_ref stream) {
   landing next{std::make_shared<bytes>(source.expected.size()), source.expected};
   arrivals_.push_back(next.arrived); // the copy may be queued before something fails
   const bool done = guarded([&] {
-    use_token token(stream, {reads(source.what)});
-    source.where->home->copy(next.arrived->data(), token.data<std::uint8_t>(source.what),
+    use_token token(stream, {reads(source.memory)});
+    source.place->home->copy(next.arrived->data(), token.data<std::uint8_t>(source.memory),
                              next.arrived->size(), copy_kind::device_to_host, stream);
   });
   if (done && source.certain) {
@@ -132,18 +132,18 @@ void random_program::read(const known& source, stream_ref stream) {
   }
 }
 
-void random_program::read_everywhere() {
+void random_program::read_everyhome() {
   if (buffers_.empty() || !draw_.chance(30)) {
     return;
   }
   known& source = any_buffer();
-  const site& where = *source.where;
-  for (const stream_lease& lease : where.leases) {
+  const site& place = *source.place;
+  for (const stream_lease& lease : place.leases) {
     read(source, lease.ref());
   }
   if (draw_.chance(30)) {
     drop(source);
-    trim(where);
+    trim(place);
   }
 }
 
@@ -159,26 +159,26 @@ void random_program::drop(known& gone) {
   buffers_.pop_back();
 }
 
-void random_program::trim(const site& where) {
+void random_program::trim(const site& place) {
   const failure_rate rate(sites_, std::min(10 * chosen_.fail_percent, 100U), chosen_.fail_percent);
-  where.home->trim();
+  place.home->trim();
 }
 
 void random_program::settle() {
-  site& where = any_site();
+  site& place = any_site();
   switch (draw_.below(4)) {
   case 0:
-    return trim(where);
+    return trim(place);
   case 1:
-    where.home->drain();
+    place.home->drain();
     return;
   case 2:
-    while (draw_.chance(90) && where.device->step()) {
+    while (draw_.chance(90) && place.device->step()) {
     }
     return;
   default:
     if (!capture_) {
-      where.home->synchronize(any_stream(where));
+      place.home->synchronize(any_stream(place));
     }
   }
 }
@@ -202,7 +202,7 @@ void random_program::fail() {
   if (!buffers_.empty()) { // work of a step that ended by an exception is real
     const known& source = any_buffer();
     try {
-      const use_token token(any_stream(*source.where), {reads(source.what)});
+      const use_token token(any_stream(*source.place), {reads(source.memory)});
       throw error(errc::invalid_argument, "dropped");
     } catch (const error& e) {
       if (e.code() != errc::invalid_argument && !(capture_ && e.code() == errc::busy)) {
@@ -211,42 +211,42 @@ void random_program::fail() {
     }
   }
 }
-void random_program::refuse(const site& where) {
-  const auto of_this = [&](const auto& share) { return share->device() == where.home->device(); };
+void random_program::refuse(const site& place) {
+  const auto of_this = [&](const auto& share) { return share->device() == place.home->device(); };
   const auto share = std::find_if(shares_.begin(), shares_.end(), of_this);
-  const auto& from = share == shares_.end() || draw_.chance(50) ? where.home : *share;
-  const memory_statistics before = where.home->statistics();
+  const auto& from = share == shares_.end() || draw_.chance(50) ? place.home : *share;
+  const memory_statistics before = place.home->statistics();
   try {
-    static_cast<void>(buffer::allocate(from, budget_bytes + 1, any_stream(where), "too large"));
+    static_cast<void>(buffer::allocate(from, budget_bytes + 1, any_stream(place), "too large"));
     found_.emplace_back("a request beyond the budget was accepted");
   } catch (const error& e) {
     expect_code(e, errc::budget_exceeded);
   }
-  const std::uint64_t held = where.home->statistics().held;
+  const std::uint64_t held = place.home->statistics().held;
   if (before.pending_releases == 0 && held != before.held) {
     found_.push_back(
         concat("a refusal of the budget changed the bytes held from ", before.held, " to ", held));
   }
 }
 
-void random_program::end_elsewhere() {
+void random_program::end_elsehome() {
   if (buffers_.empty()) {
     return;
   }
   known& target = any_buffer();
-  if (!target.what.owner()->writable()) {
+  if (!target.memory.owner()->writable()) {
     return;
   }
   excused_ = true;
-  unfenced_.insert(target.what.owner().get());
+  unfenced_.insert(target.memory.owner().get());
   unfenced_pending_ = true;
   at_risk_.push_back(&target);
   const auto value = static_cast<std::uint8_t>(draw_.next());
   const std::size_t size = target.expected.size();
   const bool done = guarded([&] {
-    const stream_ref mine(*target.where->device, per_thread_stream);
-    std::optional<use_token> token(std::in_place, mine, std::array{writes(target.what)});
-    target.where->home->fill(token->mutable_data<std::uint8_t>(target.what), value, size, mine);
+    const stream_ref mine(*target.place->device, per_thread_stream);
+    std::optional<use_token> token(std::in_place, mine, std::array{writes(target.memory)});
+    target.place->home->fill(token->mutable_data<std::uint8_t>(target.memory), value, size, mine);
     std::thread([&] { token.reset(); }).join();
   });
   if (done) {
@@ -259,25 +259,25 @@ void random_program::work_apart() {
     return;
   }
   known& used = any_buffer();
-  if (!used.what.owner()->writable() || is_lent(used)) {
+  if (!used.memory.owner()->writable() || is_lent(used)) {
     return;
   }
   const failure_rate working = others();
-  const site& where = *used.where;
+  const site& place = *used.place;
   const std::size_t size = used.expected.size();
-  fill(where, used.what, 0, size, any_stream(where), 3); // which waits for users on unknown streams
+  fill(place, used.memory, 0, size, any_stream(place), 3); // which waits for users on unknown streams
   used.expected.assign(size, 3);
   used.certain = true;
   sites_.front().device->run();
-  const auto gate = where.device->close_gate(where.foreign[draw_.below(where.foreign.size())]);
-  const stream_ref apart = any_stream(where);
+  const auto gate = place.device->close_gate(place.foreign[draw_.below(place.foreign.size())]);
+  const stream_ref apart = any_stream(place);
   if (draw_.chance(50)) {
     read(used, apart);
   } else {
-    used.what = {};
+    used.memory = {};
     try {
-      used.what = buffer::allocate(where.home, size, apart, "apart");
-      fill(where, used.what, 0, size, apart, 3);
+      used.memory = buffer::allocate(place.home, size, apart, "apart");
+      fill(place, used.memory, 0, size, apart, 3);
     } catch (const error& e) {
       expect_code(e, errc::budget_exceeded);
       std::swap(used, buffers_.back());
@@ -285,7 +285,7 @@ void random_program::work_apart() {
     }
   }
   sites_.front().device->run();
-  if (!where.device->stream_idle(apart.native_handle())) {
+  if (!place.device->stream_idle(apart.native_handle())) {
     found_.emplace_back("a stream waits for work that it has nothing to do with");
   }
 }

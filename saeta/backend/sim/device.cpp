@@ -30,12 +30,12 @@ private:
 };
 
 bool in_capture(const machine& owner, const stream_state& stream) {
-  return stream.capture || (stream.kind == stream_kind::legacy && owner.capturing(*stream.where));
+  return stream.capture || (stream.kind == stream_kind::legacy && owner.capturing(*stream.home));
 }
 
 void require_no_capture(const machine& owner, const stream_state& stream) {
   if (in_capture(owner, stream)) {
-    throw error(errc::device, concat("sim:", stream.where->ordinal, ": stream ", stream.slot,
+    throw error(errc::device, concat("sim:", stream.home->ordinal, ": stream ", stream.slot,
                                      " can't be waited for while a graph is captured"));
   }
 }
@@ -248,7 +248,7 @@ fence_outcome simulated_device::record_context(event_handle event) {
   event_state& recorded = machine_->event(event, true);
   if (machine_->capturing(*gpu_)) {
     for (const auto& stream : machine_->schedule().streams()) {
-      if (stream->where == gpu_ && stream->capture && stream->capture->origin == stream->slot &&
+      if (stream->home == gpu_ && stream->capture && stream->capture->origin == stream->slot &&
           stream->kind == stream_kind::non_blocking) {
         stream->capture->lost = true;
       }
@@ -259,7 +259,7 @@ fence_outcome simulated_device::record_context(event_handle event) {
   recorded.covered.clear();
   recorded.clock = {};
   for (const auto& stream : machine_->schedule().streams()) {
-    if (stream->where == gpu_) {
+    if (stream->home == gpu_) {
       recorded.clock.join(stream->clock);
       if (stream->last && !stream->last->done) {
         recorded.covered.push_back(stream->last);

@@ -16,47 +16,47 @@ constexpr std::size_t rounded(std::size_t bytes) {
   return (bytes + arena::granule - 1) / arena::granule * arena::granule;
 }
 
-[[noreturn]] void refuse(const gpu& where, std::size_t bytes) {
+[[noreturn]] void refuse(const gpu& home, std::size_t bytes) {
   throw error(errc::out_of_memory,
-              concat("sim:", where.ordinal, ": no ", bytes, " bytes (", human_bytes(bytes),
-                     ") of device memory: ", where.used_bytes, " of ", where.total_bytes, " are in use and ",
-                     where.memory.pooled(), " in the pool"));
+              concat("sim:", home.ordinal, ": no ", bytes, " bytes (", human_bytes(bytes),
+                     ") of device memory: ", home.used_bytes, " of ", home.total_bytes, " are in use and ",
+                     home.memory.pooled(), " in the pool"));
 }
 
 /// @throws error out_of_memory when the device has no room, even after its pool gave back what it could.
-void make_room(gpu& where, std::size_t bytes, bool pooled) {
-  if (bytes > where.total_bytes || rounded(bytes) > where.total_bytes - where.used_bytes) {
-    refuse(where, bytes);
+void make_room(gpu& home, std::size_t bytes, bool pooled) {
+  if (bytes > home.total_bytes || rounded(bytes) > home.total_bytes - home.used_bytes) {
+    refuse(home, bytes);
   }
   const auto full = [&] {
-    return where.used_bytes + where.memory.pooled() + rounded(bytes) > where.total_bytes;
+    return home.used_bytes + home.memory.pooled() + rounded(bytes) > home.total_bytes;
   };
   if (!pooled && full()) {
-    where.memory.trim(0);
+    home.memory.trim(0);
     if (full()) {
-      refuse(where, bytes);
+      refuse(home, bytes);
     }
   }
 }
 
-void count_allocation(gpu& where, std::size_t bytes) {
-  where.used_bytes += rounded(bytes);
-  where.alive.bytes += bytes;
-  ++where.alive.allocations;
+void count_allocation(gpu& home, std::size_t bytes) {
+  home.used_bytes += rounded(bytes);
+  home.alive.bytes += bytes;
+  ++home.alive.allocations;
 }
 
-void count_free(gpu& where, std::size_t bytes) {
-  where.used_bytes -= rounded(bytes);
-  where.alive.bytes -= bytes;
-  --where.alive.allocations;
+void count_free(gpu& home, std::size_t bytes) {
+  home.used_bytes -= rounded(bytes);
+  home.alive.bytes -= bytes;
+  --home.alive.allocations;
 }
 
 /// Null, and reported, when there is no such allocation of this device.
-allocation* find(machine& owner, const gpu& where, void* pointer, std::size_t bytes) {
+allocation* find(machine& owner, const gpu& home, void* pointer, std::size_t bytes) {
   allocation* const found = owner.memory().beginning_at(pointer);
-  if (found == nullptr || found->ordinal != where.ordinal || found->bytes != bytes) {
+  if (found == nullptr || found->ordinal != home.ordinal || found->bytes != bytes) {
     report("sim: freeing memory",
-           concat(bytes, " bytes at ", pointer, " are no allocation of sim:", where.ordinal));
+           concat(bytes, " bytes at ", pointer, " are no allocation of sim:", home.ordinal));
     return nullptr;
   }
   return found;

@@ -140,61 +140,60 @@ machine::guard machine::enter() {
   return held;
 }
 
-machine::guard machine::enter_call(gpu& where, const char* name) {
+machine::guard machine::enter_call(gpu& home, const char* name) {
   guard held = enter();
-  call(where, name);
+  call(home, name);
   return held;
 }
 
-void machine::call(gpu& where, const char* name) {
-  require_device(where, name);
-  if (where.captured_later != nullptr && where.calls_before_capture-- == 0) {
-    begin_capture(*std::exchange(where.captured_later, nullptr));
+void machine::call(gpu& home, const char* name) {
+  require_device(home, name);
+  if (home.captured_later != nullptr && home.calls_before_capture-- == 0) {
+    begin_capture(*std::exchange(home.captured_later, nullptr));
   }
-  if (where.fail_percent != 0 && where.faults.chance(where.fail_percent)) {
-    throw error(errc::device, concat("sim:", where.ordinal, ": ", name, " was chosen to fail"));
-  }
-}
-
-void machine::require_device(const gpu& where, const char* name) const {
-  if (where.lost) {
-    throw error(errc::device_lost, concat("sim:", where.ordinal, ": ", name, ": the device was lost"));
+  if (home.fail_percent != 0 && home.faults.chance(home.fail_percent)) {
+    throw error(errc::device, concat("sim:", home.ordinal, ": ", name, " was chosen to fail"));
   }
 }
 
-void machine::lose(gpu& where) {
+void machine::require_device(const gpu& home, const char* name) const {
+  if (home.lost) {
+    throw error(errc::device_lost, concat("sim:", home.ordinal, ": ", name, ": the device was lost"));
+  }
+}
+
+void machine::lose(gpu& home) {
   operations dropped; // after the lock: what they captured may call the device
   const guard held = lock();
-  if (where.lost) {
+  if (home.lost) {
     return;
   }
-  where.lost = true;
-  for (void* const pinned : memory_.pinned_of(where.ordinal)) {
+  home.lost = true;
+  for (void* const pinned : memory_.pinned_of(home.ordinal)) {
     bury(pinned); // nobody can free it any more
   }
   for (const auto& stream : schedule_.streams()) {
-    if (stream->where == &where && stream->capture) {
+    if (stream->home == &home && stream->capture) {
       stream->capture->lost = true;
     }
   }
-  dropped = schedule_.abandon(&where);
+  dropped = schedule_.abandon(&home);
   schedule_.wake();
 }
 
-stream_state& machine::add_stream(gpu& where, stream_kind kind) {
-  stream_state& made = schedule_.add_stream(where, kind);
+stream_state& machine::add_stream(gpu& home, stream_kind kind) {
+  stream_state& made = schedule_.add_stream(home, kind);
   if (!chosen_.small_ids) {
     made.id = static_cast<std::uint64_t>(handle(made));
   } else {
-    made.id =
-        kind == stream_kind::legacy ? static_cast<std::uint64_t>(legacy_stream) : where.next_stream_id++;
+    made.id = kind == stream_kind::legacy ? static_cast<std::uint64_t>(legacy_stream) : home.next_stream_id++;
   }
   return made;
 }
 
-stream_state& machine::create_stream(gpu& where, stream_kind kind) {
-  stream_state& made = add_stream(where, kind);
-  ++where.alive.streams;
+stream_state& machine::create_stream(gpu& home, stream_kind kind) {
+  stream_state& made = add_stream(home, kind);
+  ++home.alive.streams;
   return made;
 }
 
@@ -202,21 +201,21 @@ stream_handle machine::handle(const stream_state& stream) const noexcept {
   return stream_handle{id_ << number_bits | stream.slot};
 }
 
-stream_state& machine::stream(gpu& where, stream_handle handle) {
+stream_state& machine::stream(gpu& home, stream_handle handle) {
   if (handle == legacy_stream) {
-    return *where.legacy;
+    return *home.legacy;
   }
   if (handle == per_thread_stream) {
-    stream_state*& mine = where.per_thread[thread_number()];
+    stream_state*& mine = home.per_thread[thread_number()];
     if (mine == nullptr) {
-      mine = &add_stream(where, stream_kind::blocking);
+      mine = &add_stream(home, stream_kind::blocking);
     }
     return *mine;
   }
   const auto value = static_cast<std::uint64_t>(handle);
   stream_state* const found = value >> number_bits == id_ ? schedule_.stream(value & number_mask) : nullptr;
-  if (found == nullptr || !found->alive || found->where != &where) {
-    throw error(errc::device, concat("sim:", where.ordinal, ": ", value,
+  if (found == nullptr || !found->alive || found->home != &home) {
+    throw error(errc::device, concat("sim:", home.ordinal, ": ", value,
                                      " is no stream of this device, or it was destroyed"));
   }
   return *found;
@@ -226,7 +225,7 @@ gpu& machine::home(stream_handle handle, const void* touched) {
   const auto value = static_cast<std::uint64_t>(handle);
   if (value >> number_bits == id_) {
     if (const stream_state* const found = schedule_.stream(value & number_mask)) {
-      return *found->where;
+      return *found->home;
     }
   }
   gpu* const found = owner(touched);
@@ -236,10 +235,10 @@ gpu& machine::home(stream_handle handle, const void* touched) {
   return *found;
 }
 
-event_handle machine::create_event(gpu& where) {
+event_handle machine::create_event(gpu& home) {
   const std::uintptr_t handle = id_ << number_bits | ++event_count_;
-  events_.emplace(handle, event_state{&where, {}, {}, nullptr});
-  ++where.alive.events;
+  events_.emplace(handle, event_state{&home, {}, {}, nullptr});
+  ++home.alive.events;
   return event_handle{handle};
 }
 
@@ -256,7 +255,7 @@ event_state& machine::event(event_handle handle, bool any) {
 }
 
 void machine::destroy_event(event_handle handle) {
-  --event(handle, true).where->alive.events;
+  --event(handle, true).home->alive.events;
   events_.erase(static_cast<std::uintptr_t>(handle));
 }
 
@@ -269,14 +268,14 @@ gpu* machine::owner(const void* pointer) const noexcept {
   return nullptr;
 }
 
-bool machine::capturing(const gpu& where) const noexcept {
+bool machine::capturing(const gpu& home) const noexcept {
   return std::any_of(schedule_.streams().begin(), schedule_.streams().end(),
-                     [&](const auto& stream) { return stream->where == &where && stream->capture; });
+                     [&](const auto& stream) { return stream->home == &home && stream->capture; });
 }
 
 void machine::begin_capture(stream_state& stream) const {
   if (stream.kind == stream_kind::legacy || stream.capture) {
-    throw error(errc::device, concat("sim:", stream.where->ordinal, ": stream ", stream.slot,
+    throw error(errc::device, concat("sim:", stream.home->ordinal, ": stream ", stream.slot,
                                      " is the legacy default stream or captures already"));
   }
   stream.capture = std::make_shared<capture_state>(capture_state{.origin = stream.slot});
@@ -303,13 +302,13 @@ std::shared_ptr<operation> machine::submit(stream_state& stream, std::string_vie
   queued->when = stream.clock.tick(stream.slot);
   queued->name = journal_.name(name);
   for (const access& one : touched) {
-    const gpu* const where = owner(one.pointer);
-    if (where != nullptr && !queued->is_copy) {
-      check_peer(*stream.where, *where, one, {queued->when, queued->name, one.reads});
+    const gpu* const home = owner(one.pointer);
+    if (home != nullptr && !queued->is_copy) {
+      check_peer(*stream.home, *home, one, {queued->when, queued->name, one.reads});
     }
-    memory_.check(one, {queued->when, queued->name}, stream.clock, where != nullptr, journal_);
+    memory_.check(one, {queued->when, queued->name}, stream.clock, home != nullptr, journal_);
     queued->bytes = one.bytes;
-    queued->offset = where == nullptr ? 0 : where->memory.offset(one.pointer);
+    queued->offset = home == nullptr ? 0 : home->memory.offset(one.pointer);
   }
   schedule_.queue(stream, queued);
   return queued;
@@ -317,16 +316,16 @@ std::shared_ptr<operation> machine::submit(stream_state& stream, std::string_vie
 
 access_record machine::host_access(std::string_view name) { return {{host_slot, 1}, journal_.name(name)}; }
 
-void machine::check_peer(const gpu& running, const gpu& touched, const access& what,
+void machine::check_peer(const gpu& running, const gpu& touched, const access& touch,
                          const access_record& by) {
   const auto& peers = running.peers;
-  if (&running == &touched || what.bytes == 0 ||
+  if (&running == &touched || touch.bytes == 0 ||
       std::find(peers.begin(), peers.end(), &touched) != peers.end()) {
     return;
   }
-  journal_.add_finding({concat("sim:", touched.ordinal), journal_.describe(by), what.pointer, what.bytes,
+  journal_.add_finding({concat("sim:", touched.ordinal), journal_.describe(by), touch.pointer, touch.bytes,
                         concat("peer access was not enabled: ", journal_.describe(by), " of sim:",
-                               running.ordinal, " uses ", what.bytes, " bytes of sim:", touched.ordinal)});
+                               running.ordinal, " uses ", touch.bytes, " bytes of sim:", touched.ordinal)});
 }
 
 bool machine::check_host(const access& touched, std::string_view name) {

@@ -40,7 +40,7 @@ struct gpu {
 };
 
 struct event_state {
-  gpu* where;
+  gpu* home;
   operations covered; ///< what it waits for still
   vector_clock clock;
   /// Where it was recorded inside a graph capture: good for nothing outside of it.
@@ -63,24 +63,24 @@ public:
   /// Locks; at the pace of pace::manual operations may run now.
   [[nodiscard]] guard enter();
   /// Enters for a call of the contract, which may fail. @throws error device_lost, or device when the call shall fail.
-  [[nodiscard]] guard enter_call(gpu& where, const char* name);
+  [[nodiscard]] guard enter_call(gpu& home, const char* name);
   /// Only that failure, for a call that has locked already. With the lock.
-  void call(gpu& where, const char* name);
+  void call(gpu& home, const char* name);
   /// @throws error device_lost. With the lock.
-  void require_device(const gpu& where, const char* name) const;
+  void require_device(const gpu& home, const char* name) const;
   /// What is queued on the device is done without having run. Call without the lock.
-  void lose(gpu& where);
+  void lose(gpu& home);
   [[nodiscard]] guard lock() const { return guard(mutex_); }
 
-  stream_state& create_stream(gpu& where, stream_kind kind);
+  stream_state& create_stream(gpu& home, stream_kind kind);
   /// One that the device has by itself.
-  stream_state& add_stream(gpu& where, stream_kind kind);
+  stream_state& add_stream(gpu& home, stream_kind kind);
   [[nodiscard]] stream_handle handle(const stream_state& stream) const noexcept;
   /// @throws error device: not a stream of this machine, or destroyed.
-  stream_state& stream(gpu& where, stream_handle handle);
+  stream_state& stream(gpu& home, stream_handle handle);
   /// The device of a stream of this machine, whatever its handle.
   gpu& home(stream_handle handle, const void* touched);
-  event_handle create_event(gpu& where);
+  event_handle create_event(gpu& home);
   /// @throws error device. Events that a capture recorded are refused unless `any`.
   event_state& event(event_handle handle, bool any = false);
   void destroy_event(event_handle handle);
@@ -104,7 +104,7 @@ public:
   [[nodiscard]] memory_map& memory() noexcept { return memory_; }
   [[nodiscard]] const journal& log() const noexcept { return journal_; }
   [[nodiscard]] std::uint64_t seed() const noexcept { return chosen_.seed; }
-  [[nodiscard]] bool capturing(const gpu& where) const noexcept;
+  [[nodiscard]] bool capturing(const gpu& home) const noexcept;
   /// @throws error device when the stream can't be captured.
   void begin_capture(stream_state& stream) const;
   /// Every stream that is in the capture leaves it.
@@ -116,7 +116,7 @@ public:
 private:
   void run_in_background();
   /// Reports an operation on `running` that touches memory of `touched` and may not.
-  void check_peer(const gpu& running, const gpu& touched, const access& what, const access_record& by);
+  void check_peer(const gpu& running, const gpu& touched, const access& touch, const access_record& by);
 
   struct free_pinned {
     void operator()(void* pointer) const noexcept;

@@ -60,24 +60,24 @@ void memory_map::remove(const allocation& gone, const access_record& freed) {
   live_.erase(begin);
 }
 
-bool memory_map::check(const access& what, access_record later, const vector_clock& clock, bool device_memory,
-                       journal& log) {
-  later.reads = what.reads;
-  if (what.bytes == 0) {
+bool memory_map::check(const access& touch, access_record later, const vector_clock& clock,
+                       bool device_memory, journal& log) {
+  later.reads = touch.reads;
+  if (touch.bytes == 0) {
     return true;
   }
-  allocation* const where = around(what.pointer);
+  allocation* const where = around(touch.pointer);
   if (where == nullptr) {
     if (device_memory) {
-      check_missing(what, later, log);
+      check_missing(touch, later, log);
     }
     return !device_memory;
   }
-  const auto begin = static_cast<std::size_t>(static_cast<const std::uint8_t*>(what.pointer) - where->base);
-  const std::size_t end = begin + std::min(what.bytes, where->bytes - begin);
-  if (end - begin < what.bytes) {
-    log.add_race("the end", log.describe(later), {where->base + end, what.bytes - (end - begin)},
-                 concat(what.bytes - (end - begin), " bytes past the end of ", describe(*where)));
+  const auto begin = static_cast<std::size_t>(static_cast<const std::uint8_t*>(touch.pointer) - where->base);
+  const std::size_t end = begin + std::min(touch.bytes, where->bytes - begin);
+  if (end - begin < touch.bytes) {
+    log.add_race("the end", log.describe(later), {where->base + end, touch.bytes - (end - begin)},
+                 concat(touch.bytes - (end - begin), " bytes past the end of ", describe(*where)));
   }
   const std::vector<conflict> found = where->touched.touch(begin, end, later, clock);
   for (const conflict& one : found) {
@@ -86,23 +86,23 @@ bool memory_map::check(const access& what, access_record later, const vector_clo
                  concat("bytes ", one.begin, " to ", one.end, " of ", describe(*where), "; operations #",
                         one.earlier.when.number, " and #", later.when.number));
   }
-  return found.empty() && end - begin == what.bytes;
+  return found.empty() && end - begin == touch.bytes;
 }
 
-void memory_map::check_missing(const access& what, const access_record& later, journal& log) {
-  const auto after = freed_.upper_bound(address(what.pointer));
+void memory_map::check_missing(const access& touch, const access_record& later, journal& log) {
+  const auto after = freed_.upper_bound(address(touch.pointer));
   if (after != freed_.begin()) {
     const auto& [begin, gone] = *std::prev(after);
-    const std::uintptr_t offset = address(what.pointer) - begin;
+    const std::uintptr_t offset = address(touch.pointer) - begin;
     if (offset < gone.bytes) {
-      log.add_race(log.describe(gone.freed), log.describe(later), {what.pointer, what.bytes},
-                   concat("use of freed memory, ", what.bytes, " bytes at ", offset,
+      log.add_race(log.describe(gone.freed), log.describe(later), {touch.pointer, touch.bytes},
+                   concat("use of freed memory, ", touch.bytes, " bytes at ", offset,
                           " of what was allocation ", gone.number, " (", gone.bytes, " bytes)"));
       return;
     }
   }
-  log.add_race("nobody", log.describe(later), {what.pointer, what.bytes},
-               concat("use of ", what.bytes, " bytes that were never allocated"));
+  log.add_race("nobody", log.describe(later), {touch.pointer, touch.bytes},
+               concat("use of ", touch.bytes, " bytes that were never allocated"));
 }
 
 } // namespace saeta::sim

@@ -44,7 +44,7 @@ public:
 
   /// Reports what conflicts with the access by `later`, which knows what `clock` covers. `device_memory`: the address lies
   /// in an arena, so there must be an allocation. True when it found nothing.
-  bool check(const access& what, access_record later, const vector_clock& clock, bool device_memory,
+  bool check(const access& touch, access_record later, const vector_clock& clock, bool device_memory,
              journal& log);
 
 private:
@@ -53,7 +53,7 @@ private:
     std::size_t bytes;
     access_record freed;
   };
-  void check_missing(const access& what, const access_record& later, journal& log);
+  void check_missing(const access& touch, const access_record& later, journal& log);
 
   std::map<std::uintptr_t, allocation> live_; ///< by base
   std::map<std::uintptr_t, grave> freed_;     ///< by base, where nothing was allocated since

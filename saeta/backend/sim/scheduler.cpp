@@ -4,10 +4,10 @@
 
 namespace saeta::sim {
 
-stream_state& scheduler::add_stream(gpu& where, stream_kind kind) {
+stream_state& scheduler::add_stream(gpu& home, stream_kind kind) {
   auto made = std::make_unique<stream_state>();
   made->slot = static_cast<std::uint32_t>(streams_.size());
-  made->where = &where;
+  made->home = &home;
   made->kind = kind;
   return *streams_.emplace_back(std::move(made));
 }
@@ -33,7 +33,7 @@ operations scheduler::predecessors(stream_state& stream) {
   const stream_kind opposite =
       stream.kind == stream_kind::legacy ? stream_kind::blocking : stream_kind::legacy;
   for (const auto& other : streams_) {
-    if (other->where == stream.where && other->kind == opposite) {
+    if (other->home == stream.home && other->kind == opposite) {
       follow(*other);
     }
   }
@@ -122,10 +122,10 @@ bool scheduler::idle() const noexcept {
                      [](const auto& stream) { return stream->queue.empty(); });
 }
 
-operations scheduler::abandon(const gpu* where) {
+operations scheduler::abandon(const gpu* home) {
   operations dropped;
   for (const auto& stream : streams_) {
-    if (where != nullptr && stream->where != where) {
+    if (home != nullptr && stream->home != home) {
       continue;
     }
     for (auto& work : stream->queue) {

@@ -27,7 +27,7 @@ struct capture_state {
 struct stream_state {
   std::uint32_t slot = 0;
   std::uint64_t id = 0; ///< what the contract calls its id
-  gpu* where = nullptr;
+  gpu* home = nullptr;
   stream_kind kind = stream_kind::non_blocking;
   bool alive = true;                      ///< a destroyed stream still finishes its work
   std::shared_ptr<capture_state> capture; ///< the one that it is in
@@ -41,7 +41,7 @@ public:
   explicit scheduler(std::uint64_t seed) : random_(seed) {}
 
   [[nodiscard]] random_source& random() noexcept { return random_; }
-  stream_state& add_stream(gpu& where, stream_kind kind);
+  stream_state& add_stream(gpu& home, stream_kind kind);
   /// Null where there is none.
   [[nodiscard]] stream_state* stream(std::uint64_t slot) const noexcept;
   [[nodiscard]] const std::vector<std::unique_ptr<stream_state>>& streams() const noexcept {
@@ -63,7 +63,7 @@ public:
   [[nodiscard]] bool idle() const noexcept;
   /// Takes out what is queued on one device, or on all, as if it was done; the caller drops it once it has let go of the
   /// lock.
-  operations abandon(const gpu* where = nullptr);
+  operations abandon(const gpu* home = nullptr);
 
 private:
   std::shared_ptr<operation> pick();

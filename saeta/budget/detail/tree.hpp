@@ -150,8 +150,8 @@ public:
   std::optional<budget_refusal> draw_or_refuse(node& at, promise& from, std::uint64_t promised,
                                                std::uint64_t bytes);
   void put_back(node& at, promise& to, std::uint64_t bytes) noexcept;
-  void release(node& at, promise& what) noexcept;
-  promise read(const promise& what) noexcept;
+  void release(node& at, promise& promised) noexcept;
+  promise read(const promise& promised) noexcept;
 
   budget_statistics statistics(node& of) noexcept;
   void reset_peak(node& of) noexcept;

@@ -13,11 +13,11 @@ struct placed_batch {
 };
 
 /// Takes `source` on success only.
-placed_batch place_batch(const std::shared_ptr<context>& where, const schema& fields, ArrowArray& source,
+placed_batch place_batch(const std::shared_ptr<context>& home, const schema& fields, ArrowArray& source,
                          dictionary_cache& dictionaries, const import_options& options);
 
 /// An array that is no record batch as a batch of one column.
-placed_batch place_column(const std::shared_ptr<context>& where, const field& described, ArrowArray& source,
+placed_batch place_column(const std::shared_ptr<context>& home, const field& described, ArrowArray& source,
                           dictionary_cache& dictionaries, const import_options& options);
 
 } // namespace saeta

@@ -19,9 +19,9 @@ struct context_core {
   /// A point after all work of each device where the memory is visible; nothing while a known capture is active on one.
   std::optional<point_set> mark_devices();
   /// Writes an event of the whole device to the log, unless its amount is 0.
-  void log_if_any(memory_event what, std::size_t amount);
+  void log_if_any(memory_event kind, std::size_t amount);
   /// As the step of pressure that trims.
-  std::size_t make_room(const shortage& what);
+  std::size_t make_room(const shortage& need);
   std::size_t trim();
   std::size_t drain();
   /// Gives a block back whose reuse is ordered after the points, which may be resolved for it. False when that can't be

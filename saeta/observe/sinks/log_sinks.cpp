@@ -41,15 +41,15 @@ private:
 };
 
 std::string csv_line(const log_record& record) {
-  return concat(record.order, ',', record.time_ns, ',', to_string(record.what), ',', to_string(record.device),
-                ',', record.thread, ',', record.stream, ',', record.bytes, ',', record.address, ',',
-                record.generation, ',', csv_field(record.label.name()), ',', csv_field(record.account.name()),
-                ',', record.limit, ',', csv_field(record.outcome), '\n');
+  return concat(record.order, ',', record.time_ns, ',', to_string(record.event), ',',
+                to_string(record.device), ',', record.thread, ',', record.stream, ',', record.bytes, ',',
+                record.address, ',', record.generation, ',', csv_field(record.label.name()), ',',
+                csv_field(record.account.name()), ',', record.limit, ',', csv_field(record.outcome), '\n');
 }
 
 std::string json_line(const log_record& record) {
   return concat("{\"order\":", record.order, ",\"time_ns\":", record.time_ns, ",\"event\":\"",
-                to_string(record.what), "\",\"device\":\"", to_string(record.device),
+                to_string(record.event), "\",\"device\":\"", to_string(record.device),
                 "\",\"thread\":", record.thread, ",\"stream\":", record.stream, ",\"bytes\":", record.bytes,
                 ",\"address\":", record.address, ",\"generation\":", record.generation,
                 ",\"tag\":", json_string(record.label.name()),

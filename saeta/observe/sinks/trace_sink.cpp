@@ -47,10 +47,11 @@ std::string span(const log_record& record, std::string_view phase) {
 }
 
 std::string instant(const log_record& record) {
-  return concat(event_head(record, "i", to_string(record.what)), ",\"s\":\"p\",\"cat\":\"memory\",\"args\":{",
-                "\"tag\":", json_string(record.label.name()), ",\"bytes\":", record.bytes,
-                ",\"stream\":", record.stream, ",\"account\":", json_string(record.account.name()),
-                ",\"limit\":", record.limit, ",\"outcome\":", json_string(record.outcome), "}}");
+  return concat(event_head(record, "i", to_string(record.event)),
+                ",\"s\":\"p\",\"cat\":\"memory\",\"args\":{", "\"tag\":", json_string(record.label.name()),
+                ",\"bytes\":", record.bytes, ",\"stream\":", record.stream,
+                ",\"account\":", json_string(record.account.name()), ",\"limit\":", record.limit,
+                ",\"outcome\":", json_string(record.outcome), "}}");
 }
 
 class trace_sink final : public log_sink {
@@ -69,7 +70,7 @@ public:
     const std::lock_guard lock(mutex_);
     std::string events;
     introduce(record.device, events);
-    switch (record.what) {
+    switch (record.event) {
     case memory_event::allocate:
       live_.insert(record.generation);
       add(events, span(record, "b"));
@@ -116,7 +117,7 @@ private:
   void count(const log_record& record, std::string& events) {
     live_bytes& live = devices_[process_of(record.device)];
     std::uint64_t& of_tag = live.by_tag[name_of(record.label)];
-    if (record.what == memory_event::allocate) {
+    if (record.event == memory_event::allocate) {
       live.all += record.bytes;
       of_tag += record.bytes;
     } else {

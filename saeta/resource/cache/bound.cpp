@@ -8,8 +8,8 @@ namespace saeta {
 namespace {
 
 /// An alignment beyond the device's own costs bytes. @throws error overflow.
-std::uint64_t bytes_upstream(const allocation_request& what) {
-  return checked_add(what.bytes, what.alignment, "block with its alignment");
+std::uint64_t bytes_upstream(const allocation_request& request) {
+  return checked_add(request.bytes, request.alignment, "block with its alignment");
 }
 
 } // namespace
@@ -75,30 +75,30 @@ std::uint64_t cache_store::unused_bytes() const noexcept {
   return held - std::min(used, held); // they are read one after the other
 }
 
-std::optional<block> cache_store::allocate_within(const allocation_request& what, stream_ref stream) {
+std::optional<block> cache_store::allocate_within(const allocation_request& request, stream_ref stream) {
   lock_type lock(mutex_, std::defer_lock); // only to give slabs back
-  const std::uint64_t bytes = bytes_upstream(what);
+  const std::uint64_t bytes = bytes_upstream(request);
   if (!hold(bytes, limit_and_a_slab(), collecting::if_promising, lock)) {
     return std::nullopt;
   }
-  return allocate_held(what, stream, bytes, lock);
+  return allocate_held(request, stream, bytes, lock);
 }
 
-block cache_store::allocate_upstream(const allocation_request& what, stream_ref stream) {
+block cache_store::allocate_upstream(const allocation_request& request, stream_ref stream) {
   lock_type lock(mutex_, std::defer_lock);
-  const std::uint64_t bytes = bytes_upstream(what);
+  const std::uint64_t bytes = bytes_upstream(request);
   if (!hold(bytes, limit_and_a_slab(), collecting::always, lock)) {
     // The budget has admitted the request, and partly used slabs can't be given back: the promise to the caller counts more.
     held_.fetch_add(bytes, std::memory_order_relaxed);
     beyond_bound_.fetch_add(1, std::memory_order_relaxed);
   }
-  return allocate_held(what, stream, bytes, lock);
+  return allocate_held(request, stream, bytes, lock);
 }
 
-block cache_store::allocate_held(const allocation_request& what, stream_ref stream, std::uint64_t bytes,
+block cache_store::allocate_held(const allocation_request& request, stream_ref stream, std::uint64_t bytes,
                                  lock_type& lock) {
   try {
-    block made = ask_upstream(what, stream, lock);
+    block made = ask_upstream(request, stream, lock);
     held_.fetch_add(made.base_bytes - bytes, std::memory_order_relaxed);
     uncached_.fetch_add(made.base_bytes, std::memory_order_relaxed);
     return made;
@@ -108,9 +108,9 @@ block cache_store::allocate_held(const allocation_request& what, stream_ref stre
   }
 }
 
-block cache_store::ask_upstream(const allocation_request& what, stream_ref stream, lock_type& lock) {
+block cache_store::ask_upstream(const allocation_request& request, stream_ref stream, lock_type& lock) {
   const auto ask = [&] {
-    block made = upstream_->allocate(what, stream);
+    block made = upstream_->allocate(request, stream);
     upstream_allocations_.fetch_add(1, std::memory_order_relaxed);
     return made;
   };
@@ -137,12 +137,12 @@ block cache_store::ask_upstream(const allocation_request& what, stream_ref strea
   return ask();
 }
 
-bool cache_store::deallocate_upstream(const block& what, std::span<const point> after) noexcept {
-  if (!upstream_->deallocate(what, after)) {
+bool cache_store::deallocate_upstream(const block& freed, std::span<const point> after) noexcept {
+  if (!upstream_->deallocate(freed, after)) {
     return false;
   }
-  held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
-  uncached_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
+  held_.fetch_sub(freed.base_bytes, std::memory_order_relaxed);
+  uncached_.fetch_sub(freed.base_bytes, std::memory_order_relaxed);
   return true;
 }
 

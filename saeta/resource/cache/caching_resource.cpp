@@ -61,55 +61,55 @@ bool caching_resource::cached(std::size_t bytes, std::size_t alignment) const no
          is_alignment(alignment);
 }
 
-release_order caching_resource::order(const block& what) const noexcept {
-  return what.cached || what.bytes == 0 ? release_order::in_stream_order : store_->order_upstream(what);
+release_order caching_resource::order(const block& freed) const noexcept {
+  return freed.cached || freed.bytes == 0 ? release_order::in_stream_order : store_->order_upstream(freed);
 }
 
-block caching_resource::describe_here(const allocation_request& what, stream_ref stream) const {
-  return describe(what, device_, std::max(what.alignment, own_alignment_), stream);
+block caching_resource::describe_here(const allocation_request& request, stream_ref stream) const {
+  return describe(request, device_, std::max(request.alignment, own_alignment_), stream);
 }
 
-block caching_resource::allocate_uncached(const allocation_request& what, stream_ref stream) {
-  if (!is_alignment(what.alignment)) {
-    throw error(errc::invalid_argument, concat("alignment ", what.alignment, " is not a power of two"));
+block caching_resource::allocate_uncached(const allocation_request& request, stream_ref stream) {
+  if (!is_alignment(request.alignment)) {
+    throw error(errc::invalid_argument, concat("alignment ", request.alignment, " is not a power of two"));
   }
-  return what.bytes == 0 ? describe_here(what, stream) : store_->allocate_upstream(what, stream);
+  return request.bytes == 0 ? describe_here(request, stream) : store_->allocate_upstream(request, stream);
 }
 
-block caching_resource::do_allocate(const allocation_request& what, stream_ref stream) {
-  if (!cached(what.bytes, what.alignment)) [[unlikely]] {
-    return allocate_uncached(what, stream);
+block caching_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+  if (!cached(request.bytes, request.alignment)) [[unlikely]] {
+    return allocate_uncached(request, stream);
   }
   const timeline_id timeline = timeline_of(stream);
   if (cache_shard* const mine = cache_shards::find(store_->id(), timeline)) [[likely]] {
-    return take(*mine, what, stream);
+    return take(*mine, request, stream);
   }
   passing_shard claimed(store_->claim(timeline));
-  return take(claimed.keep_if_possible(), what, stream);
+  return take(claimed.keep_if_possible(), request, stream);
 }
 
-block caching_resource::take(cache_shard& shard, const allocation_request& what, stream_ref stream) {
-  const std::size_t size_class = store_->classes().of(what.bytes);
+block caching_resource::take(cache_shard& shard, const allocation_request& request, stream_ref stream) {
+  const std::size_t size_class = store_->classes().of(request.bytes);
   cache_node* taken = shard.pop(size_class);
   if (taken == nullptr) [[unlikely]] {
     taken = store_->refill(shard, size_class);
     if (taken == nullptr) { // no room for a slab
-      if (auto made = store_->allocate_within(what, stream)) {
+      if (auto made = store_->allocate_within(request, stream)) {
         return *made;
       }
       taken = store_->take_larger(shard, size_class);
       if (taken == nullptr) {
-        return store_->allocate_upstream(what, stream);
+        return store_->allocate_upstream(request, stream);
       }
     }
   }
-  return lend(*taken, shard, what, stream);
+  return lend(*taken, shard, request, stream);
 }
 
 /// With one object to return, which is made in its place: a block is copied slowly right after it was written.
-block caching_resource::lend(cache_node& taken, cache_shard& shard, const allocation_request& what,
+block caching_resource::lend(cache_node& taken, cache_shard& shard, const allocation_request& request,
                              stream_ref stream) {
-  block made = describe_here(what, stream);
+  block made = describe_here(request, stream);
   made.ready = taken.after;
   const bool in_order =
       taken.others == nullptr && (taken.after.empty() || taken.after.timeline == shard.timeline);
@@ -133,16 +133,16 @@ block caching_resource::lend(cache_node& taken, cache_shard& shard, const alloca
   return made;
 }
 
-bool caching_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
-  if (!what.cached) [[unlikely]] {
-    return what.bytes == 0 || store_->deallocate_upstream(what, after);
+bool caching_resource::do_deallocate(const block& returned, std::span<const point> after) noexcept {
+  if (!returned.cached) [[unlikely]] {
+    return returned.bytes == 0 || store_->deallocate_upstream(returned, after);
   }
-  cache_node& freed = *static_cast<cache_node*>(what.record);
+  cache_node& freed = *static_cast<cache_node*>(returned.record);
   try {
-    freed.set_users(after, what.timeline);
+    freed.set_users(after, returned.timeline);
     // The stream of the allocation has waited for `ready`: nobody has used the block since.
-    const bool unused = freed.after.empty() || (!freed.others && freed.after == what.ready);
-    const timeline_id timeline = unused ? what.timeline : freed.after.timeline;
+    const bool unused = freed.after.empty() || (!freed.others && freed.after == returned.ready);
+    const timeline_id timeline = unused ? returned.timeline : freed.after.timeline;
     if (cache_shard* const mine = cache_shards::find(store_->id(), timeline)) [[likely]] {
       put(*mine, freed);
       return true;

@@ -53,20 +53,20 @@ public:
   ~caching_resource() override;
 
   std::size_t trim() override;
-  [[nodiscard]] release_order order(const block& what) const noexcept override;
+  [[nodiscard]] release_order order(const block& freed) const noexcept override;
   [[nodiscard]] std::uint64_t held_bytes() const override;
   [[nodiscard]] caching_statistics statistics() const;
   void set_soft_limit(std::uint64_t bytes) noexcept;
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
+  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  bool do_deallocate(const block& returned, std::span<const point> after) noexcept override;
   [[nodiscard]] bool cached(std::size_t bytes, std::size_t alignment) const noexcept;
-  [[nodiscard]] block allocate_uncached(const allocation_request& what, stream_ref stream);
-  [[nodiscard]] block take(cache_shard& shard, const allocation_request& what, stream_ref stream);
-  [[nodiscard]] block lend(cache_node& taken, cache_shard& shard, const allocation_request& what,
+  [[nodiscard]] block allocate_uncached(const allocation_request& request, stream_ref stream);
+  [[nodiscard]] block take(cache_shard& shard, const allocation_request& request, stream_ref stream);
+  [[nodiscard]] block lend(cache_node& taken, cache_shard& shard, const allocation_request& request,
                            stream_ref stream);
-  [[nodiscard]] block describe_here(const allocation_request& what, stream_ref stream) const;
+  [[nodiscard]] block describe_here(const allocation_request& request, stream_ref stream) const;
   void put(cache_shard& shard, cache_node& freed) noexcept;
 
   const device_id device_;

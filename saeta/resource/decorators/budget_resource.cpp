@@ -6,24 +6,24 @@
 
 namespace saeta {
 
-block budget_resource::do_allocate(const allocation_request& what, stream_ref stream) {
-  if (what.draw_from != nullptr) {
-    if (auto refused = what.draw_from->draw_or_refuse(what.bytes)) {
+block budget_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+  if (request.draw_from != nullptr) {
+    if (auto refused = request.draw_from->draw_or_refuse(request.bytes)) {
       throw error(std::move(*refused));
     }
     try {
-      return ask_upstream(what, stream, *what.draw_from->from());
+      return ask_upstream(request, stream, *request.draw_from->from());
     } catch (...) {
-      what.draw_from->put_back(what.bytes);
+      request.draw_from->put_back(request.bytes);
       throw;
     }
   }
-  budget& from = what.charge_to != nullptr ? *what.charge_to : *budget_;
-  charge(what.bytes, from);
+  budget& from = request.charge_to != nullptr ? *request.charge_to : *budget_;
+  charge(request.bytes, from);
   try {
-    return ask_upstream(what, stream, from);
+    return ask_upstream(request, stream, from);
   } catch (...) {
-    from.refund(what.bytes);
+    from.refund(request.bytes);
     throw;
   }
 }
@@ -44,17 +44,17 @@ void budget_resource::charge(std::uint64_t bytes, budget& from) {
   }
 }
 
-block budget_resource::ask_upstream(const allocation_request& what, stream_ref stream, budget& charged) {
-  block made = ask_upstream(what, stream);
+block budget_resource::ask_upstream(const allocation_request& request, stream_ref stream, budget& charged) {
+  block made = ask_upstream(request, stream);
   made.charged = &charged;
   return made;
 }
 
-block budget_resource::ask_upstream(const allocation_request& what, stream_ref stream) {
-  shortage missing(what.bytes, nullptr);
+block budget_resource::ask_upstream(const allocation_request& request, stream_ref stream) {
+  shortage missing(request.bytes, nullptr);
   for (;; ++missing.attempt) {
     try {
-      return upstream().allocate(what, stream);
+      return upstream().allocate(request, stream);
     } catch (const error& e) {
       if (e.code() != errc::out_of_memory || !relief_ || !relief_(missing)) {
         throw;
@@ -63,12 +63,12 @@ block budget_resource::ask_upstream(const allocation_request& what, stream_ref s
   }
 }
 
-bool budget_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
-  if (!upstream().deallocate(what, after)) {
+bool budget_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {
+  if (!upstream().deallocate(freed, after)) {
     return false;
   }
-  if (what.charged != nullptr) {
-    what.charged->refund(what.bytes);
+  if (freed.charged != nullptr) {
+    freed.charged->refund(freed.bytes);
   }
   return true;
 }

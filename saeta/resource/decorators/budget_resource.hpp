@@ -18,30 +18,30 @@ namespace saeta {
 
 /// A request that does not fit, for whoever can make room.
 struct shortage {
-  shortage(std::uint64_t missing, budget* refused_by) : bytes(missing), where(refused_by) {}
+  shortage(std::uint64_t missing, budget* refused_by) : bytes(missing), full(refused_by) {}
 
   std::uint64_t bytes;
-  budget* where; ///< whose charge failed; null when upstream has no memory
+  budget* full; ///< whose charge failed; null when upstream has no memory
   std::size_t attempt = 0;
   // Set by a relief that waits several times.
   std::optional<std::chrono::steady_clock::time_point> wait_until;
   std::uint64_t releases_seen = 0; ///< done before the latest attempt
-  bool charged = false; ///< set by a relief that took the bytes from `where` itself, by waiting in line
+  bool charged = false; ///< set by a relief that took the bytes from `full` itself, by waiting in line
 };
 
 class budget_resource final : public decorator {
 public:
-  using relief = std::function<bool(shortage& what)>;
+  using relief = std::function<bool(shortage& need)>;
 
   budget_resource(std::shared_ptr<resource> upstream, std::shared_ptr<budget> limit, relief make_room = {})
       : decorator(std::move(upstream)), budget_(std::move(limit)), relief_(std::move(make_room)) {}
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
+  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
   void charge(std::uint64_t bytes, budget& from);
-  block ask_upstream(const allocation_request& what, stream_ref stream, budget& charged);
-  block ask_upstream(const allocation_request& what, stream_ref stream);
+  block ask_upstream(const allocation_request& request, stream_ref stream, budget& charged);
+  block ask_upstream(const allocation_request& request, stream_ref stream);
 
   std::shared_ptr<budget> budget_;
   relief relief_;

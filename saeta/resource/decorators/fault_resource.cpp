@@ -16,21 +16,21 @@ bool is_chosen(std::atomic<std::uint64_t>& countdown) noexcept {
 
 } // namespace
 
-block fault_resource::do_allocate(const allocation_request& what, stream_ref stream) {
-  if (what.bytes != 0 && is_chosen(fail_allocation_)) {
+block fault_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+  if (request.bytes != 0 && is_chosen(fail_allocation_)) {
     ++failures_;
-    throw error(errc::out_of_memory, concat("injected fault: no memory for ", what.bytes, " bytes"));
+    throw error(errc::out_of_memory, concat("injected fault: no memory for ", request.bytes, " bytes"));
   }
-  return upstream().allocate(what, stream);
+  return upstream().allocate(request, stream);
 }
 
-bool fault_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
-  if (what.bytes != 0 && is_chosen(fail_free_)) {
+bool fault_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {
+  if (freed.bytes != 0 && is_chosen(fail_free_)) {
     ++failures_;
     report("fault_resource", "injected fault: the block was not taken back");
     return false;
   }
-  return upstream().deallocate(what, after);
+  return upstream().deallocate(freed, after);
 }
 
 } // namespace saeta

@@ -23,8 +23,8 @@ public:
   [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
+  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
   std::atomic<std::uint64_t> fail_allocation_{0};
   std::atomic<std::uint64_t> fail_free_{0};

@@ -25,15 +25,15 @@ guard_resource::~guard_resource() {
   }
 }
 
-block guard_resource::do_allocate(const allocation_request& what, stream_ref stream) {
-  if (what.bytes == 0) {
-    return upstream().allocate(what, stream);
+block guard_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+  if (request.bytes == 0) {
+    return upstream().allocate(request, stream);
   }
-  const std::size_t alignment = std::max(what.alignment, state_->own_alignment);
+  const std::size_t alignment = std::max(request.alignment, state_->own_alignment);
   const std::size_t canary = state_->options.canary;
   const std::size_t front = canary == 0 ? 0 : round_up(canary, alignment);
-  allocation_request around = what;
-  around.bytes = checked_add(checked_add(front, what.bytes, "guarded block"), canary, "guarded block");
+  allocation_request around = request;
+  around.bytes = checked_add(checked_add(front, request.bytes, "guarded block"), canary, "guarded block");
 
   guarded made;
   try {
@@ -48,7 +48,7 @@ block guard_resource::do_allocate(const allocation_request& what, stream_ref str
   made.begin = reinterpret_cast<std::uintptr_t>(made.inner.pointer);
   made.outer = made.inner;
   made.outer.pointer = static_cast<std::uint8_t*>(made.inner.pointer) + front;
-  made.outer.bytes = what.bytes;
+  made.outer.bytes = request.bytes;
   try {
     state_->paint(made, stream);
     made.outer.ready = mark(stream);
@@ -60,12 +60,12 @@ block guard_resource::do_allocate(const allocation_request& what, stream_ref str
   return made.outer;
 }
 
-bool guard_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
-  if (what.bytes == 0) {
-    return upstream().deallocate(what, after);
+bool guard_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {
+  if (freed.bytes == 0) {
+    return upstream().deallocate(freed, after);
   }
   try {
-    return state_->take_back(what, after, upstream());
+    return state_->take_back(freed, after, upstream());
   } catch (...) {
     report_current_exception("guard_resource");
     return false;

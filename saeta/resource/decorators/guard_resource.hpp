@@ -32,7 +32,7 @@ struct guard_options {
 
 struct guard_finding {
   enum class kind { front_canary, back_canary, written_after_free, overlap, unknown_block };
-  kind what;
+  kind found;
   tag label;
   std::uint64_t generation = 0;
   std::uint64_t address = 0;
@@ -63,8 +63,8 @@ public:
   [[nodiscard]] std::vector<guard_finding> findings() const;
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
+  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
   std::unique_ptr<guard_state> state_;
 };

@@ -16,8 +16,8 @@ using kind = guard_finding::kind;
 
 std::uint8_t* start(const guarded& of) { return static_cast<std::uint8_t*>(of.outer.pointer); }
 
-std::string_view words(kind what) {
-  switch (what) {
+std::string_view words(kind found) {
+  switch (found) {
   case kind::front_canary:
     return "bytes before it were overwritten";
   case kind::back_canary:
@@ -32,16 +32,16 @@ std::string_view words(kind what) {
   return "";
 }
 
-guard_finding describe(kind what, const block& of, std::int64_t offset, const std::string& details = {}) {
+guard_finding describe(kind found, const block& of, std::int64_t offset, const std::string& details = {}) {
   const auto address = reinterpret_cast<std::uintptr_t>(of.pointer);
-  return {what,
+  return {found,
           of.label,
           of.generation,
           address,
           of.bytes,
           offset,
           concat("block '", of.label.name(), "' of ", of.bytes, " bytes at ", of.pointer, " (generation ",
-                 of.generation, "): ", words(what), details)};
+                 of.generation, "): ", words(found), details)};
 }
 
 } // namespace
@@ -105,13 +105,13 @@ void guard_state::abandon(const guarded& made, stream_ref stream, resource& upst
   }
 }
 
-bool guard_state::take_back(const block& what, std::span<const point> after, resource& upstream) {
+bool guard_state::take_back(const block& returned, std::span<const point> after, resource& upstream) {
   std::list<blocks::node_type> leaving(1); // from here on no failure to allocate can lose the block
   std::unique_lock lock(mutex);
-  const auto known = live.find(what.generation);
-  if (known == live.end() || known->second.outer.pointer != what.pointer) {
+  const auto known = live.find(returned.generation);
+  if (known == live.end() || known->second.outer.pointer != returned.pointer) {
     lock.unlock();
-    publish({describe(kind::unknown_block, what, 0)});
+    publish({describe(kind::unknown_block, returned, 0)});
     return false;
   }
   leaving.front() = live.extract(known);
@@ -139,9 +139,9 @@ void guard_state::add_regions(guarded& of, std::vector<guard_region>& regions,
                               std::vector<guard_suspect>& suspects) const {
   const auto size = static_cast<std::int64_t>(of.outer.bytes);
   const auto canary = static_cast<std::int64_t>(options.canary);
-  const auto add = [&](kind what, std::int64_t offset, std::size_t bytes, std::uint8_t expected) {
-    if (bytes != 0 && (of.found & (1u << static_cast<unsigned>(what))) == 0) {
-      suspects.push_back({&of, what, offset});
+  const auto add = [&](kind found, std::int64_t offset, std::size_t bytes, std::uint8_t expected) {
+    if (bytes != 0 && (of.found & (1u << static_cast<unsigned>(found))) == 0) {
+      suspects.push_back({&of, found, offset});
       regions.push_back({start(of) + offset, bytes, expected});
     }
   };
@@ -159,9 +159,9 @@ std::vector<guard_finding> guard_state::examine(const std::vector<guard_region>&
       const guard_suspect& seen = suspects[i];
       const std::int64_t offset = seen.offset + static_cast<std::int64_t>(wrong[i]->offset);
       found.push_back(describe(
-          seen.what, seen.of->outer, offset,
+          seen.found, seen.of->outer, offset,
           concat(", first at byte ", offset, ": ", +wrong[i]->value, " instead of ", +regions[i].expected)));
-      seen.of->found |= 1u << static_cast<unsigned>(seen.what);
+      seen.of->found |= 1u << static_cast<unsigned>(seen.found);
     }
   }
   return found;

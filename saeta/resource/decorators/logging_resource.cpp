@@ -3,9 +3,9 @@
 namespace saeta {
 namespace {
 
-log_record describe(memory_event what, const block& of, std::uint64_t stream_id, std::uint64_t root_limit) {
+log_record describe(memory_event kind, const block& of, std::uint64_t stream_id, std::uint64_t root_limit) {
   log_record record;
-  record.what = what;
+  record.event = kind;
   record.device = of.device;
   record.stream = stream_id;
   record.bytes = of.bytes;
@@ -25,7 +25,7 @@ void set_failure(log_record& record) {
   } catch (const error& failure) {
     record.outcome = failure.message();
     if (const budget_refusal* const refusal = failure.refusal()) {
-      record.what = memory_event::refuse;
+      record.event = memory_event::refuse;
       record.account = refusal->layer;
       record.limit = refusal->limit;
     }
@@ -40,15 +40,15 @@ void set_failure(log_record& record) {
 
 std::uint64_t logging_resource::root_limit() const noexcept { return limit_ ? limit_->limit() : 0; }
 
-block logging_resource::do_allocate(const allocation_request& what, stream_ref stream) {
+block logging_resource::do_allocate(const allocation_request& request, stream_ref stream) {
   if (!log_->active()) {
-    return upstream().allocate(what, stream);
+    return upstream().allocate(request, stream);
   }
   block made;
   try {
-    made = upstream().allocate(what, stream);
+    made = upstream().allocate(request, stream);
   } catch (...) {
-    record_failure(what, stream);
+    record_failure(request, stream);
     throw;
   }
   try {
@@ -59,14 +59,14 @@ block logging_resource::do_allocate(const allocation_request& what, stream_ref s
   return made;
 }
 
-void logging_resource::record_failure(const allocation_request& what, stream_ref stream) noexcept {
+void logging_resource::record_failure(const allocation_request& request, stream_ref stream) noexcept {
   try {
     log_record record;
-    record.what = memory_event::fail;
+    record.event = memory_event::fail;
     record.device = stream.owner().device();
     record.stream = stream.id();
-    record.bytes = what.bytes;
-    record.label = what.label;
+    record.bytes = request.bytes;
+    record.label = request.label;
     record.limit = root_limit();
     set_failure(record);
     log_->write(std::move(record));
@@ -75,26 +75,26 @@ void logging_resource::record_failure(const allocation_request& what, stream_ref
   }
 }
 
-bool logging_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
+bool logging_resource::do_deallocate(const block& returned, std::span<const point> after) noexcept {
   if (!log_->active()) {
-    return upstream().deallocate(what, after);
+    return upstream().deallocate(returned, after);
   }
   log_record record;
   bool described = false;
   try { // before the free: the budget that was charged may go with its last charge
     const std::uint64_t last = after.empty() ? 0 : stream_id_of(after.front().timeline);
-    record = describe(memory_event::free, what, last != 0 ? last : what.stream_id, root_limit());
+    record = describe(memory_event::free, returned, last != 0 ? last : returned.stream_id, root_limit());
     described = true;
   } catch (...) {
     log_->drop();
   }
-  const bool freed = upstream().deallocate(what, after);
+  const bool freed = upstream().deallocate(returned, after);
   if (!described) {
     return freed;
   }
   try {
     if (!freed) {
-      record.what = memory_event::free_failed;
+      record.event = memory_event::free_failed;
       record.outcome = "the block was not taken back";
     }
     log_->write(std::move(record));
@@ -109,7 +109,7 @@ std::size_t logging_resource::trim() {
   if (trimmed != 0 && log_->active()) {
     try {
       log_record record;
-      record.what = memory_event::trim;
+      record.event = memory_event::trim;
       record.device = device_;
       record.bytes = trimmed;
       record.limit = root_limit();

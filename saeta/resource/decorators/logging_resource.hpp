@@ -24,9 +24,9 @@ public:
   std::size_t trim() override;
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
-  void record_failure(const allocation_request& what, stream_ref stream) noexcept;
+  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  bool do_deallocate(const block& returned, std::span<const point> after) noexcept override;
+  void record_failure(const allocation_request& request, stream_ref stream) noexcept;
   [[nodiscard]] std::uint64_t root_limit() const noexcept;
 
   std::shared_ptr<event_log> log_;

@@ -43,10 +43,10 @@ statistics_resource::statistics_resource(std::shared_ptr<resource> upstream)
 
 statistics_resource::~statistics_resource() = default;
 
-block statistics_resource::do_allocate(const allocation_request& what, stream_ref stream) {
+block statistics_resource::do_allocate(const allocation_request& request, stream_ref stream) {
   shard& mine = shards_->mine();
   try {
-    const block made = upstream().allocate(what, stream);
+    const block made = upstream().allocate(request, stream);
     add(mine.allocations, 1);
     add(mine.allocated_bytes, made.bytes);
     raise(mine.largest, made.bytes);
@@ -57,9 +57,9 @@ block statistics_resource::do_allocate(const allocation_request& what, stream_re
   }
 }
 
-bool statistics_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
-  const std::uint64_t bytes = what.bytes;
-  const bool freed = upstream().deallocate(what, after);
+bool statistics_resource::do_deallocate(const block& returned, std::span<const point> after) noexcept {
+  const std::uint64_t bytes = returned.bytes;
+  const bool freed = upstream().deallocate(returned, after);
   shard& mine = shards_->mine();
   if (freed) { // release: whoever counts this free counts its allocation too
     mine.frees.fetch_add(1, std::memory_order_release);

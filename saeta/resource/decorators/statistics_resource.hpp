@@ -32,8 +32,8 @@ public:
   [[nodiscard]] resource_statistics read() const noexcept;
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
+  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  bool do_deallocate(const block& returned, std::span<const point> after) noexcept override;
 
   struct shards;
   std::unique_ptr<shards> shards_;

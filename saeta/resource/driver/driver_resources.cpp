@@ -16,8 +16,8 @@ std::size_t own_alignment(const backend& device) {
   return device.device().kind == device_kind::cpu ? host_alignment : device_alignment;
 }
 
-block describe_on(const backend& device, const allocation_request& what, stream_ref stream) {
-  return describe_block(what, device.device(), own_alignment(device), stream);
+block describe_on(const backend& device, const allocation_request& request, stream_ref stream) {
+  return describe_block(request, device.device(), own_alignment(device), stream);
 }
 
 /// Of resources that free at once: the host waits for the users. False when it can't.
@@ -36,13 +36,14 @@ bool wait_for_users(std::span<const point> after) noexcept {
 } // namespace
 
 /// Sizes that could not be rounded up to an alignment are refused here: aligned new would make 0 bytes of them.
-block describe_block(const allocation_request& what, device_id device, std::size_t given, stream_ref stream) {
-  if (what.alignment != 0 && !std::has_single_bit(what.alignment)) {
-    throw error(errc::invalid_argument, concat("alignment ", what.alignment, " is no power of two"));
+block describe_block(const allocation_request& request, device_id device, std::size_t given,
+                     stream_ref stream) {
+  if (request.alignment != 0 && !std::has_single_bit(request.alignment)) {
+    throw error(errc::invalid_argument, concat("alignment ", request.alignment, " is no power of two"));
   }
-  block made = describe(what, device, std::max(what.alignment, given), stream);
-  static_cast<void>(checked_add(what.bytes, made.alignment, "block with its alignment"));
-  made.base_bytes = what.bytes == 0 ? 0 : what.bytes + (made.alignment - given);
+  block made = describe(request, device, std::max(request.alignment, given), stream);
+  static_cast<void>(checked_add(request.bytes, made.alignment, "block with its alignment"));
+  made.base_bytes = request.bytes == 0 ? 0 : request.bytes + (made.alignment - given);
   return made;
 }
 
@@ -62,21 +63,21 @@ std::uint64_t next_generation() noexcept {
   return ++last;
 }
 
-block direct_resource::do_allocate(const allocation_request& what, stream_ref stream) {
-  block made = describe_on(*device_, what, stream);
-  if (what.bytes != 0) {
+block direct_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+  block made = describe_on(*device_, request, stream);
+  if (request.bytes != 0) {
     place_block(made, device_->allocate(made.base_bytes, own_alignment(*device_)));
     held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
   }
   return made;
 }
 
-bool direct_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
-  if (what.base != nullptr &&
-      (!wait_for_users(after) || !device_->deallocate(what.base, what.base_bytes, own_alignment(*device_)))) {
+bool direct_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {
+  if (freed.base != nullptr && (!wait_for_users(after) || !device_->deallocate(freed.base, freed.base_bytes,
+                                                                               own_alignment(*device_)))) {
     return false;
   }
-  held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
+  held_.fetch_sub(freed.base_bytes, std::memory_order_relaxed);
   return true;
 }
 
@@ -86,9 +87,9 @@ async_resource::async_resource(std::shared_ptr<backend> device, std::uint64_t po
   device_->set_pool_threshold(pool_threshold);
 }
 
-block async_resource::do_allocate(const allocation_request& what, stream_ref stream) {
-  block made = describe_on(*device_, what, stream);
-  if (what.bytes == 0) {
+block async_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+  block made = describe_on(*device_, request, stream);
+  if (request.bytes == 0) {
     return made;
   }
   const auto ask = [&] { return device_->allocate_async(made.base_bytes, stream.native_handle()); };
@@ -118,8 +119,8 @@ block async_resource::do_allocate(const allocation_request& what, stream_ref str
   return made;
 }
 
-bool async_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
-  if (what.base == nullptr) {
+bool async_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {
+  if (freed.base == nullptr) {
     return true;
   }
   const bool unused = std::all_of(after.begin(), after.end(), known_to_have_passed);
@@ -132,10 +133,10 @@ bool async_resource::do_deallocate(const block& what, std::span<const point> aft
     report_current_exception("async_resource::deallocate");
     return false;
   }
-  if (!device_->deallocate_async(what.base, what.base_bytes, on.native_handle())) {
+  if (!device_->deallocate_async(freed.base, freed.base_bytes, on.native_handle())) {
     return false;
   }
-  held_.fetch_sub(what.base_bytes, std::memory_order_relaxed);
+  held_.fetch_sub(freed.base_bytes, std::memory_order_relaxed);
   if (unused && bounded_pool_) {
     notice_unused();
   }
@@ -157,15 +158,15 @@ void async_resource::notice_unused() noexcept {
 
 pinned_resource::~pinned_resource() { trim(); }
 
-block pinned_resource::do_allocate(const allocation_request& what, stream_ref stream) {
+block pinned_resource::do_allocate(const allocation_request& request, stream_ref stream) {
   const device_kind kind =
       device_->device().kind == device_kind::cpu ? device_kind::cpu : device_kind::cuda_host;
-  block made = describe_block(what, {kind, 0}, device_alignment, stream);
-  if (what.bytes == 0) {
+  block made = describe_block(request, {kind, 0}, device_alignment, stream);
+  if (request.bytes == 0) {
     return made;
   }
   if (made.base_bytes > (std::size_t{1} << 62)) {
-    throw error(errc::overflow, concat("pinned block of ", what.bytes, " bytes"));
+    throw error(errc::overflow, concat("pinned block of ", request.bytes, " bytes"));
   }
   made.base_bytes = std::bit_ceil(std::max(made.base_bytes, smallest_pinned_class));
   const std::lock_guard lock(mutex_);
@@ -180,8 +181,8 @@ block pinned_resource::do_allocate(const allocation_request& what, stream_ref st
   return made;
 }
 
-bool pinned_resource::do_deallocate(const block& what, std::span<const point> after) noexcept {
-  if (what.base == nullptr) {
+bool pinned_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {
+  if (freed.base == nullptr) {
     return true;
   }
   if (!wait_for_users(after)) {
@@ -189,7 +190,7 @@ bool pinned_resource::do_deallocate(const block& what, std::span<const point> af
   }
   const std::lock_guard lock(mutex_);
   try {
-    free_[what.base_bytes].push_back(what.base);
+    free_[freed.base_bytes].push_back(freed.base);
     return true;
   } catch (...) {
     report_current_exception("pinned_resource::deallocate");

@@ -15,7 +15,7 @@ namespace saeta {
 /// A block without memory yet, of a resource over something that aligns to `given` bytes: `base_bytes` has room for more
 /// alignment where more is asked for.
 /// @throws error invalid_argument (an alignment that is no power of two), overflow.
-[[nodiscard]] block describe_block(const allocation_request& what, device_id device, std::size_t given,
+[[nodiscard]] block describe_block(const allocation_request& request, device_id device, std::size_t given,
                                    stream_ref stream);
 /// Puts the block into the `base_bytes` at `base`.
 void place_block(block& made, void* base) noexcept;
@@ -34,8 +34,8 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
+  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
   std::shared_ptr<backend> device_;
   std::shared_ptr<timelines> timelines_;
@@ -60,8 +60,8 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
+  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
   /// Only in a wait of the host, where nothing is waited for, the driver sees that freed memory is unused.
   void notice_unused() noexcept;
@@ -89,8 +89,8 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override;
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref stream) override;
-  bool do_deallocate(const block& what, std::span<const point> after) noexcept override;
+  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
   std::shared_ptr<backend> device_;
   std::shared_ptr<timelines> timelines_;

@@ -15,7 +15,7 @@ namespace saeta {
 
 class staging_lane {
 public:
-  staging_lane(context& where, std::size_t chunk_bytes, std::size_t chunks);
+  staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks);
   staging_lane(const staging_lane&) = delete;
   staging_lane& operator=(const staging_lane&) = delete;
   ~staging_lane();
@@ -46,7 +46,7 @@ public:
 private:
   static void land(chunk& which);
 
-  context& where_;
+  context& home_;
   std::size_t chunk_bytes_;
   std::vector<chunk> chunks_;
   std::size_t turn_ = 0;

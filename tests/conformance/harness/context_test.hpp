@@ -23,24 +23,24 @@ protected:
     context_ = new_context(options);
   }
 
-  [[nodiscard]] const std::shared_ptr<context>& where() const { return context_; }
+  [[nodiscard]] const std::shared_ptr<context>& home() const { return context_; }
   [[nodiscard]] buffer make(std::size_t bytes, std::string tag = "test") const {
     return buffer::allocate(context_, bytes, context_->work_stream(), std::move(tag));
   }
-  void fill(const buffer& what, std::uint8_t value, stream_ref stream) const {
-    use_token token(stream, {writes(what)});
-    context_->fill(token.mutable_data<std::uint8_t>(what), value, what.size(), stream);
+  void fill(const buffer& used, std::uint8_t value, stream_ref stream) const {
+    use_token token(stream, {writes(used)});
+    context_->fill(token.mutable_data<std::uint8_t>(used), value, used.size(), stream);
     token.finish();
   }
   /// Queues a read of the whole buffer into `target`, which must stay until the stream has passed.
-  void queue_read(const buffer& what, std::uint8_t* target, stream_ref stream) const {
-    use_token token(stream, {reads(what)});
-    context_->copy(target, token.data<std::uint8_t>(what), what.size(), to_host(), stream);
+  void queue_read(const buffer& used, std::uint8_t* target, stream_ref stream) const {
+    use_token token(stream, {reads(used)});
+    context_->copy(target, token.data<std::uint8_t>(used), used.size(), to_host(), stream);
     token.finish();
   }
-  [[nodiscard]] std::vector<std::uint8_t> read(const buffer& what) const {
-    std::vector<std::uint8_t> bytes(what.size());
-    queue_read(what, bytes.data(), context_->work_stream());
+  [[nodiscard]] std::vector<std::uint8_t> read(const buffer& used) const {
+    std::vector<std::uint8_t> bytes(used.size());
+    queue_read(used, bytes.data(), context_->work_stream());
     context_->synchronize(context_->work_stream());
     return bytes;
   }

@@ -63,9 +63,9 @@ void check_numbers(context& of) {
 
 } // namespace
 
-bool comes_true(const std::function<bool()>& what) {
+bool comes_true(const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + long_enough;
-  while (!what()) {
+  while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) {
       return false;
     }

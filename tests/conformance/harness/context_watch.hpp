@@ -16,7 +16,7 @@
 namespace saeta::conformance {
 
 /// Waits until it is true; false after twenty seconds. For what another thread is about to finish.
-bool comes_true(const std::function<bool()>& what);
+bool comes_true(const std::function<bool()>& condition);
 
 class context_watch {
 public:

@@ -22,7 +22,7 @@ class arrow_c : public context_test {
 protected:
   [[nodiscard]] column imported(const shared_array& source, const import_options& options = {}) const {
     owned_array given = support::to_c(source);
-    return import_column(where(), {"x", source->type, true, {}}, given.get(), options);
+    return import_column(home(), {"x", source->type, true, {}}, given.get(), options);
   }
   [[nodiscard]] static owned_array exported(const column& source) {
     owned_array given;
@@ -83,7 +83,7 @@ TEST_P(arrow_c, round_trips_what_was_imported_from_our_own_export) {
     SCOPED_TRACE(type.name());
     const shared_array source = random_array(type, {65, 9, nulls::some, false}, 3);
     owned_array ours = exported(imported(source).slice(2, 60));
-    const column again = import_column(where(), {"x", type, true, {}}, ours.get());
+    const column again = import_column(home(), {"x", type, true, {}}, ours.get());
     EXPECT_TRUE(same_rows(exported(again).get(), *source, 2, 60));
   }
 }
@@ -97,8 +97,8 @@ TEST_P(arrow_c, carries_a_batch_through_the_window_of_its_struct) {
   }
   owned_array given = support::to_c_batch(children, 70, 13);
   dictionary_cache dictionaries;
-  batch seen = import_batch(where(), fields, given.get(), dictionaries);
-  const table whole = table::make(where(), fields, {std::move(seen)});
+  batch seen = import_batch(home(), fields, given.get(), dictionaries);
+  const table whole = table::make(home(), fields, {std::move(seen)});
   owned_array out;
   export_batch(whole, 0, *out.out());
   ASSERT_EQ(out.get().length, 70);
@@ -112,7 +112,7 @@ TEST_P(arrow_c, carries_a_batch_through_the_window_of_its_struct) {
 TEST_P(arrow_c, carries_rows_without_columns) {
   owned_array given = support::to_c_batch({}, 5);
   dictionary_cache dictionaries;
-  const table seen = table::make(where(), {}, {import_batch(where(), {}, given.get(), dictionaries)});
+  const table seen = table::make(home(), {}, {import_batch(home(), {}, given.get(), dictionaries)});
   EXPECT_EQ(seen.rows(), 5);
   owned_array out;
   export_batch(seen, 0, *out.out());

@@ -19,7 +19,7 @@ protected:
   void SetUp() override {
     context_test::SetUp();
     // Made before a gate closes: making them may wait for the device.
-    ours_.emplace(where()->borrow_stream());
+    ours_.emplace(home()->borrow_stream());
     foreign_.emplace(shared_device());
     sink_ = filled(0);
   }
@@ -34,21 +34,21 @@ protected:
   [[nodiscard]] const buffer& sink() const { return sink_; }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
     buffer made = make(bytes);
-    fill(made, value, where()->work_stream());
-    where()->synchronize(where()->work_stream());
+    fill(made, value, home()->work_stream());
+    home()->synchronize(home()->work_stream());
     return made;
   }
   [[nodiscard]] column of(const buffer& values) const {
     return column::make(
-        where(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, values}, {}});
+        home(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, values}, {}});
   }
   /// The number by which a protocol names a stream; nothing on the host.
   [[nodiscard]] std::optional<std::int64_t> number(stream_ref stream) const {
-    return where()->on_host() ? std::nullopt
-                              : std::optional(static_cast<std::int64_t>(stream.native_handle()));
+    return home()->on_host() ? std::nullopt
+                             : std::optional(static_cast<std::int64_t>(stream.native_handle()));
   }
   [[nodiscard]] std::optional<std::int64_t> unordered() const {
-    return where()->on_host() ? std::nullopt : std::optional<std::int64_t>(-1);
+    return home()->on_host() ? std::nullopt : std::optional<std::int64_t>(-1);
   }
   /// What a foreign kernel does: it knows a pointer and a stream, and no token.
   void queue_foreign_read(const DLTensor& tensor, stream_handle stream) const {
@@ -57,10 +57,10 @@ protected:
   [[nodiscard]] lent_tensor lend(const buffer& memory) const {
     return lent_tensor(reinterpret_cast<void*>(memory.address()), static_cast<std::int64_t>(bytes),
                        support::dtype(kDLUInt, 8),
-                       {static_cast<DLDeviceType>(where()->device().kind), where()->device().ordinal});
+                       {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
   }
-  [[nodiscard]] bool holds(const buffer& what, std::uint8_t value) const {
-    const auto content = read(what);
+  [[nodiscard]] bool holds(const buffer& used, std::uint8_t value) const {
+    const auto content = read(used);
     return std::all_of(content.begin(), content.end(), [&](std::uint8_t b) { return b == value; });
   }
   void expect_consumer_waits(std::optional<std::int64_t> named, stream_handle consumer) {
@@ -82,19 +82,19 @@ protected:
     const auto held = close_gate(foreign().native_handle());
     device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
     {
-      const column taken = import_dlpack(where(), lent.get(), how);
+      const column taken = import_dlpack(home(), lent.get(), how);
       use_token token(ours(), {reads(taken.values()), writes(sink())});
-      where()->copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(),
-                    ours());
+      home()->copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(),
+                   ours());
     }
     if (held) {
       EXPECT_FALSE(ours().idle()) << "our read did not wait for the producer";
       EXPECT_EQ(lent.deleted(), 0) << "given back while our read was pending";
       held->open();
     }
-    where()->synchronize(ours());
+    home()->synchronize(ours());
     EXPECT_TRUE(holds(sink(), 2));
-    EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_EQ(lent.deleted(), 1);
   }
 
@@ -115,7 +115,7 @@ TEST_P(dlpack_order, no_stream_means_the_legacy_default_stream) {
 TEST_P(dlpack_order, streams_1_and_2_are_the_legacy_and_the_per_thread_default_stream) {
   for (const stream_handle consumer : {legacy_stream, per_thread_stream}) {
     const auto named = static_cast<std::int64_t>(consumer);
-    expect_consumer_waits(where()->on_host() ? std::nullopt : std::optional(named), consumer);
+    expect_consumer_waits(home()->on_host() ? std::nullopt : std::optional(named), consumer);
   }
 }
 
@@ -168,7 +168,7 @@ TEST_P(dlpack_order, memory_released_under_a_foreign_reader_is_not_given_to_othe
   values.reset();
   std::vector<buffer> next; // whatever address they get, the held read must not see them
   for (int i = 0; i < 4; ++i) {
-    next.push_back(buffer::allocate(where(), bytes, ours(), "next"));
+    next.push_back(buffer::allocate(home(), bytes, ours(), "next"));
     fill(next.back(), 0xAA, ours());
   }
   if (held) {
@@ -210,13 +210,12 @@ TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
   }
   expect_races();
   device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
-  const column taken = import_dlpack(where(), lent.get(), support::import_after(-1));
+  const column taken = import_dlpack(home(), lent.get(), support::import_after(-1));
   {
     use_token token(ours(), {reads(taken.values()), writes(sink())});
-    where()->copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(),
-                  ours());
+    home()->copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(), ours());
   }
-  where()->synchronize(ours());
+  home()->synchronize(ours());
   held->open();
   EXPECT_TRUE(holds(sink(), 1));
 }

@@ -26,42 +26,41 @@ std::vector<std::uint8_t> counting(std::size_t count) {
 class dlpack : public context_test {
 protected:
   [[nodiscard]] copy_kind from_host() const {
-    return where()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
+    return home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
   }
   /// A column whose buffer holds the bytes 1, 2, 3 ...; counters start at 0 after it.
   [[nodiscard]] column numbers(const data_type& type, std::int64_t rows) const {
     const auto width = static_cast<std::size_t>(std::max(type.byte_width(), 1));
     const auto content = counting(static_cast<std::size_t>(rows) * width);
-    const stream_ref work = where()->work_stream();
+    const stream_ref work = home()->work_stream();
     const buffer values = make(content.size());
     use_token token(work, {writes(values)});
-    where()->copy(token.mutable_data<std::uint8_t>(values), content.data(), content.size(), from_host(),
-                  work);
+    home()->copy(token.mutable_data<std::uint8_t>(values), content.data(), content.size(), from_host(), work);
     token.finish();
-    where()->synchronize(work);
-    where()->reset_counters();
-    return column::make(where(), {type, rows, 0, 0, {{}, values}, {}});
+    home()->synchronize(work);
+    home()->reset_counters();
+    return column::make(home(), {type, rows, 0, 0, {{}, values}, {}});
   }
   /// An export to a consumer that works on the context's own stream.
   [[nodiscard]] dlpack_export here(copy_policy copy = copy_policy::when_needed) const {
-    return {dlpack_import_stream(*where()), std::nullopt, copy};
+    return {dlpack_import_stream(*home()), std::nullopt, copy};
   }
   /// The import of what such a producer ordered.
   [[nodiscard]] dlpack_import ordered(copy_policy copy = copy_policy::when_needed) const {
-    return {dlpack_import_stream(*where()), copy};
+    return {dlpack_import_stream(*home()), copy};
   }
   /// What a consumer on the context's own stream sees.
   [[nodiscard]] std::vector<std::uint8_t> seen(const DLTensor& tensor) const {
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(tensor.shape[0]) * tensor.dtype.bits / 8);
-    const stream_handle work = where()->work_stream().native_handle();
+    const stream_handle work = home()->work_stream().native_handle();
     device().copy(bytes.data(), tensor.data, bytes.size(), to_host(), work);
     device().synchronize_stream(work);
     return bytes;
   }
   /// Copies within the device since the last reset.
   [[nodiscard]] traffic copies() const {
-    const counter_values now = where()->read_counters();
-    return where()->on_host() ? now.host_to_host : now.device_to_device;
+    const counter_values now = home()->read_counters();
+    return home()->on_host() ? now.host_to_host : now.device_to_device;
   }
   void expect_header(const DLTensor& tensor, const column& source) const {
     const tensor_type type = to_tensor_type(source.type());
@@ -69,8 +68,8 @@ protected:
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data), source.values().address() + skipped);
     EXPECT_EQ(tensor.byte_offset, 0U);
     EXPECT_EQ(static_cast<std::int32_t>(tensor.device.device_type),
-              static_cast<std::int32_t>(where()->device().kind));
-    EXPECT_EQ(tensor.device.device_id, where()->device().ordinal);
+              static_cast<std::int32_t>(home()->device().kind));
+    EXPECT_EQ(tensor.device.device_id, home()->device().ordinal);
     EXPECT_EQ(tensor.ndim, 1);
     EXPECT_EQ(tensor.dtype.code, type.code);
     EXPECT_EQ(tensor.dtype.bits, type.bits);
@@ -104,24 +103,24 @@ TEST_P(dlpack, a_round_trip_keeps_the_pointer_and_copies_and_waits_for_nothing) 
   const column source = numbers(data_type(type_id::float64), 100).slice(10, 50);
   DLManagedTensorVersioned* const tensor = export_dlpack_versioned(source, here());
   {
-    const column back = import_dlpack(where(), tensor, ordered(copy_policy::never));
+    const column back = import_dlpack(home(), tensor, ordered(copy_policy::never));
     EXPECT_EQ(back.type(), source.type());
     EXPECT_EQ(back.length(), 50);
     EXPECT_EQ(back.values().address(), source.values().address() + 10 * sizeof(double));
     EXPECT_FALSE(back.values().owner()->writable()) << "read-only memory stays so";
-    EXPECT_THROW(use_token(where()->work_stream(), {writes(back.values())}), error);
+    EXPECT_THROW(use_token(home()->work_stream(), {writes(back.values())}), error);
   }
-  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
   counter_values expected;
   expected.exports = 1;
   expected.imports = 1;
-  expected.events = where()->on_host() ? 0 : 1; // the consumer's stream waits for the column's writer
-  EXPECT_EQ(where()->read_counters(), expected);
+  expected.events = home()->on_host() ? 0 : 1; // the consumer's stream waits for the column's writer
+  EXPECT_EQ(home()->read_counters(), expected);
 }
 
 TEST_P(dlpack, a_legacy_round_trip_shows_the_same_bytes) {
   const column source = numbers(data_type(type_id::int32), 16);
-  const column back = import_dlpack(where(), export_dlpack(source, here()), ordered());
+  const column back = import_dlpack(home(), export_dlpack(source, here()), ordered());
   EXPECT_EQ(read(back.values()), counting(64));
 }
 
@@ -129,11 +128,11 @@ TEST_P(dlpack, the_deleter_runs_on_another_thread_after_the_column_is_gone) {
   std::optional<column> source(numbers(data_type(type_id::int64), 1000));
   versioned tensor(export_dlpack_versioned(*source, here()));
   source.reset();
-  EXPECT_EQ(where()->statistics().budget.current, 8000U);
+  EXPECT_EQ(home()->statistics().budget.current, 8000U);
   EXPECT_EQ(seen(tensor->dl_tensor), counting(8000));
   std::thread([taken = std::move(tensor)]() mutable { taken.reset(); }).join();
-  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(where()->statistics().budget.current, 0U);
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(home()->statistics().budget.current, 0U);
 }
 
 TEST_P(dlpack, the_deleter_runs_after_the_last_user_of_the_context_is_gone) {
@@ -152,11 +151,11 @@ TEST_P(dlpack, a_copy_is_the_consumers_own_and_counted_as_a_copy) {
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_NE(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data), source.values().address() + 8);
   EXPECT_EQ(copies(), (traffic{1, 1, 40}));
-  EXPECT_EQ(where()->read_counters().exports, 0U);
+  EXPECT_EQ(home()->read_counters().exports, 0U);
   const auto before = counting(80);
   EXPECT_EQ(seen(tensor->dl_tensor), std::vector(before.begin() + 8, before.begin() + 48));
   // The consumer may write to it; the column stays as it was.
-  const stream_handle work = where()->work_stream().native_handle();
+  const stream_handle work = home()->work_stream().native_handle();
   device().fill(tensor->dl_tensor.data, 0, 40, work);
   EXPECT_EQ(seen(tensor->dl_tensor), std::vector<std::uint8_t>(40, 0));
   EXPECT_EQ(read(source.values()), before);
@@ -164,13 +163,13 @@ TEST_P(dlpack, a_copy_is_the_consumers_own_and_counted_as_a_copy) {
 
 TEST_P(dlpack, bits_are_expanded_by_one_kernel) {
   const column bits = column::make(
-      where(),
+      home(),
       {data_type(type_id::boolean), 16, 0, 0, {{}, numbers(data_type(type_id::uint8), 2).values()}, {}});
   const versioned tensor(export_dlpack_versioned(bits.slice(1, 10), here()));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   EXPECT_EQ(seen(tensor->dl_tensor), (std::vector<std::uint8_t>{0, 0, 0, 0, 0, 0, 0, 0, 1, 0}));
-  EXPECT_EQ(where()->read_counters().device_to_host, traffic{});
+  EXPECT_EQ(home()->read_counters().device_to_host, traffic{});
   EXPECT_THROW(static_cast<void>(export_dlpack_versioned(bits, here(copy_policy::never))), error);
 }
 
@@ -181,8 +180,8 @@ TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
   const auto* const bytes = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
   const auto all = counting(128);
   EXPECT_TRUE(std::equal(all.begin() + 4, all.begin() + 124, bytes));
-  const counter_values now = where()->read_counters();
-  const bool view = where()->on_host();
+  const counter_values now = home()->read_counters();
+  const bool view = home()->on_host();
   EXPECT_EQ(tensor->flags, view ? DLPACK_FLAG_BITMASK_READ_ONLY : DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(now.exports, view ? 1U : 0U);
   EXPECT_EQ(now.device_to_host.transfers, view ? 0U : 1U);
@@ -201,17 +200,17 @@ TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
 TEST_P(dlpack, a_tensor_in_host_memory_is_one_upload_or_a_view) {
   auto content = counting(400);
   support::lent_tensor<DLManagedTensor> lent(content.data(), 100, support::dtype(kDLFloat, 32));
-  if (!where()->on_host()) {
+  if (!home()->on_host()) {
     EXPECT_THROW(
-        static_cast<void>(import_dlpack(where(), lent.get(), support::import_with(copy_policy::never))),
+        static_cast<void>(import_dlpack(home(), lent.get(), support::import_with(copy_policy::never))),
         error);
     EXPECT_EQ(lent.deleted(), 0);
   }
-  where()->reset_counters();
-  const column taken = import_dlpack(where(), lent.get());
-  EXPECT_EQ(lent.deleted(), where()->on_host() ? 0 : 1) << "what was copied is given back at once";
-  EXPECT_EQ(where()->read_counters().host_to_device.transfers, where()->on_host() ? 0U : 1U);
-  EXPECT_EQ(where()->read_counters().imports, where()->on_host() ? 1U : 0U);
+  home()->reset_counters();
+  const column taken = import_dlpack(home(), lent.get());
+  EXPECT_EQ(lent.deleted(), home()->on_host() ? 0 : 1) << "what was copied is given back at once";
+  EXPECT_EQ(home()->read_counters().host_to_device.transfers, home()->on_host() ? 0U : 1U);
+  EXPECT_EQ(home()->read_counters().imports, home()->on_host() ? 1U : 0U);
   EXPECT_EQ(read(taken.values()), content);
 }
 
@@ -219,10 +218,10 @@ TEST_P(dlpack, a_copying_import_of_device_memory_gives_the_tensor_back) {
   const column source = numbers(data_type(type_id::int64), 10);
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address()), 10, support::dtype(kDLInt, 64),
-      {static_cast<DLDeviceType>(where()->device().kind), where()->device().ordinal});
+      {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
   lent.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
-  const column own = import_dlpack(where(), lent.get(), ordered(copy_policy::always));
-  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
+  const column own = import_dlpack(home(), lent.get(), ordered(copy_policy::always));
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_EQ(lent.deleted(), 1);
   EXPECT_TRUE(own.values().owner()->writable());
   EXPECT_EQ(copies(), (traffic{1, 1, 80}));
@@ -231,25 +230,25 @@ TEST_P(dlpack, a_copying_import_of_device_memory_gives_the_tensor_back) {
 
 TEST_P(dlpack, a_tensor_of_another_device_is_refused) {
   support::lent_tensor<DLManagedTensor> lent(&context_, 1, support::dtype(kDLInt, 64), {kDLCUDA, 77});
-  EXPECT_THROW(static_cast<void>(import_dlpack(where(), lent.get())), error);
+  EXPECT_THROW(static_cast<void>(import_dlpack(home(), lent.get())), error);
   EXPECT_EQ(lent.deleted(), 0);
 }
 
 TEST_P(dlpack, a_hundred_thousand_exchanges_leave_nothing_behind) {
   const column source = numbers(data_type(type_id::float32), 256);
-  const memory_statistics before = where()->statistics();
+  const memory_statistics before = home()->statistics();
   for (int i = 0; i < 100'000; ++i) {
-    const column back = import_dlpack(where(), export_dlpack_versioned(source, here()), ordered());
+    const column back = import_dlpack(home(), export_dlpack_versioned(source, here()), ordered());
     ASSERT_EQ(back.values().address(), source.values().address());
   }
-  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
-  const memory_statistics after = where()->statistics();
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  const memory_statistics after = home()->statistics();
   EXPECT_EQ(after.budget.current, before.budget.current);
   EXPECT_EQ(after.budget.peak, before.budget.peak);
   EXPECT_EQ(after.ledger.buffers, before.ledger.buffers);
   EXPECT_EQ(after.ledger.external, 0U);
   EXPECT_EQ(after.pending_releases, 0U);
-  EXPECT_EQ(where()->read_counters().exports, 100'000U);
+  EXPECT_EQ(home()->read_counters().exports, 100'000U);
   EXPECT_LE(source.values().owner()->ordering().needs(access::write, "source").points.size(),
             ordering_state::max_reads + 1);
 }

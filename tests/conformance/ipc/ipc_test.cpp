@@ -35,7 +35,7 @@ protected:
   }
   void TearDown() override {
     context_test::TearDown();
-    EXPECT_EQ(where()->statistics().ledger.buffers, 0U);
+    EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
     std::filesystem::remove_all(folder_);
   }
 
@@ -43,11 +43,11 @@ protected:
   /// Memory of the context's own: on a device that is the only way, on the host it is asked for.
   [[nodiscard]] table read(ipc::read_options options = {}) const {
     options.copy = copy_policy::always;
-    return ipc::reader::open(file(), std::move(options))->read_all(where());
+    return ipc::reader::open(file(), std::move(options))->read_all(home());
   }
   [[nodiscard]] traffic sent() const {
-    const counter_values now = where()->read_counters();
-    return where()->on_host() ? now.host_to_host : now.host_to_device;
+    const counter_values now = home()->read_counters();
+    return home()->on_host() ? now.host_to_host : now.host_to_device;
   }
 
   static std::vector<data_type> plain_types() {
@@ -66,15 +66,15 @@ TEST_P(ipc_trip, a_batch_is_one_transfer_into_one_allocation) {
   for (const auto format : containers) {
     for (const auto body : bodies) {
       ipc::write(original, file(), {.format = format, .body = body});
-      where()->reset_counters();
+      home()->reset_counters();
       const table seen = read();
-      const counter_values now = where()->read_counters();
+      const counter_values now = home()->read_counters();
       EXPECT_EQ(sent().transfers, 4U);
       EXPECT_EQ(now.allocations, 4U);
       EXPECT_EQ(now.imports, 0U);
       EXPECT_EQ(now.device_to_host.transfers, 0U);
       EXPECT_EQ(now.device_to_device.transfers, 0U);
-      EXPECT_EQ(where()->statistics().ledger.buffers, 4U);
+      EXPECT_EQ(home()->statistics().ledger.buffers, 4U);
       EXPECT_TRUE(same_contents(seen, original));
     }
   }
@@ -83,7 +83,7 @@ TEST_P(ipc_trip, a_batch_is_one_transfer_into_one_allocation) {
 TEST_P(ipc_trip, an_uncompressed_body_moves_as_it_lies_in_the_file) {
   const table original = random_table(host_, plain_types(), {.batch_rows = {20'000}});
   ipc::write(original, file());
-  where()->reset_counters();
+  home()->reset_counters();
   const table seen = read();
   const auto size = std::filesystem::file_size(file());
   EXPECT_LE(sent().bytes, size);
@@ -104,7 +104,7 @@ TEST_P(ipc_trip, a_dictionary_travels_once_for_all_batches) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const table original = random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}});
   ipc::write(original, file());
-  where()->reset_counters();
+  home()->reset_counters();
   const table seen = read();
   EXPECT_EQ(sent().transfers, 4U) << "three batches and their dictionary";
   EXPECT_EQ(seen.batches()[0].columns[0].dictionary(), seen.batches()[2].columns[0].dictionary());
@@ -116,7 +116,7 @@ TEST_P(ipc_trip, a_selection_moves_only_its_columns) {
       random_table(host_, {data_type(type_id::string), data_type(type_id::int64), data_type(type_id::int8)},
                    {.batch_rows = {9000}});
   ipc::write(original, file());
-  where()->reset_counters();
+  home()->reset_counters();
   const table seen = read({.columns = {{"2:int8"}}});
   EXPECT_EQ(sent().transfers, 1U);
   EXPECT_LT(sent().bytes, 12'000U);
@@ -142,10 +142,10 @@ TEST_P(ipc_trip, writing_takes_one_transfer_a_batch_and_one_for_a_dictionary) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   ipc::write(random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}}), file());
   const table here = read();
-  where()->reset_counters();
+  home()->reset_counters();
   ipc::write(here, file());
-  const counter_values now = where()->read_counters();
-  EXPECT_EQ(now.device_to_host.transfers, where()->on_host() ? 0U : 4U);
+  const counter_values now = home()->read_counters();
+  EXPECT_EQ(now.device_to_host.transfers, home()->on_host() ? 0U : 4U);
   EXPECT_EQ(now.host_to_host.transfers, 0U);
 }
 
@@ -166,7 +166,7 @@ TEST_P(ipc_trip, a_refused_budget_leaves_nothing_live) {
   for (const auto body : bodies) {
     ipc::write(original, file(), {.body = body});
     const auto bytes = original.byte_size();
-    where()->memory_budget()->set_limit(bytes / 2); // the first batch fits
+    home()->memory_budget()->set_limit(bytes / 2); // the first batch fits
     try {
       static_cast<void>(read());
       ADD_FAILURE() << bytes << " bytes went into a budget of " << bytes / 2;
@@ -176,21 +176,21 @@ TEST_P(ipc_trip, a_refused_budget_leaves_nothing_live) {
       EXPECT_EQ(refused.refusal()->limit, bytes / 2);
       EXPECT_GT(refused.refusal()->current, 0U);
     }
-    EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(where()->statistics().budget.current, 0U);
-    EXPECT_EQ(where()->statistics().ledger.buffers, 0U);
-    where()->memory_budget()->set_limit(limit);
+    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(home()->statistics().budget.current, 0U);
+    EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+    home()->memory_budget()->set_limit(limit);
     EXPECT_TRUE(same_contents(read(), original));
   }
 }
 
 TEST_P(ipc_trip, without_copies_a_device_takes_no_file) {
-  if (where()->on_host()) {
+  if (home()->on_host()) {
     GTEST_SKIP() << "the host views a file without a copy";
   }
   ipc::write(random_table(host_, {data_type(type_id::int64)}, {}), file());
   try {
-    static_cast<void>(ipc::reader::open(file(), {.copy = copy_policy::never})->read_all(where()));
+    static_cast<void>(ipc::reader::open(file(), {.copy = copy_policy::never})->read_all(home()));
     ADD_FAILURE() << "read without a copy";
   } catch (const error& refused) {
     EXPECT_EQ(name_of(refused.code()), name_of(errc::exchange)) << refused.what();
@@ -202,9 +202,9 @@ TEST_P(ipc_trip, damaged_bodies_leave_nothing_live) {
   for (const auto body : bodies) {
     const std::string whole = ipc::write_bytes(original, {.format = ipc::container::stream, .body = body});
     const auto cut = std::as_bytes(std::span(whole)).first(whole.size() - 100);
-    EXPECT_THROW(static_cast<void>(ipc::reader::open(cut, nullptr)->read_all(where())), error);
-    EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(where()->statistics().ledger.buffers, 0U);
+    EXPECT_THROW(static_cast<void>(ipc::reader::open(cut, nullptr)->read_all(home())), error);
+    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
   }
 }
 

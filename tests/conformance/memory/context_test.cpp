@@ -14,86 +14,86 @@ class contexts : public context_test {};
 TEST_P(contexts, count_each_copy_by_its_kind) {
   const buffer b = make(1000);
   std::vector<std::uint8_t> host(1000, 7);
-  const copy_kind up = where()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
+  const copy_kind up = home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
   {
-    use_token token(where()->work_stream(), {writes(b)});
-    where()->count_transfer(up);
-    where()->copy(token.mutable_data<char>(b), host.data(), 600, up, token.stream());
-    where()->copy(token.mutable_data<char>(b) + 600, host.data(), 400, up, token.stream());
+    use_token token(home()->work_stream(), {writes(b)});
+    home()->count_transfer(up);
+    home()->copy(token.mutable_data<char>(b), host.data(), 600, up, token.stream());
+    home()->copy(token.mutable_data<char>(b) + 600, host.data(), 400, up, token.stream());
   }
-  const counter_values seen = where()->read_counters();
+  const counter_values seen = home()->read_counters();
   const traffic expected{1, 2, 1000};
-  EXPECT_EQ(where()->on_host() ? seen.host_to_host : seen.host_to_device, expected);
+  EXPECT_EQ(home()->on_host() ? seen.host_to_host : seen.host_to_device, expected);
   EXPECT_EQ(seen.synchronizations, 0U);
   EXPECT_EQ(seen.allocations, 1U);
   EXPECT_EQ(read(b), host);
-  where()->reset_counters();
-  EXPECT_EQ(where()->read_counters(), counter_values{});
+  home()->reset_counters();
+  EXPECT_EQ(home()->read_counters(), counter_values{});
 }
 
 TEST_P(contexts, count_the_events_of_streams_that_wait_for_each_other_and_none_of_one_stream) {
   const auto use_on = [&](const stream_ref& stream) {
-    const buffer b = buffer::allocate(where(), 4096, stream, "one");
+    const buffer b = buffer::allocate(home(), 4096, stream, "one");
     const use_token token(stream, {writes(b)});
-    where()->fill(token.mutable_data<char>(b), 1, 4096, stream);
+    home()->fill(token.mutable_data<char>(b), 1, 4096, stream);
     return b;
   };
-  static_cast<void>(use_on(where()->work_stream())); // the first block waits for its slab
-  where()->reset_counters();
+  static_cast<void>(use_on(home()->work_stream())); // the first block waits for its slab
+  home()->reset_counters();
   for (int round = 0; round < 100; ++round) {
-    static_cast<void>(use_on(where()->work_stream()));
+    static_cast<void>(use_on(home()->work_stream()));
   }
-  EXPECT_EQ(where()->read_counters().events, 0U);
-  EXPECT_EQ(where()->read_counters().allocations, 100U);
-  const buffer b = use_on(where()->work_stream());
-  const stream_lease other = where()->borrow_stream();
+  EXPECT_EQ(home()->read_counters().events, 0U);
+  EXPECT_EQ(home()->read_counters().allocations, 100U);
+  const buffer b = use_on(home()->work_stream());
+  const stream_lease other = home()->borrow_stream();
   static_cast<void>(use_token(other.ref(), {reads(b)}));
-  EXPECT_EQ(where()->read_counters().events, where()->on_host() ? 0U : 1U);
-  where()->reset_counters();
-  EXPECT_EQ(where()->read_counters().events, 0U);
+  EXPECT_EQ(home()->read_counters().events, home()->on_host() ? 0U : 1U);
+  home()->reset_counters();
+  EXPECT_EQ(home()->read_counters().events, 0U);
 }
 
 TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
   const buffer b = make(64);
-  fill(b, 0x11, where()->work_stream());
-  use_token token(where()->work_stream(), {reads(b)});
+  fill(b, 0x11, home()->work_stream());
+  use_token token(home()->work_stream(), {reads(b)});
   std::uint64_t value = 0;
-  where()->read_scalar(&value, token.data<std::uint64_t>(b), sizeof value, token.stream());
+  home()->read_scalar(&value, token.data<std::uint64_t>(b), sizeof value, token.stream());
   EXPECT_EQ(value, 0x1111111111111111U);
   const traffic expected{1, 1, sizeof value};
-  EXPECT_EQ(where()->read_counters().scalars, expected);
-  EXPECT_EQ(where()->read_counters().device_to_host, traffic{});
+  EXPECT_EQ(home()->read_counters().scalars, expected);
+  EXPECT_EQ(home()->read_counters().device_to_host, traffic{});
   std::uint8_t big[32];
-  EXPECT_THROW(where()->read_scalar(big, token.data<char>(b), sizeof big, token.stream()), error);
+  EXPECT_THROW(home()->read_scalar(big, token.data<char>(b), sizeof big, token.stream()), error);
 }
 
 TEST_P(contexts, tell_own_external_pinned_and_foreign_bytes_apart) {
   constexpr std::size_t foreign = 64 << 20;
   const buffer own = make(1000);
-  const block pinned = where()->pinned().allocate(4096, 0, where()->work_stream());
+  const block pinned = home()->pinned().allocate(4096, 0, home()->work_stream());
   external_memory lent;
   lent.pointer = reinterpret_cast<void*>(own.address());
   lent.bytes = 300;
-  lent.device = where()->device();
+  lent.device = home()->device();
   lent.keepalive = own.owner();
   lent.tag = "lent";
-  const buffer view = buffer::adopt(where(), std::move(lent));
-  const std::uint64_t before = where()->foreign_bytes();
+  const buffer view = buffer::adopt(home(), std::move(lent));
+  const std::uint64_t before = home()->foreign_bytes();
   const auto other_library = GetParam().make();
   void* const taken = other_library->allocate(foreign, 0);
 
-  const memory_statistics now = where()->statistics();
+  const memory_statistics now = home()->statistics();
   EXPECT_EQ(now.ledger.own, 1000U);
   EXPECT_EQ(now.ledger.external, 300U);
   EXPECT_EQ(now.budget.current, 1000U) << "views are not charged";
   EXPECT_EQ(now.pinned, 4096U);
   EXPECT_GE(now.held, 1000U);
-  EXPECT_GE(where()->foreign_bytes(), where()->on_host() ? 0 : before + foreign);
+  EXPECT_GE(home()->foreign_bytes(), home()->on_host() ? 0 : before + foreign);
   const bytes_by_name expected{{"test", 1000}, {"external:lent", 300}};
-  EXPECT_EQ(where()->live_by_tag(), expected);
+  EXPECT_EQ(home()->live_by_tag(), expected);
 
   EXPECT_TRUE(other_library->deallocate(taken, foreign, 0));
-  EXPECT_TRUE(where()->pinned().deallocate(pinned, where()->work_stream()));
+  EXPECT_TRUE(home()->pinned().deallocate(pinned, home()->work_stream()));
 }
 
 TEST_P(contexts, lend_a_bounded_number_of_streams) {
@@ -115,39 +115,39 @@ TEST_P(contexts, lend_a_bounded_number_of_streams) {
 
 TEST_P(contexts, report_what_is_alive_at_close_and_refuse_new_work) {
   buffer kept = make(128, "kept");
-  const auto alive = where()->close();
+  const auto alive = home()->close();
   const std::vector<std::pair<std::string, std::uint64_t>> expected{{"kept", 128}};
   EXPECT_EQ(alive, expected);
   EXPECT_THROW(static_cast<void>(make(1)), error);
-  EXPECT_THROW(static_cast<void>(where()->borrow_stream()), error);
+  EXPECT_THROW(static_cast<void>(home()->borrow_stream()), error);
   kept = {};
-  EXPECT_TRUE(where()->close().empty()) << "what lived could still be dropped";
+  EXPECT_TRUE(home()->close().empty()) << "what lived could still be dropped";
 }
 
 TEST_P(contexts, are_closed_with_the_one_they_were_derived_from_and_not_the_other_way_round) {
-  const auto child = where()->with_budget("child");
+  const auto child = home()->with_budget("child");
   const auto grandchild = child->with_budget("grandchild");
-  const auto beside = where()->with_reservation(1000);
+  const auto beside = home()->with_reservation(1000);
   EXPECT_FALSE(grandchild->closed());
   child->close();
   EXPECT_TRUE(child->closed());
   EXPECT_TRUE(grandchild->closed());
-  EXPECT_FALSE(where()->closed());
+  EXPECT_FALSE(home()->closed());
   EXPECT_FALSE(beside->closed());
   EXPECT_NO_THROW(static_cast<void>(make(64)));
   EXPECT_THROW(static_cast<void>(buffer::allocate(grandchild, 64, grandchild->work_stream())), error);
-  where()->close();
-  EXPECT_TRUE(where()->closed());
+  home()->close();
+  EXPECT_TRUE(home()->closed());
   EXPECT_TRUE(beside->closed());
-  EXPECT_THROW(static_cast<void>(where()->with_budget("late")), error);
-  EXPECT_THROW(static_cast<void>(where()->with_reservation(1)), error);
+  EXPECT_THROW(static_cast<void>(home()->with_budget("late")), error);
+  EXPECT_THROW(static_cast<void>(home()->with_reservation(1)), error);
 }
 
 TEST_P(contexts, give_back_at_close_what_they_had_reserved) {
-  const auto promised = where()->with_reservation(1000);
-  EXPECT_EQ(where()->statistics().budget.reserved, 1000U);
+  const auto promised = home()->with_reservation(1000);
+  EXPECT_EQ(home()->statistics().budget.reserved, 1000U);
   promised->close();
-  EXPECT_EQ(where()->statistics().budget.reserved, 0U);
+  EXPECT_EQ(home()->statistics().budget.reserved, 0U);
 }
 
 TEST_P(contexts, trim_tells_what_went_back) {
@@ -171,11 +171,11 @@ TEST_P(contexts, trim_tells_what_went_back) {
 
 TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
   const buffer b = make(64);
-  fill(b, 7, where()->work_stream());
-  const auto child = where()->with_budget("child");
-  auto strict = where()->forbid_downloads();
+  fill(b, 7, home()->work_stream());
+  const auto child = home()->with_budget("child");
+  auto strict = home()->forbid_downloads();
   auto nested = child->forbid_downloads();
-  const counter_values before = where()->read_counters();
+  const counter_values before = home()->read_counters();
   const auto refused = [&] {
     try {
       return read(b) != std::vector<std::uint8_t>(64, 7);
@@ -185,16 +185,16 @@ TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
       return true;
     }
   };
-  EXPECT_EQ(refused(), !where()->on_host());
-  EXPECT_EQ(where()->read_counters().device_to_host, before.device_to_host);
+  EXPECT_EQ(refused(), !home()->on_host());
+  EXPECT_EQ(home()->read_counters().device_to_host, before.device_to_host);
   std::uint32_t value = 0;
   {
-    const use_token token(where()->work_stream(), {reads(b)});
-    where()->read_scalar(&value, token.data<std::uint8_t>(b), sizeof value, where()->work_stream());
+    const use_token token(home()->work_stream(), {reads(b)});
+    home()->read_scalar(&value, token.data<std::uint8_t>(b), sizeof value, home()->work_stream());
   }
   EXPECT_EQ(value, 0x07070707U) << "metadata may be read";
   strict.reset();
-  EXPECT_EQ(refused(), !where()->on_host()) << "the other one is still on";
+  EXPECT_EQ(refused(), !home()->on_host()) << "the other one is still on";
   nested.reset();
   EXPECT_FALSE(refused());
 }
@@ -221,7 +221,7 @@ TEST_P(contexts, slices_share_their_storage_and_stay_inside_it) {
 TEST_P(contexts, tokens_lend_only_what_was_named) {
   const buffer a = make(64);
   const buffer b = make(64);
-  use_token token(where()->work_stream(), {reads(a), reads(buffer{})});
+  use_token token(home()->work_stream(), {reads(a), reads(buffer{})});
   EXPECT_EQ(token.data<char>(buffer{}), nullptr) << "an absent buffer";
   EXPECT_NE(token.data<double>(a), nullptr);
   EXPECT_THROW(static_cast<void>(token.data<char>(b)), error);

@@ -37,7 +37,7 @@ protected:
   [[nodiscard]] static std::vector<memory_event> kinds(const memory_sink& sink) {
     std::vector<memory_event> seen;
     for (const log_record& each : sink.records()) {
-      seen.push_back(each.what);
+      seen.push_back(each.event);
     }
     return seen;
   }

@@ -19,11 +19,11 @@ protected:
   void SetUp() override {
     context_test::SetUp();
     foreign_.emplace(shared_device());
-    ours_.emplace(where()->borrow_stream());
-    landing_ = where()->pinned().allocate({bytes, 0, tag("landing"), nullptr, nullptr}, ours());
+    ours_.emplace(home()->borrow_stream());
+    landing_ = home()->pinned().allocate({bytes, 0, tag("landing"), nullptr, nullptr}, ours());
   }
   void TearDown() override {
-    EXPECT_TRUE(where()->pinned().deallocate(landing_, ours()));
+    EXPECT_TRUE(home()->pinned().deallocate(landing_, ours()));
     ours_.reset();
     foreign_.reset();
     context_test::TearDown();
@@ -33,17 +33,17 @@ protected:
   [[nodiscard]] stream_ref ours() const { return ours_->ref(); }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
     buffer made = make(bytes);
-    fill(made, value, where()->work_stream());
-    where()->synchronize(where()->work_stream());
+    fill(made, value, home()->work_stream());
+    home()->synchronize(home()->work_stream());
     return made;
   }
   /// Work of ours may be pending when a call of another library comes.
-  [[nodiscard]] bool asynchronous() const { return !where()->on_host(); }
-  [[nodiscard]] std::uint64_t waits() const { return where()->read_counters().synchronizations; }
-  [[nodiscard]] std::uint64_t pending() const { return where()->statistics().pending_releases; }
+  [[nodiscard]] bool asynchronous() const { return !home()->on_host(); }
+  [[nodiscard]] std::uint64_t waits() const { return home()->read_counters().synchronizations; }
+  [[nodiscard]] std::uint64_t pending() const { return home()->statistics().pending_releases; }
   void expect_released() const {
-    EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(where()->statistics().budget.current, 0U);
+    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(home()->statistics().budget.current, 0U);
   }
   [[nodiscard]] std::uint8_t* landing() const { return static_cast<std::uint8_t*>(landing_.pointer); }
 
@@ -89,9 +89,9 @@ TEST_P(graph_captures, hold_back_the_views_of_everybody_until_they_have_ended) {
   another.reset();
   EXPECT_EQ(pending(), asynchronous() ? 1U : 0U);
   EXPECT_TRUE(capture.end());
-  EXPECT_TRUE(where()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(where()->statistics().budget.current, bytes);
-  EXPECT_TRUE(where()->clocks()->mark_device().has_value()) << "held although the capture has ended";
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(home()->statistics().budget.current, bytes);
+  EXPECT_TRUE(home()->clocks()->mark_device().has_value()) << "held although the capture has ended";
 }
 
 TEST_P(graph_captures, are_handed_memory_whose_last_write_has_finished) {
@@ -134,21 +134,21 @@ TEST_P(graph_captures, do_not_hide_the_work_that_a_token_queued_before_them) {
   auto b = std::optional(filled(5));
   const auto gate = close_gate(foreign().native_handle());
   auto token = std::make_optional<use_token>(foreign(), std::initializer_list<use>{reads(*b)});
-  where()->copy(landing(), token->data<char>(*b), bytes, to_host(), foreign());
+  home()->copy(landing(), token->data<char>(*b), bytes, to_host(), foreign());
   graph_capture capture(device(), foreign().native_handle());
   token.reset();
   b.reset();
   EXPECT_TRUE(capture.end());
   std::vector<buffer> next;
   for (int i = 0; i < 4; ++i) {
-    next.push_back(buffer::allocate(where(), bytes, ours(), "next"));
+    next.push_back(buffer::allocate(home(), bytes, ours(), "next"));
     fill(next.back(), 0xAA, ours());
   }
   if (gate) {
     EXPECT_EQ(pending(), 1U) << "given to others while it was read";
     gate->open();
   }
-  where()->synchronize(foreign());
+  home()->synchronize(foreign());
   EXPECT_EQ(std::vector<std::uint8_t>(landing(), landing() + bytes), std::vector<std::uint8_t>(bytes, 5));
   next.clear();
   expect_released();
@@ -196,10 +196,10 @@ TEST_P(graph_captures, are_given_no_memory) {
     }
   };
   graph_capture capture(device(), foreign().native_handle());
-  EXPECT_EQ(refusal([&] { return buffer::allocate(where(), bytes, foreign(), "captured"); }),
+  EXPECT_EQ(refusal([&] { return buffer::allocate(home(), bytes, foreign(), "captured"); }),
             "invalid_argument");
   EXPECT_EQ(refusal([&] { return device().allocate_async(bytes, foreign().native_handle()); }), "device");
-  EXPECT_EQ(where()->statistics().budget.current, 0U);
+  EXPECT_EQ(home()->statistics().budget.current, 0U);
   EXPECT_TRUE(capture.end());
 }
 

@@ -14,25 +14,25 @@ TEST_P(budget_of_a_context, counts_exactly_through_allocation_free_refusal_and_r
   budget_statistics expected;
   expected.limit = limit;
   expected.remaining = limit;
-  EXPECT_EQ(where()->statistics().budget, expected);
+  EXPECT_EQ(home()->statistics().budget, expected);
 
   buffer first = make(1000);
   buffer second = make(limit - 1000);
   expected = {.limit = limit, .current = limit, .peak = limit, .requests = 2};
-  EXPECT_EQ(where()->statistics().budget, expected);
+  EXPECT_EQ(home()->statistics().budget, expected);
 
   EXPECT_THROW(static_cast<void>(make(1)), error);
   expected.refused = 1;
-  EXPECT_EQ(where()->statistics().budget, expected);
+  EXPECT_EQ(home()->statistics().budget, expected);
 
   second = {};
   expected.current = 1000;
   expected.remaining = limit - 1000;
-  EXPECT_EQ(where()->statistics().budget, expected) << "the peak stays";
+  EXPECT_EQ(home()->statistics().budget, expected) << "the peak stays";
 
-  where()->memory_budget()->reset_peak();
+  home()->memory_budget()->reset_peak();
   expected.peak = 1000;
-  EXPECT_EQ(where()->statistics().budget, expected);
+  EXPECT_EQ(home()->statistics().budget, expected);
 }
 
 TEST_P(budget_of_a_context, refuses_with_all_its_numbers) {
@@ -45,7 +45,7 @@ TEST_P(budget_of_a_context, refuses_with_all_its_numbers) {
   } catch (const error& e) {
     ASSERT_EQ(e.code(), errc::budget_exceeded);
     const budget_refusal& numbers = *e.refusal();
-    EXPECT_EQ(numbers.layer, to_string(where()->device()));
+    EXPECT_EQ(numbers.layer, to_string(home()->device()));
     EXPECT_EQ(numbers.requested, huge);
     EXPECT_EQ(numbers.current, 4196U);
     EXPECT_TRUE(numbers.required == static_cast<uint128>(huge) + 4196) << "128 bits, exact";
@@ -92,8 +92,8 @@ TEST_P(budget_of_a_context, counts_an_empty_request_without_memory) {
   EXPECT_TRUE(nothing.present());
   EXPECT_EQ(nothing.size(), 0U);
   EXPECT_NE(nothing.owner()->generation(), make(0).owner()->generation());
-  EXPECT_EQ(where()->statistics().budget.requests, 2U);
-  EXPECT_EQ(where()->statistics().budget.current, 0U);
+  EXPECT_EQ(home()->statistics().budget.requests, 2U);
+  EXPECT_EQ(home()->statistics().budget.current, 0U);
 }
 
 TEST_P(budget_of_a_context, honours_alignment_beyond_the_devices_own) {
@@ -118,14 +118,14 @@ TEST_P(budget_of_a_context, stays_exact_while_threads_write_verify_and_free) {
   std::atomic<int> wrong{0};
   for (unsigned t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      const auto lent = where()->borrow_stream();
+      const auto lent = home()->borrow_stream();
       for (unsigned round = 0; round < 50; ++round) {
         const auto pattern = static_cast<std::uint8_t>(t * 50 + round);
-        const buffer mine = buffer::allocate(where(), 10000 + t, lent.ref(), "storm");
+        const buffer mine = buffer::allocate(home(), 10000 + t, lent.ref(), "storm");
         fill(mine, pattern, lent.ref());
         std::vector<std::uint8_t> back(mine.size());
         queue_read(mine, back.data(), lent.ref());
-        where()->synchronize(lent.ref());
+        home()->synchronize(lent.ref());
         wrong += back != std::vector<std::uint8_t>(mine.size(), pattern);
       }
     });
@@ -134,9 +134,9 @@ TEST_P(budget_of_a_context, stays_exact_while_threads_write_verify_and_free) {
     t.join();
   }
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(where()->statistics().budget.current, 0U);
-  EXPECT_EQ(where()->statistics().budget.requests, 200U);
-  EXPECT_EQ(where()->read_counters().allocations, 200U);
+  EXPECT_EQ(home()->statistics().budget.current, 0U);
+  EXPECT_EQ(home()->statistics().budget.requests, 200U);
+  EXPECT_EQ(home()->read_counters().allocations, 200U);
 }
 
 SAETA_CONFORMANCE_SUITE(budget_of_a_context);

@@ -46,19 +46,19 @@ protected:
   }
   [[nodiscard]] stream_ref first() const { return first_.ref(); }
   [[nodiscard]] stream_ref second() const { return second_.ref(); }
-  void fill(const block& what, std::uint8_t value, stream_ref on) {
-    device().fill(what.pointer, value, what.bytes, on.native_handle());
+  void fill(const block& freed, std::uint8_t value, stream_ref on) {
+    device().fill(freed.pointer, value, freed.bytes, on.native_handle());
   }
   [[nodiscard]] bool on_host() const { return device().device().kind == device_kind::cpu; }
 
   [[nodiscard]] block get(std::size_t bytes, stream_ref on) { return cache_->allocate(bytes, 0, on); }
-  void put(const block& what, stream_ref on) { EXPECT_TRUE(cache_->deallocate(what, on)); }
+  void put(const block& freed, stream_ref on) { EXPECT_TRUE(cache_->deallocate(freed, on)); }
   [[nodiscard]] copy_kind within() const {
     return on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
   }
   /// Queues a copy of the block.
-  void copy(const block& what, const device_memory& target, stream_ref on) {
-    device().copy(target.data(), what.pointer, what.bytes, within(), on.native_handle());
+  void copy(const block& freed, const device_memory& target, stream_ref on) {
+    device().copy(target.data(), freed.pointer, freed.bytes, within(), on.native_handle());
   }
 
   /// Reads a block late on one stream, frees it, has it again on `next` and writes it. What the late read saw.
@@ -301,7 +301,7 @@ TEST_P(caching, what_another_thread_freed_on_a_stream_is_found_there) {
 
 TEST_P(caching, blocks_that_threads_and_streams_pass_on_keep_their_bytes) {
   struct parcel {
-    block what;
+    block held;
     point written;
     std::uint8_t value;
   };
@@ -318,7 +318,7 @@ TEST_P(caching, blocks_that_threads_and_streams_pass_on_keep_their_bytes) {
       const device_memory seen(own.ref(), 16384);
       for (int round = 0; round < 50; ++round) {
         parcel mine{get(1 + random() % 16384, own.ref()), {}, static_cast<std::uint8_t>(1 + t * 50 + round)};
-        fill(mine.what, mine.value, own.ref());
+        fill(mine.held, mine.value, own.ref());
         mine.written = mark(own.ref());
         {
           const std::lock_guard lock(mutex);
@@ -327,11 +327,11 @@ TEST_P(caching, blocks_that_threads_and_streams_pass_on_keep_their_bytes) {
           shared.pop_front();
         }
         wait(own.ref(), mine.written);
-        copy(mine.what, seen, own.ref());
-        put(mine.what, own.ref());
+        copy(mine.held, seen, own.ref());
+        put(mine.held, own.ref());
         const auto content = seen.download();
         corrupted += static_cast<int>(
-            std::count_if(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(mine.what.bytes),
+            std::count_if(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(mine.held.bytes),
                           [&](std::uint8_t byte) { return byte != mine.value; }));
         if (round % 20 == 0) {
           cache_->trim();

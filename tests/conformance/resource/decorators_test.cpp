@@ -74,16 +74,16 @@ struct seen {
 std::vector<seen> summary(const memory_sink& sink) {
   std::vector<seen> all;
   for (const log_record& each : sink.records()) {
-    all.push_back({each.order, each.what, each.bytes, each.label.name(), each.account.name(), each.limit,
+    all.push_back({each.order, each.event, each.bytes, each.label.name(), each.account.name(), each.limit,
                    each.outcome == "ok"});
   }
   return all;
 }
 
-std::ptrdiff_t count(const memory_sink& sink, memory_event what) {
+std::ptrdiff_t count(const memory_sink& sink, memory_event wanted) {
   const auto records = sink.records();
   return std::count_if(records.begin(), records.end(),
-                       [&](const log_record& each) { return each.what == what; });
+                       [&](const log_record& each) { return each.event == wanted; });
 }
 
 TEST_P(decorators, log_of_a_full_stack_is_exactly_the_expected_sequence) {
@@ -129,7 +129,7 @@ TEST_P(decorators, log_of_a_full_stack_is_exactly_the_expected_sequence) {
   EXPECT_EQ(sink->records()[0].address, reinterpret_cast<std::uintptr_t>(first.pointer));
   EXPECT_EQ(sink->records()[7].generation, first.generation);
   ASSERT_EQ(stack.guard->findings().size(), 1u);
-  EXPECT_EQ(stack.guard->findings()[0].what, kind::unknown_block);
+  EXPECT_EQ(stack.guard->findings()[0].found, kind::unknown_block);
 }
 
 TEST_P(decorators, log_names_a_failure_below_the_budget_and_what_was_trimmed) {
@@ -199,9 +199,9 @@ TEST_P(decorators, guard_finds_bytes_written_beside_a_block) {
 
   const auto found = stack.guard->findings();
   ASSERT_EQ(found.size(), 2u) << "each is reported once";
-  EXPECT_EQ(found[0].what, kind::back_canary);
+  EXPECT_EQ(found[0].found, kind::back_canary);
   EXPECT_EQ(found[0].offset, 1000);
-  EXPECT_EQ(found[1].what, kind::front_canary);
+  EXPECT_EQ(found[1].found, kind::front_canary);
   EXPECT_EQ(found[1].offset, -3);
   for (const guard_finding& each : found) {
     EXPECT_EQ(each.label, tag("orders"));
@@ -223,7 +223,7 @@ TEST_P(decorators, guard_finds_a_write_after_the_free_wherever_it_is) {
     finish();
     stack.top->trim();
     ASSERT_EQ(stack.guard->findings().size(), so_far + 1);
-    EXPECT_EQ(stack.guard->findings().back().what, kind::written_after_free);
+    EXPECT_EQ(stack.guard->findings().back().found, kind::written_after_free);
     EXPECT_EQ(stack.guard->findings().back().offset, static_cast<std::int64_t>(offset));
   }
 }
@@ -267,11 +267,11 @@ public:
   }
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref) override {
+  block do_allocate(const allocation_request& request, stream_ref) override {
     block made = all_;
     made.ready = {};
-    made.bytes = what.bytes;
-    made.label = what.label;
+    made.bytes = request.bytes;
+    made.label = request.label;
     made.generation = next_generation();
     return made;
   }
@@ -289,7 +289,7 @@ TEST_P(decorators, guard_finds_blocks_that_overlap) {
   const block first = stack.top->allocate({.bytes = 100, .label = "first"}, work.ref());
   const block second = stack.top->allocate({.bytes = 100, .label = "second"}, work.ref());
   ASSERT_EQ(stack.guard->findings().size(), 1u);
-  EXPECT_EQ(stack.guard->findings()[0].what, kind::overlap);
+  EXPECT_EQ(stack.guard->findings()[0].found, kind::overlap);
   EXPECT_EQ(stack.guard->findings()[0].label, tag("second"));
   EXPECT_TRUE(stack.top->deallocate(first, work.ref()));
   EXPECT_TRUE(stack.top->deallocate(second, work.ref()));

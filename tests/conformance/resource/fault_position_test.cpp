@@ -69,18 +69,18 @@ protected:
     return result;
   }
 
-  static void fill(const std::shared_ptr<context>& home, const buffer& what, std::uint8_t value,
+  static void fill(const std::shared_ptr<context>& home, const buffer& used, std::uint8_t value,
                    stream_ref stream) {
-    use_token token(stream, {writes(what)});
-    home->fill(token.mutable_data<char>(what), value, what.size(), stream);
+    use_token token(stream, {writes(used)});
+    home->fill(token.mutable_data<char>(used), value, used.size(), stream);
     token.finish();
   }
 
   [[nodiscard]] static std::vector<std::uint8_t> content(const std::shared_ptr<context>& home,
-                                                         const buffer& what) {
-    std::vector<std::uint8_t> result(what.size());
-    use_token token(home->work_stream(), {reads(what)});
-    home->copy(result.data(), token.data<char>(what), what.size(),
+                                                         const buffer& used) {
+    std::vector<std::uint8_t> result(used.size());
+    use_token token(home->work_stream(), {reads(used)});
+    home->copy(result.data(), token.data<char>(used), used.size(),
                home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host, token.stream());
     home->synchronize(token.stream());
     return result;

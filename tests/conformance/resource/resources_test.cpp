@@ -38,10 +38,10 @@ protected:
     parse_stack(text, options);
     return build_stack(options, {.device = driver, .limit = limit, .log = {}, .make_room = {}});
   }
-  [[nodiscard]] std::vector<std::uint8_t> read(const block& what) const {
-    std::vector<std::uint8_t> content(what.bytes);
+  [[nodiscard]] std::vector<std::uint8_t> read(const block& freed) const {
+    std::vector<std::uint8_t> content(freed.bytes);
     const bool on_host = device().device().kind == device_kind::cpu;
-    driver->copy(content.data(), what.pointer, what.bytes,
+    driver->copy(content.data(), freed.pointer, freed.bytes,
                  on_host ? copy_kind::host_to_host : copy_kind::device_to_host, work.ref().native_handle());
     driver->synchronize_stream(work.ref().native_handle());
     return content;

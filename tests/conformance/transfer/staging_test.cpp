@@ -32,15 +32,15 @@ protected:
     options.budget = limit;
     options.staging = {.threads = 3, .chunk_bytes = 4096, .chunks_per_thread = 2};
     context_ = new_context(options);
-    ring_ = staging_ring::of(where());
+    ring_ = staging_ring::of(home());
   }
   void TearDown() override {
     ring_.reset();
     context_test::TearDown();
   }
   [[nodiscard]] traffic sent() const {
-    const counter_values now = where()->read_counters();
-    return where()->on_host() ? now.host_to_host : now.host_to_device;
+    const counter_values now = home()->read_counters();
+    return home()->on_host() ? now.host_to_host : now.host_to_device;
   }
   std::shared_ptr<staging_ring> ring_;
 };
@@ -54,21 +54,21 @@ TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) {
     const auto a = plan.add(source);
     const auto b = plan.add(other);
     plan.finish();
-    where()->reset_counters();
-    const buffer slab = ring_->upload(where(), plan, "slab");
+    home()->reset_counters();
+    const buffer slab = ring_->upload(home(), plan, "slab");
     EXPECT_EQ(sent().transfers, 1U);
     EXPECT_EQ(sent().bytes, plan.slab_bytes());
-    EXPECT_EQ(where()->read_counters().synchronizations, 0U) << "an upload does not wait for the device";
+    EXPECT_EQ(home()->read_counters().synchronizations, 0U) << "an upload does not wait for the device";
 
     std::vector<std::byte> back(bytes);
     std::vector<std::byte> other_back(other.size());
     const std::vector<download_range> ranges{
         {slab.slice(plan.target_of(a), bytes), back.data()},
         {slab.slice(plan.target_of(b), other.size()), other_back.data()}};
-    where()->reset_counters();
+    home()->reset_counters();
     ring_->download(ranges);
-    const counter_values now = where()->read_counters();
-    EXPECT_EQ((where()->on_host() ? now.host_to_host : now.device_to_host).transfers, 1U);
+    const counter_values now = home()->read_counters();
+    EXPECT_EQ((home()->on_host() ? now.host_to_host : now.device_to_host).transfers, 1U);
     EXPECT_EQ(back, source);
     EXPECT_EQ(other_back, other);
   }
@@ -79,13 +79,13 @@ TEST_P(staging, leaves_zeros_between_the_ranges) {
   transfer_plan plan;
   plan.add(ones);
   plan.finish();
-  const auto bytes = read(ring_->upload(where(), plan, "slab"));
+  const auto bytes = read(ring_->upload(home(), plan, "slab"));
   ASSERT_EQ(bytes.size(), 128U);
   EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), 0), 100);
 }
 
 TEST_P(staging, sees_a_write_that_is_still_pending_when_it_downloads) {
-  const auto other = where()->borrow_stream();
+  const auto other = home()->borrow_stream();
   const buffer b = make(50'000);
   for (std::uint8_t round = 1; round < 20; ++round) {
     fill(b, round, other.ref());
@@ -97,13 +97,13 @@ TEST_P(staging, sees_a_write_that_is_still_pending_when_it_downloads) {
 
 TEST_P(staging, downloads_and_counts_nothing_in_strict_mode) {
   const buffer b = make(300);
-  fill(b, 1, where()->work_stream());
-  const auto strict = where()->forbid_downloads();
-  const counter_values before = where()->read_counters();
+  fill(b, 1, home()->work_stream());
+  const auto strict = home()->forbid_downloads();
+  const counter_values before = home()->read_counters();
   std::vector<std::byte> back(b.size());
   const std::vector<download_range> ranges{{b.slice(0, 100), back.data()},
                                            {b.slice(100, 200), back.data() + 100}};
-  if (where()->on_host()) { // there is nothing to download
+  if (home()->on_host()) { // there is nothing to download
     EXPECT_NO_THROW(ring_->download(ranges));
     EXPECT_EQ(back, std::vector<std::byte>(b.size(), std::byte{1}));
   } else {
@@ -115,9 +115,9 @@ TEST_P(staging, downloads_and_counts_nothing_in_strict_mode) {
       EXPECT_THAT(e.message(), ::testing::HasSubstr("300 bytes"));
     }
     EXPECT_EQ(back, std::vector<std::byte>(b.size()));
-    EXPECT_EQ(where()->read_counters().synchronizations, before.synchronizations);
+    EXPECT_EQ(home()->read_counters().synchronizations, before.synchronizations);
   }
-  EXPECT_EQ(where()->read_counters().device_to_host, before.device_to_host);
+  EXPECT_EQ(home()->read_counters().device_to_host, before.device_to_host);
 }
 
 TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
@@ -133,21 +133,21 @@ TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
   const auto part = plan.add(std::span(stand_in).subspan(5000, 10'000));
   plan.finish();
   const file_region file{stand_in.data(), stand_in.size(), descriptor, 0};
-  const buffer slab = ring_->upload(where(), plan, "file", file);
+  const buffer slab = ring_->upload(home(), plan, "file", file);
   const auto bytes = read(slab.slice(plan.target_of(part), 10'000));
   EXPECT_EQ(std::memcmp(bytes.data(), content.data() + 5000, bytes.size()), 0);
 
   ASSERT_EQ(::ftruncate(descriptor, 9000), 0);
-  const std::uint64_t live = where()->statistics().budget.current;
+  const std::uint64_t live = home()->statistics().budget.current;
   try {
-    static_cast<void>(ring_->upload(where(), plan, "cut", file));
+    static_cast<void>(ring_->upload(home(), plan, "cut", file));
     FAIL() << "bytes past the end of the file";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::io) << e.what();
   }
-  EXPECT_EQ(where()->statistics().budget.current, live) << "the slab of the failed upload went back";
+  EXPECT_EQ(home()->statistics().budget.current, live) << "the slab of the failed upload went back";
   ::close(descriptor);
-  EXPECT_EQ(read(ring_->upload(where(), plan, "again")).size(), plan.slab_bytes()) << "the ring still works";
+  EXPECT_EQ(read(ring_->upload(home(), plan, "again")).size(), plan.slab_bytes()) << "the ring still works";
 }
 
 TEST_P(staging, reads_from_memory_what_lies_only_partly_in_the_mapped_region) {
@@ -163,7 +163,7 @@ TEST_P(staging, reads_from_memory_what_lies_only_partly_in_the_mapped_region) {
   plan.finish();
   for (const auto& [first, bytes] : {std::pair{0, 2999}, std::pair{1, 2999}, std::pair{1000, 1000}}) {
     const file_region file{content.data() + first, static_cast<std::size_t>(bytes), descriptor, 0};
-    const buffer slab = ring_->upload(where(), plan, "beside", file);
+    const buffer slab = ring_->upload(home(), plan, "beside", file);
     const auto found = read(slab.slice(plan.target_of(part), content.size()));
     EXPECT_EQ(std::memcmp(found.data(), content.data(), content.size()), 0) << first;
   }
@@ -189,14 +189,14 @@ TEST_P(staging, leaves_nothing_behind_when_its_context_ends) {
 TEST_P(staging, copies_within_the_device_in_one_call) {
   const buffer a = make(10'000);
   const buffer b = make(10'000);
-  fill(a, 42, where()->work_stream());
-  where()->reset_counters();
-  ring_->copy(b, a, where()->work_stream());
-  const counter_values now = where()->read_counters();
+  fill(a, 42, home()->work_stream());
+  home()->reset_counters();
+  ring_->copy(b, a, home()->work_stream());
+  const counter_values now = home()->read_counters();
   const traffic expected{1, 1, 10'000};
-  EXPECT_EQ(where()->on_host() ? now.host_to_host : now.device_to_device, expected);
+  EXPECT_EQ(home()->on_host() ? now.host_to_host : now.device_to_device, expected);
   EXPECT_EQ(read(b), std::vector<std::uint8_t>(10'000, 42));
-  EXPECT_THROW(ring_->copy(b.slice(0, 5), a, where()->work_stream()), error);
+  EXPECT_THROW(ring_->copy(b.slice(0, 5), a, home()->work_stream()), error);
 }
 
 TEST_P(staging, is_refused_by_the_budget_before_anything_moves) {
@@ -204,7 +204,7 @@ TEST_P(staging, is_refused_by_the_budget_before_anything_moves) {
   transfer_plan plan;
   plan.add(source);
   plan.finish();
-  EXPECT_THROW(static_cast<void>(ring_->upload(where(), plan, "too large")), error);
+  EXPECT_THROW(static_cast<void>(ring_->upload(home(), plan, "too large")), error);
   EXPECT_EQ(sent(), traffic{});
 }
 

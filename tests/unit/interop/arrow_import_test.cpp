@@ -44,7 +44,7 @@ protected:
   [[nodiscard]] error import_error(ArrowArray& source, const import_options& options = {}) const {
     dictionary_cache dictionaries;
     try {
-      import_batch(where_, fields(), source, dictionaries, options);
+      import_batch(home_, fields(), source, dictionaries, options);
     } catch (const error& seen) {
       return seen;
     }
@@ -53,9 +53,9 @@ protected:
   }
 
   /// Breaks a fresh batch, expects the error, repairs it and expects that it can still be released.
-  void expect_refused(const char* what, const std::function<void(ArrowArray&)>& broken, errc code,
+  void expect_refused(const char* part, const std::function<void(ArrowArray&)>& broken, errc code,
                       std::string_view said) {
-    SCOPED_TRACE(what);
+    SCOPED_TRACE(part);
     *releases_ = 0;
     owned_array source = fresh();
     ArrowArray& root = source.get();
@@ -69,7 +69,7 @@ protected:
     const error seen = import_error(root);
     EXPECT_EQ(seen.code(), code) << seen.message();
     EXPECT_NE(seen.message().find(said), std::string::npos) << seen.message();
-    EXPECT_EQ(where_->read_counters().imports, 0U) << "nothing was taken in";
+    EXPECT_EQ(home_->read_counters().imports, 0U) << "nothing was taken in";
     root = good;
     std::copy(good_pointers.begin(), good_pointers.end(), root.children);
     for (std::size_t i = 0; i < 3; ++i) {
@@ -83,7 +83,7 @@ protected:
     EXPECT_EQ(*releases_, 1);
   }
 
-  std::shared_ptr<context> where_ = context::create(make_host_backend());
+  std::shared_ptr<context> home_ = context::create(make_host_backend());
   std::vector<shared_array> children_;
   std::shared_ptr<std::atomic<int>> releases_ = std::make_shared<std::atomic<int>>(0);
 };
@@ -91,7 +91,7 @@ protected:
 TEST_F(broken_batch, is_accepted_whole) {
   owned_array source = fresh();
   dictionary_cache dictionaries;
-  const batch seen = import_batch(where_, fields(), source.get(), dictionaries);
+  const batch seen = import_batch(home_, fields(), source.get(), dictionaries);
   EXPECT_TRUE(source.empty());
   EXPECT_EQ(seen.rows, rows);
   EXPECT_EQ(seen.columns.size(), 3U);
@@ -210,7 +210,7 @@ TEST_F(broken_batch, with_rows_that_are_null_as_a_whole_is_refused) {
 TEST(imported_null_counts, of_a_part_are_told_only_where_the_whole_leaves_no_doubt) {
   constexpr std::int64_t rows = 8;
   constexpr std::int64_t part = 4; // the last ones
-  const auto where = context::create(make_host_backend());
+  const auto home = context::create(make_host_backend());
   const schema fields{{{"x", data_type(type_id::int32), true, {}}}, {}};
   for (std::int64_t nulls = 0; nulls <= rows; ++nulls) { // the first ones
     auto content = *random_array(fields.fields[0].type, {rows, 0, support::nulls::none, true}, 1);
@@ -219,7 +219,7 @@ TEST(imported_null_counts, of_a_part_are_told_only_where_the_whole_leaves_no_dou
     owned_array source =
         support::to_c_batch({std::make_shared<const support::plain_array>(content)}, part, part);
     dictionary_cache dictionaries;
-    const batch seen = import_batch(where, fields, source.get(), dictionaries);
+    const batch seen = import_batch(home, fields, source.get(), dictionaries);
     const std::int64_t known = nulls == 0 ? 0 : nulls == rows ? part : column::unknown_nulls;
     EXPECT_EQ(seen.columns[0].known_null_count(), known) << nulls;
     EXPECT_EQ(seen.columns[0].null_count(), std::max(std::int64_t{0}, nulls - part)) << nulls;
@@ -230,12 +230,12 @@ TEST(imported_null_counts, of_a_part_are_told_only_where_the_whole_leaves_no_dou
 std::optional<error> refusal(const data_type& type, const support::plain_array& content,
                              validation check = validation::full) {
   auto shared = std::make_shared<const support::plain_array>(content);
-  const auto where = context::create(make_host_backend());
+  const auto home = context::create(make_host_backend());
   owned_array source = support::to_c(shared);
   import_options options;
   options.check = check;
   try {
-    import_column(where, {"x", type, true, {}}, source.get(), options);
+    import_column(home, {"x", type, true, {}}, source.get(), options);
   } catch (const error& seen) {
     EXPECT_FALSE(source.empty());
     return seen;

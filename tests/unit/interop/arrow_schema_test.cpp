@@ -157,7 +157,7 @@ TEST(arrow_schema, names_a_struct_that_holds_itself_many_times_in_bounded_text) 
 }
 
 struct mutation {
-  const char* what;
+  const char* defect;
   std::function<void(ArrowSchema&)> apply;
   errc code;
 };
@@ -185,7 +185,7 @@ TEST(arrow_schema, refuses_every_broken_field_and_leaves_the_struct_releasable) 
       {"released", [](ArrowSchema& s) { s.release = nullptr; }, errc::closed},
   };
   for (const mutation& one : mutations) {
-    SCOPED_TRACE(one.what);
+    SCOPED_TRACE(one.defect);
     foreign_schema foreign("i", "x");
     const ArrowSchema good = foreign.get();
     one.apply(foreign.get());

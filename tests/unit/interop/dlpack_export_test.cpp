@@ -21,8 +21,8 @@ using held = support::held_tensor<DLManagedTensorVersioned>;
 class dlpack_export_test : public ::testing::Test {
 protected:
   [[nodiscard]] buffer bytes(const std::vector<std::uint8_t>& content) const {
-    const stream_ref work = where_->work_stream();
-    buffer made = buffer::allocate(where_, content.size(), work, "test");
+    const stream_ref work = home_->work_stream();
+    buffer made = buffer::allocate(home_, content.size(), work, "test");
     use_token token(work, {writes(made)});
     std::copy(content.begin(), content.end(), token.mutable_data<std::uint8_t>(made));
     token.finish();
@@ -31,15 +31,15 @@ protected:
   /// Eight int8 values; the bits of `valid` say which are not null.
   [[nodiscard]] column numbers(std::uint8_t valid = 0xFF) const {
     const buffer validity = valid == 0xFF ? buffer{} : bytes({valid});
-    return column::make(where_, {data_type(type_id::int8),
-                                 8,
-                                 0,
-                                 column::unknown_nulls,
-                                 {validity, bytes({1, 2, 3, 4, 5, 6, 7, 8})},
-                                 {}});
+    return column::make(home_, {data_type(type_id::int8),
+                                8,
+                                0,
+                                column::unknown_nulls,
+                                {validity, bytes({1, 2, 3, 4, 5, 6, 7, 8})},
+                                {}});
   }
   [[nodiscard]] column flags() const {
-    return column::make(where_, {data_type(type_id::boolean), 8, 0, 0, {{}, bytes({0b1010'0110})}, {}});
+    return column::make(home_, {data_type(type_id::boolean), 8, 0, 0, {{}, bytes({0b1010'0110})}, {}});
   }
   static void expect_refused(const column& source, const dlpack_export& how, errc code,
                              const std::string& text) {
@@ -50,10 +50,10 @@ protected:
       EXPECT_EQ(name_of(e.code()), name_of(code)) << e.message();
       EXPECT_THAT(e.message(), HasSubstr(text));
     }
-    EXPECT_EQ(source.where()->read_counters().exports, 0U);
+    EXPECT_EQ(source.home()->read_counters().exports, 0U);
   }
 
-  std::shared_ptr<context> where_ = context::create(make_host_backend());
+  std::shared_ptr<context> home_ = context::create(make_host_backend());
 };
 
 TEST_F(dlpack_export_test, nulls_are_refused_with_their_number_and_type) {
@@ -69,9 +69,9 @@ TEST_F(dlpack_export_test, rows_without_nulls_of_a_column_that_has_some_are_expo
 
 TEST_F(dlpack_export_test, a_type_without_a_tensor_is_refused) {
   const column days = column::make(
-      where_, {data_type(type_id::date32), 2, 0, 0, {{}, bytes(std::vector<std::uint8_t>(8))}, {}});
+      home_, {data_type(type_id::date32), 2, 0, 0, {{}, bytes(std::vector<std::uint8_t>(8))}, {}});
   expect_refused(days, {}, errc::exchange, "type date32");
-  expect_refused(column::make(where_, {data_type(), 3, 0, 3, {}, {}}), {}, errc::exchange, "type null");
+  expect_refused(column::make(home_, {data_type(), 3, 0, 3, {}, {}}), {}, errc::exchange, "type null");
 }
 
 TEST_F(dlpack_export_test, a_tensor_on_the_host_takes_no_stream) {
@@ -103,28 +103,28 @@ TEST_F(dlpack_export_test, bits_become_bytes_by_a_copy_that_can_be_forbidden) {
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   const auto* const values = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
   EXPECT_EQ(std::vector<std::uint8_t>(values, values + 6), (std::vector<std::uint8_t>{1, 1, 0, 0, 1, 0}));
-  EXPECT_EQ(where_->read_counters().exports, 0U) << "a copy is not an export of our memory";
+  EXPECT_EQ(home_->read_counters().exports, 0U) << "a copy is not an export of our memory";
 }
 
 TEST_F(dlpack_export_test, a_copy_belongs_to_the_consumer_and_is_freed_by_the_deleter) {
   const column source = numbers();
-  const std::uint64_t live = where_->statistics().budget.current;
+  const std::uint64_t live = home_->statistics().budget.current;
   held tensor(export_dlpack_versioned(source, support::export_with(copy_policy::always)));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
-  EXPECT_EQ(where_->statistics().budget.current, live + 8);
+  EXPECT_EQ(home_->statistics().budget.current, live + 8);
   static_cast<std::int8_t*>(tensor->dl_tensor.data)[0] = 99;
   EXPECT_EQ(*reinterpret_cast<const std::int8_t*>(source.values().address()), 1);
   tensor.reset();
-  EXPECT_TRUE(where_->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(where_->statistics().budget.current, live);
+  EXPECT_TRUE(home_->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(home_->statistics().budget.current, live);
 }
 
 TEST_F(dlpack_export_test, a_column_that_was_dropped_lives_until_the_deleter) {
   held tensor(export_dlpack_versioned(numbers()));
-  EXPECT_EQ(where_->statistics().ledger.buffers, 1U);
+  EXPECT_EQ(home_->statistics().ledger.buffers, 1U);
   EXPECT_EQ(static_cast<const std::int8_t*>(tensor->dl_tensor.data)[7], 8);
   tensor.reset();
-  EXPECT_EQ(where_->statistics().ledger.buffers, 0U);
+  EXPECT_EQ(home_->statistics().ledger.buffers, 0U);
 }
 
 TEST_F(dlpack_export_test, no_rows_are_a_tensor_without_data) {
@@ -137,8 +137,8 @@ TEST_F(dlpack_export_test, no_rows_are_a_tensor_without_data) {
 }
 
 TEST_F(dlpack_export_test, the_device_of_a_column_without_values_is_its_context) {
-  EXPECT_EQ(dlpack_device(column::make(where_, {data_type(), 3, 0, 3, {}, {}})), where_->device());
-  EXPECT_EQ(dlpack_device(numbers()), where_->device());
+  EXPECT_EQ(dlpack_device(column::make(home_, {data_type(), 3, 0, 3, {}, {}})), home_->device());
+  EXPECT_EQ(dlpack_device(numbers()), home_->device());
 }
 
 } // namespace

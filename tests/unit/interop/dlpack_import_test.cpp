@@ -28,23 +28,23 @@ protected:
 
   /// The import of a broken tensor fails as said, takes nothing, and the caller can still give the tensor back.
   void expect_refused(lent& tensor, errc code, const std::string& text, const dlpack_import& how = {}) {
-    const memory_statistics before = where_->statistics();
+    const memory_statistics before = home_->statistics();
     try {
-      static_cast<void>(import_dlpack(where_, tensor.get(), how));
+      static_cast<void>(import_dlpack(home_, tensor.get(), how));
       ADD_FAILURE() << "accepted; expected: " << text;
     } catch (const error& e) {
       EXPECT_EQ(name_of(e.code()), name_of(code)) << e.message();
       EXPECT_THAT(e.message(), HasSubstr(text));
     }
     EXPECT_EQ(tensor.deleted(), 0) << "a failed import consumed the tensor";
-    EXPECT_EQ(where_->statistics().ledger.buffers, before.ledger.buffers);
-    EXPECT_EQ(where_->statistics().budget.current, before.budget.current);
+    EXPECT_EQ(home_->statistics().ledger.buffers, before.ledger.buffers);
+    EXPECT_EQ(home_->statistics().budget.current, before.budget.current);
     tensor.give_back();
     EXPECT_EQ(tensor.deleted(), 1);
   }
 
   std::array<std::int32_t, rows> values_{10, 11, 12, 13, 14, 15, 16, 17};
-  std::shared_ptr<context> where_ = context::create(make_host_backend());
+  std::shared_ptr<context> home_ = context::create(make_host_backend());
 };
 
 using both_structs = ::testing::Types<DLManagedTensor, DLManagedTensorVersioned>;
@@ -53,7 +53,7 @@ TYPED_TEST_SUITE(dlpack_import_test, both_structs);
 TYPED_TEST(dlpack_import_test, is_a_view_and_calls_the_deleter_once_after_the_last_column) {
   auto tensor = this->sound();
   {
-    const column whole = import_dlpack(this->where_, tensor.get());
+    const column whole = import_dlpack(this->home_, tensor.get());
     EXPECT_EQ(whole.type(), data_type(type_id::int32));
     EXPECT_EQ(whole.length(), 8);
     EXPECT_EQ(whole.offset(), 0);
@@ -65,10 +65,10 @@ TYPED_TEST(dlpack_import_test, is_a_view_and_calls_the_deleter_once_after_the_la
     EXPECT_EQ(tensor.deleted(), 0);
     counter_values expected;
     expected.imports = 1;
-    EXPECT_EQ(this->where_->read_counters(), expected) << "a view copies and waits for nothing";
+    EXPECT_EQ(this->home_->read_counters(), expected) << "a view copies and waits for nothing";
   }
   EXPECT_EQ(tensor.deleted(), 1);
-  EXPECT_EQ(this->where_->statistics().ledger.external, 0U);
+  EXPECT_EQ(this->home_->statistics().ledger.external, 0U);
 }
 
 TYPED_TEST(dlpack_import_test, refuses_each_broken_field_by_name_and_takes_nothing) {
@@ -130,9 +130,9 @@ TYPED_TEST(dlpack_import_test, a_host_import_has_no_stream) {
     auto tensor = this->sound();
     this->expect_refused(tensor, code, "stream " + std::to_string(number), support::import_after(number));
   }
-  EXPECT_EQ(dlpack_import_stream(*this->where_), std::nullopt);
+  EXPECT_EQ(dlpack_import_stream(*this->home_), std::nullopt);
   auto tensor = this->sound();
-  EXPECT_EQ(import_dlpack(this->where_, tensor.get(), support::import_after(-1)).length(), 8);
+  EXPECT_EQ(import_dlpack(this->home_, tensor.get(), support::import_after(-1)).length(), 8);
 }
 
 TYPED_TEST(dlpack_import_test, one_element_or_none_has_no_stride) {
@@ -140,7 +140,7 @@ TYPED_TEST(dlpack_import_test, one_element_or_none_has_no_stride) {
     auto tensor = this->sound();
     tensor.tensor().shape[0] = length;
     tensor.tensor().strides[0] = 77;
-    EXPECT_EQ(import_dlpack(this->where_, tensor.get()).length(), length);
+    EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), length);
     EXPECT_EQ(tensor.deleted(), 1);
   }
 }
@@ -148,7 +148,7 @@ TYPED_TEST(dlpack_import_test, one_element_or_none_has_no_stride) {
 TYPED_TEST(dlpack_import_test, null_strides_are_contiguous) {
   auto tensor = this->sound();
   tensor.tensor().strides = nullptr;
-  EXPECT_EQ(import_dlpack(this->where_, tensor.get()).length(), 8);
+  EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), 8);
 }
 
 TYPED_TEST(dlpack_import_test, no_rows_need_no_data) {
@@ -156,7 +156,7 @@ TYPED_TEST(dlpack_import_test, no_rows_need_no_data) {
   tensor.tensor().shape[0] = 0;
   tensor.tensor().data = nullptr;
   tensor.tensor().byte_offset = 3;
-  EXPECT_EQ(import_dlpack(this->where_, tensor.get()).length(), 0);
+  EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), 0);
   EXPECT_EQ(tensor.deleted(), 1);
 }
 
@@ -164,7 +164,7 @@ TYPED_TEST(dlpack_import_test, byte_offset_moves_the_rows) {
   auto tensor = this->sound();
   tensor.tensor().byte_offset = 3 * sizeof(std::int32_t);
   tensor.tensor().shape[0] = 5;
-  const column rest = import_dlpack(this->where_, tensor.get());
+  const column rest = import_dlpack(this->home_, tensor.get());
   EXPECT_EQ(rest.values().address(), reinterpret_cast<std::uintptr_t>(&this->values_[3]));
 }
 
@@ -172,53 +172,53 @@ TYPED_TEST(dlpack_import_test, memory_that_the_host_can_load_is_a_view_whatever_
   for (const DLDevice device : {DLDevice{kDLCPU, 4}, DLDevice{kDLCUDAHost, 0}, DLDevice{kDLCUDAManaged, 0}}) {
     auto tensor = this->sound();
     tensor.tensor().device = device;
-    const column view = import_dlpack(this->where_, tensor.get(), support::import_with(copy_policy::never));
+    const column view = import_dlpack(this->home_, tensor.get(), support::import_with(copy_policy::never));
     EXPECT_EQ(view.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
   }
 }
 
 TYPED_TEST(dlpack_import_test, a_copy_gives_the_tensor_back_at_once) {
   auto tensor = this->sound();
-  const column own = import_dlpack(this->where_, tensor.get(), support::import_with(copy_policy::always));
+  const column own = import_dlpack(this->home_, tensor.get(), support::import_with(copy_policy::always));
   EXPECT_EQ(tensor.deleted(), 1);
   EXPECT_NE(own.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
   EXPECT_FALSE(own.values().owner()->external());
-  EXPECT_EQ(this->where_->statistics().ledger.own, sizeof this->values_);
-  EXPECT_EQ(this->where_->read_counters().host_to_host, (traffic{1, 1, sizeof this->values_}));
+  EXPECT_EQ(this->home_->statistics().ledger.own, sizeof this->values_);
+  EXPECT_EQ(this->home_->read_counters().host_to_host, (traffic{1, 1, sizeof this->values_}));
   const auto* const copied = reinterpret_cast<const std::int32_t*>(own.values().address());
   EXPECT_TRUE(std::equal(this->values_.begin(), this->values_.end(), copied));
 }
 
 TYPED_TEST(dlpack_import_test, a_copy_that_the_budget_refuses_leaves_the_tensor_with_the_caller) {
   auto tensor = this->sound();
-  this->where_->memory_budget()->set_limit(16);
+  this->home_->memory_budget()->set_limit(16);
   this->expect_refused(tensor, errc::budget_exceeded, "refused 32 bytes",
                        support::import_with(copy_policy::always));
 }
 
 TYPED_TEST(dlpack_import_test, a_closed_context_leaves_the_tensor_with_the_caller) {
   auto tensor = this->sound();
-  this->where_->close();
+  this->home_->close();
   this->expect_refused(tensor, errc::closed, "closed");
 }
 
 TYPED_TEST(dlpack_import_test, a_producer_without_a_deleter_is_left_alone) {
   auto tensor = this->sound();
   tensor.get()->deleter = nullptr;
-  EXPECT_EQ(import_dlpack(this->where_, tensor.get()).length(), 8);
+  EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), 8);
   EXPECT_EQ(tensor.deleted(), 0);
 }
 
 TYPED_TEST(dlpack_import_test, bytes_of_a_bool_tensor_stay_as_they_are) {
   std::array<std::uint8_t, 3> bytes{0, 1, 255};
   typename TestFixture::lent tensor(bytes.data(), 3, support::dtype(kDLBool, 8));
-  const column flags = import_dlpack(this->where_, tensor.get());
+  const column flags = import_dlpack(this->home_, tensor.get());
   EXPECT_EQ(flags.type(), data_type::bool8());
   EXPECT_EQ(flags.values().address(), reinterpret_cast<std::uintptr_t>(bytes.data()));
 }
 
 TYPED_TEST(dlpack_import_test, a_null_tensor_is_an_error) {
-  EXPECT_THROW(static_cast<void>(import_dlpack(this->where_, static_cast<TypeParam*>(nullptr))), error);
+  EXPECT_THROW(static_cast<void>(import_dlpack(this->home_, static_cast<TypeParam*>(nullptr))), error);
 }
 
 class dlpack_import_versioned : public dlpack_import_test<DLManagedTensorVersioned> {};
@@ -226,16 +226,16 @@ class dlpack_import_versioned : public dlpack_import_test<DLManagedTensorVersion
 TEST_F(dlpack_import_versioned, the_read_only_flag_is_kept) {
   auto locked = sound();
   locked.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
-  EXPECT_FALSE(import_dlpack(where_, locked.get()).values().owner()->writable());
+  EXPECT_FALSE(import_dlpack(home_, locked.get()).values().owner()->writable());
   auto open = sound();
   open.get()->flags = DLPACK_FLAG_BITMASK_IS_COPIED;
-  EXPECT_TRUE(import_dlpack(where_, open.get()).values().owner()->writable());
+  EXPECT_TRUE(import_dlpack(home_, open.get()).values().owner()->writable());
 }
 
 TEST_F(dlpack_import_versioned, a_copy_of_read_only_memory_is_our_own) {
   auto locked = sound();
   locked.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
-  EXPECT_TRUE(import_dlpack(where_, locked.get(), support::import_with(copy_policy::always))
+  EXPECT_TRUE(import_dlpack(home_, locked.get(), support::import_with(copy_policy::always))
                   .values()
                   .owner()
                   ->writable());
@@ -251,7 +251,7 @@ TEST_F(dlpack_import_versioned, another_major_version_is_refused_and_only_its_de
 TEST_F(dlpack_import_versioned, a_newer_minor_version_is_read) {
   auto tensor = sound();
   tensor.get()->version.minor = 99;
-  EXPECT_EQ(import_dlpack(where_, tensor.get()).length(), 8);
+  EXPECT_EQ(import_dlpack(home_, tensor.get()).length(), 8);
 }
 
 } // namespace

@@ -21,7 +21,7 @@ protected:
     for (const auto& piece : pieces) {
       batches.push_back({piece});
     }
-    return support::table_of(where(), {{{"words", pieces.front()->type, true, {}}}, {}}, batches);
+    return support::table_of(home(), {{{"words", pieces.front()->type, true, {}}}, {}}, batches);
   }
 
   static std::size_t occurrences(std::string_view text, std::string_view word) {
@@ -39,7 +39,7 @@ TEST_F(dictionary, a_shared_one_is_written_and_uploaded_once) {
   for (const auto format : {container::file, container::stream}) {
     const std::string bytes = write_bytes(original, {format});
     EXPECT_EQ(occurrences(bytes, "first-word"), 1U);
-    where()->reset_counters();
+    home()->reset_counters();
     const table seen = read_bytes(bytes, {.copy = copy_policy::always});
     EXPECT_TRUE(same_contents(seen, original));
     const auto pieces = seen.pieces(0);
@@ -108,7 +108,7 @@ TEST_F(dictionary, every_index_and_value_type_can_be_united) {
   std::erase_if(types, [](const data_type& type) { return type.id() != type_id::dictionary; });
   ASSERT_FALSE(types.empty());
   const table original =
-      support::random_table(where(), types, {.batch_rows = {120, 0, 9, 50}, .one_dictionary = false});
+      support::random_table(home(), types, {.batch_rows = {120, 0, 9, 50}, .one_dictionary = false});
   const table seen = read_bytes(write_bytes(original));
   EXPECT_TRUE(same_contents(seen, original));
   const table sliced = original.slice(5, 160);
@@ -117,7 +117,7 @@ TEST_F(dictionary, every_index_and_value_type_can_be_united) {
 
 TEST_F(dictionary, a_file_refuses_those_that_it_can_not_unite) {
   const table with_nulls = support::random_table(
-      where(), {data_type::dictionary(data_type(type_id::int32), data_type(type_id::string))},
+      home(), {data_type::dictionary(data_type(type_id::int32), data_type(type_id::string))},
       {.batch_rows = {9, 9}, .one_dictionary = false, .in_dictionaries = support::nulls::some});
   EXPECT_ERROR(write(with_nulls, file("never.arrow")), unsupported, "column '0:dictionary",
                "different dictionaries");
@@ -131,7 +131,7 @@ TEST_F(dictionary, a_file_refuses_those_that_it_can_not_unite) {
         support::random_array(data_type(type_id::int64), {100, 0, support::nulls::absent}, seed);
     batches.push_back({support::random_indices(type, {10}, values, seed)});
   }
-  const table too_many = support::table_of(where(), {{{"narrow", type, true, {}}}, {}}, batches);
+  const table too_many = support::table_of(home(), {{{"narrow", type, true, {}}}, {}}, batches);
   EXPECT_ERROR(write_bytes(too_many), unsupported, "column 'narrow'", "index type");
 }
 
@@ -141,7 +141,7 @@ TEST_F(dictionary, an_empty_one_of_another_type_is_not_mistaken) {
   const auto words = indices({}, no_words);
   const auto numbers = indices({}, no_numbers);
   const schema fields{{{"words", words->type, true, {}}, {"numbers", numbers->type, true, {}}}, {}};
-  const table original = support::table_of(where(), fields, {{words, numbers}});
+  const table original = support::table_of(home(), fields, {{words, numbers}});
   for (const auto format : {container::file, container::stream}) {
     for (const auto copy : {copy_policy::when_needed, copy_policy::always}) {
       EXPECT_TRUE(same_contents(read_bytes(write_bytes(original, {format}), {.copy = copy}), original));

@@ -28,27 +28,27 @@ protected:
   /// Nothing lives in the context, and no temporary file lies in the folder.
   void TearDown() override;
 
-  [[nodiscard]] const std::shared_ptr<context>& where() const { return where_; }
+  [[nodiscard]] const std::shared_ptr<context>& home() const { return home_; }
   [[nodiscard]] std::filesystem::path folder() const { return folder_; }
   [[nodiscard]] std::filesystem::path file(std::string_view name) const { return folder_ / name; }
   /// Names in the folder, sorted.
   [[nodiscard]] std::vector<std::string> names() const;
 
   [[nodiscard]] table read(const std::filesystem::path& from, read_options options = {}) const {
-    return reader::open(from, std::move(options))->read_all(where_);
+    return reader::open(from, std::move(options))->read_all(home_);
   }
   /// The table keeps the bytes.
   [[nodiscard]] table read_bytes(std::string from, read_options options = {}) const {
     const auto kept = std::make_shared<std::string>(std::move(from));
-    return reader::open(std::as_bytes(std::span(*kept)), kept, std::move(options))->read_all(where_);
+    return reader::open(std::as_bytes(std::span(*kept)), kept, std::move(options))->read_all(home_);
   }
   /// Every carried type in several batches.
   [[nodiscard]] table every_type() const {
-    return support::random_table(where_, support::carried_types(), {});
+    return support::random_table(home_, support::carried_types(), {});
   }
 
 private:
-  std::shared_ptr<context> where_;
+  std::shared_ptr<context> home_;
   std::filesystem::path folder_;
 };
 

@@ -19,23 +19,23 @@ struct outcome {
 
 class mutation : public ipc_test, public ::testing::WithParamInterface<std::tuple<container, compression>> {
 protected:
-  mutation() : original_(random_table(where(), support::carried_types(), {.batch_rows = {9, 40, 0, 5}})) {
+  mutation() : original_(random_table(home(), support::carried_types(), {.batch_rows = {9, 40, 0, 5}})) {
     bytes_ = write_bytes(original_, {std::get<0>(GetParam()), std::get<1>(GetParam())});
   }
   void TearDown() override {
-    original_ = table::make(where(), {}, {});
+    original_ = table::make(home(), {}, {});
     ipc_test::TearDown();
   }
 
   /// Reads and inspects; whatever comes out as a table is read to its last row.
-  void try_bytes(std::string_view damaged, const std::string& what, outcome& seen) {
+  void try_bytes(std::string_view damaged, const std::string& part, outcome& seen) {
     // Of their exact size, on the heap: a sanitizer sees what goes beyond.
     const std::vector<char> exact(damaged.begin(), damaged.end());
-    const auto alive = where()->statistics().ledger.buffers;
+    const auto alive = home()->statistics().ledger.buffers;
     try {
       const auto reading =
           reader::open(std::as_bytes(std::span(exact)), nullptr, {.decode_limit = 64u << 20});
-      const table read = reading->read_all(where());
+      const table read = reading->read_all(home());
       for (std::size_t i = 0; i < read.column_count(); ++i) {
         const auto pieces = read.pieces(i);
         const bool huge = std::ranges::any_of(pieces, [](const column& c) { return c.length() > 1'000'000; });
@@ -46,20 +46,20 @@ protected:
       ++seen.tables;
     } catch (const error& failure) {
       EXPECT_THAT(failure.code(), ::testing::AnyOf(errc::format, errc::unsupported, errc::overflow))
-          << what << failure.what();
+          << part << failure.what();
       ++seen.errors;
     }
-    EXPECT_EQ(where()->statistics().ledger.buffers, alive) << what;
+    EXPECT_EQ(home()->statistics().ledger.buffers, alive) << part;
     store(file("damaged"), damaged);
     try {
       inspect(file("damaged"));
     } catch (const error& failure) {
       EXPECT_THAT(failure.code(), ::testing::AnyOf(errc::format, errc::unsupported, errc::overflow))
-          << what << failure.what();
+          << part << failure.what();
     }
   }
 
-  table original_ = table::make(where(), {}, {});
+  table original_ = table::make(home(), {}, {});
   std::string bytes_;
 };
 
@@ -134,7 +134,7 @@ std::string claiming(std::string bytes, std::int64_t honest, std::int64_t claime
 
 TEST_F(claim, of_an_enormous_body_is_refused_before_memory_is_asked_for) {
   constexpr std::int64_t rows = 4999; // 39992 bytes: a number that is nowhere else in the file
-  const table original = random_table(where(), {data_type(type_id::int64)}, {.batch_rows = {rows}});
+  const table original = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {rows}});
   for (const auto body : {compression::lz4, compression::zstd}) {
     const std::string bytes = write_bytes(original, {.body = body});
     for (const std::int64_t claimed : {std::int64_t{1} << 40, std::int64_t{1} << 31, std::int64_t{1} << 62}) {
@@ -148,7 +148,7 @@ TEST_F(claim, of_an_enormous_body_is_refused_before_memory_is_asked_for) {
 }
 
 TEST_F(claim, the_limit_is_the_callers_to_choose) {
-  const table original = random_table(where(), {data_type(type_id::int64)}, {.batch_rows = {4999}});
+  const table original = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {4999}});
   const std::string bytes = write_bytes(original, {.body = compression::lz4});
   EXPECT_ERROR(read_bytes(bytes, {.decode_limit = 39'000}), format, "39000", "decode_limit");
   EXPECT_TRUE(same_contents(read_bytes(bytes, {.decode_limit = 50'000}), original));

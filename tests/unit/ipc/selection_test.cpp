@@ -25,7 +25,7 @@ protected:
     for (std::size_t i = 0; i < 4; ++i) {
       fields.fields.push_back({std::array{"a", "b", "twice", "twice"}[i], batches[0][i]->type, true, {}});
     }
-    return support::table_of(where(), fields, batches);
+    return support::table_of(home(), fields, batches);
   }
 
   [[nodiscard]] static std::vector<std::string> names_of(const schema& fields) {
@@ -102,10 +102,10 @@ TEST_F(selection, batches_come_one_by_one_and_read_all_takes_the_rest) {
     const std::string bytes = write_bytes(small(), {format});
     const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr);
     EXPECT_EQ(names_of(reading->fields()).size(), 4U);
-    EXPECT_EQ(reading->next(where())->rows, 3);
-    EXPECT_THAT(cells(reading->read_all(where()), 0), ElementsAre("4", "5", "6"));
-    EXPECT_FALSE(reading->next(where()).has_value());
-    EXPECT_FALSE(reading->next(where()).has_value());
+    EXPECT_EQ(reading->next(home())->rows, 3);
+    EXPECT_THAT(cells(reading->read_all(home()), 0), ElementsAre("4", "5", "6"));
+    EXPECT_FALSE(reading->next(home()).has_value());
+    EXPECT_FALSE(reading->next(home()).has_value());
   }
 }
 
@@ -113,10 +113,10 @@ TEST_F(selection, one_reader_may_fill_two_contexts) {
   const auto other = context::create(make_host_backend());
   const std::string bytes = write_bytes(small());
   const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});
-  const auto first = reading->next(where());
+  const auto first = reading->next(home());
   const auto second = reading->next(other);
-  EXPECT_EQ(first->columns[1].dictionary()->where(), where());
-  EXPECT_EQ(second->columns[1].dictionary()->where(), other);
+  EXPECT_EQ(first->columns[1].dictionary()->home(), home());
+  EXPECT_EQ(second->columns[1].dictionary()->home(), other);
 }
 
 TEST_F(selection, progress_counts_batches_rows_and_body_bytes) {
@@ -124,7 +124,7 @@ TEST_F(selection, progress_counts_batches_rows_and_body_bytes) {
     const std::string bytes = write_bytes(small(), {format});
     std::vector<progress> heard;
     const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr);
-    static_cast<void>(reading->read_all(where(), [&](const progress& p) { heard.push_back(p); }));
+    static_cast<void>(reading->read_all(home(), [&](const progress& p) { heard.push_back(p); }));
     ASSERT_EQ(heard.size(), 3U);
     EXPECT_EQ(heard[0].batches, 1);
     EXPECT_EQ(heard[0].rows, 3);
@@ -147,15 +147,15 @@ TEST_F(selection, a_refused_batch_can_be_asked_for_again) {
   const table original = every_type();
   const std::string bytes = write_bytes(original);
   const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});
-  const auto before = where()->statistics().ledger.own;
-  where()->memory_budget()->set_limit(1000);
-  const error refused = error_of([&] { static_cast<void>(reading->next(where())); });
+  const auto before = home()->statistics().ledger.own;
+  home()->memory_budget()->set_limit(1000);
+  const error refused = error_of([&] { static_cast<void>(reading->next(home())); });
   EXPECT_EQ(refused.code(), errc::budget_exceeded);
   ASSERT_NE(refused.refusal(), nullptr);
   EXPECT_EQ(refused.refusal()->limit, 1000U);
-  EXPECT_EQ(where()->statistics().ledger.own, before) << "nothing of the refused batch is left";
-  where()->memory_budget()->set_limit(budget::unlimited);
-  EXPECT_TRUE(support::same_contents(reading->read_all(where()), original));
+  EXPECT_EQ(home()->statistics().ledger.own, before) << "nothing of the refused batch is left";
+  home()->memory_budget()->set_limit(budget::unlimited);
+  EXPECT_TRUE(support::same_contents(reading->read_all(home()), original));
 }
 
 TEST_F(selection, messages_without_the_continuation_marker_are_read) {

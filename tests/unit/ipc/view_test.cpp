@@ -50,9 +50,9 @@ TEST_F(view, an_uncompressed_body_is_not_copied) {
   const table original = every_type();
   for (const auto format : {container::file, container::stream}) {
     const auto source = place(write_bytes(original, {format}));
-    where()->reset_counters();
-    const table seen = reader::open(source.bytes, source.memory)->read_all(where());
-    const auto counted = where()->read_counters();
+    home()->reset_counters();
+    const table seen = reader::open(source.bytes, source.memory)->read_all(home());
+    const auto counted = home()->read_counters();
     EXPECT_EQ(counted.host_to_host, traffic{});
     EXPECT_EQ(counted.host_to_device, traffic{});
     EXPECT_GT(counted.imports, 0U);
@@ -65,9 +65,9 @@ TEST_F(view, a_selection_of_columns_is_not_copied_either) {
   const table original = every_type();
   const auto source = place(write_bytes(original));
   const auto names = std::vector{original.fields().fields[7].name, original.fields().fields[2].name};
-  where()->reset_counters();
-  const table seen = reader::open(source.bytes, source.memory, {.columns = names})->read_all(where());
-  EXPECT_EQ(where()->read_counters().host_to_host, traffic{});
+  home()->reset_counters();
+  const table seen = reader::open(source.bytes, source.memory, {.columns = names})->read_all(home());
+  EXPECT_EQ(home()->read_counters().host_to_host, traffic{});
   EXPECT_TRUE(all_inside(seen, source.bytes));
 }
 
@@ -76,7 +76,7 @@ TEST_F(view, the_bytes_live_as_long_as_a_column_that_views_them) {
   auto source = place(write_bytes(original));
   const std::weak_ptr<std::byte> alive = source.memory;
   auto reading = reader::open(source.bytes, std::move(source.memory));
-  std::optional<table> seen = reading->read_all(where());
+  std::optional<table> seen = reading->read_all(home());
   reading.reset();
   EXPECT_FALSE(alive.expired());
   std::optional<column> last = seen->batches()[3].columns[8];
@@ -101,9 +101,9 @@ TEST_F(view, a_decoded_body_is_taken_as_libarrow_left_it) {
   const table original = every_type();
   for (const auto body : {compression::lz4, compression::zstd}) {
     const auto source = place(write_bytes(original, {.body = body}));
-    where()->reset_counters();
-    const table seen = reader::open(source.bytes, source.memory)->read_all(where());
-    EXPECT_EQ(where()->read_counters().host_to_host, traffic{});
+    home()->reset_counters();
+    const table seen = reader::open(source.bytes, source.memory)->read_all(home());
+    EXPECT_EQ(home()->read_counters().host_to_host, traffic{});
     EXPECT_FALSE(all_inside(seen, source.bytes));
   }
 }
@@ -111,19 +111,19 @@ TEST_F(view, a_decoded_body_is_taken_as_libarrow_left_it) {
 TEST_F(view, without_copies_only_views_of_the_source_are_given_out) {
   const table original = every_type();
   const auto plain = place(write_bytes(original));
-  const table seen = reader::open(plain.bytes, plain.memory, {.copy = copy_policy::never})->read_all(where());
+  const table seen = reader::open(plain.bytes, plain.memory, {.copy = copy_policy::never})->read_all(home());
   EXPECT_TRUE(same_contents(seen, original));
 
   const auto packed = place(write_bytes(original, {.body = compression::zstd}));
   const auto reading = reader::open(packed.bytes, packed.memory, {.copy = copy_policy::never});
-  EXPECT_ERROR(reading->next(where()), exchange, "column '", "compressed");
+  EXPECT_ERROR(reading->next(home()), exchange, "column '", "compressed");
 }
 
 TEST_F(view, bytes_at_an_odd_address_are_read_all_the_same) {
   const table original = every_type();
   for (const auto format : {container::file, container::stream}) {
     const auto source = place(write_bytes(original, {format}), 1);
-    EXPECT_TRUE(same_contents(reader::open(source.bytes, source.memory)->read_all(where()), original));
+    EXPECT_TRUE(same_contents(reader::open(source.bytes, source.memory)->read_all(home()), original));
   }
 }
 

@@ -166,8 +166,8 @@ TEST_F(pressure_test, a_request_that_is_interrupted_takes_nothing_with_it) {
 TEST_F(pressure_test, goes_from_step_to_step_as_long_as_one_may_have_helped) {
   std::vector<std::size_t> trimmed{100, 0};
   pressure steps({.release_wait = std::chrono::milliseconds(0)}, releases_, log_, device_->device(),
-                 [&](const shortage& what) {
-                   EXPECT_EQ(what.bytes, 10U);
+                 [&](const shortage& need) {
+                   EXPECT_EQ(need.bytes, 10U);
                    const std::size_t next = trimmed.front();
                    trimmed.erase(trimmed.begin());
                    return next;
@@ -217,7 +217,7 @@ TEST_F(pressure_test, logs_what_each_hook_was_good_for) {
   EXPECT_EQ(records[1].label, tag("some"));
   EXPECT_EQ(records[1].bytes, 7U);
   for (const log_record& each : records) {
-    EXPECT_EQ(each.what, memory_event::relief);
+    EXPECT_EQ(each.event, memory_event::relief);
     EXPECT_EQ(each.device, device_->device());
     EXPECT_EQ(each.outcome, "ok");
   }

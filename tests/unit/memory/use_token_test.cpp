@@ -20,15 +20,15 @@ std::vector<sim::race> races_after_an_end_elsewhere(std::uint64_t seed) {
   chosen.run_percent = 0; // nothing runs unless somebody waits
   const auto device = sim::device::create(chosen);
   const auto home = context::create(device);
-  const buffer what = buffer::allocate(home, 64, home->work_stream());
+  const buffer used = buffer::allocate(home, 64, home->work_stream());
   const stream_ref mine(*device, per_thread_stream);
-  std::optional<use_token> token(std::in_place, mine, std::array{writes(what)});
-  home->fill(token->mutable_data<std::uint8_t>(what), 1, what.size(), mine);
+  std::optional<use_token> token(std::in_place, mine, std::array{writes(used)});
+  home->fill(token->mutable_data<std::uint8_t>(used), 1, used.size(), mine);
   device->set_fail_percent(50);
   std::thread([&] { token.reset(); }).join();
   device->set_fail_percent(0);
-  use_token next(home->work_stream(), {writes(what)});
-  home->fill(next.mutable_data<std::uint8_t>(what), 2, what.size(), home->work_stream());
+  use_token next(home->work_stream(), {writes(used)});
+  home->fill(next.mutable_data<std::uint8_t>(used), 2, used.size(), home->work_stream());
   return device->races();
 }
 

@@ -110,11 +110,11 @@ protected:
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  static log_record sample(memory_event what = memory_event::allocate, std::uint64_t generation = 7) {
+  static log_record sample(memory_event kind = memory_event::allocate, std::uint64_t generation = 7) {
     log_record record;
     record.order = 1;
     record.time_ns = 1234567;
-    record.what = what;
+    record.event = kind;
     record.device = {device_kind::cuda, 1};
     record.thread = 2;
     record.stream = 3;
@@ -191,10 +191,10 @@ TEST_F(log_sinks, a_trace_is_valid_json_when_empty_after_each_flush_and_at_the_e
   auto sink = make_trace_sink(file());
   sink->flush();
   EXPECT_TRUE(json_reader::accepts(content())) << content();
-  for (const memory_event what : {memory_event::allocate, memory_event::free, memory_event::refuse,
+  for (const memory_event kind : {memory_event::allocate, memory_event::free, memory_event::refuse,
                                   memory_event::trim, memory_event::drain, memory_event::relief}) {
     log_record record = awkward();
-    record.what = what;
+    record.event = kind;
     sink->write(record);
     sink->flush();
     EXPECT_TRUE(json_reader::accepts(content())) << content();

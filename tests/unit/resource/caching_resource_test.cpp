@@ -64,7 +64,7 @@ protected:
   [[nodiscard]] stream_ref first() const { return first_->ref(); }
   [[nodiscard]] stream_ref second() const { return second_->ref(); }
   [[nodiscard]] block get(std::size_t bytes, stream_ref on) { return made_->allocate(bytes, 0, on); }
-  void put(const block& what, stream_ref on) { EXPECT_TRUE(made_->deallocate(what, on)); }
+  void put(const block& freed, stream_ref on) { EXPECT_TRUE(made_->deallocate(freed, on)); }
   void expect_nothing_held() {
     made_->trim();
     EXPECT_EQ(made_->statistics().in_use, 0U);
@@ -452,10 +452,10 @@ TEST(cache_of_threads, storm_write_verify_free) {
   std::mutex mutex;
   std::vector<block> passed_on;
   std::atomic<int> corrupted{0};
-  const auto release = [&](const block& what, stream_ref on) {
-    const auto* bytes = static_cast<const std::uint8_t*>(what.pointer);
-    corrupted += std::any_of(bytes, bytes + what.bytes, [&](auto b) { return b != bytes[0]; });
-    EXPECT_TRUE(made.deallocate(what, on));
+  const auto release = [&](const block& freed, stream_ref on) {
+    const auto* bytes = static_cast<const std::uint8_t*>(freed.pointer);
+    corrupted += std::any_of(bytes, bytes + freed.bytes, [&](auto b) { return b != bytes[0]; });
+    EXPECT_TRUE(made.deallocate(freed, on));
   };
   std::vector<std::thread> running;
   for (int t = 0; t < threads; ++t) {

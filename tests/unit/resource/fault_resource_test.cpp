@@ -98,9 +98,9 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override { return 0; }
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref) override {
+  block do_allocate(const allocation_request& request, stream_ref) override {
     block made;
-    made.bytes = what.bytes;
+    made.bytes = request.bytes;
     return made;
   }
   bool do_deallocate(const block&, std::span<const point>) noexcept override { return true; }

@@ -37,24 +37,24 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override { return held; }
 
 private:
-  block do_allocate(const allocation_request& what, stream_ref stream) override {
-    asked.push_back(what);
+  block do_allocate(const allocation_request& request, stream_ref stream) override {
+    asked.push_back(request);
     if (refusals != 0) {
       --refusals;
       throw error(errc::out_of_memory, "the arena is full");
     }
-    block made = describe_block(what, stream.owner().device(), host_alignment, stream);
+    block made = describe_block(request, stream.owner().device(), host_alignment, stream);
     made.pointer = at(next);
-    next += what.bytes;
-    held += what.bytes;
+    next += request.bytes;
+    held += request.bytes;
     return made;
   }
-  bool do_deallocate(const block& what, std::span<const point>) noexcept override {
+  bool do_deallocate(const block& freed, std::span<const point>) noexcept override {
     if (!takes_back) {
       return false;
     }
-    given_back.push_back(what.generation);
-    held -= what.bytes;
+    given_back.push_back(freed.generation);
+    held -= freed.bytes;
     return true;
   }
 
@@ -76,7 +76,7 @@ protected:
   [[nodiscard]] block take(std::size_t bytes, std::size_t alignment = 0) {
     return guard->allocate(bytes, alignment, stream_.ref());
   }
-  void give_back(const block& what) { EXPECT_TRUE(guard->deallocate(what, stream_.ref())); }
+  void give_back(const block& freed) { EXPECT_TRUE(guard->deallocate(freed, stream_.ref())); }
 
   std::shared_ptr<arena> upstream = std::make_shared<arena>();
   static inline std::string reported; ///< the last message
@@ -124,7 +124,7 @@ TEST_F(guard_resource_test, finds_every_byte_beside_a_block) {
     static_cast<std::uint8_t*>(made.pointer)[offset] = 7;
     EXPECT_EQ(guard->check(), so_far + (inside ? 0 : 1)) << offset;
     if (!inside) {
-      EXPECT_EQ(guard->findings().back().what, offset < 0 ? kind::front_canary : kind::back_canary);
+      EXPECT_EQ(guard->findings().back().found, offset < 0 ? kind::front_canary : kind::back_canary);
       EXPECT_EQ(guard->findings().back().offset, offset);
     }
     give_back(made);
@@ -141,7 +141,7 @@ TEST_F(guard_resource_test, finds_every_byte_that_is_written_after_the_free) {
     static_cast<std::uint8_t*>(made.pointer)[offset] = 7;
     guard->trim();
     ASSERT_EQ(guard->findings().size(), static_cast<std::size_t>(offset) + 1);
-    EXPECT_EQ(guard->findings().back().what, kind::written_after_free);
+    EXPECT_EQ(guard->findings().back().found, kind::written_after_free);
     EXPECT_EQ(guard->findings().back().offset, offset);
     EXPECT_NE(guard->findings().back().text.find(": 7 instead of 221"), std::string::npos);
   }
@@ -182,7 +182,7 @@ TEST_F(guard_resource_test, finds_an_overlap_wherever_the_new_block_begins_and_e
     const block added = take(each.bytes);
     EXPECT_EQ(guard->findings().size() - so_far, each.overlaps ? 1U : 0U) << each.begin << ' ' << each.bytes;
     if (each.overlaps) {
-      EXPECT_EQ(guard->findings().back().what, kind::overlap);
+      EXPECT_EQ(guard->findings().back().found, kind::overlap);
       EXPECT_EQ(guard->findings().back().generation, added.generation);
     }
     give_back(added);
@@ -197,7 +197,7 @@ TEST_F(guard_resource_test, a_block_in_quarantine_overlaps_too) {
   upstream->next = 50;
   give_back(take(10));
   ASSERT_EQ(guard->findings().size(), 1U);
-  EXPECT_EQ(guard->findings()[0].what, kind::overlap);
+  EXPECT_EQ(guard->findings()[0].found, kind::overlap);
 }
 
 TEST_F(guard_resource_test, keeps_the_newest_blocks_in_quarantine_up_to_its_limit) {
@@ -248,8 +248,8 @@ TEST_F(guard_resource_test, knows_a_block_by_its_generation_and_its_address) {
   another.pointer = upstream->at(0);
   EXPECT_FALSE(guard->deallocate(another, std::span<const point>()));
   ASSERT_EQ(guard->findings().size(), 2U);
-  EXPECT_EQ(guard->findings()[0].what, kind::unknown_block);
-  EXPECT_EQ(guard->findings()[1].what, kind::unknown_block);
+  EXPECT_EQ(guard->findings()[0].found, kind::unknown_block);
+  EXPECT_EQ(guard->findings()[1].found, kind::unknown_block);
   give_back(made);
 }
 

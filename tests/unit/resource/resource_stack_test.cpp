@@ -146,7 +146,7 @@ TEST_F(resource_stack_test, logs_refusals_by_default_and_frees_everything) {
   const resource_stack stack = build_stack({}, parts());
   EXPECT_THROW(static_cast<void>(stack.top->allocate(2 << 20, 0, work.ref())), error);
   ASSERT_EQ(seen->records().size(), 1u);
-  EXPECT_EQ(seen->records()[0].what, memory_event::refuse);
+  EXPECT_EQ(seen->records()[0].event, memory_event::refuse);
 }
 
 TEST_F(resource_stack_test, fails_the_allocation_of_its_options) {

@@ -120,17 +120,17 @@ TEST_F(runtime_test, a_missing_cuda_device_says_why_where_cuda_is_unusable) {
 }
 
 TEST_F(runtime_test, a_budget_is_set_at_creation_and_stays_for_those_who_name_none_or_the_same) {
-  const auto where = open_context(host, 1000);
-  EXPECT_EQ(where->statistics().budget.limit, 1000U);
-  EXPECT_EQ(open_context(host), where);
-  EXPECT_EQ(open_context(host, 1000), where);
-  EXPECT_EQ(where->statistics().budget.limit, 1000U);
+  const auto home = open_context(host, 1000);
+  EXPECT_EQ(home->statistics().budget.limit, 1000U);
+  EXPECT_EQ(open_context(host), home);
+  EXPECT_EQ(open_context(host, 1000), home);
+  EXPECT_EQ(home->statistics().budget.limit, 1000U);
 }
 
 TEST_F(runtime_test, a_context_that_exists_with_another_budget_is_refused_with_both_ways_out) {
   for (const std::optional<std::uint64_t> first :
        {std::optional<std::uint64_t>(5000), std::optional<std::uint64_t>()}) {
-    const auto where = open_context(host, first);
+    const auto home = open_context(host, first);
     try {
       static_cast<void>(open_context(host, 100 << 20));
       ADD_FAILURE() << "the limit of another was changed";
@@ -141,8 +141,8 @@ TEST_F(runtime_test, a_context_that_exists_with_another_budget_is_refused_with_b
       EXPECT_THAT(e.message(), HasSubstr("set_budget"));
       EXPECT_THAT(e.message(), HasSubstr("with_budget"));
     }
-    EXPECT_EQ(where->statistics().budget.limit, first.value_or(budget::unlimited));
-    where->close();
+    EXPECT_EQ(home->statistics().budget.limit, first.value_or(budget::unlimited));
+    home->close();
   }
 }
 
@@ -206,13 +206,13 @@ TEST_F(runtime_test, a_closed_context_is_replaced) {
 TEST_F(runtime_test, what_is_chosen_when_a_context_is_made_must_be_chosen_again_or_left_out) {
   using std::chrono::milliseconds;
   const open_options chosen{.budget = 1000, .stack = "budget, direct", .wait = milliseconds(5)};
-  const auto where = open_context(host, chosen);
-  EXPECT_EQ(where->options().pressure.wait, milliseconds(5));
-  EXPECT_EQ(to_string(where->options().memory), "budget, direct");
-  EXPECT_EQ(open_context(host, chosen), where);
-  EXPECT_EQ(open_context(host, {.wait = milliseconds(5)}), where);
-  EXPECT_EQ(open_context(host, {.stack = "budget,direct"}), where) << "written in another way";
-  EXPECT_EQ(open_context(host), where);
+  const auto home = open_context(host, chosen);
+  EXPECT_EQ(home->options().pressure.wait, milliseconds(5));
+  EXPECT_EQ(to_string(home->options().memory), "budget, direct");
+  EXPECT_EQ(open_context(host, chosen), home);
+  EXPECT_EQ(open_context(host, {.wait = milliseconds(5)}), home);
+  EXPECT_EQ(open_context(host, {.stack = "budget,direct"}), home) << "written in another way";
+  EXPECT_EQ(open_context(host), home);
   const auto refused = [&](const open_options& other) {
     try {
       static_cast<void>(open_context(host, other));
@@ -232,10 +232,10 @@ TEST_F(runtime_test, what_is_chosen_when_a_context_is_made_must_be_chosen_again_
 
 TEST_F(runtime_test, slabs_come_from_the_source_that_was_chosen) {
   std::shared_ptr<direct_resource> source;
-  const auto where = open_context(host, {.stack = "budget, caching", .slabs = [&](const auto& device) {
-                                           return source = std::make_shared<direct_resource>(device);
-                                         }});
-  const buffer taken = buffer::allocate(where, 1000, where->work_stream());
+  const auto home = open_context(host, {.stack = "budget, caching", .slabs = [&](const auto& device) {
+                                          return source = std::make_shared<direct_resource>(device);
+                                        }});
+  const buffer taken = buffer::allocate(home, 1000, home->work_stream());
   ASSERT_NE(source, nullptr);
   EXPECT_GE(source->held_bytes(), 1000U);
 }

@@ -52,12 +52,12 @@ public:
   [[nodiscard]] cache_node* take_larger(cache_shard& shard, std::size_t size_class);
 
   /// A block that is not cached; nothing where that would exceed the limit by more than a slab.
-  [[nodiscard]] std::optional<block> allocate_within(const allocation_request& what, stream_ref stream);
+  [[nodiscard]] std::optional<block> allocate_within(const allocation_request& request, stream_ref stream);
   /// In any case: beyond the limit where nothing else is left.
-  [[nodiscard]] block allocate_upstream(const allocation_request& what, stream_ref stream);
-  [[nodiscard]] bool deallocate_upstream(const block& what, std::span<const point> after) noexcept;
-  [[nodiscard]] release_order order_upstream(const block& what) const noexcept {
-    return upstream_->order(what);
+  [[nodiscard]] block allocate_upstream(const allocation_request& request, stream_ref stream);
+  [[nodiscard]] bool deallocate_upstream(const block& freed, std::span<const point> after) noexcept;
+  [[nodiscard]] release_order order_upstream(const block& freed) const noexcept {
+    return upstream_->order(freed);
   }
 
   std::size_t trim();
@@ -95,10 +95,10 @@ private:
   /// Of slabs.
   [[nodiscard]] std::uint64_t unused_bytes() const noexcept;
   /// Allocates bytes that are held already, for a caller.
-  [[nodiscard]] block allocate_held(const allocation_request& what, stream_ref stream, std::uint64_t bytes,
+  [[nodiscard]] block allocate_held(const allocation_request& request, stream_ref stream, std::uint64_t bytes,
                                     lock_type& lock);
   /// Allocates bytes that are held already; gives unused slabs back when upstream has no memory.
-  [[nodiscard]] block ask_upstream(const allocation_request& what, stream_ref stream, lock_type& lock);
+  [[nodiscard]] block ask_upstream(const allocation_request& request, stream_ref stream, lock_type& lock);
 
   // Slabs (slabs.cpp)
   [[nodiscard]] std::size_t blocks_of_a_slab(std::size_t size_class) const noexcept;

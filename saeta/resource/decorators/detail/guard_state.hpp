@@ -26,7 +26,7 @@ struct guarded {
 /// A region to scan, and what is wrong when its bytes are.
 struct guard_suspect {
   guarded* of;
-  guard_finding::kind what;
+  guard_finding::kind found;
   std::int64_t offset; ///< of the region, from the start of the block
 };
 
@@ -61,7 +61,7 @@ struct guard_state {
   /// Gives a block back that nobody got to see.
   static void abandon(const guarded& made, stream_ref stream, resource& upstream) noexcept;
   /// The free of a caller; false when the block stays the caller's.
-  bool take_back(const block& what, std::span<const point> after, resource& upstream);
+  bool take_back(const block& returned, std::span<const point> after, resource& upstream);
   /// Retires the oldest until at most `limit` bytes are left.
   void shrink(std::size_t limit, resource& upstream) noexcept;
   /// Looks at all that is live or in quarantine, after all work of the device. @throws error busy while a graph is captured.
