@@ -1,5 +1,7 @@
 #include "saeta/base/process.hpp"
 
+#include "saeta/base/thread_objects.hpp"
+
 #include <pthread.h>
 
 namespace saeta {
@@ -8,8 +10,10 @@ constinit std::atomic<std::uint64_t> detail::forks{0};
 
 namespace {
 
-[[maybe_unused]] const int watching =
-    ::pthread_atfork(nullptr, nullptr, [] { detail::forks.fetch_add(1, std::memory_order_relaxed); });
+[[maybe_unused]] const int watching = ::pthread_atfork(nullptr, nullptr, [] {
+  detail::forks.fetch_add(1, std::memory_order_relaxed);
+  detail::free_thread_places();
+});
 
 } // namespace
 } // namespace saeta

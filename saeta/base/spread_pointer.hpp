@@ -29,7 +29,9 @@ public:
       throw;
     }
   }
-  [[nodiscard]] std::shared_ptr<T> copy() const noexcept {
+  [[nodiscard]] std::shared_ptr<T> copy() const noexcept { return own(); }
+  /// What the calling thread copies.
+  [[nodiscard]] const std::shared_ptr<T>& own() const noexcept {
     return ways_[thread_number() % ways_.size()].owner;
   }
   /// Lets go of the object; copies that were given out keep it.

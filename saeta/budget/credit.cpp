@@ -52,8 +52,6 @@ bool budget::node::contains(const node& other) const noexcept {
   return n != nullptr;
 }
 
-credit_shard& budget::node::mine() noexcept { return credit[thread_number() % shards]; }
-
 bool budget::node::spend_borrowed(std::uint64_t bytes) noexcept {
   const std::size_t own = thread_number() % shards;
   credit_shard& borrower = credit[own];

@@ -3,6 +3,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/detail/context_core.hpp"
+#include "saeta/memory/storage.hpp"
 #include "saeta/order/captures.hpp"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ std::shared_ptr<context> context::hand_out(std::shared_ptr<context> made) {
     handle(const handle&) = delete;
     handle& operator=(const handle&) = delete;
     ~handle() {
-      if (!handed_out->inherited()) {
+      if (!handed_out->inherited() && handed_out->let_go()) {
         handed_out->kept_by_storages_.close();
       }
     }
@@ -343,13 +344,18 @@ void context::require_open() const {
   }
 }
 
-std::shared_ptr<context> context::keeper(const std::shared_ptr<context>& used) const noexcept {
+context_keeper context::keeper(const std::shared_ptr<context>& used) noexcept {
   if (reservation_) {
     return base_->keeper(base_);
   }
   const bool handed_out = !used.owner_before(handed_out_) && !handed_out_.owner_before(used);
-  return handed_out ? kept_by_storages_.copy() : used;
+  if (handed_out && base_ == nullptr) {
+    return {this, nullptr};
+  }
+  return {this, handed_out ? kept_by_storages_.copy() : used};
 }
+
+bool context::let_go() noexcept { return base_ != nullptr || core_->holders.let_go(); }
 
 std::shared_ptr<context> context::as_base() {
   auto known = handed_out_.lock();

@@ -40,6 +40,8 @@
 
 namespace saeta {
 
+struct context_keeper; // memory/storage.hpp
+
 class context;
 struct context_core; // what the contexts of one device share
 
@@ -200,7 +202,8 @@ private:
           std::unique_ptr<reservation> drawn_from);
 
   [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, tag label, const stream_ref& stream);
-  void release(const block& freed, requirement after, std::shared_ptr<context> self) noexcept;
+  /// Frees it once the points have passed, which the host does not wait for.
+  void release_later(const block& freed, requirement&& after) noexcept;
   /// What callers get of a new context: while a copy of it lives, the storages of the context are counted apart by thread.
   static std::shared_ptr<context> hand_out(std::shared_ptr<context> made);
   /// @throws error device when it is inherited.
@@ -210,7 +213,9 @@ private:
                               const std::function<std::unique_ptr<context_service>()>& make);
   /// What a storage keeps alive that is made with `used`, a pointer to this. A reservation goes with its context, whatever
   /// was drawn from it, so the one below it is kept then.
-  [[nodiscard]] std::shared_ptr<context> keeper(const std::shared_ptr<context>& used) const noexcept;
+  [[nodiscard]] context_keeper keeper(const std::shared_ptr<context>& used) noexcept;
+  /// Nobody has a pointer that was handed out any more. True when no storage is kept by the ledger's entries alone.
+  [[nodiscard]] bool let_go() noexcept;
   /// For contexts that are derived from this one.
   [[nodiscard]] std::shared_ptr<context> as_base();
 
@@ -219,7 +224,7 @@ private:
   std::shared_ptr<budget> budget_;
   std::unique_ptr<reservation> reservation_;
   std::weak_ptr<context> handed_out_;
-  spread_pointer<context> kept_by_storages_; ///< open while `handed_out_` lives
+  spread_pointer<context> kept_by_storages_; ///< open while `handed_out_` lives, and storages that it keeps
   std::atomic<bool> closed_{false};
   const std::uint64_t made_in_ = fork_generation();
 };

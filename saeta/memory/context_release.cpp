@@ -18,15 +18,12 @@ bool context_core::free_in_order(const block& freed, requirement& after) noexcep
   }
 }
 
-void context::release(const block& freed, requirement after, std::shared_ptr<context> self) noexcept {
-  if (core_->free_in_order(freed, after)) {
-    return;
-  }
+void context::release_later(const block& freed, requirement&& after) noexcept {
   try {
     core_->releases->submit(
         {.after = std::move(after),
          .action =
-             [freed, kept = std::move(self), told = false]() mutable {
+             [freed, kept = shared_from_this(), told = false]() mutable {
                const bool done = kept->core_->memory.top->deallocate(freed, std::span<const point>());
                if (!done && !std::exchange(told, true)) {
                  report("context", concat("the driver refused to free ", freed.bytes,

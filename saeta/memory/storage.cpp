@@ -14,7 +14,8 @@ storage::storage(key own, const std::shared_ptr<context>& home, std::size_t byte
                  saeta::tag label, std::size_t alignment)
     : storage(own, home->keeper(home), [&] { return home->allocate(bytes, alignment, label, stream); }) {
   ordering_.start_after(block_.ready);
-  entry_ = home->core_->holders.add(owner_kind::own, label, bytes, home->budget_.get());
+  entry_ = home->core_->holders.add(owner_kind::own, label, bytes, home->budget_.get(),
+                                    kept_ ? keeps_owner::no : keeps_owner::yes);
 }
 
 storage::storage(key own, const std::shared_ptr<context>& home, external_memory& memory)
@@ -30,7 +31,8 @@ storage::storage(key own, const std::shared_ptr<context>& home, external_memory&
   external_ = true;
   access_ = memory.access;
   ordering_.start_after(memory.ready);
-  entry_ = home->core_->holders.add(owner_kind::external, block_.label, memory.bytes, nullptr);
+  entry_ = home->core_->holders.add(owner_kind::external, block_.label, memory.bytes, nullptr,
+                                    kept_ ? keeps_owner::no : keeps_owner::yes);
   keepalive_ = std::move(memory.keepalive);
 }
 
@@ -50,26 +52,35 @@ std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& home, ex
   return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, home, memory);
 }
 
+const std::shared_ptr<context>& storage::home() const noexcept {
+  return kept_ ? kept_ : context_->kept_by_storages_.own();
+}
+
 storage::~storage() {
-  context& home = *context_;
-  ledger::remove(entry_);
-  // A keepalive may be a deleter without a pointer.
-  if (external_ ? keepalive_.use_count() == 0 : block_.generation == 0) {
+  requirement after = ordering_.take_all();
+  const bool nothing = !external_ && block_.generation == 0;
+  if (nothing || (!external_ && context_->core_->free_in_order(block_, after))) {
+    if (ledger::remove(entry_)) { // last, because the entry may be what keeps the context
+      std::shared_ptr<context>(home())->kept_by_storages_.close();
+    }
     return;
   }
-  requirement after = ordering_.take_all();
+  const std::shared_ptr<context> self = home(); // what is queued here may outlast everybody else
+  if (ledger::remove(entry_)) {
+    self->kept_by_storages_.close();
+  }
   try {
-    if (external_) {
-      home.core_->releases->submit({.after = std::move(after),
-                                    .action =
-                                        [kept = std::move(keepalive_), self = context_]() mutable {
-                                          kept.reset();
-                                          return true;
-                                        },
-                                    .label = "external:" + tag(),
-                                    .bytes = block_.bytes});
-    } else {
-      home.release(block_, std::move(after), std::move(context_));
+    if (!external_) {
+      self->release_later(block_, std::move(after));
+    } else if (keepalive_.use_count() != 0) { // which may be a deleter without a pointer
+      self->core_->releases->submit({.after = std::move(after),
+                                     .action =
+                                         [kept = std::move(keepalive_), self]() mutable {
+                                           kept.reset();
+                                           return true;
+                                         },
+                                     .label = "external:" + tag(),
+                                     .bytes = block_.bytes});
     }
   } catch (...) {
     report_current_exception("storage '" + tag() + "' could not be released");

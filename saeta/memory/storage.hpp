@@ -32,6 +32,12 @@ struct external_memory {
   std::string tag;
 };
 
+/// How a storage keeps its context.
+struct context_keeper {
+  context* home;
+  std::shared_ptr<context> counted; ///< null: by its entry in the ledger
+};
+
 class storage {
   struct key {};
 
@@ -53,7 +59,7 @@ public:
   [[nodiscard]] void* pointer() const noexcept { return block_.pointer; }
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes; }
   [[nodiscard]] device_id device() const noexcept { return block_.device; }
-  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return context_; }
+  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept;
   [[nodiscard]] const std::string& tag() const noexcept { return block_.label.name(); }
   [[nodiscard]] bool external() const noexcept { return external_; }
   [[nodiscard]] bool writable() const noexcept { return access_ == mutability::writable; }
@@ -63,10 +69,11 @@ public:
 private:
   /// With what `make` returns, made in place: a block is copied slowly right after it was written.
   template <class Make>
-  storage(key /*own*/, std::shared_ptr<context>&& home, Make make)
-      : context_(std::move(home)), block_(make()) {}
+  storage(key /*own*/, context_keeper&& kept, Make make)
+      : context_(kept.home), kept_(std::move(kept.counted)), block_(make()) {}
 
-  std::shared_ptr<context> context_;
+  context* context_;
+  std::shared_ptr<context> kept_; ///< null where the entry in the ledger keeps the context
   block block_;
   bool external_ = false;
   mutability access_ = mutability::writable;

@@ -63,18 +63,39 @@ ledger::ledger() : shards_(std::make_unique<shard[]>(shard::count)) {}
 
 ledger::~ledger() = default;
 
-ledger::entry ledger::add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged) {
+ledger::entry ledger::add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged,
+                          keeps_owner keeps) {
   shard& mine = shards_[thread_number() % shard::count];
   const std::lock_guard hold(mine.lock);
-  return mine.add(kind, label, bytes, charged);
+  entry made = mine.add(kind, label, bytes, charged);
+  made.keeps_ = keeps;
+  mine.keeping += static_cast<std::uint64_t>(keeps);
+  return made;
 }
 
-void ledger::remove(const entry& gone) noexcept {
-  if (gone.sum_ != nullptr) {
-    shard& part = *gone.sum_->part;
-    const std::lock_guard hold(part.lock);
-    part.remove(gone);
+bool ledger::remove(const entry& gone) noexcept {
+  if (gone.sum_ == nullptr) {
+    return false;
   }
+  shard& part = *gone.sum_->part;
+  const std::lock_guard hold(part.lock);
+  part.remove(gone);
+  if (gone.keeps_ == keeps_owner::no) {
+    return false;
+  }
+  --part.keeping;
+  return part.left != nullptr && part.left->fetch_sub(1, std::memory_order_acq_rel) == 1;
+}
+
+bool ledger::let_go() noexcept {
+  std::uint64_t keeping = 0;
+  const reading now(*this);
+  now.for_each([&](shard& part) {
+    keeping += part.keeping;
+    part.left = &left_;
+  });
+  left_.store(keeping, std::memory_order_relaxed);
+  return keeping == 0;
 }
 
 ledger_totals ledger::totals() const {

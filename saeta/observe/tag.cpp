@@ -16,15 +16,13 @@ name_table& names() {
   return table.get();
 }
 
-const std::string* empty_name() noexcept {
-  static const std::string* const none = new std::string; // NOLINT(bugprone-unhandled-exception-at-new)
-  return none;
-}
-
 } // namespace
 
-tag::tag() noexcept : name_(empty_name()) {}
+tag::tag(std::string_view name) : name_(name.empty() ? nullptr : names().keep(name)) {}
 
-tag::tag(std::string_view name) : name_(name.empty() ? empty_name() : names().keep(name)) {}
+const std::string& tag::nothing() noexcept {
+  static const std::string* const none = new std::string; // NOLINT(bugprone-unhandled-exception-at-new)
+  return *none;
+}
 
 } // namespace saeta

@@ -20,18 +20,20 @@ public:
   static constexpr std::size_t most_names = 1 << 16;
   static constexpr std::size_t most_name_bytes = 8 << 20;
 
-  tag() noexcept;                                               ///< the empty name
+  tag() noexcept = default;                                     ///< the empty name
   tag(std::string_view name);                                   // NOLINT: text is a tag
   tag(const std::string& name) : tag(std::string_view(name)) {} // NOLINT
   tag(const char* name) : tag(std::string_view(name)) {}        // NOLINT
 
-  [[nodiscard]] const std::string& name() const noexcept { return *name_; }
-  [[nodiscard]] bool empty() const noexcept { return name_->empty(); }
+  [[nodiscard]] const std::string& name() const noexcept { return name_ != nullptr ? *name_ : nothing(); }
+  [[nodiscard]] bool empty() const noexcept { return name_ == nullptr; }
 
   friend bool operator==(tag a, tag b) noexcept { return a.name_ == b.name_; }
 
 private:
-  const std::string* name_;
+  static const std::string& nothing() noexcept;
+
+  const std::string* name_ = nullptr; ///< null: the empty name
 };
 
 } // namespace saeta

@@ -3,6 +3,7 @@
 #include "saeta/base/process.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/base/thread_objects.hpp"
 #include "saeta/order/captures.hpp"
 #include "saeta/order/detail/timeline_table.hpp"
 
@@ -36,15 +37,18 @@ constexpr std::size_t recent_count = 8;
 thread_local constinit std::array<recently_used, recent_count> recent{};
 
 recently_used& recent_place(const stream_identity& who) noexcept {
-  return recent[(who.backend * 5 + who.stream) % recent_count];
+  auto* own = static_cast<std::array<recently_used, recent_count>*>(find_own(thread_object::streams));
+  if (own == nullptr) {
+    own = &recent;
+    keep_own(thread_object::streams, own);
+  }
+  return (*own)[(who.backend * 5 + who.stream) % recent_count];
 }
 
-/// Nothing when this thread does not know the stream, or its timeline has been retired.
-std::optional<timelines::found> find_recent(const stream_identity& who) noexcept {
+/// Null when this thread does not know the stream, or its timeline has been retired.
+const recently_used* find_recent(const stream_identity& who) noexcept {
   const recently_used& known = recent_place(who);
-  return known.who == who && known.slot != nullptr && known.slot->is(known.id)
-             ? std::optional(timelines::found{known.slot, known.id})
-             : std::nullopt;
+  return known.who == who && known.slot != nullptr && known.slot->is(known.id) ? &known : nullptr;
 }
 
 bool on_host(const backend& device) noexcept { return device.device().kind == device_kind::cpu; }
@@ -247,8 +251,8 @@ std::size_t timelines::retire_idle_locked() noexcept {
 
 timelines::found timelines::find_or_add(stream_ref stream) {
   const stream_identity who = stream.identity();
-  if (const auto known = find_recent(who)) {
-    return *known;
+  if (const auto* const known = find_recent(who)) {
+    return {known->slot, known->id};
   }
   if (stream.made_in_capture()) {
     throw error(errc::invalid_argument,
@@ -354,7 +358,10 @@ void timelines::put_back(std::shared_ptr<event> unused) noexcept {
   }
 }
 
-timeline_id timeline_of(stream_ref stream) { return timelines::find_or_add(stream).id; }
+timeline_id timeline_of(stream_ref stream) {
+  const auto* const known = find_recent(stream.identity());
+  return known != nullptr ? known->id : timelines::find_or_add(stream).id;
+}
 
 bool is_ours(stream_ref stream) {
   if (stream.made_in_capture()) {

@@ -31,15 +31,15 @@ struct allocation_request {
   reservation* draw_from = nullptr; ///< bytes promised before, instead of a fresh charge
 };
 
-/// What every resource says of a block before it has memory. @param alignment  of that memory.
+/// What every resource says of a block before it has memory. @param alignment  of that memory. @param timeline  of `stream`.
 [[nodiscard]] inline block describe(const allocation_request& request, device_id device,
-                                    std::size_t alignment, stream_ref stream) {
+                                    std::size_t alignment, stream_ref stream, timeline_id timeline) {
   block made;
   made.bytes = request.bytes;
   made.alignment = alignment;
   made.device = device;
   made.stream_id = stream.id();
-  made.timeline = timeline_of(stream);
+  made.timeline = timeline;
   made.generation = next_generation();
   made.label = request.label;
   return made;

@@ -16,8 +16,8 @@ namespace saeta::schedules {
 struct program_options {
   unsigned steps = 120; ///< operations of the program before everything is dropped
   /// Other libraries capture graphs unannounced, from the middle of our operations on, and nobody may end their captures.
-  /// The one exception is a view that a consumer gives back whose streams are unknown: until the fence over all work that
-  /// its end needs has been recorded, whatever uses that memory or retries the fence may end a capture.
+  /// The one exception is a view that a consumer gives back whose streams are unknown: until the event after all work that
+  /// its end needs has been recorded, whatever uses that memory or tries the event again may end a capture.
   bool captures = false;
   unsigned devices = 1; ///< 1 or 2, of one machine; buffers then live on either and are copied between them
   unsigned fail_percent =

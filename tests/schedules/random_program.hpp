@@ -68,7 +68,7 @@ private:
   site& any_site() { return sites_.size() == 1 ? sites_.front() : sites_[draw_.below(sites_.size())]; }
   stream_ref any_stream(const site& of);
   known& any_buffer();
-  /// Whoever uses memory that a consumer has on streams that nobody knows needs a fence over all work.
+  /// Whoever uses memory that a consumer has on streams that nobody knows needs an event after all work.
   void excuse(const known& used);
   [[nodiscard]] bool is_lent(const known& asked) const;
   std::size_t any_size();
@@ -105,7 +105,7 @@ private:
   void import();
   /// While somebody captures a graph no event can be recorded over all work.
   void capture();
-  /// While a capture runs, uses that would need a context-wide fence are refused.
+  /// While a capture runs, uses that would need an event after all work are refused.
   template <class Use>
   bool guarded(Use use) {
     try {

@@ -64,7 +64,7 @@ void random_program::take_back() {
   }
   const auto gone = lent_.begin() + static_cast<std::ptrdiff_t>(draw_.below(lent_.size()));
   excused_ = true;
-  // While a graph is captured, or the driver fails, the fence that this end needs comes later.
+  // While a graph is captured, or the driver fails, the event that this end needs comes later.
   unfenced_.insert(gone->of);
   unfenced_pending_ = true;
   lent_.erase(gone);

@@ -61,7 +61,7 @@ void random_program::fill(const site& of, const buffer& memory, std::size_t offs
   use_token token(stream, {writes(memory)});
   of.home->fill(token.mutable_data<std::uint8_t>(memory) + offset, value, size, stream);
   if (draw_.chance(80)) {
-    token.finish(); // otherwise its end fences
+    token.finish(); // otherwise its end leaves a point
   }
 }
 

@@ -23,6 +23,7 @@
 
 #include "saeta/base/process.hpp"
 #include "saeta/base/spin_lock.hpp"
+#include "saeta/base/thread_number.hpp"
 #include "saeta/budget/budget.hpp"
 
 #include <algorithm>
@@ -95,7 +96,7 @@ struct budget::node {
 
   node(const budget& described, node* above, std::uint64_t bytes)
       : self(described), parent(above), limit(bytes) {}
-  credit_shard& mine() noexcept;
+  credit_shard& mine() noexcept { return credit[thread_number() % shards]; }
   /// As `mine().spend`, with what another shard can spare.
   bool spend_borrowed(std::uint64_t bytes) noexcept;
   [[nodiscard]] node& root() noexcept { return parent == nullptr ? *this : parent->root(); }

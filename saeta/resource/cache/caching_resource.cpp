@@ -65,15 +65,17 @@ release_order caching_resource::order(const block& freed) const noexcept {
   return freed.cached || freed.bytes == 0 ? release_order::in_stream_order : store_->order_upstream(freed);
 }
 
-block caching_resource::describe_here(const allocation_request& request, stream_ref stream) const {
-  return describe(request, device_, std::max(request.alignment, own_alignment_), stream);
+block caching_resource::describe_here(const allocation_request& request, stream_ref stream,
+                                      timeline_id timeline) const {
+  return describe(request, device_, std::max(request.alignment, own_alignment_), stream, timeline);
 }
 
 block caching_resource::allocate_uncached(const allocation_request& request, stream_ref stream) {
   if (!is_alignment(request.alignment)) {
     throw error(errc::invalid_argument, concat("alignment ", request.alignment, " is not a power of two"));
   }
-  return request.bytes == 0 ? describe_here(request, stream) : store_->allocate_upstream(request, stream);
+  return request.bytes == 0 ? describe_here(request, stream, timeline_of(stream))
+                            : store_->allocate_upstream(request, stream);
 }
 
 block caching_resource::do_allocate(const allocation_request& request, stream_ref stream) {
@@ -109,7 +111,7 @@ block caching_resource::take(cache_shard& shard, const allocation_request& reque
 /// With one object to return, which is made in its place: a block is copied slowly right after it was written.
 block caching_resource::lend(cache_node& taken, cache_shard& shard, const allocation_request& request,
                              stream_ref stream) {
-  block made = describe_here(request, stream);
+  block made = describe_here(request, stream, shard.timeline);
   made.ready = taken.after;
   const bool in_order =
       taken.others == nullptr && (taken.after.empty() || taken.after.timeline == shard.timeline);

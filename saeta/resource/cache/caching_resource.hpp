@@ -66,7 +66,8 @@ private:
   [[nodiscard]] block take(cache_shard& shard, const allocation_request& request, stream_ref stream);
   [[nodiscard]] block lend(cache_node& taken, cache_shard& shard, const allocation_request& request,
                            stream_ref stream);
-  [[nodiscard]] block describe_here(const allocation_request& request, stream_ref stream) const;
+  [[nodiscard]] block describe_here(const allocation_request& request, stream_ref stream,
+                                    timeline_id timeline) const;
   void put(cache_shard& shard, cache_node& freed) noexcept;
 
   const device_id device_;

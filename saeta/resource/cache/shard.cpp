@@ -21,15 +21,13 @@ struct cache_shards::table {
   ~table() {
     table_ = nullptr;
     ended_ = true;
-    recently_used_ = &none;
+    keep_own(thread_object::cache, nullptr);
     for (const auto& shard : kept) {
       shard->owned.store(false, std::memory_order_release);
     }
   }
 };
 
-constinit const cache_shards::recents cache_shards::none{};
-thread_local constinit const cache_shards::recents* cache_shards::recently_used_ = &none;
 thread_local constinit cache_shards::table* cache_shards::table_ = nullptr;
 thread_local constinit bool cache_shards::ended_ = false;
 
@@ -58,7 +56,6 @@ cache_shards::table* cache_shards::mine() {
   if (table_ == nullptr && !ended_) {
     thread_local table made;
     table_ = &made;
-    recently_used_ = &made.last_used;
   }
   return table_;
 }
@@ -66,6 +63,11 @@ cache_shards::table* cache_shards::mine() {
 cache_shard* cache_shards::find_older(std::uint64_t cache, timeline_id timeline) noexcept {
   if (table_ == nullptr) {
     return nullptr;
+  }
+  keep_own(thread_object::cache, &table_->last_used);
+  recent& last = table_->last_used[slot(cache, timeline)];
+  if (last.cache == cache && last.timeline == timeline) { // of a thread without a place
+    return last.shard;
   }
   auto& kept = table_->kept;
   const auto found = std::find_if(kept.begin(), kept.end(), [&](const auto& shard) {
@@ -76,7 +78,7 @@ cache_shard* cache_shards::find_older(std::uint64_t cache, timeline_id timeline)
   }
   std::rotate(found, found + 1, kept.end());
   cache_shard* const shard = kept.back().get();
-  table_->last_used[slot(cache, timeline)] = {cache, timeline, shard};
+  last = {cache, timeline, shard};
   return shard;
 }
 

@@ -2,6 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/base/thread_objects.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -41,7 +42,7 @@ block describe_block(const allocation_request& request, device_id device, std::s
   if (request.alignment != 0 && !std::has_single_bit(request.alignment)) {
     throw error(errc::invalid_argument, concat("alignment ", request.alignment, " is no power of two"));
   }
-  block made = describe(request, device, std::max(request.alignment, given), stream);
+  block made = describe(request, device, std::max(request.alignment, given), stream, timeline_of(stream));
   static_cast<void>(checked_add(request.bytes, made.alignment, "block with its alignment"));
   made.base_bytes = request.bytes == 0 ? 0 : request.bytes + (made.alignment - given);
   return made;
@@ -56,11 +57,16 @@ void place_block(block& made, void* base) noexcept {
 std::uint64_t next_generation() noexcept {
   constexpr std::uint64_t range = 4096; // taken at a time: threads would meet on a counter of single numbers
   static std::atomic<std::uint64_t> ranges{0};
-  thread_local constinit std::uint64_t last = 0;
-  if (last % range == 0) {
-    last = ranges.fetch_add(1, std::memory_order_relaxed) * range;
+  auto* last = static_cast<std::uint64_t*>(find_own(thread_object::generation));
+  if (last == nullptr) {
+    thread_local constinit std::uint64_t own = 0;
+    last = &own;
+    keep_own(thread_object::generation, last);
   }
-  return ++last;
+  if (*last % range == 0) {
+    *last = ranges.fetch_add(1, std::memory_order_relaxed) * range;
+  }
+  return ++*last;
 }
 
 block direct_resource::do_allocate(const allocation_request& request, stream_ref stream) {

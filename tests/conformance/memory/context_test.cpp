@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <barrier>
+#include <thread>
+#include <vector>
 
 namespace saeta::conformance {
 namespace {
@@ -206,6 +209,41 @@ TEST_P(contexts, die_with_their_last_buffer) {
   EXPECT_FALSE(alive.expired());
   last = {};
   EXPECT_TRUE(alive.expired());
+}
+
+TEST_P(contexts, live_on_with_a_buffer_that_tells_its_context) {
+  const std::weak_ptr<context> alive = context_->weak_from_this();
+  buffer last = make(64);
+  context_.reset();
+  std::shared_ptr<context> told = last.owner()->home();
+  buffer second = buffer::allocate(told, 64, told->work_stream());
+  last = {};
+  told.reset();
+  EXPECT_FALSE(alive.expired()) << "the second buffer keeps it";
+  const std::shared_ptr<context> again = second.owner()->home();
+  second = {};
+  EXPECT_FALSE(alive.expired());
+  EXPECT_THAT(again->live_by_tag(), testing::IsEmpty());
+}
+
+TEST_P(contexts, die_once_when_threads_drop_them_and_their_buffers_at_once) {
+  constexpr std::size_t threads = 3;
+  for (int round = 0; round < 20; ++round) {
+    std::shared_ptr<context> mine = watch(context::create(home()->device_backend()));
+    const std::weak_ptr<context> alive = mine->weak_from_this();
+    std::barrier together(threads + 1);
+    std::vector<std::jthread> running;
+    for (std::size_t t = 0; t < threads; ++t) {
+      running.emplace_back([&together, own = buffer::allocate(mine, 64, mine->work_stream())]() mutable {
+        together.arrive_and_wait();
+        own = {};
+      });
+    }
+    together.arrive_and_wait();
+    mine.reset();
+    running.clear();
+    ASSERT_TRUE(alive.expired());
+  }
 }
 
 TEST_P(contexts, slices_share_their_storage_and_stay_inside_it) {

@@ -13,6 +13,7 @@
 // Lifetime  A pop may read a node that somebody else has just taken: nodes are reused, but freed only with the cache.
 #pragma once
 
+#include "saeta/base/thread_objects.hpp"
 #include "saeta/order/point.hpp"
 #include "saeta/resource/cache/detail/classes.hpp"
 
@@ -102,8 +103,14 @@ class cache_shards {
 public:
   /// Null when this thread has none.
   [[nodiscard]] static cache_shard* find(std::uint64_t cache, timeline_id timeline) noexcept {
-    const recent& last = (*recently_used_)[slot(cache, timeline)];
-    return last.cache == cache && last.timeline == timeline ? last.shard : find_older(cache, timeline);
+    const auto* const known = static_cast<const recents*>(find_own(thread_object::cache));
+    if (known != nullptr) [[likely]] {
+      const recent& last = (*known)[slot(cache, timeline)];
+      if (last.cache == cache && last.timeline == timeline) [[likely]] {
+        return last.shard;
+      }
+    }
+    return find_older(cache, timeline);
   }
   /// Gives a shard, owned, to this thread; one that it used least recently may be given up for it. False when the thread
   /// is ending: then the caller keeps it, and gives it up itself.
@@ -124,10 +131,7 @@ private:
   static cache_shard* find_older(std::uint64_t cache, timeline_id timeline) noexcept;
   static table* mine();
 
-  static const recents none;
   // Constant-initialised and never destroyed: looked at without a guard, by destructors at the end of a thread too.
-  /// Of `table_`, `none` without one.
-  static thread_local constinit const recents* recently_used_;
   static thread_local constinit table* table_;
   static thread_local constinit bool ended_;
 };
