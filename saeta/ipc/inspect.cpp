@@ -53,7 +53,6 @@ void add_batch(file_summary& summary, const arrow::Schema& described, const arro
   if (summary.batch_rows.empty()) {
     summary.compression = batch.compression;
   }
-  summary.batch_rows.push_back(batch.rows);
   std::size_t node = 0;
   for (std::size_t i = 0; i < summary.columns.size(); ++i) {
     if (node >= batch.nodes.size()) {
@@ -63,6 +62,7 @@ void add_batch(file_summary& summary, const arrow::Schema& described, const arro
         checked_add(summary.columns[i].nulls, batch.nodes[node].null_count, "null count");
     node += node_count(*described.field(static_cast<int>(i))->type());
   }
+  summary.batch_rows.push_back(batch.rows);
 }
 
 /// Sizes of the dictionaries at the end of the source. A file has them all before its first batch.

@@ -58,11 +58,7 @@ message_source::message_source(const source& from, const batch_range& range)
 void message_source::open_file(const source& from) {
   // Opening verifies the footer, whose blocks libarrow keeps to itself.
   const auto verified = take(arrow::ipc::RecordBatchFileReader::Open(input_), concat(name_, ": footer"));
-  try {
-    blocks_ = read_footer_blocks(from.bytes);
-  } catch (const error& failure) {
-    rethrow(failure, name_);
-  }
+  blocks_ = read_footer_blocks(from.bytes);
   constexpr std::int64_t after_magic = 8;
   check(input_->Seek(after_magic), name_);
   first_ = take(arrow::ipc::ReadMessage(input_.get()), name_);

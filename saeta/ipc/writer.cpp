@@ -87,7 +87,9 @@ std::uint64_t write(const table& source, const std::filesystem::path& file, cons
   const auto sink = detail::take(arrow::io::FileOutputStream::Open(descriptor), name);
   encode(source, sink.get(), name, options, hook);
   const auto bytes = detail::take(sink->Tell(), name);
-  detail::check(sink->Close(), name);
+  if (!sink->Close().ok()) {
+    throw detail::os_error("write", file, errno); // libarrow's own text leaves the reason out
+  }
   target.commit();
   return static_cast<std::uint64_t>(bytes);
 }

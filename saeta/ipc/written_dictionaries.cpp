@@ -17,14 +17,13 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// True when two dictionaries are the same memory.
+/// True when two dictionaries of one column are the same memory.
 bool same(const column& a, const column& b) {
   const auto same_range = [](const buffer& x, const buffer& y) {
     return x.present() == y.present() && x.address() == y.address() && x.size() == y.size();
   };
-  return &a == &b ||
-         (a.type() == b.type() && a.length() == b.length() && a.offset() == b.offset() &&
-          a.dictionary() == b.dictionary() && std::ranges::equal(a.buffers(), b.buffers(), same_range));
+  return a.length() == b.length() && a.offset() == b.offset() && a.dictionary() == b.dictionary() &&
+         std::ranges::equal(a.buffers(), b.buffers(), same_range);
 }
 
 column plain_indices(const column& encoded) {

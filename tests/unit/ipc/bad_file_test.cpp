@@ -48,6 +48,7 @@ TEST_F(bad_file, an_empty_one_is_told_from_a_wrong_one) {
   expect_format("", "empty");
   expect_format("PAR1 and more", "50 41 52 31");
   expect_format("ARR", "41 52 52");
+  expect_format("A", "41");
   expect_format(std::string(100, '\0'), "no Arrow file or stream");
 }
 

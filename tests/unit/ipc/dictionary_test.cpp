@@ -3,6 +3,7 @@
 #include "ipc_test.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace saeta::ipc {
 namespace {
@@ -158,6 +159,48 @@ TEST_F(dictionary, an_index_outside_it_is_found_before_it_is_followed) {
   ASSERT_NE(at, std::string::npos);
   bytes[at + 8] = 2;
   EXPECT_ERROR(read_bytes(bytes), format, "bytes: batch 0", "'words'");
+}
+
+TEST_F(dictionary, one_that_was_replaced_is_not_kept) {
+  const table original = table_of({indices({0, 1}, strings({"a", "b"})), indices({1, 0}, strings({"c", "d"})),
+                                   indices({1, 1}, strings({"e", "f"}))});
+  const std::string bytes = write_bytes(original, {container::stream});
+  const auto before = home()->statistics().ledger.buffers;
+  const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(reading->next(home()).has_value());
+    EXPECT_EQ(home()->statistics().ledger.buffers, before + 1) << "the dictionary of the last batch";
+  }
+}
+
+TEST_F(dictionary, one_in_parts_is_no_view_and_nothing_is_read_behind_it) {
+  const auto all = strings({"alpha", "beta", "gamma"});
+  const auto begin = std::make_shared<support::plain_array>(*all);
+  begin->length = 2;
+  const table original = table_of({indices({0}, begin), indices({2}, all), indices({0}, strings({"other"}))});
+  const auto bytes = std::make_shared<std::string>(
+      write_bytes(original, {.format = container::stream, .dictionary_deltas = true}));
+  const auto reading = reader::open(std::as_bytes(std::span(*bytes)), bytes, {.copy = copy_policy::never});
+  EXPECT_EQ(reading->next(home())->rows, 1);
+  EXPECT_ERROR(reading->next(home()), exchange, "column 'words'", "a dictionary in parts");
+  EXPECT_ERROR(reading->next(home()), exchange, "column 'words'", "a dictionary in parts");
+}
+
+TEST_F(dictionary, an_index_outside_it_is_found_when_dictionaries_are_united) {
+  const table sound = table_of({indices({0, 1, 1, 0, 1}, strings({"a", "b"})), indices({0}, strings({"c"}))});
+  std::string bytes = write_bytes(sound, {container::stream});
+  const std::int32_t marked[] = {0, 1, 1, 0, 1};
+  const auto at = bytes.find(std::string_view(reinterpret_cast<const char*>(marked), sizeof marked));
+  ASSERT_NE(at, std::string::npos);
+  for (const std::int32_t index : {2, -1}) {
+    std::memcpy(bytes.data() + at + 8, &index, sizeof index);
+    const table unchecked = read_bytes(bytes, {.check = validation::structure});
+    const auto expected = [&](int row) {
+      return concat("column 'words': index ", index, " in row ", row, ", the dictionary has 2 values");
+    };
+    EXPECT_ERROR(write_bytes(unchecked), out_of_range, expected(2));
+    EXPECT_ERROR(write_bytes(unchecked.slice(1, 5)), out_of_range, expected(1));
+  }
 }
 
 } // namespace

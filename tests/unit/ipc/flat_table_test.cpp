@@ -1,7 +1,9 @@
-// Every step through a FlatBuffers table stays inside its bytes.
+// Every step through a FlatBuffers table and to the footer of a file stays inside the bytes.
 
 #include "saeta/ipc/detail/flat_table.hpp"
+#include "saeta/ipc/detail/message_metadata.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -82,6 +84,111 @@ TEST(flat_table, a_vector_longer_than_the_bytes_is_refused) {
   const std::uint32_t claimed = 0xFFFFFFFF;
   std::memcpy(bytes.data() + 48, &claimed, sizeof claimed);
   EXPECT_THROW(static_cast<void>(flat_table::root(bytes).structs<pair_of_numbers>(3)), error);
+}
+
+/// Numbers in a row, as a buffer of FlatBuffers.
+template <class... Numbers>
+std::vector<std::byte> bytes_of(Numbers... numbers) {
+  std::vector<std::byte> bytes;
+  const auto add = [&](auto number) {
+    const auto raw = std::as_bytes(std::span(&number, 1));
+    bytes.insert(bytes.end(), raw.begin(), raw.end());
+  };
+  (add(numbers), ...);
+  return bytes;
+}
+
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+
+/// The root's offset, its table and behind it a vtable of no fields.
+std::vector<std::byte> table_without_fields() { return bytes_of(u32{4}, std::int32_t{-4}, u16{4}, u16{4}); }
+
+std::string refusal_of(const std::vector<std::byte>& bytes) {
+  try {
+    const auto root = flat_table::root(bytes);
+    static_cast<void>(root.structs<pair_of_numbers>(3));
+    return std::to_string(root.scalar<std::int64_t>(0, -1));
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::format);
+    return refused.message();
+  }
+}
+
+TEST(flat_table, a_vtable_may_lie_at_either_end) {
+  // The root's offset is also the vtable's size, and the value ends with the bytes.
+  const auto first = bytes_of(u32{8}, u16{4}, u16{0}, std::int32_t{8}, std::int16_t{7});
+  EXPECT_EQ(flat_table::root(first).scalar<std::int16_t>(0, -1), 7);
+  EXPECT_EQ(flat_table::root(first).scalar<std::int16_t>(1, -1), -1);
+  EXPECT_EQ(flat_table::root(table_without_fields()).scalar<std::int16_t>(0, -1), -1);
+}
+
+TEST(flat_table, a_field_behind_the_last_of_the_vtable_is_missing) {
+  EXPECT_EQ(flat_table::root(sample()).scalar<std::int16_t>(4, -1), -1);
+}
+
+TEST(flat_table, a_step_outside_names_the_bytes) {
+  auto cut = table_without_fields();
+  cut.resize(10);
+  EXPECT_EQ(refusal_of(cut), "message metadata: 4 bytes at offset 8 of 10");
+  EXPECT_EQ(refusal_of(bytes_of(u32{4}, std::int32_t{100}, u32{0})),
+            "message metadata: 4 bytes at offset 12 of 12");
+  EXPECT_EQ(refusal_of(bytes_of(u32{9}, u32{0})), "message metadata: 4 bytes at offset 9 of 8");
+  EXPECT_EQ(refusal_of(bytes_of(u32{8}, u16{4}, u16{0}, std::int32_t{8}, std::int16_t{7})),
+            "message metadata: 8 bytes at offset 12 of 14");
+}
+
+TEST(flat_table, vectors_have_as_many_structs_as_fit) {
+  auto bytes = sample();
+  const auto with_count = [&](std::uint32_t count) {
+    std::memcpy(bytes.data() + 48, &count, sizeof count);
+    return refusal_of(bytes);
+  };
+  EXPECT_EQ(with_count(3), "message metadata: 24 bytes at offset 52 of 72");
+  EXPECT_THAT(with_count(2), ::testing::Not(::testing::HasSubstr("message metadata")));
+  with_count(1);
+  const auto one = flat_table::root(bytes).structs<pair_of_numbers>(3);
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0].second, 2);
+  with_count(0);
+  bytes.resize(52);
+  EXPECT_TRUE(flat_table::root(bytes).structs<pair_of_numbers>(3).empty()) << "at the end of the bytes";
+}
+
+std::string refusal_of_footer(const std::vector<std::byte>& file) {
+  try {
+    static_cast<void>(read_footer_blocks(file));
+    return "none";
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::format);
+    return refused.message();
+  }
+}
+
+/// Of zeros that end as a file does, with the footer's size and the magic.
+std::string footer_refusal(std::size_t before, std::int32_t size) {
+  std::vector<std::byte> file(before);
+  const auto tail = bytes_of(size, std::array<char, 6>{'A', 'R', 'R', 'O', 'W', '1'});
+  file.insert(file.end(), tail.begin(), tail.end());
+  return refusal_of_footer(file);
+}
+
+TEST(message_metadata, a_footer_lies_in_its_file) {
+  EXPECT_EQ(footer_refusal(20, -5), "footer of -5 bytes in a file of 30");
+  EXPECT_EQ(footer_refusal(20, 21), "footer of 21 bytes in a file of 30");
+  EXPECT_EQ(footer_refusal(0, 0), "message metadata: 4 bytes at offset 0 of 0") << "an empty footer";
+  EXPECT_EQ(footer_refusal(20, 20), "none") << "zeros are a table without fields";
+  EXPECT_EQ(refusal_of_footer(std::vector<std::byte>(9)), "footer of -1 bytes in a file of 9");
+}
+
+TEST(message_metadata, a_batch_message_holds_a_batch) {
+  try {
+    static_cast<void>(read_batch_metadata(table_without_fields()));
+    ADD_FAILURE() << "a batch was found";
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::format);
+    EXPECT_EQ(refused.message(), "a record batch message without a record batch");
+  }
 }
 
 } // namespace

@@ -64,6 +64,15 @@ TEST_F(inspecting, a_type_that_is_not_carried_is_shown_as_such) {
   EXPECT_EQ(seen.columns[1].nulls, 1);
 }
 
+TEST_F(inspecting, a_summary_begins_empty_and_a_column_as_nullable_and_carried) {
+  EXPECT_EQ(file_summary{}.bytes, 0U);
+  const column_summary column;
+  EXPECT_TRUE(column.nullable);
+  EXPECT_TRUE(column.supported);
+  EXPECT_EQ(column.nulls, 0);
+  EXPECT_EQ(column.dictionary_values, -1);
+}
+
 TEST_F(inspecting, an_older_metadata_version_is_told) {
   store(file("old"), support::from_hex(support::legacy_stream_hex));
   EXPECT_EQ(inspect(file("old")).metadata_version, "V4");

@@ -154,5 +154,29 @@ TEST_F(claim, the_limit_is_the_callers_to_choose) {
   EXPECT_TRUE(same_contents(read_bytes(bytes, {.decode_limit = 50'000}), original));
 }
 
+TEST_F(claim, the_smallest_limit_is_a_limit) {
+  const table original = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {9}});
+  EXPECT_ERROR(read_bytes(write_bytes(original, {.body = compression::lz4}), {.decode_limit = 1}), format,
+               "decode_limit is 1 bytes");
+}
+
+TEST_F(claim, of_a_body_is_nothing_to_inspect_unless_it_is_a_dictionarys) {
+  constexpr std::int64_t values = 4999; // 39992 bytes, as above
+  constexpr std::int64_t claimed = std::int64_t{1} << 40;
+  const write_options packed{.body = compression::lz4};
+  const table plain = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {values}});
+  store(file("plain"), claiming(write_bytes(plain, packed), values * 8, claimed));
+  EXPECT_EQ(inspect(file("plain")).batch_rows, std::vector{values});
+
+  const auto numbers =
+      support::random_array(data_type(type_id::int64), {values, 0, support::nulls::absent}, 1);
+  const auto indices = support::indices({0, 1}, numbers);
+  const table encoded = support::table_of(home(), {{{"encoded", indices->type, true, {}}}, {}}, {{indices}});
+  const std::string bytes = claiming(write_bytes(encoded, packed), values * 8, claimed);
+  store(file("encoded"), bytes);
+  EXPECT_ERROR(inspect(file("encoded")), format, file("encoded").string(), "decode_limit",
+               concat("a source of ", bytes.size()));
+}
+
 } // namespace
 } // namespace saeta::ipc

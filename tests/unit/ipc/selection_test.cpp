@@ -45,6 +45,9 @@ TEST_F(selection, columns_come_in_the_order_asked_for_and_may_repeat) {
       EXPECT_THAT(cells(seen, 0), ElementsAre("1", "1", "1", "4", "4", "6"));
       EXPECT_THAT(cells(seen, 1), ElementsAre("1", "2", "3", "4", "5", "6"));
       EXPECT_EQ(cells(seen, 2), cells(seen, 0));
+      const table doubled = read_bytes(write_bytes(small(), {format, body}), {.columns = {{"a", "a", "b"}}});
+      EXPECT_EQ(cells(doubled, 1), cells(seen, 1));
+      EXPECT_EQ(cells(doubled, 2), cells(seen, 0));
     }
   }
 }
@@ -79,9 +82,35 @@ TEST_F(selection, batches_are_chosen_by_number) {
     EXPECT_THAT(cells(read_bytes(bytes, {.batches = {{1, 2}}}), 1), ElementsAre("4", "4"));
     EXPECT_EQ(read_bytes(bytes, {.batches = {{3, 3}}}).rows(), 0);
     EXPECT_ERROR(read_bytes(bytes, {.batches = {{1, 4}}}), out_of_range, "[1, 4)", "3");
-    EXPECT_ERROR(read_bytes(bytes, {.batches = {{2, 1}}}), out_of_range, "[2, 1)");
+    EXPECT_THAT(cells(read_bytes(bytes, {.batches = {{0, 1}}}), 0), ElementsAre("1", "2", "3"));
+    EXPECT_EQ(read_bytes(bytes, {.batches = {{0, 0}}}).rows(), 0);
+    EXPECT_ERROR(read_bytes(bytes, {.batches = {{2, 1}}}), out_of_range,
+                 format == container::file ? "[2, 1) of 3" : "[2, 1) of a stream");
     EXPECT_ERROR(read_bytes(bytes, {.batches = {{-1, 1}}}), out_of_range, "[-1, 1)");
   }
+}
+
+TEST_F(selection, a_file_without_batches_has_none_to_choose) {
+  const std::string bytes = write_bytes(support::random_table(home(), {data_type(type_id::int8)}, {{}}));
+  EXPECT_EQ(read_bytes(bytes, {.batches = {{0, 0}}}).rows(), 0);
+  EXPECT_ERROR(read_bytes(bytes, {.batches = {{0, 1}}}), out_of_range, "batches [0, 1) of 0");
+}
+
+TEST_F(selection, a_damaged_batch_has_its_number_in_the_source) {
+  const std::string whole = write_bytes(small(), {container::stream});
+  EXPECT_ERROR(read_bytes(whole.substr(0, whole.size() - 50), {.batches = {{1, 3}}}), format,
+               "bytes: batch 2");
+}
+
+TEST_F(selection, without_columns_only_the_first_is_decoded) {
+  const table original = support::random_table(home(), {data_type(type_id::int8), data_type(type_id::int64)},
+                                               {.batch_rows = {4999}});
+  const std::string bytes = write_bytes(original, {.body = compression::lz4});
+  const std::vector<std::string> none;
+  EXPECT_EQ(read_bytes(bytes, {.columns = none, .decode_limit = 20'000}).rows(), 4999);
+  EXPECT_ERROR(read_bytes(bytes, {.columns = {{"1:int64"}}, .decode_limit = 20'000}), format, "decode_limit");
+  const table no_columns = table::make(home(), {}, {{5, {}}});
+  EXPECT_EQ(read_bytes(write_bytes(no_columns), {.columns = none}).rows(), 5);
 }
 
 TEST_F(selection, the_number_of_batches_is_known_for_a_file_only) {
@@ -117,6 +146,14 @@ TEST_F(selection, one_reader_may_fill_two_contexts) {
   const auto second = reading->next(other);
   EXPECT_EQ(first->columns[1].dictionary()->home(), home());
   EXPECT_EQ(second->columns[1].dictionary()->home(), other);
+}
+
+TEST_F(selection, progress_begins_without_a_batch_of_an_unknown_number) {
+  const progress begun;
+  EXPECT_EQ(begun.batches, 0);
+  EXPECT_EQ(begun.total_batches, -1);
+  EXPECT_EQ(begun.rows, 0);
+  EXPECT_EQ(begun.bytes, 0U);
 }
 
 TEST_F(selection, progress_counts_batches_rows_and_body_bytes) {

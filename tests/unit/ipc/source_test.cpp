@@ -2,6 +2,7 @@
 #include "ipc_test.hpp"
 #include "saeta/ipc/detail/mapped_file.hpp"
 #include "saeta/ipc/detail/source.hpp"
+#include "system_calls.hpp"
 
 #include <array>
 #include <cstring>
@@ -23,6 +24,7 @@ TEST(source, contains_only_what_lies_in_its_bytes_as_a_whole) {
   EXPECT_TRUE(middle.contains(memory.data() + 20, 50));
   EXPECT_FALSE(middle.contains(memory.data() + 20, 51));
   EXPECT_FALSE(middle.contains(memory.data() + 69, 2));
+  EXPECT_FALSE(middle.contains(memory.data() + 70, 1));
   EXPECT_FALSE(middle.contains(memory.data() + 20, std::numeric_limits<std::size_t>::max()));
 }
 
@@ -64,7 +66,43 @@ TEST(source, is_a_stream_when_it_begins_with_a_message) {
   }
 }
 
+TEST(source, of_neither_kind_shows_its_first_eight_bytes) {
+  const std::string expected =
+      "test: no Arrow file or stream: expected ARROW1 or a message, found the bytes ";
+  EXPECT_EQ(kind_of("PAR1 and more"), expected + "50 41 52 31 20 61 6e 64");
+  EXPECT_EQ(kind_of(std::string_view("\x0a\0\xff", 3)), expected + "0a 00 ff");
+}
+
+TEST(source, has_a_region_to_read_when_it_has_a_descriptor) {
+  const std::array<std::byte, 100> memory{};
+  detail::source from = source_of(memory);
+  EXPECT_EQ(from.region().mapped, nullptr);
+  from.descriptor = 0;
+  const file_region region = from.region();
+  EXPECT_EQ(region.mapped, memory.data());
+  EXPECT_EQ(region.bytes, 100U);
+  EXPECT_EQ(region.descriptor, 0);
+  EXPECT_EQ(region.file_offset, 0U);
+}
+
 using mapped_files = ipc_test;
+
+TEST_F(mapped_files, may_have_descriptor_0) {
+  store(file("rows"), "rows");
+  const support::without_standard_input closed;
+  const auto rows = detail::mapped_file::open(file("rows"));
+  EXPECT_EQ(rows->descriptor(), 0);
+  EXPECT_EQ(rows->bytes().size(), 4U);
+}
+
+TEST_F(mapped_files, say_when_they_can_not_be_mapped) {
+  const std::filesystem::path special = "/sys/devices/system/cpu/online"; // a regular file to be read only
+  std::error_code missing;
+  if (!std::filesystem::is_regular_file(special, missing) || std::filesystem::file_size(special) == 0) {
+    GTEST_SKIP() << "no " << special;
+  }
+  EXPECT_ERROR(detail::mapped_file::open(special), io, "can't map '/sys/devices/system/cpu/online'");
+}
 
 TEST_F(mapped_files, keep_neither_a_descriptor_nor_a_mapping) {
   const auto descriptors = [] {

@@ -2,6 +2,8 @@
 
 #include "ipc_test.hpp"
 
+#include <arrow/memory_pool.h>
+
 #include <cstring>
 #include <memory>
 
@@ -117,6 +119,20 @@ TEST_F(view, without_copies_only_views_of_the_source_are_given_out) {
   const auto packed = place(write_bytes(original, {.body = compression::zstd}));
   const auto reading = reader::open(packed.bytes, packed.memory, {.copy = copy_policy::never});
   EXPECT_ERROR(reading->next(home()), exchange, "column '", "compressed");
+}
+
+TEST_F(view, without_copies_the_first_column_must_be_a_view_like_any_other) {
+  const auto decoded_bytes = [] { return arrow::default_memory_pool()->bytes_allocated(); };
+  const auto before = decoded_bytes();
+  const table original = support::random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {500}});
+  const auto packed = place(write_bytes(original, {.body = compression::lz4}));
+  const auto reading = reader::open(packed.bytes, packed.memory, {.copy = copy_policy::never});
+  EXPECT_ERROR(reading->next(home()), exchange, "column '0:int64'", "compressed");
+  EXPECT_EQ(decoded_bytes(), before) << "what was refused is not kept";
+
+  const auto shifted = place(write_bytes(original), 1);
+  EXPECT_ERROR(reader::open(shifted.bytes, shifted.memory, {.copy = copy_policy::never})->next(home()),
+               exchange, "can't be a view of the source");
 }
 
 TEST_F(view, bytes_at_an_odd_address_are_read_all_the_same) {

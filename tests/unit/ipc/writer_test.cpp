@@ -1,11 +1,15 @@
 // A file appears whole or not at all.
 
 #include "ipc_test.hpp"
+#include "saeta/base/report.hpp"
 #include "saeta/ipc/detail/atomic_file.hpp"
 #include "support/without_privileges.hpp"
+#include "system_calls.hpp"
 
+#include <cerrno>
 #include <csignal>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -156,6 +160,186 @@ TEST_F(atomic, two_writers_of_one_name_do_not_meet) {
   first.commit();
   EXPECT_EQ(load(file("a")), "first");
   EXPECT_THAT(names(), ElementsAre("a"));
+}
+
+/// What is reported while it lives.
+class heard_reports {
+public:
+  heard_reports() : before_(set_report_sink(&note)) { all().clear(); }
+  heard_reports(const heard_reports&) = delete;
+  heard_reports& operator=(const heard_reports&) = delete;
+  ~heard_reports() { set_report_sink(before_); }
+
+  static std::vector<std::string>& all() {
+    static std::vector<std::string> reports;
+    return reports;
+  }
+
+private:
+  static void note(std::string_view label, std::string_view message) noexcept {
+    all().push_back(concat(label, ": ", message));
+  }
+  report_sink before_;
+};
+
+TEST_F(atomic, nothing_is_reported_or_left_open_whether_it_is_committed_or_not) {
+  const heard_reports heard;
+  const auto before = support::open_files();
+  {
+    detail::atomic_file finished(file("a"));
+    finished.commit();
+  }
+  { const detail::atomic_file abandoned(file("b")); }
+  EXPECT_THAT(names(), ElementsAre("a"));
+  EXPECT_EQ(support::open_files(), before);
+  EXPECT_THAT(heard.all(), IsEmpty());
+}
+
+TEST_F(atomic, a_temporary_file_that_is_gone_is_reported) {
+  const heard_reports heard;
+  {
+    const detail::atomic_file robbed(file("a"));
+    std::filesystem::remove(file(names().front()));
+  }
+  EXPECT_THAT(heard.all(), ElementsAre(::testing::AllOf(::testing::StartsWith("atomic_file: can't remove '"),
+                                                        ::testing::HasSubstr("(errno 2)"))));
+}
+
+TEST_F(atomic, its_descriptor_may_be_0) {
+  const support::without_standard_input closed;
+  {
+    const detail::atomic_file abandoned(file("a"));
+    EXPECT_EQ(abandoned.descriptor(), 0);
+  }
+  EXPECT_EQ(::fcntl(0, F_GETFD), -1) << "closed again";
+  EXPECT_GT(write(every_type(), file("a")), 0U);
+}
+
+TEST_F(atomic, another_name_is_tried_when_one_is_taken_and_not_for_ever) {
+  const auto taken = [](std::size_t times) {
+    return [times](std::size_t number, const std::string&) { return number < times ? EEXIST : 0; };
+  };
+  {
+    const support::system_call_trap trap(support::system_call::open, taken(99));
+    detail::atomic_file last_attempt(file("a"));
+    EXPECT_EQ(trap.calls(), 100U);
+    last_attempt.commit();
+  }
+  EXPECT_THAT(names(), ElementsAre("a"));
+  const support::system_call_trap trap(support::system_call::open, taken(1000));
+  EXPECT_ERROR(detail::atomic_file(file("b")), io, "can't create a file beside '", "File exists (errno 17)");
+  EXPECT_EQ(trap.calls(), 100U);
+}
+
+TEST_F(atomic, the_file_is_synced_before_it_gets_its_name_and_then_its_folder) {
+  std::vector<std::string> synced;
+  const auto before = support::open_files();
+  {
+    const support::system_call_trap trap(
+        support::system_call::fsync, [&](std::size_t, const std::string& descriptor) {
+          const auto open_on = std::filesystem::read_symlink("/proc/self/fd/" + descriptor);
+          const bool named = std::filesystem::exists(file("a"));
+          synced.push_back(concat(open_on == folder() ? "folder" : open_on.extension().string(), ", ",
+                                  named ? "named" : "not named"));
+          return 0;
+        });
+    write(every_type(), file("a"));
+  }
+  EXPECT_THAT(synced, ElementsAre(".tmp, not named", "folder, named"));
+  EXPECT_EQ(support::open_files(), before);
+}
+
+TEST_F(atomic, a_file_that_can_not_be_synced_is_not_named) {
+  store(file("a"), "the old one");
+  const support::system_call_trap trap(support::system_call::fsync,
+                                       [](std::size_t, const std::string&) { return EIO; });
+  EXPECT_ERROR(write(every_type(), file("a")), io, concat("can't write '", file("a").string()), "(errno 5)");
+  EXPECT_THAT(names(), ElementsAre("a"));
+  EXPECT_EQ(load(file("a")), "the old one");
+}
+
+TEST_F(atomic, a_folder_that_can_not_be_synced_is_an_error_unless_its_file_system_syncs_none) {
+  const table source = every_type();
+  const auto before = support::open_files();
+  const auto write_with = [&](int failure) {
+    const support::system_call_trap trap(
+        support::system_call::fsync,
+        [&](std::size_t number, const std::string&) { return number == 1 ? failure : 0; });
+    write(source, file("a"));
+  };
+  write_with(EINVAL);
+  write_with(ENOTSUP);
+  EXPECT_ERROR((write_with(EIO), 0), io, "can't sync the folder of '", file("a").string(), "(errno 5)");
+  EXPECT_EQ(support::open_files(), before);
+  EXPECT_TRUE(support::same_contents(read(file("a")), source));
+}
+
+TEST_F(atomic, a_folder_that_can_not_be_read_is_not_synced) {
+  const table source = every_type();
+  std::filesystem::permissions(folder(), std::filesystem::perms{0733});
+  {
+    const support::without_privileges nobody;
+    EXPECT_GT(write(source, file("a")), 0U);
+  }
+  std::filesystem::permissions(folder(), std::filesystem::perms::owner_all);
+  EXPECT_THAT(names(), ElementsAre("a"));
+}
+
+TEST_F(atomic, a_file_that_can_not_be_closed_is_not_named) {
+  const heard_reports heard;
+  const auto before = support::open_files();
+  const auto fails_first = [](std::size_t number, const std::string&) { return number == 0 ? EIO : 0; };
+  const std::string expected = concat("can't write '", file("a").string(), "': ");
+  {
+    const support::system_call_trap trap(support::system_call::close, fails_first);
+    const support::system_call_trap synced(support::system_call::fsync,
+                                           [](std::size_t, const std::string&) { return 0; });
+    EXPECT_ERROR(write(every_type(), file("a")), io, expected, "(errno 5)");
+    EXPECT_EQ(synced.calls(), 0U) << "it ends with the first of its two descriptors";
+  }
+  {
+    const support::system_call_trap trap(support::system_call::close, fails_first);
+    detail::atomic_file target(file("a"));
+    EXPECT_ERROR((target.commit(), 0), io, expected, "(errno 5)");
+  }
+  EXPECT_THAT(names(), IsEmpty());
+  EXPECT_EQ(support::open_files(), before);
+  EXPECT_THAT(heard.all(), IsEmpty());
+}
+
+TEST_F(atomic, a_file_that_can_not_be_renamed_leaves_nothing_behind) {
+  {
+    detail::atomic_file target(file("a"));
+    std::filesystem::create_directory(file("a"));
+    EXPECT_ERROR((target.commit(), 0), io, concat("can't write '", file("a").string()), "Is a directory");
+  }
+  EXPECT_THAT(names(), ElementsAre("a"));
+}
+
+TEST_F(writing, without_descriptors_it_says_so) {
+  const table source = every_type();
+  const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ::close(next);
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit lowered{static_cast<rlim_t>(next) + 1, before.rlim_max}; // for the temporary file alone
+  ::setrlimit(RLIMIT_NOFILE, &lowered);
+  const error refused = error_of([&] { write(source, file("a")); });
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(refused.message(),
+            concat("can't write '", file("a").string(), "': Too many open files (errno 24)"));
+  EXPECT_THAT(names(), IsEmpty());
+}
+
+TEST_F(writing, a_batch_may_have_more_rows_than_31_bits_count) {
+  constexpr std::int64_t rows = 3'000'000'000;
+  const data_type nothing(type_id::null);
+  column::parts parts;
+  parts.type = nothing;
+  parts.length = rows;
+  const table source = table::make(home(), {{{"nothing", nothing, true, {}}}, {}},
+                                   {{rows, {column::make(home(), std::move(parts))}}});
+  EXPECT_EQ(read_bytes(write_bytes(source)).rows(), rows);
 }
 
 } // namespace

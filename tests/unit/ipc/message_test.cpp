@@ -1,0 +1,202 @@
+// Messages that are not the ones expected where they are.
+
+#include "ipc_test.hpp"
+#include "saeta/ipc/detail/arrow_bridge.hpp"
+#include "saeta/ipc/detail/arrow_status.hpp"
+#include "saeta/ipc/detail/message_metadata.hpp"
+#include "saeta/ipc/detail/string_sink.hpp"
+
+#include <arrow/array/util.h>
+#include <arrow/buffer.h>
+#include <arrow/extension/fixed_shape_tensor.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/message.h>
+#include <arrow/ipc/writer.h>
+#include <arrow/record_batch.h>
+#include <arrow/scalar.h>
+#include <arrow/type.h>
+#include <arrow/util/io_util.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace saeta::ipc {
+namespace {
+
+using detail::message_block;
+using support::indices;
+using support::strings;
+using ::testing::ElementsAre;
+
+const std::string end_marker("\xff\xff\xff\xff\0\0\0\0", 8);
+
+class messages : public ipc_test {
+protected:
+  /// Columns of those names, each with a dictionary of its own, in one batch.
+  [[nodiscard]] table encoded(const std::vector<std::string>& names) const {
+    schema fields;
+    std::vector<support::shared_array> columns;
+    for (const auto& name : names) {
+      columns.push_back(indices({0, 1}, strings({name + "-0", name + "-1"})));
+      fields.fields.push_back({name, columns.back()->type, true, {}});
+    }
+    return support::table_of(home(), fields, {columns});
+  }
+
+  /// Columns of 64-bit integers "0:int64", "1:int64" and so on.
+  [[nodiscard]] table numbers(std::size_t columns) const {
+    return support::random_table(home(), std::vector(columns, data_type(type_id::int64)),
+                                 {.batch_rows = {9}});
+  }
+
+  /// The messages of a stream without its end.
+  static std::vector<std::string> split(const std::string& stream) {
+    arrow::io::BufferReader in(arrow::Buffer::FromString(stream));
+    std::vector<std::string> found;
+    std::size_t begin = 0;
+    while (detail::take(arrow::ipc::ReadMessage(&in), "message") != nullptr) {
+      const auto end = static_cast<std::size_t>(detail::take(in.Tell(), "place"));
+      found.push_back(stream.substr(begin, end - begin));
+      begin = end;
+    }
+    return found;
+  }
+
+  static detail::footer_blocks blocks_of(const std::string& bytes) {
+    return detail::read_footer_blocks(std::as_bytes(std::span(bytes)));
+  }
+
+  /// A file whose footer says `other` where it said `block`.
+  static std::string with_block(std::string bytes, const message_block& block, const message_block& other) {
+    const std::string_view raw(reinterpret_cast<const char*>(&block), sizeof block);
+    const auto at = bytes.rfind(raw);
+    EXPECT_NE(at, std::string::npos);
+    std::memcpy(bytes.data() + at, &other, sizeof other);
+    return bytes;
+  }
+};
+
+TEST_F(messages, a_source_begins_with_its_schema) {
+  const std::string stream = write_bytes(numbers(1), {container::stream});
+  const std::string whole = write_bytes(numbers(1));
+  const std::size_t schema_bytes = split(stream).front().size();
+  for (const std::string& bytes :
+       {stream.substr(schema_bytes), end_marker, whole.substr(0, 8) + whole.substr(8 + schema_bytes),
+        whole.substr(0, 8) + end_marker + whole.substr(8)}) {
+    EXPECT_ERROR(read_bytes(bytes), format, "bytes: its first message is no schema");
+  }
+}
+
+TEST_F(messages, the_schemas_of_a_file_are_the_same) {
+  std::string bytes = write_bytes(encoded({"words"}));
+  bytes[bytes.find("words")] = 's';
+  EXPECT_ERROR(read_bytes(bytes), format, "bytes: the schema at the beginning is not the one in the footer");
+}
+
+TEST_F(messages, the_footer_names_each_kind_where_it_is) {
+  const std::string bytes = write_bytes(encoded({"words"}));
+  const auto blocks = blocks_of(bytes);
+  const message_block dictionary = blocks.dictionaries.front();
+  const message_block rows = blocks.batches.front();
+  EXPECT_ERROR(read_bytes(with_block(bytes, dictionary, rows)), format,
+               concat("the footer names a dictionary at offset ", rows.offset, ", there is record batch"));
+  EXPECT_ERROR(
+      read_bytes(with_block(bytes, rows, dictionary)), format,
+      concat("the footer names a record batch at offset ", dictionary.offset, ", there is dictionary"));
+}
+
+TEST_F(messages, a_file_gives_a_dictionary_once) {
+  const std::string bytes = write_bytes(encoded({"words", "others"}));
+  const auto blocks = blocks_of(bytes);
+  ASSERT_EQ(blocks.dictionaries.size(), 2U);
+  EXPECT_ERROR(
+      read_bytes(with_block(bytes, blocks.dictionaries[1], blocks.dictionaries[0]), {.columns = {{"words"}}}),
+      format, "bytes: a dictionary is given twice, which a file can't hold");
+}
+
+TEST_F(messages, a_batch_has_every_column) {
+  const auto two = split(write_bytes(numbers(2), {container::stream}));
+  const auto one = split(write_bytes(numbers(1), {container::stream}));
+  store(file("short"), two[0] + two[1] + one[1] + end_marker);
+  EXPECT_ERROR(inspect(file("short")), format, concat(file("short").string(), ": batch 1"),
+               "column '1:int64' is missing");
+}
+
+TEST_F(messages, the_compression_is_that_of_the_first_batch) {
+  const auto first = split(write_bytes(numbers(1), {container::stream, compression::lz4}));
+  const auto second = split(write_bytes(numbers(1), {container::stream, compression::zstd}));
+  store(file("mixed"), first[0] + first[1] + second[1] + end_marker);
+  EXPECT_EQ(inspect(file("mixed")).compression, "lz4");
+}
+
+TEST_F(messages, nulls_are_counted_beside_columns_that_have_columns_inside) {
+  constexpr std::int64_t rows = 3;
+  const auto nothing = [&](const std::shared_ptr<arrow::DataType>& type) {
+    return detail::take(arrow::MakeArrayOfNull(type, rows), "nulls");
+  };
+  const auto sevens = detail::take(arrow::MakeArrayFromScalar(arrow::Int32Scalar(7), rows), "sevens");
+  const auto inside = arrow::struct_({arrow::field("x", arrow::int8()), arrow::field("y", arrow::utf8())});
+  const auto tensor =
+      detail::take(arrow::extension::FixedShapeTensorType::Make(arrow::int8(), {2}), "tensor");
+  const std::vector<std::shared_ptr<arrow::Array>> columns{
+      nothing(inside), sevens, nothing(tensor), sevens, nothing(arrow::int8()), sevens};
+  arrow::FieldVector fields;
+  for (const auto& column : columns) {
+    fields.push_back(arrow::field("column", column->type()));
+  }
+  const auto described = arrow::schema(fields);
+  detail::string_sink sink;
+  const auto writer = detail::take(arrow::ipc::MakeStreamWriter(&sink, described), "writer");
+  detail::check(writer->WriteRecordBatch(*arrow::RecordBatch::Make(described, rows, columns)), "batch");
+  detail::check(writer->Close(), "end");
+  store(file("nested"), sink.take());
+
+  std::vector<std::int64_t> nulls;
+  for (const column_summary& column : inspect(file("nested")).columns) {
+    nulls.push_back(column.nulls);
+    EXPECT_EQ(column.dictionary_values, -1);
+  }
+  EXPECT_THAT(nulls, ElementsAre(3, 0, 3, 0, 3, 0));
+}
+
+TEST_F(messages, a_name_with_a_zero_byte_is_refused) {
+  const auto described = arrow::schema({arrow::field(std::string("a\0b", 3), arrow::int8())});
+  EXPECT_ERROR(detail::schema_of(*described, "here"), unsupported,
+               "here: column 'a' has a zero byte in its name");
+}
+
+using arrow_status = ipc_test;
+
+TEST_F(arrow_status, becomes_an_error_with_the_systems_reason) {
+  using arrow::Status;
+  const auto raised = [](const Status& status) {
+    const error seen = error_of([&] { detail::raise(status, "here"); });
+    return concat(name_of(seen.code()), ", ", seen.message());
+  };
+  const auto expected = [](errc code, std::string_view text) {
+    return concat(name_of(code), ", here: ", text);
+  };
+  EXPECT_EQ(raised(Status::OutOfMemory("none")), expected(errc::out_of_memory, "none"));
+  EXPECT_EQ(raised(Status::NotImplemented("not yet")), expected(errc::unsupported, "not yet"));
+  EXPECT_EQ(raised(Status::CapacityError("too many")), expected(errc::overflow, "too many"));
+  EXPECT_EQ(raised(Status::Invalid("wrong")), expected(errc::format, "wrong"));
+  EXPECT_EQ(raised(Status::IOError("cut off")), expected(errc::format, "cut off"));
+  for (const int number : {EPERM, EIO}) {
+    EXPECT_EQ(raised(arrow::internal::IOErrorFromErrno(number, "reading")),
+              expected(errc::io, concat("reading: ", std::generic_category().message(number), " (errno ",
+                                        number, ")")));
+  }
+}
+
+TEST(string_sink, collects_what_is_written) {
+  detail::string_sink sink;
+  ASSERT_TRUE(sink.Write("rows", 4).ok());
+  EXPECT_EQ(detail::take(sink.Tell(), "place"), 4);
+  EXPECT_FALSE(sink.closed());
+  ASSERT_TRUE(sink.Close().ok());
+  EXPECT_TRUE(sink.closed());
+  EXPECT_EQ(sink.take(), "rows");
+}
+
+} // namespace
+} // namespace saeta::ipc

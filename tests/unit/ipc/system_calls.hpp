@@ -1,0 +1,54 @@
+// Calls of the operating system that fail when a test says so.
+//
+// What      The program's own `open`, `close` and `fsync` take the place of the C library's for every library that it
+//           loads. They do what they are called, unless a test has armed them.
+// Thread    One test at a time.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace saeta::support {
+
+enum class system_call { open, close, fsync };
+
+/// For as long as it lives, the calls of one kind are counted and fail as `verdict` says.
+class system_call_trap {
+public:
+  /// @param verdict  what the call with this number (from 0) fails with, 0 for a call that is made. It is given the path
+  ///                 of an `open` and the descriptor of the others as text.
+  using verdict = std::function<int(std::size_t number, const std::string& argument)>;
+
+  system_call_trap(system_call kind, verdict decide);
+  system_call_trap(const system_call_trap&) = delete;
+  system_call_trap& operator=(const system_call_trap&) = delete;
+  ~system_call_trap();
+
+  [[nodiscard]] std::size_t calls() const noexcept { return calls_; }
+  /// The error of the next call; 0 for none.
+  int next(const std::string& argument) { return decide_(calls_++, argument); }
+
+private:
+  system_call kind_;
+  verdict decide_;
+  std::size_t calls_ = 0;
+};
+
+/// Descriptor 0 is free for as long as it lives.
+class without_standard_input {
+public:
+  without_standard_input();
+  without_standard_input(const without_standard_input&) = delete;
+  without_standard_input& operator=(const without_standard_input&) = delete;
+  ~without_standard_input();
+
+private:
+  int kept_;
+};
+
+/// What the descriptors of the process are open on, sorted.
+std::vector<std::filesystem::path> open_files();
+
+} // namespace saeta::support
