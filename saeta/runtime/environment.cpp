@@ -101,14 +101,14 @@ std::uint64_t number_of(std::string_view name, std::string_view text, std::uint6
 
 std::vector<std::string> sinks_of(std::string_view text) {
   std::vector<std::string> sinks;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(';'), text.size());
-    const std::string_view one = text.substr(0, end);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(';'), rest.size());
+    const std::string_view one = rest.substr(0, end);
     if (!one.starts_with("csv:") && !one.starts_with("jsonl:") && !one.starts_with("trace:")) {
       refuse(log_name, text, "expected csv:PATH, jsonl:PATH or trace:PATH");
     }
     sinks.emplace_back(one);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return sinks;
 }

@@ -133,5 +133,38 @@ TEST_F(environment_test, the_table_names_every_variable_once) {
                                                "SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK"}));
 }
 
+TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) {
+  EXPECT_EQ(with("SAETA_STAGING_THREADS", "0").staging.threads, 0U);
+  EXPECT_EQ(with("SAETA_STAGING_THREADS", "256").staging.threads, 256U);
+  EXPECT_EQ(with("SAETA_BUDGET_WAIT", "86400000").wait.count(), 86'400'000);
+  expect_refused("SAETA_BUDGET_WAIT", "86400001", "0 to 86400000");
+  EXPECT_EQ(with("SAETA_STAGING_CHUNK", "65536").staging.chunk_bytes, 65'536U);
+  expect_refused("SAETA_STAGING_CHUNK", "65535", "64 KiB to 1 GiB");
+  EXPECT_EQ(with("SAETA_STAGING_CHUNK", "1GiB").staging.chunk_bytes, 1U << 30);
+  expect_refused("SAETA_STAGING_CHUNK", "1073741825", "64 KiB to 1 GiB");
+}
+
+TEST_F(environment_test, a_number_that_no_integer_holds_is_refused) {
+  expect_refused("SAETA_STAGING_THREADS", "99999999999999999999", "0 to 256");
+}
+
+TEST_F(environment_test, only_sizes_that_depend_on_the_device_may_be_shares) {
+  EXPECT_EQ(with("SAETA_POOL_THRESHOLD", "50%").memory.pool_threshold, 40ULL << 30);
+  expect_refused("SAETA_GUARD", "50%", "expected a number with a unit");
+}
+
+TEST_F(environment_test, a_guard_that_the_stack_names_already_keeps_its_place) {
+  variables() = {{"SAETA_STACK", "guard, budget"}, {"SAETA_GUARD", "1MiB"}};
+  const std::vector<decorator_kind> expected{decorator_kind::guard, decorator_kind::budget};
+  EXPECT_EQ(read_environment(device_bytes, find).memory.layers, expected);
+}
+
+TEST_F(environment_test, every_kind_of_log_is_known_and_a_separator_may_end_the_list) {
+  const std::vector<std::string> expected{"jsonl:c", "csv:a"};
+  EXPECT_EQ(with("SAETA_LOG", "jsonl:c;csv:a;").log, expected);
+  EXPECT_EQ(with("SAETA_LOG", "trace:t").log, std::vector<std::string>{"trace:t"});
+  expect_refused("SAETA_LOG", "csv:a;;csv:b", "expected csv:PATH, jsonl:PATH or trace:PATH");
+}
+
 } // namespace
 } // namespace saeta

@@ -1,3 +1,4 @@
+#include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -10,6 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <latch>
 #include <optional>
 #include <string>
@@ -17,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +106,8 @@ TEST_F(runtime_test, an_unknown_device_is_refused_with_what_there_is) {
       EXPECT_EQ(e.code(), errc::device);
       EXPECT_THAT(e.message(), HasSubstr("no device " + name + ";"));
       EXPECT_THAT(e.message(), HasSubstr("devices here: " + to_string(best_device())));
+      const bool with_reason = id.kind == device_kind::cuda && !describe_runtime().cuda_usable;
+      EXPECT_EQ(e.message().ends_with(")"), with_reason) << e.message();
     }
     EXPECT_EQ(find_context(id), nullptr);
   }
@@ -117,6 +124,22 @@ TEST_F(runtime_test, a_missing_cuda_device_says_why_where_cuda_is_unusable) {
   } catch (const error& e) {
     EXPECT_THAT(e.message(), HasSubstr(report.cuda_missing));
   }
+}
+
+TEST_F(runtime_test, a_device_that_is_not_there_has_no_description) {
+  for (const std::int32_t ordinal : {-1, 0, 1'000'000}) {
+    if (ordinal == 0 && describe_runtime().cuda_usable) {
+      continue;
+    }
+    try {
+      static_cast<void>(describe_device({device_kind::cuda, ordinal}));
+      ADD_FAILURE() << ordinal << " was described";
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::device);
+      EXPECT_THAT(e.message(), HasSubstr("there is no device cuda:" + std::to_string(ordinal) + ";"));
+    }
+  }
+  EXPECT_EQ(describe_device(host).name, devices().back().properties.name);
 }
 
 TEST_F(runtime_test, a_budget_is_set_at_creation_and_stays_for_those_who_name_none_or_the_same) {
@@ -262,6 +285,92 @@ TEST_F(runtime_test, host_memory_of_the_parent_can_be_read_in_a_child_of_fork) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+TEST_F(runtime_test, the_environment_gives_the_resource) {
+  const scoped_variable variable("SAETA_STACK", "statistics, direct");
+  EXPECT_EQ(to_string(open_context(host)->options().memory), "statistics, direct");
+}
+
+TEST_F(runtime_test, the_environment_gives_the_wait) {
+  const scoped_variable variable("SAETA_BUDGET_WAIT", "7");
+  EXPECT_EQ(open_context(host)->options().pressure.wait.count(), 7);
+}
+
+TEST_F(runtime_test, a_context_that_is_not_inherited_is_ones_own) {
+  const auto registered = open_context(host);
+  EXPECT_EQ(own_context(registered), registered);
+  const auto unregistered = context::create(make_host_backend());
+  EXPECT_EQ(own_context(unregistered), unregistered);
+}
+
+TEST_F(runtime_test, a_part_of_an_inherited_context_is_not_replaced) {
+  const auto part = open_context(host)->with_budget("part", 1000);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    ::_exit(part->inherited() && own_context(part) == part ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+/// A folder that is gone with it.
+class scoped_folder {
+public:
+  scoped_folder() {
+    std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-runtime-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw error(errc::io, "no folder for the test");
+    }
+    path_ = pattern;
+  }
+  scoped_folder(const scoped_folder&) = delete;
+  scoped_folder& operator=(const scoped_folder&) = delete;
+  ~scoped_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] std::string text_of(const std::string& name) const {
+    std::ifstream in(path_ / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+private:
+  std::filesystem::path path_;
+};
+
+TEST_F(runtime_test, each_context_logs_to_files_of_its_own) {
+  const scoped_folder folder;
+  {
+    const std::string files =
+        "csv:" + (folder.path() / "memory.csv").string() + ";jsonl:" + (folder.path() / "events").string();
+    const scoped_variable variable("SAETA_LOG", files.c_str());
+    const auto home = open_context(host);
+    { const buffer logged = buffer::allocate(home, 1234, home->work_stream()); }
+    home->log()->flush();
+    home->close();
+  }
+  EXPECT_THAT(folder.text_of("memory-host.csv"), HasSubstr("1234"));
+  EXPECT_THAT(folder.text_of("events-host"), HasSubstr("1234"));
+}
+
+TEST_F(runtime_test, the_log_of_a_child_of_fork_bears_its_number_and_is_complete_when_the_child_has_ended) {
+  const scoped_folder folder;
+  const scoped_variable variable("SAETA_LOG", ("csv:" + (folder.path() / "memory.csv").string()).c_str());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    const auto home = open_context(host);
+    { const buffer logged = buffer::allocate(home, 1234, home->work_stream()); }
+    std::exit(0); // NOLINT(concurrency-mt-unsafe): it is what completes the file
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_THAT(folder.text_of("memory-host-" + std::to_string(child) + ".csv"), HasSubstr("1234"));
 }
 
 } // namespace
