@@ -92,8 +92,9 @@ void read_guard(std::string_view text, stack_options& into) {
 
 std::uint64_t number_of(std::string_view name, std::string_view text, std::uint64_t most) {
   std::uint64_t number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc{} || end != text.data() + text.size() || number > most) {
+  const char* const text_end = text.data() + text.size();
+  const auto [end, failure] = std::from_chars(text.data(), text_end, number);
+  if (failure != std::errc{} || end != text_end || number > most) {
     refuse(name, text, concat("expected a whole number from 0 to ", most));
   }
   return number;

@@ -66,6 +66,7 @@ TEST_P(round_trip, values_in_memory_of_the_contexts_own_are_the_same_and_take_on
       << "the third batch is empty";
   EXPECT_EQ(counted.imports, 0U);
   EXPECT_GT(home()->statistics().ledger.own, 0U);
+  EXPECT_THAT(home()->live_by_tag(), ::testing::Contains(::testing::Key("read_ipc")));
   EXPECT_TRUE(same_contents(back, original));
 }
 

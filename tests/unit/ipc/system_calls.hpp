@@ -1,7 +1,7 @@
 // Calls of the operating system that fail when a test says so.
 //
 // What      The program's own `open`, `close` and `fsync` take the place of the C library's for every library that it
-//           loads. They do what they are called, unless a test has armed them.
+//           loads. They make the call unless a trap has an error for it.
 // Thread    One test at a time.
 #pragma once
 

@@ -198,7 +198,7 @@ TEST_F(atomic, nothing_is_reported_or_left_open_whether_it_is_committed_or_not) 
 TEST_F(atomic, a_temporary_file_that_is_gone_is_reported) {
   const heard_reports heard;
   {
-    const detail::atomic_file robbed(file("a"));
+    const detail::atomic_file target(file("a"));
     std::filesystem::remove(file(names().front()));
   }
   EXPECT_THAT(heard.all(), ElementsAre(::testing::AllOf(::testing::StartsWith("atomic_file: can't remove '"),

@@ -345,20 +345,21 @@ private:
 
 TEST_F(runtime_test, each_context_logs_to_files_of_its_own) {
   const scoped_folder folder;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
   {
-    const std::string files =
-        "csv:" + (folder.path() / "memory.csv").string() + ";jsonl:" + (folder.path() / "events").string();
-    const scoped_variable variable("SAETA_LOG", files.c_str());
+    const scoped_variable variable("SAETA_LOG", "csv:memory.csv;jsonl:./events");
     const auto home = open_context(host);
     { const buffer logged = buffer::allocate(home, 1234, home->work_stream()); }
     home->log()->flush();
     home->close();
   }
+  std::filesystem::current_path(before);
   EXPECT_THAT(folder.text_of("memory-host.csv"), HasSubstr("1234"));
   EXPECT_THAT(folder.text_of("events-host"), HasSubstr("1234"));
 }
 
-TEST_F(runtime_test, the_log_of_a_child_of_fork_bears_its_number_and_is_complete_when_the_child_has_ended) {
+TEST_F(runtime_test, the_log_of_a_child_of_fork_has_its_number_and_is_complete_when_it_has_ended) {
   const scoped_folder folder;
   const scoped_variable variable("SAETA_LOG", ("csv:" + (folder.path() / "memory.csv").string()).c_str());
   const pid_t child = ::fork();
