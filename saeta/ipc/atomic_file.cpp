@@ -63,7 +63,7 @@ void atomic_file::create() {
   constexpr int attempts = 100;
   std::random_device random;
   for (int attempt = 0; attempt < attempts; ++attempt) {
-    const std::uint64_t number = (std::uint64_t{random()} << 32) | random();
+    const auto number = std::uniform_int_distribution<std::uint64_t>()(random);
     auto candidate = folder_of(target_) / concat(".saeta-", std::hex, number, ".tmp");
     descriptor_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ >= 0) {
