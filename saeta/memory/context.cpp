@@ -307,9 +307,6 @@ bytes_by_name context::close() {
   if (inherited()) {
     return {}; // what lives is the parent's
   }
-  if (base_ == nullptr) {
-    core_->closed = true;
-  }
   if (reservation_) {
     reservation_->release();
   }
@@ -318,7 +315,7 @@ bytes_by_name context::close() {
   return live_by_tag();
 }
 
-bool context::closed() const noexcept { return closed_ || core_->closed || (base_ && base_->closed()); }
+bool context::closed() const noexcept { return closed_ || (base_ && base_->closed()); }
 
 void context::require_own_process() const {
   if (inherited()) {

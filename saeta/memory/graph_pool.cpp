@@ -37,11 +37,6 @@ void* aligned(std::uintptr_t begin, std::size_t alignment) {
                                                          : begin);
 }
 
-/// Before the last reference goes: to the context, behind all work of the device.
-void give_to_context(const std::shared_ptr<storage>& memory) noexcept {
-  memory->ordering().end_export(access::write);
-}
-
 } // namespace
 
 /// Captured work and other work of a stream have lanes of their own: what a graph uses at each launch is in no order with
@@ -100,7 +95,7 @@ struct graph_pool::state {
       segments.erase(added);
       throw;
     }
-    memory->ordering().begin_export(access::write);
+    memory->ordering().begin_export(access::write); // and never ended: it is released behind all work of the device
   }
   std::map<std::uintptr_t, segment>::iterator segment_of(std::uintptr_t begin) {
     return std::prev(segments.upper_bound(begin));
@@ -124,9 +119,7 @@ graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::si
     throw error(errc::device,
                 concat("the graph pool '", label_.name(), "' belongs to the parent of this process"));
   }
-  if (stream.made_in_capture()) {
-    static_cast<void>(home_->clocks()->graph_captures().note(stream));
-  }
+  static_cast<void>(home_->clocks()->graph_captures().note(stream));
   const std::size_t wanted = span_for(bytes, alignment);
   lane* from = nullptr;
   for (;;) {
@@ -202,9 +195,6 @@ void graph_pool::give_back(const piece& ended, const users& by) noexcept {
       }
     }
   }
-  if (unused) {
-    give_to_context(unused);
-  }
 }
 
 void graph_pool::release() noexcept {
@@ -221,9 +211,6 @@ void graph_pool::release() noexcept {
         unused.insert(state_->segments.extract(here));
       }
     }
-  }
-  for (auto& [begin, each] : unused) {
-    give_to_context(each.memory);
   }
 }
 

@@ -132,10 +132,8 @@ void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcep
     report_current_exception("memory that comes back can't be marked on its stream and waits for all work");
     known = false;
   }
-  if (known) {
+  if (known) { // else the work of the view that is still out is unknown, and the release waits for all work
     memory.ordering().end_export(access::write, last);
-  } else {
-    memory.ordering().end_export(access::write);
   }
 }
 

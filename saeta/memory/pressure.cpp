@@ -77,7 +77,6 @@ void hook_registration::remove() noexcept {
   if (const auto table = table_.lock()) {
     table->remove(id_);
   }
-  table_.reset();
 }
 
 pressure::pressure(pressure_policy policy, reaper& releases, event_log& log, device_id device,

@@ -46,10 +46,7 @@ class hook_registration {
 public:
   hook_registration() = default;
   hook_registration(std::weak_ptr<hook_table> table, std::uint64_t id) : table_(std::move(table)), id_(id) {}
-  hook_registration(hook_registration&& other) noexcept
-      : table_(std::move(other.table_)), id_(other.id_), made_in_(other.made_in_) {
-    other.table_.reset();
-  }
+  hook_registration(hook_registration&& other) noexcept = default;
   hook_registration& operator=(hook_registration&& other) noexcept {
     std::swap(table_, other.table_);
     std::swap(id_, other.id_);

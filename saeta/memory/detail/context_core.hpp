@@ -52,7 +52,6 @@ struct context_core {
   std::mutex streams_mutex;
   std::vector<own_stream> idle_streams;
   std::size_t lent_streams = 0;
-  std::atomic<bool> closed{false};
   std::atomic<int> download_bans{0}; ///< strict modes that are on
   std::mutex services_mutex;
   std::map<std::type_index, std::unique_ptr<context_service>> services;

@@ -1,0 +1,35 @@
+// Checks in a child of fork.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <exception>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace saeta::support {
+
+/// Runs `checks` in a child of fork; where one of them fails, or the child does not end, the test fails. The child prints what
+/// did not hold.
+template <class Checks>
+void expect_in_a_child(const Checks& checks) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20); // where it waits for a thread of its parent
+    try {
+      checks();
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << e.what();
+    }
+    std::fflush(nullptr);
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_FALSE(WIFSIGNALED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(status, 0) << "in a child of fork";
+}
+
+} // namespace saeta::support

@@ -1,0 +1,230 @@
+// Contexts in a child of fork: those of its parent refuse new work, keep no thread waiting, and can be read on the host.
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/backend/sim/sim.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/memory/detail/context_core.hpp"
+#include "saeta/memory/export_hold.hpp"
+#include "saeta/memory/graph_pool_scope.hpp"
+#include "saeta/memory/lent_memory.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "support/child_process.hpp"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <optional>
+
+namespace saeta {
+namespace {
+
+using support::expect_in_a_child;
+using ::testing::HasSubstr;
+
+class service_of_nobody : public context_service {};
+
+/// A device on which nothing runs but by itself, so that a child has no thread to miss.
+std::shared_ptr<sim::device> make_quiet_device() { return sim::device::create({.seed = 1, .run_percent = 0}); }
+
+buffer take(const std::shared_ptr<context>& from, std::size_t bytes, tag label = "kept") {
+  return buffer::allocate(from, bytes, from->work_stream(), label);
+}
+
+buffer filled(const std::shared_ptr<context>& from, std::uint8_t value) {
+  buffer made = take(from, 64);
+  use_token token(from->work_stream(), {writes(made)});
+  from->fill(token.mutable_data<std::uint8_t>(made), value, made.size(), from->work_stream());
+  token.finish();
+  from->synchronize(from->work_stream());
+  return made;
+}
+
+template <class Request>
+void expect_refused(const Request& request, const char* part) {
+  try {
+    request();
+    ADD_FAILURE() << "not refused";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::device);
+    EXPECT_THAT(e.message(), HasSubstr(part));
+  }
+}
+
+void expect_new_work_to_be_refused(const std::shared_ptr<context>& parents, const char* part) {
+  const auto refused = [&](const auto& request) { expect_refused(request, part); };
+  EXPECT_TRUE(parents->inherited());
+  refused([&] { static_cast<void>(take(parents, 64)); });
+  refused([&] { static_cast<void>(buffer::adopt(parents, {})); });
+  refused([&] { static_cast<void>(parents->with_budget("child")); });
+  refused([&] { static_cast<void>(parents->with_reservation(1)); });
+  refused([&] { static_cast<void>(parents->borrow_stream()); });
+  refused([&] { parents->set_budget(5000); });
+  refused([&] { static_cast<void>(parents->statistics()); });
+  refused([&] { static_cast<void>(parents->read_counters()); });
+  refused([&] { parents->reset_counters(); });
+  refused([&] { static_cast<void>(parents->live_by_tag()); });
+  refused([&] { static_cast<void>(parents->live_by_budget()); });
+  refused([&] {
+    static_cast<void>(
+        parents->service<service_of_nobody>([] { return std::make_unique<service_of_nobody>(); }));
+  });
+}
+
+TEST(context_of_a_parent, refuses_new_work_and_says_what_to_do_instead) {
+  const auto on_host = context::create(make_host_backend());
+  const auto on_gpu = context::create(make_quiet_device());
+  expect_in_a_child([&] {
+    expect_new_work_to_be_refused(on_host, "open the process's own");
+    expect_new_work_to_be_refused(on_gpu, "spawn instead of fork");
+    EXPECT_NO_THROW(on_host->require_readable());
+    expect_refused([&] { on_gpu->require_readable(); }, "spawn instead of fork");
+  });
+  EXPECT_FALSE(on_host->inherited());
+  EXPECT_NO_THROW(on_gpu->require_readable());
+}
+
+TEST(context_of_a_parent, frees_nothing_waits_for_nothing_and_has_nothing_alive) {
+  const auto device = make_quiet_device();
+  context_options options;
+  options.releases = release_thread::none;
+  parse_stack("budget, direct", options.memory);
+  const auto home = context::create(device, options);
+  const auto promised = home->with_reservation(1000);
+  const buffer kept = take(home, 64);
+  const block pinned = home->pinned().allocate(4096, 0, home->work_stream());
+  EXPECT_TRUE(home->pinned().deallocate(pinned, std::span<const point>())); // so that there is something to trim
+  auto gate = device->close_gate(home->work_stream().native_handle());
+  {
+    const buffer pending = take(home, 64, "pending");
+    const use_token token(home->work_stream(), {writes(pending)});
+    home->fill(token.mutable_data<char>(pending), 1, 64, home->work_stream());
+  }
+  EXPECT_EQ(home->statistics().pending_releases, 1U);
+  expect_in_a_child([&] {
+    EXPECT_EQ(home->trim(), 0U);
+    EXPECT_EQ(home->drain(), 0U);
+    EXPECT_TRUE(home->wait_for_releases(std::chrono::milliseconds(0)));
+    EXPECT_FALSE(home->closed());
+    EXPECT_EQ(promised->close(), bytes_by_name{});
+    EXPECT_EQ(promised->drawn_from()->left(), 1000U) << "it is the parent's to return";
+    EXPECT_TRUE(promised->closed());
+    EXPECT_FALSE(home->closed());
+    EXPECT_EQ(home->close(), bytes_by_name{});
+    EXPECT_TRUE(home->closed());
+  });
+  EXPECT_FALSE(home->closed());
+  EXPECT_FALSE(home->wait_for_releases(std::chrono::milliseconds(0)));
+  gate->open();
+  device->run();
+  EXPECT_TRUE(home->wait_for_releases(std::chrono::milliseconds(0)));
+  EXPECT_GT(home->trim(), 0U);
+}
+
+TEST(context_of_a_parent, takes_a_stream_back_without_a_lock_that_another_thread_may_have_held) {
+  const auto core = std::make_shared<context_core>(make_host_backend(), context_options{});
+  std::optional<stream_lease> lease(std::in_place, core, own_stream(core->clocks));
+  core->lent_streams = 1;
+  std::unique_lock elsewhere(core->streams_mutex); // as another thread of the parent may
+  expect_in_a_child([&] { lease.reset(); });
+  elsewhere.unlock();
+  lease.reset();
+  EXPECT_EQ(core->lent_streams, 0U);
+  EXPECT_EQ(core->idle_streams.size(), 1U);
+}
+
+TEST(context_of_a_parent, lets_a_child_read_host_memory_whatever_its_parent_did_with_it) {
+  const auto parents = context::create(make_host_backend());
+  const buffer theirs = filled(parents, 7);
+  const buffer open = filled(parents, 8);
+  const use_token token_of_parent(parents->work_stream(), {writes(open)});
+  expect_in_a_child([&] {
+    const auto own = context::create(make_host_backend());
+    const buffer mine = filled(own, 9);
+    for (const stream_ref& stream : {parents->work_stream(), own->work_stream()}) {
+      use_token token(stream, {reads(theirs), reads(open), updates(theirs)});
+      EXPECT_EQ(*token.data<std::uint8_t>(theirs), 7);
+      EXPECT_EQ(*token.data<std::uint8_t>(open), 8);
+      use_token again(stream, {reads(theirs), writes(open)});
+      again.finish();
+      token.finish();
+    }
+    {
+      use_token both(own->work_stream(), {writes(mine), reads(open), reads(theirs)});
+      EXPECT_EQ(*both.data<std::uint8_t>(open), 8);
+      EXPECT_THROW(use_token(own->work_stream(), {reads(open), reads(theirs), reads(mine)}), error) << "busy";
+      *both.mutable_data<std::uint8_t>(mine) = 1;
+    }
+    const use_token after(own->work_stream(), {reads(open), reads(mine)});
+    EXPECT_EQ(*after.data<std::uint8_t>(mine), 1) << "the refused token held nothing";
+    order_handover(std::array{open, theirs}, own->work_stream());
+    synchronize_handover(std::array{open, theirs});
+  });
+}
+
+TEST(context_of_a_parent, does_not_let_a_child_read_the_memory_of_a_gpu) {
+  const auto parents = context::create(make_quiet_device());
+  const buffer theirs = filled(parents, 7);
+  expect_in_a_child([&] {
+    const auto part = "spawn instead of fork";
+    expect_refused([&] { const use_token token(parents->work_stream(), {reads(theirs)}); }, part);
+    expect_refused([&] { synchronize_handover(std::array{theirs}); }, part);
+    expect_refused([&] { order_handover(std::array{theirs}, parents->work_stream()); }, part);
+  });
+}
+
+TEST(context_of_a_parent, counts_no_exports_of_a_child_and_learns_of_no_work) {
+  const auto parents = context::create(make_host_backend());
+  const buffer theirs = filled(parents, 7);
+  expect_in_a_child([&] {
+    const auto own = context::create(make_host_backend());
+    const buffer mine = filled(own, 9);
+    const auto unknown = [](const buffer& asked) {
+      return asked.owner()->ordering().needs(access::read, "asked").unknown;
+    };
+    {
+      const export_hold hold(std::array{theirs, mine, theirs}, access::write);
+      EXPECT_FALSE(unknown(theirs));
+      EXPECT_TRUE(unknown(mine));
+    }
+    EXPECT_FALSE(unknown(theirs));
+    EXPECT_TRUE(unknown(mine));
+    EXPECT_EQ(parents->count().read().exports, 0U);
+    EXPECT_EQ(own->count().read().exports, 1U);
+    { const use_token token(own->work_stream(), {reads(theirs), reads(mine)}); }
+    EXPECT_FALSE(unknown(mine)) << "the token has waited for it";
+  });
+}
+
+TEST(context_of_a_parent, keeps_its_graph_pools_to_itself) {
+  const auto home = context::create(make_host_backend());
+  const auto pool = graph_pool::create(home, "decoder");
+  const graph_pool::piece kept = pool->take(1000, home->work_stream());
+  EXPECT_GE(pool->bytes(), 1000U);
+  expect_in_a_child([&] {
+    EXPECT_EQ(pool->bytes(), 0U);
+    expect_refused([&] { static_cast<void>(pool->take(64, home->work_stream())); },
+                   "the graph pool 'decoder' belongs to the parent");
+    pool->release();
+  });
+  pool->give_back(kept, {.last = home->work_stream().native_handle()});
+}
+
+TEST(context_of_a_parent, is_not_missed_when_memory_that_it_lent_comes_back_to_nobody) {
+  static int reports = 0;
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
+  const auto home = context::create(make_host_backend());
+  const stream_handle stream = home->work_stream().native_handle();
+  void* const lent = lend_memory(home, 64, home->work_stream(), "lent");
+  expect_in_a_child([&] {
+    note_lent_use(lent, stream);
+    take_back_memory(lent, 64, stream);
+    EXPECT_EQ(reports, 0);
+  });
+  take_back_memory(lent, 64, stream);
+  EXPECT_EQ(reports, 0);
+  take_back_memory(lent, 64, stream);
+  EXPECT_EQ(reports, 1) << "twice in its own process";
+  set_report_sink(before);
+}
+
+} // namespace
+} // namespace saeta
