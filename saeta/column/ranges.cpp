@@ -13,7 +13,7 @@ void append(const buffer& whole, std::size_t first, std::size_t last, std::vecto
 } // namespace
 
 void append_ranges(const column& of, std::vector<address_range>& ranges) {
-  if (of.length() > 0 && of.type().layout() != layout_kind::none) {
+  if (of.length() > 0) {
     const auto first = static_cast<std::size_t>(of.offset());
     const std::size_t last = first + static_cast<std::size_t>(of.length());
     append(of.validity(), first / 8, (last + 7) / 8, ranges);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace saeta {
 namespace {
@@ -27,16 +28,19 @@ std::vector<std::shared_ptr<storage>> distinct(std::span<const buffer> views) {
 
 export_hold::export_hold(std::span<const buffer> views, access mode)
     : storages_(distinct(views)), mode_(mode) {
-  const context* counted = nullptr;
+  std::set<context*> homes; // complete before anything is begun, because it may fail
   for (const auto& bytes : storages_) {
-    if (bytes->home()->inherited()) {
-      continue; // of a parent process, where the consumer's other views are
+    if (!bytes->home()->inherited()) { // else of a parent process, where the consumer's other views are
+      homes.insert(bytes->home().get());
     }
-    bytes->ordering().begin_export(mode_);
-    if (bytes->home().get() != counted) {
-      counted = bytes->home().get();
-      bytes->home()->count().exports.fetch_add(1);
+  }
+  for (const auto& bytes : storages_) {
+    if (!bytes->home()->inherited()) {
+      bytes->ordering().begin_export(mode_);
     }
+  }
+  for (context* const each : homes) {
+    each->count().exports.fetch_add(1);
   }
 }
 

@@ -8,10 +8,11 @@
 #include <fstream>
 #include <limits>
 #include <new>
+#include <optional>
 #include <thread>
 
+#include <sys/sysinfo.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 namespace saeta {
 namespace {
@@ -45,17 +46,18 @@ std::string architecture() {
   return uname(&system) == 0 ? system.machine : "unknown";
 }
 
-std::uint64_t memory_bytes(int pages_name) {
-  const long pages = sysconf(pages_name);
-  const long page = sysconf(_SC_PAGESIZE);
-  return pages < 0 || page < 0 ? 0 : static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
+std::uint64_t total_bytes() {
+  struct sysinfo memory {};
+  static_cast<void>(::sysinfo(&memory)); // fails for a bad address alone
+  return std::uint64_t{memory.totalram} * memory.mem_unit;
 }
 
-/// What new allocations may take without swapping; `free` pages alone leave out the page cache.
-std::uint64_t available_bytes() {
+/// What new allocations may take without swapping; free pages alone leave out the page cache.
+std::optional<std::uint64_t> available_bytes() {
   const std::string kibibytes = value_of("/proc/meminfo", "MemAvailable");
-  return kibibytes.empty() ? memory_bytes(_SC_AVPHYS_PAGES)
-                           : std::strtoull(kibibytes.c_str(), nullptr, 10) * 1024;
+  return kibibytes.empty()
+             ? std::nullopt
+             : std::optional<std::uint64_t>(std::strtoull(kibibytes.c_str(), nullptr, 10) * 1024);
 }
 
 void* allocate_aligned(std::size_t bytes, std::size_t alignment) {
@@ -77,12 +79,10 @@ public:
   [[nodiscard]] device_properties properties() const override {
     device_properties found;
     found.architecture = architecture();
-    found.name = value_of("/proc/cpuinfo", "model name");
-    if (found.name.empty()) {
-      found.name = found.architecture; // Arm and others name no model
-    }
-    found.total_bytes = memory_bytes(_SC_PHYS_PAGES);
-    found.free_bytes = std::min(available_bytes(), found.total_bytes);
+    const std::string model = value_of("/proc/cpuinfo", "model name");
+    found.name = model.empty() ? found.architecture : model; // Arm and others name no model
+    found.total_bytes = total_bytes();
+    found.free_bytes = available_bytes();
     found.multiprocessors = static_cast<std::int32_t>(std::thread::hardware_concurrency());
     return found;
   }

@@ -1,11 +1,15 @@
 #include "conformance/harness/context_test.hpp"
 
 #include "saeta/base/error.hpp"
+#include "saeta/memory/export_hold.hpp"
+#include "saeta/observe/sinks/log_sinks.hpp"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <barrier>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -66,8 +70,97 @@ TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
   const traffic expected{1, 1, sizeof value};
   EXPECT_EQ(home()->read_counters().scalars, expected);
   EXPECT_EQ(home()->read_counters().device_to_host, traffic{});
-  std::uint8_t big[32];
-  EXPECT_THROW(home()->read_scalar(big, token.data<char>(b), sizeof big, token.stream()), error);
+  EXPECT_EQ(home()->read_counters().synchronizations, home()->on_host() ? 0U : 1U);
+  std::uint8_t big[17] = {};
+  home()->read_scalar(big, token.data<char>(b), 16, token.stream());
+  EXPECT_EQ(std::count(std::begin(big), std::end(big), 0x11), 16);
+  try {
+    home()->read_scalar(big, token.data<char>(b), 17, token.stream());
+    ADD_FAILURE() << "not refused";
+  } catch (const error& e) {
+    EXPECT_EQ(e.message(), "a scalar read of 17 bytes; at most 16");
+  }
+}
+
+TEST_P(contexts, count_each_time_that_the_host_waits_once) {
+  const bool waits = !home()->on_host();
+  const stream_lease other = home()->borrow_stream();
+  const buffer b = make(64);
+  const auto counted = [&] {
+    const std::uint64_t seen = home()->read_counters().synchronizations;
+    home()->reset_counters();
+    return seen;
+  };
+  home()->synchronize(home()->work_stream());
+  EXPECT_EQ(counted(), waits ? 1U : 0U);
+  fill(b, 1, home()->work_stream());
+  point_set both;
+  both.add(mark(home()->work_stream()));
+  both.add(mark(other.ref()));
+  home()->synchronize(both);
+  EXPECT_EQ(counted(), waits ? 1U : 0U) << "once for all points";
+  home()->synchronize(point_set());
+  EXPECT_EQ(counted(), 0U);
+}
+
+TEST_P(contexts, neither_copy_nor_fill_nor_count_no_bytes) {
+  const auto strict = home()->forbid_downloads();
+  home()->copy(nullptr, nullptr, 0, to_host(), home()->work_stream());
+  home()->fill(nullptr, 1, 0, home()->work_stream());
+  EXPECT_EQ(home()->read_counters(), counter_values{});
+  EXPECT_NO_THROW(home()->require_downloads(0));
+}
+
+TEST_P(contexts, give_the_cache_of_a_root_back_beyond_a_new_limit) {
+  context_options options;
+  parse_stack("budget, caching", options.memory);
+  const auto home = new_context(options);
+  const auto child = watch(home->with_budget("child"));
+  static_cast<void>(buffer::allocate(home, 1000, home->work_stream()));
+  EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
+  const std::uint64_t cached = home->statistics().held;
+  EXPECT_GT(cached, 1000U);
+  child->set_budget(1);
+  EXPECT_EQ(home->statistics().held, cached) << "the cache is not the child's";
+  home->set_budget(cached);
+  EXPECT_EQ(home->statistics().held, cached) << "not beyond it";
+  home->set_budget(cached - 1);
+  EXPECT_EQ(home->statistics().held, 0U);
+  EXPECT_EQ(home->statistics().budget.limit, cached - 1);
+}
+
+TEST_P(contexts, log_what_they_drain_unless_it_is_nothing) {
+  context_options options;
+  options.releases = release_thread::none;
+  const auto home = new_context(options);
+  const auto sink = std::make_shared<memory_sink>();
+  const auto held = close_gate(home->work_stream().native_handle());
+  {
+    external_memory lent;
+    lent.device = home->device();
+    lent.keepalive = std::make_shared<int>();
+    const buffer view = buffer::adopt(home, std::move(lent));
+    const use_token token(home->work_stream(), {reads(view)});
+  }
+  EXPECT_EQ(home->statistics().pending_releases, held ? 1U : 0U);
+  if (held) {
+    held->open();
+    home->synchronize(home->work_stream());
+  }
+  home->log()->attach(sink);
+  EXPECT_EQ(home->drain(), held ? 1U : 0U);
+  EXPECT_EQ(home->drain(), 0U);
+  home->log()->detach(sink);
+  const auto records = sink->records();
+  std::vector<log_record> drains;
+  std::copy_if(records.begin(), records.end(), std::back_inserter(drains),
+               [](const log_record& each) { return each.event == memory_event::drain; });
+  ASSERT_EQ(drains.size(), held ? 1U : 0U);
+  for (const log_record& each : drains) {
+    EXPECT_EQ(each.bytes, 1U);
+    EXPECT_EQ(each.device, home->device());
+    EXPECT_EQ(each.outcome, "ok");
+  }
 }
 
 TEST_P(contexts, tell_own_external_pinned_and_foreign_bytes_apart) {
@@ -111,9 +204,34 @@ TEST_P(contexts, lend_a_bounded_number_of_streams) {
     FAIL() << "a third stream of two";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::busy);
+    EXPECT_THAT(e.message(), ::testing::StartsWith("all 2 streams of"));
   }
+  const std::uint64_t returned = one->ref().id();
   one.reset();
-  EXPECT_NO_THROW(static_cast<void>(home->borrow_stream()));
+  for (int round = 0; round < 5; ++round) {
+    EXPECT_EQ(home->borrow_stream().ref().id(), returned) << "streams are kept";
+  }
+}
+
+TEST_P(contexts, make_a_service_of_each_kind_once) {
+  struct first_kind : context_service {};
+  struct second_kind : context_service {};
+  int made = 0;
+  const auto first_of = [&](context& asked) {
+    return &asked.service<first_kind>([&] {
+      ++made;
+      return std::make_unique<first_kind>();
+    });
+  };
+  const auto child = home()->with_budget("child");
+  first_kind* const first = first_of(*home());
+  EXPECT_EQ(first_of(*child), first);
+  EXPECT_EQ(made, 1);
+  static_cast<void>(home()->service<second_kind>([&] {
+    ++made;
+    return std::make_unique<second_kind>();
+  }));
+  EXPECT_EQ(made, 2);
 }
 
 TEST_P(contexts, report_what_is_alive_at_close_and_refuse_new_work) {
@@ -246,12 +364,43 @@ TEST_P(contexts, die_once_when_threads_drop_them_and_their_buffers_at_once) {
   }
 }
 
+TEST_P(contexts, are_let_go_of_with_the_last_copy_that_was_handed_out_although_a_buffer_keeps_them) {
+  const std::weak_ptr<context> handed_out = context_;
+  const std::weak_ptr<context> alive = context_->weak_from_this();
+  buffer last = make(64);
+  context_.reset();
+  EXPECT_TRUE(handed_out.expired());
+  EXPECT_FALSE(alive.expired());
+  last = {};
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST_P(contexts, outlive_what_kept_the_memory_of_others_for_them) {
+  const std::weak_ptr<context> alive = context_->weak_from_this();
+  bool was_alive = false;
+  std::uint8_t bytes[16];
+  external_memory lent;
+  lent.pointer = bytes;
+  lent.bytes = sizeof bytes;
+  lent.device = home()->device();
+  lent.keepalive = std::shared_ptr<void>(nullptr, [&](void*) { was_alive = !alive.expired(); });
+  lent.tag = "lent";
+  buffer view = buffer::adopt(home(), std::move(lent));
+  context_.reset();
+  view = {};
+  EXPECT_TRUE(comes_true([&] { return alive.expired(); }));
+  EXPECT_TRUE(was_alive);
+}
+
 TEST_P(contexts, slices_share_their_storage_and_stay_inside_it) {
   const buffer whole = make(100);
   const buffer part = whole.slice(10, 20).slice(5, 15);
   EXPECT_EQ(part.address(), whole.address() + 15);
   EXPECT_EQ(part.size(), 15U);
   EXPECT_EQ(part.owner(), whole.owner());
+  EXPECT_EQ(part.offset(), 15U);
+  EXPECT_EQ(part.slice(1, 14).size(), 14U);
+  EXPECT_EQ(whole.slice(100, 0).size(), 0U);
   EXPECT_THROW(static_cast<void>(part.slice(1, 15)), error);
   EXPECT_THROW(static_cast<void>(whole.slice(101, 0)), error);
 }

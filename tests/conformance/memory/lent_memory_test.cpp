@@ -141,6 +141,9 @@ TEST_P(lent_memory, that_comes_back_with_another_size_is_reported_and_freed) {
   take_back_memory(address, 7, first().native_handle());
   EXPECT_THAT(last_report(), HasSubstr("has 1048576 bytes and came back as 7"));
   EXPECT_EQ(charged(), 0u);
+  last_report().clear();
+  note_lent_use(nullptr, first().native_handle());
+  EXPECT_EQ(last_report(), "") << "nothing was lent as null, so nothing is used";
 }
 
 TEST_P(lent_memory, keeps_its_context_alive) {
@@ -185,6 +188,24 @@ TEST_P(lent_memory, is_reused_at_once_on_the_stream_it_came_back_on) {
     held->open();
   }
   take_back_memory(next, bytes, first().native_handle());
+}
+
+TEST_P(lent_memory, that_stays_on_its_stream_costs_no_event_and_waits_for_nothing) {
+  const auto lend_and_return = [&] {
+    void* const lent = lend_memory(home(), bytes, first(), "cudf");
+    work_on(lent, 1, first());
+    note_lent_use(lent, first().native_handle());
+    take_back_memory(lent, bytes, first().native_handle());
+  };
+  lend_and_return(); // the first block waits for its slab
+  const auto held = hold(first());
+  home()->reset_counters();
+  for (int round = 0; round < 10; ++round) {
+    lend_and_return();
+    EXPECT_EQ(home()->statistics().pending_releases, 0U);
+  }
+  EXPECT_EQ(home()->read_counters().events, 0U);
+  EXPECT_EQ(home()->read_counters().synchronizations, 0U);
 }
 
 TEST_P(lent_memory, is_reused_behind_a_use_that_was_noted) {

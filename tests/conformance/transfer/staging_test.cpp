@@ -69,6 +69,7 @@ TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) {
     ring_->download(ranges);
     const counter_values now = home()->read_counters();
     EXPECT_EQ((home()->on_host() ? now.host_to_host : now.device_to_host).transfers, 1U);
+    EXPECT_EQ(now.synchronizations, home()->on_host() ? 0U : 1U);
     EXPECT_EQ(back, source);
     EXPECT_EQ(other_back, other);
   }

@@ -23,7 +23,9 @@ using ::testing::HasSubstr;
 class service_of_nobody : public context_service {};
 
 /// A device on which nothing runs but by itself, so that a child has no thread to miss.
-std::shared_ptr<sim::device> make_quiet_device() { return sim::device::create({.seed = 1, .run_percent = 0}); }
+std::shared_ptr<sim::device> make_quiet_device() {
+  return sim::device::create({.seed = 1, .run_percent = 0});
+}
 
 buffer take(const std::shared_ptr<context>& from, std::size_t bytes, tag label = "kept") {
   return buffer::allocate(from, bytes, from->work_stream(), label);
@@ -91,7 +93,8 @@ TEST(context_of_a_parent, frees_nothing_waits_for_nothing_and_has_nothing_alive)
   const auto promised = home->with_reservation(1000);
   const buffer kept = take(home, 64);
   const block pinned = home->pinned().allocate(4096, 0, home->work_stream());
-  EXPECT_TRUE(home->pinned().deallocate(pinned, std::span<const point>())); // so that there is something to trim
+  EXPECT_TRUE(
+      home->pinned().deallocate(pinned, std::span<const point>())); // so that there is something to trim
   auto gate = device->close_gate(home->work_stream().native_handle());
   {
     const buffer pending = take(home, 64, "pending");

@@ -5,12 +5,14 @@
 #include "saeta/device/stream.hpp"
 #include "saeta/memory/pressure.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
+#include "support/child_process.hpp"
 #include "support/interrupts.hpp"
 
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace saeta {
@@ -258,6 +260,65 @@ TEST_F(pressure_test, a_request_of_a_hook_asks_no_hooks) {
     EXPECT_FALSE(steps.relieve(missing));
     EXPECT_EQ(asked, i);
   }
+}
+
+TEST_F(pressure_test, takes_no_step_that_its_policy_leaves_out) {
+  reaper releases([] { return std::optional(point_set()); }, release_thread::none);
+  const auto gate = device_->close_gate(stream_.ref().native_handle());
+  pending_release pending;
+  pending.after.points.add(record(stream_.ref()));
+  pending.action = [this] { return released_ = true; };
+  releases.submit(std::move(pending));
+  gate->open();
+  device_->synchronize_stream(stream_.ref().native_handle());
+  int asked = 0;
+  const auto full = budget::create("full", 10);
+  pressure steps(
+      {.drain = false, .release_wait = std::chrono::milliseconds(0), .trim = false, .hooks = false}, releases,
+      log_, device_->device(), [&](const shortage&) { return ++asked; });
+  const auto hook = steps.add_hook("hook", 0, [&](std::uint64_t) { return ++asked; });
+  shortage missing(1, full.get());
+  EXPECT_FALSE(steps.relieve(missing));
+  EXPECT_FALSE(released_);
+  EXPECT_EQ(releases.pending(), 1U);
+  EXPECT_EQ(asked, 0);
+  EXPECT_FALSE(missing.charged) << "it does not wait in line";
+  EXPECT_EQ(full->statistics().current, 0U);
+  EXPECT_EQ(releases.drain(), 1U);
+}
+
+TEST_F(pressure_test, a_child_of_fork_removes_no_hook_of_its_parent) {
+  pressure steps = make({.drain = false, .trim = false});
+  int asked = 0;
+  hook_registration hook = steps.add_hook("parent's", 0, [&](std::uint64_t) {
+    ++asked;
+    return std::uint64_t{0};
+  });
+  const auto relieve = [&] {
+    shortage missing(10, nullptr);
+    EXPECT_FALSE(steps.relieve(missing));
+    return std::exchange(asked, 0);
+  };
+  support::expect_in_a_child([&] {
+    hook_registration moved;
+    moved = std::move(hook);
+    moved.remove();
+    EXPECT_EQ(relieve(), 1) << "it may be in use by a thread of the parent that is not here";
+    hook_registration own = steps.add_hook("child's", 0, [&](std::uint64_t) {
+      ++asked;
+      return std::uint64_t{0};
+    });
+    EXPECT_EQ(relieve(), 2);
+    std::swap(own, moved);
+    moved.remove();
+    EXPECT_EQ(relieve(), 1);
+  });
+  EXPECT_EQ(relieve(), 1);
+  hook_registration moved(std::move(hook));
+  hook.remove(); // NOLINT(bugprone-use-after-move): it has none
+  EXPECT_EQ(relieve(), 1);
+  moved.remove();
+  EXPECT_EQ(relieve(), 0);
 }
 
 TEST_F(pressure_test, waits_in_line_once) {

@@ -1,7 +1,9 @@
-// Tokens on a simulated device whose driver fails.
+// Tokens on a simulated device whose driver fails; what tokens, holds and views of foreign memory let somebody do.
+#include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/memory/export_hold.hpp"
 #include "saeta/memory/use_token.hpp"
 
 #include <gtest/gtest.h>
@@ -39,6 +41,100 @@ TEST(use_token_of_the_per_thread_default_stream,
     EXPECT_TRUE(races_after_an_end_elsewhere(seed).empty()) << "seed " << seed;
   }
   set_report_sink(before);
+}
+
+TEST(export_hold, counts_once_in_each_context_whatever_the_number_and_the_order_of_their_buffers) {
+  const auto one = context::create(make_host_backend());
+  const auto two = context::create(make_host_backend());
+  std::vector<buffer> views(100, buffer::allocate(one, 64, one->work_stream())); // of one storage
+  views.push_back(buffer::allocate(two, 64, two->work_stream()));
+  views.push_back(buffer::allocate(one, 64, one->work_stream()));
+  views.push_back({});
+  const auto unknown = [](const buffer& asked, access mode) {
+    return asked.owner()->ordering().needs(mode, "asked").unknown;
+  };
+  {
+    const export_hold reading(views, access::read);
+    EXPECT_EQ(one->count().read().exports, 1U);
+    EXPECT_EQ(two->count().read().exports, 1U);
+    for (const auto& view : {views[0], views[100], views[101]}) {
+      EXPECT_FALSE(unknown(view, access::read));
+      EXPECT_TRUE(unknown(view, access::write));
+    }
+  }
+  for (const auto& view : {views[0], views[100], views[101]}) {
+    EXPECT_FALSE(unknown(view, access::read));
+    EXPECT_TRUE(unknown(view, access::write)) << "the consumer may still read";
+    { const use_token token(view.owner()->home()->work_stream(), {writes(view)}); }
+    EXPECT_FALSE(unknown(view, access::write)) << "once, and a use has waited for it";
+  }
+  const export_hold nothing({}, access::write);
+  EXPECT_EQ(one->count().read().exports, 1U);
+}
+
+TEST(use_token, holds_a_storage_that_is_named_twice_once_with_the_stronger_access) {
+  const auto home = context::create(make_host_backend());
+  const buffer whole = buffer::allocate(home, 64, home->work_stream());
+  const auto stream = home->work_stream();
+  {
+    const use_token token(stream, {reads(whole), reads(whole.slice(8, 8))});
+    EXPECT_THROW(static_cast<void>(token.mutable_data<char>(whole)), error);
+    EXPECT_NO_THROW(use_token(stream, {reads(whole)}));
+  }
+  for (const auto& uses :
+       {std::array{reads(whole), writes(whole.slice(8, 8))}, std::array{writes(whole), reads(whole)},
+        std::array{writes(whole), writes(whole)}}) {
+    use_token token(stream, uses);
+    EXPECT_NE(token.mutable_data<char>(whole), nullptr);
+    EXPECT_THROW(use_token(stream, {reads(whole)}), error) << "one write at a time";
+    token.finish();
+    EXPECT_NO_THROW(use_token(stream, {reads(whole)}));
+    EXPECT_NO_THROW(token.finish());
+  }
+}
+
+TEST(use_token, does_not_lend_read_only_memory_for_writing) {
+  const auto home = context::create(make_host_backend());
+  std::uint8_t bytes[16];
+  for (const auto access : {mutability::read_only, mutability::writable}) {
+    external_memory lent;
+    lent.pointer = bytes;
+    lent.bytes = sizeof bytes;
+    lent.device = home->device();
+    lent.keepalive = std::make_shared<int>();
+    lent.access = access;
+    lent.tag = "lent";
+    const buffer view = buffer::adopt(home, std::move(lent));
+    EXPECT_EQ(view.owner()->writable(), access == mutability::writable);
+    EXPECT_TRUE(view.owner()->external());
+    EXPECT_NO_THROW(use_token(home->work_stream(), {reads(view)}));
+    for (const use& asked : {writes(view), updates(view)}) {
+      if (access == mutability::writable) {
+        EXPECT_NO_THROW(use_token(home->work_stream(), {asked}));
+      } else {
+        EXPECT_THROW(use_token(home->work_stream(), {asked}), error);
+      }
+    }
+  }
+}
+
+TEST(external_memory_of_a_context,
+     is_null_only_when_it_has_no_bytes_and_leaves_its_keepalive_with_a_caller_that_is_refused) {
+  const auto home = context::create(make_host_backend());
+  external_memory lent;
+  lent.keepalive = std::make_shared<int>();
+  lent.bytes = 1;
+  EXPECT_THROW(static_cast<void>(buffer::adopt(home, lent)), error);
+  EXPECT_EQ(lent.keepalive.use_count(), 1);
+  lent.bytes = 0;
+  {
+    const buffer nothing = buffer::adopt(home, lent);
+    EXPECT_EQ(nothing.size(), 0U);
+    EXPECT_EQ(lent.keepalive.use_count(), 2);
+  }
+  EXPECT_EQ(lent.keepalive.use_count(), 1);
+  home->close();
+  EXPECT_THROW(static_cast<void>(buffer::adopt(home, lent)), error);
 }
 
 } // namespace

@@ -51,6 +51,23 @@ TEST_F(plans, leave_wide_gaps_behind) {
   EXPECT_EQ(plan.slab_bytes(), 128U);
 }
 
+TEST_F(plans, read_a_gap_of_the_allowed_size_that_ends_with_the_readable_bytes) {
+  constexpr std::size_t gap = transfer_plan::max_gap;
+  transfer_plan widest(at(64, gap));
+  widest.add(at(0, 64));
+  widest.add(at(64 + gap, 8));
+  widest.finish();
+  ASSERT_EQ(widest.segments().size(), 1U);
+  EXPECT_EQ(widest.segments()[0].bytes, 64 + gap + 8);
+  for (const auto& readable : {at(65, gap), at(64, gap - 1)}) { // one byte of the gap is not
+    transfer_plan plan(readable);
+    plan.add(at(0, 64));
+    plan.add(at(64 + gap, 8));
+    plan.finish();
+    EXPECT_EQ(plan.segments().size(), 2U);
+  }
+}
+
 TEST_F(plans, carry_overlapping_and_repeated_ranges_once) {
   transfer_plan plan;
   const auto whole = plan.add(at(0, 512));
@@ -73,8 +90,9 @@ TEST_F(plans, keep_alignment_together_and_align_lone_ranges) {
   plan.finish();
   EXPECT_EQ(plan.target_of(next) % 8, 0U);
   EXPECT_EQ(plan.target_of(odd) % 4, 0U);
-  EXPECT_EQ(plan.target_of(lone) % 64, 0U);
-  EXPECT_EQ(plan.slab_bytes() % 64, 0U);
+  EXPECT_EQ(plan.target_of(odd), 4U) << "as far behind a boundary as on the host";
+  EXPECT_EQ(plan.target_of(lone), 64U) << "the next boundary";
+  EXPECT_EQ(plan.slab_bytes(), 128U);
 }
 
 TEST_F(plans, empty_ranges_cost_nothing) {
