@@ -80,12 +80,10 @@ std::uint64_t parse_bytes(std::string_view text, std::uint64_t whole) {
     }
     return static_cast<std::uint64_t>(static_cast<double>(whole) * (value / 100));
   }
-  if (suffix.empty()) { // a plain count is read as an integer: a double loses bytes above 2^53
-    std::uint64_t exact = 0;
-    const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), exact);
-    if (bad == std::errc{} && end == text.data() + text.size()) {
-      return exact;
-    }
+  std::uint64_t exact = 0; // a plain count is read as an integer: a double loses bytes above 2^53
+  const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), exact);
+  if (bad == std::errc{} && end == text.data() + text.size()) {
+    return exact;
   }
   const auto* const found =
       std::find_if(units.begin(), units.end(), [&](const unit& u) { return u.name == suffix; });

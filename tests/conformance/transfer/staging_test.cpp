@@ -2,6 +2,7 @@
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/transfer/staging_ring.hpp"
+#include "support/faulty_backend.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,6 +59,7 @@ TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) {
     const buffer slab = ring_->upload(home(), plan, "slab");
     EXPECT_EQ(sent().transfers, 1U);
     EXPECT_EQ(sent().bytes, plan.slab_bytes());
+    EXPECT_EQ(sent().calls, (plan.slab_bytes() + 4095) / 4096) << "one a chunk";
     EXPECT_EQ(home()->read_counters().synchronizations, 0U) << "an upload does not wait for the device";
 
     std::vector<std::byte> back(bytes);
@@ -70,6 +72,8 @@ TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) {
     const counter_values now = home()->read_counters();
     EXPECT_EQ((home()->on_host() ? now.host_to_host : now.device_to_host).transfers, 1U);
     EXPECT_EQ(now.synchronizations, home()->on_host() ? 0U : 1U);
+    EXPECT_EQ((home()->on_host() ? now.host_to_host : now.device_to_host).calls,
+              (bytes + 4095) / 4096 + (other.size() + 4095) / 4096);
     EXPECT_EQ(back, source);
     EXPECT_EQ(other_back, other);
   }
@@ -185,6 +189,106 @@ TEST_P(staging, leaves_nothing_behind_when_its_context_ends) {
   }
   EXPECT_EQ(reports, 0);
   set_report_sink(before);
+}
+
+TEST_P(staging, begins_in_the_file_where_its_region_does_and_says_where_the_file_ended) {
+  const auto content = random_bytes(200, 7);
+  char name[] = "/tmp/saeta-staging-XXXXXX";
+  const int descriptor = ::mkstemp(name);
+  ASSERT_GE(descriptor, 0);
+  ::unlink(name);
+  ASSERT_EQ(::write(descriptor, content.data(), content.size()), static_cast<ssize_t>(content.size()));
+  const std::vector<std::byte> stand_in(100);
+  transfer_plan plan(stand_in);
+  const auto whole = plan.add(stand_in);
+  plan.finish();
+  const auto upload = [&](const file_region& file) { return ring_->upload(home(), plan, "file", file); };
+  const auto found = read(upload({stand_in.data(), stand_in.size(), descriptor, 50}));
+  EXPECT_EQ(std::memcmp(found.data() + plan.target_of(whole), content.data() + 50, 100), 0);
+  const auto failure = [&](const file_region& file) {
+    try {
+      static_cast<void>(upload(file));
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::io);
+      return e.message();
+    }
+    return std::string("none");
+  };
+  ASSERT_EQ(::ftruncate(descriptor, 90), 0);
+  EXPECT_EQ(failure({stand_in.data(), stand_in.size(), descriptor, 50}),
+            "reading 60 bytes at file offset 90: the file has become shorter");
+  ::close(descriptor);
+  EXPECT_EQ(failure({stand_in.data(), stand_in.size(), descriptor, 50}),
+            "reading 100 bytes at file offset 50: Bad file descriptor");
+}
+
+TEST_P(staging, has_at_least_one_chunk_of_64_bytes_a_thread) {
+  context_options options;
+  options.staging = {.threads = 1, .chunk_bytes = 0, .chunks_per_thread = 0};
+  const auto home = new_context(options);
+  const auto source = random_bytes(256, 8);
+  transfer_plan plan;
+  plan.add(source);
+  plan.finish();
+  const buffer slab = staging_ring::of(home)->upload(home, plan, "slab");
+  const counter_values now = home->read_counters();
+  EXPECT_EQ((home->on_host() ? now.host_to_host : now.host_to_device).calls, 4U);
+  const std::uint64_t chunks = home->statistics().pinned;
+  const block one = home->pinned().allocate(64, 0, home->work_stream());
+  EXPECT_EQ(chunks, home->on_host() ? 0U : home->statistics().pinned - chunks);
+  EXPECT_TRUE(home->pinned().deallocate(one, home->work_stream()));
+}
+
+TEST_P(staging, does_nothing_for_nothing) {
+  home()->reset_counters();
+  ring_->download({});
+  const buffer empty = make(0);
+  ring_->download(std::vector<download_range>{{empty, nullptr}});
+  transfer_plan plan;
+  plan.finish();
+  EXPECT_EQ(ring_->upload(home(), plan, "nothing").size(), 0U);
+  counter_values now = home()->read_counters();
+  now.allocations = 0;
+  EXPECT_EQ(now, counter_values{});
+}
+
+TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "nothing is staged on the host";
+  }
+  const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
+  context_options options;
+  options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 2};
+  const auto home = watch(context::create(faulty, options));
+  const buffer old = buffer::allocate(home, 20'000, home->work_stream());
+  const buffer next = buffer::allocate(home, 20'000, home->work_stream());
+  for (const auto& [each, value] : {std::pair(old, 1), std::pair(next, 2)}) {
+    use_token token(home->work_stream(), {writes(each)});
+    home->fill(token.mutable_data<char>(each), static_cast<std::uint8_t>(value), each.size(),
+               home->work_stream());
+  }
+  const auto ring = staging_ring::of(home);
+  const auto download = [&](const buffer& from, std::vector<std::byte>& into) {
+    ring->download(std::vector<download_range>{{from, into.data()}});
+  };
+  bool failed = true;
+  for (std::uint64_t position = 1; failed; ++position) {
+    SCOPED_TRACE(position);
+    std::vector<std::byte> abandoned(old.size());
+    std::vector<std::byte> back(next.size());
+    faulty->fail_at(position);
+    try {
+      download(old, abandoned);
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::device) << e.message();
+    }
+    failed = faulty->failed();
+    faulty->fail_at(0);
+    const auto left = abandoned;
+    download(next, back);
+    EXPECT_EQ(abandoned, left) << "its caller may have freed it";
+    EXPECT_EQ(back, std::vector<std::byte>(next.size(), std::byte{2}));
+  }
 }
 
 TEST_P(staging, copies_within_the_device_in_one_call) {
