@@ -4,7 +4,6 @@
 #include "saeta/transfer/host_window.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 
-#include <cstring>
 #include <map>
 #include <new>
 
@@ -29,14 +28,6 @@ struct arriving_array {
   bool rebase = false;
   std::unique_ptr<arriving_array> dictionary;
 };
-
-/// Host memory of a parent process: there is no ring of this process for it, and no work on it.
-void copy_inherited(std::span<const download_range> ranges) {
-  for (const download_range& r : ranges) {
-    r.source.owner()->home()->require_readable();
-    std::memcpy(r.target, reinterpret_cast<const std::byte*>(r.source.address()), r.source.size());
-  }
-}
 
 /// One plan for each storage: device addresses stand in for host ones and are never followed.
 class downloader {
@@ -84,11 +75,7 @@ public:
         ranges.push_back({one.whole.slice(at, s.bytes), arena_.get() + one.arena_offset + s.target});
       }
     }
-    if (home_->inherited()) {
-      copy_inherited(ranges);
-    } else {
-      staging_ring::of(home_)->download(ranges);
-    }
+    staging_ring::of(home_)->download(ranges);
   }
 
   [[nodiscard]] host_array array(const column& from, const arriving_array& planned) const {

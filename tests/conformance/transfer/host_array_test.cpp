@@ -1,0 +1,219 @@
+// Host arrays to a context and back: which bytes move, and how often.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/transfer/download.hpp"
+#include "saeta/transfer/upload.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace saeta::conformance {
+namespace {
+
+template <class T>
+std::span<const std::byte> bytes_in(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+template <class T>
+std::vector<T> values_in(std::span<const std::byte> bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
+/// Texts of three letters: "000", "001", ... in memory of the test.
+template <class Offset>
+struct texts {
+  explicit texts(std::size_t count) : offsets(count + 1) {
+    for (std::size_t i = 0; i <= count; ++i) {
+      offsets[i] = static_cast<Offset>(3 * i);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      letters += std::to_string(1000 + i).substr(1);
+    }
+  }
+  [[nodiscard]] host_array rows(std::int64_t offset, std::int64_t length) const {
+    host_array made;
+    made.type = data_type(sizeof(Offset) == 4 ? type_id::string : type_id::large_string);
+    made.length = length;
+    made.offset = offset;
+    made.null_count = 0;
+    made.buffers = {{}, bytes_in(offsets), std::as_bytes(std::span(letters))};
+    return made;
+  }
+  std::vector<Offset> offsets;
+  std::string letters;
+};
+
+class host_arrays : public context_test {
+protected:
+  [[nodiscard]] batch send(const std::vector<host_array>& arrays) {
+    return upload(home(), {arrays.front().length, arrays, nullptr}, dictionaries_, {"sent", {}, {}});
+  }
+  [[nodiscard]] traffic inward() const {
+    const counter_values now = home()->read_counters();
+    return home()->on_host() ? now.host_to_host : now.host_to_device;
+  }
+  template <class Offset>
+  void expect_text(const host_array& row, std::int64_t at, const std::string& expected) const {
+    const auto offsets = values_in<Offset>(row.buffers[1]);
+    const auto first = static_cast<std::size_t>(offsets[static_cast<std::size_t>(row.offset + at)]);
+    const auto last = static_cast<std::size_t>(offsets[static_cast<std::size_t>(row.offset + at + 1)]);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(row.buffers[2].data()) + first, last - first),
+              expected);
+  }
+  template <class Offset>
+  void move_the_middle() {
+    const texts<Offset> source(1000);
+    home()->reset_counters();
+    const batch sent = send({source.rows(500, 100)});
+    // From row 496 on: 105 offsets and the letters of 104 rows, each from a multiple of 64 bytes on.
+    const std::size_t offset_bytes = 105 * sizeof(Offset);
+    EXPECT_EQ(inward(), (traffic{1, 1, (offset_bytes + 63) / 64 * 64 + (104 * 3 + 63) / 64 * 64}));
+    const column& strings = sent.columns[0];
+    EXPECT_EQ(strings.offset(), 4);
+    EXPECT_EQ(strings.offsets().size(), offset_bytes);
+    EXPECT_EQ(strings.bytes().size(), 104U * 3U);
+    home()->reset_counters();
+    const host_batch whole = download(home(), sent);
+    EXPECT_EQ(whole.rows, 100);
+    const host_array& back = whole.arrays[0];
+    EXPECT_EQ(back.length, 100);
+    EXPECT_EQ(back.null_count, 0);
+    EXPECT_EQ(values_in<Offset>(back.buffers[1]).front(), 0);
+    expect_text<Offset>(back, 0, "500");
+    expect_text<Offset>(back, 99, "599");
+    EXPECT_EQ(home()->read_counters().scalars, traffic{}) << "all bytes are needed";
+    home()->reset_counters();
+    const host_batch part = download(home(), {10, {strings.slice(60, 10)}}); // rows 64 to 74 of what was sent
+    const counter_values now = home()->read_counters();
+    expect_text<Offset>(part.arrays[0], 0, "560");
+    expect_text<Offset>(part.arrays[0], 9, "569");
+    if (!home()->on_host()) {
+      EXPECT_EQ(now.scalars, (traffic{2, 2, 2 * sizeof(Offset)})) << "where the bytes begin and end";
+      EXPECT_EQ(part.arrays[0].offset, 0);
+      EXPECT_EQ(part.arrays[0].buffers[1].size(), 11 * sizeof(Offset));
+      EXPECT_EQ(part.arrays[0].buffers[2].size(), 30U);
+      EXPECT_EQ(values_in<Offset>(part.arrays[0].buffers[1]).front(), 0);
+      EXPECT_EQ(now.device_to_host.transfers, 1U);
+      const std::uintptr_t first_offset = strings.offsets().address() + 64 * sizeof(Offset);
+      const std::uintptr_t first_letter = strings.bytes().address() + 64 * 3;
+      EXPECT_EQ(now.device_to_host.bytes, std::max(first_offset + 11 * sizeof(Offset), first_letter + 30) -
+                                              std::min(first_offset, first_letter))
+          << "with the gap between them";
+    }
+  }
+
+  dictionary_cache dictionaries_;
+};
+
+TEST_P(host_arrays, of_texts_move_the_window_of_their_rows_and_begin_at_offset_0) {
+  move_the_middle<std::int32_t>();
+  move_the_middle<std::int64_t>();
+}
+
+TEST_P(host_arrays, of_texts_are_cut_where_that_saves_a_block_of_offsets) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "the host views columns without a copy";
+  }
+  const texts<std::int32_t> source(100);
+  const column all = send({source.rows(0, 100)}).columns[0];
+  ASSERT_EQ(all.offsets().size(), 404U);
+  for (const auto& [rows, reads] :
+       {std::pair(85, 0U), std::pair(84, 2U)}) { // 60 and 64 bytes of offsets less
+    home()->reset_counters();
+    const host_batch part = download(home(), {rows, {all.slice(0, rows)}});
+    EXPECT_EQ(home()->read_counters().scalars.calls, reads) << rows;
+    EXPECT_EQ(part.arrays[0].buffers[2].size(), static_cast<std::size_t>(reads == 0 ? 300 : rows * 3));
+    expect_text<std::int32_t>(part.arrays[0], rows - 1, std::to_string(1000 + rows - 1).substr(1));
+  }
+}
+
+TEST_P(host_arrays, without_rows_send_nothing) {
+  const texts<std::int32_t> source(10);
+  home()->reset_counters();
+  const batch sent = send({source.rows(5, 0)});
+  EXPECT_EQ(inward(), traffic{});
+  EXPECT_EQ(home()->read_counters().allocations, 0U);
+  const host_batch back = download(home(), sent);
+  EXPECT_EQ(back.arrays[0].length, 0);
+  EXPECT_EQ(home()->read_counters().device_to_host.bytes, 0U);
+  EXPECT_EQ(home()->read_counters().scalars, traffic{});
+}
+
+TEST_P(host_arrays, send_each_dictionary_once_and_remember_none_of_a_batch_that_failed) {
+  const texts<std::int32_t> words(100);
+  const texts<std::int32_t> others(50);
+  constexpr std::int64_t rows = 970; // 1024 bytes wherever they begin among 64
+  const std::vector<std::int8_t> codes(rows, 7);
+  const auto coded = [&](const texts<std::int32_t>& from, std::int64_t count) {
+    host_array made;
+    made.type = data_type::dictionary(data_type(type_id::int8), data_type(type_id::string));
+    made.length = rows;
+    made.null_count = 0;
+    made.buffers = {{}, bytes_in(codes)};
+    made.dictionary = std::make_shared<const host_array>(from.rows(0, count));
+    return made;
+  };
+  const std::vector<host_array> arrays{coded(words, 100), coded(words, 100), coded(others, 50)};
+  {
+    const auto tight = watch(home()->with_budget("tight", 1500)); // room for the dictionaries alone
+    EXPECT_THROW(static_cast<void>(upload(tight, {rows, arrays, nullptr}, dictionaries_, {"sent", {}, {}})),
+                 error);
+    EXPECT_EQ(tight->statistics().budget.current, 0U);
+    EXPECT_EQ(dictionaries_.find(*arrays[0].dictionary), nullptr);
+  }
+  home()->reset_counters();
+  const batch sent = send(arrays);
+  EXPECT_EQ(inward().transfers, 2U);
+  // 448 + 320 bytes of the words, 256 + 192 of the others, and one copy of the codes.
+  EXPECT_EQ(inward().bytes, 448U + 320U + 256U + 192U + 1024U);
+  EXPECT_EQ(sent.columns[0].dictionary(), sent.columns[1].dictionary());
+  EXPECT_NE(sent.columns[0].dictionary(), sent.columns[2].dictionary());
+  home()->reset_counters();
+  const batch again = send({arrays[2], coded(words, 99)});
+  EXPECT_EQ(inward().transfers, 2U) << "one dictionary is known, the other has another length";
+  EXPECT_EQ(again.columns[0].dictionary(), sent.columns[2].dictionary());
+  const host_batch back = download(home(), again);
+  ASSERT_NE(back.arrays[1].dictionary, nullptr);
+  expect_text<std::int32_t>(*back.arrays[1].dictionary, 7, "007");
+}
+
+TEST_P(host_arrays, are_viewed_on_the_host_alone) {
+  const texts<std::int32_t> source(100);
+  const auto keepalive = std::make_shared<int>();
+  const host_batch lent{10, {source.rows(20, 10)}, keepalive};
+  if (!home()->on_host()) {
+    try {
+      static_cast<void>(adopt(home(), lent, dictionaries_, "lent"));
+      FAIL() << "host memory on a device";
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::invalid_argument);
+    }
+    return;
+  }
+  {
+    const batch viewed = adopt(home(), lent, dictionaries_, "lent");
+    EXPECT_EQ(keepalive.use_count(), 4) << "ours, that of the batch, and one for each of two ranges";
+    const column& strings = viewed.columns[0];
+    EXPECT_EQ(strings.offset(), 20);
+    EXPECT_EQ(strings.offsets().address(), reinterpret_cast<std::uintptr_t>(source.offsets.data()));
+    EXPECT_EQ(strings.bytes().address(), reinterpret_cast<std::uintptr_t>(source.letters.data()));
+    EXPECT_FALSE(strings.validity().present());
+    EXPECT_FALSE(strings.bytes().owner()->writable());
+    EXPECT_EQ(home()->read_counters().imports, 2U);
+    const host_batch back = download(home(), viewed);
+    expect_text<std::int32_t>(back.arrays[0], 3, "023");
+  }
+  EXPECT_EQ(keepalive.use_count(), 2);
+}
+
+SAETA_CONFORMANCE_SUITE(host_arrays);
+
+} // namespace
+} // namespace saeta::conformance
