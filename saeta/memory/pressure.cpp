@@ -110,7 +110,6 @@ bool pressure::wait_for_a_release(shortage& need) {
 
 bool pressure::relieve(shortage& need) {
   if (need.attempt <= drain) {
-    need.attempt = drain;
     if (policy_.drain) {
       releases_.drain();
     }
@@ -120,7 +119,6 @@ bool pressure::relieve(shortage& need) {
     }
   }
   if (need.attempt <= await_releases) {
-    need.attempt = await_releases;
     if (policy_.release_wait.count() > 0 && wait_for_a_release(need)) {
       need.attempt = await_releases - 1; // so that the next attempt comes here again
       return true;

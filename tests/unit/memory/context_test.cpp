@@ -2,12 +2,19 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/base/report.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/memory/graph_pool_scope.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "support/faulty_backend.hpp"
 
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace saeta {
 namespace {
@@ -28,7 +35,7 @@ budget_refusal refusal_of(const std::function<void()>& request) {
   return {};
 }
 
-class refusals_of_contexts : public testing::Test {
+class refusals_of_contexts : public ::testing::Test {
 protected:
   refusals_of_contexts() {
     context_options options;
@@ -101,6 +108,151 @@ TEST(foreign_bytes, are_those_of_others_and_never_our_own) {
   }
   EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
   EXPECT_EQ(home->foreign_bytes(), 0U) << "what is cached is ours";
+}
+
+class scalars_that_fail : public ::testing::Test {
+protected:
+  std::shared_ptr<sim::device> device_ = sim::device::create({.seed = 1, .run_percent = 0});
+  std::shared_ptr<saeta::testing::faulty_backend> faulty_ =
+      std::make_shared<saeta::testing::faulty_backend>(device_);
+};
+
+TEST_F(scalars_that_fail, leave_the_callers_memory_alone_until_the_copy_has_run) {
+  context_options options;
+  options.releases = release_thread::none;
+  const auto home = context::create(faulty_, options);
+  const buffer b = take(home, 64, "scalar");
+  const use_token token(home->work_stream(), {writes(b)});
+  home->fill(token.mutable_data<char>(b), 7, 64, home->work_stream());
+  const auto gate = device_->close_gate(home->work_stream().native_handle());
+  std::uint32_t value = 5;
+  faulty_->fail_at(2);
+  EXPECT_THROW(home->read_scalar(&value, token.data<char>(b), sizeof value, home->work_stream()), error);
+  EXPECT_TRUE(faulty_->failed()) << "the wait";
+  EXPECT_EQ(home->statistics().pending_releases, 1U) << "the copy may still write";
+  gate->open();
+  device_->run();
+  EXPECT_EQ(value, 5U);
+  EXPECT_EQ(home->drain(), 1U);
+  EXPECT_EQ(home->statistics().pending_releases, 0U);
+  EXPECT_TRUE(device_->races().empty());
+}
+
+TEST(close, does_the_releases_that_are_due_and_flushes_the_log) {
+  struct counting_sink : log_sink {
+    void write(const log_record&) override {}
+    void flush() override { ++flushed; }
+    int flushed = 0;
+  };
+  const auto device = sim::device::create({.seed = 1, .run_percent = 0});
+  context_options options;
+  options.releases = release_thread::none;
+  const auto home = context::create(device, options);
+  const auto sink = std::make_shared<counting_sink>();
+  home->log()->attach(sink);
+  {
+    external_memory lent;
+    lent.device = home->device();
+    lent.keepalive = std::make_shared<int>();
+    const buffer view = buffer::adopt(home, std::move(lent));
+    const auto gate = device->close_gate(home->work_stream().native_handle());
+    { const use_token token(home->work_stream(), {reads(view)}); }
+  }
+  EXPECT_EQ(home->statistics().pending_releases, 1U);
+  device->run();
+  EXPECT_TRUE(home->close().empty());
+  EXPECT_EQ(home->statistics().pending_releases, 0U);
+  EXPECT_EQ(sink->flushed, 1);
+}
+
+TEST(a_block, that_the_driver_does_not_take_stays_charged_and_is_reported_once) {
+  static std::vector<std::string> reports;
+  reports.clear();
+  const report_sink before = set_report_sink([](std::string_view where, std::string_view message) noexcept {
+    if (where == "context") {
+      reports.emplace_back(message);
+    }
+  });
+  context_options options;
+  options.releases = release_thread::none;
+  parse_stack("budget, fault, direct", options.memory);
+  const auto home = context::create(make_host_backend(), options);
+  buffer b = take(home, 64, "stays");
+  home->memory().fault->fail_free(1);
+  b = {};
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(home->statistics().budget.current, 64U);
+    EXPECT_EQ(home->statistics().pending_releases, 1U);
+    home->memory().fault->fail_free(1);
+    EXPECT_EQ(home->drain(), 0U);
+  }
+  EXPECT_EQ(home->drain(), 1U);
+  EXPECT_EQ(home->statistics().budget.current, 0U);
+  EXPECT_EQ(reports, std::vector<std::string>{
+                         "the driver refused to free 64 bytes: they stay charged, and it is tried again"});
+  set_report_sink(before);
+}
+
+TEST(graph_pool_on_the_host, keeps_small_requests_out_of_large_spans_and_pads_for_the_alignment) {
+  constexpr std::size_t small = 1 << 20;
+  const auto home = context::create(make_host_backend());
+  const auto bytes_after = [&](std::size_t free, std::size_t asked) {
+    const auto pool = graph_pool::create(home);
+    const auto stream = home->work_stream();
+    const graph_pool::users same{.last = stream.native_handle()};
+    pool->give_back(pool->take(free, stream), same);
+    EXPECT_EQ(pool->bytes(), free);
+    pool->give_back(pool->take(asked, stream), same);
+    return pool->bytes();
+  };
+  EXPECT_EQ(bytes_after(2 * small, small), 2 * small);
+  EXPECT_EQ(bytes_after(2 * small, small - 256), 3 * small - 256);
+  EXPECT_EQ(bytes_after(small, 256), small);
+  EXPECT_EQ(bytes_after(small + 256, 256), small + 512);
+
+  const auto pool = graph_pool::create(home);
+  const graph_pool::piece one = pool->take(1, home->work_stream(), 256);
+  EXPECT_EQ(pool->bytes(), 256U);
+  const graph_pool::piece page = pool->take(256, home->work_stream(), 4096);
+  EXPECT_EQ(pool->bytes(), 256U + 4096U) << "of a block that begins anywhere";
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(page.pointer) % 4096, 0U);
+  EXPECT_THROW(static_cast<void>(pool->take(1, home->work_stream(), 48)), error);
+  pool->release();
+  EXPECT_THROW(static_cast<void>(pool->take(1, home->work_stream())), error);
+  EXPECT_EQ(pool->bytes(), 256U + 4096U) << "which are out";
+  pool->give_back(one, {.last = home->work_stream().native_handle()});
+  EXPECT_EQ(pool->bytes(), 4096U);
+  EXPECT_EQ(home->statistics().budget.current, 4096U);
+  pool->give_back(page, {});
+  EXPECT_EQ(home->statistics().budget.current, 0U);
+  EXPECT_THROW(static_cast<void>(graph_pool::create(nullptr)), error);
+}
+
+TEST(graph_pool_on_a_gpu, takes_what_comes_back_without_a_stream_in_the_scope_alone_in_which_it_went_out) {
+  const auto home = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
+  const auto pool = graph_pool::create(home);
+  const auto take_one = [&] { return pool->take(4096, home->work_stream()); };
+  /// True when it is used again.
+  const auto came_back = [&](const graph_pool::piece& ended) {
+    pool->give_back(ended, {});
+    const graph_pool::piece next = take_one();
+    pool->give_back(next, {.last = home->work_stream().native_handle()});
+    return next.begin == ended.begin;
+  };
+  std::optional<graph_pool_scope> scope;
+  graph_pool::piece outside = take_one();
+  EXPECT_FALSE(came_back(outside)) << "no scope at all";
+  const auto other = pool->take(8192, home->work_stream());
+  scope.emplace(pool);
+  EXPECT_TRUE(came_back(take_one()));
+  const graph_pool::piece inside = pool->take(12288, home->work_stream());
+  pool->give_back(other, {});
+  EXPECT_NE(pool->take(8192, home->work_stream()).begin, other.begin) << "went out before the scope";
+  scope.reset();
+  scope.emplace(pool);
+  pool->give_back(inside, {});
+  EXPECT_NE(pool->take(12288, home->work_stream()).begin, inside.begin) << "went out in the scope before";
+  scope.reset();
 }
 
 } // namespace

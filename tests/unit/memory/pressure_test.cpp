@@ -132,6 +132,57 @@ TEST_F(pressure_test, a_wait_for_pending_releases_can_be_interrupted) {
   EXPECT_TRUE(releases_.wait_idle(std::chrono::minutes(5)));
 }
 
+TEST_F(pressure_test, asks_the_interrupt_hook_again_and_again_while_it_waits) {
+  pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5), .trim = false});
+  const stopped_clock clock; // so that the end of the wait stays as far away
+  const auto gate = submit_pending();
+  int asked = 0;
+  const interrupts hook([&] {
+    if (++asked == 3) {
+      gate->open();
+    }
+  });
+  shortage missing(10, nullptr);
+  EXPECT_TRUE(steps.relieve(missing));
+  EXPECT_GE(asked, 3);
+}
+
+TEST_F(pressure_test, does_not_go_on_after_its_time_although_others_free_all_the_time) {
+  const stopped_clock clock;
+  pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5), .trim = false});
+  const auto gate = submit_pending();
+  const interrupts hook([&] {
+    gate->open();
+    EXPECT_TRUE(releases_.wait_idle(std::chrono::minutes(5)));
+    stopped_clock::move_by(std::chrono::minutes(5));
+  });
+  shortage missing(10, nullptr);
+  EXPECT_FALSE(steps.relieve(missing));
+  EXPECT_TRUE(released_);
+}
+
+TEST_F(pressure_test, does_not_take_releases_before_the_request_for_help) {
+  submit_pending()->open();
+  EXPECT_TRUE(releases_.wait_idle(std::chrono::minutes(5)));
+  EXPECT_EQ(releases_.done(), 1U);
+  pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5), .trim = false});
+  shortage missing(10, nullptr);
+  EXPECT_FALSE(steps.relieve(missing));
+}
+
+TEST_F(pressure_test, lets_go_of_a_hook_without_a_lock) {
+  pressure steps = make({.drain = false, .trim = false});
+  hook_registration other = steps.add_hook("other", 0, [](std::uint64_t) { return std::uint64_t{0}; });
+  int ended = 0;
+  hook_registration hook =
+      steps.add_hook("owner", 0, [kept = std::shared_ptr<void>(nullptr, [&](void*) {
+                                    other.remove(); // as a cache does whose end is that of its hook
+                                    ++ended;
+                                  })](std::uint64_t) { return std::uint64_t{0}; });
+  hook.remove();
+  EXPECT_EQ(ended, 1);
+}
+
 TEST_F(pressure_test, waits_in_line_no_longer_than_its_policy_says) {
   const stopped_clock clock;
   const auto full = budget::create("full", 10);

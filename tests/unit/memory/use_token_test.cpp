@@ -5,6 +5,7 @@
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "support/faulty_backend.hpp"
 
 #include <gtest/gtest.h>
 
@@ -41,6 +42,57 @@ TEST(use_token_of_the_per_thread_default_stream,
     EXPECT_TRUE(races_after_an_end_elsewhere(seed).empty()) << "seed " << seed;
   }
   set_report_sink(before);
+}
+
+class tokens_whose_end_fails : public ::testing::Test {
+protected:
+  tokens_whose_end_fails() {
+    reports = 0;
+    before_ = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
+    home_->fill(token_->mutable_data<char>(used_), 1, used_.size(), foreign_.ref());
+  }
+  ~tokens_whose_end_fails() override { set_report_sink(before_); }
+  [[nodiscard]] handover needed() const { return used_.owner()->ordering().needs(access::write, "used"); }
+
+  inline static int reports = 0;
+  std::shared_ptr<sim::device> device_ = sim::device::create({.seed = 1, .run_percent = 0});
+  std::shared_ptr<saeta::testing::faulty_backend> faulty_ =
+      std::make_shared<saeta::testing::faulty_backend>(device_);
+  std::shared_ptr<context> home_ = context::create(faulty_);
+  buffer used_ = buffer::allocate(home_, 64, home_->work_stream());
+  stream foreign_{faulty_}; // marked with an event at once
+  std::optional<use_token> token_{std::in_place, foreign_.ref(), std::array{writes(used_)}};
+
+private:
+  report_sink before_ = nullptr;
+};
+
+TEST_F(tokens_whose_end_fails, wait_for_their_work_and_say_so) {
+  const std::uint64_t waits = home_->read_counters().synchronizations;
+  faulty_->fail_at(2); // the first call asks whether the stream captures
+  EXPECT_THROW(token_->finish(), error);
+  EXPECT_TRUE(faulty_->failed());
+  EXPECT_EQ(home_->read_counters().synchronizations, waits + 1);
+  EXPECT_TRUE(needed().points.empty());
+  EXPECT_FALSE(needed().unknown);
+  EXPECT_EQ(reports, 0);
+  EXPECT_NO_THROW(token_->finish()) << "it has ended";
+}
+
+TEST_F(tokens_whose_end_fails, leave_unknown_work_where_the_wait_fails_too) {
+  device_->set_fail_percent(100);
+  EXPECT_THROW(token_->finish(), error);
+  device_->set_fail_percent(0);
+  EXPECT_EQ(reports, 1);
+  EXPECT_TRUE(needed().unknown);
+}
+
+TEST_F(tokens_whose_end_fails, report_it_where_nobody_asked_for_the_end) {
+  faulty_->fail_at(2);
+  token_.reset();
+  EXPECT_EQ(reports, 1);
+  EXPECT_TRUE(needed().points.empty());
+  EXPECT_FALSE(needed().unknown);
 }
 
 TEST(export_hold, counts_once_in_each_context_whatever_the_number_and_the_order_of_their_buffers) {
