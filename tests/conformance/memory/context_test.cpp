@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <iterator>
 #include <thread>
@@ -377,7 +378,7 @@ TEST_P(contexts, are_let_go_of_with_the_last_copy_that_was_handed_out_although_a
 
 TEST_P(contexts, outlive_what_kept_the_memory_of_others_for_them) {
   const std::weak_ptr<context> alive = context_->weak_from_this();
-  bool was_alive = false;
+  std::atomic<bool> was_alive{false};
   std::uint8_t bytes[16];
   external_memory lent;
   lent.pointer = bytes;
@@ -386,8 +387,14 @@ TEST_P(contexts, outlive_what_kept_the_memory_of_others_for_them) {
   lent.keepalive = std::shared_ptr<void>(nullptr, [&](void*) { was_alive = !alive.expired(); });
   lent.tag = "lent";
   buffer view = buffer::adopt(home(), std::move(lent));
+  const auto held = close_gate(home()->work_stream().native_handle());
+  { const use_token token(home()->work_stream(), {reads(view)}); }
   context_.reset();
   view = {};
+  if (held) {
+    EXPECT_FALSE(alive.expired());
+    held->open();
+  }
   EXPECT_TRUE(comes_true([&] { return alive.expired(); }));
   EXPECT_TRUE(was_alive);
 }

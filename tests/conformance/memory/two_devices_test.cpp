@@ -152,6 +152,19 @@ TEST_P(two_devices, an_export_may_be_used_on_every_device_that_sees_the_memory) 
   EXPECT_EQ(read(seen), std::vector<std::uint8_t>(bytes, 1));
 }
 
+TEST_P(two_devices, are_marked_once_each_however_often_one_was_made_visible) {
+  EXPECT_TRUE(home()->make_visible_to(device()));
+  const bool reachable = home()->make_visible_to(*second_device());
+  EXPECT_EQ(home()->make_visible_to(*second_device()), reachable);
+  EXPECT_EQ(reachable, !home()->on_host());
+  home()->reset_counters();
+  there_->reset_counters();
+  const point_set everything = home()->mark_unknown_work("test");
+  EXPECT_EQ(everything.size(), home()->on_host() ? 0U : 2U);
+  EXPECT_EQ(home()->read_counters().events, home()->on_host() ? 0U : 1U);
+  EXPECT_EQ(there_->read_counters().events, home()->on_host() ? 0U : 1U);
+}
+
 SAETA_CONFORMANCE_SUITE(two_devices);
 
 } // namespace
