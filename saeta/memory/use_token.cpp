@@ -113,7 +113,6 @@ void use_token::acquire() {
         held_[i].bytes->ordering().give_up(held_[i].mode, needed);
       }
     }
-    held_.clear();
     throw;
   }
 }

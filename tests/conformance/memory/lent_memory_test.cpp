@@ -208,6 +208,24 @@ TEST_P(lent_memory, that_stays_on_its_stream_costs_no_event_and_waits_for_nothin
   EXPECT_EQ(home()->read_counters().synchronizations, 0U);
 }
 
+TEST_P(lent_memory, is_marked_once_on_a_stream_that_was_noted_often) {
+  const stream foreign(shared_device()); // marked with an event at once
+  const auto events = [&](int notes) {
+    void* const lent = lend_memory(home(), bytes, first(), "torch");
+    for (int i = 0; i < notes; ++i) {
+      note_lent_use(lent, foreign.native_handle());
+      note_lent_use(lent, second().native_handle());
+    }
+    home()->reset_counters();
+    take_back_memory(lent, bytes, first().native_handle());
+    EXPECT_EQ(charged(), 0U);
+    return home()->read_counters().events;
+  };
+  const std::uint64_t of_one = events(1);
+  EXPECT_EQ(of_one == 0, home()->on_host());
+  EXPECT_EQ(events(5), of_one);
+}
+
 TEST_P(lent_memory, is_reused_behind_a_use_that_was_noted) {
   void* const lent = lend_memory(home(), bytes, first(), "torch");
   home()->synchronize(first());

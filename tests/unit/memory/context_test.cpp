@@ -7,6 +7,7 @@
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/graph_pool_scope.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/observe/sinks/log_sinks.hpp"
 #include "support/faulty_backend.hpp"
 
 #include <gtest/gtest.h>
@@ -136,6 +137,49 @@ TEST_F(scalars_that_fail, leave_the_callers_memory_alone_until_the_copy_has_run)
   EXPECT_EQ(home->drain(), 1U);
   EXPECT_EQ(home->statistics().pending_releases, 0U);
   EXPECT_TRUE(device_->races().empty());
+}
+
+TEST(standard_options_of_a_context, are_as_its_pages_say) {
+  const context_options standard;
+  EXPECT_EQ(standard.budget, budget::unlimited);
+  EXPECT_EQ(standard.max_streams, 32U);
+  EXPECT_EQ(standard.releases, release_thread::background);
+  EXPECT_TRUE(standard.pressure.drain);
+  EXPECT_EQ(standard.pressure.release_wait, std::chrono::seconds(10));
+  EXPECT_TRUE(standard.pressure.trim);
+  EXPECT_TRUE(standard.pressure.hooks);
+  EXPECT_EQ(standard.pressure.wait, std::chrono::milliseconds(0));
+  EXPECT_EQ(standard.staging.threads, 0U);
+  EXPECT_EQ(standard.staging.chunk_bytes, 4U << 20);
+  EXPECT_EQ(standard.staging.chunks_per_thread, 3U);
+}
+
+TEST(trims_of_a_context, are_logged_where_a_quarantine_made_room_and_only_there) {
+  const auto trimmed = [](const char* stack) {
+    context_options options;
+    options.budget = 1 << 20;
+    parse_stack(stack, options.memory);
+    const auto home = context::create(make_host_backend(), options);
+    const auto sink = std::make_shared<memory_sink>();
+    home->log()->attach(sink);
+    static_cast<void>(take(home, 600 << 10, "freed"));
+    static_cast<void>(take(home, 600 << 10, "next"));
+    EXPECT_THROW(static_cast<void>(take(home, 2 << 20, "too large")), error);
+    home->log()->detach(sink);
+    std::vector<std::uint64_t> found;
+    for (const log_record& each : sink->records()) {
+      if (each.event == memory_event::trim) {
+        EXPECT_EQ(each.device, home->device());
+        EXPECT_EQ(each.outcome, "ok");
+        found.push_back(each.bytes);
+      }
+    }
+    return found;
+  };
+  EXPECT_TRUE(trimmed("budget, direct").empty());
+  const auto guarded = trimmed("budget, guard, direct");
+  ASSERT_EQ(guarded.size(), 1U) << "for the second block; the third has no room without it, either";
+  EXPECT_GE(guarded[0], 600U << 10);
 }
 
 TEST(close, does_the_releases_that_are_due_and_flushes_the_log) {

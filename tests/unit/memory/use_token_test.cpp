@@ -145,6 +145,79 @@ TEST(use_token, holds_a_storage_that_is_named_twice_once_with_the_stronger_acces
   }
 }
 
+TEST(use_token, that_is_refused_takes_nothing_from_others_and_keeps_nothing) {
+  const auto home = context::create(make_host_backend());
+  const auto stream = home->work_stream();
+  const buffer before = buffer::allocate(home, 64, stream);
+  const buffer busy = buffer::allocate(home, 64, stream);
+  const buffer after = buffer::allocate(home, 64, stream);
+  {
+    const use_token open(stream, {writes(busy)});
+    EXPECT_THROW(use_token(stream, {writes(before), writes(busy), writes(after)}), error);
+    EXPECT_THROW(use_token(stream, {reads(busy)}), error) << "still open";
+    EXPECT_NO_THROW(use_token(stream, {writes(before), writes(after)}));
+  }
+  EXPECT_NO_THROW(use_token(stream, {writes(busy)}));
+}
+
+TEST(use_token, lets_go_of_its_buffers_at_its_end) {
+  const auto device = sim::device::create({.seed = 1, .how = sim::pace::automatic});
+  for (const auto& home : {context::create(make_host_backend()), context::create(device)}) {
+    const stream foreign(home->device_backend());
+    for (const auto& stream : {home->work_stream(), foreign.ref()}) {
+      buffer b = buffer::allocate(home, 64, stream);
+      use_token token(stream, {writes(b)});
+      b = {};
+      EXPECT_EQ(home->statistics().budget.current, 64U);
+      token.finish();
+      EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
+      EXPECT_EQ(home->statistics().budget.current, 0U);
+    }
+  }
+}
+
+TEST(use_token, waits_for_the_unknown_work_of_a_device_once) {
+  const auto home = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
+  const std::array both{buffer::allocate(home, 64, home->work_stream()),
+                        buffer::allocate(home, 64, home->work_stream())};
+  { const export_hold lent(both, access::write); }
+  home->reset_counters();
+  { const use_token token(home->work_stream(), {reads(both[0]), reads(both[1])}); }
+  EXPECT_EQ(home->read_counters().events, 1U);
+  { const use_token token(home->work_stream(), {writes(both[0]), writes(both[1])}); }
+  EXPECT_EQ(home->read_counters().events, 1U) << "it has been waited for";
+}
+
+TEST(use_token, needs_a_stream_that_can_order_one_of_its_buffers) {
+  const auto device = sim::device::create({.seed = 1, .how = sim::pace::automatic});
+  const auto host = context::create(make_host_backend());
+  const auto gpu = context::create(device);
+  const auto another_host = context::create(make_host_backend());
+  EXPECT_TRUE(host->make_visible_to(*host->device_backend()));
+  EXPECT_FALSE(host->make_visible_to(*another_host->device_backend()));
+  EXPECT_FALSE(host->make_visible_to(*device));
+  EXPECT_FALSE(gpu->make_visible_to(*host->device_backend()));
+  const buffer here = buffer::allocate(host, 64, host->work_stream());
+  const buffer there = buffer::allocate(gpu, 64, gpu->work_stream());
+  const auto code = [](const stream_ref& stream, std::initializer_list<use> uses) {
+    try {
+      const use_token token(stream, uses);
+    } catch (const error& e) {
+      return std::optional(e.code());
+    }
+    return std::optional<errc>();
+  };
+  EXPECT_EQ(code(gpu->work_stream(), {reads(here)}), errc::invalid_argument);
+  EXPECT_EQ(code(host->work_stream(), {reads(there)}), errc::invalid_argument);
+  EXPECT_EQ(code(gpu->work_stream(), {reads(here), writes(there)}), std::nullopt);
+  EXPECT_EQ(code(host->work_stream(), {reads(here), writes(there)}), std::nullopt);
+  EXPECT_EQ(code(gpu->work_stream(), {reads(buffer())}), std::nullopt) << "nothing to order";
+  std::optional<stream_ref> of_another_thread;
+  std::thread([&] { of_another_thread.emplace(*host->device_backend(), per_thread_stream); }).join();
+  EXPECT_EQ(code(*of_another_thread, {reads(here)}), errc::invalid_argument);
+  EXPECT_EQ(code(stream_ref(*host->device_backend(), per_thread_stream), {reads(here)}), std::nullopt);
+}
+
 TEST(use_token, does_not_lend_read_only_memory_for_writing) {
   const auto home = context::create(make_host_backend());
   std::uint8_t bytes[16];
