@@ -1,6 +1,7 @@
 #include "saeta/transfer/staging_ring.hpp"
 
 #include "saeta/base/interruptible_lock.hpp"
+#include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/detail/staging_lane.hpp"
@@ -191,8 +192,8 @@ void staging_ring::run(std::size_t tasks, const std::function<void(staging_lane&
   try {
     team_->run(tasks, [&](std::size_t member, std::size_t task) {
       if (begun[member] == 0) {
-        begun[member] = 1;
         lanes_[member]->begin(start);
+        begun[member] = 1;
       }
       work(*lanes_[member], task);
     });
@@ -202,12 +203,29 @@ void staging_ring::run(std::size_t tasks, const std::function<void(staging_lane&
   }
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     if (begun[i] != 0) {
-      lanes_[i]->abandon();
-      wait(home, lanes_[i]->done());
+      end(*lanes_[i], failure);
     }
   }
   if (failure) {
     std::rethrow_exception(failure);
+  }
+}
+
+/// After a failure a copy may be on its way that no point covers: the host waits for it before its chunk or its target is
+/// used again.
+void staging_ring::end(staging_lane& lane, std::exception_ptr& failure) noexcept {
+  lane.abandon();
+  if (!failure) {
+    try {
+      return wait(home_.work_stream(), lane.done());
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  try {
+    home_.synchronize(lane.stream());
+  } catch (...) {
+    report_current_exception("staging_ring: a failed movement can't be waited for");
   }
 }
 

@@ -6,13 +6,14 @@
 //           write is every worker's stream). `download` returns when the bytes are in host memory.
 // Thread    Any; movements of one context take turns.
 // Failure   A failed read (errc::io names the file offset) or device call: the movement ends, nothing is half
-//           consumed, the slab goes back.
+//           consumed, the slab goes back. The host waits then for the copies that are on their way.
 #pragma once
 
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/transfer/plan.hpp"
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -51,6 +52,7 @@ public:
 private:
   staging_ring(context& home, const staging_options& options);
   void run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work);
+  void end(staging_lane& lane, std::exception_ptr& failure) noexcept;
 
   context& home_;         ///< owns this
   std::timed_mutex turn_; ///< one movement at a time

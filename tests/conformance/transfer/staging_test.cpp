@@ -252,6 +252,42 @@ TEST_P(staging, does_nothing_for_nothing) {
   EXPECT_EQ(now, counter_values{});
 }
 
+TEST_P(staging, works_again_after_any_call_of_an_upload_has_failed) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "nothing is staged on the host";
+  }
+  const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
+  context_options options;
+  options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 2};
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  {
+    const auto home = watch(context::create(faulty, options));
+    const auto ring = staging_ring::of(home);
+    const auto source = random_bytes(20'000, 9);
+    transfer_plan plan;
+    const auto whole = plan.add(source);
+    plan.finish();
+    bool failed = true;
+    for (std::uint64_t position = 1; failed; ++position) {
+      SCOPED_TRACE(position);
+      faulty->fail_at(position);
+      try {
+        static_cast<void>(ring->upload(home, plan, "fails"));
+      } catch (const error&) {
+        EXPECT_TRUE(faulty->failed());
+      }
+      failed = faulty->failed();
+      faulty->fail_at(0);
+      const buffer slab = ring->upload(home, plan, "works");
+      std::vector<std::byte> back(source.size());
+      ring->download(
+          std::vector<download_range>{{slab.slice(plan.target_of(whole), back.size()), back.data()}});
+      EXPECT_EQ(back, source);
+    }
+  }
+  set_report_sink(before);
+}
+
 TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
   if (home()->on_host()) {
     GTEST_SKIP() << "nothing is staged on the host";
