@@ -1,6 +1,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/observe/event_log.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
+#include "support/child_process.hpp"
 
 #include <gtest/gtest.h>
 
@@ -116,6 +117,25 @@ TEST(event_log, reports_a_flush_that_fails) {
 
   EXPECT_EQ(reports, 2);
   EXPECT_FALSE(log.active());
+}
+
+TEST(event_log, leaves_the_sinks_of_a_parent_process_alone) {
+  class flushed_sink final : public log_sink {
+  public:
+    void write(const log_record&) override {}
+    void flush() override { ++flushed; }
+    int flushed = 0;
+  };
+  event_log log;
+  const auto sink = std::make_shared<flushed_sink>();
+  log.attach(sink);
+  support::expect_in_a_child([&] {
+    log.detach(sink);
+    EXPECT_EQ(sink->flushed, 0) << "what it holds back would be written twice";
+    EXPECT_TRUE(log.active());
+  });
+  log.detach(sink);
+  EXPECT_EQ(sink->flushed, 1);
 }
 
 TEST(event_log, names_every_event) {

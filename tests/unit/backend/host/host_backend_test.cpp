@@ -1,5 +1,6 @@
 // The host as a device: what it says of itself, and that everything has finished when a call returns.
 #include "saeta/backend/host/host_backend.hpp"
+#include "saeta/backend/sim/sim.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>
@@ -160,6 +161,24 @@ TEST(host_backend, is_a_peer_of_every_other_one) {
   EXPECT_TRUE(host->can_access_peer(*host));
   EXPECT_TRUE(host->can_access_peer(*another));
   EXPECT_NO_THROW(host->enable_peer_access(*another));
+  const auto gpu = sim::device::create();
+  EXPECT_FALSE(host->can_access_peer(*gpu));
+  EXPECT_EQ(unit::code_raised_by([&] { host->enable_peer_access(*gpu); }), errc::unsupported);
+}
+
+TEST(host_backend, touches_nothing_for_no_bytes) {
+  const auto host = make_host_backend();
+  const stream_handle stream = host->create_stream();
+  std::uint8_t byte = 7;
+  host->fill(&byte, 1, 0, stream);
+  host->copy(&byte, nullptr, 0, copy_kind::host_to_host, stream);
+  host->copy(nullptr, &byte, 0, copy_kind::host_to_host, stream);
+  EXPECT_EQ(byte, 7);
+  const std::uint8_t other = 9;
+  host->copy(&byte, &other, 1, copy_kind::host_to_host, stream);
+  EXPECT_EQ(byte, 9);
+  host->fill(&byte, 1, 1, stream);
+  EXPECT_EQ(byte, 1);
 }
 
 } // namespace
