@@ -214,8 +214,26 @@ TEST_P(contexts, lend_a_bounded_number_of_streams) {
   }
 }
 
+TEST_P(contexts, get_a_stream_back_once_from_whoever_has_it_last) {
+  context_options options;
+  options.max_streams = 1;
+  const auto home = new_context(options);
+  std::optional<stream_lease> first(home->borrow_stream());
+  std::optional<stream_lease> last(std::move(*first));
+  first.reset();
+  EXPECT_THROW(static_cast<void>(home->borrow_stream()), error);
+  last.reset();
+  const stream_lease again = home->borrow_stream();
+  EXPECT_NO_THROW(static_cast<void>(again.ref().idle()));
+  EXPECT_THROW(static_cast<void>(home->borrow_stream()), error);
+}
+
 TEST_P(contexts, make_a_service_of_each_kind_once) {
-  struct first_kind : context_service {};
+  static int ended;
+  ended = 0;
+  struct first_kind : context_service {
+    ~first_kind() override { ++ended; }
+  };
   struct second_kind : context_service {};
   int made = 0;
   const auto first_of = [&](context& asked) {
@@ -224,15 +242,19 @@ TEST_P(contexts, make_a_service_of_each_kind_once) {
       return std::make_unique<first_kind>();
     });
   };
-  const auto child = home()->with_budget("child");
+  auto child = home()->with_budget("child");
   first_kind* const first = first_of(*home());
   EXPECT_EQ(first_of(*child), first);
   EXPECT_EQ(made, 1);
+  child.reset();
+  EXPECT_EQ(ended, 0) << "it is the device's, not the child's";
   static_cast<void>(home()->service<second_kind>([&] {
     ++made;
     return std::make_unique<second_kind>();
   }));
   EXPECT_EQ(made, 2);
+  context_.reset();
+  EXPECT_EQ(ended, 1);
 }
 
 TEST_P(contexts, report_what_is_alive_at_close_and_refuse_new_work) {
