@@ -95,7 +95,7 @@ struct graph_pool::state {
       segments.erase(added);
       throw;
     }
-    memory->ordering().begin_export(access::write); // and never ended: it is released behind all work of the device
+    memory->ordering().begin_export(access::write); // never ended: it is released behind all work
   }
   std::map<std::uintptr_t, segment>::iterator segment_of(std::uintptr_t begin) {
     return std::prev(segments.upper_bound(begin));
