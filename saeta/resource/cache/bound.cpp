@@ -35,9 +35,6 @@ bool cache_store::try_hold(std::uint64_t bytes, std::uint64_t most) noexcept {
 }
 
 bool cache_store::hold(std::uint64_t bytes, std::uint64_t most, collecting how, lock_type& lock) {
-  if (bytes > most) {
-    return false;
-  }
   if (try_hold(bytes, most)) {
     return true;
   }
@@ -48,8 +45,8 @@ bool cache_store::hold(std::uint64_t bytes, std::uint64_t most, collecting how, 
   const std::uint64_t unused = unused_bytes();
   if (how == collecting::always || unused >= promising_) {
     const std::uint64_t held = held_.load(std::memory_order_relaxed);
-    const std::uint64_t room = most - std::min(held, most);
-    if (trim_slabs(bytes - std::min(room, bytes), lock) != 0) {
+    const std::uint64_t others = most - std::min(bytes, most); // what may be held beside the bytes
+    if (trim_slabs(held - std::min(others, held), lock) != 0) {
       promising_ = 0;
       lock.unlock();
       upstream_->trim(); // what went back is the device's, not the pool's

@@ -47,11 +47,6 @@ void cache_node::set_users(std::span<const point> users, timeline_id home_timeli
   }
 }
 
-bool cache_shard::empty() const noexcept {
-  return std::all_of(lists_.begin(), lists_.end(),
-                     [](const auto& head) { return head.load(std::memory_order_relaxed) == nullptr; });
-}
-
 cache_shards::table* cache_shards::mine() {
   if (table_ == nullptr && !ended_) {
     thread_local table made;

@@ -165,7 +165,6 @@ std::uint64_t cache_store::choose_leaving(std::size_t size_class, std::uint64_t 
   while (all != nullptr) {
     cache_node* const node = std::exchange(all, next_of(all));
     if (node->home->leaving) {
-      node->others.reset();
       link(node, spare_);
       ++spares_;
     } else {

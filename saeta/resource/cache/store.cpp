@@ -79,6 +79,10 @@ std::shared_ptr<cache_shard> cache_store::claim(timeline_id timeline) {
 
 cache_node* cache_store::refill(cache_shard& shard, std::size_t size_class) {
   lock_type lock(mutex_);
+  const auto take_collected = [&] { // what was in the lists of others, after a look for unused slabs
+    cache_node* const freed = take_common(shard, size_class);
+    return freed != nullptr ? freed : take_other_timeline(shard, size_class);
+  };
   for (;;) {
     if (cache_node* const fresh = carve(shard, size_class)) {
       return fresh;
@@ -95,15 +99,14 @@ cache_node* cache_store::refill(cache_shard& shard, std::size_t size_class) {
       }
     }
     try {
-      if (!add_slab(size_class, lock)) { // which has collected the free blocks of others
-        cache_node* const freed = take_common(shard, size_class);
-        return freed != nullptr ? freed : take_other_timeline(shard, size_class);
+      if (!add_slab(size_class, lock)) {
+        return take_collected();
       }
     } catch (const error& refused) {
       if (refused.code() != errc::out_of_memory) {
         throw;
       }
-      if (cache_node* const freed = take_other_timeline(shard, size_class)) {
+      if (cache_node* const freed = take_collected()) {
         return freed;
       }
       throw;

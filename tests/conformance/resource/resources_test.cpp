@@ -26,6 +26,7 @@ protected:
   void SetUp() override {
     reports = 0;
     before_ = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
+    synchronize(record(work.ref())); // its event is kept, so that a free needs no other
   }
   void TearDown() override {
     EXPECT_EQ(limit->statistics().current, 0U) << "every charge was given back";

@@ -1,11 +1,14 @@
 // What the ordering state of a storage asks of each kind of use, on points that no stream has made.
 #include "saeta/base/error.hpp"
+#include "saeta/base/report.hpp"
 #include "saeta/order/ordering.hpp"
+#include "unit/observe/counted_new.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <future>
+#include <new>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -256,6 +259,65 @@ TEST_F(ordering_state_test, the_release_waits_for_everything) {
   const requirement all = state.take_all();
   EXPECT_TRUE(all.unknown);
   EXPECT_THAT(points_of(all), UnorderedElementsAre(written, read));
+}
+
+/// Where the host has no memory for a further point.
+class full_ordering_state : public ordering_state_test {
+protected:
+  full_ordering_state() {
+    requirement needed;
+    state.acquire(access::read, needed, "rows"); // so that there is room for a reader
+    state.end(access::read, std::this_thread::get_id(), {});
+    for (std::uint64_t i = 1; i <= 3; ++i) { // more than a set holds without memory
+      state.add_write(of_timeline(i));
+    }
+  }
+  ~full_ordering_state() override { set_report_sink(before_); }
+
+private:
+  report_sink before_ = set_report_sink([](std::string_view, std::string_view) noexcept {});
+};
+
+TEST_F(full_ordering_state, a_use_that_could_not_begin_holds_nothing) {
+  for (const access mode : {access::read, access::write}) {
+    requirement needed;
+    {
+      const unit::failing_new no_memory(0);
+      EXPECT_THROW(state.acquire(mode, needed, "rows"), std::bad_alloc);
+      EXPECT_THROW(static_cast<void>(state.needs(mode, "rows")), std::bad_alloc);
+    }
+    EXPECT_THAT(awaited(access::read), UnorderedElementsAre(of_timeline(1), of_timeline(2), of_timeline(3)));
+    needed = {};
+    state.acquire(access::write, needed, "rows");
+    EXPECT_EQ(needed.points.size(), 3U);
+    state.give_up(access::write, needed);
+  }
+}
+
+TEST_F(full_ordering_state, a_read_whose_point_could_not_be_noted_is_unknown) {
+  use(access::read, of_timeline(4));
+  use(access::read, of_timeline(5));
+  requirement needed;
+  state.acquire(access::read, needed, "rows");
+  {
+    const unit::failing_new no_memory(0);
+    state.end(access::read, std::this_thread::get_id(), of_timeline(6));
+  }
+  EXPECT_FALSE(needs(access::read).unknown);
+  EXPECT_TRUE(needs(access::write).unknown);
+}
+
+TEST_F(full_ordering_state, a_release_covers_what_could_not_be_added) {
+  ordering_state few;
+  few.add_write(of_timeline(1));
+  few.add_write(of_timeline(2));
+  requirement read_by;
+  few.acquire(access::read, read_by, "rows");
+  few.end(access::read, std::this_thread::get_id(), of_timeline(3));
+  const unit::failing_new no_memory(0);
+  const requirement all = few.take_all();
+  EXPECT_TRUE(all.unknown);
+  EXPECT_EQ(all.points.size(), 2U);
 }
 
 } // namespace

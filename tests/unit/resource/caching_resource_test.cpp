@@ -5,16 +5,20 @@
 #include "saeta/base/report.hpp"
 #include "saeta/resource/cache/caching_resource.hpp"
 #include "saeta/resource/cache/detail/classes.hpp"
-#include "saeta/resource/decorators/fault_resource.hpp"
+#include "saeta/resource/cache/detail/shard.hpp"
 #include "saeta/resource/driver/driver_resources.hpp"
-#include "unit/device/mock_backend.hpp"
+#include "unit/base/raises.hpp"
+#include "unit/resource/cache_over_driver.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <random>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,64 +27,12 @@ namespace saeta {
 namespace {
 
 using ::testing::_;
-using ::testing::NiceMock;
 using ::testing::Return;
 
-constexpr std::size_t large = 3 << 20; // has a slab to itself
+using unit::address;
+using unit::large;
 
-std::uintptr_t address(const block& of) { return reinterpret_cast<std::uintptr_t>(of.pointer); }
-
-/// A cache over fault injection over the driver's pool of a pretended GPU, whose calls end up in ordinary memory.
-class cache : public ::testing::Test {
-protected:
-  cache() {
-    ON_CALL(*driver_, device()).WillByDefault(Return(device_id{device_kind::cuda, 0}));
-    ON_CALL(*driver_, create_stream()).WillByDefault([this] { return memory_->create_stream(); });
-    ON_CALL(*driver_, stream_id(_)).WillByDefault([](stream_handle s) {
-      return static_cast<std::uint64_t>(s);
-    });
-    ON_CALL(*driver_, create_event()).WillByDefault([this] { return memory_->create_event(); });
-    ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true));
-    ON_CALL(*driver_, record_context(_)).WillByDefault(Return(fence_outcome::recorded));
-    ON_CALL(*driver_, allocate_async(_, _)).WillByDefault([this](std::size_t bytes, stream_handle) {
-      return memory_->allocate(bytes, device_alignment);
-    });
-    ON_CALL(*driver_, deallocate_async(_, _, _))
-        .WillByDefault([this](void* pointer, std::size_t bytes, stream_handle) {
-          return memory_->deallocate(pointer, bytes, device_alignment);
-        });
-    make({});
-  }
-
-  void make(caching_options options) {
-    first_.reset();
-    second_.reset();
-    made_.reset();
-    upstream_ = std::make_shared<fault_resource>(std::make_shared<async_resource>(driver_));
-    made_ = std::make_unique<caching_resource>(upstream_, driver_, options);
-    first_.emplace(clocks_);
-    second_.emplace(clocks_);
-  }
-  [[nodiscard]] stream_ref first() const { return first_->ref(); }
-  [[nodiscard]] stream_ref second() const { return second_->ref(); }
-  [[nodiscard]] block get(std::size_t bytes, stream_ref on) { return made_->allocate(bytes, 0, on); }
-  void put(const block& freed, stream_ref on) { EXPECT_TRUE(made_->deallocate(freed, on)); }
-  void expect_nothing_held() {
-    made_->trim();
-    EXPECT_EQ(made_->statistics().in_use, 0U);
-    EXPECT_EQ(made_->statistics().held, 0U);
-    EXPECT_EQ(made_->statistics().slabs, 0U);
-    EXPECT_EQ(upstream_->held_bytes(), 0U);
-  }
-
-  std::shared_ptr<backend> memory_ = make_host_backend();
-  std::shared_ptr<NiceMock<unit::mock_backend>> driver_ = std::make_shared<NiceMock<unit::mock_backend>>();
-  std::shared_ptr<fault_resource> upstream_;
-  std::unique_ptr<caching_resource> made_;
-  std::shared_ptr<timelines> clocks_ = timelines::of(*driver_);
-  std::optional<own_stream> first_;
-  std::optional<own_stream> second_;
-};
+class cache : public unit::cache_over_driver {};
 
 TEST_F(cache, gives_a_block_of_the_same_stream_again_without_a_driver_call) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, large}) {
@@ -303,89 +255,6 @@ TEST_F(cache, begins_with_small_slabs_and_doubles_them) {
   expect_nothing_held();
 }
 
-/// A cache at its limit, where slabs have two blocks of 4 KiB.
-class full_cache : public cache {
-protected:
-  static constexpr std::size_t size = 4096;
-  static constexpr std::uint64_t limit = 4 << 20;
-  static constexpr std::size_t slab = 8192;
-
-  full_cache() {
-    caching_options options;
-    options.soft_limit = limit;
-    options.slab = slab;
-    make(options);
-    while (live_.size() * size < limit) {
-      live_.push_back(get(size, first()));
-    }
-    EXPECT_EQ(made_->statistics().held, limit);
-  }
-  ~full_cache() override {
-    for (const block& each : live_) {
-      put(each, first());
-    }
-    expect_nothing_held();
-  }
-  /// One block of each slab, so that none can be given back.
-  void free_every_other() {
-    for (std::size_t i = 0; i < live_.size(); ++i) {
-      put(live_[i], first());
-      live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
-  [[nodiscard]] block take_out() {
-    const block last = live_.back();
-    live_.pop_back();
-    return last;
-  }
-
-  std::vector<block> live_;
-};
-
-TEST_F(full_cache, takes_larger_blocks_before_it_exceeds_its_limit_by_more_than_a_slab) {
-  free_every_other();
-  for (int i = 0; i < 100; ++i) {
-    live_.push_back(get(1000, first()));
-    EXPECT_LE(made_->statistics().held, limit + slab);
-  }
-  EXPECT_EQ(made_->statistics().beyond_bound, 0U);
-  EXPECT_GT(made_->statistics().held, limit) << "a block by itself costs fewer bytes";
-}
-
-TEST_F(full_cache, serves_beyond_the_limit_what_has_no_room_in_partly_used_slabs) {
-  free_every_other();
-  live_.push_back(get(limit / 4, first()));
-  EXPECT_EQ(made_->statistics().beyond_bound, 1U);
-  put(take_out(), first());
-  EXPECT_EQ(made_->statistics().held, limit);
-}
-
-TEST_F(full_cache, does_not_take_the_lists_of_others_in_vain_again_and_again) {
-  const block free = take_out();
-  put(free, first());
-  const block small = get(1000, first()); // looks for slabs to give back, and finds none
-  const block again = get(size, first());
-  EXPECT_EQ(again.pointer, free.pointer);
-  put(again, first());
-  const block another = get(1000, first());
-  live_.push_back(get(size, second()));
-  EXPECT_EQ(made_->statistics().steals, 1U) << "it was still in the list of its stream";
-  put(small, first());
-  put(another, first());
-}
-
-TEST_F(full_cache, gives_slabs_back_once_so_much_has_been_freed) {
-  put(take_out(), first());
-  const block small = get(1000, first()); // as above
-  for (int i = 0; i < 9; ++i) {
-    put(take_out(), first());
-  }
-  put(get(4 * size, first()), first());
-  EXPECT_LE(made_->statistics().held, limit);
-  put(small, first());
-  EXPECT_EQ(made_->statistics().beyond_bound, 0U);
-}
-
 TEST_F(cache, streams_that_take_turns_get_what_was_collected_where_a_further_slab_has_no_room) {
   caching_options options;
   options.soft_limit = (4 << 20) + 8192 + 4096;
@@ -409,9 +278,223 @@ TEST_F(cache, streams_that_take_turns_get_what_was_collected_where_a_further_sla
 }
 
 TEST_F(cache, refuses_options_that_leave_no_classes) {
+  constexpr std::size_t least = 4096;
+  constexpr std::size_t most = std::size_t{64} << 30;
+  struct {
+    std::size_t largest_small;
+    std::size_t largest_cached;
+    bool refused;
+  } const cases[] = {{least, least, false}, {least - 1, least, true},      {least + 1, least, true},
+                     {least, most, false},  {least + 1, least + 1, false}, {least, most + 1, true}};
+  for (const auto& each : cases) {
+    caching_options options;
+    options.largest_small = each.largest_small;
+    options.largest_cached = each.largest_cached;
+    std::string message;
+    const auto refused = unit::code_raised_by([&] { make(options); }, &message);
+    EXPECT_EQ(refused == errc::invalid_argument, each.refused)
+        << each.largest_small << ' ' << each.largest_cached;
+    if (each.refused) {
+      EXPECT_EQ(message,
+                "caching_options: expected 4096 <= largest_small <= largest_cached <= 68719476736, not " +
+                    std::to_string(each.largest_small) + " and " + std::to_string(each.largest_cached));
+    }
+  }
+}
+
+TEST_F(cache, keeps_blocks_up_to_its_largest_and_of_the_devices_own_alignment) {
   caching_options options;
-  options.largest_small = 2 * options.largest_cached;
-  EXPECT_THROW(caching_resource(upstream_, driver_, options), error);
+  options.largest_cached = 8 << 20;
+  make(options);
+  struct {
+    std::size_t bytes;
+    std::size_t alignment;
+    bool cached;
+  } const cases[] = {{1, 0, true},   {8 << 20, 0, true}, {(8 << 20) + 1, 0, false},
+                     {100, 1, true}, {100, 256, true},   {100, 512, false},
+                     {0, 0, false},  {0, 1024, false}};
+  for (const auto& each : cases) {
+    const block made = made_->allocate(each.bytes, each.alignment, first());
+    EXPECT_EQ(made.cached, each.cached) << each.bytes << ' ' << each.alignment;
+    EXPECT_EQ(made.alignment, std::max(each.alignment, device_alignment));
+    put(made, first());
+  }
+  EXPECT_EQ(made_->statistics().beyond_bound, 0U);
+  expect_nothing_held();
+}
+
+TEST_F(cache, leaves_a_block_that_was_not_used_where_it_was_allocated) {
+  put(get(large, first()), first());
+  const block unused = get(large, second());
+  EXPECT_EQ(made_->statistics().steals, 1U);
+  EXPECT_TRUE(made_->deallocate(unused, std::span<const point>()));
+  const block again = get(large, second());
+  EXPECT_EQ(again.pointer, unused.pointer);
+  EXPECT_EQ(made_->statistics().steals, 1U);
+  put(again, first()); // which was used there
+  put(get(large, first()), first());
+  EXPECT_EQ(made_->statistics().steals, 1U);
+  EXPECT_EQ(made_->statistics().upstream_allocations, 1U);
+}
+
+TEST_F(cache, leaves_a_block_of_several_users_with_the_first_of_them) {
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
+  const block passed = get(large, first());
+  EXPECT_TRUE(made_->deallocate(passed, std::array{mark(first()), mark(second())}));
+  put(get(large, first()), first());
+  EXPECT_EQ(made_->statistics().steals, 0U);
+  const block stolen = get(large, second());
+  EXPECT_EQ(made_->statistics().steals, 1U);
+  const own_stream third(clocks_);
+  EXPECT_TRUE(made_->deallocate(stolen, std::array{stolen.ready, mark(third.ref())}));
+  put(get(large, first()), first());
+  EXPECT_EQ(made_->statistics().steals, 1U) << "it was used";
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else its clocks outlive the test
+}
+
+TEST_F(cache, makes_another_stream_wait_for_every_user_and_says_when_the_block_is_ready) {
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
+  const own_stream third(clocks_);
+  const block shared = get(large, first());
+  const std::array users{mark(first()), mark(second())};
+  EXPECT_TRUE(made_->deallocate(shared, users));
+  EXPECT_CALL(*driver_, wait_event(third.ref().native_handle(), _)).Times(2);
+  const block taken = get(large, third.ref());
+  EXPECT_EQ(taken.ready.timeline, timeline_of(third.ref())) << "it stands behind both";
+  ::testing::Mock::VerifyAndClearExpectations(driver_.get());
+  put(taken, third.ref());
+  const block stolen = get(large, first());
+  EXPECT_EQ(stolen.ready.timeline, timeline_of(third.ref())) << "its only user";
+  put(stolen, first());
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else its clocks outlive the test
+}
+
+TEST_F(cache, remembers_what_a_stream_has_waited_for_while_it_uses_its_own) {
+  const std::array blocks{get(large, first()), get(large, first())};
+  for (const block& each : blocks) {
+    put(each, first());
+  }
+  put(get(2 * large, second()), second());
+  EXPECT_CALL(*driver_, wait_event(second().native_handle(), _)).Times(1);
+  const std::array taken{get(large, second()), get(2 * large, second()), get(large, second())};
+  ::testing::Mock::VerifyAndClearExpectations(driver_.get());
+  for (const block& each : taken) {
+    put(each, second());
+  }
+}
+
+TEST_F(cache, frees_in_stream_order_what_it_keeps_and_the_rest_as_upstream_does) {
+  const caching_resource made(std::make_shared<direct_resource>(driver_), driver_);
+  block freed;
+  freed.bytes = 100;
+  EXPECT_EQ(made.order(freed), release_order::when_complete);
+  freed.cached = true;
+  EXPECT_EQ(made.order(freed), release_order::in_stream_order);
+  freed.cached = false;
+  freed.bytes = 0;
+  EXPECT_EQ(made.order(freed), release_order::in_stream_order);
+}
+
+TEST_F(cache, counts_a_large_block_that_upstream_refuses_to_take_back) {
+  const report_sink shown = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  const block kept = get((256 << 20) + 1, first());
+  upstream_->fail_free(1);
+  EXPECT_FALSE(made_->deallocate(kept, first()));
+  EXPECT_EQ(made_->statistics().held, kept.base_bytes);
+  EXPECT_EQ(made_->statistics().in_use, kept.base_bytes);
+  put(kept, first());
+  expect_nothing_held();
+  set_report_sink(shown);
+}
+
+TEST_F(cache, reports_at_its_end_what_is_still_in_use) {
+  static std::string reported;
+  const report_sink shown =
+      set_report_sink([](std::string_view, std::string_view text) noexcept { reported = text; });
+  put(get(large, first()), first());
+  made_.reset();
+  EXPECT_EQ(reported, "");
+  make({});
+  const block leaked = get(large, first());
+  made_.reset();
+  EXPECT_EQ(reported, "destroyed with 3145728 bytes that are in use or could not be freed");
+  EXPECT_TRUE(memory_->deallocate(leaked.base, leaked.base_bytes, device_alignment));
+  set_report_sink(shown);
+}
+
+TEST_F(cache, keeps_no_more_nodes_than_it_has_had_blocks) {
+  const void* node = nullptr;
+  for (int times = 0; times < 300; ++times) { // more than are made at a time
+    const block made = get(large, first());
+    const void* const before = std::exchange(node, made.record);
+    EXPECT_TRUE(before == nullptr || before == node);
+    put(made, first());
+    EXPECT_EQ(made_->trim(), large);
+  }
+}
+
+TEST_F(cache, trims_no_slab_whose_free_would_wait_for_the_device) {
+  caching_resource made(std::make_shared<direct_resource>(driver_), driver_);
+  ON_CALL(*driver_, allocate(_, _)).WillByDefault([this](std::size_t bytes, std::size_t alignment) {
+    return memory_->allocate(bytes, alignment);
+  });
+  ON_CALL(*driver_, deallocate(_, _, _))
+      .WillByDefault([this](void* pointer, std::size_t bytes, std::size_t alignment) {
+        return memory_->deallocate(pointer, bytes, alignment);
+      });
+  const block used = made.allocate(large, 0, first());
+  EXPECT_TRUE(made.deallocate(used, first()));
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
+  EXPECT_CALL(*driver_, synchronize_event(_)).Times(0);
+  EXPECT_EQ(made.trim(), 0U);
+  EXPECT_EQ(made.statistics().slabs, 1U);
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true));
+  EXPECT_EQ(made.trim(), large);
+  EXPECT_EQ(made.statistics().slabs, 0U);
+}
+
+TEST_F(cache, a_slab_that_upstream_refused_goes_back_after_its_users_the_next_time) {
+  const report_sink shown = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  const block used = get(large, first());
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
+  put(used, first());
+  upstream_->fail_free(1);
+  EXPECT_EQ(made_->trim(), 0U);
+  EXPECT_CALL(*driver_, wait_event(_, _)).Times(1);
+  EXPECT_EQ(made_->trim(), large);
+  ::testing::Mock::VerifyAndClearExpectations(driver_.get());
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else its clocks outlive the test
+  set_report_sink(shown);
+}
+
+TEST_F(cache, counts_the_free_blocks_of_a_slab_anew_for_each_trim) {
+  std::vector<block> live{get(4096, first()), get(4096, first())}; // of one slab
+  for (const block& each : live) {
+    EXPECT_EQ(made_->trim(), 0U);
+    put(each, first());
+  }
+  EXPECT_EQ(made_->trim(), 64U << 10);
+  expect_nothing_held();
+}
+
+TEST_F(cache, a_thread_leaves_behind_for_all_what_it_frees_after_its_shards_have_gone) {
+  struct at_the_end { // of the thread, after its shards
+    std::function<void()> action;
+    ~at_the_end() { action ? action() : void(); }
+  };
+  block freed;
+  std::thread([&] {
+    static thread_local at_the_end last;
+    last.action = [&] {
+      freed = get(large, first());
+      put(freed, first());
+    };
+    EXPECT_TRUE(cache_shards::keep(std::make_shared<cache_shard>(0, timeline_id{1})));
+  }).join();
+  const block found = get(large, second());
+  EXPECT_EQ(found.pointer, freed.pointer);
+  EXPECT_EQ(made_->statistics().steals, 0U) << "nobody owned it";
+  put(found, second());
 }
 
 TEST_F(cache, another_thread_finds_what_was_freed_on_the_stream) {

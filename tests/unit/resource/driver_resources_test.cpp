@@ -5,10 +5,12 @@
 #include "saeta/resource/driver/driver_resources.hpp"
 #include "unit/base/raises.hpp"
 #include "unit/device/mock_backend.hpp"
+#include "unit/observe/counted_new.hpp"
 
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -266,6 +268,110 @@ TEST_F(driver_resources, pinned_memory_that_the_driver_refuses_to_take_stays) {
   EXPECT_EQ(pinned.held_bytes(), 8192U);
   EXPECT_CALL(*driver, deallocate_pinned(made[0].base, 4096));
   EXPECT_EQ(pinned.trim(), 8192U);
+}
+
+TEST_F(driver_resources, pinned_memory_that_cannot_be_kept_stays_with_its_caller) {
+  pinned_resource pinned(driver);
+  const block made = pinned.allocate({.bytes = 4096}, stream());
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  {
+    const unit::failing_new no_memory(0);
+    EXPECT_FALSE(pinned.deallocate(made, std::span<const point>()));
+  }
+  set_report_sink(before);
+  EXPECT_EQ(pinned.trim(), 0U);
+  EXPECT_EQ(pinned.held_bytes(), 4096U);
+  EXPECT_TRUE(pinned.deallocate(made, std::span<const point>()));
+  EXPECT_EQ(pinned.trim(), 4096U);
+}
+
+TEST_F(driver_resources, pinned_memory_of_4_eib_is_asked_for) {
+  pinned_resource pinned(driver);
+  EXPECT_CALL(*driver, allocate_pinned(std::size_t{1} << 62))
+      .WillOnce(Throw(error(errc::out_of_memory, "full")));
+  EXPECT_EQ(
+      code_raised_by([&] { static_cast<void>(pinned.allocate({.bytes = std::size_t{1} << 62}, stream())); }),
+      errc::out_of_memory);
+  EXPECT_EQ(pinned.held_bytes(), 0U);
+}
+
+TEST_F(driver_resources, async_gives_a_block_back_whose_stream_cannot_be_marked) {
+  static std::string reported;
+  const report_sink before =
+      set_report_sink([](std::string_view, std::string_view text) noexcept { reported = text; });
+  async_resource async(driver);
+  const saeta::stream foreign(driver); // marked with an event
+  EXPECT_CALL(*driver, record_event(_, _))
+      .WillOnce(Throw(error(errc::device, "broken")))
+      .WillOnce(Throw(error(errc::device, "broken")))
+      .WillRepeatedly(DoDefault());
+  for (const bool taken_back : {true, false}) {
+    void* given = nullptr;
+    EXPECT_CALL(*driver, allocate_async(1000, foreign.native_handle()))
+        .WillOnce([&](std::size_t bytes, stream_handle) {
+          return given = memory_->allocate(bytes, device_alignment);
+        });
+    EXPECT_CALL(*driver, deallocate_async(_, 1000, foreign.native_handle()))
+        .WillOnce([&](void* pointer, std::size_t bytes, stream_handle) {
+          EXPECT_EQ(pointer, given);
+          return memory_->deallocate(pointer, bytes, device_alignment) && taken_back;
+        });
+    EXPECT_EQ(code_raised_by([&] { static_cast<void>(async.allocate({.bytes = 1000}, foreign.ref())); }),
+              errc::device);
+    EXPECT_EQ(async.held_bytes(), 0U);
+    EXPECT_EQ(reported, taken_back ? "" : "1000 bytes are lost");
+  }
+  set_report_sink(before);
+}
+
+TEST_F(driver_resources, async_keeps_a_block_whose_users_cannot_be_waited_for) {
+  async_resource async(driver);
+  const block made = async.allocate({.bytes = 1000}, stream());
+  finished = false;
+  const point last = mark(stream());
+  EXPECT_CALL(*driver, wait_event(_, _))
+      .WillOnce(Throw(error(errc::device, "broken")))
+      .WillRepeatedly(DoDefault());
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  EXPECT_FALSE(async.deallocate(made, {&last, 1}));
+  set_report_sink(before);
+  EXPECT_EQ(async.held_bytes(), 1000U);
+  EXPECT_TRUE(async.deallocate(made, {&last, 1}));
+  EXPECT_EQ(async.held_bytes(), 0U);
+  finished = true;
+}
+
+TEST_F(driver_resources, async_lets_a_bounded_pool_notice_what_is_unused) {
+  EXPECT_CALL(*driver, set_pool_threshold(async_resource::everything));
+  async_resource unbounded(driver);
+  EXPECT_CALL(*driver, set_pool_threshold(4096));
+  async_resource bounded(driver, 4096);
+  const block busy = bounded.allocate({.bytes = 1000}, stream());
+  const block idle = bounded.allocate({.bytes = 1000}, stream());
+  const block kept = unbounded.allocate({.bytes = 1000}, stream());
+  finished = false;
+  const point last = mark(stream());
+  EXPECT_CALL(*driver, synchronize_stream(_)).Times(0);
+  EXPECT_TRUE(bounded.deallocate(busy, {&last, 1}));
+  finished = true;
+  EXPECT_TRUE(unbounded.deallocate(kept, std::span<const point>()));
+  EXPECT_CALL(*driver, synchronize_stream(_)).Times(1);
+  EXPECT_TRUE(bounded.deallocate(idle, std::span<const point>()));
+}
+
+TEST_F(driver_resources, async_trims_all_of_the_pool_after_it_has_noticed_what_is_unused) {
+  async_resource async(driver);
+  {
+    const InSequence order;
+    EXPECT_CALL(*driver, synchronize_stream(_)).Times(1);
+    EXPECT_CALL(*driver, trim_pool(0)).WillOnce(Return(7));
+    EXPECT_CALL(*driver, synchronize_stream(_)).WillOnce(Throw(error(errc::device, "broken")));
+    EXPECT_CALL(*driver, trim_pool(0)).WillOnce(Return(8));
+  }
+  EXPECT_EQ(async.trim(), 7U);
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  EXPECT_EQ(async.trim(), 8U);
+  set_report_sink(before);
 }
 
 } // namespace

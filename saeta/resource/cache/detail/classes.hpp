@@ -15,7 +15,8 @@ public:
   static constexpr std::size_t unit = 256;
   static constexpr std::size_t least_small = 4096;                 ///< of `largest_small`
   static constexpr std::size_t most_cached = std::size_t{1} << 36; ///< of `largest_cached`
-  static constexpr std::size_t most = 4 * 3 + 8 * (std::bit_width(most_cached / unit) - 1 - 2); ///< classes
+  /// Classes that there can be: those of the least `largest_small` and the most `largest_cached`.
+  static constexpr std::size_t most = 4 * 3 + 8 * (std::bit_width(most_cached / least_small) - 1);
 
   cache_classes(std::size_t largest_small, std::size_t largest_cached) noexcept
       : small_(small_index((largest_small - 1) / unit) + 1), small_units_(small_bytes(small_ - 1) / unit),

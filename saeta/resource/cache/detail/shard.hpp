@@ -82,10 +82,6 @@ public:
       push(std::exchange(list, list->next.load(std::memory_order_relaxed)));
     }
   }
-  [[nodiscard]] bool empty(std::size_t size_class) const noexcept {
-    return lists_[size_class].load(std::memory_order_relaxed) == nullptr;
-  }
-  [[nodiscard]] bool empty() const noexcept;
 
   /// Owner only; wraps, since blocks are freed elsewhere than they were allocated: the sum over all shards counts.
   void add_in_use(std::uint64_t bytes) noexcept {

@@ -1,0 +1,260 @@
+// How many events and timelines are kept, and for how long (saeta/order/timeline.hpp).
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/backend/sim/sim.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/order/timeline.hpp"
+#include "unit/base/raises.hpp"
+#include "unit/device/mock_backend.hpp"
+#include "unit/observe/counted_new.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+using ::testing::_;
+using ::testing::Exactly;
+using ::testing::NiceMock;
+using ::testing::Return;
+
+constexpr std::size_t many_streams = 64; ///< from which on idle ones are looked for
+
+std::shared_ptr<sim::device> make_device() {
+  sim::options chosen;
+  chosen.run_percent = 0; // nothing runs unless somebody waits
+  return sim::device::create(chosen);
+}
+
+/// A pretended GPU whose events are counted.
+class events_of_timelines : public ::testing::Test {
+protected:
+  events_of_timelines() {
+    ON_CALL(*driver, device()).WillByDefault(Return(device_id{device_kind::cuda, 0}));
+    ON_CALL(*driver, create_stream()).WillByDefault([this] { return host_->create_stream(); });
+    ON_CALL(*driver, stream_id(_)).WillByDefault([](stream_handle s) {
+      return static_cast<std::uint64_t>(s);
+    });
+    ON_CALL(*driver, create_event()).WillByDefault([this] { return host_->create_event(); });
+    ON_CALL(*driver, event_complete(_)).WillByDefault([this](event_handle) { return finished; });
+  }
+
+  bool finished = false; ///< all work of the device
+  std::shared_ptr<NiceMock<unit::mock_backend>> driver = std::make_shared<NiceMock<unit::mock_backend>>();
+
+private:
+  std::shared_ptr<backend> host_ = make_host_backend();
+};
+
+TEST_F(events_of_timelines, are_sixteen_of_a_stream_however_often_it_is_marked) {
+  const auto clocks = timelines::of(*driver);
+  const stream foreign(driver);
+  EXPECT_CALL(*driver, create_event()).Times(Exactly(16));
+  for (int i = 0; i < 100; ++i) {
+    static_cast<void>(mark(foreign.ref()));
+  }
+  finished = true;
+}
+
+TEST_F(events_of_timelines, are_used_again) {
+  const auto clocks = timelines::of(*driver);
+  const stream foreign(driver);
+  EXPECT_CALL(*driver, create_event()).Times(Exactly(1));
+  finished = true;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(passed(mark(foreign.ref())));
+    synchronize(mark(foreign.ref()));
+  }
+}
+
+TEST_F(events_of_timelines, are_used_again_after_the_driver_has_refused_them) {
+  const auto clocks = timelines::of(*driver);
+  ON_CALL(*driver, record_context(_)).WillByDefault(Return(fence_outcome::refused));
+  EXPECT_CALL(*driver, create_event()).Times(Exactly(1));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(clocks->mark_device());
+  }
+  EXPECT_EQ(clocks->events_recorded(), 0U);
+}
+
+TEST_F(events_of_timelines, are_not_asked_again_once_the_host_has_waited_for_them) {
+  const auto clocks = timelines::of(*driver);
+  const stream foreign(driver);
+  const point early = mark(foreign.ref());
+  const point late = mark(foreign.ref());
+  EXPECT_CALL(*driver, synchronize_event(_)).Times(1);
+  synchronize(late);
+  EXPECT_CALL(*driver, event_complete(_)).Times(0);
+  EXPECT_TRUE(passed(late));
+  EXPECT_TRUE(passed(early));
+  synchronize(early);
+  EXPECT_TRUE(passed(late));
+  EXPECT_EQ(clocks->events_recorded(), 2U);
+}
+
+TEST(timelines_of_streams, keep_256_unused_events) {
+  const auto device = make_device();
+  const auto clocks = timelines::of(*device);
+  std::vector<stream> streams;
+  std::vector<std::unique_ptr<sim::hold>> gates;
+  std::vector<point> points;
+  for (int i = 0; i < 300; ++i) {
+    gates.push_back(device->close_gate(streams.emplace_back(device).native_handle()));
+    points.push_back(mark(streams.back().ref()));
+  }
+  EXPECT_EQ(device->live().events, 300U);
+  gates.clear();
+  device->run();
+  for (const point& each : points) {
+    EXPECT_TRUE(passed(each));
+  }
+  EXPECT_EQ(device->live().events, 256U);
+}
+
+TEST(timelines_of_streams, are_retired_when_there_are_twice_as_many_as_were_busy) {
+  const auto device = make_device();
+  const auto clocks = timelines::of(*device);
+  std::vector<stream> streams;
+  std::vector<std::unique_ptr<sim::hold>> gates;
+  const auto mark_one = [&] { static_cast<void>(mark(streams.emplace_back(device).ref())); };
+  for (std::size_t i = 0; i < many_streams; ++i) {
+    if (i < 40) {
+      gates.push_back(device->close_gate(streams.emplace_back(device).native_handle()));
+      static_cast<void>(mark(streams.back().ref()));
+    } else {
+      mark_one();
+    }
+    EXPECT_EQ(clocks->size(), i + 1);
+  }
+  device->run();
+  mark_one();
+  EXPECT_EQ(clocks->size(), 40U + 1) << "the busy ones stay";
+  while (clocks->size() < 80) {
+    mark_one();
+  }
+  device->run();
+  mark_one();
+  EXPECT_EQ(clocks->size(), 40U + 1);
+  gates.clear();
+  device->run();
+  while (clocks->size() < 80) {
+    mark_one();
+  }
+  device->run();
+  mark_one();
+  EXPECT_EQ(clocks->size(), 1U);
+  for (std::size_t i = 1; i < many_streams; ++i) {
+    mark_one();
+  }
+  EXPECT_EQ(clocks->size(), many_streams);
+  device->run();
+  mark_one();
+  EXPECT_EQ(clocks->size(), 1U);
+}
+
+TEST(timelines_of_streams, of_ours_need_no_event_when_it_is_forgotten_idle) {
+  const auto device = make_device();
+  const auto clocks = timelines::of(*device);
+  point last;
+  {
+    const own_stream brief(clocks);
+    last = mark(brief.ref());
+  }
+  EXPECT_EQ(clocks->events_recorded(), 0U);
+  EXPECT_TRUE(passed(last));
+  EXPECT_EQ(clocks->events_recorded(), 0U);
+}
+
+TEST(timelines_of_streams, tell_whether_they_are_ours) {
+  const auto device = make_device();
+  const auto clocks = timelines::of(*device);
+  const stream foreign(device);
+  const own_stream ours(clocks);
+  EXPECT_FALSE(is_ours(foreign.ref()));
+  EXPECT_TRUE(is_ours(ours.ref()));
+  device->begin_capture(foreign.native_handle());
+  const stream_ref capturing = foreign.ref();
+  EXPECT_FALSE(is_ours(capturing));
+  std::string message;
+  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(timeline_of(capturing)); }, &message),
+            errc::invalid_argument);
+  EXPECT_EQ(message, "a stream that captures a graph has no timeline: its work does not run");
+  EXPECT_TRUE(device->end_capture(foreign.native_handle()));
+}
+
+TEST(timelines_of_streams, forget_a_stream_that_they_do_not_know) {
+  const auto device = make_device();
+  const auto clocks = timelines::of(*device);
+  const std::size_t before = device->live().streams;
+  stream unknown(device);
+  const stream_ref ref = unknown.ref();
+  clocks->forget(std::move(unknown), ref);
+  EXPECT_EQ(device->live().streams, before);
+}
+
+TEST(timelines_of_streams, are_made_later_where_the_host_had_no_memory) {
+  const auto device = make_device();
+  const auto clocks = timelines::of(*device);
+  std::vector<std::pair<stream, stream_ref>> adopted;
+  std::size_t failed = 0;
+  for (int i = 0; i < 200; ++i) {
+    stream own(device);
+    const stream_ref ref = own.ref();
+    try {
+      const unit::failing_new no_memory(1);
+      clocks->adopt(ref);
+    } catch (const std::bad_alloc&) {
+      ++failed;
+      clocks->adopt(ref);
+    }
+    EXPECT_TRUE(is_ours(ref));
+    adopted.emplace_back(std::move(own), ref);
+  }
+  EXPECT_GE(failed, 200U / 64) << "of each chunk of them";
+  for (auto& [own, ref] : adopted) {
+    clocks->forget(std::move(own), ref);
+  }
+}
+
+TEST(timelines_of_devices, are_of_no_stream_whatever_was_in_their_place) {
+  for (int i = 0; i < 3; ++i) {
+    const auto device = make_device();
+    const auto clocks = timelines::of(*device);
+    static_cast<void>(mark(stream_ref(*device, legacy_stream)));
+    device->run();
+  }
+  std::vector<std::shared_ptr<timelines>> all;
+  for (int i = 0; i < 10; ++i) {
+    const auto& clocks = all.emplace_back(timelines::of(*make_device()));
+    const auto everything = clocks->mark_device();
+    ASSERT_TRUE(everything);
+    EXPECT_EQ(stream_id_of(everything->timeline), 0U);
+  }
+}
+
+TEST(timelines_of_devices, that_nobody_shares_any_more_go_once_their_work_has_finished) {
+  const std::size_t before = timelines::collect_orphans(); // of other tests
+  auto device = make_device();
+  const std::weak_ptr<sim::device> left = device;
+  auto gate = device->close_gate(legacy_stream);
+  const point pending = mark(stream_ref(*device, legacy_stream));
+  EXPECT_EQ(timelines::collect_orphans(), before + 1);
+  gate->open();
+  device->run();
+  device.reset();
+  gate.reset();
+  EXPECT_FALSE(left.expired());
+  const auto other = make_device();
+  const auto clocks = timelines::of(*other); // collects them, too
+  EXPECT_TRUE(left.expired());
+  EXPECT_TRUE(passed(pending));
+  EXPECT_EQ(timelines::collect_orphans(), before);
+}
+
+} // namespace
+} // namespace saeta

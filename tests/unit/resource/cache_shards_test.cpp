@@ -1,0 +1,203 @@
+// The shards that a thread keeps, and what a node remembers of its users (saeta/resource/cache/detail/shard.hpp).
+#include "saeta/backend/sim/sim.hpp"
+#include "saeta/order/timeline.hpp"
+#include "saeta/resource/cache/detail/shard.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr std::uint64_t cache = ~std::uint64_t{0}; ///< no cache has this id
+constexpr std::uint64_t most_kept = 32;            ///< by a thread
+constexpr std::uint64_t recent = 8; ///< that are found at once, where their numbers differ by less
+
+timeline_id numbered(std::uint64_t number) { return timeline_id{number}; }
+std::shared_ptr<cache_shard> shard_of(std::uint64_t number) {
+  return std::make_shared<cache_shard>(cache, numbered(number));
+}
+
+/// Runs on a thread that keeps no shard yet.
+template <class Action>
+void on_a_new_thread(Action action) {
+  std::thread(action).join();
+}
+
+/// Shards of the timelines 1, 2, 3, ... that the calling thread keeps.
+std::vector<std::shared_ptr<cache_shard>> keep(std::uint64_t count) {
+  std::vector<std::shared_ptr<cache_shard>> kept;
+  for (std::uint64_t i = 1; i <= count; ++i) {
+    kept.push_back(shard_of(i));
+    EXPECT_TRUE(cache_shards::keep(kept.back()));
+  }
+  return kept;
+}
+
+TEST(cache_shards, are_found_by_cache_and_timeline) {
+  on_a_new_thread([] {
+    EXPECT_EQ(cache_shards::find(cache, numbered(1)), nullptr);
+    const auto kept = keep(most_kept);
+    const auto other =
+        std::make_shared<cache_shard>(cache - recent, numbered(1)); // as near as the one beside it
+    for (int times = 0; times < 2; ++times) {
+      for (std::uint64_t i = 1; i <= most_kept; ++i) {
+        EXPECT_EQ(cache_shards::find(cache, numbered(i)), kept[i - 1].get()) << i;
+      }
+    }
+    EXPECT_EQ(cache_shards::find(cache - recent, numbered(1)), nullptr);
+    EXPECT_EQ(cache_shards::find(cache, numbered(most_kept + 1)), nullptr);
+    EXPECT_TRUE(cache_shards::keep(other));
+    EXPECT_EQ(cache_shards::find(cache - recent, numbered(1)), other.get());
+    EXPECT_EQ(cache_shards::find(cache - recent, numbered(2)), nullptr);
+  });
+}
+
+TEST(cache_shards, that_were_looked_up_least_recently_are_given_up_for_others) {
+  on_a_new_thread([] {
+    const auto kept = keep(most_kept);
+    EXPECT_EQ(cache_shards::find(cache, numbered(1)), kept[0].get());
+    EXPECT_EQ(cache_shards::find(cache, numbered(3)), kept[2].get());
+    const auto expect_given_up = [&](std::vector<std::uint64_t> numbers) {
+      for (std::uint64_t i = 1; i <= most_kept; ++i) {
+        const bool given_up = std::find(numbers.begin(), numbers.end(), i) != numbers.end();
+        EXPECT_EQ(kept[i - 1]->owned, !given_up) << i;
+        EXPECT_EQ(kept[i - 1].use_count(), given_up ? 1 : 2) << i;
+      }
+    };
+    expect_given_up({});
+    const auto one_more = shard_of(100);
+    EXPECT_TRUE(cache_shards::keep(one_more));
+    expect_given_up({2});
+    EXPECT_EQ(cache_shards::find(cache, numbered(2)), nullptr);
+    const auto another = shard_of(101);
+    EXPECT_TRUE(cache_shards::keep(another));
+    expect_given_up({2, 4});
+  });
+}
+
+TEST(cache_shards, that_were_given_up_are_not_found_where_they_were_the_last_of_their_place) {
+  on_a_new_thread([] {
+    const auto first = shard_of(recent);
+    EXPECT_TRUE(cache_shards::keep(first));
+    std::vector<std::shared_ptr<cache_shard>> others;
+    for (std::uint64_t i = 1; others.size() < most_kept; ++i) {
+      if (i % recent != 0) {
+        EXPECT_EQ(cache_shards::find(cache, numbered(recent)), first.get());
+        others.push_back(shard_of(i));
+        EXPECT_TRUE(cache_shards::keep(others.back()));
+      }
+    }
+    EXPECT_FALSE(first->owned);
+    EXPECT_EQ(cache_shards::find(cache, numbered(recent)), nullptr);
+  });
+}
+
+TEST(cache_shards, of_a_cache_that_is_gone_are_let_go_of) {
+  on_a_new_thread([] {
+    const auto kept = keep(3);
+    kept[1]->orphaned = true;
+    EXPECT_TRUE(cache_shards::keep(shard_of(4)));
+    EXPECT_EQ(kept[0].use_count(), 2);
+    EXPECT_EQ(kept[1].use_count(), 1);
+    EXPECT_EQ(kept[2].use_count(), 2);
+  });
+}
+
+TEST(cache_shards, are_given_up_at_the_end_of_their_thread_which_keeps_no_more) {
+  struct at_the_end { // of the thread, after its shards
+    std::function<void()> action;
+    ~at_the_end() { action ? action() : void(); }
+  };
+  std::vector<std::shared_ptr<cache_shard>> kept;
+  const auto late = shard_of(9);
+  bool ran = false;
+  on_a_new_thread([&] {
+    static thread_local at_the_end last;
+    last.action = [&] {
+      ran = true;
+      EXPECT_EQ(cache_shards::find(cache, numbered(1)), nullptr);
+      EXPECT_FALSE(cache_shards::keep(late));
+      EXPECT_EQ(cache_shards::find(cache, numbered(9)), nullptr);
+    };
+    kept = keep(3);
+  });
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(late.use_count(), 1);
+  for (const auto& each : kept) {
+    EXPECT_FALSE(each->owned);
+    EXPECT_EQ(each.use_count(), 1);
+  }
+}
+
+class cache_node_test : public ::testing::Test {
+protected:
+  static std::shared_ptr<sim::device> make_device() {
+    sim::options chosen;
+    chosen.run_percent = 0; // nothing runs unless somebody waits
+    return sim::device::create(chosen);
+  }
+  /// A point of work that is held back.
+  struct user {
+    own_stream stream;
+    std::unique_ptr<sim::hold> gate;
+    point last;
+  };
+  [[nodiscard]] user make_user() const {
+    own_stream stream(clocks);
+    auto gate = device->close_gate(stream.ref().native_handle());
+    const point last = record(stream.ref());
+    return {std::move(stream), std::move(gate), last};
+  }
+
+  std::shared_ptr<sim::device> device = make_device();
+  std::shared_ptr<timelines> clocks = timelines::of(*device);
+};
+
+TEST_F(cache_node_test, remembers_first_who_used_it_on_its_own_timeline) {
+  const user one = make_user();
+  const user two = make_user();
+  const user three = make_user();
+  const std::array all{one.last, two.last, three.last};
+  cache_node node;
+  node.set_users(all, two.last.timeline);
+  EXPECT_EQ(node.after, two.last);
+  ASSERT_NE(node.others, nullptr);
+  EXPECT_THAT(node.others->all(), ElementsAre(one.last, three.last));
+  node.set_users(all, timeline_id::none);
+  EXPECT_EQ(node.after, one.last);
+  ASSERT_NE(node.others, nullptr);
+  EXPECT_THAT(node.others->all(), ElementsAre(two.last, three.last));
+  node.set_users({&two.last, 1}, one.last.timeline);
+  EXPECT_EQ(node.after, two.last);
+  EXPECT_EQ(node.others, nullptr);
+  node.set_users({}, one.last.timeline);
+  EXPECT_TRUE(node.after.empty());
+}
+
+TEST_F(cache_node_test, forgets_further_users_that_have_finished) {
+  const user one = make_user();
+  const user two = make_user();
+  const user three = make_user();
+  two.gate->open();
+  device->run();
+  cache_node node;
+  node.set_users(std::array{one.last, two.last, three.last}, one.last.timeline);
+  ASSERT_NE(node.others, nullptr);
+  EXPECT_THAT(node.others->all(), ElementsAre(three.last));
+  node.set_users(std::array{one.last, two.last}, one.last.timeline);
+  EXPECT_EQ(node.others, nullptr);
+}
+
+} // namespace
+} // namespace saeta
