@@ -73,12 +73,9 @@ bool guard_resource::do_deallocate(const block& freed, std::span<const point> af
 }
 
 std::size_t guard_resource::empty_quarantine() {
-  std::unique_lock lock(state_->mutex);
-  const std::size_t before = state_->quarantined;
-  lock.unlock();
+  const std::size_t before = state_->bytes_in_quarantine();
   state_->shrink(0, upstream());
-  lock.lock();
-  return before - std::min(before, state_->quarantined);
+  return before - std::min(before, state_->bytes_in_quarantine());
 }
 
 std::size_t guard_resource::trim() {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <thread>
 
@@ -203,6 +204,28 @@ TEST(reaper_that_asks, lets_others_in_while_it_asks_the_device) {
   EXPECT_EQ(seen, 1U);
   EXPECT_EQ(bytes, (decltype(bytes){{"asked for", 7}}));
   EXPECT_EQ(slow.pending(), 0U);
+}
+
+TEST(reaper_of_a_context, may_end_in_an_action_on_its_own_thread) {
+  sim::options chosen;
+  chosen.run_percent = 0;
+  const auto device = sim::device::create(chosen);
+  const own_stream stream(timelines::of(*device));
+  const auto gate = device->close_gate(stream.ref().native_handle());
+  auto ending = std::make_unique<reaper>([]() -> std::optional<point_set> { return point_set(); });
+  std::promise<void> ended;
+  pending_release release{.after = {}, .action = {}, .label = {}, .bytes = 0};
+  release.after.points.add(record(stream.ref()));
+  release.action = [&] {
+    ending.reset(); // as a context does whose last memory this is
+    ended.set_value();
+    return true;
+  };
+  ending->submit(std::move(release));
+  gate->open();
+  device->run();
+  ended.get_future().wait();
+  EXPECT_EQ(ending, nullptr);
 }
 
 INSTANTIATE_TEST_SUITE_P(both, reaper_test,

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <new>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,6 +96,26 @@ TEST_F(events_of_timelines, are_not_asked_again_once_the_host_has_waited_for_the
   synchronize(early);
   EXPECT_TRUE(passed(late));
   EXPECT_EQ(clocks->events_recorded(), 2U);
+}
+
+TEST_F(events_of_timelines, are_not_used_again_while_somebody_is_about_to_wait_for_them) {
+  const auto clocks = timelines::of(*driver);
+  const stream one(driver);
+  const stream two(driver);
+  const stream three(driver);
+  const point done = mark(one.ref());
+  event_handle awaited{};
+  EXPECT_CALL(*driver, wait_event(two.native_handle(), _)).WillOnce([&](stream_handle, event_handle of) {
+    awaited = of;
+    finished = true;
+    EXPECT_TRUE(passed(done)); // which lets go of the event
+    static_cast<void>(mark(three.ref()));
+  });
+  EXPECT_CALL(*driver, record_event(_, three.native_handle())).WillOnce([&](event_handle of, stream_handle) {
+    EXPECT_NE(of, awaited);
+  });
+  wait(two.ref(), done);
+  EXPECT_NE(awaited, event_handle{});
 }
 
 TEST(timelines_of_streams, keep_256_unused_events) {
@@ -235,6 +256,32 @@ TEST(timelines_of_devices, are_of_no_stream_whatever_was_in_their_place) {
     ASSERT_TRUE(everything);
     EXPECT_EQ(stream_id_of(everything->timeline), 0U);
   }
+}
+
+TEST(timelines_of_devices, that_have_gone_leave_their_place_to_others) {
+  std::set<std::uint64_t> places;
+  for (int i = 0; i < 10; ++i) {
+    const auto device = make_device();
+    const auto everything = timelines::of(*device)->mark_device();
+    ASSERT_TRUE(everything);
+    device->run();
+    places.insert(static_cast<std::uint64_t>(everything->timeline) % (1U << 24));
+  }
+  EXPECT_LE(places.size(), 2U);
+}
+
+TEST(timelines_of_devices, that_are_lost_leave_nothing) {
+  const std::size_t before = timelines::collect_orphans(); // of other tests
+  const auto device = make_device();
+  {
+    auto clocks = timelines::of(*device);
+    std::unique_ptr<sim::hold> gate;
+    const own_stream brief(clocks);
+    gate = device->close_gate(brief.ref().native_handle());
+    static_cast<void>(mark(brief.ref()));
+    device->lose();
+  }
+  EXPECT_EQ(timelines::collect_orphans(), before);
 }
 
 TEST(timelines_of_devices, that_nobody_shares_any_more_go_once_their_work_has_finished) {

@@ -1,15 +1,19 @@
 // The guard over a resource whose addresses a test chooses. tests/conformance/resource has it on every backend.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/resource/decorators/guard_resource.hpp"
 #include "saeta/resource/driver/driver_resources.hpp"
+#include "support/faulty_backend.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace saeta {
@@ -22,15 +26,17 @@ class arena final : public resource {
 public:
   static constexpr std::size_t size = 1 << 20;
 
-  std::size_t next = 0;                  ///< where the next block begins
-  std::size_t refusals = 0;              ///< so many requests find no memory
+  std::size_t next = 0;     ///< where the next block begins
+  std::size_t refusals = 0; ///< so many requests find no memory
+  errc refused_with = errc::out_of_memory;
+  std::size_t trimmable = 0;
   std::vector<allocation_request> asked; ///< in their order
   std::vector<std::uint64_t> given_back; ///< generations in their order
   std::size_t held = 0;
   bool takes_back = true;
 
   [[nodiscard]] std::uint8_t* at(std::size_t offset) { return bytes_.data() + offset; }
-  std::size_t trim() override { return 0; }
+  std::size_t trim() override { return std::exchange(trimmable, 0); }
   [[nodiscard]] release_order order(const block&) const noexcept override {
     return release_order::in_stream_order;
   }
@@ -41,7 +47,7 @@ private:
     asked.push_back(request);
     if (refusals != 0) {
       --refusals;
-      throw error(errc::out_of_memory, "the arena is full");
+      throw error(refused_with, "the arena is full");
     }
     block made = describe_block(request, stream.owner().device(), host_alignment, stream);
     made.pointer = at(next);
@@ -82,9 +88,10 @@ protected:
   static inline std::string reported; ///< the last message
   std::unique_ptr<guard_resource> guard;
 
-private:
   std::shared_ptr<backend> device_ = make_host_backend();
   stream stream_{device_};
+
+private:
   report_sink before_ =
       set_report_sink([](std::string_view, std::string_view text) noexcept { reported = text; });
 };
@@ -271,6 +278,144 @@ TEST_F(guard_resource_test, passes_an_empty_request_on) {
   give_back(none);
   EXPECT_EQ(upstream->given_back.size(), 1U);
   EXPECT_EQ(guard->check(), 0U);
+}
+
+TEST_F(guard_resource_test, says_in_words_what_it_has_found) {
+  upstream->next = 0;
+  const block made = guard->allocate({.bytes = 300, .label = "orders"}, stream_.ref());
+  auto* const bytes = static_cast<std::uint8_t*>(made.pointer);
+  const std::string block_text =
+      concat("block 'orders' of 300 bytes at ", made.pointer, " (generation ", made.generation, "): ");
+  bytes[-256] = 7;
+  bytes[300] = 8;
+  EXPECT_EQ(guard->check(), 2U);
+  give_back(made);
+  EXPECT_FALSE(guard->deallocate(made, stream_.ref()));
+  bytes[0] = 9;
+  EXPECT_EQ(guard->check(), 4U);
+  upstream->next = 0;
+  const block other = guard->allocate({.bytes = 300, .label = "orders"}, stream_.ref());
+  const auto found = guard->findings();
+  ASSERT_EQ(found.size(), 5U);
+  EXPECT_EQ(found[0].text,
+            block_text + "bytes before it were overwritten, first at byte -256: 7 instead of 203");
+  EXPECT_EQ(found[1].text,
+            block_text + "bytes behind it were overwritten, first at byte 300: 8 instead of 203");
+  EXPECT_EQ(found[2].text, block_text + "it is freed, but not alive: freed twice, or never allocated here");
+  EXPECT_EQ(found[3].text,
+            block_text + "it was written to after its free, first at byte 0: 9 instead of 221");
+  EXPECT_EQ(found[4].text, concat("block 'orders' of 300 bytes at ", other.pointer, " (generation ",
+                                  other.generation, "): it overlaps a block that is alive or in quarantine"));
+  EXPECT_EQ(reported, found[4].text);
+  EXPECT_EQ(found[0].address, reinterpret_cast<std::uintptr_t>(made.pointer));
+  EXPECT_EQ(found[2].offset, 0);
+  EXPECT_EQ(found[4].offset, 0);
+  give_back(other);
+}
+
+TEST_F(guard_resource_test, keeps_in_quarantine_what_upstream_does_not_take) {
+  constexpr std::size_t inner = 256 + 100 + 256;
+  give_back(take(100));
+  give_back(take(100));
+  upstream->takes_back = false;
+  EXPECT_EQ(guard->empty_quarantine(), 0U);
+  EXPECT_EQ(guard->trim(), 0U);
+  upstream->next = 0;
+  upstream->takes_back = true;
+  const block over = take(100);
+  EXPECT_EQ(guard->findings().size(), 1U) << "it is in quarantine still";
+  EXPECT_EQ(guard->empty_quarantine(), 2 * inner);
+  EXPECT_EQ(guard->findings().size(), 2U) << "its poison was painted over";
+  give_back(over);
+}
+
+TEST_F(guard_resource_test, leaves_a_block_with_its_caller_where_upstream_does_not_take_it) {
+  make({.quarantine = 0});
+  const block made = take(100);
+  upstream->takes_back = false;
+  EXPECT_FALSE(guard->deallocate(made, stream_.ref()));
+  static_cast<std::uint8_t*>(made.pointer)[0] = 7; // as it may
+  EXPECT_EQ(guard->check(), 0U);
+  upstream->takes_back = true;
+  give_back(made);
+  EXPECT_EQ(guard->findings().size(), 0U);
+  EXPECT_EQ(guard->empty_quarantine(), 0U);
+}
+
+TEST_F(guard_resource_test, trim_tells_the_larger_of_what_it_and_upstream_gave_back) {
+  give_back(take(100));
+  upstream->trimmable = 5000;
+  EXPECT_EQ(guard->trim(), 5000U);
+  give_back(take(100));
+  upstream->trimmable = 5;
+  EXPECT_EQ(guard->trim(), 256U + 100 + 256);
+}
+
+TEST_F(guard_resource_test, refuses_what_leaves_no_room_for_its_canaries) {
+  EXPECT_EQ(
+      unit::code_raised_by([&] { static_cast<void>(take(std::numeric_limits<std::size_t>::max() - 300)); }),
+      errc::overflow);
+  EXPECT_TRUE(upstream->asked.empty());
+}
+
+TEST_F(guard_resource_test, keeps_its_quarantine_where_more_memory_would_not_help) {
+  give_back(take(100));
+  upstream->refusals = 1;
+  upstream->refused_with = errc::device;
+  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(take(200)); }), errc::device);
+  EXPECT_TRUE(upstream->given_back.empty());
+}
+
+/// On a device whose calls fail.
+class guard_on_a_broken_device : public guard_resource_test {
+protected:
+  guard_on_a_broken_device() { guard = std::make_unique<guard_resource>(upstream, broken, guard_options{}); }
+  ~guard_on_a_broken_device() override { broken->fail_at(0); }
+
+  std::shared_ptr<testing::faulty_backend> broken =
+      std::make_shared<testing::faulty_backend>(make_host_backend());
+  stream on{broken};
+};
+
+TEST_F(guard_on_a_broken_device, gives_a_block_back_that_it_could_not_paint) {
+  for (const bool taken_back : {true, false}) {
+    for (const std::uint64_t call : {1U, 2U, 3U}) { // of its canaries and its poison
+      upstream->takes_back = taken_back;
+      upstream->given_back.clear();
+      reported.clear();
+      broken->fail_at(call);
+      EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(guard->allocate(100, 0, on.ref())); }),
+                errc::device);
+      broken->fail_at(0);
+      EXPECT_EQ(upstream->given_back.size(), taken_back ? 1U : 0U);
+      EXPECT_EQ(reported, taken_back ? "" : "a block that could not be guarded was not taken back");
+      EXPECT_EQ(guard->check(), 0U);
+    }
+  }
+  upstream->takes_back = true;
+  upstream->held = 0;
+}
+
+TEST_F(guard_on_a_broken_device, leaves_a_block_with_its_caller_that_it_could_not_poison) {
+  const block made = guard->allocate(100, 0, on.ref());
+  broken->fail_at(1);
+  EXPECT_FALSE(guard->deallocate(made, std::span<const point>()));
+  broken->fail_at(0);
+  static_cast<std::uint8_t*>(made.pointer)[0] = 7; // as it may
+  EXPECT_EQ(guard->check(), 0U);
+  EXPECT_EQ(guard->empty_quarantine(), 0U);
+  EXPECT_TRUE(guard->deallocate(made, std::span<const point>()));
+  EXPECT_EQ(guard->empty_quarantine(), 256U + 100 + 256);
+}
+
+TEST_F(guard_on_a_broken_device, keeps_what_it_could_not_look_at) {
+  const block made = guard->allocate(100, 0, on.ref());
+  EXPECT_TRUE(guard->deallocate(made, std::span<const point>()));
+  broken->fail_at(1);
+  EXPECT_EQ(guard->empty_quarantine(), 0U);
+  broken->fail_at(0);
+  EXPECT_TRUE(upstream->given_back.empty());
+  EXPECT_EQ(guard->empty_quarantine(), 256U + 100 + 256);
 }
 
 } // namespace

@@ -62,6 +62,10 @@ struct guard_state {
   static void abandon(const guarded& made, stream_ref stream, resource& upstream) noexcept;
   /// The free of a caller; false when the block stays the caller's.
   bool take_back(const block& returned, std::span<const point> after, resource& upstream);
+  std::size_t bytes_in_quarantine() {
+    const std::lock_guard lock(mutex);
+    return quarantined;
+  }
   /// Retires the oldest until at most `limit` bytes are left.
   void shrink(std::size_t limit, resource& upstream) noexcept;
   /// Looks at all that is live or in quarantine, after all work of the device. @throws error busy while a graph is captured.
