@@ -201,6 +201,7 @@ TEST(timelines_of_streams, tell_whether_they_are_ours) {
   device->begin_capture(foreign.native_handle());
   const stream_ref capturing = foreign.ref();
   EXPECT_FALSE(is_ours(capturing));
+  EXPECT_NO_THROW(wait(capturing, point{})) << "which is over always";
   std::string message;
   EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(timeline_of(capturing)); }, &message),
             errc::invalid_argument);
@@ -259,6 +260,15 @@ TEST(timelines_of_devices, are_of_no_stream_whatever_was_in_their_place) {
 }
 
 TEST(timelines_of_devices, that_have_gone_leave_their_place_to_others) {
+  for (const std::size_t at_once : {2U, 1U, 1U}) { // so that the first place of all was a stream's
+    std::vector<std::shared_ptr<sim::device>> devices;
+    std::vector<std::shared_ptr<timelines>> clocks;
+    for (std::size_t i = 0; i < at_once; ++i) {
+      clocks.push_back(timelines::of(*devices.emplace_back(make_device())));
+      static_cast<void>(timeline_of(stream_ref(*devices.back(), legacy_stream)));
+    }
+  }
+  EXPECT_EQ(stream_id_of(timeline_id::none), 0U);
   std::set<std::uint64_t> places;
   for (int i = 0; i < 10; ++i) {
     const auto device = make_device();

@@ -135,6 +135,18 @@ TEST_F(cache_store_test, gives_a_shard_64_fresh_blocks_or_64_kib_at_a_time_lowes
   }
 }
 
+TEST_F(cache_store_test, hands_out_no_more_blocks_than_a_slab_has) {
+  caching_options options;
+  options.slab = 70 << 10;
+  build(options);
+  const shard_pointer one = claim(first());
+  for (const std::size_t others : {63U, 63U, 5U}) { // 64, then 70 blocks
+    lend(refill(*one, 1024));
+    EXPECT_EQ(lend_all(*one, 1024), others);
+  }
+  EXPECT_EQ(store->statistics().held, 134U << 10);
+}
+
 TEST_F(cache_store_test, has_a_node_for_every_block) {
   const shard_pointer one = claim(first());
   for (int times = 0; times < 4; ++times) { // as many as are made at a time

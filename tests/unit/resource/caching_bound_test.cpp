@@ -234,6 +234,10 @@ TEST_F(bounded_cache, looks_for_slabs_whatever_was_freed_before_it_exceeds_its_l
   EXPECT_EQ(made_->statistics().beyond_bound, 1U);
   put(live.back(), first()); // less than a usual slab
   live.pop_back();
+  EXPECT_CALL(*driver_, allocate_async(_, _)).WillOnce([&](std::size_t bytes, stream_handle) {
+    EXPECT_EQ(made_->statistics().slabs, live.size()) << "for ever, if the driver were asked with the lock";
+    return memory_->allocate(bytes, device_alignment);
+  });
   const block further = made_->allocate(100, 1 << 16, first());
   EXPECT_EQ(made_->statistics().beyond_bound, 2U);
   EXPECT_EQ(made_->statistics().slabs, live.size());

@@ -7,11 +7,13 @@
 #include "saeta/resource/driver/driver_resources.hpp"
 #include "support/faulty_backend.hpp"
 #include "unit/base/raises.hpp"
+#include "unit/observe/counted_new.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -364,6 +366,24 @@ TEST_F(guard_resource_test, keeps_its_quarantine_where_more_memory_would_not_hel
   upstream->refused_with = errc::device;
   EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(take(200)); }), errc::device);
   EXPECT_TRUE(upstream->given_back.empty());
+}
+
+TEST_F(guard_resource_test, forgets_a_block_that_it_had_no_memory_to_remember) {
+  constexpr std::size_t enough = 100;
+  upstream->asked.reserve(enough);
+  upstream->given_back.reserve(enough);
+  block made;
+  for (std::size_t successes = 0; made.bytes == 0 && successes < enough; ++successes) {
+    upstream->next = 0;
+    try {
+      const unit::failing_new no_memory(successes);
+      made = take(100);
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(upstream->held, 0U);
+    }
+  }
+  give_back(made);
+  EXPECT_TRUE(guard->findings().empty()) << guard->findings().front().text;
 }
 
 /// On a device whose calls fail.
