@@ -31,7 +31,7 @@ block guard_resource::do_allocate(const allocation_request& request, stream_ref 
   }
   const std::size_t alignment = std::max(request.alignment, state_->own_alignment);
   const std::size_t canary = state_->options.canary;
-  const std::size_t front = canary == 0 ? 0 : round_up(canary, alignment);
+  const std::size_t front = round_up(canary, alignment);
   allocation_request around = request;
   around.bytes = checked_add(checked_add(front, request.bytes, "guarded block"), canary, "guarded block");
 

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <thread>
 
 namespace saeta {
@@ -20,7 +22,10 @@ using clock = reaper::clock;
 
 class reaper_test : public ::testing::TestWithParam<release_thread> {
 protected:
+  reaper_test() { reported = 0; }
   ~reaper_test() override { set_report_sink(before_); }
+
+  static inline std::atomic<int> reported{0}; ///< that a release is tried again
 
   static std::shared_ptr<sim::device> make_device() {
     sim::options chosen;
@@ -50,13 +55,15 @@ protected:
 
   std::shared_ptr<sim::device> device = make_device();
   std::shared_ptr<timelines> clocks = timelines::of(*device);
-  bool captured = false;
+  std::atomic<bool> captured = false;
   reaper releases{
       [this]() -> std::optional<point_set> { return captured ? std::nullopt : std::optional(point_set()); },
       GetParam()};
 
 private:
-  report_sink before_ = set_report_sink(+[](std::string_view, std::string_view) noexcept {});
+  report_sink before_ = set_report_sink(+[](std::string_view label, std::string_view) noexcept {
+    reported += label == "reaper: a release is tried again" ? 1 : 0;
+  });
 };
 
 TEST_P(reaper_test, does_at_once_what_waits_for_nothing) {
@@ -127,6 +134,7 @@ TEST_P(reaper_test, keeps_what_a_failing_device_says_nothing_of) {
     releases.drain();
   }
   EXPECT_EQ(*held.done, 0) << "memory in use was given back";
+  EXPECT_EQ(reported, 1);
   EXPECT_EQ(releases.pending(), 1U);
   device->set_fail_percent(0);
   finish(held);
@@ -139,6 +147,75 @@ TEST_P(reaper_test, does_what_is_pending_on_a_device_that_is_lost) {
   device->lose();
   EXPECT_TRUE(releases.wait_idle(seconds(20)));
   EXPECT_EQ(*held.done, 1);
+}
+
+TEST_P(reaper_test, counts_what_it_does_and_drops_it_without_a_lock) {
+  struct asking { // when it is dropped
+    reaper& of;
+    std::atomic<std::size_t>& pending;
+    ~asking() { pending = of.pending(); }
+  };
+  const own_stream stream(clocks);
+  const auto gate = device->close_gate(stream.ref().native_handle());
+  std::atomic<std::size_t> within{0};
+  std::atomic<std::size_t> dropped{0};
+  pending_release release{.after = {}, .action = {}, .label = {}, .bytes = 0};
+  release.after.points.add(record(stream.ref()));
+  release.action = [&, last = std::make_shared<asking>(releases, dropped)] {
+    within = releases.pending();
+    return true;
+  };
+  releases.submit(std::move(release));
+  EXPECT_TRUE(releases.can_wait());
+  gate->open();
+  device->run();
+  EXPECT_TRUE(releases.wait_idle(seconds(20)));
+  EXPECT_EQ(within, 1U);
+  EXPECT_EQ(dropped, 1U) << "for ever, if the lock were held";
+  EXPECT_FALSE(releases.can_wait()) << "for nothing";
+}
+
+TEST_P(reaper_test, waits_for_nothing_that_a_capture_holds_up) {
+  captured = true;
+  releases.submit(
+      {.after = {.points = {}, .unknown = true}, .action = [] { return true; }, .label = {}, .bytes = 0});
+  EXPECT_FALSE(releases.can_wait());
+  const held_release held = submit_held();
+  EXPECT_TRUE(releases.can_wait());
+  finish(held);
+  while (*held.done == 0) {
+    releases.drain();
+  }
+  captured = false;
+  while (releases.pending() != 0) {
+    releases.drain();
+  }
+}
+
+TEST(reaper_that_asks, tries_again_whatever_is_thrown_and_says_so_once) {
+  static int reported = 0;
+  const report_sink before =
+      set_report_sink(+[](std::string_view, std::string_view) noexcept { ++reported; });
+  reported = 0;
+  bool fails = true;
+  reaper releases(
+      [&]() -> std::optional<point_set> {
+        if (fails) {
+          throw std::runtime_error("broken");
+        }
+        return point_set();
+      },
+      release_thread::none);
+  releases.submit(
+      {.after = {.points = {}, .unknown = true}, .action = [] { return true; }, .label = {}, .bytes = 0});
+  for (int times = 0; times < 3; ++times) {
+    EXPECT_EQ(releases.drain(), 0U);
+  }
+  EXPECT_EQ(releases.pending(), 1U);
+  EXPECT_EQ(reported, 1);
+  fails = false;
+  EXPECT_EQ(releases.drain(), 1U);
+  set_report_sink(before);
 }
 
 TEST_P(reaper_test, tries_again_what_could_not_be_done) {

@@ -411,6 +411,7 @@ TEST_F(cache, reports_at_its_end_what_is_still_in_use) {
   static std::string reported;
   const report_sink shown =
       set_report_sink([](std::string_view, std::string_view text) noexcept { reported = text; });
+  reported.clear();
   put(get(large, first()), first());
   made_.reset();
   EXPECT_EQ(reported, "");

@@ -299,6 +299,7 @@ TEST_F(driver_resources, async_gives_a_block_back_whose_stream_cannot_be_marked)
   static std::string reported;
   const report_sink before =
       set_report_sink([](std::string_view, std::string_view text) noexcept { reported = text; });
+  reported.clear();
   async_resource async(driver);
   const saeta::stream foreign(driver); // marked with an event
   EXPECT_CALL(*driver, record_event(_, _))

@@ -24,6 +24,7 @@ protected:
 };
 
 TEST_F(statistics_resource_test, counts_what_passes) {
+  EXPECT_EQ(counted.read(), resource_statistics{});
   const block small = counted.allocate(100, 0, work.ref());
   const block large = counted.allocate(5000, 0, work.ref());
   const block none = counted.allocate(0, 0, work.ref());
