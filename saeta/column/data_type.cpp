@@ -58,8 +58,8 @@ struct refused_type {
   std::string_view name;
 };
 
-/// Arrow types that are not carried; what their parameters and children are is not asked.
-constexpr std::array<refused_type, 13> refused_types{{
+/// Arrow types that are not carried and that nanoarrow refuses without their children.
+constexpr std::array<refused_type, 11> refused_types{{
     {"+l", "list"},
     {"+L", "large_list"},
     {"+vl", "list_view"},
@@ -70,8 +70,6 @@ constexpr std::array<refused_type, 13> refused_types{{
     {"+ud:", "dense_union"},
     {"+us:", "sparse_union"},
     {"+r", "run_end_encoded"},
-    {"vu", "string_view"},
-    {"vz", "binary_view"},
     {"w:0", "fixed_size_binary[0]"},
 }};
 

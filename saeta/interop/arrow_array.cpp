@@ -3,6 +3,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/transfer/host_window.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace saeta {
@@ -146,8 +147,7 @@ std::size_t element_alignment(const data_type& type, std::size_t index) {
   if (index != 1 || type.layout() != layout_kind::fixed || type.id() == type_id::fixed_size_binary) {
     return 1;
   }
-  const auto width = static_cast<std::size_t>(type.byte_width());
-  return width < 8 ? width : 8;
+  return std::min(static_cast<std::size_t>(type.byte_width()), std::size_t{8});
 }
 
 } // namespace

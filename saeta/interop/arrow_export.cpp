@@ -12,8 +12,8 @@ namespace {
 /// What consumers may read of a buffer that has no bytes: they want a pointer that is not null.
 alignas(64) constexpr std::array<std::byte, 64> no_bytes{};
 
-/// Private data of one exported array. Each node of a tree owns its children and keeps the memory on its own, so that a
-/// consumer may move a child away and release the rest.
+/// Private data of one exported array. Each node of a tree owns its children, and each one with memory keeps that on its
+/// own, so that a consumer may move a child away and release the rest.
 struct exported_array {
   std::vector<const void*> buffers;
   std::vector<owned_array> children;
@@ -71,7 +71,6 @@ owned_array exported(const host_array& source, const std::shared_ptr<void>& keep
 
 owned_array exported_struct(const host_batch& source) {
   auto node = std::make_unique<exported_array>();
-  node->keepalive = source.keepalive;
   node->buffers.push_back(nullptr);
   node->children.reserve(source.arrays.size());
   for (const host_array& child : source.arrays) {

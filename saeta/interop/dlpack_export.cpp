@@ -134,7 +134,6 @@ tensor_view in_place(const column& source, bool copy) {
   const buffer rows = row_bytes(source);
   tensor_view made;
   made.data = reinterpret_cast<void*>(rows.address());
-  made.device = dlpack_device(source);
   made.copied = copy;
   if (copy) {
     made.owner = std::make_shared<copy_hold>(rows.owner());

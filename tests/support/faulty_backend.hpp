@@ -10,7 +10,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -20,17 +22,20 @@ class faulty_backend final : public backend {
 public:
   explicit faulty_backend(std::shared_ptr<backend> around) : inner_(std::move(around)) {}
 
-  /// The `position`th call from now fails (1: the next); 0: none.
-  void fail_at(std::uint64_t position) noexcept {
+  /// The `position`th call from now fails (1: the next); 0: none. @param thrown  instead of an error of ours.
+  void fail_at(std::uint64_t position, std::exception_ptr thrown = nullptr) noexcept {
     calls_ = 0;
+    thrown_ = std::move(thrown);
     fail_at_ = position;
   }
+  /// Says from now on that it is another device. For what is decided by the kind of a device alone.
+  void pass_for(device_id other) noexcept { passed_for_ = other; }
   /// True when the chosen call has come and failed.
   [[nodiscard]] bool failed() const noexcept { return fail_at_ != 0 && calls_ >= fail_at_; }
   /// Allocations, streams and events that were made and not given back.
   [[nodiscard]] std::int64_t alive() const noexcept { return alive_; }
 
-  [[nodiscard]] device_id device() const noexcept override { return inner_->device(); }
+  [[nodiscard]] device_id device() const noexcept override { return passed_for_.value_or(inner_->device()); }
   [[nodiscard]] device_properties properties() const override { return inner_->properties(); }
   [[nodiscard]] const kernel_table& kernels() const noexcept override { return inner_->kernels(); }
 
@@ -126,6 +131,9 @@ private:
   void count(errc failure = errc::device) {
     const std::uint64_t position = ++calls_;
     if (position == fail_at_) {
+      if (thrown_) {
+        std::rethrow_exception(thrown_);
+      }
       throw error(failure, concat("call ", position, " was chosen to fail"));
     }
   }
@@ -144,6 +152,8 @@ private:
   std::shared_ptr<backend> inner_;
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> fail_at_{0};
+  std::optional<device_id> passed_for_;
+  std::exception_ptr thrown_; ///< published by fail_at_
   std::atomic<std::int64_t> alive_{0};
 };
 

@@ -95,6 +95,25 @@ TEST_P(columns, are_refused_without_the_dictionary_of_their_type) {
         p.dictionary = words;
       },
       errc::type_mismatch, "the dictionary is of string");
+  const auto other = new_context();
+  const auto elsewhere = std::make_shared<const column>(
+      column::make(other, {data_type(type_id::string), 0, 0, 0, {{}, {}, {}}, nullptr}));
+  expect_refused(
+      [&](auto& p) {
+        p.type = codes;
+        p.dictionary = elsewhere;
+      },
+      errc::invalid_argument, "the dictionary is in another context");
+}
+
+TEST(column, is_refused_without_a_context) {
+  try {
+    static_cast<void>(column::make(nullptr, {data_type(type_id::int8), 0, 0, 0, {{}, {}}, nullptr}));
+    FAIL() << "accepted";
+  } catch (const error& seen) {
+    EXPECT_EQ(seen.code(), errc::invalid_argument);
+    EXPECT_EQ(seen.message(), "column of int8: no context");
+  }
 }
 
 TEST_P(columns, without_rows_need_no_buffers) {

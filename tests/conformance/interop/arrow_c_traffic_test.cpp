@@ -3,8 +3,13 @@
 #include "conformance/harness/context_test.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "support/arrays.hpp"
+#include "support/faulty_backend.hpp"
 
 #include <gtest/gtest.h>
+
+#include <cerrno>
+#include <new>
+#include <stdexcept>
 
 namespace saeta::conformance {
 namespace {
@@ -195,6 +200,22 @@ TEST_P(arrow_c_traffic, an_export_hands_out_the_same_memory_on_the_host_and_down
   }
 }
 
+TEST_P(arrow_c_traffic, an_export_keeps_the_memory_of_its_dictionary) {
+  import_options copied;
+  copied.copy = copy_policy::always; // into memory of ours, which the arrays would not keep
+  owned_array out;
+  {
+    owned_array given = support::to_c(plain_[3]);
+    export_column(import_column(home(), fields().fields[3], given.get(), copied), *out.out());
+  }
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(home()->statistics().ledger.buffers, home()->on_host() ? 2U : 0U) << "one slab each";
+  EXPECT_TRUE(same_rows(out.get(), *plain_[3]));
+  out.reset();
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+}
+
 TEST_P(arrow_c_traffic, an_export_outlives_its_column_and_the_context) {
   owned_array out;
   {
@@ -222,6 +243,32 @@ TEST_P(arrow_c_traffic, a_moved_child_outlives_its_parent) {
   child.reset();
   EXPECT_EQ(*releases_, 1);
   EXPECT_TRUE(alive.expired() || !on_host) << "on the host nothing is pending";
+}
+
+TEST_P(arrow_c_traffic, a_stream_passes_on_a_failure_and_gives_the_batch_when_asked_again) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "an export of host memory asks nothing of the backend";
+  }
+  const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
+  const auto home = watch(context::create(faulty));
+  owned_array given = support::to_c(plain_[0]);
+  const column source = import_column(home, fields().fields[0], given.get());
+  owned_stream made;
+  export_stream(fields().fields[0], {source}, *made.out());
+  ArrowArrayStream& stream = made.get();
+  owned_array out;
+  faulty->fail_at(1, std::make_exception_ptr(std::runtime_error("interrupted")));
+  EXPECT_EQ(stream.get_next(&stream, out.out()), EINVAL);
+  EXPECT_STREQ(stream.get_last_error(&stream), "interrupted");
+  faulty->fail_at(1, std::make_exception_ptr(std::bad_alloc()));
+  EXPECT_EQ(stream.get_next(&stream, out.out()), ENOMEM);
+  EXPECT_EQ(stream.get_last_error(&stream), nullptr) << "the last failure has no text";
+  faulty->fail_at(1);
+  EXPECT_EQ(stream.get_next(&stream, out.out()), EIO);
+  EXPECT_STREQ(stream.get_last_error(&stream), "device: call 1 was chosen to fail");
+  EXPECT_EQ(stream.get_next(&stream, out.out()), 0);
+  EXPECT_EQ(stream.get_last_error(&stream), nullptr);
+  EXPECT_TRUE(same_rows(out.get(), *plain_[0]));
 }
 
 SAETA_CONFORMANCE_SUITE(arrow_c_traffic);

@@ -4,6 +4,7 @@
 #include "saeta/interop/dlpack.hpp"
 #include "saeta/interop/dlpack_types.hpp"
 #include "support/dlpack_tensors.hpp"
+#include "support/faulty_backend.hpp"
 
 #include <gtest/gtest.h>
 
@@ -175,8 +176,14 @@ TEST_P(dlpack, bits_are_expanded_by_one_kernel) {
 
 TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
   const column source = numbers(data_type(type_id::uint32), 32).slice(1, 30);
+  const versioned none(
+      export_dlpack_versioned(source.slice(3, 0), support::export_to({device_kind::cpu, 0})));
+  EXPECT_EQ(none->dl_tensor.data, nullptr);
+  EXPECT_EQ(none->dl_tensor.shape[0], 0);
+  home()->reset_counters();
   const versioned tensor(export_dlpack_versioned(source, support::export_to({device_kind::cpu, 0})));
   EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
+  EXPECT_EQ(tensor->dl_tensor.device.device_id, 0);
   const auto* const bytes = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
   const auto all = counting(128);
   EXPECT_TRUE(std::equal(all.begin() + 4, all.begin() + 124, bytes));
@@ -226,6 +233,50 @@ TEST_P(dlpack, a_copying_import_of_device_memory_gives_the_tensor_back) {
   EXPECT_TRUE(own.values().owner()->writable());
   EXPECT_EQ(copies(), (traffic{1, 1, 80}));
   EXPECT_EQ(read(own.values()), counting(80));
+}
+
+TEST_P(dlpack, memory_of_cuda_enters_no_other_device) {
+  if (home()->on_host() || home()->device().kind == device_kind::cuda) {
+    GTEST_SKIP() << "the host can load it, and a GPU of CUDA can, too";
+  }
+  for (const DLDeviceType lender : {kDLCUDAHost, kDLCUDAManaged}) {
+    support::lent_tensor<DLManagedTensor> lent(&context_, 1, support::dtype(kDLInt, 64), {lender, 0});
+    EXPECT_THROW(static_cast<void>(import_dlpack(home(), lent.get())), error);
+    EXPECT_EQ(lent.deleted(), 0);
+  }
+}
+
+TEST_P(dlpack, a_gpu_of_cuda_sees_managed_memory_and_takes_a_copy_of_page_locked_memory) {
+  if (GetParam().name != "sim") {
+    GTEST_SKIP() << "needs a device without CUDA that passes for one with it";
+  }
+  const auto passing = std::make_shared<saeta::testing::faulty_backend>(shared_device());
+  passing->pass_for({device_kind::cuda, 0});
+  const auto gpu = watch(context::create(passing));
+  auto content = counting(64);
+  for (const DLDeviceType lender : {kDLCPU, kDLCUDAHost, kDLCUDAManaged}) {
+    SCOPED_TRACE(lender);
+    support::lent_tensor<DLManagedTensor> lent(content.data(), 64, support::dtype(kDLUInt, 8), {lender, 0});
+    const column taken = import_dlpack(gpu, lent.get(), support::import_after(-1));
+    const bool view = lender == kDLCUDAManaged;
+    EXPECT_EQ(taken.values().owner()->external(), view);
+    EXPECT_EQ(lent.deleted(), view ? 0 : 1);
+    support::lent_tensor<DLManagedTensor> fixed(content.data(), 64, support::dtype(kDLUInt, 8), {lender, 0});
+    const dlpack_import in_place{-1, copy_policy::never};
+    if (view) {
+      EXPECT_NO_THROW(static_cast<void>(import_dlpack(gpu, fixed.get(), in_place)));
+    } else {
+      EXPECT_THROW(static_cast<void>(import_dlpack(gpu, fixed.get(), in_place)), error);
+    }
+  }
+}
+
+TEST_P(dlpack, no_rows_of_host_memory_are_an_empty_buffer) {
+  support::lent_tensor<DLManagedTensor> lent(nullptr, 0, support::dtype(kDLFloat, 32));
+  const column taken = import_dlpack(home(), lent.get());
+  EXPECT_EQ(taken.length(), 0);
+  EXPECT_EQ(taken.values().size(), 0U);
+  EXPECT_EQ(home()->read_counters().host_to_device.transfers, 0U);
 }
 
 TEST_P(dlpack, a_tensor_of_another_device_is_refused) {

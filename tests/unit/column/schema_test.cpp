@@ -38,6 +38,8 @@ TEST(schema, bounds_the_list_of_names) {
   const std::string seen = message_of(wide, "c");
   EXPECT_NE(seen.find("'x31' and 8 more"), std::string::npos) << seen;
   EXPECT_EQ(seen.find("'x32'"), std::string::npos) << seen;
+  wide.fields.resize(32);
+  EXPECT_TRUE(message_of(wide, "c").ends_with("'x30', 'x31'")) << "all of them are listed";
 }
 
 TEST(schema, refuses_a_name_that_several_fields_have) {

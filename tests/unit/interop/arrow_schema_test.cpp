@@ -122,6 +122,24 @@ TEST(arrow_schema, names_a_type_that_is_not_carried_in_arrows_words) {
       {pair, "+us:4,7", "sparse_union<a: int32=4, b: string not null=7>"},
       {[&](foreign_schema& of) { pair(of.add_nested("+s", "entries")); }, "+m", "map<int32, string>"},
       {[&](foreign_schema& of) { item(of.add_nested("+l", "item")); }, "+l", "list<item: list<item: int32>>"},
+      {[](foreign_schema& of) { of.add("vu", "a").add("vz", "b").add("+x", "c"); }, "+s",
+       "struct<a: string_view, b: binary_view, c: '+x'>"},
+      {pair, "+ud:4", "dense_union<a: int32=4, b: string not null>"},
+      {[](foreign_schema& of) { of.add("i", nullptr).add("i", "b").get().children[1]->format = nullptr; },
+       "+s", "struct<: int32, b: ?>"},
+      {[&](foreign_schema& of) {
+         item(of);
+         of.get().children[0] = nullptr;
+       },
+       "+l", "list<?>"},
+      {[](foreign_schema&) {}, "+l", "list<>"},
+      {[](foreign_schema&) {}, "+m", "map<?, ?>"},
+      {[&](foreign_schema& of) { item(of.add_nested("+s", "entries")); }, "+m", "map<int32, ?>"},
+      {[&](foreign_schema& of) {
+         pair(of.add_nested("+s", "entries"));
+         of.get().flags |= ARROW_FLAG_MAP_KEYS_SORTED;
+       },
+       "+m", "map<int32, string, keys_sorted>"},
       {[](foreign_schema&) {}, "vu", "string_view"},
       {[](foreign_schema&) {}, "vz", "binary_view"},
   };
@@ -134,6 +152,22 @@ TEST(arrow_schema, names_a_type_that_is_not_carried_in_arrows_words) {
   }
 }
 
+TEST(arrow_schema, names_the_indices_and_the_order_of_dictionaries_inside) {
+  foreign_schema inner("u", "");
+  foreign_schema outer("s", "");
+  outer.get().dictionary = &inner.get();
+  for (const bool ordered : {false, true}) {
+    foreign_schema foreign("+l", "x");
+    ArrowSchema& item = foreign.add_nested("i", "item").get();
+    item.dictionary = &outer.get();
+    item.flags |= ordered ? ARROW_FLAG_DICTIONARY_ORDERED : 0;
+    EXPECT_EQ(error_of([&] { import_field(foreign.get()); }).message(),
+              std::string("column 'x': type list<item: dictionary<values=dictionary<values=string, "
+                          "indices=int16, ordered=0>, indices=int32, ordered=") +
+                  (ordered ? "1" : "0") + ">> is not carried");
+  }
+}
+
 TEST(arrow_schema, names_a_dictionary_of_dictionaries_even_when_it_holds_itself) {
   foreign_schema foreign("i", "x");
   foreign.get().dictionary = &foreign.get();
@@ -141,6 +175,70 @@ TEST(arrow_schema, names_a_dictionary_of_dictionaries_even_when_it_holds_itself)
   foreign.get().dictionary = nullptr;
   EXPECT_EQ(seen.code(), errc::unsupported);
   EXPECT_NE(seen.message().find("dictionary<values=dictionary<"), std::string::npos) << seen.message();
+}
+
+TEST(arrow_schema, names_sixteen_levels_of_a_type) {
+  foreign_schema foreign("+l", "x");
+  foreign_schema* deepest = &foreign;
+  std::string expected = "column 'x': type ";
+  for (int level = 0; level < 16; ++level) {
+    deepest = &deepest->add_nested("+l", "");
+    expected += "list<: ";
+  }
+  EXPECT_EQ(error_of([&] { import_field(foreign.get()); }).message(),
+            expected + "..." + std::string(16, '>') + " is not carried");
+}
+
+TEST(arrow_schema, names_types_until_the_text_is_longer_than_400_characters) {
+  for (const bool longer : {false, true}) {
+    foreign_schema one("+l", "x");
+    const std::string name(longer ? 394 : 393, 'a');
+    one.add("i", name.c_str());
+    EXPECT_EQ(error_of([&] { import_field(one.get()); }).message(),
+              "column 'x': type list<" + name + (longer ? ": ..." : ": int32") + "> is not carried");
+    foreign_schema two("+s", "x");
+    const std::string first(longer ? 385 : 384, 'a');
+    two.add("i", first.c_str()).add("i", "b");
+    EXPECT_EQ(error_of([&] { import_field(two.get()); }).message(),
+              "column 'x': type struct<" + first + ": int32, " + (longer ? "..." : "b: ...") +
+                  "> is not carried");
+  }
+}
+
+TEST(arrow_schema, says_what_is_wrong_with_a_field) {
+  const auto said = [](foreign_schema& of) { return error_of([&] { import_field(of.get()); }).message(); };
+  foreign_schema nameless("+x", nullptr);
+  EXPECT_EQ(said(nameless).rfind("column '': '+x' is no Arrow type", 0), 0U) << said(nameless);
+  foreign_schema broken("i", "x");
+  broken.get().n_children = -1;
+  EXPECT_EQ(said(broken), "column 'x': n_children is -1 and children is null");
+  broken.add("i", "a").get().n_children = -1;
+  EXPECT_EQ(said(broken), "column 'x': n_children is -1");
+  broken.get().n_children = 1;
+  EXPECT_EQ(said(broken), "column 'x': n_children is 1, expected 0 for int32");
+  broken.get().release = nullptr;
+  EXPECT_EQ(said(broken), "column '': the ArrowSchema was released already");
+}
+
+TEST(arrow_schema, says_what_is_wrong_with_a_dictionary) {
+  foreign_schema values("u", "");
+  foreign_schema codes("f", "x");
+  codes.get().dictionary = &values.get();
+  const auto seen = [&] { return error_of([&] { import_field(codes.get()); }); };
+  EXPECT_EQ(seen().code(), errc::format);
+  EXPECT_EQ(seen().message(), "column 'x': dictionary indices of type float, expected an integer");
+  values.get().format = nullptr;
+  EXPECT_EQ(seen().message(), "dictionary of column 'x': format is null");
+  const auto release = std::exchange(values.get().release, nullptr);
+  EXPECT_EQ(seen().code(), errc::closed);
+  values.get().release = release;
+}
+
+TEST(arrow_schema, without_metadata_has_a_null_pointer) {
+  owned_schema exported;
+  export_schema({{{"a", data_type(type_id::int32), true, {}}}, {}}, *exported.out());
+  EXPECT_EQ(exported.get().metadata, nullptr);
+  EXPECT_EQ(exported.get().children[0]->metadata, nullptr);
 }
 
 TEST(arrow_schema, names_a_struct_that_holds_itself_many_times_in_bounded_text) {

@@ -123,6 +123,28 @@ TEST_F(streams, say_where_they_fail_with_number_and_text) {
   EXPECT_EQ(*source_.released_arrays, 2) << "the batches before the failure";
 }
 
+TEST_F(streams, need_not_say_why_they_fail) {
+  source_.fails_at_schema = EIO;
+  constexpr const char* expected = "ArrowArrayStream: get_schema failed with errno 5 (Input/output error)";
+  EXPECT_EQ(import_error(source_.stream()).message(), expected);
+  ArrowArrayStream silent = source_.stream();
+  silent.get_last_error = nullptr;
+  EXPECT_EQ(import_error(silent).message(), expected);
+}
+
+TEST_F(streams, that_give_a_released_schema_or_one_without_a_format_are_refused) {
+  ArrowArrayStream stream = source_.stream();
+  stream.get_schema = [](ArrowArrayStream*, ArrowSchema*) { return 0; };
+  EXPECT_EQ(import_error(stream).code(), errc::closed);
+  stream = source_.stream();
+  stream.get_schema = [](ArrowArrayStream*, ArrowSchema* out) {
+    out->release = [](ArrowSchema* schema) { schema->release = nullptr; };
+    return 0;
+  };
+  const error seen = import_error(stream);
+  EXPECT_EQ(seen.message(), "column '': format is null");
+}
+
 TEST_F(streams, give_each_errno_its_code) {
   for (const auto& [number, code] :
        {std::pair{ENOMEM, errc::out_of_memory}, std::pair{EINVAL, errc::format},

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -139,6 +140,27 @@ TEST_F(dlpack_export_test, no_rows_are_a_tensor_without_data) {
 TEST_F(dlpack_export_test, the_device_of_a_column_without_values_is_its_context) {
   EXPECT_EQ(dlpack_device(column::make(home_, {data_type(), 3, 0, 3, {}, {}})), home_->device());
   EXPECT_EQ(dlpack_device(numbers()), home_->device());
+  EXPECT_EQ(dlpack_device(column::make(home_, {data_type(type_id::int8), 0, 0, 0, {{}, {}}, {}})),
+            home_->device());
+  EXPECT_EQ(dlpack_device(column::make(home_, {data_type(type_id::string), 0, 0, 0, {{}, {}, {}}, {}})),
+            home_->device());
+}
+
+TEST_F(dlpack_export_test, the_device_of_a_column_is_that_of_its_values) {
+  alignas(64) std::array<std::byte, 64> memory{};
+  const device_id pinned{device_kind::cuda_host, 0};
+  for (const type_id id : {type_id::int8, type_id::boolean}) {
+    external_memory lent;
+    lent.pointer = memory.data();
+    lent.bytes = memory.size();
+    lent.device = pinned;
+    const column source =
+        column::make(home_, {data_type(id), 8, 0, 0, {{}, buffer::adopt(home_, std::move(lent))}, {}});
+    EXPECT_EQ(dlpack_device(source), pinned);
+    EXPECT_EQ(held(export_dlpack_versioned(source))->dl_tensor.device.device_type, kDLCUDAHost);
+    const held on_host(export_dlpack_versioned(source, support::export_to({device_kind::cpu, 0})));
+    EXPECT_EQ(on_host->dl_tensor.device.device_type, kDLCPU);
+  }
 }
 
 } // namespace

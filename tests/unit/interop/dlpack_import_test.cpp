@@ -61,6 +61,7 @@ TYPED_TEST(dlpack_import_test, is_a_view_and_calls_the_deleter_once_after_the_la
     EXPECT_FALSE(whole.validity().present());
     EXPECT_EQ(whole.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
     EXPECT_EQ(whole.values().size(), sizeof this->values_);
+    EXPECT_EQ(whole.values().owner()->tag(), tag("dlpack"));
     const column part = whole.slice(2, 3);
     EXPECT_EQ(tensor.deleted(), 0);
     counter_values expected;
@@ -82,8 +83,10 @@ TYPED_TEST(dlpack_import_test, refuses_each_broken_field_by_name_and_takes_nothi
       {[](DLTensor& t) { t.dtype.lanes = 2; }, errc::exchange, "2 lanes"},
       {[](DLTensor& t) { t.dtype.bits = 31; }, errc::exchange, "31 bits"},
       {[](DLTensor& t) { t.dtype.code = kDLComplex; }, errc::exchange, "code 5 (complex)"},
-      {[](DLTensor& t) { t.ndim = 0; }, errc::exchange, "ndim is 0"},
-      {[](DLTensor& t) { t.ndim = 2; }, errc::exchange, "ndim is 2"},
+      {[](DLTensor& t) { t.ndim = 0; }, errc::exchange,
+       "ndim is 0 and a column has one dimension: reshape the scalar to (1,)"},
+      {[](DLTensor& t) { t.ndim = 2; }, errc::exchange,
+       "ndim is 2 and a column has one dimension: pass one column at a time"},
       {[](DLTensor& t) { t.ndim = -1; }, errc::format, "ndim is -1"},
       {[](DLTensor& t) { t.shape = nullptr; }, errc::format, "shape is null"},
       {[](DLTensor& t) { t.shape[0] = -3; }, errc::format, "shape[0] is -3"},
@@ -158,6 +161,13 @@ TYPED_TEST(dlpack_import_test, no_rows_need_no_data) {
   tensor.tensor().byte_offset = 3;
   EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), 0);
   EXPECT_EQ(tensor.deleted(), 1);
+}
+
+TYPED_TEST(dlpack_import_test, may_be_as_long_as_an_offset_can_say) {
+  auto tensor = this->sound();
+  tensor.tensor().dtype = support::dtype(kDLInt, 8);
+  tensor.tensor().shape[0] = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), std::numeric_limits<std::int64_t>::max());
 }
 
 TYPED_TEST(dlpack_import_test, byte_offset_moves_the_rows) {
