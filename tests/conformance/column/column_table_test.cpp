@@ -88,6 +88,16 @@ TEST_P(tables, are_refused_with_the_place_that_does_not_fit) {
   expect_refused([&](auto& b) { b[0].columns[0] = elsewhere; }, errc::invalid_argument, "in another context");
 }
 
+TEST(table, is_refused_without_a_context) {
+  try {
+    static_cast<void>(table::make(nullptr, {}, {}));
+    FAIL() << "accepted";
+  } catch (const error& seen) {
+    EXPECT_EQ(seen.code(), errc::invalid_argument);
+    EXPECT_EQ(seen.message(), "table: no context");
+  }
+}
+
 TEST_P(tables, take_columns_of_every_context_that_shares_with_theirs) {
   const auto child = watch(home()->with_budget("query"));
   const auto promised = watch(home()->with_reservation(1 << 20));
@@ -117,6 +127,8 @@ TEST_P(tables, are_sliced_across_batches) {
   const table again = cut.slice(2, 10);
   ASSERT_EQ(again.batches().size(), 1U);
   EXPECT_TRUE(same_rows(exported(again.pieces(1)[0]).get(), *words_[2], 0, 10));
+  ASSERT_EQ(whole.slice(0, 1).batches().size(), 1U);
+  EXPECT_TRUE(same_rows(exported(whole.slice(0, 1).pieces(0)[0]).get(), *numbers_[0], 0, 1));
   EXPECT_EQ(whole.slice(75, 0).rows(), 0);
   EXPECT_EQ(whole.slice(75, 0).fields(), fields_);
   EXPECT_THROW(static_cast<void>(whole.slice(75, 1)), error);

@@ -77,7 +77,34 @@ TEST_P(columns, are_refused_with_the_numbers_that_do_not_fit) {
         p.length = huge - 6;
       },
       errc::overflow, "bytes of the values");
+  expect_refused(
+      [](auto& p) {
+        p.buffers[0] = buffer();
+        p.null_count = 1;
+      },
+      errc::invalid_argument, "null count 1 without a validity");
+  expect_refused(
+      [](auto& p) {
+        p.length = 1;
+        p.buffers[1] = p.buffers[1].slice(0, 27);
+      },
+      errc::out_of_range, "values of 7 rows (offset included) take 28 bytes, the buffer has 27");
   const auto other = new_context();
+  for (const type_id text : {type_id::string, type_id::large_string}) {
+    const std::string needed = text == type_id::string ? "68" : "136";
+    expect_refused(
+        [&](auto& p) {
+          p.type = data_type(text);
+          p.buffers.push_back({});
+        },
+        errc::out_of_range, "offsets of 16 rows (offset included) take " + needed + " bytes");
+    expect_refused(
+        [&](auto& p) {
+          p.type = data_type(text);
+          p.buffers = {{}, make(136), buffer::allocate(other, 1, other->work_stream())};
+        },
+        errc::invalid_argument, "bytes are in another context");
+  }
   expect_refused([&](auto& p) { p.buffers[1] = buffer::allocate(other, 64, other->work_stream()); },
                  errc::invalid_argument, "values are in another context");
 }
@@ -136,6 +163,14 @@ TEST_P(columns, give_only_the_buffers_that_their_layout_has) {
   EXPECT_THROW(static_cast<void>(text.values()), error);
   EXPECT_NO_THROW(static_cast<void>(text.offsets()));
   EXPECT_NO_THROW(static_cast<void>(text.bytes()));
+  const column large = imported(random_array(data_type(type_id::large_string), {4}, 1));
+  EXPECT_THROW(static_cast<void>(large.values()), error);
+  EXPECT_NO_THROW(static_cast<void>(large.offsets()));
+  EXPECT_NO_THROW(static_cast<void>(large.bytes()));
+  const column bits = imported(random_array(data_type(type_id::boolean), {4}, 1));
+  EXPECT_NO_THROW(static_cast<void>(bits.values()));
+  EXPECT_THROW(static_cast<void>(bits.offsets()), error);
+  EXPECT_THROW(static_cast<void>(bits.bytes()), error);
   const column nothing = imported(random_array(data_type(), {4}, 1));
   EXPECT_THROW(static_cast<void>(nothing.values()), error);
   EXPECT_FALSE(nothing.validity().present());
@@ -168,6 +203,12 @@ TEST_P(columns, know_their_nulls_where_that_takes_no_work) {
   const column some = imported(random_array(data_type(type_id::int32), {100, 3, nulls::some, true}, 5));
   EXPECT_EQ(some.slice(10, 20).known_null_count(), column::unknown_nulls);
   EXPECT_EQ(some.slice(10, 0).known_null_count(), 0);
+  EXPECT_EQ(some.slice(10, 1).known_null_count(), column::unknown_nulls);
+  column::parts one = good_parts();
+  one.null_count = 1;
+  EXPECT_EQ(column::make(home(), one).slice(0, 5).known_null_count(), column::unknown_nulls);
+  one.length = 1;
+  EXPECT_EQ(column::make(home(), one).known_null_count(), 1);
   const column nothing = imported(random_array(data_type(), {100}, 5));
   EXPECT_EQ(nothing.known_null_count(), 100);
   EXPECT_EQ(nothing.slice(10, 20).known_null_count(), 20);
@@ -193,9 +234,17 @@ TEST_P(columns, measure_the_windows_of_their_rows) {
   const column numbers = column::make(home(), good_parts());
   EXPECT_EQ(numbers.byte_size(), 10U * 4 + 2);
   EXPECT_EQ(numbers.slice(2, 3).byte_size(), 3U * 4 + 1) << "rows 8 to 10: one byte of validity";
+  EXPECT_EQ(numbers.slice(3, 0).byte_size(), 0U);
+  EXPECT_EQ(numbers.slice(2, 1).byte_size(), 4U + 1);
+  EXPECT_EQ(numbers.slice(0, 3).byte_size(), 3U * 4 + 2) << "rows 6 to 8: two bytes of validity";
+  EXPECT_EQ(numbers.slice(1, 2).byte_size(), 2U * 4 + 2) << "rows 7 and 8";
   const column bits =
-      column::make(home(), {data_type(type_id::boolean), 8, 4, 0, {buffer(), make(2)}, nullptr});
+      column::make(home(), {data_type(type_id::boolean), 12, 4, 0, {buffer(), make(2)}, nullptr});
   EXPECT_EQ(bits.byte_size(), 2U);
+  EXPECT_EQ(bits.slice(0, 4).byte_size(), 1U) << "rows 4 to 7";
+  EXPECT_EQ(bits.slice(4, 4).byte_size(), 1U) << "rows 8 to 11";
+  EXPECT_EQ(bits.slice(3, 2).byte_size(), 2U) << "rows 7 and 8";
+  EXPECT_EQ(bits.slice(3, 0).byte_size(), 0U);
   const column text = column::make(
       home(), {data_type(type_id::large_string), 3, 1, 0, {buffer(), make(40), make(17)}, nullptr});
   EXPECT_EQ(text.byte_size(), 4U * 8 + 17);
@@ -216,6 +265,10 @@ TEST(required_bytes, follow_the_layout) {
   EXPECT_EQ(required_bytes(text, 1, 9), 40U);
   EXPECT_EQ(required_bytes(text, 2, 9), 0U);
   EXPECT_EQ(required_bytes(text, 1, 0), 0U);
+  EXPECT_EQ(required_bytes(text, 1, 1), 8U);
+  EXPECT_EQ(required_bytes(text, 0, 8), 1U);
+  EXPECT_EQ(required_bytes(text, 0, 16), 2U);
+  EXPECT_EQ(required_bytes(data_type(type_id::int32), 2, 9), 0U) << "it has no such buffer";
   EXPECT_EQ(required_bytes(data_type(type_id::large_string), 1, 9), 80U);
   EXPECT_EQ(required_bytes(data_type(type_id::boolean), 1, 17), 3U);
   EXPECT_EQ(required_bytes(data_type::parse("d:76,0,256"), 1, 3), 96U);

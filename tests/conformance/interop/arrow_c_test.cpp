@@ -109,6 +109,36 @@ TEST_P(arrow_c, carries_a_batch_through_the_window_of_its_struct) {
   }
 }
 
+TEST_P(arrow_c, exports_exact_structs) {
+  const data_type numbers(type_id::int32);
+  const column absent = imported(random_array(numbers, {8, 0, nulls::absent, true}, 1));
+  owned_array one = exported(absent);
+  EXPECT_EQ(one.get().null_count, 0);
+  EXPECT_EQ(one.get().n_buffers, 2);
+  EXPECT_EQ(one.get().buffers[0], nullptr);
+  EXPECT_EQ(one.get().n_children, 0);
+  EXPECT_EQ(one.get().children, nullptr);
+  EXPECT_EQ(one.get().dictionary, nullptr);
+  one.get().release(&one.get());
+  EXPECT_EQ(one.get().release, nullptr) << "which tells a consumer that it was released";
+  const column nothing = imported(random_array(data_type(), {8}, 1));
+  EXPECT_EQ(exported(nothing.slice(2, 3)).get().null_count, 3);
+  const table whole = table::make(home(), {{{"x", numbers, true, {}}}, {}}, {{8, {absent}}});
+  owned_array batch;
+  export_batch(whole, 0, *batch.out());
+  EXPECT_EQ(batch.get().offset, 0);
+  EXPECT_EQ(batch.get().null_count, 0);
+  EXPECT_EQ(batch.get().n_buffers, 1);
+  EXPECT_EQ(batch.get().buffers[0], nullptr);
+  try {
+    export_batch(whole, 1, *batch.out());
+    FAIL() << "the table has one batch";
+  } catch (const error& seen) {
+    EXPECT_EQ(seen.code(), errc::out_of_range);
+    EXPECT_EQ(seen.message(), "batch 1 of a table with 1 batches");
+  }
+}
+
 TEST_P(arrow_c, carries_rows_without_columns) {
   owned_array given = support::to_c_batch({}, 5);
   dictionary_cache dictionaries;

@@ -91,6 +91,7 @@ error error_of(Call call) {
 TEST(data_type, is_null_unless_made_otherwise) {
   EXPECT_EQ(data_type(), data_type::parse("n"));
   EXPECT_EQ(data_type().buffer_count(), 0U);
+  EXPECT_EQ(data_type().byte_width(), 0);
 }
 
 TEST(data_type, of_a_simple_id_is_that_of_its_format) {
@@ -101,6 +102,10 @@ TEST(data_type, of_a_simple_id_is_that_of_its_format) {
                                    type_id::duration, type_id::fixed_size_binary, type_id::dictionary}) {
     EXPECT_EQ(error_of([&] { data_type{parametric}; }).code(), errc::invalid_argument);
   }
+  EXPECT_EQ(error_of([] { data_type{type_id::timestamp}; }).message(),
+            "type timestamp has parameters: make it from its format string");
+  EXPECT_EQ(error_of([] { data_type{static_cast<type_id>(99)}; }).message(),
+            "type of unknown id has parameters: make it from its format string");
 }
 
 TEST(data_type, has_one_spelling_of_a_decimal) {
@@ -112,10 +117,18 @@ TEST(data_type, counts_its_buffers) {
   EXPECT_EQ(data_type(type_id::boolean).buffer_count(), 2U);
   EXPECT_EQ(data_type(type_id::float64).buffer_count(), 2U);
   EXPECT_EQ(data_type(type_id::string).buffer_count(), 3U);
+  EXPECT_EQ(data_type(type_id::large_string).buffer_count(), 3U);
 }
 
 TEST(data_type, tells_integers_and_floats_apart) {
   EXPECT_TRUE(data_type(type_id::int64).is_integer() && data_type(type_id::int64).is_signed());
+  for (const type_id id : {type_id::int8, type_id::int16, type_id::int32}) {
+    EXPECT_TRUE(data_type(id).is_integer() && data_type(id).is_signed());
+  }
+  EXPECT_TRUE(data_type(type_id::uint64).is_integer() && !data_type(type_id::uint64).is_signed());
+  EXPECT_TRUE(data_type(type_id::float64).is_floating());
+  EXPECT_FALSE(data_type(type_id::uint64).is_floating());
+  EXPECT_FALSE(data_type::parse("d:7,2,32").is_floating());
   EXPECT_TRUE(data_type(type_id::uint8).is_integer() && !data_type(type_id::uint8).is_signed());
   EXPECT_TRUE(data_type(type_id::half_float).is_floating() && !data_type(type_id::half_float).is_integer());
   EXPECT_FALSE(data_type(type_id::boolean).is_integer());
@@ -215,7 +228,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(data_type, refuses_a_zero_byte_in_its_format) {
   const std::string hidden("i\0u", 3);
-  EXPECT_EQ(error_of([&] { data_type::parse(hidden); }).code(), errc::format);
+  const error seen = error_of([&] { data_type::parse(hidden); });
+  EXPECT_EQ(seen.code(), errc::format);
+  EXPECT_EQ(seen.message(), "'i' is no Arrow type: a zero byte follows");
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -207,6 +208,27 @@ TEST_F(broken_batch, with_rows_that_are_null_as_a_whole_is_refused) {
   }
 }
 
+TEST_F(broken_batch, with_a_validity_is_accepted_when_no_row_is_null) {
+  const std::uint8_t validity = 0b111111;
+  owned_array source = fresh();
+  source.get().buffers[0] = &validity;
+  source.get().null_count = -1;
+  dictionary_cache dictionaries;
+  EXPECT_EQ(import_batch(home_, fields(), source.get(), dictionaries).rows, rows);
+}
+
+TEST_F(broken_batch, is_believed_what_it_says_of_null_rows) {
+  const std::uint8_t validity = 0b101110;
+  owned_array source = fresh();
+  source.get().buffers[0] = &validity;
+  source.get().null_count = 1;
+  EXPECT_EQ(import_error(source.get()).message(),
+            "batch: 1 of 6 rows are null as a whole, which a table can't say");
+  source.get().length = 1;
+  EXPECT_EQ(import_error(source.get()).message(),
+            "batch: 1 of 1 rows are null as a whole, which a table can't say");
+}
+
 TEST(imported_null_counts, of_a_part_are_told_only_where_the_whole_leaves_no_doubt) {
   constexpr std::int64_t rows = 8;
   constexpr std::int64_t part = 4; // the last ones
@@ -299,6 +321,54 @@ TEST(imported_offsets, have_sound_ends_even_when_only_the_structure_is_checked) 
     const auto seen = refusal(type, content, validation::structure);
     ASSERT_TRUE(seen) << row;
     EXPECT_EQ(seen->code(), errc::format);
+  }
+  support::plain_array content = good;
+  put<std::int32_t>(content, 1, 8, 2);
+  put<std::int32_t>(content, 1, 9, 5);
+  put<std::int32_t>(content, 1, 29, 4);
+  constexpr const char* expected = "column 'x': the offsets of its first and last value are ";
+  EXPECT_EQ(refusal(type, content, validation::structure)->message(),
+            std::string(expected) + "5 and 4, after 2");
+  put<std::int32_t>(content, 1, 8, 5);
+  EXPECT_EQ(refusal(type, content, validation::structure)->message(), std::string(expected) + "5 and 4");
+  put<std::int32_t>(content, 1, 29, 5);
+  EXPECT_FALSE(refusal(type, content, validation::structure)) << "no value has a byte";
+}
+
+struct alignment_case {
+  const char* format;
+  std::int64_t buffer;
+  std::uintptr_t needed; ///< bytes
+};
+
+TEST(imported_buffers, are_used_in_place_where_their_values_are_aligned) {
+  alignas(64) static std::array<std::byte, 256> memory{}; // zeros are sound offsets, too
+  const auto home = context::create(make_host_backend());
+  for (const alignment_case& one :
+       {alignment_case{"c", 1, 1}, alignment_case{"S", 1, 2}, alignment_case{"f", 1, 4},
+        alignment_case{"l", 1, 8}, alignment_case{"d:10,2", 1, 8}, alignment_case{"d:10,2,256", 1, 8},
+        alignment_case{"tin", 1, 8}, alignment_case{"w:4", 1, 1}, alignment_case{"b", 1, 1},
+        alignment_case{"l", 0, 1}, alignment_case{"u", 1, 4}, alignment_case{"Z", 1, 8},
+        alignment_case{"u", 2, 1}, alignment_case{"Z", 2, 1}}) {
+    for (const std::uintptr_t shift : {1U, 2U, 4U, 8U}) {
+      SCOPED_TRACE(::testing::Message() << one.format << ", buffer " << one.buffer << ", shift " << shift);
+      std::array<const void*, 3> buffers{memory.data(), memory.data(), memory.data()};
+      buffers[static_cast<std::size_t>(one.buffer)] = memory.data() + shift;
+      const data_type type = data_type::parse(one.format);
+      ArrowArray given{};
+      given.length = 2;
+      given.null_count = -1;
+      given.n_buffers = static_cast<std::int64_t>(type.buffer_count());
+      given.buffers = buffers.data();
+      given.release = [](ArrowArray* array) { array->release = nullptr; };
+      import_options in_place;
+      in_place.copy = copy_policy::never;
+      if (shift % one.needed == 0) {
+        EXPECT_NO_THROW(import_column(home, {"x", type, true, {}}, given, in_place));
+      } else {
+        EXPECT_THROW(import_column(home, {"x", type, true, {}}, given, in_place), error);
+      }
+    }
   }
 }
 

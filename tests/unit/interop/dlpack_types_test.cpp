@@ -68,6 +68,28 @@ TEST(dlpack_types, a_dtype_without_a_column_is_refused_with_its_numbers) {
   }
 }
 
+TEST(dlpack_types, a_refused_dtype_is_named) {
+  const std::vector<std::pair<int, std::string>> names{{kDLInt, "int"},
+                                                       {kDLUInt, "uint"},
+                                                       {kDLFloat, "float"},
+                                                       {kDLOpaqueHandle, "opaque handle"},
+                                                       {kDLBfloat, "bfloat"},
+                                                       {kDLComplex, "complex"},
+                                                       {kDLBool, "bool"},
+                                                       {kDLFloat8_e3m4, "narrow float"},
+                                                       {kDLFloat4_e2m1fn, "narrow float"},
+                                                       {kDLFloat4_e2m1fn + 1, "unknown"}};
+  for (const auto& [code, name] : names) {
+    try {
+      static_cast<void>(from_tensor_type({static_cast<std::uint8_t>(code), 3}));
+      ADD_FAILURE() << name << " of 3 bits was accepted";
+    } catch (const error& e) {
+      EXPECT_THAT(e.message(),
+                  HasSubstr("code " + std::to_string(code) + " (" + name + "), 3 bits and 1 lanes"));
+    }
+  }
+}
+
 TEST(dlpack_types, stream_numbers_mean_what_the_standard_says) {
   EXPECT_EQ(tensor_stream(1), legacy_stream);
   EXPECT_EQ(tensor_stream(2), per_thread_stream);
