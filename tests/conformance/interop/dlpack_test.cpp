@@ -235,7 +235,7 @@ TEST_P(dlpack, a_copying_import_of_device_memory_gives_the_tensor_back) {
   EXPECT_EQ(read(own.values()), counting(80));
 }
 
-TEST_P(dlpack, memory_of_cuda_enters_no_other_device) {
+TEST_P(dlpack, page_locked_and_managed_memory_enter_no_foreign_device) {
   if (home()->on_host() || home()->device().kind == device_kind::cuda) {
     GTEST_SKIP() << "the host can load it, and a GPU of CUDA can, too";
   }
@@ -246,7 +246,7 @@ TEST_P(dlpack, memory_of_cuda_enters_no_other_device) {
   }
 }
 
-TEST_P(dlpack, a_gpu_of_cuda_sees_managed_memory_and_takes_a_copy_of_page_locked_memory) {
+TEST_P(dlpack, a_gpu_sees_managed_memory_and_takes_a_copy_of_page_locked_memory) {
   if (GetParam().name != "sim") {
     GTEST_SKIP() << "needs a device without CUDA that passes for one with it";
   }
