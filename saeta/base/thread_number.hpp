@@ -12,7 +12,7 @@ namespace detail {
 std::size_t look_up_thread_number() noexcept;
 } // namespace detail
 
-/// 0, 1, 2, ... in the order in which threads first ask; not reused when a thread ends.
+/// Consecutive in the order in which threads first ask; not reused when a thread ends.
 inline std::size_t thread_number() noexcept {
   const auto* const own = static_cast<const std::size_t*>(find_own(thread_object::number));
   return own != nullptr ? *own : detail::look_up_thread_number();

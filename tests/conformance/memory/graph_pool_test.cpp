@@ -292,6 +292,26 @@ TEST_P(graph_pools, use_memory_that_comes_back_from_nowhere_again_in_its_own_sco
   EXPECT_TRUE(capture.end());
 }
 
+TEST_P(graph_pools, keep_what_comes_back_from_nowhere_after_their_scope) {
+  if (!captures()) {
+    GTEST_SKIP() << captures_nothing;
+  }
+  void* kept = nullptr;
+  {
+    const graph_pool_scope open(pool());
+    graph_capture capture(device(), handle());
+    kept = lend();
+    EXPECT_TRUE(capture.end());
+  }
+  take_back_memory(kept, bytes, std::nullopt);
+  const graph_pool_scope open(pool());
+  graph_capture capture(device(), handle());
+  void* const next = lend();
+  EXPECT_NE(next, kept) << "used after its capture on streams that nobody knows";
+  take_back(next);
+  EXPECT_TRUE(capture.end());
+}
+
 TEST_P(graph_pools, wait_for_what_used_memory_after_its_capture_before_the_next_capture_has_it) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;

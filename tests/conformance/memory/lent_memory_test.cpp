@@ -132,6 +132,7 @@ TEST_P(lent_memory, that_comes_back_twice_or_was_never_lent_is_reported) {
   EXPECT_EQ(last_report(), "");
   take_back_memory(address, bytes, first().native_handle());
   EXPECT_THAT(last_report(), HasSubstr("was not lent, or came back before"));
+  last_report().clear();
   note_lent_use(address, first().native_handle());
   EXPECT_THAT(last_report(), HasSubstr("was not lent"));
 }

@@ -1,11 +1,14 @@
 #include "saeta/base/interrupt.hpp"
+#include "saeta/base/interruptible_lock.hpp"
 #include "support/interrupts.hpp"
 
 #include <gtest/gtest.h>
 
 #include <condition_variable>
 #include <mutex>
+#include <semaphore>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace saeta {
@@ -111,6 +114,33 @@ TEST(interrupt, what_happens_while_the_hook_runs_is_seen_without_a_notification)
   const interrupts hook([&] { happened = true; });
   EXPECT_TRUE(wait_interruptibly(changed, lock, steady_clock::time_point::max(), [&] { return happened; }));
   EXPECT_TRUE(changed.until.empty());
+}
+
+TEST(interrupt, a_lock_that_is_held_is_waited_for_until_it_is_free_or_the_hook_ends_the_wait) {
+  std::timed_mutex mutex;
+  std::binary_semaphore held(0);
+  std::binary_semaphore asked(0);
+  std::jthread holder([&] {
+    const std::lock_guard hold(mutex);
+    held.release();
+    asked.acquire();
+  });
+  held.acquire();
+  {
+    const interrupts hook([] { throw stop{}; });
+    EXPECT_THROW(static_cast<void>(lock_interruptibly(mutex)), stop);
+  }
+  int asks = 0;
+  const interrupts hook([&] {
+    if (++asks == 2) {
+      throw stop{};
+    }
+    asked.release();
+    holder.join();
+  });
+  EXPECT_TRUE(lock_interruptibly(mutex).owns_lock());
+  EXPECT_TRUE(lock_interruptibly(mutex).owns_lock()) << "a free lock is taken without asking";
+  EXPECT_EQ(asks, 1);
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace saeta {
@@ -31,8 +32,26 @@ struct family {
   std::vector<std::shared_ptr<budget>> children;
 };
 
+/// On a thread whose credit lies in another shard than that of this one.
+void on_another_shard(const std::function<void()>& action) {
+  const std::size_t here = thread_number() % budget_tree::node::shards;
+  for (bool done = false; !done;) {
+    std::thread([&] {
+      done = thread_number() % budget_tree::node::shards != here;
+      if (done) {
+        action();
+      }
+    }).join();
+  }
+}
+
 class budget_cost : public testing::Test {
 protected:
+  static void expect_no_lock_of_the_tree(const budget& of, const std::function<void()>& call) {
+    const std::uint64_t before = budget_probe::locks(of);
+    call();
+    EXPECT_EQ(budget_probe::locks(of) - before - 1, 0U);
+  }
   static void expect_the_same(const std::function<void(family&)>& call) {
     family some(1000);
     family many(5000);
@@ -123,6 +142,48 @@ TEST_F(budget_cost, a_budget_in_use_keeps_its_credit_while_others_come_and_go) {
         << "it went to the tree";
     visitor->refund(1);
   }
+}
+
+TEST_F(budget_cost, a_budget_in_use_keeps_its_credit_while_too_many_others_hold_some) {
+  const family of(0);
+  const auto busy = of.root->make_child("busy");
+  ASSERT_TRUE(busy->try_charge(1 << 20)); // the first open shard
+  busy->refund(1 << 20);
+  std::vector<std::shared_ptr<budget>> visitors;
+  for (std::size_t i = 0; i < 3 * budget_tree::most_open; ++i) {
+    visitors.push_back(of.root->make_child("visitor"));
+    ASSERT_TRUE(visitors.back()->try_charge(1));
+    expect_no_lock_of_the_tree(*of.root, [&] {
+      ASSERT_TRUE(busy->try_charge(10));
+      busy->refund(10);
+    });
+    visitors.back()->refund(1);
+  }
+}
+
+TEST_F(budget_cost, a_thread_that_refunds_to_the_tree_has_credit_afterwards) {
+  const auto b = budget::create("test", 1000);
+  ASSERT_TRUE(b->try_charge(1000));
+  on_another_shard([&] {
+    b->refund(1000);
+    expect_no_lock_of_the_tree(*b, [&] { ASSERT_TRUE(b->try_charge(1000 / 64)); });
+    b->refund(1000 / 64);
+  });
+  EXPECT_EQ(b->statistics(),
+            (budget_statistics{.limit = 1000, .remaining = 1000, .peak = 1000, .requests = 2}));
+}
+
+TEST_F(budget_cost, a_thread_borrows_all_that_it_lacks_from_one_other) {
+  const auto b = budget::create("test");
+  ASSERT_TRUE(b->try_charge(100));
+  b->refund(100);
+  on_another_shard([&] {
+    ASSERT_TRUE(b->try_charge(1)); // calls half of the 100 bytes back
+    b->refund(1);
+    expect_no_lock_of_the_tree(*b, [&] { ASSERT_TRUE(b->try_charge(51)); }); // 1, and 50 of 50
+    b->refund(51);
+  });
+  EXPECT_EQ(b->statistics().peak, 100U);
 }
 
 } // namespace

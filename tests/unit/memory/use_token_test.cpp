@@ -6,6 +6,7 @@
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "support/faulty_backend.hpp"
+#include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>
 
@@ -142,6 +143,7 @@ TEST(use_token, holds_a_storage_that_is_named_twice_once_with_the_stronger_acces
     token.finish();
     EXPECT_NO_THROW(use_token(stream, {reads(whole)}));
     EXPECT_NO_THROW(token.finish());
+    EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(token.data<char>(whole)); }), errc::closed);
   }
 }
 

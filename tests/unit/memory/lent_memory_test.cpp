@@ -1,0 +1,54 @@
+// Lent memory whose uses could not be noted, on a simulated device whose driver fails.
+#include "saeta/backend/sim/sim.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/memory/graph_pool.hpp"
+#include "saeta/memory/lent_memory.hpp"
+
+#include <gtest/gtest.h>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t bytes = 4096;
+
+TEST(lent_memory_with_a_use_that_could_not_be_noted, waits_for_all_work_before_it_is_used_again) {
+  const auto device = sim::device::create({.seed = 1, .run_percent = 0});
+  const auto home = context::create(device);
+  const stream foreign(device);
+  const stream_ref ours = home->work_stream();
+  void* const lent = lend_memory(home, bytes, ours, "lent");
+  home->synchronize(ours);
+  device->set_fail_percent(100);
+  note_lent_use(lent, foreign.native_handle());
+  device->set_fail_percent(0);
+  device->fill(lent, 1, bytes, foreign.native_handle());
+  home->reset_counters();
+  take_back_memory(lent, bytes, ours.native_handle());
+  EXPECT_EQ(home->read_counters().events, 1U) << "over the foreign stream, too";
+  void* const next = lend_memory(home, bytes, ours, "next");
+  device->fill(next, 2, bytes, ours.native_handle());
+  home->synchronize(ours);
+  EXPECT_TRUE(device->races().empty());
+  take_back_memory(next, bytes, ours.native_handle());
+}
+
+TEST(lent_memory_with_a_use_that_could_not_be_noted, is_kept_by_its_pool) {
+  const auto device = sim::device::create({.seed = 1});
+  const auto home = context::create(device);
+  const stream foreign(device);
+  const auto pool = graph_pool::create(home, "graph");
+  const stream_ref ours = home->work_stream();
+  void* const lent = lend_memory(pool, bytes, ours);
+  device->set_fail_percent(100);
+  note_lent_use(lent, foreign.native_handle());
+  device->set_fail_percent(0);
+  take_back_memory(lent, bytes, ours.native_handle());
+  void* const next = lend_memory(pool, bytes, ours);
+  EXPECT_NE(next, lent);
+  take_back_memory(next, bytes, ours.native_handle());
+  EXPECT_EQ(lend_memory(pool, bytes, ours), next) << "whose uses are known";
+  take_back_memory(next, bytes, ours.native_handle());
+}
+
+} // namespace
+} // namespace saeta
