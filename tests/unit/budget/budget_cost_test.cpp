@@ -144,21 +144,40 @@ TEST_F(budget_cost, a_budget_in_use_keeps_its_credit_while_others_come_and_go) {
   }
 }
 
-TEST_F(budget_cost, a_budget_in_use_keeps_its_credit_while_too_many_others_hold_some) {
+TEST_F(budget_cost, budgets_in_use_keep_their_credit_while_too_many_others_hold_some) {
+  constexpr std::size_t rounds = 3 * budget_tree::most_open;
   const family of(0);
-  const auto busy = of.root->make_child("busy");
-  ASSERT_TRUE(busy->try_charge(1 << 20)); // the first open shard
-  busy->refund(1 << 20);
-  std::vector<std::shared_ptr<budget>> visitors;
-  for (std::size_t i = 0; i < 3 * budget_tree::most_open; ++i) {
+  const auto taking = of.root->make_child("taking");
+  const auto giving = of.root->make_child("giving");
+  ASSERT_TRUE(taking->try_charge(1 << 20)); // the first open shard
+  taking->refund(1 << 20);
+  std::vector<std::shared_ptr<budget>> visitors{of.root->make_child("visitor")};
+  ASSERT_TRUE(visitors.back()->try_charge(0)); // the second, which the search for an idle one begins with
+  ASSERT_TRUE(giving->try_charge(rounds));
+  visitors.back()->refund(0); // a use: the first search goes all the way round
+  for (std::size_t i = 0; i < rounds; ++i) {
     visitors.push_back(of.root->make_child("visitor"));
     ASSERT_TRUE(visitors.back()->try_charge(1));
     expect_no_lock_of_the_tree(*of.root, [&] {
-      ASSERT_TRUE(busy->try_charge(10));
-      busy->refund(10);
+      ASSERT_TRUE(taking->try_charge(1));
+      giving->refund(1);
     });
     visitors.back()->refund(1);
   }
+  taking->refund(rounds);
+}
+
+TEST_F(budget_cost, a_budget_that_is_used_again_after_a_while_has_credit_like_a_new_one) {
+  const family of(0);
+  ASSERT_TRUE(of.root->try_charge(1 << 20));
+  of.root->refund(1 << 20);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(of.root->statistics().current, 0U);
+  }
+  ASSERT_TRUE(of.root->try_charge(1)); // its idle shard was closed
+  EXPECT_EQ(of.root->statistics().current, 1U);
+  expect_no_lock_of_the_tree(*of.root, [&] { of.root->refund(1); });
+  EXPECT_EQ(of.root->statistics().requests, 2U);
 }
 
 TEST_F(budget_cost, a_thread_that_refunds_to_the_tree_has_credit_afterwards) {

@@ -1,5 +1,6 @@
 // Lent memory whose uses could not be noted, on a simulated device whose driver fails.
 #include "saeta/backend/sim/sim.hpp"
+#include "saeta/base/report.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/graph_pool.hpp"
 #include "saeta/memory/lent_memory.hpp"
@@ -48,6 +49,25 @@ TEST(lent_memory_with_a_use_that_could_not_be_noted, is_kept_by_its_pool) {
   take_back_memory(next, bytes, ours.native_handle());
   EXPECT_EQ(lend_memory(pool, bytes, ours), next) << "whose uses are known";
   take_back_memory(next, bytes, ours.native_handle());
+}
+
+TEST(lent_memory_of_a_pool, that_comes_back_while_the_driver_fails_is_kept) {
+  static int reports = 0;
+  reports = 0;
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
+  const auto device = sim::device::create({.seed = 1});
+  const auto home = context::create(device);
+  const auto pool = graph_pool::create(home, "graph");
+  const stream_ref ours = home->work_stream();
+  void* const lent = lend_memory(pool, bytes, ours);
+  device->set_fail_percent(100);
+  take_back_memory(lent, bytes, ours.native_handle());
+  device->set_fail_percent(0);
+  EXPECT_EQ(reports, 1);
+  void* const next = lend_memory(pool, bytes, ours);
+  EXPECT_NE(next, lent) << "nobody knows which stream used it last";
+  take_back_memory(next, bytes, ours.native_handle());
+  set_report_sink(before);
 }
 
 } // namespace
