@@ -5,6 +5,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/memory/export_hold.hpp"
 #include "saeta/memory/graph_pool_scope.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
@@ -12,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -297,6 +299,51 @@ TEST(graph_pool_on_a_gpu, takes_what_comes_back_without_a_stream_in_the_scope_al
   pool->give_back(inside, {});
   EXPECT_NE(pool->take(12288, home->work_stream()).begin, inside.begin) << "went out in the scope before";
   scope.reset();
+}
+
+TEST(streams_of_a_context, are_lent_to_one_borrower_at_a_time) {
+  const auto home = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
+  { const stream_lease earlier = home->borrow_stream(); }
+  const stream_lease one = home->borrow_stream();
+  const stream_lease two = home->borrow_stream();
+  EXPECT_FALSE(one.ref().same_handle(two.ref()));
+}
+
+TEST(movements_of_no_bytes, ask_the_driver_for_nothing) {
+  const auto faulty = std::make_shared<saeta::testing::faulty_backend>(sim::device::create({.seed = 1}));
+  const auto home = context::create(faulty);
+  faulty->fail_at(1);
+  home->fill(nullptr, 1, 0, home->work_stream());
+  home->copy(nullptr, nullptr, 0, copy_kind::device_to_host, home->work_stream());
+  EXPECT_FALSE(faulty->failed());
+}
+
+TEST(a_hand_over, of_memory_without_pending_work_records_no_event) {
+  const auto home = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
+  external_memory lent;
+  lent.device = home->device();
+  const std::array views{buffer::adopt(home, std::move(lent))};
+  home->reset_counters();
+  synchronize_handover(views);
+  order_handover(views, home->work_stream());
+  EXPECT_EQ(home->read_counters().events, 0U);
+}
+
+TEST(external_memory_of_a_context, has_its_own_device_and_a_generation_of_its_own) {
+  const auto home = context::create(make_host_backend());
+  std::uint8_t bytes[16];
+  external_memory lent;
+  lent.pointer = bytes;
+  lent.bytes = sizeof bytes;
+  lent.device = {device_kind::cuda, 3};
+  const buffer one = buffer::adopt(home, lent);
+  const buffer two = buffer::adopt(home, lent);
+  EXPECT_EQ(home->read_counters().imports, 2U);
+  home->reset_counters();
+  EXPECT_EQ(home->read_counters().imports, 0U);
+  EXPECT_EQ(one.owner()->device(), lent.device);
+  EXPECT_NE(one.owner()->generation(), 0U);
+  EXPECT_NE(one.owner()->generation(), two.owner()->generation());
 }
 
 } // namespace

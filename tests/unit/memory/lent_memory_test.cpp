@@ -4,6 +4,7 @@
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/graph_pool.hpp"
 #include "saeta/memory/lent_memory.hpp"
+#include "support/faulty_backend.hpp"
 
 #include <gtest/gtest.h>
 
@@ -66,6 +67,30 @@ TEST(lent_memory_of_a_pool, that_comes_back_while_the_driver_fails_is_kept) {
   EXPECT_EQ(reports, 1);
   void* const next = lend_memory(pool, bytes, ours);
   EXPECT_NE(next, lent) << "nobody knows which stream used it last";
+  take_back_memory(next, bytes, ours.native_handle());
+  set_report_sink(before);
+}
+
+TEST(lent_memory_that_comes_back, while_its_stream_can_not_be_marked_waits_for_all_work) {
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  const auto device = sim::device::create({.seed = 1, .run_percent = 0});
+  const auto faulty = std::make_shared<testing::faulty_backend>(device);
+  const auto home = context::create(faulty);
+  const stream foreign(faulty);
+  const stream_ref ours = home->work_stream();
+  void* const lent = lend_memory(home, bytes, ours, "lent");
+  home->synchronize(ours);
+  device->fill(lent, 1, bytes, foreign.native_handle());
+  home->reset_counters();
+  faulty->fail_at(1);
+  take_back_memory(lent, bytes, foreign.native_handle());
+  EXPECT_TRUE(faulty->failed());
+  faulty->fail_at(0);
+  EXPECT_EQ(home->read_counters().events, 1U) << "over all work";
+  void* const next = lend_memory(home, bytes, ours, "next");
+  device->fill(next, 2, bytes, ours.native_handle());
+  home->synchronize(ours);
+  EXPECT_TRUE(device->races().empty());
   take_back_memory(next, bytes, ours.native_handle());
   set_report_sink(before);
 }
