@@ -204,7 +204,7 @@ private:
   [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, tag label, const stream_ref& stream);
   /// Frees it once the points have passed, which the host does not wait for.
   void release_later(const block& freed, requirement&& after) noexcept;
-  /// What callers get of a new context: while a copy of it lives, the storages of the context are counted apart by thread.
+  /// What callers get of a new context. While a copy of it lives the context keeps itself; then its last storage lets it go.
   static std::shared_ptr<context> hand_out(std::shared_ptr<context> made);
   /// @throws error device when it is inherited.
   void require_own_process() const;

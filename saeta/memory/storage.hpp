@@ -1,7 +1,7 @@
 // A storage: the bytes behind buffers, with their device, owner and ordering state.
 //
 // What      Either a block of the context's resource stack or external memory kept alive by a keepalive.
-// Owner     Shared by buffers, exports and running uses; it keeps its context alive.
+// Owner     Shared by buffers, exports and running uses; it keeps its context alive, by its entry in the ledger where it can.
 // Order     When the last owner goes, the block returns to its resource, or the keepalive is dropped, only after every
 //           recorded use has finished (rule 4 of the design). The host does not wait: order/reaper.hpp does.
 // Thread    Any.
