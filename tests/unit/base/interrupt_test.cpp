@@ -117,6 +117,9 @@ TEST(interrupt, what_happens_while_the_hook_runs_is_seen_without_a_notification)
 }
 
 TEST(interrupt, a_lock_that_is_held_is_waited_for_until_it_is_free_or_the_hook_ends_the_wait) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer of GCC 12 does not see pthread_mutex_clocklock take a lock";
+#endif
   std::timed_mutex mutex;
   std::binary_semaphore held(0);
   std::binary_semaphore asked(0);
