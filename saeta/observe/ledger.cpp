@@ -78,24 +78,28 @@ bool ledger::remove(const entry& gone) noexcept {
     return false;
   }
   shard& part = *gone.sum_->part;
-  const std::lock_guard hold(part.lock);
-  part.remove(gone);
-  if (gone.keeps_ == keeps_owner::no) {
-    return false;
+  std::atomic<std::uint64_t>* left = nullptr;
+  {
+    const std::lock_guard hold(part.lock);
+    part.remove(gone);
+    part.keeping -= static_cast<std::uint64_t>(gone.keeps_);
+    left = gone.keeps_ == keeps_owner::yes ? part.left : nullptr;
   }
-  --part.keeping;
-  return part.left != nullptr && part.left->fetch_sub(1, std::memory_order_acq_rel) == 1;
+  // After the lock was given back: whoever counts last may destroy the ledger at once.
+  return left != nullptr && left->fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
 bool ledger::let_go() noexcept {
-  std::uint64_t keeping = 0;
-  const reading now(*this);
-  now.for_each([&](shard& part) {
-    keeping += part.keeping;
-    part.left = &left_;
-  });
-  left_.store(keeping, std::memory_order_relaxed);
-  return keeping == 0;
+  {
+    const reading now(*this);
+    std::uint64_t keeping = 1; // this call, which still has locks to give back
+    now.for_each([&](shard& part) {
+      keeping += part.keeping;
+      part.left = &left_;
+    });
+    left_.store(keeping, std::memory_order_relaxed);
+  }
+  return left_.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
 ledger_totals ledger::totals() const {
