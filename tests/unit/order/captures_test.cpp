@@ -1,11 +1,11 @@
 // The captures that are known on a simulated device (saeta/order/captures.hpp).
 #include "saeta/backend/host/host_backend.hpp"
-#include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/order/captures.hpp"
 #include "saeta/order/timeline.hpp"
 #include "unit/base/raises.hpp"
+#include "unit/device/held_device.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,16 +16,11 @@ namespace {
 
 class captures_test : public ::testing::Test {
 protected:
-  static std::shared_ptr<sim::device> make_device() {
-    sim::options chosen;
-    chosen.run_percent = 0; // nothing runs unless somebody waits
-    return sim::device::create(chosen);
-  }
   [[nodiscard]] std::size_t streams() const { return device->live().streams; }
   void begin(const stream& on) const { device->begin_capture(on.native_handle()); }
   void end(const stream& on) const { EXPECT_TRUE(device->end_capture(on.native_handle())); }
 
-  std::shared_ptr<sim::device> device = make_device();
+  std::shared_ptr<sim::device> device = unit::make_held_device();
   std::shared_ptr<captures> known = std::make_shared<captures>(device);
   stream one{device};
   stream two{device};

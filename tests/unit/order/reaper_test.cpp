@@ -1,8 +1,8 @@
 // The reaper on a simulated device that runs nothing by itself.
-#include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/order/reaper.hpp"
+#include "unit/device/held_device.hpp"
 
 #include <gtest/gtest.h>
 
@@ -27,11 +27,6 @@ protected:
 
   static inline std::atomic<int> reported{0}; ///< that a release is tried again
 
-  static std::shared_ptr<sim::device> make_device() {
-    sim::options chosen;
-    chosen.run_percent = 0; // nothing runs unless somebody waits
-    return sim::device::create(chosen);
-  }
   /// A release after work that is held back.
   struct held_release {
     own_stream stream;
@@ -53,7 +48,7 @@ protected:
     device->run();
   }
 
-  std::shared_ptr<sim::device> device = make_device();
+  std::shared_ptr<sim::device> device = unit::make_held_device();
   std::shared_ptr<timelines> clocks = timelines::of(*device);
   std::atomic<bool> captured = false;
   reaper releases{

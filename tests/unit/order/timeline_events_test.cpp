@@ -1,9 +1,9 @@
 // How many events and timelines are kept, and for how long (saeta/order/timeline.hpp).
 #include "saeta/backend/host/host_backend.hpp"
-#include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/order/timeline.hpp"
 #include "unit/base/raises.hpp"
+#include "unit/device/held_device.hpp"
 #include "unit/device/mock_backend.hpp"
 #include "unit/observe/counted_new.hpp"
 
@@ -25,12 +25,6 @@ using ::testing::NiceMock;
 using ::testing::Return;
 
 constexpr std::size_t many_streams = 64; ///< from which on idle ones are looked for
-
-std::shared_ptr<sim::device> make_device() {
-  sim::options chosen;
-  chosen.run_percent = 0; // nothing runs unless somebody waits
-  return sim::device::create(chosen);
-}
 
 /// A pretended GPU whose events are counted.
 class events_of_timelines : public ::testing::Test {
@@ -119,7 +113,7 @@ TEST_F(events_of_timelines, are_not_used_again_while_somebody_is_about_to_wait_f
 }
 
 TEST(timelines_of_streams, keep_256_unused_events) {
-  const auto device = make_device();
+  const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   std::vector<stream> streams;
   std::vector<std::unique_ptr<sim::hold>> gates;
@@ -138,7 +132,7 @@ TEST(timelines_of_streams, keep_256_unused_events) {
 }
 
 TEST(timelines_of_streams, are_retired_when_there_are_twice_as_many_as_were_busy) {
-  const auto device = make_device();
+  const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   std::vector<stream> streams;
   std::vector<std::unique_ptr<sim::hold>> gates;
@@ -179,7 +173,7 @@ TEST(timelines_of_streams, are_retired_when_there_are_twice_as_many_as_were_busy
 }
 
 TEST(timelines_of_streams, of_ours_need_no_event_when_it_is_forgotten_idle) {
-  const auto device = make_device();
+  const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   point last;
   {
@@ -192,7 +186,7 @@ TEST(timelines_of_streams, of_ours_need_no_event_when_it_is_forgotten_idle) {
 }
 
 TEST(timelines_of_streams, tell_whether_they_are_ours) {
-  const auto device = make_device();
+  const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   const stream foreign(device);
   const own_stream ours(clocks);
@@ -210,7 +204,7 @@ TEST(timelines_of_streams, tell_whether_they_are_ours) {
 }
 
 TEST(timelines_of_streams, forget_a_stream_that_they_do_not_know) {
-  const auto device = make_device();
+  const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   const std::size_t before = device->live().streams;
   stream unknown(device);
@@ -220,7 +214,7 @@ TEST(timelines_of_streams, forget_a_stream_that_they_do_not_know) {
 }
 
 TEST(timelines_of_streams, are_made_later_where_the_host_had_no_memory) {
-  const auto device = make_device();
+  const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   std::vector<std::pair<stream, stream_ref>> adopted;
   std::size_t failed = 0;
@@ -245,14 +239,14 @@ TEST(timelines_of_streams, are_made_later_where_the_host_had_no_memory) {
 
 TEST(timelines_of_devices, are_of_no_stream_whatever_was_in_their_place) {
   for (int i = 0; i < 3; ++i) {
-    const auto device = make_device();
+    const auto device = unit::make_held_device();
     const auto clocks = timelines::of(*device);
     static_cast<void>(mark(stream_ref(*device, legacy_stream)));
     device->run();
   }
   std::vector<std::shared_ptr<timelines>> all;
   for (int i = 0; i < 10; ++i) {
-    const auto& clocks = all.emplace_back(timelines::of(*make_device()));
+    const auto& clocks = all.emplace_back(timelines::of(*unit::make_held_device()));
     const auto everything = clocks->mark_device();
     ASSERT_TRUE(everything);
     EXPECT_EQ(stream_id_of(everything->timeline), 0U);
@@ -264,14 +258,14 @@ TEST(timelines_of_devices, that_have_gone_leave_their_place_to_others) {
     std::vector<std::shared_ptr<sim::device>> devices;
     std::vector<std::shared_ptr<timelines>> clocks;
     for (std::size_t i = 0; i < at_once; ++i) {
-      clocks.push_back(timelines::of(*devices.emplace_back(make_device())));
+      clocks.push_back(timelines::of(*devices.emplace_back(unit::make_held_device())));
       static_cast<void>(timeline_of(stream_ref(*devices.back(), legacy_stream)));
     }
   }
   EXPECT_EQ(stream_id_of(timeline_id::none), 0U);
   std::set<std::uint64_t> places;
   for (int i = 0; i < 10; ++i) {
-    const auto device = make_device();
+    const auto device = unit::make_held_device();
     const auto everything = timelines::of(*device)->mark_device();
     ASSERT_TRUE(everything);
     device->run();
@@ -282,7 +276,7 @@ TEST(timelines_of_devices, that_have_gone_leave_their_place_to_others) {
 
 TEST(timelines_of_devices, that_are_lost_leave_nothing) {
   const std::size_t before = timelines::collect_orphans(); // of other tests
-  const auto device = make_device();
+  const auto device = unit::make_held_device();
   {
     auto clocks = timelines::of(*device);
     std::unique_ptr<sim::hold> gate;
@@ -296,7 +290,7 @@ TEST(timelines_of_devices, that_are_lost_leave_nothing) {
 
 TEST(timelines_of_devices, that_nobody_shares_any_more_go_once_their_work_has_finished) {
   const std::size_t before = timelines::collect_orphans(); // of other tests
-  auto device = make_device();
+  auto device = unit::make_held_device();
   const std::weak_ptr<sim::device> left = device;
   auto gate = device->close_gate(legacy_stream);
   const point pending = mark(stream_ref(*device, legacy_stream));
@@ -306,7 +300,7 @@ TEST(timelines_of_devices, that_nobody_shares_any_more_go_once_their_work_has_fi
   device.reset();
   gate.reset();
   EXPECT_FALSE(left.expired());
-  const auto other = make_device();
+  const auto other = unit::make_held_device();
   const auto clocks = timelines::of(*other); // collects them, too
   EXPECT_TRUE(left.expired());
   EXPECT_TRUE(passed(pending));

@@ -1,9 +1,9 @@
 // Timelines on a simulated device that runs nothing by itself.
 #include "saeta/backend/host/host_backend.hpp"
-#include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/order/captures.hpp"
 #include "saeta/order/timeline.hpp"
+#include "unit/device/held_device.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,11 +15,6 @@ namespace {
 
 class timelines_test : public ::testing::Test {
 protected:
-  static std::shared_ptr<sim::device> make_device() {
-    sim::options chosen;
-    chosen.run_percent = 0; // nothing runs unless somebody waits
-    return sim::device::create(chosen);
-  }
   [[nodiscard]] stream_ref foreign() const { return foreign_.ref(); }
   [[nodiscard]] stream_ref ours() const { return ours_.ref(); }
   [[nodiscard]] stream_ref other() const { return other_.ref(); }
@@ -29,7 +24,7 @@ protected:
     return device->close_gate(stream.native_handle());
   }
 
-  std::shared_ptr<sim::device> device = make_device();
+  std::shared_ptr<sim::device> device = unit::make_held_device();
   std::shared_ptr<timelines> clocks = timelines::of(*device);
 
 private:
@@ -40,12 +35,12 @@ private:
 
 TEST_F(timelines_test, are_shared_by_all_who_ask_for_those_of_a_backend) {
   EXPECT_EQ(timelines::of(*device), clocks);
-  const auto beside = make_device();
+  const auto beside = unit::make_held_device();
   EXPECT_NE(timelines::of(*beside), clocks);
 }
 
 TEST_F(timelines_test, have_ids_that_are_unique_across_backends_though_their_streams_have_the_same) {
-  const auto second = make_device();
+  const auto second = unit::make_held_device();
   const auto clocks_there = timelines::of(*second);
   const auto host = make_host_backend();
   const auto clocks_of_host = timelines::of(*host);
@@ -217,7 +212,7 @@ TEST_F(timelines_test, of_our_streams_that_came_and_went_are_retired) {
 }
 
 TEST_F(timelines_test, outlive_their_last_owner_while_others_may_wait_for_them) {
-  auto second = make_device();
+  auto second = unit::make_held_device();
   std::unique_ptr<sim::hold> gate;
   point pending;
   {

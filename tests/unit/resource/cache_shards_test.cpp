@@ -1,7 +1,7 @@
 // The shards that a thread keeps, and what a node remembers of its users (saeta/resource/cache/detail/shard.hpp).
-#include "saeta/backend/sim/sim.hpp"
 #include "saeta/order/timeline.hpp"
 #include "saeta/resource/cache/detail/shard.hpp"
+#include "unit/device/held_device.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -142,11 +142,6 @@ TEST(cache_shards, are_given_up_at_the_end_of_their_thread_which_keeps_no_more) 
 
 class cache_node_test : public ::testing::Test {
 protected:
-  static std::shared_ptr<sim::device> make_device() {
-    sim::options chosen;
-    chosen.run_percent = 0; // nothing runs unless somebody waits
-    return sim::device::create(chosen);
-  }
   /// A point of work that is held back.
   struct user {
     own_stream stream;
@@ -160,7 +155,7 @@ protected:
     return {std::move(stream), std::move(gate), last};
   }
 
-  std::shared_ptr<sim::device> device = make_device();
+  std::shared_ptr<sim::device> device = unit::make_held_device();
   std::shared_ptr<timelines> clocks = timelines::of(*device);
 };
 
