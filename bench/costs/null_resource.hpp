@@ -22,9 +22,6 @@ public:
   }
 
   std::size_t trim() override { return 0; }
-  [[nodiscard]] release_order order(const block&) const noexcept override {
-    return release_order::in_stream_order;
-  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return place * places; }
 
 private:

@@ -18,14 +18,17 @@
 
 namespace saeta {
 
+class biased_lock; // base/biased_lock.hpp
+
 /// Who keeps something.
 enum class thread_object : std::uint8_t { number, generation, streams, cache };
 
 namespace detail {
 
 struct alignas(64) thread_place {
-  std::atomic<std::uintptr_t> owner{0}; ///< key of the thread; 0: nobody's
-  std::array<void*, 4> objects{};       ///< by thread_object
+  std::atomic<std::uintptr_t> owner{0};            ///< key of the thread; 0: nobody's
+  std::array<void*, 4> objects{};                  ///< by thread_object
+  std::atomic<const biased_lock*> inside{nullptr}; ///< that it has taken as its own; others read it
 };
 
 inline constexpr unsigned place_bits = 10;
@@ -41,6 +44,13 @@ inline thread_place& place_of(std::uintptr_t key) noexcept {
   return thread_places[static_cast<std::size_t>(spread >> (64 - place_bits))];
 }
 
+/// Of this thread; null where it has none.
+inline thread_place* find_place() noexcept {
+  const std::uintptr_t key = thread_key();
+  thread_place& mine = place_of(key);
+  return mine.owner.load(std::memory_order_relaxed) == key ? &mine : nullptr;
+}
+
 /// In a child of fork, before anything else runs.
 void free_thread_places() noexcept;
 
@@ -48,10 +58,8 @@ void free_thread_places() noexcept;
 
 /// What this thread has handed to `keep_own`; null: nothing, or the thread has no place.
 inline void* find_own(thread_object kept) noexcept {
-  const std::uintptr_t key = detail::thread_key();
-  const detail::thread_place& mine = detail::place_of(key);
-  return mine.owner.load(std::memory_order_relaxed) == key ? mine.objects[static_cast<std::size_t>(kept)]
-                                                           : nullptr;
+  const detail::thread_place* const mine = detail::find_place();
+  return mine != nullptr ? mine->objects[static_cast<std::size_t>(kept)] : nullptr;
 }
 
 /// The object stays valid until the thread ends, or something else is handed over. Without a place there is no effect.

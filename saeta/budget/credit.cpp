@@ -84,7 +84,12 @@ void budget_tree::for_each_open(const node& top, Action action) noexcept {
 }
 
 void budget_tree::lock_shards(const node& top) noexcept {
-  for_each_open(top, [](node&, credit_shard& shard) { shard.lock.lock(); });
+  bool from_owners = false;
+  for_each_open(top, [&](node&, credit_shard& shard) { from_owners |= shard.lock.begin_lock(); });
+  if (from_owners) {
+    biased_lock::pass_barrier();
+  }
+  for_each_open(top, [](node&, const credit_shard& shard) { shard.lock.finish_lock(); });
 }
 
 /// And closes those that were not used for a while.
@@ -228,7 +233,7 @@ void budget_tree::grant_credit(node& at) noexcept {
   for (node* n = &at; n != nullptr; n = n->parent) {
     n->granted += bytes;
   }
-  const std::lock_guard hold(shard.lock);
+  const biased_lock::own hold(shard.lock);
   shard.set_credit(shard.credit() + bytes);
 }
 

@@ -24,7 +24,12 @@ bytes_by_name largest_first(const sums_by_name& sums) {
 class ledger::reading {
 public:
   explicit reading(const ledger& of) : shards_(of.shards_.get()) {
-    for_each([](shard& part) { part.lock.lock(); });
+    bool from_owners = false;
+    for_each([&](shard& part) { from_owners |= part.lock.begin_lock(); });
+    if (from_owners) {
+      biased_lock::pass_barrier();
+    }
+    for_each([](const shard& part) { part.lock.finish_lock(); });
   }
   reading(const reading&) = delete;
   reading& operator=(const reading&) = delete;
@@ -66,7 +71,7 @@ ledger::~ledger() = default;
 ledger::entry ledger::add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged,
                           keeps_owner keeps) {
   shard& mine = shards_[thread_number() % shard::count];
-  const std::lock_guard hold(mine.lock);
+  const biased_lock::own hold(mine.lock);
   entry made = mine.add(kind, label, bytes, charged);
   made.keeps_ = keeps;
   mine.keeping += static_cast<std::uint64_t>(keeps);
@@ -80,7 +85,7 @@ bool ledger::remove(const entry& gone) noexcept {
   shard& part = *gone.sum_->part;
   std::atomic<std::uint64_t>* left = nullptr;
   {
-    const std::lock_guard hold(part.lock);
+    const biased_lock::own hold(part.lock);
     part.remove(gone);
     part.keeping -= static_cast<std::uint64_t>(gone.keeps_);
     left = gone.keeps_ == keeps_owner::yes ? part.left : nullptr;

@@ -12,6 +12,12 @@ namespace saeta {
 
 class budget;
 
+/// When the resource that made a block takes it back.
+enum class release_order : std::uint8_t {
+  in_stream_order, ///< at any time: reuse is ordered after the points
+  when_complete,   ///< without delay once the points have passed; earlier, `deallocate` waits for them
+};
+
 struct block {
   void* pointer = nullptr;
   std::size_t bytes = 0;     ///< as requested
@@ -24,8 +30,9 @@ struct block {
   tag label;
   void* base = nullptr; ///< what the driver gave; before `pointer` where more alignment was asked for
   std::size_t base_bytes = 0;
-  void* record = nullptr;    ///< bookkeeping of the resource at the bottom that made it
-  bool cached = false;       ///< `record` is the cache's
+  void* record = nullptr; ///< bookkeeping of the resource at the bottom that made it
+  bool cached = false;    ///< `record` is the cache's
+  release_order order = release_order::in_stream_order;
   budget* charged = nullptr; ///< whom `budget_resource` refunds; null: nobody was charged
 };
 

@@ -45,12 +45,6 @@ struct allocation_request {
   return made;
 }
 
-/// When a resource takes a block back.
-enum class release_order {
-  in_stream_order, ///< at any time: reuse is ordered after the points
-  when_complete,   ///< without delay once the points have passed; earlier, `deallocate` waits for them
-};
-
 class resource {
 public:
   resource() = default;
@@ -72,7 +66,6 @@ public:
   [[nodiscard]] bool deallocate(const block& freed, stream_ref stream) noexcept;
   /// Gives memory that is held but not in use back to the device; returns the bytes that went back.
   virtual std::size_t trim() = 0;
-  [[nodiscard]] virtual release_order order(const block& freed) const noexcept = 0;
   /// Bytes of the device that this resource and what lies below hold: in use, cached, or lost to rounding.
   [[nodiscard]] virtual std::uint64_t held_bytes() const = 0;
 
@@ -87,9 +80,6 @@ public:
   explicit decorator(std::shared_ptr<resource> upstream) : upstream_(std::move(upstream)) {}
 
   std::size_t trim() override { return upstream_->trim(); }
-  [[nodiscard]] release_order order(const block& freed) const noexcept override {
-    return upstream_->order(freed);
-  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return upstream_->held_bytes(); }
 
 protected:

@@ -68,9 +68,6 @@ public:
     }
     return 0;
   }
-  [[nodiscard]] release_order order(const block&) const noexcept override {
-    return release_order::in_stream_order;
-  }
   /// What it has handed out: RMM does not tell what it keeps beyond that.
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 

@@ -61,10 +61,6 @@ bool caching_resource::cached(std::size_t bytes, std::size_t alignment) const no
          is_alignment(alignment);
 }
 
-release_order caching_resource::order(const block& freed) const noexcept {
-  return freed.cached || freed.bytes == 0 ? release_order::in_stream_order : store_->order_upstream(freed);
-}
-
 block caching_resource::describe_here(const allocation_request& request, stream_ref stream,
                                       timeline_id timeline) const {
   return describe(request, device_, std::max(request.alignment, own_alignment_), stream, timeline);

@@ -107,7 +107,7 @@ cache_node* cache_store::collect_free(std::size_t size_class) noexcept {
   cache_node* all = common_.take(size_class);
   for (const auto& shard : shards_) {
     for (cache_node* list = shard->take(size_class); list != nullptr;) {
-      link(std::exchange(list, next_of(list)), all);
+      link(std::exchange(list, list->next), all);
     }
   }
   return all;
@@ -124,7 +124,7 @@ void cache_store::count_free(const size_kind& kind, const cache_node* all) {
       slab->users.add(slab->ready.all());
     }
   }
-  for (const cache_node* node = all; node != nullptr; node = next_of(node)) {
+  for (const cache_node* node = all; node != nullptr; node = node->next) {
     cache_slab& home = *node->home;
     ++home.free;
     home.users.add(node->after);
@@ -153,7 +153,7 @@ std::uint64_t cache_store::choose_leaving(std::size_t size_class, std::uint64_t 
       continue;
     }
     const bool unused = std::ranges::all_of(slab->users.all(), known_to_have_passed);
-    if (!unused && upstream_->order(slab->memory) == release_order::when_complete) {
+    if (!unused && slab->memory.order == release_order::when_complete) {
       continue; // upstream would wait for the device
     }
     slab->leaving = true;
@@ -163,7 +163,7 @@ std::uint64_t cache_store::choose_leaving(std::size_t size_class, std::uint64_t 
   }
   std::erase_if(kind.open, [](const cache_slab* slab) { return slab->leaving; });
   while (all != nullptr) {
-    cache_node* const node = std::exchange(all, next_of(all));
+    cache_node* const node = std::exchange(all, all->next);
     if (node->home->leaving) {
       link(node, spare_);
       ++spares_;

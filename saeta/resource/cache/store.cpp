@@ -125,7 +125,7 @@ cache_node* cache_store::carve(cache_shard& shard, std::size_t size_class) {
       std::min(slab.blocks - slab.carved, std::clamp(carved_bytes / size, std::size_t{1}, most_carved));
   reserve_nodes(count);
   cache_node* spare = spare_;
-  for (std::size_t i = count; i-- > 0; spare = next_of(spare)) { // may fail, and nothing has been taken then
+  for (std::size_t i = count; i-- > 0; spare = spare->next) { // may fail, and nothing has been taken then
     spare->pointer = static_cast<std::byte*>(slab.memory.pointer) + (slab.carved + i) * size;
     spare->home = &slab;
     spare->size_class = size_class;
@@ -133,7 +133,7 @@ cache_node* cache_store::carve(cache_shard& shard, std::size_t size_class) {
   }
   cache_node* fresh = nullptr;
   for (std::size_t i = count; i-- > 0;) { // the lowest address is handed out first
-    cache_node* const node = std::exchange(spare_, next_of(spare_));
+    cache_node* const node = std::exchange(spare_, spare_->next);
     if (i == 0) {
       fresh = node;
     } else {
@@ -155,7 +155,7 @@ cache_node* cache_store::take_same_timeline(cache_shard& shard, std::size_t size
     }
     if (cache_node* const freed = other->take(size_class)) {
       other->list_stolen[size_class] = true;
-      shard.push_all(next_of(freed));
+      shard.push_all(freed->next);
       return freed;
     }
   }
@@ -192,7 +192,7 @@ cache_node* cache_store::take_other_timeline(cache_shard& shard, std::size_t siz
     if (freed != nullptr) {
       victim.list_stolen[size_class] = true;
       ++steals_;
-      shard.push_all(next_of(freed));
+      shard.push_all(freed->next);
       return freed;
     }
   }

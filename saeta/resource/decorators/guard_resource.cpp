@@ -49,6 +49,7 @@ block guard_resource::do_allocate(const allocation_request& request, stream_ref 
   made.outer = made.inner;
   made.outer.pointer = static_cast<std::uint8_t*>(made.inner.pointer) + front;
   made.outer.bytes = request.bytes;
+  made.outer.order = release_order::in_stream_order; // it waits in the quarantine
   try {
     state_->paint(made, stream);
     made.outer.ready = mark(stream);

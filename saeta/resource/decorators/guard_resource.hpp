@@ -54,9 +54,6 @@ public:
   std::size_t empty_quarantine();
   /// Empties the quarantine first.
   std::size_t trim() override;
-  [[nodiscard]] release_order order(const block&) const noexcept override {
-    return release_order::in_stream_order;
-  }
   /// Checks what is in quarantine now and the canaries of what is live, waiting for all work of the device; returns the
   /// number of findings so far. @throws error busy while a stream of the device captures a graph.
   std::size_t check();

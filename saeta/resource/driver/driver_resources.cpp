@@ -71,6 +71,7 @@ std::uint64_t next_generation() noexcept {
 
 block direct_resource::do_allocate(const allocation_request& request, stream_ref stream) {
   block made = describe_on(*device_, request, stream);
+  made.order = release_order::when_complete;
   if (request.bytes != 0) {
     place_block(made, device_->allocate(made.base_bytes, own_alignment(*device_)));
     held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
@@ -168,6 +169,7 @@ block pinned_resource::do_allocate(const allocation_request& request, stream_ref
   const device_kind kind =
       device_->device().kind == device_kind::cpu ? device_kind::cpu : device_kind::cuda_host;
   block made = describe_block(request, {kind, 0}, device_alignment, stream);
+  made.order = release_order::when_complete;
   if (request.bytes == 0) {
     return made;
   }

@@ -28,9 +28,6 @@ public:
       : device_(std::move(device)), timelines_(timelines::of(*device_)) {}
 
   std::size_t trim() override { return 0; }
-  [[nodiscard]] release_order order(const block&) const noexcept override {
-    return release_order::when_complete;
-  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
 private:
@@ -54,9 +51,6 @@ public:
   explicit async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold = everything);
 
   std::size_t trim() override;
-  [[nodiscard]] release_order order(const block&) const noexcept override {
-    return release_order::in_stream_order;
-  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
 private:
@@ -83,9 +77,6 @@ public:
   ~pinned_resource() override;
 
   std::size_t trim() override;
-  [[nodiscard]] release_order order(const block&) const noexcept override {
-    return release_order::when_complete;
-  }
   [[nodiscard]] std::uint64_t held_bytes() const override;
 
 private:

@@ -21,9 +21,6 @@ public:
   bool takes_back = true;
 
   std::size_t trim() override { return 0; }
-  [[nodiscard]] release_order order(const block&) const noexcept override {
-    return release_order::in_stream_order;
-  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return 0; }
 
 private:

@@ -383,18 +383,6 @@ TEST_F(cache, remembers_what_a_stream_has_waited_for_while_it_uses_its_own) {
   }
 }
 
-TEST_F(cache, frees_in_stream_order_what_it_keeps_and_the_rest_as_upstream_does) {
-  const caching_resource made(std::make_shared<direct_resource>(driver_), driver_);
-  block freed;
-  freed.bytes = 100;
-  EXPECT_EQ(made.order(freed), release_order::when_complete);
-  freed.cached = true;
-  EXPECT_EQ(made.order(freed), release_order::in_stream_order);
-  freed.cached = false;
-  freed.bytes = 0;
-  EXPECT_EQ(made.order(freed), release_order::in_stream_order);
-}
-
 TEST_F(cache, counts_a_large_block_that_upstream_refuses_to_take_back) {
   const report_sink shown = set_report_sink([](std::string_view, std::string_view) noexcept {});
   const block kept = get((256 << 20) + 1, first());

@@ -92,9 +92,6 @@ TEST_F(fault_resource_test, a_free_that_fails_leaves_the_block_with_its_caller) 
 class free_resource final : public resource {
 public:
   std::size_t trim() override { return 0; }
-  [[nodiscard]] release_order order(const block&) const noexcept override {
-    return release_order::in_stream_order;
-  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return 0; }
 
 private:

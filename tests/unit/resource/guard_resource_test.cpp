@@ -39,9 +39,6 @@ public:
 
   [[nodiscard]] std::uint8_t* at(std::size_t offset) { return bytes_.data() + offset; }
   std::size_t trim() override { return std::exchange(trimmable, 0); }
-  [[nodiscard]] release_order order(const block&) const noexcept override {
-    return release_order::in_stream_order;
-  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return held; }
 
 private:

@@ -24,9 +24,6 @@ public:
   std::size_t trimmed = 0;
 
   std::size_t trim() override { return trimmed; }
-  [[nodiscard]] release_order order(const block&) const noexcept override {
-    return release_order::in_stream_order;
-  }
   [[nodiscard]] std::uint64_t held_bytes() const override { return 0; }
 
 private:

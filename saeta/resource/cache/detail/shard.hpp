@@ -1,18 +1,15 @@
-// The shards of the cache (resource/cache/caching_resource.hpp): free blocks by thread and timeline, in lists that need no
-// lock.
+// The shards of the cache (resource/cache/caching_resource.hpp): free blocks by thread and timeline.
 //
 // What      A node stands for a block, in host memory of its own: what is free on the device can't be written by the
 //           host. It remembers the points after which the block is unused. A shard has one list of nodes for each size
 //           class; most of them were used on the shard's own timeline, where reuse waits for nothing.
-// Thread    One thread at a time owns a shard and is the only one that pushes and pops. Anybody may take a whole list, by
-//           exchanging its head for null. That is why a pop needs no counter against ABA: between the moment when the
-//           owner reads a head with its successor and its compare-and-swap, others can only have made the head null, so a
-//           head that is still the same has still the same successor.
+// Thread    One thread at a time owns a shard; it pushes and pops, which costs no locked instruction as long as nobody else
+//           comes (base/biased_lock.hpp). Anybody may take a whole list.
 // Owner     A cache shares its shards with the threads that use them, so that either may end first. A thread that ends
 //           gives its shards up; others take them over, with what lies in them (`cache_shard::owned`).
-// Lifetime  A pop may read a node that somebody else has just taken: nodes are reused, but freed only with the cache.
 #pragma once
 
+#include "saeta/base/biased_lock.hpp"
 #include "saeta/base/thread_objects.hpp"
 #include "saeta/order/point.hpp"
 #include "saeta/resource/cache/detail/classes.hpp"
@@ -20,6 +17,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 namespace saeta {
@@ -28,7 +26,7 @@ struct cache_slab;
 
 /// A cache line each: neighbours in a slab belong to different threads.
 struct alignas(64) cache_node {
-  std::atomic<cache_node*> next{nullptr};
+  cache_node* next = nullptr;
   void* pointer = nullptr;
   cache_slab* home = nullptr;
   point after;                       ///< of its last user; empty: nobody uses it
@@ -54,32 +52,35 @@ public:
   /// Owner only.
   void push(cache_node* freed) noexcept {
     auto& head = lists_[freed->size_class];
-    cache_node* first = head.load(std::memory_order_relaxed);
-    do {
-      freed->next.store(first, std::memory_order_relaxed);
-    } while (!head.compare_exchange_weak(first, freed, std::memory_order_release, std::memory_order_relaxed));
+    const biased_lock::own hold(lock_);
+    freed->next = head.load(std::memory_order_relaxed);
+    head.store(freed, std::memory_order_relaxed);
   }
   /// Owner only; null when the list is empty.
   cache_node* pop(std::size_t size_class) noexcept {
     auto& head = lists_[size_class];
-    cache_node* first = head.load(std::memory_order_acquire);
-    while (first != nullptr &&
-           !head.compare_exchange_weak(first, first->next.load(std::memory_order_relaxed),
-                                       std::memory_order_acq_rel, std::memory_order_acquire)) {
+    const biased_lock::own hold(lock_);
+    cache_node* const first = head.load(std::memory_order_relaxed);
+    if (first != nullptr) [[likely]] {
+      head.store(first->next, std::memory_order_relaxed);
     }
     return first;
   }
   /// Anybody: the whole list, linked by `next`.
   cache_node* take(std::size_t size_class) noexcept {
     auto& head = lists_[size_class];
-    return head.load(std::memory_order_relaxed) == nullptr
-               ? nullptr
-               : head.exchange(nullptr, std::memory_order_acq_rel);
+    if (head.load(std::memory_order_relaxed) == nullptr) {
+      return nullptr;
+    }
+    const std::lock_guard hold(lock_);
+    cache_node* const first = head.load(std::memory_order_relaxed);
+    head.store(nullptr, std::memory_order_relaxed);
+    return first;
   }
   /// Owner only: pushes a taken list.
   void push_all(cache_node* list) noexcept {
     while (list != nullptr) {
-      push(std::exchange(list, list->next.load(std::memory_order_relaxed)));
+      push(std::exchange(list, list->next));
     }
   }
 
@@ -91,7 +92,8 @@ public:
 
 private:
   std::atomic<std::uint64_t> in_use_{0};
-  std::array<std::atomic<cache_node*>, cache_classes::most> lists_{};
+  biased_lock lock_;
+  std::array<std::atomic<cache_node*>, cache_classes::most> lists_{}; ///< changed under the lock
 };
 
 /// The shards that the calling thread owns, by cache and timeline.

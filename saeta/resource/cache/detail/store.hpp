@@ -56,9 +56,6 @@ public:
   /// In any case: beyond the limit where nothing else is left.
   [[nodiscard]] block allocate_upstream(const allocation_request& request, stream_ref stream);
   [[nodiscard]] bool deallocate_upstream(const block& freed, std::span<const point> after) noexcept;
-  [[nodiscard]] release_order order_upstream(const block& freed) const noexcept {
-    return upstream_->order(freed);
-  }
 
   std::size_t trim();
   [[nodiscard]] std::uint64_t held_bytes() const;
@@ -139,12 +136,9 @@ private:
   std::uint64_t promising_ = 0; ///< unused bytes from which on a collection is promising
 };
 
-/// Lists of nodes, linked by `next`.
-inline cache_node* next_of(const cache_node* node) noexcept {
-  return node->next.load(std::memory_order_relaxed);
-}
+/// Puts the node in front of a list that is linked by `next`.
 inline void link(cache_node* node, cache_node*& list) noexcept {
-  node->next.store(list, std::memory_order_relaxed);
+  node->next = list;
   list = node;
 }
 
