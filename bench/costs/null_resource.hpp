@@ -25,7 +25,7 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override { return place * places; }
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref stream) override {
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override {
     if (request.bytes > place) {
       throw error(errc::invalid_argument, "a null_resource has no place for so much");
     }

@@ -32,31 +32,6 @@ struct delete_in_own_process {
   }
 };
 
-/// The same for objects of std::allocate_shared.
-template <class T>
-struct own_process_allocator {
-  using value_type = T;
-  std::uint64_t made_in = fork_generation();
-
-  own_process_allocator() = default;
-  template <class U>
-  own_process_allocator(const own_process_allocator<U>& other) noexcept // NOLINT: as every allocator
-      : made_in(other.made_in) {}
-
-  [[nodiscard]] T* allocate(std::size_t count) { return std::allocator<T>().allocate(count); }
-  void deallocate(T* objects, std::size_t count) noexcept { std::allocator<T>().deallocate(objects, count); }
-  template <class U>
-  void destroy(U* object) const noexcept {
-    if (made_in == fork_generation()) {
-      object->~U();
-    }
-  }
-  template <class U>
-  friend bool operator==(const own_process_allocator&, const own_process_allocator<U>&) noexcept {
-    return true;
-  }
-};
-
 /// One object a process, made on first use and never destroyed. Racing first users get the same one.
 template <class T>
 class per_process {

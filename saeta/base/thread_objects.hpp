@@ -21,13 +21,13 @@ namespace saeta {
 class biased_lock; // base/biased_lock.hpp
 
 /// Who keeps something.
-enum class thread_object : std::uint8_t { number, generation, streams, cache };
+enum class thread_object : std::uint8_t { number, generation, streams, cache, storages };
 
 namespace detail {
 
 struct alignas(64) thread_place {
   std::atomic<std::uintptr_t> owner{0};            ///< key of the thread; 0: nobody's
-  std::array<void*, 4> objects{};                  ///< by thread_object
+  std::array<void*, 5> objects{};                  ///< by thread_object
   std::atomic<const biased_lock*> inside{nullptr}; ///< that it has taken as its own; others read it
 };
 

@@ -341,15 +341,15 @@ void context::require_open() const {
   }
 }
 
-context_keeper context::keeper(const std::shared_ptr<context>& used) noexcept {
+std::shared_ptr<context> context::counted_by_storage(const std::shared_ptr<context>& used) noexcept {
   if (reservation_) {
-    return base_->keeper(base_);
+    return base_->counted_by_storage(base_);
   }
   const bool handed_out = !used.owner_before(handed_out_) && !handed_out_.owner_before(used);
-  if (handed_out && base_ == nullptr) {
-    return {this, nullptr};
+  if (!handed_out) {
+    return used;
   }
-  return {this, handed_out ? kept_by_storages_.copy() : used};
+  return base_ == nullptr ? nullptr : kept_by_storages_.copy();
 }
 
 bool context::let_go() noexcept { return base_ != nullptr || core_->holders.let_go(); }

@@ -40,8 +40,6 @@
 
 namespace saeta {
 
-struct context_keeper; // memory/storage.hpp
-
 class context;
 struct context_core; // what the contexts of one device share
 
@@ -211,9 +209,14 @@ private:
   void require_open() const;
   context_service& service_of(std::type_index kind,
                               const std::function<std::unique_ptr<context_service>()>& make);
-  /// What a storage keeps alive that is made with `used`, a pointer to this. A reservation goes with its context, whatever
-  /// was drawn from it, so the one below it is kept then.
-  [[nodiscard]] context_keeper keeper(const std::shared_ptr<context>& used) noexcept;
+  /// What a storage keeps alive that is made with this. A reservation goes with its context, whatever was drawn from it, so
+  /// the one below it is kept then.
+  [[nodiscard]] context& kept_by_storages() noexcept {
+    return reservation_ ? base_->kept_by_storages() : *this;
+  }
+  /// A pointer to that for a storage that is made with `used`, a pointer to this; null where the storage's entry in the
+  /// ledger keeps it.
+  [[nodiscard]] std::shared_ptr<context> counted_by_storage(const std::shared_ptr<context>& used) noexcept;
   /// Nobody has a pointer that was handed out any more. True when no storage is kept by the ledger's entries alone.
   [[nodiscard]] bool let_go() noexcept;
   /// For contexts that are derived from this one.

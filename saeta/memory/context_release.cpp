@@ -10,7 +10,7 @@ bool context_core::free_in_order(const block& freed, requirement& after) noexcep
     if (after.points.size() > 1) {
       drop_passed(after.points); // a block with one user is cheaper to reuse
     }
-    return freed.order == release_order::in_stream_order && releases->resolve(after) &&
+    return freed.order == release_order::in_stream_order && (!after.unknown || releases->resolve(after)) &&
            memory.top->deallocate(freed, after.points.all());
   } catch (...) {
     report_current_exception(concat("freeing ", freed.bytes, " bytes is tried again"));

@@ -3,23 +3,28 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/detail/context_core.hpp"
+#include "saeta/memory/detail/storage_allocator.hpp"
 
 #include <utility>
 
 namespace saeta {
 
+template <class Make>
+storage::storage(key /*own*/, const std::shared_ptr<context>& home, Make make)
+    : context_(&home->kept_by_storages()), kept_(home->counted_by_storage(home)), block_(make()) {}
+
 // Both go on after another constructor: once the object owns the block, every later failure gives it back through the
 // destructor.
 storage::storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
                  saeta::tag label, std::size_t alignment)
-    : storage(own, home->keeper(home), [&] { return home->allocate(bytes, alignment, label, stream); }) {
+    : storage(own, home, [&] { return home->allocate(bytes, alignment, label, stream); }) {
   ordering_.start_after(block_.ready);
   entry_ = home->core_->holders.add(owner_kind::own, label, bytes, home->budget_.get(),
                                     kept_ ? keeps_owner::no : keeps_owner::yes);
 }
 
 storage::storage(key own, const std::shared_ptr<context>& home, external_memory& memory)
-    : storage(own, home->keeper(home), [&] {
+    : storage(own, home, [&] {
         block foreign;
         foreign.pointer = memory.pointer;
         foreign.bytes = memory.bytes;
@@ -39,7 +44,7 @@ storage::storage(key own, const std::shared_ptr<context>& home, external_memory&
 std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& home, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label,
                                            std::size_t alignment) {
-  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, home, bytes, stream, label,
+  return std::allocate_shared<storage>(storage_allocator<storage>(), key{}, home, bytes, stream, label,
                                        alignment);
 }
 
@@ -49,7 +54,7 @@ std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& home, ex
     throw error(errc::invalid_argument,
                 concat("external memory '", memory.tag, "' of ", memory.bytes, " bytes is null"));
   }
-  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, home, memory);
+  return std::allocate_shared<storage>(storage_allocator<storage>(), key{}, home, memory);
 }
 
 const std::shared_ptr<context>& storage::home() const noexcept {
@@ -57,7 +62,7 @@ const std::shared_ptr<context>& storage::home() const noexcept {
 }
 
 storage::~storage() {
-  requirement after = ordering_.take_all();
+  requirement& after = ordering_.take_all();
   const bool nothing = !external_ && block_.generation == 0;
   if (nothing || (!external_ && context_->core_->free_in_order(block_, after))) {
     if (ledger::remove(entry_)) { // last, because the entry may be what keeps the context

@@ -32,12 +32,6 @@ struct external_memory {
   std::string tag;
 };
 
-/// How a storage keeps its context.
-struct context_keeper {
-  context* home;
-  std::shared_ptr<context> counted; ///< null: by its entry in the ledger
-};
-
 class storage {
   struct key {};
 
@@ -69,8 +63,7 @@ public:
 private:
   /// With what `make` returns, made in place: a block is copied slowly right after it was written.
   template <class Make>
-  storage(key /*own*/, context_keeper&& kept, Make make)
-      : context_(kept.home), kept_(std::move(kept.counted)), block_(make()) {}
+  storage(key own, const std::shared_ptr<context>& home, Make make);
 
   context* context_;
   std::shared_ptr<context> kept_; ///< null where the entry in the ledger keeps the context

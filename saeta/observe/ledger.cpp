@@ -72,9 +72,8 @@ ledger::entry ledger::add(owner_kind kind, tag label, std::uint64_t bytes, const
                           keeps_owner keeps) {
   shard& mine = shards_[thread_number() % shard::count];
   const biased_lock::own hold(mine.lock);
-  entry made = mine.add(kind, label, bytes, charged);
-  made.keeps_ = keeps;
-  mine.keeping += static_cast<std::uint64_t>(keeps);
+  const entry made(mine.add(kind, label, bytes, charged), bytes, keeps);
+  mine.keeping += made.keeps_;
   return made;
 }
 
@@ -86,9 +85,9 @@ bool ledger::remove(const entry& gone) noexcept {
   std::atomic<std::uint64_t>* left = nullptr;
   {
     const biased_lock::own hold(part.lock);
-    part.remove(gone);
-    part.keeping -= static_cast<std::uint64_t>(gone.keeps_);
-    left = gone.keeps_ == keeps_owner::yes ? part.left : nullptr;
+    part.remove(*gone.sum_, gone.bytes_);
+    part.keeping -= gone.keeps_;
+    left = gone.keeps_ != 0 ? part.left : nullptr;
   }
   // After the lock was given back: whoever counts last may destroy the ledger at once.
   return left != nullptr && left->fetch_sub(1, std::memory_order_acq_rel) == 1;

@@ -50,17 +50,19 @@ using bytes_by_name = std::vector<std::pair<std::string, std::uint64_t>>;
 class ledger {
 public:
   struct shard; // detail/ledger_shard.hpp
-  /// What the holder of the bytes keeps, to remove them again.
+  /// What the holder of the bytes keeps, to remove them again. Two words, so that it is returned in registers.
   class entry {
   public:
     entry() = default; ///< of nothing
 
   private:
     friend class ledger;
-    friend struct shard;
+    entry(tag_sum& sum, std::uint64_t bytes, keeps_owner keeps)
+        : sum_(&sum), bytes_(bytes & (~std::uint64_t{0} >> 1)), keeps_(keeps == keeps_owner::yes) {}
+
     tag_sum* sum_ = nullptr;
-    std::uint64_t bytes_ = 0;
-    keeps_owner keeps_ = keeps_owner::no;
+    std::uint64_t bytes_ : 63 = 0;
+    std::uint64_t keeps_ : 1 = 0; ///< 1: the owner of the ledger
   };
 
   ledger();

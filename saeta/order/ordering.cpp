@@ -10,11 +10,11 @@ namespace saeta {
 std::uint32_t ordering_state::acquire(access mode, requirement& into, std::string_view name) {
   locked lock = lock_out(mode, name);
   try {
-    into.points.add(writes_.all());
+    into.points.add(writes_.points.all());
     if (mode != access::read) {
       into.points.add(reads_.all());
       // The user's stream will stand behind them all, so the point of this use replaces them. What is added meanwhile stays.
-      writes_.clear();
+      writes_.points.clear();
       reads_.clear();
     } else {
       while (reads_.size() >= max_reads) { // this use will cover the oldest reader, too
@@ -52,7 +52,7 @@ void ordering_state::give_up(access mode, const requirement& waited) noexcept {
 
 void ordering_state::add_write(point done) {
   const std::lock_guard lock(lock_);
-  writes_.add(done);
+  writes_.points.add(done);
 }
 
 void ordering_state::begin_export(access mode) noexcept {
@@ -78,7 +78,7 @@ handover ordering_state::needs(access mode, std::string_view name) {
   try {
     found.seen = changes_;
     found.unknown = unknown_to(mode);
-    found.points.add(writes_.all());
+    found.points.add(writes_.points.all());
     if (mode != access::read) {
       found.points.add(reads_.all());
     }
@@ -90,24 +90,21 @@ handover ordering_state::needs(access mode, std::string_view name) {
   return found;
 }
 
-requirement ordering_state::take_all() noexcept {
-  requirement all;
-  all.unknown = unknown_to(access::write);
-  all.points = std::move(writes_);
+void ordering_state::gather() noexcept {
+  writes_.unknown = unknown_to(access::write);
   try {
-    all.points.add(reads_.all());
+    writes_.points.add(reads_.all());
   } catch (...) {
     report_current_exception("ordering_state");
-    all.unknown = true; // which covers what could not be added
+    writes_.unknown = true; // which covers what could not be added
   }
-  return all;
 }
 
 void ordering_state::settle(access mode, const point_set& everything, std::uint32_t seen) {
   const std::lock_guard lock(lock_);
-  writes_.add(everything.all());
+  writes_.points.add(everything.all());
   if (changes_ == seen) { // else somebody has gone since, maybe after that point
-    unknown_writes_ = false;
+    writes_.unknown = false;
     unknown_reads_ = unknown_reads_ && mode == access::read;
   }
 }
@@ -149,13 +146,13 @@ void ordering_state::unlock_use(locked lock, access mode, std::thread::id holder
 }
 
 bool ordering_state::unknown_to(access mode) const noexcept {
-  const bool written = unknown_writes_ || writing_views_ > 0;
+  const bool written = writes_.unknown || writing_views_ > 0;
   return written || (mode != access::read && (unknown_reads_ || reading_views_ > 0));
 }
 
 void ordering_state::note(access mode, std::span<const point> last) noexcept {
   try {
-    (mode == access::read ? reads_ : writes_).add(last);
+    (mode == access::read ? reads_ : writes_.points).add(last);
   } catch (...) {
     report_current_exception("ordering_state");
     set_unknown(mode); // which covers what could not be noted
@@ -163,7 +160,7 @@ void ordering_state::note(access mode, std::span<const point> last) noexcept {
 }
 
 void ordering_state::set_unknown(access mode) noexcept {
-  (mode == access::read ? unknown_reads_ : unknown_writes_) = true;
+  (mode == access::read ? unknown_reads_ : writes_.unknown) = true;
   ++changes_;
 }
 

@@ -55,7 +55,7 @@ public:
   void give_up(access mode, const requirement& waited) noexcept;
 
   /// The first users wait for this. Before anybody else has the storage.
-  void start_after(point ready) noexcept { writes_.start_with(ready); }
+  void start_after(point ready) noexcept { writes_.points.start_with(ready); }
   /// Adds work that no token covered: a foreign producer's or borrower's. @throws std::bad_alloc.
   void add_write(point done);
   /// A view was handed to a consumer whose streams are unknown; it may write where `mode` says so.
@@ -68,8 +68,13 @@ public:
   /// What an access by somebody else has to wait for: a hand-over, a host read. Waits for a write use of another thread to
   /// end, because its point is not there before; @throws error busy inside a write use of this thread.
   [[nodiscard]] handover needs(access mode, std::string_view name);
-  /// For the release: everything, from a state that nobody can reach any more.
-  [[nodiscard]] requirement take_all() noexcept;
+  /// For the release: everything, of a state that nobody can reach any more. It lives as long as the state.
+  [[nodiscard]] requirement& take_all() noexcept {
+    if (!reads_.empty() || unknown_reads_ || reading_views_ + writing_views_ != 0) {
+      gather();
+    }
+    return writes_;
+  }
   /// The unknown work that conflicts with `mode` is covered: by `everything`, or where that is empty by a use that has
   /// waited for it. @param seen  what `acquire` or `needs` returned before that point was taken. @throws std::bad_alloc.
   void settle(access mode, const point_set& everything, std::uint32_t seen);
@@ -83,18 +88,18 @@ private:
   [[nodiscard]] bool unknown_to(access mode) const noexcept;
   void note(access mode, std::span<const point> last) noexcept;
   void set_unknown(access mode) noexcept;
+  void gather() noexcept;
 
   spin_lock lock_;
   std::atomic<int> uses_ended_{0}; ///< who is locked out waits for it to change
-  point_set writes_; ///< one, or several where writers were unordered (a foreign one beside ours)
+  requirement writes_; ///< one point, or several where writers were unordered (a foreign one beside ours)
   point_set reads_;
   std::vector<std::thread::id> readers_; ///< threads inside a read use
   std::thread::id writer_;
   std::int32_t reading_views_ = 0; ///< that consumers have
   std::int32_t writing_views_ = 0;
-  bool unknown_reads_ = false; ///< by consumers that have given their views back
-  bool unknown_writes_ = false;
-  std::uint32_t changes_ = 0; ///< how often something became unknown
+  bool unknown_reads_ = false; ///< by consumers that have given their views back; `writes_` says it of writes
+  std::uint32_t changes_ = 0;  ///< how often something became unknown
 };
 
 } // namespace saeta

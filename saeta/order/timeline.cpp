@@ -354,7 +354,7 @@ void timelines::put_back(std::shared_ptr<event> unused) noexcept {
   }
 }
 
-timeline_id timeline_of(stream_ref stream) {
+timeline_id timeline_of(const stream_ref& stream) {
   const auto* const known = find_recent(stream.identity());
   return known != nullptr ? known->id : timelines::find_or_add(stream).id;
 }

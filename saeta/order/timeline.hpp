@@ -38,7 +38,7 @@ struct timeline;
 /// As `mark`, with an event at once, so that waiting for it waits for nothing that is queued later.
 [[nodiscard]] point record(stream_ref stream);
 /// The timeline of the stream, on the host too.
-[[nodiscard]] timeline_id timeline_of(stream_ref stream);
+[[nodiscard]] timeline_id timeline_of(const stream_ref& stream);
 /// The id of a timeline's stream (stream_ref::id), for reports; 0 when the timeline has been retired, or is no stream's.
 [[nodiscard]] std::uint64_t stream_id_of(timeline_id id) noexcept;
 /// True for a stream that was announced as ours (timelines::adopt): it never captures a graph.
@@ -94,7 +94,7 @@ public:
 
 private:
   friend struct timeline;
-  friend timeline_id timeline_of(stream_ref stream);
+  friend timeline_id timeline_of(const stream_ref& stream);
   friend point mark(stream_ref stream);
   friend point record(stream_ref stream);
   friend bool is_ours(stream_ref stream);

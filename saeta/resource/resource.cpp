@@ -4,7 +4,7 @@
 
 namespace saeta {
 
-bool resource::deallocate(const block& freed, stream_ref stream) noexcept {
+bool resource::deallocate(const block& freed, const stream_ref& stream) noexcept {
   if (freed.pointer == nullptr) {
     return do_deallocate(freed, {}); // nobody can have used it
   }

@@ -74,7 +74,7 @@ public:
 private:
   static constexpr std::size_t given_alignment = rmm::CUDA_ALLOCATION_ALIGNMENT;
 
-  block do_allocate(const allocation_request& request, stream_ref stream) override {
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override {
     block made = describe_block(request, device_->device(), given_alignment, stream);
     if (request.bytes == 0) {
       return made;

@@ -62,7 +62,8 @@ struct alignas(128) ledger::shard {
   static constexpr std::size_t count = 32;
   static constexpr std::size_t most_idle = 64;
 
-  entry add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged) {
+  /// Returns the lowest sum that the entry counts in.
+  tag_sum& add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged) {
     tag_sum& own = sum_of({charged == nullptr ? 0 : charged->serial(), label, kind}, charged);
     for (tag_sum* sum = &own; sum != nullptr; sum = sum->above) {
       idle -= static_cast<std::size_t>(sum->buffers == 0);
@@ -74,20 +75,17 @@ struct alignas(128) ledger::shard {
     (kind == owner_kind::own ? totals.own : totals.external) += bytes;
     ++totals.buffers;
     ++(kind == owner_kind::own ? added.own : added.external);
-    entry made;
-    made.sum_ = &own;
-    made.bytes_ = bytes;
-    return made;
+    return own;
   }
 
-  void remove(const entry& gone) noexcept {
-    account& charged = *gone.sum_->in;
-    charged.charged_bytes -= gone.bytes_;
+  void remove(tag_sum& own, std::uint64_t bytes) noexcept {
+    account& charged = *own.in;
+    charged.charged_bytes -= bytes;
     --charged.charged_buffers;
-    (gone.sum_->key.kind == owner_kind::own ? totals.own : totals.external) -= gone.bytes_;
+    (own.key.kind == owner_kind::own ? totals.own : totals.external) -= bytes;
     --totals.buffers;
-    for (tag_sum* sum = gone.sum_; sum != nullptr; sum = sum->above) {
-      sum->bytes -= gone.bytes_;
+    for (tag_sum* sum = &own; sum != nullptr; sum = sum->above) {
+      sum->bytes -= bytes;
       --sum->buffers;
       idle += static_cast<std::size_t>(sum->buffers == 0);
     }

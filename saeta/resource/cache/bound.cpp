@@ -72,7 +72,8 @@ std::uint64_t cache_store::unused_bytes() const noexcept {
   return held - std::min(used, held); // they are read one after the other
 }
 
-std::optional<block> cache_store::allocate_within(const allocation_request& request, stream_ref stream) {
+std::optional<block> cache_store::allocate_within(const allocation_request& request,
+                                                  const stream_ref& stream) {
   lock_type lock(mutex_, std::defer_lock); // only to give slabs back
   const std::uint64_t bytes = bytes_upstream(request);
   if (!hold(bytes, limit_and_a_slab(), collecting::if_promising, lock)) {
@@ -81,7 +82,7 @@ std::optional<block> cache_store::allocate_within(const allocation_request& requ
   return allocate_held(request, stream, bytes, lock);
 }
 
-block cache_store::allocate_upstream(const allocation_request& request, stream_ref stream) {
+block cache_store::allocate_upstream(const allocation_request& request, const stream_ref& stream) {
   lock_type lock(mutex_, std::defer_lock);
   const std::uint64_t bytes = bytes_upstream(request);
   if (!hold(bytes, limit_and_a_slab(), collecting::always, lock)) {
@@ -92,8 +93,8 @@ block cache_store::allocate_upstream(const allocation_request& request, stream_r
   return allocate_held(request, stream, bytes, lock);
 }
 
-block cache_store::allocate_held(const allocation_request& request, stream_ref stream, std::uint64_t bytes,
-                                 lock_type& lock) {
+block cache_store::allocate_held(const allocation_request& request, const stream_ref& stream,
+                                 std::uint64_t bytes, lock_type& lock) {
   try {
     block made = ask_upstream(request, stream, lock);
     held_.fetch_add(made.base_bytes - bytes, std::memory_order_relaxed);
@@ -105,7 +106,8 @@ block cache_store::allocate_held(const allocation_request& request, stream_ref s
   }
 }
 
-block cache_store::ask_upstream(const allocation_request& request, stream_ref stream, lock_type& lock) {
+block cache_store::ask_upstream(const allocation_request& request, const stream_ref& stream,
+                                lock_type& lock) {
   const auto ask = [&] {
     block made = upstream_->allocate(request, stream);
     upstream_allocations_.fetch_add(1, std::memory_order_relaxed);

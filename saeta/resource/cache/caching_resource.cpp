@@ -34,7 +34,7 @@ private:
 };
 
 /// Makes the stream of the shard wait for the users of a block.
-void wait_for_users(const cache_node& reused, cache_shard& shard, stream_ref stream) {
+void wait_for_users(const cache_node& reused, cache_shard& shard, const stream_ref& stream) {
   const bool waited =
       reused.after.timeline == shard.waited.timeline && reused.after.epoch <= shard.waited.epoch;
   if (!waited) {
@@ -61,12 +61,12 @@ bool caching_resource::cached(std::size_t bytes, std::size_t alignment) const no
          is_alignment(alignment);
 }
 
-block caching_resource::describe_here(const allocation_request& request, stream_ref stream,
+block caching_resource::describe_here(const allocation_request& request, const stream_ref& stream,
                                       timeline_id timeline) const {
   return describe(request, device_, std::max(request.alignment, own_alignment_), stream, timeline);
 }
 
-block caching_resource::allocate_uncached(const allocation_request& request, stream_ref stream) {
+block caching_resource::allocate_uncached(const allocation_request& request, const stream_ref& stream) {
   if (!is_alignment(request.alignment)) {
     throw error(errc::invalid_argument, concat("alignment ", request.alignment, " is not a power of two"));
   }
@@ -74,7 +74,7 @@ block caching_resource::allocate_uncached(const allocation_request& request, str
                             : store_->allocate_upstream(request, stream);
 }
 
-block caching_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+block caching_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
   if (!cached(request.bytes, request.alignment)) [[unlikely]] {
     return allocate_uncached(request, stream);
   }
@@ -86,7 +86,8 @@ block caching_resource::do_allocate(const allocation_request& request, stream_re
   return take(claimed.keep_if_possible(), request, stream);
 }
 
-block caching_resource::take(cache_shard& shard, const allocation_request& request, stream_ref stream) {
+block caching_resource::take(cache_shard& shard, const allocation_request& request,
+                             const stream_ref& stream) {
   const std::size_t size_class = store_->classes().of(request.bytes);
   cache_node* taken = shard.pop(size_class);
   if (taken == nullptr) [[unlikely]] {
@@ -106,28 +107,27 @@ block caching_resource::take(cache_shard& shard, const allocation_request& reque
 
 /// With one object to return, which is made in its place: a block is copied slowly right after it was written.
 block caching_resource::lend(cache_node& taken, cache_shard& shard, const allocation_request& request,
-                             stream_ref stream) {
-  block made = describe_here(request, stream, shard.timeline);
-  made.ready = taken.after;
-  const bool in_order =
-      taken.others == nullptr && (taken.after.empty() || taken.after.timeline == shard.timeline);
-  if (!in_order) [[unlikely]] {
+                             const stream_ref& stream) {
+  point ready = taken.after;
+  if (taken.others != nullptr || (!ready.empty() && ready.timeline != shard.timeline)) [[unlikely]] {
     try {
       wait_for_users(taken, shard, stream);
       if (taken.others) {
-        made.ready = mark(stream);
+        ready = mark(stream);
       }
     } catch (...) {
       shard.push(&taken);
       throw;
     }
   }
+  shard.add_in_use(taken.bytes);
+  block made = describe_here(request, stream, shard.timeline);
   made.pointer = taken.pointer;
+  made.ready = ready;
   made.base = taken.pointer;
-  made.base_bytes = store_->classes().bytes(taken.size_class);
+  made.base_bytes = taken.bytes;
   made.record = &taken;
   made.cached = true;
-  shard.add_in_use(made.base_bytes);
   return made;
 }
 
@@ -155,7 +155,7 @@ bool caching_resource::do_deallocate(const block& returned, std::span<const poin
 }
 
 void caching_resource::put(cache_shard& shard, cache_node& freed) noexcept {
-  shard.add_in_use(std::uint64_t{0} - store_->classes().bytes(freed.size_class));
+  shard.add_in_use(std::uint64_t{0} - freed.bytes);
   shard.push(&freed);
 }
 

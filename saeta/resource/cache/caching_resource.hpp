@@ -58,14 +58,14 @@ public:
   void set_soft_limit(std::uint64_t bytes) noexcept;
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& returned, std::span<const point> after) noexcept override;
   [[nodiscard]] bool cached(std::size_t bytes, std::size_t alignment) const noexcept;
-  [[nodiscard]] block allocate_uncached(const allocation_request& request, stream_ref stream);
-  [[nodiscard]] block take(cache_shard& shard, const allocation_request& request, stream_ref stream);
+  [[nodiscard]] block allocate_uncached(const allocation_request& request, const stream_ref& stream);
+  [[nodiscard]] block take(cache_shard& shard, const allocation_request& request, const stream_ref& stream);
   [[nodiscard]] block lend(cache_node& taken, cache_shard& shard, const allocation_request& request,
-                           stream_ref stream);
-  [[nodiscard]] block describe_here(const allocation_request& request, stream_ref stream,
+                           const stream_ref& stream);
+  [[nodiscard]] block describe_here(const allocation_request& request, const stream_ref& stream,
                                     timeline_id timeline) const;
   void put(cache_shard& shard, cache_node& freed) noexcept;
 

@@ -31,7 +31,7 @@ struct cache_shards::table {
 thread_local constinit cache_shards::table* cache_shards::table_ = nullptr;
 thread_local constinit bool cache_shards::ended_ = false;
 
-void cache_node::set_users(std::span<const point> users, timeline_id home_timeline) {
+void cache_node::set_several_users(std::span<const point> users, timeline_id home_timeline) {
   others.reset();
   after = {};
   const auto own = std::find_if(users.begin(), users.end(),

@@ -129,6 +129,7 @@ cache_node* cache_store::carve(cache_shard& shard, std::size_t size_class) {
     spare->pointer = static_cast<std::byte*>(slab.memory.pointer) + (slab.carved + i) * size;
     spare->home = &slab;
     spare->size_class = size_class;
+    spare->bytes = size;
     spare->set_users(slab.ready.all(), shard.timeline);
   }
   cache_node* fresh = nullptr;

@@ -2,11 +2,12 @@
 
 #include "saeta/budget/reservation.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace saeta {
 
-block budget_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+block budget_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
   if (request.draw_from != nullptr) {
     if (auto refused = request.draw_from->draw_or_refuse(request.bytes)) {
       throw error(std::move(*refused));
@@ -44,19 +45,23 @@ void budget_resource::charge(std::uint64_t bytes, budget& from) {
   }
 }
 
-block budget_resource::ask_upstream(const allocation_request& request, stream_ref stream, budget& charged) {
+block budget_resource::ask_upstream(const allocation_request& request, const stream_ref& stream,
+                                    budget& charged) {
   block made = ask_upstream(request, stream);
   made.charged = &charged;
   return made;
 }
 
-block budget_resource::ask_upstream(const allocation_request& request, stream_ref stream) {
-  shortage missing(request.bytes, nullptr);
-  for (;; ++missing.attempt) {
+block budget_resource::ask_upstream(const allocation_request& request, const stream_ref& stream) {
+  std::optional<shortage> missing; // most requests lack nothing
+  for (;; ++missing->attempt) {
     try {
       return upstream().allocate(request, stream);
     } catch (const error& e) {
-      if (e.code() != errc::out_of_memory || !relief_ || !relief_(missing)) {
+      if (!missing) {
+        missing.emplace(request.bytes, nullptr);
+      }
+      if (e.code() != errc::out_of_memory || !relief_ || !relief_(*missing)) {
         throw;
       }
     }

@@ -37,11 +37,11 @@ public:
       : decorator(std::move(upstream)), budget_(std::move(limit)), relief_(std::move(make_room)) {}
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
   void charge(std::uint64_t bytes, budget& from);
-  block ask_upstream(const allocation_request& request, stream_ref stream, budget& charged);
-  block ask_upstream(const allocation_request& request, stream_ref stream);
+  block ask_upstream(const allocation_request& request, const stream_ref& stream, budget& charged);
+  block ask_upstream(const allocation_request& request, const stream_ref& stream);
 
   std::shared_ptr<budget> budget_;
   relief relief_;

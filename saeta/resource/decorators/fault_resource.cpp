@@ -16,7 +16,7 @@ bool is_chosen(std::atomic<std::uint64_t>& countdown) noexcept {
 
 } // namespace
 
-block fault_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+block fault_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
   if (request.bytes != 0 && is_chosen(fail_allocation_)) {
     ++failures_;
     throw error(errc::out_of_memory, concat("injected fault: no memory for ", request.bytes, " bytes"));

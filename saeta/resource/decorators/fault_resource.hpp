@@ -23,7 +23,7 @@ public:
   [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
   std::atomic<std::uint64_t> fail_allocation_{0};

@@ -25,7 +25,7 @@ guard_resource::~guard_resource() {
   }
 }
 
-block guard_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+block guard_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
   if (request.bytes == 0) {
     return upstream().allocate(request, stream);
   }

@@ -60,7 +60,7 @@ public:
   [[nodiscard]] std::vector<guard_finding> findings() const;
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
   std::unique_ptr<guard_state> state_;

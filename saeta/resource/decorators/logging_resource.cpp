@@ -40,10 +40,11 @@ void set_failure(log_record& record) {
 
 std::uint64_t logging_resource::root_limit() const noexcept { return limit_ ? limit_->limit() : 0; }
 
-block logging_resource::do_allocate(const allocation_request& request, stream_ref stream) {
-  if (!log_->active()) {
-    return upstream().allocate(request, stream);
-  }
+block logging_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
+  return log_->active() ? allocate_logged(request, stream) : upstream().allocate(request, stream);
+}
+
+block logging_resource::allocate_logged(const allocation_request& request, const stream_ref& stream) {
   block made;
   try {
     made = upstream().allocate(request, stream);
@@ -59,7 +60,7 @@ block logging_resource::do_allocate(const allocation_request& request, stream_re
   return made;
 }
 
-void logging_resource::record_failure(const allocation_request& request, stream_ref stream) noexcept {
+void logging_resource::record_failure(const allocation_request& request, const stream_ref& stream) noexcept {
   try {
     log_record record;
     record.event = memory_event::fail;
@@ -76,9 +77,10 @@ void logging_resource::record_failure(const allocation_request& request, stream_
 }
 
 bool logging_resource::do_deallocate(const block& returned, std::span<const point> after) noexcept {
-  if (!log_->active()) {
-    return upstream().deallocate(returned, after);
-  }
+  return log_->active() ? deallocate_logged(returned, after) : upstream().deallocate(returned, after);
+}
+
+bool logging_resource::deallocate_logged(const block& returned, std::span<const point> after) noexcept {
   log_record record;
   bool described = false;
   try { // before the free: the budget that was charged may go with its last charge

@@ -24,9 +24,11 @@ public:
   std::size_t trim() override;
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& returned, std::span<const point> after) noexcept override;
-  void record_failure(const allocation_request& request, stream_ref stream) noexcept;
+  block allocate_logged(const allocation_request& request, const stream_ref& stream);
+  bool deallocate_logged(const block& returned, std::span<const point> after) noexcept;
+  void record_failure(const allocation_request& request, const stream_ref& stream) noexcept;
   [[nodiscard]] std::uint64_t root_limit() const noexcept;
 
   std::shared_ptr<event_log> log_;

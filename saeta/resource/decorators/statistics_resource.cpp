@@ -43,7 +43,7 @@ statistics_resource::statistics_resource(std::shared_ptr<resource> upstream)
 
 statistics_resource::~statistics_resource() = default;
 
-block statistics_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+block statistics_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
   shard& mine = shards_->mine();
   try {
     const block made = upstream().allocate(request, stream);

@@ -32,7 +32,7 @@ public:
   [[nodiscard]] resource_statistics read() const noexcept;
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& returned, std::span<const point> after) noexcept override;
 
   struct shards;

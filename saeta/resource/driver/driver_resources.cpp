@@ -17,7 +17,7 @@ std::size_t own_alignment(const backend& device) {
   return device.device().kind == device_kind::cpu ? host_alignment : device_alignment;
 }
 
-block describe_on(const backend& device, const allocation_request& request, stream_ref stream) {
+block describe_on(const backend& device, const allocation_request& request, const stream_ref& stream) {
   return describe_block(request, device.device(), own_alignment(device), stream);
 }
 
@@ -38,7 +38,7 @@ bool wait_for_users(std::span<const point> after) noexcept {
 
 /// Sizes that could not be rounded up to an alignment are refused here: aligned new would make 0 bytes of them.
 block describe_block(const allocation_request& request, device_id device, std::size_t given,
-                     stream_ref stream) {
+                     const stream_ref& stream) {
   if (request.alignment != 0 && !std::has_single_bit(request.alignment)) {
     throw error(errc::invalid_argument, concat("alignment ", request.alignment, " is no power of two"));
   }
@@ -54,22 +54,7 @@ void place_block(block& made, void* base) noexcept {
   made.pointer = reinterpret_cast<void*>(round_up(address, static_cast<std::uintptr_t>(made.alignment)));
 }
 
-std::uint64_t next_generation() noexcept {
-  constexpr std::uint64_t range = 4096; // taken at a time: threads would meet on a counter of single numbers
-  static std::atomic<std::uint64_t> ranges{0};
-  auto* last = static_cast<std::uint64_t*>(find_own(thread_object::generation));
-  if (last == nullptr) {
-    thread_local constinit std::uint64_t own = 0;
-    last = &own;
-    keep_own(thread_object::generation, last);
-  }
-  if (*last % range == 0) {
-    *last = ranges.fetch_add(1, std::memory_order_relaxed) * range;
-  }
-  return ++*last;
-}
-
-block direct_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+block direct_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
   block made = describe_on(*device_, request, stream);
   made.order = release_order::when_complete;
   if (request.bytes != 0) {
@@ -94,7 +79,7 @@ async_resource::async_resource(std::shared_ptr<backend> device, std::uint64_t po
   device_->set_pool_threshold(pool_threshold);
 }
 
-block async_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+block async_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
   block made = describe_on(*device_, request, stream);
   if (request.bytes == 0) {
     return made;
@@ -165,7 +150,7 @@ void async_resource::notice_unused() noexcept {
 
 pinned_resource::~pinned_resource() { trim(); }
 
-block pinned_resource::do_allocate(const allocation_request& request, stream_ref stream) {
+block pinned_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
   const device_kind kind =
       device_->device().kind == device_kind::cpu ? device_kind::cpu : device_kind::cuda_host;
   block made = describe_block(request, {kind, 0}, device_alignment, stream);

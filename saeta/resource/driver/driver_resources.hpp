@@ -16,7 +16,7 @@ namespace saeta {
 /// alignment where more is asked for.
 /// @throws error invalid_argument (an alignment that is no power of two), overflow.
 [[nodiscard]] block describe_block(const allocation_request& request, device_id device, std::size_t given,
-                                   stream_ref stream);
+                                   const stream_ref& stream);
 /// Puts the block into the `base_bytes` at `base`.
 void place_block(block& made, void* base) noexcept;
 
@@ -31,7 +31,7 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
   std::shared_ptr<backend> device_;
@@ -54,7 +54,7 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
   /// Only in a wait of the host, where nothing is waited for, the driver sees that freed memory is unused.
@@ -80,7 +80,7 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override;
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref stream) override;
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
   std::shared_ptr<backend> device_;

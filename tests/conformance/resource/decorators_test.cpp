@@ -258,7 +258,7 @@ TEST_P(decorators, guard_fills_new_memory_and_keeps_freed_memory_from_reuse) {
 /// Hands the same memory out to everybody.
 class overlapping_resource final : public decorator {
 public:
-  overlapping_resource(std::shared_ptr<resource> upstream, stream_ref stream)
+  overlapping_resource(std::shared_ptr<resource> upstream, const stream_ref& stream)
       : decorator(std::move(upstream)), stream_(stream), all_(this->upstream().allocate(1 << 16, 0, stream)) {
   }
   ~overlapping_resource() override {
@@ -267,7 +267,7 @@ public:
   }
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref) override {
+  block do_allocate(const allocation_request& request, const stream_ref&) override {
     block made = all_;
     made.ready = {};
     made.bytes = request.bytes;

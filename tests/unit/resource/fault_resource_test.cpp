@@ -95,7 +95,7 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override { return 0; }
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref) override {
+  block do_allocate(const allocation_request& request, const stream_ref&) override {
     block made;
     made.bytes = request.bytes;
     return made;

@@ -42,7 +42,7 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override { return held; }
 
 private:
-  block do_allocate(const allocation_request& request, stream_ref stream) override {
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override {
     asked.push_back(request);
     if (refusals != 0) {
       --refusals;

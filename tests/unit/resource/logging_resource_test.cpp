@@ -27,7 +27,7 @@ public:
   [[nodiscard]] std::uint64_t held_bytes() const override { return 0; }
 
 private:
-  block do_allocate(const allocation_request&, stream_ref) override {
+  block do_allocate(const allocation_request&, const stream_ref&) override {
     if (failure) {
       std::rethrow_exception(failure);
     }

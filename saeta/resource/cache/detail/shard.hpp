@@ -28,13 +28,23 @@ struct cache_slab;
 struct alignas(64) cache_node {
   cache_node* next = nullptr;
   void* pointer = nullptr;
+  std::size_t bytes = 0; ///< of its size class
   cache_slab* home = nullptr;
   point after;                       ///< of its last user; empty: nobody uses it
   std::unique_ptr<point_set> others; ///< of further users, which are rare
   std::size_t size_class = 0;
 
   /// Remembers who has used the block, first whoever did on `home_timeline`. @throws std::bad_alloc.
-  void set_users(std::span<const point> users, timeline_id home_timeline);
+  void set_users(std::span<const point> users, timeline_id home_timeline) {
+    if (users.size() <= 1 && others == nullptr) [[likely]] {
+      after = users.empty() ? point{} : users.front();
+    } else {
+      set_several_users(users, home_timeline);
+    }
+  }
+
+private:
+  void set_several_users(std::span<const point> users, timeline_id home_timeline);
 };
 
 class alignas(64) cache_shard {

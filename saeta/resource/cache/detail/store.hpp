@@ -52,9 +52,10 @@ public:
   [[nodiscard]] cache_node* take_larger(cache_shard& shard, std::size_t size_class);
 
   /// A block that is not cached; nothing where that would exceed the limit by more than a slab.
-  [[nodiscard]] std::optional<block> allocate_within(const allocation_request& request, stream_ref stream);
+  [[nodiscard]] std::optional<block> allocate_within(const allocation_request& request,
+                                                     const stream_ref& stream);
   /// In any case: beyond the limit where nothing else is left.
-  [[nodiscard]] block allocate_upstream(const allocation_request& request, stream_ref stream);
+  [[nodiscard]] block allocate_upstream(const allocation_request& request, const stream_ref& stream);
   [[nodiscard]] bool deallocate_upstream(const block& freed, std::span<const point> after) noexcept;
 
   std::size_t trim();
@@ -92,10 +93,11 @@ private:
   /// Of slabs.
   [[nodiscard]] std::uint64_t unused_bytes() const noexcept;
   /// Allocates bytes that are held already, for a caller.
-  [[nodiscard]] block allocate_held(const allocation_request& request, stream_ref stream, std::uint64_t bytes,
-                                    lock_type& lock);
+  [[nodiscard]] block allocate_held(const allocation_request& request, const stream_ref& stream,
+                                    std::uint64_t bytes, lock_type& lock);
   /// Allocates bytes that are held already; gives unused slabs back when upstream has no memory.
-  [[nodiscard]] block ask_upstream(const allocation_request& request, stream_ref stream, lock_type& lock);
+  [[nodiscard]] block ask_upstream(const allocation_request& request, const stream_ref& stream,
+                                   lock_type& lock);
 
   // Slabs (slabs.cpp)
   [[nodiscard]] std::size_t blocks_of_a_slab(std::size_t size_class) const noexcept;
