@@ -176,7 +176,7 @@ private:
   };
   struct totals {
     std::uint64_t unspent = 0;
-    std::uint64_t requests = 0;
+    std::uint64_t requests;
   };
 
   struct open_credit {

@@ -44,6 +44,8 @@ TEST(thread_objects, of_a_thread_that_has_ended_are_not_found) {
       int mine = 0;
       EXPECT_EQ(find_own(kept), nullptr);
       keep_own(kept, &mine);
+      EXPECT_EQ(find_own(thread_object::storages), nullptr);
+      keep_own(thread_object::storages, &mine);
     });
   }
 }

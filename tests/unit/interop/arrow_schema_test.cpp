@@ -133,6 +133,12 @@ TEST(arrow_schema, names_a_type_that_is_not_carried_in_arrows_words) {
        },
        "+l", "list<?>"},
       {[](foreign_schema&) {}, "+l", "list<>"},
+      {[&](foreign_schema& of) {
+         foreign_schema& entries = of.add_nested("+s", "entries");
+         pair(entries);
+         entries.get().n_children = 1;
+       },
+       "+m", "map<int32, ?>"},
       {[](foreign_schema&) {}, "+m", "map<?, ?>"},
       {[&](foreign_schema& of) { item(of.add_nested("+s", "entries")); }, "+m", "map<int32, ?>"},
       {[&](foreign_schema& of) {
