@@ -40,6 +40,8 @@ public:
   [[nodiscard]] std::uintptr_t address() const noexcept {
     return storage_ ? reinterpret_cast<std::uintptr_t>(storage_->pointer()) + offset_ : 0;
   }
+  /// What kind of memory it is; of an absent buffer `host`, where nothing is in anybody's way.
+  [[nodiscard]] memory_kind kind() const noexcept { return storage_ ? storage_->kind() : memory_kind::host; }
   /// Offset of this range in its storage, bytes.
   [[nodiscard]] std::size_t offset() const noexcept { return offset_; }
   [[nodiscard]] const std::shared_ptr<storage>& owner() const noexcept { return storage_; }

@@ -226,7 +226,8 @@ void context::fill(void* target, std::uint8_t value, std::size_t bytes, stream_r
   }
 }
 
-void context::read_scalar(void* target, const void* source, std::size_t bytes, stream_ref stream) {
+void context::read_scalar(void* target, const void* source, std::size_t bytes, stream_ref stream,
+                          std::optional<memory_kind> kind) {
   constexpr std::size_t largest = 16;
   if (bytes > largest) {
     throw error(errc::invalid_argument, concat("a scalar read of ", bytes, " bytes; at most ", largest));
@@ -234,7 +235,7 @@ void context::read_scalar(void* target, const void* source, std::size_t bytes, s
   // Into memory of our own: where the wait fails the copy is still to come, and the caller's memory may be gone by then.
   const auto landing = std::make_shared<std::array<std::byte, largest>>();
   core_->device->copy(landing->data(), source, bytes,
-                      on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
+                      kind_of_copy(kind.value_or(own_kind(device())), memory_kind::host),
                       stream.native_handle());
   core_->counted.scalars.add_transfer();
   core_->counted.scalars.add_call(bytes);

@@ -34,6 +34,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <typeindex>
@@ -135,14 +136,19 @@ public:
   /// @throws error busy beyond `max_streams`.
   [[nodiscard]] stream_lease borrow_stream();
 
+  /// The copy between memory of two kinds, as work of this device: on the host all of it is host memory.
+  [[nodiscard]] copy_kind kind_of_copy(memory_kind source, memory_kind target) const noexcept {
+    return on_host() ? copy_kind::host_to_host : copy_between(source, target);
+  }
   /// Queues a copy and counts it: one driver call. The caller holds a use token over the device side.
   void copy(void* target, const void* source, std::size_t bytes, copy_kind kind, stream_ref stream);
   /// Counts one planned movement, which may take several `copy` calls.
   void count_transfer(copy_kind kind) noexcept;
   void fill(void* target, std::uint8_t value, std::size_t bytes, stream_ref stream);
   /// Reads at most 16 bytes of device memory for metadata, ordered after the work of `stream`: waits for it. Counted
-  /// apart from data. The caller holds a use token.
-  void read_scalar(void* target, const void* source, std::size_t bytes, stream_ref stream);
+  /// apart from data. The caller holds a use token. @param kind  of the source; nothing: the device's own.
+  void read_scalar(void* target, const void* source, std::size_t bytes, stream_ref stream,
+                   std::optional<memory_kind> kind = std::nullopt);
 
   /// The host waits; counted once. Nothing to wait for is neither.
   void synchronize(const point_set& awaited);

@@ -8,6 +8,18 @@
 
 namespace saeta {
 
+namespace {
+
+/// What the lender says, else what the driver says. Of no bytes nobody knows anything.
+memory_kind kind_of(const external_memory& memory, const context& home) {
+  if (memory.kind) {
+    return *memory.kind;
+  }
+  return memory.pointer == nullptr ? own_kind(home.device()) : home.device_backend()->kind_of(memory.pointer);
+}
+
+} // namespace
+
 // Both go on after another constructor: once the object owns the block, every later failure gives it back through the
 // destructor.
 storage::storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
@@ -24,6 +36,7 @@ storage::storage(key own, const std::shared_ptr<context>& home, external_memory&
         foreign.pointer = memory.pointer;
         foreign.bytes = memory.bytes;
         foreign.device = memory.device;
+        foreign.kind = kind_of(memory, *home);
         foreign.generation = next_generation();
         foreign.label = memory.tag;
         return foreign;

@@ -12,6 +12,7 @@
 #include "saeta/resource/block.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,7 @@ struct external_memory {
   void* pointer = nullptr; ///< may be null only when `bytes` is 0
   std::size_t bytes = 0;
   device_id device;
+  std::optional<memory_kind> kind; ///< nothing: the context's backend is asked
   std::shared_ptr<void> keepalive; ///< dropped once the recorded work has finished, on any thread
   mutability access = mutability::read_only;
   point ready; ///< after the producer's pending writes
@@ -50,7 +52,7 @@ public:
   static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& home, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label,
                                            std::size_t alignment = 0);
-  /// Takes the keepalive on success only. @throws error invalid_argument, closed.
+  /// Takes the keepalive on success only. @throws error invalid_argument, closed, device (the kind can't be asked).
   static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& home, external_memory memory);
   storage(const storage&) = delete;
   storage& operator=(const storage&) = delete;
@@ -59,6 +61,7 @@ public:
   [[nodiscard]] void* pointer() const noexcept { return block_.pointer; }
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes; }
   [[nodiscard]] device_id device() const noexcept { return block_.device; }
+  [[nodiscard]] memory_kind kind() const noexcept { return block_.kind; }
   [[nodiscard]] const std::shared_ptr<context>& home() const noexcept;
   [[nodiscard]] const std::string& tag() const noexcept { return block_.label.name(); }
   [[nodiscard]] bool external() const noexcept { return external_; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "saeta/device/device_id.hpp"
+#include "saeta/device/memory_kind.hpp"
 #include "saeta/observe/tag.hpp"
 #include "saeta/order/point.hpp"
 
@@ -24,8 +25,9 @@ struct block {
   tag label;
   void* base = nullptr; ///< what the driver gave; before `pointer` where more alignment was asked for
   std::size_t base_bytes = 0;
-  void* record = nullptr;    ///< bookkeeping of the resource at the bottom that made it
-  bool cached = false;       ///< `record` is the cache's
+  void* record = nullptr; ///< bookkeeping of the resource at the bottom that made it
+  bool cached = false;    ///< `record` is the cache's
+  memory_kind kind = memory_kind::device;
   budget* charged = nullptr; ///< whom `budget_resource` refunds; null: nobody was charged
 };
 

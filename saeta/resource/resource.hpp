@@ -31,7 +31,13 @@ struct allocation_request {
   reservation* draw_from = nullptr; ///< bytes promised before, instead of a fresh charge
 };
 
-/// What every resource says of a block before it has memory. @param alignment  of that memory. @param timeline  of `stream`.
+/// The kind of a device's own memory.
+[[nodiscard]] constexpr memory_kind own_kind(device_id device) noexcept {
+  return device.kind == device_kind::cpu ? memory_kind::host : memory_kind::device;
+}
+
+/// What every resource says of a block before it has memory: of the device's own kind, unless the resource says otherwise.
+/// @param alignment  of that memory. @param timeline  of `stream`.
 [[nodiscard]] inline block describe(const allocation_request& request, device_id device,
                                     std::size_t alignment, stream_ref stream, timeline_id timeline) {
   block made;
@@ -42,6 +48,7 @@ struct allocation_request {
   made.timeline = timeline;
   made.generation = next_generation();
   made.label = request.label;
+  made.kind = own_kind(device);
   return made;
 }
 

@@ -19,8 +19,19 @@ def test_a_buffer_says_what_it_is(anywhere):
     assert (made.nbytes, len(made), made.tag, made.device) == (1000, 1000, "mine", anywhere.device)
     assert made.address % 4096 == 0
     assert made.context == anywhere
+    assert made.kind == ("host" if anywhere.device == "host" else "device")
     assert "mine" in repr(made)
     assert anywhere.allocate(1).generation != made.generation
+
+
+def test_the_host_can_wait_for_the_stream_of_a_token(anywhere):
+    made = anywhere.allocate(8)
+    with sa.use(writes=[made]) as token:
+        anywhere.reset_counters()
+        token.synchronize()
+        assert anywhere.counters()["synchronizations"] == (0 if anywhere.device == "host" else 1)
+    with pytest.raises(sa.ClosedError):
+        token.synchronize()
 
 
 def test_a_slice_shares_the_bytes(anywhere):

@@ -107,6 +107,8 @@ public:
     return gone(inner_->deallocate_pinned(pointer, bytes));
   }
 
+  [[nodiscard]] memory_kind kind_of(const void* pointer) const override { return inner_->kind_of(pointer); }
+
   [[nodiscard]] bool can_access_peer(const backend& other) const override {
     const auto* const wrapped = dynamic_cast<const faulty_backend*>(&other);
     return inner_->can_access_peer(wrapped == nullptr ? other : *wrapped->inner_);

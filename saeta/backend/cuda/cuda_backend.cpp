@@ -183,6 +183,8 @@ public:
     return attempt("cudaFreeHost", [&] { return cudaFreeHost(pointer); });
   }
 
+  [[nodiscard]] memory_kind kind_of(const void* pointer) const override;
+
   [[nodiscard]] bool can_access_peer(const backend& other) const override;
   void enable_peer_access(backend& other) override;
 
@@ -247,6 +249,22 @@ fence_outcome cuda_backend::record_context(event_handle event) {
   }
   check(status, "cuCtxRecordEvent");
   return fence_outcome::recorded;
+}
+
+memory_kind cuda_backend::kind_of(const void* pointer) const {
+  const active_context active(context_);
+  cudaPointerAttributes found{};
+  check(cudaPointerGetAttributes(&found, pointer), "cudaPointerGetAttributes", ": ", pointer);
+  switch (found.type) {
+  case cudaMemoryTypeDevice:
+    return memory_kind::device;
+  case cudaMemoryTypeManaged:
+    return memory_kind::managed;
+  case cudaMemoryTypeHost:
+    return memory_kind::pinned;
+  default: // cudaMemoryTypeUnregistered
+    return memory_kind::host;
+  }
 }
 
 bool cuda_backend::can_access_peer(const backend& other) const {

@@ -130,6 +130,8 @@ public:
     return deallocate(pointer, bytes, pinned_alignment);
   }
 
+  [[nodiscard]] memory_kind kind_of(const void*) const override { return memory_kind::host; }
+
   /// Every backend of the host has the same memory.
   [[nodiscard]] bool can_access_peer(const backend& other) const override {
     return other.device().kind == device_kind::cpu;

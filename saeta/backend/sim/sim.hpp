@@ -177,6 +177,7 @@ public:
   void set_pool_threshold(std::uint64_t bytes) override;
   void* allocate_pinned(std::size_t bytes) override;
   [[nodiscard]] bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override;
+  [[nodiscard]] memory_kind kind_of(const void* pointer) const override;
   [[nodiscard]] bool can_access_peer(const backend& other) const override;
   void enable_peer_access(backend& other) override;
   void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,

@@ -165,9 +165,10 @@ void async_resource::notice_unused() noexcept {
 pinned_resource::~pinned_resource() { trim(); }
 
 block pinned_resource::do_allocate(const allocation_request& request, stream_ref stream) {
-  const device_kind kind =
-      device_->device().kind == device_kind::cpu ? device_kind::cpu : device_kind::cuda_host;
-  block made = describe_block(request, {kind, 0}, device_alignment, stream);
+  block made = describe_block(request, device_->device(), device_alignment, stream);
+  if (made.kind == memory_kind::device) { // on the host it is ordinary memory
+    made.kind = memory_kind::pinned;
+  }
   if (request.bytes == 0) {
     return made;
   }

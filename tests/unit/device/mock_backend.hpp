@@ -38,6 +38,8 @@ public:
   MOCK_METHOD(void*, allocate_pinned, (std::size_t), (override));
   MOCK_METHOD(bool, deallocate_pinned, (void*, std::size_t), (noexcept, override));
 
+  MOCK_METHOD(memory_kind, kind_of, (const void*), (const, override));
+
   MOCK_METHOD(bool, can_access_peer, (const backend&), (const, override));
   MOCK_METHOD(void, enable_peer_access, (backend&), (override));
 
