@@ -113,6 +113,11 @@ public:
   /// How many bytes the stream-ordered pool holds on to: when the host waits for the device, unused memory beyond them goes
   /// back to it. A new pool holds on to everything. Nothing on the host, which has no such pool.
   virtual void set_pool_threshold(std::uint64_t bytes) = 0;
+  /// From now on the stream-ordered pool is one whose memory can be shared with other processes (CUDA: with handles that are
+  /// POSIX file descriptors). Before anything was taken from it; once it is, nothing changes. What was set for the pool stays.
+  /// @throws error busy when the pool has memory, unsupported where there is no such pool: on the host, always.
+  virtual void make_pool_exportable() = 0;
+  [[nodiscard]] virtual bool pool_exportable() const = 0;
   /// Page-locked host memory that the device reads and writes at link speed; ordinary memory on host.
   virtual void* allocate_pinned(std::size_t bytes) = 0;
   [[nodiscard]] virtual bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept = 0;

@@ -31,6 +31,15 @@ struct block {
   budget* charged = nullptr; ///< whom `budget_resource` refunds; null: nobody was charged
 };
 
+/// The allocation that a block lies in, as whoever shares memory with another process names it.
+struct extent {
+  void* base = nullptr;
+  std::size_t bytes = 0;
+  std::size_t offset = 0; ///< of the block's first byte
+
+  friend bool operator==(const extent&, const extent&) = default;
+};
+
 /// The next generation number; never repeats in a process, not in order between threads.
 std::uint64_t next_generation() noexcept;
 

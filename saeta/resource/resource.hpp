@@ -82,6 +82,13 @@ public:
   [[nodiscard]] virtual release_order order(const block& freed) const noexcept = 0;
   /// Bytes of the device that this resource and what lies below hold: in use, cached, or lost to rounding.
   [[nodiscard]] virtual std::uint64_t held_bytes() const = 0;
+  /// The driver's allocation that a live block of this resource lies in: its slab, or what was allocated for it alone. Empty
+  /// for a block of 0 bytes.
+  [[nodiscard]] virtual extent extent_of(const block& of) const noexcept {
+    const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(of.pointer) -
+                                                 static_cast<const std::byte*>(of.base));
+    return {of.base, of.base_bytes, offset};
+  }
 
 private:
   virtual block do_allocate(const allocation_request& request, stream_ref stream) = 0;
@@ -98,6 +105,7 @@ public:
     return upstream_->order(freed);
   }
   [[nodiscard]] std::uint64_t held_bytes() const override { return upstream_->held_bytes(); }
+  [[nodiscard]] extent extent_of(const block& of) const noexcept override { return upstream_->extent_of(of); }
 
 protected:
   [[nodiscard]] resource& upstream() const noexcept { return *upstream_; }

@@ -166,6 +166,21 @@ void simulated_device::set_pool_threshold(std::uint64_t bytes) {
   gpu_->pool_threshold = bytes;
 }
 
+void simulated_device::make_pool_exportable() {
+  const machine::guard held = machine_->enter_call(*gpu_, "make_pool_exportable");
+  const std::uint64_t bytes = gpu_->pool_used + gpu_->memory.pooled();
+  if (!gpu_->pool_exportable && bytes != 0) {
+    throw error(errc::busy, concat("sim:", gpu_->ordinal, ": the pool has ", bytes,
+                                   " bytes already: make it exportable before the first allocation"));
+  }
+  gpu_->pool_exportable = true;
+}
+
+bool simulated_device::pool_exportable() const {
+  const machine::guard held = machine_->lock();
+  return gpu_->pool_exportable;
+}
+
 void* simulated_device::allocate_pinned(std::size_t bytes) {
   const machine::guard held = machine_->enter_call(*gpu_, "allocate_pinned");
   const bool impossible = bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());

@@ -87,9 +87,12 @@ bool direct_resource::do_deallocate(const block& freed, std::span<const point> a
   return true;
 }
 
-async_resource::async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold)
+async_resource::async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold, bool exportable)
     : device_(std::move(device)), timelines_(timelines::of(*device_)),
       bounded_pool_(pool_threshold != everything), unused_(timelines_), in_use_(timelines_) {
+  if (exportable) {
+    device_->make_pool_exportable();
+  }
   device_->set_pool_threshold(pool_threshold);
 }
 

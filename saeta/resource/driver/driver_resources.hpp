@@ -51,7 +51,9 @@ public:
   static constexpr std::uint64_t everything = ~std::uint64_t{0};
 
   /// @param pool_threshold  bytes that the driver's pool of the device keeps for reuse (device/backend.hpp).
-  explicit async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold = everything);
+  /// @param exportable      its memory can be shared with other processes. @throws error as backend::make_pool_exportable.
+  explicit async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold = everything,
+                          bool exportable = false);
 
   std::size_t trim() override;
   [[nodiscard]] release_order order(const block&) const noexcept override {

@@ -60,6 +60,9 @@ public:
     return upstream_->order(freed);
   }
 
+  /// Of a block of a slab: what upstream says of the slab.
+  [[nodiscard]] extent extent_of(const block& of) const noexcept;
+
   std::size_t trim();
   [[nodiscard]] std::uint64_t held_bytes() const;
   [[nodiscard]] caching_statistics statistics() const;
