@@ -119,9 +119,9 @@ class Context:
     def reset_counters(self) -> None:
         """Sets all counters to zero."""
 
-    def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, alignment: int = 0) -> Buffer:
+    def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, alignment: int = 0, kind: str = 'device') -> Buffer:
         """
-        Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; see `saeta.use` for the others). Contents are undefined. BudgetExceeded, OutOfMemory, ClosedError.
+        Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; see `saeta.use` for the others). Contents are undefined. `kind` "pinned" is page-locked host memory, charged to the budget of the host's context; on the host it is ordinary memory of this one. BudgetExceeded, OutOfMemory, ClosedError, UnsupportedError for other kinds.
         """
 
     def capturing(self) -> GraphCapture:

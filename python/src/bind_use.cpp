@@ -167,11 +167,12 @@ std::optional<std::int64_t> stream_number(nb::handle stream) {
 } // namespace
 
 buffer_object allocate_buffer(const context_object& self, const size_spec& bytes, std::string_view label,
-                              nb::handle framework_stream, std::size_t alignment) {
+                              nb::handle framework_stream, std::size_t alignment, std::string_view kind) {
   const std::optional<std::int64_t> stream = stream_number(framework_stream);
   return without_gil([&] {
     return buffer_object(buffer::allocate(self.value, to_bytes(bytes, *self.value),
-                                          stream_of(*self.value, stream), label, alignment));
+                                          stream_of(*self.value, stream), label, alignment,
+                                          parse_memory_kind(kind)));
   });
 }
 

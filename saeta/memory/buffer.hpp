@@ -28,6 +28,11 @@ public:
                          tag label = {}, std::size_t alignment = 0) {
     return buffer(storage::allocate(home, bytes, stream, label, alignment));
   }
+  /// @param kind  as storage::allocate has it: `pinned` is page-locked memory, charged to the host's budget.
+  static buffer allocate(const std::shared_ptr<context>& home, std::size_t bytes, stream_ref stream,
+                         tag label, std::size_t alignment, memory_kind kind) {
+    return buffer(storage::allocate(home, bytes, stream, label, alignment, kind));
+  }
   static buffer adopt(const std::shared_ptr<context>& home, external_memory memory) {
     return buffer(storage::adopt(home, std::move(memory)));
   }

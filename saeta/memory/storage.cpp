@@ -24,9 +24,23 @@ memory_kind kind_of(const external_memory& memory, const context& home) {
 // destructor.
 storage::storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
                  saeta::tag label, std::size_t alignment)
-    : storage(own, home->keeper(home), [&] { return home->allocate(bytes, alignment, label, stream); }) {
+    : storage(own, home->keeper(home),
+              [&] { return home->allocate(home->own_source(), bytes, alignment, label, stream); }) {
+  from_ = home->core_->memory.top.get();
   ordering_.start_after(block_.ready);
   entry_ = home->core_->holders.add(owner_kind::own, label, bytes, home->budget_.get(),
+                                    kept_ ? keeps_owner::no : keeps_owner::yes);
+}
+
+storage::storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
+                 saeta::tag label, std::size_t alignment, memory_kind kind)
+    : storage(own, home->keeper(home), [&] {
+        return home->allocate(home->source_of(kind, label.name()), bytes, alignment, label, stream);
+      }) {
+  const context::memory_source source = home->source_of(kind, label.name());
+  from_ = source.from;
+  ordering_.start_after(block_.ready);
+  entry_ = home->core_->holders.add(owner_kind::own, label, bytes, source.charged,
                                     kept_ ? keeps_owner::no : keeps_owner::yes);
 }
 
@@ -56,6 +70,13 @@ std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& home,
                                        alignment);
 }
 
+std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& home, std::size_t bytes,
+                                           const stream_ref& stream, saeta::tag label, std::size_t alignment,
+                                           memory_kind kind) {
+  return std::allocate_shared<storage>(own_process_allocator<storage>(), key{}, home, bytes, stream, label,
+                                       alignment, kind);
+}
+
 std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& home, external_memory memory) {
   home->require_open();
   if (memory.pointer == nullptr && memory.bytes != 0) {
@@ -72,7 +93,7 @@ const std::shared_ptr<context>& storage::home() const noexcept {
 storage::~storage() {
   requirement after = ordering_.take_all();
   const bool nothing = !external_ && block_.generation == 0;
-  if (nothing || (!external_ && context_->core_->free_in_order(block_, after))) {
+  if (nothing || (!external_ && context_->core_->free_in_order(*from_, block_, after))) {
     if (ledger::remove(entry_)) { // last, because the entry may be what keeps the context
       std::shared_ptr<context>(home())->kept_by_storages_.close();
     }
@@ -84,7 +105,7 @@ storage::~storage() {
   }
   try {
     if (!external_) {
-      self->release_later(block_, std::move(after));
+      self->release_later(*from_, block_, std::move(after));
     } else if (keepalive_.use_count() != 0) { // which may be a deleter without a pointer
       self->core_->releases->submit({.after = std::move(after),
                                      .action =

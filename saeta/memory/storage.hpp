@@ -19,6 +19,7 @@
 namespace saeta {
 
 class context;
+class resource;
 
 enum class mutability { read_only, writable };
 
@@ -47,11 +48,18 @@ public:
   /// For `allocate` and `adopt`, which say what can go wrong.
   storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
           saeta::tag label, std::size_t alignment);
+  storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
+          saeta::tag label, std::size_t alignment, memory_kind kind);
   storage(key own, const std::shared_ptr<context>& home, external_memory& memory);
   /// @throws error budget_exceeded, out_of_memory, closed (the context).
   static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& home, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label,
                                            std::size_t alignment = 0);
+  /// @param kind  `device`: the device's own memory, as above. `pinned`: page-locked memory, charged to the host's budget.
+  /// @throws error also unsupported, of other kinds.
+  static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& home, std::size_t bytes,
+                                           const stream_ref& stream, saeta::tag label, std::size_t alignment,
+                                           memory_kind kind);
   /// Takes the keepalive on success only. @throws error invalid_argument, closed, device (the kind can't be asked).
   static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& home, external_memory memory);
   storage(const storage&) = delete;
@@ -78,6 +86,7 @@ private:
   context* context_;
   std::shared_ptr<context> kept_; ///< null where the entry in the ledger keeps the context
   block block_;
+  resource* from_ = nullptr; ///< that takes the block back; null: external memory
   bool external_ = false;
   mutability access_ = mutability::writable;
   std::shared_ptr<void> keepalive_;

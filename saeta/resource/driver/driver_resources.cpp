@@ -182,6 +182,9 @@ block pinned_resource::do_allocate(const allocation_request& request, stream_ref
   const std::lock_guard lock(mutex_);
   auto& pool = free_[made.base_bytes];
   if (pool.empty()) {
+    if (bound_ && held_ + made.base_bytes > bound_->limit()) {
+      trim_unused();
+    }
     place_block(made, device_->allocate_pinned(made.base_bytes));
     held_ += made.base_bytes;
   } else {
@@ -210,6 +213,10 @@ bool pinned_resource::do_deallocate(const block& freed, std::span<const point> a
 
 std::size_t pinned_resource::trim() {
   const std::lock_guard lock(mutex_);
+  return trim_unused();
+}
+
+std::size_t pinned_resource::trim_unused() {
   std::size_t trimmed = 0;
   for (auto& [bytes, pool] : free_) {
     while (!pool.empty() && device_->deallocate_pinned(pool.back(), bytes)) {
