@@ -207,7 +207,7 @@ public:
   void require_readable() const;
 
 private:
-  friend class storage;
+  friend class storage; // also in memory/residency.cpp
   context(std::shared_ptr<context_core> core, std::shared_ptr<context> base, std::shared_ptr<budget> limit,
           std::unique_ptr<reservation> drawn_from);
 
