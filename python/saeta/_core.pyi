@@ -119,9 +119,9 @@ class Context:
     def reset_counters(self) -> None:
         """Sets all counters to zero."""
 
-    def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, alignment: int = 0) -> Buffer:
+    def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, alignment: int = 0, kind: str = 'device') -> Buffer:
         """
-        Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; see `saeta.use` for the others). Contents are undefined. BudgetExceeded, OutOfMemory, ClosedError.
+        Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; see `saeta.use` for the others). Contents are undefined. `kind` "pinned" is page-locked host memory, charged to the budget of the host's context; on the host it is ordinary memory of this one. BudgetExceeded, OutOfMemory, ClosedError, UnsupportedError for other kinds.
         """
 
     def capturing(self) -> GraphCapture:
@@ -587,6 +587,12 @@ class Buffer:
     def device(self) -> str: ...
 
     @property
+    def kind(self) -> str:
+        """
+        What kind of memory it is: "device", "managed", "pinned" (page-locked host memory) or "host".
+        """
+
+    @property
     def context(self) -> Context: ...
 
     @property
@@ -622,6 +628,11 @@ class UseToken:
     def is_open(self) -> bool:
         """True inside the `with` block."""
 
+    def synchronize(self) -> None:
+        """
+        Makes the host wait for the token's stream: for what the token waits for, and for what was queued since. Does nothing on the host. ClosedError outside the `with` block.
+        """
+
     def pointer(self, memory: Buffer | Column) -> int:
         """
         Device address of a buffer's first byte, or of the first row of a column in one chunk. InvalidError where it was not named, ClosedError outside the `with` block.
@@ -632,7 +643,7 @@ class UseToken:
 
     def array(self, memory: Buffer | Column, dtype: object = None) -> Any:
         """
-        A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an object with `__cuda_array_interface__` (version 3), on the host with `__array_interface__`, both only inside the `with` block. Read-only unless it was named in `writes`. The consumer works on this token's stream and need not wait.
+        A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an object with `__cuda_array_interface__` (version 3), on the host with `__array_interface__`. Page-locked and managed memory have both: the host waits for the stream when it asks for the latter. Only inside the `with` block. Read-only unless it was named in `writes`. The consumer works on this token's stream and need not wait.
         """
 
     def __enter__(self) -> UseToken: ...

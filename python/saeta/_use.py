@@ -91,6 +91,24 @@ class BorrowedOnDevice(Borrowed):
         return {**self._interface(), "stream": None}
 
 
+class BorrowedOnBoth(BorrowedOnDevice):
+    """Of page-locked or managed memory, which a device and the CPU can read."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        interface = self._interface()
+        self._token.synchronize()  # the CPU is in no order with the token's stream
+        return interface
+
+
+_CLASSES = {
+    "device": BorrowedOnDevice,
+    "managed": BorrowedOnBoth,
+    "pinned": BorrowedOnBoth,
+    "host": BorrowedOnHost,
+}
+
+
 def borrowed_array(self: UseToken, memory: Buffer | Column, dtype: Any = None) -> Borrowed:
     """Body of `UseToken.array`."""
     if isinstance(memory, Column):
@@ -103,8 +121,14 @@ def borrowed_array(self: UseToken, memory: Buffer | Column, dtype: Any = None) -
             raise InvalidError(f"{memory.nbytes} bytes are no whole number of elements of {size} bytes")
         if memory.address % size:
             raise InvalidError(f"address {memory.address:#x} is not aligned to elements of {size} bytes")
-    kind = BorrowedOnHost if memory.device == "host" else BorrowedOnDevice
-    return kind(self, memory, typestr, count)
+    return _CLASSES[_kind(memory)](self, memory, typestr, count)
+
+
+def _kind(memory: Buffer | Column) -> str:
+    """Of a column the kind of its values, which DLPack numbers."""
+    if isinstance(memory, Buffer):
+        return memory.kind
+    return {1: "host", 3: "pinned", 13: "managed"}.get(memory.__dlpack_device__()[0], "device")
 
 
 def _of_column(memory: Column, dtype: Any) -> tuple[str, int]:

@@ -114,7 +114,7 @@ nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
   how.stream = stream;
   how.copy = !copy ? copy_policy::when_needed : *copy ? copy_policy::always : copy_policy::never;
   if (device) {
-    how.target = device_id{static_cast<device_kind>(device->first), device->second};
+    how.target = tensor_device{device->first, device->second};
   }
   if (max_version && max_version->first >= DLPACK_MAJOR_VERSION) {
     return dlpack_capsule(
@@ -124,8 +124,10 @@ nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
 }
 
 device_pair device_of(const column_object& self) {
-  const device_id home = self.pieces->empty() ? self.home->device() : dlpack_device(self.pieces->front());
-  return {static_cast<std::int32_t>(home.kind), home.ordinal};
+  const device_id own = self.home->device();
+  const tensor_device found =
+      self.pieces->empty() ? to_tensor_device(own, own_kind(own)) : dlpack_device(self.pieces->front());
+  return {found.type, found.ordinal};
 }
 
 nb::list raw_list(const column_object& self) {

@@ -267,12 +267,13 @@ void bind_context(nb::module_& m) {
           "reset_counters", [](const context_object& self) { self.value->reset_counters(); },
           "Sets all counters to zero.")
       .def("allocate", &allocate_buffer, nb::arg("nbytes"), nb::kw_only(), nb::arg("tag") = "",
-           nb::arg("stream").none() = nb::none(), nb::arg("alignment") = 0,
+           nb::arg("stream").none() = nb::none(), nb::arg("alignment") = 0, nb::arg("kind") = "device",
            nb::sig("def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, "
-                   "alignment: int = 0) -> Buffer"),
+                   "alignment: int = 0, kind: str = 'device') -> Buffer"),
            "Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; "
-           "see `saeta.use` for the others). Contents are undefined. BudgetExceeded, OutOfMemory, "
-           "ClosedError.")
+           "see `saeta.use` for the others). Contents are undefined. `kind` \"pinned\" is page-locked host "
+           "memory, charged to the budget of the host's context; on the host it is ordinary memory of this "
+           "one. BudgetExceeded, OutOfMemory, ClosedError, UnsupportedError for other kinds.")
       .def(
           "capturing", [](const context_object& self) { return capture_object(self); },
           "Says that a CUDA graph is captured inside a `with` block around the capture: views that are "

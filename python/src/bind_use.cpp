@@ -113,6 +113,10 @@ public:
       });
     });
   }
+  void synchronize() const {
+    const stream_ref waited = open().stream();
+    without_gil([&] { home_->synchronize(waited); });
+  }
   [[nodiscard]] bool is_open() const noexcept { return uses_ && uses_->token; }
 
 private:
@@ -163,11 +167,12 @@ std::optional<std::int64_t> stream_number(nb::handle stream) {
 } // namespace
 
 buffer_object allocate_buffer(const context_object& self, const size_spec& bytes, std::string_view label,
-                              nb::handle framework_stream, std::size_t alignment) {
+                              nb::handle framework_stream, std::size_t alignment, std::string_view kind) {
   const std::optional<std::int64_t> stream = stream_number(framework_stream);
   return without_gil([&] {
     return buffer_object(buffer::allocate(self.value, to_bytes(bytes, *self.value),
-                                          stream_of(*self.value, stream), label, alignment));
+                                          stream_of(*self.value, stream), label, alignment,
+                                          parse_memory_kind(kind)));
   });
 }
 
@@ -199,6 +204,10 @@ void bind_buffer(nb::module_& m) {
           "generation", [](const buffer_object& self) { return self.owner().generation(); },
           "A number that tells apart the blocks that had this address one after the other.")
       .def_prop_ro("device", [](const buffer_object& self) { return to_string(self.owner().device()); })
+      .def_prop_ro(
+          "kind", [](const buffer_object& self) { return std::string(to_string(self.value->kind())); },
+          "What kind of memory it is: \"device\", \"managed\", \"pinned\" (page-locked host memory) or "
+          "\"host\".")
       .def_prop_ro("context", [](const buffer_object& self) { return context_object{self.owner().home()}; })
       .def_prop_ro(
           "address", [](const buffer_object& self) { return self.value->address(); },
@@ -232,6 +241,10 @@ void bind_use(nb::module_& m) {
       .def_prop_ro("stream", &use_object::stream,
                    "Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host.")
       .def_prop_ro("is_open", &use_object::is_open, "True inside the `with` block.")
+      .def(
+          "synchronize", &use_object::synchronize,
+          "Makes the host wait for the token's stream: for what the token waits for, and for what was queued "
+          "since. Does nothing on the host. ClosedError outside the `with` block.")
       .def("pointer", &use_object::pointer, nb::arg("memory"),
            nb::sig("def pointer(self, memory: Buffer | Column) -> int"),
            "Device address of a buffer's first byte, or of the first row of a column in one chunk. "
@@ -244,7 +257,8 @@ void bind_use(nb::module_& m) {
            nb::sig("def array(self, memory: Buffer | Column, dtype: object = None) -> typing.Any"),
            "A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an "
            "object with "
-           "`__cuda_array_interface__` (version 3), on the host with `__array_interface__`, both only inside "
+           "`__cuda_array_interface__` (version 3), on the host with `__array_interface__`. Page-locked and "
+           "managed memory have both: the host waits for the stream when it asks for the latter. Only inside "
            "the `with` "
            "block. Read-only unless it was named in `writes`. The consumer works on this token's stream and "
            "need "

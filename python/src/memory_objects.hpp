@@ -33,7 +33,7 @@ struct buffer_object {
 
 /// The body of `Context.allocate`.
 buffer_object allocate_buffer(const context_object& self, const size_spec& bytes, std::string_view label,
-                              nb::handle framework_stream, std::size_t alignment);
+                              nb::handle framework_stream, std::size_t alignment, std::string_view kind);
 
 /// May ask the driver: call it without the GIL. @throws error invalid_argument naming the text.
 std::uint64_t to_bytes(const size_spec& given, device_id device);

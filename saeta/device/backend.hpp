@@ -16,6 +16,7 @@
 #include "saeta/device/device_id.hpp"
 #include "saeta/device/handles.hpp"
 #include "saeta/device/kernels.hpp"
+#include "saeta/device/memory_kind.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -37,6 +38,17 @@ struct device_properties {
 };
 
 enum class copy_kind { host_to_device, device_to_host, device_to_device, host_to_host };
+
+/// The copy between memory of two kinds. Managed memory counts as the device's, wherever its pages are.
+[[nodiscard]] constexpr copy_kind copy_between(memory_kind source, memory_kind target) noexcept {
+  const auto of_device = [](memory_kind side) {
+    return side == memory_kind::device || side == memory_kind::managed;
+  };
+  if (of_device(source)) {
+    return of_device(target) ? copy_kind::device_to_device : copy_kind::device_to_host;
+  }
+  return of_device(target) ? copy_kind::host_to_device : copy_kind::host_to_host;
+}
 
 /// What became of a request to record an event over all work of the context.
 enum class fence_outcome {
@@ -101,9 +113,18 @@ public:
   /// How many bytes the stream-ordered pool holds on to: when the host waits for the device, unused memory beyond them goes
   /// back to it. A new pool holds on to everything. Nothing on the host, which has no such pool.
   virtual void set_pool_threshold(std::uint64_t bytes) = 0;
+  /// From now on the stream-ordered pool is one whose memory can be shared with other processes (CUDA: with handles that are
+  /// POSIX file descriptors). Before anything was taken from it; once it is, nothing changes. What was set for the pool stays.
+  /// @throws error busy when the pool has memory, unsupported where there is no such pool: on the host, always.
+  virtual void make_pool_exportable() = 0;
+  [[nodiscard]] virtual bool pool_exportable() const = 0;
   /// Page-locked host memory that the device reads and writes at link speed; ordinary memory on host.
   virtual void* allocate_pinned(std::size_t bytes) = 0;
   [[nodiscard]] virtual bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept = 0;
+
+  /// What the device's driver says of the memory at an address, whoever allocated it. Memory that the driver does not know is
+  /// the host's.
+  [[nodiscard]] virtual memory_kind kind_of(const void* pointer) const = 0;
 
   /// True when the hardware and the driver let work of this device touch memory of `other`'s: always on one device, never
   /// between backends of different kinds. Nothing has to be enabled for `copy`, which works between any two devices.

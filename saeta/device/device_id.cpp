@@ -13,10 +13,6 @@ std::string_view kind_name(device_kind kind) {
     return "host";
   case device_kind::cuda:
     return "cuda";
-  case device_kind::cuda_host:
-    return "cuda_host";
-  case device_kind::cuda_managed:
-    return "cuda_managed";
   case device_kind::sim:
     return "sim";
   }
@@ -50,10 +46,6 @@ device_id parse_device(std::string_view text) {
     return {device_kind::cuda, ordinal};
   }
   throw error(errc::invalid_argument, concat("device '", text, "': expected host, cuda or cuda:N"));
-}
-
-bool host_accessible(device_kind kind) noexcept {
-  return kind == device_kind::cpu || kind == device_kind::cuda_host || kind == device_kind::cuda_managed;
 }
 
 } // namespace saeta

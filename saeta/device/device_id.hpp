@@ -1,4 +1,5 @@
-// Where memory lives: a kind and an ordinal, numbered as DLPack's DLDeviceType and Arrow's ArrowDeviceType number them.
+// Whose memory it is: a kind of device and an ordinal, numbered as DLPack's DLDeviceType and Arrow's ArrowDeviceType number
+// them. Their numbers for page-locked and managed memory are no devices here, but kinds of memory (device/memory_kind.hpp).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,6 @@ namespace saeta {
 enum class device_kind : std::int32_t {
   cpu = 1,
   cuda = 2,
-  cuda_host = 3,
-  cuda_managed = 13,
   sim = 12, ///< kDLExtDev / ARROW_DEVICE_EXT_DEV: the simulated device of the tests
 };
 
@@ -28,8 +27,5 @@ std::string to_string(device_id id);
 /// Reads "host", "cpu", "cuda" (ordinal 0), "cuda:1".
 /// @throws error invalid_argument naming the text.
 device_id parse_device(std::string_view text);
-
-/// True where an ordinary CPU load may touch the memory (CPU, pinned and managed memory).
-bool host_accessible(device_kind kind) noexcept;
 
 } // namespace saeta

@@ -86,18 +86,20 @@ void append_buffers(const column& from, std::vector<buffer>& views) {
   }
 }
 
-/// The batch in host memory. On a host context that is a hand-out of our own memory: the hold comes first, so that
-/// whoever writes later waits for the consumer.
+/// The batch in host memory. Where the CPU can read ours, that is a hand-out of it: the hold comes first, so that whoever
+/// writes later waits for the consumer.
 host_batch in_host_memory(const std::shared_ptr<context>& home, const batch& source) {
-  host_batch view = download(home, source);
-  if (home->on_host()) {
-    std::vector<buffer> views;
-    for (const column& part : source.columns) {
-      append_buffers(part, views);
-    }
-    view.keepalive = std::make_shared<export_hold>(views, access::read);
-    synchronize_handover(views);
+  if (!host_accessible(source)) {
+    return download(home, source);
   }
+  std::vector<buffer> views;
+  for (const column& part : source.columns) {
+    append_buffers(part, views);
+  }
+  auto hold = std::make_shared<export_hold>(views, access::read);
+  host_batch view = view_in_place(source);
+  view.keepalive = std::move(hold);
+  synchronize_handover(views);
   return view;
 }
 

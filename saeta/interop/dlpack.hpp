@@ -14,6 +14,7 @@
 
 #include "saeta/column/column.hpp"
 #include "saeta/interop/copy_policy.hpp"
+#include "saeta/interop/dlpack_types.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -28,15 +29,15 @@ namespace saeta {
 
 /// What `__dlpack__(stream=)` means on the column's device: absent = the legacy default stream, 1 = legacy, 2 = per-thread,
 /// -1 = no ordering wanted, above 2 a stream handle. 0 and other negatives are refused (ambiguous by the standard).
-/// On the host it must be absent.
+/// On the host it must be absent. For page-locked memory absent means that the CPU reads it, so the host waits.
 struct dlpack_export {
   std::optional<std::int64_t> stream = std::nullopt;
-  std::optional<device_id> target = std::nullopt; ///< where the consumer wants it; absent: where it is
+  std::optional<tensor_device> target = std::nullopt; ///< where the consumer wants it; absent: where it is
   copy_policy copy = copy_policy::when_needed;
 };
 
-/// Device of the tensor that an export without `target` gives.
-device_id dlpack_device(const column& source);
+/// Device of the tensor that an export without `target` gives: as the kind of the memory has it (device/memory_kind.hpp).
+tensor_device dlpack_device(const column& source);
 
 /// Never null; the deleter frees the struct. Flags: READ_ONLY unless the memory was copied, IS_COPIED when it was.
 DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how = {});

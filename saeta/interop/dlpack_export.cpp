@@ -1,7 +1,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/interop/dlpack.hpp"
-#include "saeta/interop/dlpack_types.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 
@@ -16,7 +15,7 @@ namespace {
 /// What a consumer gets, whichever struct carries it.
 struct tensor_view {
   void* data = nullptr;
-  device_id device;
+  tensor_device device;
   tensor_type type;
   std::int64_t length = 0;
   bool copied = false;
@@ -67,14 +66,22 @@ void require_no_nulls(const column& source) {
   }
 }
 
+constexpr tensor_device on_host{kDLCPU, 0};
+
+/// True where the CPU can read what lies there.
+bool host_reads(tensor_device here) {
+  const std::optional<memory_kind> kind = kind_of(here);
+  return kind && host_accessible(*kind);
+}
+
 /// Why the memory can't be handed out as it is; empty where it can.
-std::string reason_to_copy(const column& source, device_id here, device_id target) {
-  if (target != here && target.kind != device_kind::cpu) {
+std::string reason_to_copy(const column& source, tensor_device here, tensor_device target) {
+  if (target != here && target != on_host) {
     throw error(errc::exchange,
                 concat("dlpack: the column is on ", to_string(here), " and can't be exported to ",
                        to_string(target), ": only to its own device or to the host"));
   }
-  if (target.kind == device_kind::cpu && !host_accessible(here.kind)) {
+  if (target == on_host && !host_reads(here)) {
     return concat("the column is on ", to_string(here), " and the tensor is wanted on the host");
   }
   if (source.type().id() == type_id::boolean) {
@@ -83,17 +90,23 @@ std::string reason_to_copy(const column& source, device_id here, device_id targe
   return {};
 }
 
-/// Checks the stream against the target. Nothing where no ordering is asked for, and on the host.
-std::optional<stream_handle> consumer_stream(const dlpack_export& how, device_id target) {
+/// Who waits for our work: the host, a stream of the consumer, or nobody, where no ordering is asked for.
+struct consumer {
+  bool on_cpu = false;
+  std::optional<stream_handle> stream;
+};
+
+/// Checks the stream against the target. Whoever names none for page-locked memory takes it for memory of the CPU.
+consumer consumer_of(const dlpack_export& how, tensor_device target) {
   const auto named = how.stream ? tensor_stream(*how.stream) : std::optional(legacy_stream);
-  if (target.kind != device_kind::cpu) {
-    return named;
-  }
-  if (how.stream) {
+  if (target == on_host && how.stream) {
     throw error(errc::exchange, concat("dlpack: stream ", *how.stream,
                                        " was given for a tensor on the host, which has no streams"));
   }
-  return std::nullopt;
+  if (target == on_host || (!how.stream && kind_of(target) == memory_kind::pinned)) {
+    return {.on_cpu = true, .stream = std::nullopt};
+  }
+  return {.on_cpu = false, .stream = named};
 }
 
 column copied(const column& source) {
@@ -125,7 +138,7 @@ tensor_view downloaded(const column& source) {
     staging_ring::of(source.home())->download(std::span(&all, 1));
     made.data = bytes;
   }
-  made.device = {device_kind::cpu, 0};
+  made.device = on_host;
   made.copied = true;
   return made;
 }
@@ -133,55 +146,66 @@ tensor_view downloaded(const column& source) {
 tensor_view in_place(const column& source, bool copy) {
   const buffer rows = row_bytes(source);
   tensor_view made;
-  made.data = reinterpret_cast<void*>(rows.address());
   made.copied = copy;
   if (copy) {
     made.owner = std::make_shared<copy_hold>(rows.owner());
   } else {
     made.owner = std::make_shared<export_hold>(source.buffers(), access::read);
   }
+  made.data = reinterpret_cast<void*>(rows.address());
   return made;
 }
 
-void hand_over(const column& source, bool copy, device_id target, std::optional<stream_handle> consumer) {
+void hand_over(const column& source, bool copy, const consumer& to) {
   const auto& home = source.home();
-  if (target.kind == device_kind::cpu) {
+  if (to.on_cpu) {
     synchronize_handover(source.buffers());
-  } else if (consumer) {
-    order_handover(source.buffers(), stream_ref(*home->device_backend(), *consumer));
+  } else if (to.stream) {
+    order_handover(source.buffers(), stream_ref(*home->device_backend(), *to.stream));
   } else if (copy) {
     // A consumer that orders for itself can't know the stream that we copied on.
     synchronize_handover(source.buffers());
   }
 }
 
+tensor_device device_of_copy(const column& values, const dlpack_export& how) {
+  const tensor_device there = dlpack_device(values);
+  if (how.target && *how.target != there) {
+    throw error(errc::exchange,
+                concat("dlpack: a copy is made on ", to_string(there), " and can't be exported to ",
+                       to_string(*how.target), ": ask for the device of the column without one"));
+  }
+  return there;
+}
+
 tensor_view make_view(const column& source, const dlpack_export& how) {
   const bool packed = source.type().id() == type_id::boolean;
   const tensor_type type = to_tensor_type(packed ? data_type::bool8() : source.type());
-  const device_id here = dlpack_device(source);
-  const device_id target = how.target.value_or(here);
-  const auto consumer = consumer_stream(how, target);
+  const tensor_device here = dlpack_device(source);
+  const tensor_device target = how.target.value_or(here);
+  const consumer to = consumer_of(how, target);
   const std::string reason = reason_to_copy(source, here, target);
   if (!reason.empty() && how.copy == copy_policy::never) {
     throw error(errc::exchange, concat("dlpack: ", reason, ", and a copy was forbidden"));
   }
   require_no_nulls(source);
 
-  const bool download = target.kind == device_kind::cpu && !host_accessible(here.kind);
   const bool copy = packed || how.copy == copy_policy::always;
+  // A copy is in the device's own memory.
+  const bool download = target == on_host && (!host_reads(here) || (copy && !source.home()->on_host()));
   tensor_view made;
   if (download) {
     made = downloaded(packed ? unpack_bool(source) : source);
   } else {
     const column values = packed ? unpack_bool(source) : copy ? copied(source) : source;
     if (copy) { // first: the hold of a copy says that its consumer writes
-      hand_over(values, copy, target, consumer);
+      hand_over(values, copy, to);
       made = in_place(values, copy);
     } else { // last: whoever writes after the hand-over finds the hold
       made = in_place(values, copy);
-      hand_over(values, copy, target, consumer);
+      hand_over(values, copy, to);
     }
-    made.device = target;
+    made.device = copy && target != on_host ? device_of_copy(values, how) : target;
   }
   made.type = type;
   made.length = source.length();
@@ -211,7 +235,7 @@ std::unique_ptr<exported_tensor<Managed>> describe(const tensor_view& from) {
   made->tensor.deleter = delete_tensor<Managed>;
   DLTensor& tensor = made->tensor.dl_tensor;
   tensor.data = from.data;
-  tensor.device = {static_cast<DLDeviceType>(from.device.kind), from.device.ordinal};
+  tensor.device = {static_cast<DLDeviceType>(from.device.type), from.device.ordinal};
   tensor.ndim = 1;
   tensor.dtype = {from.type.code, from.type.bits, from.type.lanes};
   tensor.shape = &made->shape;
@@ -221,11 +245,12 @@ std::unique_ptr<exported_tensor<Managed>> describe(const tensor_view& from) {
 
 } // namespace
 
-device_id dlpack_device(const column& source) {
+tensor_device dlpack_device(const column& source) {
   const bool has_values =
       source.type().layout() == layout_kind::fixed || source.type().layout() == layout_kind::bits;
-  return has_values && source.values().present() ? source.values().owner()->device()
-                                                 : source.home()->device();
+  const device_id device = source.home()->device();
+  return to_tensor_device(device, has_values && source.values().present() ? source.values().kind()
+                                                                          : own_kind(device));
 }
 
 DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how) {

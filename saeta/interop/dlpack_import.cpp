@@ -1,7 +1,6 @@
 #include "saeta/base/foreign_call.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/dlpack.hpp"
-#include "saeta/interop/dlpack_types.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 
 #include <dlpack/dlpack.h>
@@ -19,7 +18,7 @@ struct tensor_rows {
   std::int64_t length = 0;
   std::byte* first = nullptr;
   std::size_t bytes = 0;
-  device_id device;
+  tensor_device device;
   mutability access = mutability::writable;
 };
 
@@ -89,25 +88,26 @@ tensor_rows check(const DLTensor& tensor, mutability access) {
   const auto width = static_cast<std::size_t>(rows.type.byte_width());
   rows.bytes = checked_bytes(rows.length, width);
   rows.first = checked_pointer(tensor, rows.bytes, width);
-  rows.device = {static_cast<device_kind>(tensor.device.device_type), tensor.device.device_id};
+  rows.device = {tensor.device.device_type, tensor.device.device_id};
   rows.access = access;
   return rows;
 }
 
 /// Memory that the host can load is a view for a host context whatever page-locked or managed it, and so is managed
 /// memory for the GPU. Ordinals count for GPUs only: the standard gives all other memory ordinal 0.
-way way_into(const context& home, device_id from, copy_policy copy) {
+way way_into(const context& home, tensor_device from, copy_policy copy) {
   const device_id here = home.device();
-  const bool managed_on_gpu = from.kind == device_kind::cuda_managed && here.kind == device_kind::cuda;
-  if (from == here || managed_on_gpu || (home.on_host() && host_accessible(from.kind))) {
+  const bool on_gpu = here.kind == device_kind::cuda;
+  const std::optional<memory_kind> kind = kind_of(from);
+  const bool readable = home.on_host() && kind && host_accessible(*kind);
+  if (from == to_tensor_device(here, own_kind(here)) || (on_gpu && kind == memory_kind::managed) ||
+      readable) {
     return copy == copy_policy::always ? way::copy : way::view;
   }
-  const bool pinned_for_gpu = from.kind == device_kind::cuda_host && here.kind == device_kind::cuda;
-  if (from.kind != device_kind::cpu && !pinned_for_gpu) {
-    throw error(errc::exchange,
-                concat("dlpack: a tensor on device type ", static_cast<std::int32_t>(from.kind), ", ordinal ",
-                       from.ordinal, " (", to_string(from), ") can't enter the context of ", to_string(here),
-                       ": use a context of the tensor's device"));
+  if (kind != memory_kind::host && !(on_gpu && kind == memory_kind::pinned)) {
+    throw error(errc::exchange, concat("dlpack: a tensor on device type ", from.type, ", ordinal ",
+                                       from.ordinal, " (", to_string(from), ") can't enter the context of ",
+                                       to_string(here), ": use a context of the tensor's device"));
   }
   if (copy == copy_policy::never) {
     throw error(errc::exchange,
@@ -118,7 +118,7 @@ way way_into(const context& home, device_id from, copy_policy copy) {
 }
 
 /// After the producer's work on the tensor.
-point producer_point(context& home, device_id from, std::optional<std::int64_t> ready) {
+point producer_point(context& home, tensor_device from, std::optional<std::int64_t> ready) {
   const auto named = ready ? tensor_stream(*ready) : std::nullopt;
   if (home.on_host()) {
     if (named) {
@@ -127,7 +127,7 @@ point producer_point(context& home, device_id from, std::optional<std::int64_t> 
     }
     return {};
   }
-  if (from.kind == device_kind::cpu) {
+  if (kind_of(from) == memory_kind::host) {
     return {}; // written by the CPU, before the producer handed it out
   }
   if (named) {
@@ -195,13 +195,17 @@ column import_tensor(const std::shared_ptr<context>& home, Managed* source, muta
   const point ready = producer_point(*home, rows.device, how.ready);
   const auto keepalive = std::make_shared<lender<Managed>>();
 
+  // A device's driver knows better than a producer: managed and page-locked memory is handed out as the device's, too.
+  const std::optional<memory_kind> said = home->on_host() ? kind_of(rows.device) : std::nullopt;
+
   buffer values;
   if (taken == way::upload) {
     values = uploaded(home, rows, ready);
   } else {
     values = buffer::adopt(home, {.pointer = rows.first,
                                   .bytes = rows.bytes,
-                                  .device = rows.device,
+                                  .device = home->device(),
+                                  .kind = said,
                                   .keepalive = keepalive,
                                   .access = rows.access,
                                   .ready = ready,

@@ -83,6 +83,51 @@ data_type from_tensor_type(tensor_type type) {
   return data_type(found->id);
 }
 
+tensor_device to_tensor_device(device_id device, memory_kind kind) noexcept {
+  switch (kind) {
+  case memory_kind::device:
+    return {static_cast<std::int32_t>(device.kind), device.ordinal};
+  case memory_kind::managed:
+    return {kDLCUDAManaged, 0};
+  case memory_kind::pinned:
+    return {kDLCUDAHost, 0};
+  case memory_kind::host:
+    break;
+  }
+  return {kDLCPU, 0};
+}
+
+std::optional<memory_kind> kind_of(tensor_device device) noexcept {
+  switch (device.type) {
+  case kDLCPU:
+    return memory_kind::host;
+  case kDLCUDA:
+  case static_cast<std::int32_t>(device_kind::sim):
+    return memory_kind::device;
+  case kDLCUDAHost:
+    return memory_kind::pinned;
+  case kDLCUDAManaged:
+    return memory_kind::managed;
+  default:
+    return std::nullopt;
+  }
+}
+
+std::string to_string(tensor_device device) {
+  const std::optional<memory_kind> kind = kind_of(device);
+  if (!kind) {
+    return concat("unknown:", device.ordinal);
+  }
+  switch (*kind) {
+  case memory_kind::pinned:
+    return concat("cuda_host:", device.ordinal);
+  case memory_kind::managed:
+    return concat("cuda_managed:", device.ordinal);
+  default:
+    return to_string(device_id{static_cast<device_kind>(device.type), device.ordinal});
+  }
+}
+
 std::optional<stream_handle> tensor_stream(std::int64_t number) {
   constexpr std::int64_t no_ordering = -1;
   if (number == no_ordering) {

@@ -1,4 +1,4 @@
-// DLPack's numbers for what Saeta calls by name: data types and streams.
+// DLPack's numbers for what Saeta calls by name: data types, devices and streams.
 //
 // What      Translation in both directions, without dlpack.h, so that any file may include this.
 // Failure   exchange (no such type on the other side: names it and the way out), invalid_argument (a stream number that
@@ -6,10 +6,13 @@
 #pragma once
 
 #include "saeta/column/data_type.hpp"
+#include "saeta/device/device_id.hpp"
 #include "saeta/device/handles.hpp"
+#include "saeta/device/memory_kind.hpp"
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace saeta {
 
@@ -28,6 +31,21 @@ tensor_type to_tensor_type(const data_type& type);
 
 /// kDLBool becomes bool8.
 data_type from_tensor_type(tensor_type type);
+
+/// DLDevice, field by field. ARROW_DEVICE_* has the same numbers.
+struct tensor_device {
+  std::int32_t type = 1; ///< kDLCPU
+  std::int32_t ordinal = 0;
+
+  friend bool operator==(const tensor_device&, const tensor_device&) = default;
+};
+
+/// Page-locked, managed and host memory have types of their own, with ordinal 0 whatever device they were made for.
+tensor_device to_tensor_device(device_id device, memory_kind kind) noexcept;
+/// The kind of memory that a type stands for; nothing for devices that Saeta has no name for.
+std::optional<memory_kind> kind_of(tensor_device device) noexcept;
+/// "host", "cuda:0", "cuda_host:0", "cuda_managed:0", "sim:1", "unknown:0".
+std::string to_string(tensor_device device);
 
 /// Stream of a number as `__dlpack__(stream=)` gives it on a device: 1 legacy, 2 per-thread, above 2 a handle; nothing for
 /// -1, which asks for no ordering.

@@ -28,6 +28,11 @@ public:
                          tag label = {}, std::size_t alignment = 0) {
     return buffer(storage::allocate(home, bytes, stream, label, alignment));
   }
+  /// @param kind  as storage::allocate has it: `pinned` is page-locked memory, charged to the host's budget.
+  static buffer allocate(const std::shared_ptr<context>& home, std::size_t bytes, stream_ref stream,
+                         tag label, std::size_t alignment, memory_kind kind) {
+    return buffer(storage::allocate(home, bytes, stream, label, alignment, kind));
+  }
   static buffer adopt(const std::shared_ptr<context>& home, external_memory memory) {
     return buffer(storage::adopt(home, std::move(memory)));
   }
@@ -40,6 +45,8 @@ public:
   [[nodiscard]] std::uintptr_t address() const noexcept {
     return storage_ ? reinterpret_cast<std::uintptr_t>(storage_->pointer()) + offset_ : 0;
   }
+  /// What kind of memory it is; of an absent buffer `host`, where nothing is in anybody's way.
+  [[nodiscard]] memory_kind kind() const noexcept { return storage_ ? storage_->kind() : memory_kind::host; }
   /// Offset of this range in its storage, bytes.
   [[nodiscard]] std::size_t offset() const noexcept { return offset_; }
   [[nodiscard]] const std::shared_ptr<storage>& owner() const noexcept { return storage_; }

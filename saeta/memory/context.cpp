@@ -117,6 +117,7 @@ const std::shared_ptr<backend>& context::device_backend() const noexcept { retur
 const resource_stack& context::memory() const noexcept { return core_->memory; }
 const context_options& context::options() const noexcept { return core_->options; }
 resource& context::pinned() const noexcept { return *core_->pinned; }
+const std::shared_ptr<budget>& context::pinned_budget() const noexcept { return core_->pinned_budget; }
 counters& context::count() noexcept { return core_->counted; }
 const std::shared_ptr<timelines>& context::clocks() const noexcept { return core_->clocks; }
 const std::shared_ptr<event_log>& context::log() const noexcept { return core_->log; }
@@ -191,6 +192,10 @@ stream_lease context::borrow_stream() {
   return {core_, std::move(lent)};
 }
 
+copy_kind context::kind_of_copy(memory_kind source, memory_kind target) const noexcept {
+  return on_host() ? copy_kind::host_to_host : copy_between(source, target);
+}
+
 void context::copy(void* target, const void* source, std::size_t bytes, copy_kind kind, stream_ref stream) {
   if (bytes == 0) {
     return;
@@ -226,7 +231,8 @@ void context::fill(void* target, std::uint8_t value, std::size_t bytes, stream_r
   }
 }
 
-void context::read_scalar(void* target, const void* source, std::size_t bytes, stream_ref stream) {
+void context::read_scalar(void* target, const void* source, std::size_t bytes, stream_ref stream,
+                          std::optional<memory_kind> kind) {
   constexpr std::size_t largest = 16;
   if (bytes > largest) {
     throw error(errc::invalid_argument, concat("a scalar read of ", bytes, " bytes; at most ", largest));
@@ -234,7 +240,7 @@ void context::read_scalar(void* target, const void* source, std::size_t bytes, s
   // Into memory of our own: where the wait fails the copy is still to come, and the caller's memory may be gone by then.
   const auto landing = std::make_shared<std::array<std::byte, largest>>();
   core_->device->copy(landing->data(), source, bytes,
-                      on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
+                      kind_of_copy(kind.value_or(own_kind(device())), memory_kind::host),
                       stream.native_handle());
   core_->counted.scalars.add_transfer();
   core_->counted.scalars.add_call(bytes);
@@ -359,7 +365,27 @@ std::shared_ptr<context> context::as_base() {
   return known ? known : shared_from_this();
 }
 
-block context::allocate(std::size_t bytes, std::size_t alignment, tag label, const stream_ref& stream) {
+context::memory_source context::own_source() const noexcept {
+  return {core_->memory.top.get(), budget_.get(), reservation_.get()};
+}
+
+context::memory_source context::source_of(memory_kind kind, std::string_view user) const {
+  if (kind == memory_kind::device || kind == own_kind(device())) {
+    return own_source();
+  }
+  if (kind != memory_kind::pinned) {
+    throw error(errc::unsupported, concat("'", user, "': the context of ", to_string(device()),
+                                          " allocates memory of the kinds ", to_string(own_kind(device())),
+                                          " and pinned, not ", to_string(kind)));
+  }
+  if (on_host()) {
+    return {core_->pinned.get(), budget_.get(), reservation_.get()};
+  }
+  return {core_->pinned.get(), core_->pinned_budget.get(), nullptr};
+}
+
+block context::allocate(const memory_source& out_of, std::size_t bytes, std::size_t alignment, tag label,
+                        const stream_ref& stream) {
   require_open();
   if (stream.made_in_capture()) {
     throw error(errc::invalid_argument,
@@ -367,14 +393,14 @@ block context::allocate(std::size_t bytes, std::size_t alignment, tag label, con
                        " bytes can't be allocated on a stream that captures a graph, which would own them: "
                        "allocate before the capture"));
   }
-  const allocation_request request{bytes, alignment, label, budget_.get(), reservation_.get()};
+  const allocation_request request{bytes, alignment, label, out_of.charged, out_of.drawn_from};
   try {
-    return core_->memory.top->allocate(request, stream);
+    return out_of.from->allocate(request, stream);
   } catch (const error& e) {
     if (e.refusal() == nullptr) {
       throw;
     }
-    throw with_owners(e, core_->holders, *budget_);
+    throw with_owners(e, core_->holders, *out_of.charged);
   }
 }
 

@@ -34,6 +34,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <typeindex>
@@ -45,6 +46,10 @@ struct context_core; // what the contexts of one device share
 
 struct context_options {
   std::uint64_t budget = budget::unlimited; ///< bytes
+  /// The root budget, where it exists before the context; `budget` says nothing then. Null: one is made.
+  std::shared_ptr<saeta::budget> root_budget{};
+  /// What page-locked memory is charged to: the host's. Null: an unlimited one is made. On the host it is the context's own.
+  std::shared_ptr<saeta::budget> pinned_budget{};
   stack_options memory;
   pressure_policy pressure;
   staging_options staging;
@@ -111,7 +116,9 @@ public:
   [[nodiscard]] const resource_stack& memory() const noexcept;
   /// What it was made with; the budget may have another limit by now.
   [[nodiscard]] const context_options& options() const noexcept;
+  /// Page-locked memory, charged to `pinned_budget`; on the host ordinary memory.
   [[nodiscard]] resource& pinned() const noexcept;
+  [[nodiscard]] const std::shared_ptr<budget>& pinned_budget() const noexcept;
   [[nodiscard]] counters& count() noexcept;
   /// The clocks of the device's streams.
   [[nodiscard]] const std::shared_ptr<timelines>& clocks() const noexcept;
@@ -133,14 +140,17 @@ public:
   /// @throws error busy beyond `max_streams`.
   [[nodiscard]] stream_lease borrow_stream();
 
+  /// The copy between memory of two kinds, as work of this device: on the host all of it is host memory.
+  [[nodiscard]] copy_kind kind_of_copy(memory_kind source, memory_kind target) const noexcept;
   /// Queues a copy and counts it: one driver call. The caller holds a use token over the device side.
   void copy(void* target, const void* source, std::size_t bytes, copy_kind kind, stream_ref stream);
   /// Counts one planned movement, which may take several `copy` calls.
   void count_transfer(copy_kind kind) noexcept;
   void fill(void* target, std::uint8_t value, std::size_t bytes, stream_ref stream);
   /// Reads at most 16 bytes of device memory for metadata, ordered after the work of `stream`: waits for it. Counted
-  /// apart from data. The caller holds a use token.
-  void read_scalar(void* target, const void* source, std::size_t bytes, stream_ref stream);
+  /// apart from data. The caller holds a use token. @param kind  of the source; nothing: the device's own.
+  void read_scalar(void* target, const void* source, std::size_t bytes, stream_ref stream,
+                   std::optional<memory_kind> kind = std::nullopt);
 
   /// The host waits; counted once. Nothing to wait for is neither.
   void synchronize(const point_set& awaited);
@@ -195,13 +205,19 @@ public:
   void require_readable() const;
 
 private:
-  friend class storage;
+  friend class storage; // also in memory/residency.cpp
   context(std::shared_ptr<context_core> core, std::shared_ptr<context> base, std::shared_ptr<budget> limit,
           std::unique_ptr<reservation> drawn_from);
 
-  [[nodiscard]] block allocate(std::size_t bytes, std::size_t alignment, tag label, const stream_ref& stream);
+  /// Where memory of a kind comes from, and whose charge it is.
+  struct memory_source; // detail/context_core.hpp
+  [[nodiscard]] memory_source own_source() const noexcept;
+  /// @param kind  `pinned`, or the device's own kind, for which `device` stands everywhere. @throws error unsupported.
+  [[nodiscard]] memory_source source_of(memory_kind kind, std::string_view user) const;
+  [[nodiscard]] block allocate(const memory_source& out_of, std::size_t bytes, std::size_t alignment,
+                               tag label, const stream_ref& stream);
   /// Frees it once the points have passed, which the host does not wait for.
-  void release_later(const block& freed, requirement&& after) noexcept;
+  void release_later(resource& to, const block& freed, requirement&& after) noexcept;
   /// What callers get of a new context. While a copy of it lives the context keeps itself; then its last storage lets it go.
   static std::shared_ptr<context> hand_out(std::shared_ptr<context> made);
   /// @throws error device when it is inherited.

@@ -7,13 +7,46 @@
 
 namespace saeta {
 
+namespace {
+
+std::shared_ptr<budget> root_of(const context_options& options, device_id device) {
+  return options.root_budget ? options.root_budget : budget::create(to_string(device), options.budget);
+}
+
+/// Page-locked memory is the host's, whatever device it is for.
+std::shared_ptr<budget> pinned_of(const context_options& options, device_id device,
+                                  const std::shared_ptr<budget>& root) {
+  if (device.kind == device_kind::cpu) {
+    return root;
+  }
+  return options.pinned_budget ? options.pinned_budget
+                               : budget::create(concat("page-locked for ", to_string(device)));
+}
+
+pressure_policy without_hooks(pressure_policy policy) {
+  policy.hooks = false;
+  return policy;
+}
+
+} // namespace
+
 context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
     : options(std::move(chosen)), device(std::move(of)), clocks(timelines::of(*device)),
-      root_budget(budget::create(to_string(device->device()), options.budget)),
-      work_stream(clocks), visible_on{clocks}, pinned(std::make_shared<pinned_resource>(device)),
+      root_budget(root_of(options, device->device())),
+      pinned_budget(pinned_of(options, device->device(), root_budget)),
+      work_stream(clocks), visible_on{clocks},
+      pinned_pool(std::make_shared<pinned_resource>(device, pinned_budget)),
+      pinned(std::make_shared<budget_resource>(
+          pinned_pool, pinned_budget,
+          [this](shortage& need) { return (pinned_relief ? pinned_relief : relief)->relieve(need); })),
       releases(std::make_unique<reaper>([this] { return mark_devices(); }, options.releases)),
       relief(std::make_unique<pressure>(options.pressure, *releases, *log, device->device(),
                                         [this](const shortage& need) { return make_room(need); })) {
+  if (!on_host()) {
+    pinned_relief = std::make_unique<pressure>(
+        without_hooks(options.pressure), *releases, *log, device->device(),
+        [this](const shortage& need) { return need.full == nullptr ? pinned_pool->trim() : 0; });
+  }
   stack_parts parts;
   parts.device = device;
   parts.limit = root_budget;

@@ -5,34 +5,34 @@
 
 namespace saeta {
 
-bool context_core::free_in_order(const block& freed, requirement& after) noexcept {
+bool context_core::free_in_order(resource& to, const block& freed, requirement& after) noexcept {
   try {
     if (after.points.size() > 1) {
       drop_passed(after.points); // a block with one user is cheaper to reuse
     }
     return freed.order == release_order::in_stream_order && (!after.unknown || releases->resolve(after)) &&
-           memory.top->deallocate(freed, after.points.all());
+           to.deallocate(freed, after.points.all());
   } catch (...) {
     report_current_exception(concat("freeing ", freed.bytes, " bytes is tried again"));
     return false;
   }
 }
 
-void context::release_later(const block& freed, requirement&& after) noexcept {
+void context::release_later(resource& to, const block& freed, requirement&& after) noexcept {
   try {
-    core_->releases->submit(
-        {.after = std::move(after),
-         .action =
-             [freed, kept = shared_from_this(), told = false]() mutable {
-               const bool done = kept->core_->memory.top->deallocate(freed, std::span<const point>());
-               if (!done && !std::exchange(told, true)) {
-                 report("context", concat("the driver refused to free ", freed.bytes,
-                                          " bytes: they stay charged, and it is tried again"));
-               }
-               return done;
-             },
-         .label = freed.label.name(),
-         .bytes = freed.bytes});
+    core_->releases->submit({.after = std::move(after),
+                             .action =
+                                 [&to, freed, kept = shared_from_this(), told = false]() mutable {
+                                   const bool done = to.deallocate(freed, std::span<const point>());
+                                   if (!done && !std::exchange(told, true)) {
+                                     report("context",
+                                            concat("the driver refused to free ", freed.bytes,
+                                                   " bytes: they stay charged, and it is tried again"));
+                                   }
+                                   return done;
+                                 },
+                             .label = freed.label.name(),
+                             .bytes = freed.bytes});
   } catch (...) {
     // Neither ordered nor queued: keeping the memory is the only safe end, and it stays charged.
     report_current_exception(concat("block of ", freed.bytes, " bytes stays allocated"));

@@ -37,6 +37,7 @@ export_hold::export_hold(std::span<const buffer> views, access mode)
   for (const auto& bytes : storages_) {
     if (!bytes->home()->inherited()) {
       bytes->ordering().begin_export(mode_);
+      bytes->used().note();
     }
   }
   for (context* const each : homes) {

@@ -9,6 +9,18 @@
 
 namespace saeta {
 
+namespace {
+
+/// What the lender says, else what the driver says. Of no bytes nobody knows anything.
+memory_kind kind_of(const external_memory& memory, const context& home) {
+  if (memory.kind) {
+    return *memory.kind;
+  }
+  return memory.pointer == nullptr ? own_kind(home.device()) : home.device_backend()->kind_of(memory.pointer);
+}
+
+} // namespace
+
 template <class Make>
 storage::storage(key /*own*/, const std::shared_ptr<context>& home, Make make)
     : context_(&home->kept_by_storages()), kept_(home->counted_by_storage(home)), block_(make()) {}
@@ -17,9 +29,23 @@ storage::storage(key /*own*/, const std::shared_ptr<context>& home, Make make)
 // destructor.
 storage::storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
                  saeta::tag label, std::size_t alignment)
-    : storage(own, home, [&] { return home->allocate(bytes, alignment, label, stream); }) {
+    : storage(own, home,
+              [&] { return home->allocate(home->own_source(), bytes, alignment, label, stream); }) {
+  from_.store(home->core_->memory.top.get(), std::memory_order_relaxed);
   ordering_.start_after(block_.ready);
   entry_ = home->core_->holders.add(owner_kind::own, label, bytes, home->budget_.get(),
+                                    kept_ ? keeps_owner::no : keeps_owner::yes);
+}
+
+storage::storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
+                 saeta::tag label, std::size_t alignment, memory_kind kind)
+    : storage(own, home, [&] {
+        return home->allocate(home->source_of(kind, label.name()), bytes, alignment, label, stream);
+      }) {
+  const context::memory_source source = home->source_of(kind, label.name());
+  from_.store(source.from, std::memory_order_relaxed);
+  ordering_.start_after(block_.ready);
+  entry_ = home->core_->holders.add(owner_kind::own, label, bytes, source.charged,
                                     kept_ ? keeps_owner::no : keeps_owner::yes);
 }
 
@@ -29,6 +55,7 @@ storage::storage(key own, const std::shared_ptr<context>& home, external_memory&
         foreign.pointer = memory.pointer;
         foreign.bytes = memory.bytes;
         foreign.device = memory.device;
+        foreign.kind = kind_of(memory, *home);
         foreign.generation = next_generation();
         foreign.label = memory.tag;
         return foreign;
@@ -48,6 +75,13 @@ std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& home,
                                        alignment);
 }
 
+std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& home, std::size_t bytes,
+                                           const stream_ref& stream, saeta::tag label, std::size_t alignment,
+                                           memory_kind kind) {
+  return std::allocate_shared<storage>(storage_allocator<storage>(), key{}, home, bytes, stream, label,
+                                       alignment, kind);
+}
+
 std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& home, external_memory memory) {
   home->require_open();
   if (memory.pointer == nullptr && memory.bytes != 0) {
@@ -64,7 +98,8 @@ const std::shared_ptr<context>& storage::home() const noexcept {
 storage::~storage() {
   requirement& after = ordering_.take_all();
   const bool nothing = !external_ && block_.generation == 0;
-  if (nothing || (!external_ && context_->core_->free_in_order(block_, after))) {
+  if (nothing ||
+      (!external_ && context_->core_->free_in_order(*from_.load(std::memory_order_relaxed), block_, after))) {
     if (ledger::remove(entry_)) { // last, because the entry may be what keeps the context
       std::shared_ptr<context>(home())->kept_by_storages_.close();
     }
@@ -76,7 +111,7 @@ storage::~storage() {
   }
   try {
     if (!external_) {
-      self->release_later(block_, std::move(after));
+      self->release_later(*from_.load(std::memory_order_relaxed), block_, std::move(after));
     } else if (keepalive_.use_count() != 0) { // which may be a deleter without a pointer
       self->core_->releases->submit({.after = std::move(after),
                                      .action =
@@ -89,6 +124,20 @@ storage::~storage() {
     }
   } catch (...) {
     report_current_exception("storage '" + tag() + "' could not be released");
+  }
+}
+
+/// In a child of fork nothing of its parent's moves, and nobody gives its locks back.
+storage_pin::storage_pin(std::shared_ptr<storage> pinned) {
+  if (pinned && !pinned->home()->inherited()) {
+    pinned->ordering().pin();
+    pinned_ = std::move(pinned);
+  }
+}
+
+storage_pin::~storage_pin() {
+  if (pinned_ && !pinned_->home()->inherited()) {
+    pinned_->ordering().unpin();
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "saeta/base/thread_objects.hpp"
 #include "saeta/device/device_id.hpp"
+#include "saeta/device/memory_kind.hpp"
 #include "saeta/observe/tag.hpp"
 #include "saeta/order/point.hpp"
 
@@ -34,7 +35,17 @@ struct block {
   void* record = nullptr; ///< bookkeeping of the resource at the bottom that made it
   bool cached = false;    ///< `record` is the cache's
   release_order order = release_order::in_stream_order;
+  memory_kind kind = memory_kind::device;
   budget* charged = nullptr; ///< whom `budget_resource` refunds; null: nobody was charged
+};
+
+/// The allocation that a block lies in, as whoever shares memory with another process names it.
+struct extent {
+  void* base = nullptr;
+  std::size_t bytes = 0;
+  std::size_t offset = 0; ///< of the block's first byte
+
+  friend bool operator==(const extent&, const extent&) = default;
 };
 
 namespace detail {

@@ -31,7 +31,13 @@ struct allocation_request {
   reservation* draw_from = nullptr; ///< bytes promised before, instead of a fresh charge
 };
 
-/// What every resource says of a block before it has memory. @param alignment  of that memory. @param timeline  of `stream`.
+/// The kind of a device's own memory.
+[[nodiscard]] constexpr memory_kind own_kind(device_id device) noexcept {
+  return device.kind == device_kind::cpu ? memory_kind::host : memory_kind::device;
+}
+
+/// What every resource says of a block before it has memory: of the device's own kind, unless the resource says otherwise.
+/// @param alignment  of that memory. @param timeline  of `stream`.
 [[nodiscard]] inline block describe(const allocation_request& request, device_id device,
                                     std::size_t alignment, const stream_ref& stream, timeline_id timeline) {
   const std::uint64_t generation = next_generation();
@@ -50,6 +56,7 @@ struct allocation_request {
           .record = nullptr,
           .cached = false,
           .order = release_order::in_stream_order,
+          .kind = own_kind(device),
           .charged = nullptr};
 }
 
@@ -76,6 +83,13 @@ public:
   virtual std::size_t trim() = 0;
   /// Bytes of the device that this resource and what lies below hold: in use, cached, or lost to rounding.
   [[nodiscard]] virtual std::uint64_t held_bytes() const = 0;
+  /// The driver's allocation that a live block of this resource lies in: its slab, or what was allocated for it alone. Empty
+  /// for a block of 0 bytes.
+  [[nodiscard]] virtual extent extent_of(const block& of) const noexcept {
+    const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(of.pointer) -
+                                                 static_cast<const std::byte*>(of.base));
+    return {of.base, of.base_bytes, offset};
+  }
 
 private:
   virtual block do_allocate(const allocation_request& request, const stream_ref& stream) = 0;
@@ -89,6 +103,7 @@ public:
 
   std::size_t trim() override { return upstream_->trim(); }
   [[nodiscard]] std::uint64_t held_bytes() const override { return upstream_->held_bytes(); }
+  [[nodiscard]] extent extent_of(const block& of) const noexcept override { return upstream_->extent_of(of); }
 
 protected:
   [[nodiscard]] resource& upstream() const noexcept { return *upstream_; }

@@ -64,6 +64,17 @@ std::vector<decorator_kind> complete(std::vector<decorator_kind> layers) {
   return layers;
 }
 
+/// An exportable pool that nothing is taken from would share nothing.
+void require_pool(const stack_options& options) {
+  const bool cached = options.base == resource_kind::caching;
+  const bool custom = options.custom_base || (cached && options.custom_slabs);
+  if (options.exportable_pool &&
+      (custom || (cached ? options.slabs_from : options.base) != resource_kind::async)) {
+    throw error(errc::invalid_argument,
+                "an exportable pool is for 'async', or for 'caching' with slabs from it");
+  }
+}
+
 void require_parts(const std::vector<decorator_kind>& layers, const stack_parts& parts) {
   if (!parts.device || !parts.limit) {
     throw error(errc::invalid_argument, concat("a stack needs ", parts.device ? "a budget" : "a device"));
@@ -78,7 +89,7 @@ std::shared_ptr<resource> driver_resource(resource_kind kind, const stack_option
   if (kind == resource_kind::direct) {
     return std::make_shared<direct_resource>(device);
   }
-  return std::make_shared<async_resource>(device, options.pool_threshold);
+  return std::make_shared<async_resource>(device, options.pool_threshold, options.exportable_pool);
 }
 
 std::shared_ptr<resource> custom_resource(const resource_source& source,
@@ -177,6 +188,7 @@ std::string to_string(const stack_options& options) {
 resource_stack build_stack(const stack_options& options, const stack_parts& parts) {
   const std::vector<decorator_kind> layers = complete(options.layers);
   require_parts(layers, parts);
+  require_pool(options);
   resource_stack built;
   std::shared_ptr<resource> top = make_base(options, parts, built);
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {

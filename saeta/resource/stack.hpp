@@ -40,6 +40,8 @@ struct stack_options {
   resource_kind slabs_from = resource_kind::async; ///< upstream of the cache: async or direct
   std::uint64_t pool_threshold =
       ~std::uint64_t{0}; ///< bytes that the driver's pool holds on to (device/backend.hpp)
+  /// The driver's pool is one whose memory can be shared with other processes. Where it is below the stack.
+  bool exportable_pool = false;
   caching_options caching;
   guard_options guard;
   std::uint64_t fail_at = 0;    ///< for `fault`: position of the allocation that fails, from 1; 0: none

@@ -48,8 +48,33 @@ public:
     }
   }
 
+  /// What page-locked memory for a device is charged to: the budget of the host's context, made before that where a device is
+  /// opened first.
+  std::shared_ptr<budget> host_budget() {
+    const std::lock_guard lock(mutex_);
+    if (!host_budget_) {
+      const std::uint64_t bytes = make_host_backend()->properties().total_bytes;
+      host_budget_ = budget::create(to_string(device_id{}), read_environment(bytes).budget);
+      host_budget_taken_ = false;
+    }
+    return host_budget_;
+  }
+  /// The budget of a new context of the host. @throws error invalid_argument when more than `limit` is page-locked already.
+  std::shared_ptr<budget> take_host_budget(std::uint64_t limit) {
+    const std::lock_guard lock(mutex_);
+    if (!host_budget_ || host_budget_taken_) {
+      host_budget_ = budget::create(to_string(device_id{}), limit);
+    } else {
+      host_budget_->set_limit(limit);
+    }
+    host_budget_taken_ = true;
+    return host_budget_;
+  }
+
 private:
   std::mutex mutex_;
+  std::shared_ptr<budget> host_budget_;
+  bool host_budget_taken_ = false;             ///< by a context of the host
   std::vector<std::weak_ptr<event_log>> logs_; ///< that have files of the environment
   std::map<std::pair<device_kind, std::int32_t>, slot> slots_;
 };
@@ -164,6 +189,11 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
   const environment_options defaults = read_environment(made->properties().total_bytes);
   context_options options;
   options.budget = chosen.budget.value_or(defaults.budget);
+  if (device == host) {
+    options.root_budget = contexts().take_host_budget(options.budget);
+  } else {
+    options.pinned_budget = contexts().host_budget();
+  }
   options.memory = defaults.memory;
   if (chosen.stack) {
     parse_stack(*chosen.stack, options.memory);

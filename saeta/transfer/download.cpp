@@ -4,13 +4,21 @@
 #include "saeta/transfer/host_window.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 
+#include <algorithm>
 #include <map>
 #include <new>
+#include <vector>
 
 namespace saeta {
 namespace {
 
 using range = std::span<const std::byte>;
+
+/// Plans go by places in a storage: its address is for use tokens alone.
+constexpr std::uintptr_t origin = host_alignment;
+range place_in_storage(const buffer& of) {
+  return {reinterpret_cast<const std::byte*>(origin + of.offset()), of.size()};
+}
 
 range device_range(const buffer& of) { return {reinterpret_cast<const std::byte*>(of.address()), of.size()}; }
 
@@ -71,7 +79,7 @@ public:
     std::vector<download_range> ranges;
     for (auto& [from, one] : plans_) {
       for (const segment& s : one.plan.segments()) {
-        const auto at = reinterpret_cast<std::uintptr_t>(s.source) - one.whole.address();
+        const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(s.source) - origin;
         ranges.push_back({one.whole.slice(at, s.bytes), arena_.get() + one.arena_offset + s.target});
       }
     }
@@ -107,9 +115,9 @@ private:
 
   arriving add(const buffer& window) {
     const buffer whole(window.owner());
-    auto [found, fresh] =
-        plans_.try_emplace(window.owner().get(), one_storage{whole, transfer_plan(device_range(whole)), 0});
-    return {true, window.owner().get(), found->second.plan.add(device_range(window)), window.size()};
+    auto [found, fresh] = plans_.try_emplace(window.owner().get(),
+                                             one_storage{whole, transfer_plan(place_in_storage(whole)), 0});
+    return {true, window.owner().get(), found->second.plan.add(place_in_storage(window)), window.size()};
   }
 
   /// The bytes that the window's offsets point to. A column that is no slice needs all of them; a slice's first and last
@@ -131,7 +139,7 @@ private:
     std::byte value[sizeof(std::int64_t)];
     use_token token(work, {reads(from.offsets())});
     home_->read_scalar(value, token.data<std::byte>(from.offsets()) + static_cast<std::size_t>(index) * width,
-                       width, work);
+                       width, work, from.offsets().kind());
     token.finish();
     return read_offset(value, width, 0);
   }
@@ -171,18 +179,54 @@ host_array host_view(const column& from) {
   return made;
 }
 
+/// What keeps a view of memory in place.
+struct viewed {
+  std::vector<column> columns;
+  std::vector<storage_pin> pins;
+};
+
+void pin_buffers(const column& from, std::vector<storage_pin>& pins) {
+  for (const buffer& each : from.buffers()) {
+    if (each.present()) {
+      pins.emplace_back(each.owner());
+    }
+  }
+  if (from.dictionary() != nullptr) {
+    pin_buffers(*from.dictionary(), pins);
+  }
+}
+
+bool host_reads(const column& from) {
+  const auto readable = [](const buffer& each) { return host_accessible(each.kind()); };
+  return std::ranges::all_of(from.buffers(), readable) &&
+         (from.dictionary() == nullptr || host_reads(*from.dictionary()));
+}
+
 } // namespace
 
-host_batch download(const std::shared_ptr<context>& home, const batch& source) {
+bool host_accessible(const batch& source) { return std::ranges::all_of(source.columns, host_reads); }
+
+host_batch view_in_place(const batch& source) {
+  auto kept = std::make_shared<viewed>();
+  kept->columns = source.columns;
+  for (const column& c : source.columns) { // before an address is read
+    pin_buffers(c, kept->pins);
+  }
   host_batch made;
   made.rows = source.rows;
-  if (home->on_host()) {
-    for (const column& c : source.columns) {
-      made.arrays.push_back(host_view(c));
-    }
-    made.keepalive = std::make_shared<std::vector<column>>(source.columns);
-    return made;
+  for (const column& c : source.columns) {
+    made.arrays.push_back(host_view(c));
   }
+  made.keepalive = std::move(kept);
+  return made;
+}
+
+host_batch download(const std::shared_ptr<context>& home, const batch& source) {
+  if (home->on_host()) {
+    return view_in_place(source);
+  }
+  host_batch made;
+  made.rows = source.rows;
   downloader down(home);
   std::vector<arriving_array> planned;
   for (const column& c : source.columns) {

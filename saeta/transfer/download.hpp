@@ -9,4 +9,9 @@ namespace saeta {
 /// host context views without a copy.
 host_batch download(const std::shared_ptr<context>& home, const batch& source);
 
+/// True where the CPU can read every buffer of the columns: on the host, and where all of them are page-locked or managed.
+[[nodiscard]] bool host_accessible(const batch& source);
+/// The memory of such a batch itself. Whoever follows the pointers waits for the work on it first.
+[[nodiscard]] host_batch view_in_place(const batch& source);
+
 } // namespace saeta

@@ -34,13 +34,28 @@ point staging_lane::done() { return record(stream()); }
 stream_ref staging_lane::stream() { return stream_->ref(); }
 
 staging_lane::chunk& staging_lane::next() {
+  if (chunks_[turn_].memory.base == nullptr && !make_chunk()) {
+    turn_ = 0;
+  }
   chunk& taken = chunks_[turn_];
   turn_ = (turn_ + 1) % chunks_.size();
-  if (taken.memory.base == nullptr) {
-    taken.memory = home_.pinned().allocate(chunk_bytes_, 0, stream());
-  }
   land(taken);
   return taken;
+}
+
+bool staging_lane::make_chunk() {
+  try {
+    chunks_[turn_].memory =
+        home_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
+    return true;
+  } catch (const error& refused) {
+    const bool no_room = refused.code() == errc::budget_exceeded || refused.code() == errc::out_of_memory;
+    if (!no_room || turn_ == 0) {
+      throw;
+    }
+    chunks_.resize(turn_);
+    return false;
+  }
 }
 
 void staging_lane::land_all() {

@@ -71,14 +71,16 @@ struct piece {
   const std::byte* source;
   std::byte* target;
   std::size_t bytes;
+  copy_kind kind;
 };
 
-std::vector<piece> split(std::span<const download_range> ranges, std::size_t chunk) {
+std::vector<piece> split(const context& home, std::span<const download_range> ranges, std::size_t chunk) {
   std::vector<piece> pieces;
   for (const download_range& r : ranges) {
+    const copy_kind kind = home.kind_of_copy(r.source.kind(), memory_kind::host);
     for (std::size_t at = 0; at < r.source.size(); at += chunk) {
       pieces.push_back({reinterpret_cast<const std::byte*>(r.source.address()) + at, r.target + at,
-                        std::min(chunk, r.source.size() - at)});
+                        std::min(chunk, r.source.size() - at), kind});
     }
   }
   return pieces;
@@ -138,23 +140,24 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
 
 void staging_ring::download(std::span<const download_range> ranges) {
   std::vector<use> uses;
-  std::uint64_t bytes = 0;
+  std::uint64_t from_device = 0;
   for (const download_range& r : ranges) {
     uses.push_back(reads(r.source));
-    bytes += r.source.size();
+    const copy_kind kind = home_.kind_of_copy(r.source.kind(), memory_kind::host);
+    from_device += kind == copy_kind::device_to_host ? r.source.size() : 0;
   }
-  home_.require_downloads(bytes);
+  home_.require_downloads(from_device);
   use_token token(home_.work_stream(), uses);
-  const std::vector<piece> pieces = split(ranges, chunk_bytes_);
+  const std::vector<piece> pieces = split(home_, ranges, chunk_bytes_);
   if (pieces.empty()) {
     return;
   }
-  home_.count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::device_to_host);
+  home_.count_transfer(from_device != 0 ? copy_kind::device_to_host : copy_kind::host_to_host);
   if (home_.on_host()) {
     const auto turn = lock_interruptibly(turn_);
     team_->run(pieces.size(), [&](std::size_t, std::size_t task) {
       const piece& p = pieces[task];
-      home_.copy(p.target, p.source, p.bytes, copy_kind::host_to_host, token.stream());
+      home_.copy(p.target, p.source, p.bytes, p.kind, token.stream());
     });
     return;
   }
@@ -162,7 +165,7 @@ void staging_ring::download(std::span<const download_range> ranges) {
   run(pieces.size(), [&](staging_lane& lane, std::size_t task) {
     const piece& p = pieces[task];
     auto& chunk = lane.next();
-    home_.copy(chunk.memory.pointer, p.source, p.bytes, copy_kind::device_to_host, lane.stream());
+    home_.copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
     chunk.last_copy = lane.done();
     chunk.landing = {p.target, p.bytes};
   });
@@ -174,7 +177,7 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
                 concat("copy of ", source.size(), " bytes into a buffer of ", target.size()));
   }
   use_token token(stream, {writes(target), reads(source)});
-  const copy_kind kind = home_.on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
+  const copy_kind kind = home_.kind_of_copy(source.kind(), target.kind());
   home_.count_transfer(kind);
   home_.copy(token.mutable_data<std::byte>(target), token.data<std::byte>(source), source.size(), kind,
              stream);

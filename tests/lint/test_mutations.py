@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -105,6 +106,16 @@ def test_bugs_that_change_nothing_are_named_as_they_stand_in_the_tree():
         for bug in mutations.mutations_below(ROOT, path)
     }
     assert not known - standing, "these lines have changed: look at their bugs again"
+
+
+@pytest.mark.parametrize(
+    "patch", sorted((ROOT / "tests" / "mutants").glob("*.patch")), ids=lambda patch: patch.stem
+)
+def test_a_patch_fits_the_tree(patch):
+    tried = subprocess.run(
+        ["git", "apply", "--check", patch], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert tried.returncode == 0, tried.stderr
 
 
 def test_an_equivalent_bug_needs_a_reason(tmp_path):

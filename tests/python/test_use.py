@@ -19,8 +19,41 @@ def test_a_buffer_says_what_it_is(anywhere):
     assert (made.nbytes, len(made), made.tag, made.device) == (1000, 1000, "mine", anywhere.device)
     assert made.address % 4096 == 0
     assert made.context == anywhere
+    assert made.kind == ("host" if anywhere.device == "host" else "device")
     assert "mine" in repr(made)
     assert anywhere.allocate(1).generation != made.generation
+
+
+def test_page_locked_memory_is_charged_to_the_host(anywhere):
+    host = sa.context("host")
+    before = host.memory.statistics()["current"]
+    made = anywhere.allocate("1MiB", tag="landing", kind="pinned")
+    assert made.kind == ("host" if anywhere.device == "host" else "pinned")
+    assert made.device == anywhere.device
+    assert host.memory.statistics()["current"] == before + (1 << 20)
+    with pytest.raises(sa.UnsupportedError, match="managed"):
+        anywhere.allocate(8, kind="managed")
+    with pytest.raises(sa.InvalidError, match="page-locked"):
+        anywhere.allocate(8, kind="page-locked")
+
+
+def test_numpy_and_the_device_read_page_locked_memory(anywhere):
+    made = anywhere.allocate(40, kind="pinned")
+    with sa.use(writes=[made]) as token:
+        np.asarray(token.array(made, "f4"))[:] = np.arange(10)
+        assert hasattr(token.array(made), "__cuda_array_interface__") == (anywhere.device != "host")
+    with sa.use(reads=[made]) as token:
+        assert np.asarray(token.array(made, "f4")).tolist() == list(range(10))
+
+
+def test_the_host_can_wait_for_the_stream_of_a_token(anywhere):
+    made = anywhere.allocate(8)
+    with sa.use(writes=[made]) as token:
+        anywhere.reset_counters()
+        token.synchronize()
+        assert anywhere.counters()["synchronizations"] == (0 if anywhere.device == "host" else 1)
+    with pytest.raises(sa.ClosedError):
+        token.synchronize()
 
 
 def test_a_slice_shares_the_bytes(anywhere):

@@ -62,7 +62,9 @@ using held_tensor = std::unique_ptr<Managed, call_deleter>;
 inline dlpack_export export_on(std::int64_t stream) {
   return {stream, std::nullopt, copy_policy::when_needed};
 }
-inline dlpack_export export_to(device_id target) { return {std::nullopt, target, copy_policy::when_needed}; }
+inline dlpack_export export_to(tensor_device target) {
+  return {std::nullopt, target, copy_policy::when_needed};
+}
 inline dlpack_export export_with(copy_policy copy) { return {std::nullopt, std::nullopt, copy}; }
 inline dlpack_import import_after(std::int64_t ready) { return {ready, copy_policy::when_needed}; }
 inline dlpack_import import_with(copy_policy copy) { return {std::nullopt, copy}; }

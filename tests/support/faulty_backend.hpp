@@ -100,12 +100,16 @@ public:
   [[nodiscard]] std::uint64_t pool_bytes() const override { return inner_->pool_bytes(); }
   std::size_t trim_pool(std::size_t keep) override { return inner_->trim_pool(keep); }
   void set_pool_threshold(std::uint64_t bytes) override { inner_->set_pool_threshold(bytes); }
+  void make_pool_exportable() override { inner_->make_pool_exportable(); }
+  [[nodiscard]] bool pool_exportable() const override { return inner_->pool_exportable(); }
   void* allocate_pinned(std::size_t bytes) override {
     return made([&] { return inner_->allocate_pinned(bytes); }, errc::out_of_memory);
   }
   bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override {
     return gone(inner_->deallocate_pinned(pointer, bytes));
   }
+
+  [[nodiscard]] memory_kind kind_of(const void* pointer) const override { return inner_->kind_of(pointer); }
 
   [[nodiscard]] bool can_access_peer(const backend& other) const override {
     const auto* const wrapped = dynamic_cast<const faulty_backend*>(&other);

@@ -10,9 +10,11 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 namespace saeta {
 namespace {
@@ -72,13 +74,15 @@ class cuda_backend final : public backend {
 public:
   explicit cuda_backend(std::int32_t ordinal) : ordinal_(ordinal), context_(cuda::primary_context(ordinal)) {
     const active_context active(context_);
-    pool_.emplace(ordinal);
+    own_pool_.emplace(ordinal);
+    pool_ = &*own_pool_;
     waiters_.emplace();
   }
   ~cuda_backend() override {
     const context_scope scope(context_);
     waiters_.reset();
-    pool_.reset();
+    exportable_pool_.reset();
+    own_pool_.reset();
   }
 
   [[nodiscard]] device_id device() const noexcept override { return {device_kind::cuda, ordinal_}; }
@@ -155,23 +159,27 @@ public:
       throw error(errc::device, concat("no allocation on a stream of ", to_string(device()),
                                        " that captures a graph: the memory would be the graph's"));
     }
-    return pool_->allocate(bytes, native(stream));
+    return pool().allocate(bytes, native(stream));
   }
   [[nodiscard]] bool deallocate_async(void* pointer, std::size_t, stream_handle stream) noexcept override {
     return attempt("cudaFreeAsync", [&] { return cudaFreeAsync(pointer, native(stream)); });
   }
   std::size_t trim_pool(std::size_t keep) override {
     const active_context active(context_);
-    return pool_->trim(keep);
+    return pool().trim(keep);
   }
   [[nodiscard]] std::uint64_t pool_bytes() const override {
     const active_context active(context_);
-    return pool_->reserved_bytes();
+    return pool().reserved_bytes();
   }
   void set_pool_threshold(std::uint64_t bytes) override {
     const active_context active(context_);
-    pool_->set_threshold(bytes);
+    const std::scoped_lock lock(pool_mutex_);
+    pool().set_threshold(bytes);
+    pool_threshold_ = bytes;
   }
+  void make_pool_exportable() override;
+  [[nodiscard]] bool pool_exportable() const override { return &pool() != &*own_pool_; }
   void* allocate_pinned(std::size_t bytes) override {
     const active_context active(context_);
     void* pointer = nullptr;
@@ -182,6 +190,8 @@ public:
   [[nodiscard]] bool deallocate_pinned(void* pointer, std::size_t) noexcept override {
     return attempt("cudaFreeHost", [&] { return cudaFreeHost(pointer); });
   }
+
+  [[nodiscard]] memory_kind kind_of(const void* pointer) const override;
 
   [[nodiscard]] bool can_access_peer(const backend& other) const override;
   void enable_peer_access(backend& other) override;
@@ -218,6 +228,15 @@ private:
     return false;
   }
 
+  [[nodiscard]] cuda::memory_pool& pool() const noexcept { return *pool_.load(std::memory_order_acquire); }
+
+  /// Lets work on another device touch the pool.
+  void admit(std::int32_t ordinal) {
+    const std::scoped_lock lock(pool_mutex_);
+    pool().admit(ordinal);
+    admitted_.push_back(ordinal);
+  }
+
   void* allocate_plain(std::size_t bytes) const {
     void* pointer = nullptr;
     check(cudaMalloc(&pointer, bytes), "cudaMalloc", ": ", bytes, " bytes (", human_bytes(bytes),
@@ -227,7 +246,12 @@ private:
 
   std::int32_t ordinal_;
   CUcontext context_;
-  std::optional<cuda::memory_pool> pool_;
+  std::optional<cuda::memory_pool> own_pool_;
+  std::optional<cuda::memory_pool> exportable_pool_; ///< stands in for the other one once it is there
+  std::atomic<cuda::memory_pool*> pool_{nullptr};
+  std::mutex pool_mutex_; ///< of what is set for the pool
+  std::optional<std::uint64_t> pool_threshold_;
+  std::vector<std::int32_t> admitted_; ///< devices
   std::optional<cuda::waiters> waiters_;
   std::mutex mutex_;
   std::unordered_map<void*, void*> bases_; ///< allocation that an address aligned by us lies in
@@ -247,6 +271,50 @@ fence_outcome cuda_backend::record_context(event_handle event) {
   }
   check(status, "cuCtxRecordEvent");
   return fence_outcome::recorded;
+}
+
+void cuda_backend::make_pool_exportable() {
+  const active_context active(context_);
+  const std::scoped_lock lock(pool_mutex_);
+  if (exportable_pool_) {
+    return;
+  }
+  if (const std::uint64_t bytes = pool().reserved_bytes(); bytes != 0) {
+    throw error(errc::busy, concat("the pool of cuda:", ordinal_, " has ", bytes,
+                                   " bytes already: make it exportable before the first allocation"));
+  }
+  exportable_pool_.emplace(ordinal_, true);
+  try {
+    if (pool_threshold_) {
+      exportable_pool_->set_threshold(*pool_threshold_);
+    }
+    for (const std::int32_t peer : admitted_) {
+      exportable_pool_->admit(peer);
+    }
+  } catch (...) {
+    exportable_pool_.reset();
+    throw;
+  }
+  pool_.store(&*exportable_pool_, std::memory_order_release);
+}
+
+memory_kind cuda_backend::kind_of(const void* pointer) const {
+  if (pointer == nullptr) {
+    return memory_kind::host;
+  }
+  const active_context active(context_);
+  cudaPointerAttributes found{};
+  check(cudaPointerGetAttributes(&found, pointer), "cudaPointerGetAttributes", ": ", pointer);
+  switch (found.type) {
+  case cudaMemoryTypeDevice:
+    return memory_kind::device;
+  case cudaMemoryTypeManaged:
+    return memory_kind::managed;
+  case cudaMemoryTypeHost:
+    return memory_kind::pinned;
+  default: // cudaMemoryTypeUnregistered
+    return memory_kind::host;
+  }
 }
 
 bool cuda_backend::can_access_peer(const backend& other) const {
@@ -278,7 +346,7 @@ void cuda_backend::enable_peer_access(backend& other) {
   } else {
     check(status, "cudaDeviceEnablePeerAccess", ": cuda:", ordinal_, " to cuda:", peer.ordinal_);
   }
-  peer.pool_->admit(ordinal_); // what peer access means to cudaMalloc's memory, a pool must be told by itself
+  peer.admit(ordinal_); // what peer access means to cudaMalloc's memory, a pool must be told by itself
 }
 
 void* cuda_backend::allocate(std::size_t bytes, std::size_t alignment) {

@@ -6,14 +6,28 @@
 
 namespace saeta::cuda {
 
-memory_pool::memory_pool(std::int32_t ordinal) : ordinal_(ordinal) {
-  int supported = 0;
-  check(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, ordinal),
-        "cudaDeviceGetAttribute");
-  if (supported == 0) {
+namespace {
+
+int attribute(cudaDeviceAttr which, std::int32_t ordinal) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, ordinal), "cudaDeviceGetAttribute");
+  return value;
+}
+
+} // namespace
+
+memory_pool::memory_pool(std::int32_t ordinal, bool exportable) : ordinal_(ordinal) {
+  const bool supported = attribute(cudaDevAttrMemoryPoolsSupported, ordinal) != 0;
+  if (exportable && (!supported || (attribute(cudaDevAttrMemoryPoolSupportedHandleTypes, ordinal) &
+                                    cudaMemHandleTypePosixFileDescriptor) == 0)) {
+    throw error(errc::unsupported,
+                concat("cuda:", ordinal, " has no memory pools that can be shared by file descriptors"));
+  }
+  if (!supported) {
     return;
   }
   cudaMemPoolProps properties{};
+  properties.handleTypes = exportable ? cudaMemHandleTypePosixFileDescriptor : cudaMemHandleTypeNone;
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
   properties.location.id = ordinal;

@@ -15,7 +15,9 @@ namespace saeta::cuda {
 class memory_pool {
 public:
   /// On a device without pools the object is empty, and only `allocate` fails.
-  explicit memory_pool(std::int32_t ordinal);
+  /// @param exportable  its memory can be shared with other processes by file descriptors (cudaMemPoolExportToShareableHandle).
+  /// @throws error unsupported for an exportable pool where the device has none.
+  explicit memory_pool(std::int32_t ordinal, bool exportable = false);
   memory_pool(const memory_pool&) = delete;
   memory_pool& operator=(const memory_pool&) = delete;
   ~memory_pool();

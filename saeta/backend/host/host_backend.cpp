@@ -125,10 +125,17 @@ public:
   std::size_t trim_pool(std::size_t) override { return 0; }
   [[nodiscard]] std::uint64_t pool_bytes() const override { return 0; }
   void set_pool_threshold(std::uint64_t) override {}
+  void make_pool_exportable() override {
+    throw error(errc::unsupported,
+                "the host has no pool of memory to export: processes share host memory by mapping a file");
+  }
+  [[nodiscard]] bool pool_exportable() const override { return false; }
   void* allocate_pinned(std::size_t bytes) override { return allocate_aligned(bytes, pinned_alignment); }
   bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override {
     return deallocate(pointer, bytes, pinned_alignment);
   }
+
+  [[nodiscard]] memory_kind kind_of(const void*) const override { return memory_kind::host; }
 
   /// Every backend of the host has the same memory.
   [[nodiscard]] bool can_access_peer(const backend& other) const override {

@@ -73,7 +73,7 @@ void* simulated_device::allocate(std::size_t bytes, std::size_t alignment) {
   }
   std::uint8_t* const base = gpu_->memory.at(taken->offset);
   std::memset(base, poison, bytes);
-  machine_->memory().add(base, bytes, memory_kind::direct, gpu_->ordinal);
+  machine_->memory().add(base, bytes, allocation_kind::direct, gpu_->ordinal);
   count_allocation(*gpu_, bytes);
   return base;
 }
@@ -83,12 +83,12 @@ bool simulated_device::deallocate(void* pointer, std::size_t bytes, std::size_t)
     const machine::guard held = machine_->enter();
     machine_->require_device(*gpu_, "deallocate");
     const allocation* const gone = find(*machine_, *gpu_, pointer, bytes);
-    if (gone == nullptr || gone->kind == memory_kind::pinned) {
+    if (gone == nullptr || gone->kind == allocation_kind::pinned) {
       return false;
     }
     machine_->check_host({pointer, bytes, false}, "free");
     std::memset(pointer, poison, bytes);
-    const bool pooled = gone->kind == memory_kind::stream_ordered;
+    const bool pooled = gone->kind == allocation_kind::stream_ordered;
     gpu_->pool_used -= pooled ? rounded(bytes) : 0;
     machine_->memory().remove(*gone, machine_->host_access("free"));
     gpu_->memory.give_back({gpu_->memory.offset(pointer), rounded(bytes), pooled, nullptr});
@@ -121,7 +121,7 @@ void* simulated_device::allocate_async(std::size_t bytes, stream_handle stream) 
   work.offset = taken->offset;
   work.body = [base, bytes](unsigned, unsigned) { std::memset(base, poison, bytes); };
   const auto queued = machine_->submit(ordering, "allocate", {}, std::move(work));
-  machine_->memory().add(base, bytes, memory_kind::stream_ordered, gpu_->ordinal,
+  machine_->memory().add(base, bytes, allocation_kind::stream_ordered, gpu_->ordinal,
                          {queued->when, queued->name});
   gpu_->pool_used += rounded(bytes);
   count_allocation(*gpu_, bytes);
@@ -134,7 +134,7 @@ bool simulated_device::deallocate_async(void* pointer, std::size_t bytes, stream
     machine_->require_device(*gpu_, "deallocate_async");
     stream_state& ordering = machine_->stream(*gpu_, stream);
     const allocation* const gone = find(*machine_, *gpu_, pointer, bytes);
-    if (gone == nullptr || gone->kind != memory_kind::stream_ordered || ordering.capture) {
+    if (gone == nullptr || gone->kind != allocation_kind::stream_ordered || ordering.capture) {
       return false;
     }
     operation work;
@@ -166,6 +166,21 @@ void simulated_device::set_pool_threshold(std::uint64_t bytes) {
   gpu_->pool_threshold = bytes;
 }
 
+void simulated_device::make_pool_exportable() {
+  const machine::guard held = machine_->enter_call(*gpu_, "make_pool_exportable");
+  const std::uint64_t bytes = gpu_->pool_used + gpu_->memory.pooled();
+  if (!gpu_->pool_exportable && bytes != 0) {
+    throw error(errc::busy, concat("sim:", gpu_->ordinal, ": the pool has ", bytes,
+                                   " bytes already: make it exportable before the first allocation"));
+  }
+  gpu_->pool_exportable = true;
+}
+
+bool simulated_device::pool_exportable() const {
+  const machine::guard held = machine_->lock();
+  return gpu_->pool_exportable;
+}
+
 void* simulated_device::allocate_pinned(std::size_t bytes) {
   const machine::guard held = machine_->enter_call(*gpu_, "allocate_pinned");
   const bool impossible = bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
@@ -175,7 +190,7 @@ void* simulated_device::allocate_pinned(std::size_t bytes) {
                 concat("sim: the system has no ", bytes, " bytes of page-locked memory"));
   }
   std::memset(pointer, poison, bytes);
-  machine_->memory().add(static_cast<std::uint8_t*>(pointer), bytes, memory_kind::pinned, gpu_->ordinal);
+  machine_->memory().add(static_cast<std::uint8_t*>(pointer), bytes, allocation_kind::pinned, gpu_->ordinal);
   ++gpu_->alive.pinned;
   return pointer;
 }
@@ -185,7 +200,7 @@ bool simulated_device::deallocate_pinned(void* pointer, std::size_t bytes) noexc
     const machine::guard held = machine_->enter();
     machine_->require_device(*gpu_, "deallocate_pinned");
     const allocation* const gone = find(*machine_, *gpu_, pointer, bytes);
-    if (gone == nullptr || gone->kind != memory_kind::pinned) {
+    if (gone == nullptr || gone->kind != allocation_kind::pinned) {
       return false;
     }
     const bool unused = machine_->check_host({pointer, bytes, false}, "free");
@@ -202,6 +217,15 @@ bool simulated_device::deallocate_pinned(void* pointer, std::size_t bytes) noexc
     report_current_exception("sim: freeing page-locked memory");
     return false;
   }
+}
+
+memory_kind simulated_device::kind_of(const void* pointer) const {
+  const machine::guard held = machine_->enter_call(*gpu_, "kind_of");
+  const allocation* const found = machine_->memory().around(pointer);
+  if (found != nullptr && found->kind == allocation_kind::pinned) {
+    return memory_kind::pinned;
+  }
+  return machine_->owner(pointer) != nullptr ? memory_kind::device : memory_kind::host;
 }
 
 bool simulated_device::can_access_peer(const backend& other) const {

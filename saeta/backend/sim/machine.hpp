@@ -28,6 +28,7 @@ struct gpu {
   std::uint64_t used_bytes = 0;                                         ///< of the arena, by live allocations
   std::uint64_t pool_used = 0;                                          ///< of those, from the pool
   std::size_t pool_threshold = std::numeric_limits<std::size_t>::max(); ///< bytes that the pool holds on to
+  bool pool_exportable = false;
   std::uint64_t next_stream_id = 3; ///< above the handles of the default streams
   stream_state* captured_later = nullptr;
   unsigned calls_before_capture = 0;

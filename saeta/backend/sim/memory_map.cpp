@@ -8,13 +8,13 @@ namespace {
 std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 std::string describe(const allocation& where) {
-  const char* const kind = where.kind == memory_kind::pinned ? "page-locked allocation " : "allocation ";
+  const char* const kind = where.kind == allocation_kind::pinned ? "page-locked allocation " : "allocation ";
   return concat(kind, where.number, " (", where.bytes, " bytes, sim:", where.ordinal, ")");
 }
 
 } // namespace
 
-allocation& memory_map::add(std::uint8_t* base, std::size_t bytes, memory_kind kind, std::int32_t ordinal,
+allocation& memory_map::add(std::uint8_t* base, std::size_t bytes, allocation_kind kind, std::int32_t ordinal,
                             access_record first) {
   const std::uintptr_t begin = address(base);
   auto covered = freed_.lower_bound(begin);
@@ -45,7 +45,7 @@ allocation* memory_map::around(const void* pointer) {
 std::vector<void*> memory_map::pinned_of(std::int32_t ordinal) const {
   std::vector<void*> found;
   for (const auto& [begin, one] : live_) {
-    if (one.kind == memory_kind::pinned && one.ordinal == ordinal) {
+    if (one.kind == allocation_kind::pinned && one.ordinal == ordinal) {
       found.push_back(one.base);
     }
   }
@@ -54,7 +54,7 @@ std::vector<void*> memory_map::pinned_of(std::int32_t ordinal) const {
 
 void memory_map::remove(const allocation& gone, const access_record& freed) {
   const std::uintptr_t begin = address(gone.base);
-  if (gone.kind != memory_kind::pinned) {
+  if (gone.kind != allocation_kind::pinned) {
     freed_[begin] = {gone.number, gone.bytes, freed};
   }
   live_.erase(begin);

@@ -18,13 +18,13 @@ struct access {
   bool reads;
 };
 
-enum class memory_kind { direct, stream_ordered, pinned };
+enum class allocation_kind { direct, stream_ordered, pinned };
 
 struct allocation {
   std::uint64_t number;
   std::uint8_t* base;
   std::size_t bytes;
-  memory_kind kind;
+  allocation_kind kind;
   std::int32_t ordinal; ///< of the device that it was asked from
   shadow touched;
 };
@@ -32,7 +32,7 @@ struct allocation {
 class memory_map {
 public:
   /// `first` wrote all of it, or nobody.
-  allocation& add(std::uint8_t* base, std::size_t bytes, memory_kind kind, std::int32_t ordinal,
+  allocation& add(std::uint8_t* base, std::size_t bytes, allocation_kind kind, std::int32_t ordinal,
                   access_record first = {});
   /// Null where no allocation begins, or holds the address.
   [[nodiscard]] allocation* beginning_at(const void* base);

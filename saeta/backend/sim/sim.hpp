@@ -175,8 +175,11 @@ public:
   std::size_t trim_pool(std::size_t keep) override;
   [[nodiscard]] std::uint64_t pool_bytes() const override;
   void set_pool_threshold(std::uint64_t bytes) override;
+  void make_pool_exportable() override;
+  [[nodiscard]] bool pool_exportable() const override;
   void* allocate_pinned(std::size_t bytes) override;
   [[nodiscard]] bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override;
+  [[nodiscard]] memory_kind kind_of(const void* pointer) const override;
   [[nodiscard]] bool can_access_peer(const backend& other) const override;
   void enable_peer_access(backend& other) override;
   void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,

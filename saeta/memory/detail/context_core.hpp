@@ -20,13 +20,14 @@ struct context_core {
   std::optional<point_set> mark_devices();
   /// Writes an event of the whole device to the log, unless its amount is 0.
   void log_if_any(memory_event kind, std::size_t amount);
+  [[nodiscard]] bool on_host() const noexcept { return device->device().kind == device_kind::cpu; }
   /// As the step of pressure that trims.
   std::size_t make_room(const shortage& need);
   std::size_t trim();
   std::size_t drain();
   /// Gives a block back whose reuse is ordered after the points, which may be resolved for it. False when that can't be
   /// done now.
-  bool free_in_order(const block& freed, requirement& after) noexcept;
+  bool free_in_order(resource& to, const block& freed, requirement& after) noexcept;
   traffic_counter& counter_of(copy_kind kind) noexcept;
   /// What the ledger and the clocks count since they were made: allocations, imports, events.
   [[nodiscard]] counter_values counted_elsewhere() const;
@@ -37,6 +38,7 @@ struct context_core {
   std::shared_ptr<timelines> clocks;
   std::shared_ptr<event_log> log = std::make_shared<event_log>();
   std::shared_ptr<budget> root_budget;
+  std::shared_ptr<budget> pinned_budget;
   ledger holders;
   counters counted;
   std::mutex counters_mutex;
@@ -45,9 +47,12 @@ struct context_core {
   std::mutex visible_mutex;
   std::vector<std::shared_ptr<timelines>>
       visible_on; ///< clocks of the devices that can touch the memory; ours first
-  std::shared_ptr<pinned_resource> pinned;
+  std::shared_ptr<pinned_resource> pinned_pool;
+  std::shared_ptr<budget_resource> pinned; ///< on top of the pool
   std::unique_ptr<reaper> releases;
   std::unique_ptr<pressure> relief;
+  std::unique_ptr<pressure>
+      pinned_relief; ///< without the hooks, which free memory of the device; null on the host
   resource_stack memory;
   std::mutex streams_mutex;
   std::vector<own_stream> idle_streams;
@@ -55,6 +60,12 @@ struct context_core {
   std::atomic<int> download_bans{0}; ///< strict modes that are on
   std::mutex services_mutex;
   std::map<std::type_index, std::unique_ptr<context_service>> services;
+};
+
+struct context::memory_source {
+  resource* from;
+  budget* charged;
+  reservation* drawn_from; ///< null: nothing was promised
 };
 
 } // namespace saeta

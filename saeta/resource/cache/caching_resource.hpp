@@ -54,6 +54,7 @@ public:
 
   std::size_t trim() override;
   [[nodiscard]] std::uint64_t held_bytes() const override;
+  [[nodiscard]] extent extent_of(const block& of) const noexcept override;
   [[nodiscard]] caching_statistics statistics() const;
   void set_soft_limit(std::uint64_t bytes) noexcept;
 

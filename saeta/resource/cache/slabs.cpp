@@ -61,6 +61,19 @@ bool cache_store::add_slab(std::size_t size_class, lock_type& lock) {
   return true;
 }
 
+extent cache_store::extent_of(const block& of) const noexcept {
+  if (!of.cached) {
+    return upstream_->extent_of(of);
+  }
+  const block& slab = static_cast<const cache_node*>(of.record)->home->memory;
+  extent found = upstream_->extent_of(slab);
+  found.offset += static_cast<std::size_t>(static_cast<const std::byte*>(of.pointer) -
+                                           static_cast<const std::byte*>(slab.pointer));
+  return found;
+}
+
+extent caching_resource::extent_of(const block& of) const noexcept { return store_->extent_of(of); }
+
 std::size_t cache_store::trim() {
   std::size_t freed = 0;
   {

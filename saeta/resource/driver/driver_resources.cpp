@@ -73,9 +73,12 @@ bool direct_resource::do_deallocate(const block& freed, std::span<const point> a
   return true;
 }
 
-async_resource::async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold)
+async_resource::async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold, bool exportable)
     : device_(std::move(device)), timelines_(timelines::of(*device_)),
       bounded_pool_(pool_threshold != everything), unused_(timelines_), in_use_(timelines_) {
+  if (exportable) {
+    device_->make_pool_exportable();
+  }
   device_->set_pool_threshold(pool_threshold);
 }
 
@@ -151,10 +154,11 @@ void async_resource::notice_unused() noexcept {
 pinned_resource::~pinned_resource() { trim(); }
 
 block pinned_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
-  const device_kind kind =
-      device_->device().kind == device_kind::cpu ? device_kind::cpu : device_kind::cuda_host;
-  block made = describe_block(request, {kind, 0}, device_alignment, stream);
+  block made = describe_block(request, device_->device(), device_alignment, stream);
   made.order = release_order::when_complete;
+  if (made.kind == memory_kind::device) { // on the host it is ordinary memory
+    made.kind = memory_kind::pinned;
+  }
   if (request.bytes == 0) {
     return made;
   }
@@ -165,6 +169,9 @@ block pinned_resource::do_allocate(const allocation_request& request, const stre
   const std::lock_guard lock(mutex_);
   auto& pool = free_[made.base_bytes];
   if (pool.empty()) {
+    if (bound_ && held_ + made.base_bytes > bound_->limit()) {
+      trim_unused();
+    }
     place_block(made, device_->allocate_pinned(made.base_bytes));
     held_ += made.base_bytes;
   } else {
@@ -193,6 +200,10 @@ bool pinned_resource::do_deallocate(const block& freed, std::span<const point> a
 
 std::size_t pinned_resource::trim() {
   const std::lock_guard lock(mutex_);
+  return trim_unused();
+}
+
+std::size_t pinned_resource::trim_unused() {
   std::size_t trimmed = 0;
   for (auto& [bytes, pool] : free_) {
     while (!pool.empty() && device_->deallocate_pinned(pool.back(), bytes)) {

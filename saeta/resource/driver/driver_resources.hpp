@@ -1,6 +1,7 @@
 // The resources that call the driver: `direct`, `async` and `pinned`. Contract: resource/resource.hpp.
 #pragma once
 
+#include "saeta/budget/budget.hpp"
 #include "saeta/resource/resource.hpp"
 
 #include <atomic>
@@ -48,7 +49,9 @@ public:
   static constexpr std::uint64_t everything = ~std::uint64_t{0};
 
   /// @param pool_threshold  bytes that the driver's pool of the device keeps for reuse (device/backend.hpp).
-  explicit async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold = everything);
+  /// @param exportable      its memory can be shared with other processes. @throws error as backend::make_pool_exportable.
+  explicit async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold = everything,
+                          bool exportable = false);
 
   std::size_t trim() override;
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
@@ -69,11 +72,13 @@ private:
 };
 
 /// Page-locked host memory, pooled by power-of-two size because page-locking costs milliseconds. Streams are ignored:
-/// freeing means that the work has finished.
+/// freeing means that the work has finished. Where more would be held than the limit of `bound` allows, what is unused goes
+/// back first; what live blocks lose to rounding may be held beyond it.
 class pinned_resource final : public resource {
 public:
-  explicit pinned_resource(std::shared_ptr<backend> device)
-      : device_(std::move(device)), timelines_(timelines::of(*device_)) {}
+  /// @param bound  the budget that is charged for the blocks; null: none.
+  explicit pinned_resource(std::shared_ptr<backend> device, std::shared_ptr<const budget> bound = {})
+      : device_(std::move(device)), timelines_(timelines::of(*device_)), bound_(std::move(bound)) {}
   ~pinned_resource() override;
 
   std::size_t trim() override;
@@ -83,8 +88,12 @@ private:
   block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
+  /// With the lock.
+  std::size_t trim_unused();
+
   std::shared_ptr<backend> device_;
   std::shared_ptr<timelines> timelines_;
+  std::shared_ptr<const budget> bound_; ///< may be null
   mutable std::mutex mutex_;
   std::map<std::size_t, std::vector<void*>> free_; ///< by size class, bytes
   std::uint64_t held_ = 0;

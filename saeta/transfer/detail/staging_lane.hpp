@@ -1,6 +1,7 @@
 // A staging lane: one stream and the pinned chunks that travel on it.
 //
-// Owner     The staging ring. Chunks and stream are made on first use and kept: page-locking costs milliseconds.
+// Owner     The staging ring. Chunks and stream are made on first use and kept: page-locking costs milliseconds. Chunks are
+//           charged to the host's budget; where it has no room for another one, the lane goes on with those it has.
 // Order     A chunk is handed out again only after its last copy has finished, so at most all chunks are on their way.
 // Thread    One at a time.
 #pragma once
@@ -36,7 +37,8 @@ public:
       std::size_t bytes = 0;
     } landing;
   };
-  /// The next chunk of the ring: waits for its last copy and lands what it brought.
+  /// The next chunk of the ring: waits for its last copy and lands what it brought. @throws error budget_exceeded, naming the
+  /// host's budget, and out_of_memory for the first chunk.
   chunk& next();
   /// Waits for the chunks that bring something and lands it.
   void land_all();
@@ -44,6 +46,8 @@ public:
   void abandon() noexcept;
 
 private:
+  /// Memory for the chunk whose turn it is. False where there is no room and the lane has others.
+  bool make_chunk();
   static void land(chunk& which);
 
   context& home_;

@@ -6,6 +6,7 @@
 #include "saeta/device/event.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace saeta::conformance {
@@ -220,6 +221,26 @@ TEST_P(device_allocation, pinned_memory_is_aligned_and_the_host_and_the_device_u
     EXPECT_EQ(bytes(pinned, pinned + size), bytes(size, 22));
     EXPECT_TRUE(device().deallocate_pinned(pinned, size));
   }
+}
+
+TEST_P(device_allocation, the_driver_says_what_kind_of_memory_an_address_is) {
+  const bool on_host = device().device().kind == device_kind::cpu;
+  const std::array<std::byte, 64> ordinary{};
+  void* const direct = device().allocate(1000, 0);
+  void* const pooled = device().allocate_async(1000, handle());
+  void* const pinned = device().allocate_pinned(1000);
+  const memory_kind own = on_host ? memory_kind::host : memory_kind::device;
+  for (const std::size_t offset : {std::size_t{0}, std::size_t{999}}) {
+    EXPECT_EQ(device().kind_of(static_cast<std::byte*>(direct) + offset), own);
+    EXPECT_EQ(device().kind_of(static_cast<std::byte*>(pooled) + offset), own);
+    EXPECT_EQ(device().kind_of(static_cast<std::byte*>(pinned) + offset),
+              on_host ? memory_kind::host : memory_kind::pinned);
+  }
+  EXPECT_EQ(device().kind_of(ordinary.data()), memory_kind::host);
+  EXPECT_EQ(device().kind_of(nullptr), memory_kind::host);
+  EXPECT_TRUE(device().deallocate(direct, 1000, 0));
+  EXPECT_TRUE(device().deallocate_async(pooled, 1000, handle()));
+  EXPECT_TRUE(device().deallocate_pinned(pinned, 1000));
 }
 
 TEST_P(device_allocation, a_copy_between_pinned_memory_and_the_device_does_not_hold_the_caller_up) {

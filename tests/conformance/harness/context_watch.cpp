@@ -25,24 +25,33 @@ bool charges_more_than_was_asked(const context& of) {
   return std::find(guard, layers.end(), decorator_kind::budget) != layers.end();
 }
 
-/// Live bytes that the budget of this context, a root or a derived one, has to answer for.
-std::uint64_t answered_for(context& of) {
-  return &of.root() == &of ? of.statistics().ledger.own : sum(of.live_by_tag());
+/// Live page-locked bytes, which another budget has to answer for.
+std::uint64_t page_locked(context& of) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, live] : of.live_by_budget()) {
+    bytes += !of.on_host() && name == of.pinned_budget()->name() ? live : 0;
+  }
+  return bytes;
 }
 
-void check_stack(context& of, const ledger_totals& live) {
+/// Live bytes that the budget of this context, a root or a derived one, has to answer for.
+std::uint64_t answered_for(context& of) {
+  return &of.root() == &of ? of.statistics().ledger.own - page_locked(of) : sum(of.live_by_tag());
+}
+
+void check_stack(context& of, std::uint64_t live) {
   const resource_stack& stack = of.memory();
   if (stack.guard) {
     EXPECT_EQ(stack.guard->check(), 0U) << "the guard found something";
   }
   if (stack.cache) {
     const caching_statistics cached = stack.cache->statistics();
-    EXPECT_GE(cached.in_use, live.own);
+    EXPECT_GE(cached.in_use, live);
     EXPECT_GE(cached.held, cached.in_use);
-    EXPECT_TRUE(cached.in_use == 0 || live.own != 0 || stack.guard) << "the cache and the ledger disagree";
+    EXPECT_TRUE(cached.in_use == 0 || live != 0 || stack.guard) << "the cache and the ledger disagree";
   }
   if (stack.statistics && !stack.guard) {
-    EXPECT_EQ(stack.statistics->read().live_bytes(), live.own) << "statistics and ledger disagree";
+    EXPECT_EQ(stack.statistics->read().live_bytes(), live) << "statistics and ledger disagree";
   }
 }
 
@@ -58,7 +67,8 @@ void check_numbers(context& of) {
   EXPECT_GE(now.budget.peak, now.budget.current);
   EXPECT_LE(now.budget.current + now.budget.reserved, now.budget.limit);
   EXPECT_LE(now.budget.remaining, now.budget.limit - now.budget.current - now.budget.reserved);
-  check_stack(of, now.ledger);
+  const std::uint64_t elsewhere = of.on_host() ? of.pinned().held_bytes() : page_locked(of);
+  check_stack(of, now.ledger.own - std::min(now.ledger.own, elsewhere));
 }
 
 } // namespace
@@ -75,7 +85,7 @@ bool comes_true(const std::function<bool()>& condition) {
 }
 
 std::shared_ptr<context> context_watch::add(std::shared_ptr<context> made) {
-  entries_.push_back({made->weak_from_this(), made->memory_budget()});
+  entries_.push_back({made->weak_from_this(), made->memory_budget(), made->pinned_budget()});
   return made;
 }
 
@@ -94,6 +104,7 @@ void context_watch::check_gone() const {
     EXPECT_TRUE(comes_true([&] { return each.made.expired(); })) << "somebody keeps it";
     EXPECT_EQ(each.limit->statistics().current, 0U) << "charged by nobody";
     EXPECT_EQ(each.limit->statistics().reserved, 0U) << "reserved by nobody";
+    EXPECT_EQ(each.pinned->statistics().current, 0U) << "page-locked memory is charged by nobody";
   }
 }
 

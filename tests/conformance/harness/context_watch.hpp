@@ -31,6 +31,7 @@ private:
   struct entry {
     std::weak_ptr<context> made;
     std::shared_ptr<budget> limit;
+    std::shared_ptr<budget> pinned;
   };
   std::vector<entry> entries_;
 };

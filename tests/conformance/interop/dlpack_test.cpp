@@ -176,12 +176,11 @@ TEST_P(dlpack, bits_are_expanded_by_one_kernel) {
 
 TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
   const column source = numbers(data_type(type_id::uint32), 32).slice(1, 30);
-  const versioned none(
-      export_dlpack_versioned(source.slice(3, 0), support::export_to({device_kind::cpu, 0})));
+  const versioned none(export_dlpack_versioned(source.slice(3, 0), support::export_to({kDLCPU, 0})));
   EXPECT_EQ(none->dl_tensor.data, nullptr);
   EXPECT_EQ(none->dl_tensor.shape[0], 0);
   home()->reset_counters();
-  const versioned tensor(export_dlpack_versioned(source, support::export_to({device_kind::cpu, 0})));
+  const versioned tensor(export_dlpack_versioned(source, support::export_to({kDLCPU, 0})));
   EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
   EXPECT_EQ(tensor->dl_tensor.device.device_id, 0);
   const auto* const bytes = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
@@ -194,13 +193,13 @@ TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
   EXPECT_EQ(now.device_to_host.transfers, view ? 0U : 1U);
   EXPECT_EQ(now.device_to_host.bytes, view ? 0U : 120U);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes) == source.values().address() + 4, view);
-  const dlpack_export forbidden{std::nullopt, device_id{device_kind::cpu, 0}, copy_policy::never};
+  const dlpack_export forbidden{std::nullopt, tensor_device{kDLCPU, 0}, copy_policy::never};
   if (view) {
     EXPECT_NO_THROW(versioned(export_dlpack_versioned(source, forbidden)));
   } else {
     EXPECT_THROW(static_cast<void>(export_dlpack_versioned(source, forbidden)), error);
   }
-  const dlpack_export streamed{1, device_id{device_kind::cpu, 0}, copy_policy::when_needed};
+  const dlpack_export streamed{1, tensor_device{kDLCPU, 0}, copy_policy::when_needed};
   EXPECT_THROW(static_cast<void>(export_dlpack_versioned(source, streamed)), error);
 }
 

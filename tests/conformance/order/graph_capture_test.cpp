@@ -3,6 +3,7 @@
 #include "conformance/harness/graph_capture.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/memory/export_hold.hpp"
+#include "saeta/resource/driver/driver_resources.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,10 +21,10 @@ protected:
     context_test::SetUp();
     foreign_.emplace(shared_device());
     ours_.emplace(home()->borrow_stream());
-    landing_ = home()->pinned().allocate({bytes, 0, tag("landing"), nullptr, nullptr}, ours());
+    landing_ = landings_.allocate({bytes, 0, tag("landing"), nullptr, nullptr}, ours());
   }
   void TearDown() override {
-    EXPECT_TRUE(home()->pinned().deallocate(landing_, ours()));
+    EXPECT_TRUE(landings_.deallocate(landing_, ours()));
     ours_.reset();
     foreign_.reset();
     context_test::TearDown();
@@ -48,6 +49,7 @@ protected:
   [[nodiscard]] std::uint8_t* landing() const { return static_cast<std::uint8_t*>(landing_.pointer); }
 
 private:
+  pinned_resource landings_{shared_device()}; ///< charged to nobody
   std::optional<stream> foreign_;
   std::optional<stream_lease> ours_;
   block landing_;

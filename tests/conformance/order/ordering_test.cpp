@@ -5,6 +5,7 @@
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/memory/export_hold.hpp"
+#include "saeta/resource/driver/driver_resources.hpp"
 
 #include <gtest/gtest.h>
 
@@ -25,10 +26,10 @@ protected:
     first_.emplace(home()->borrow_stream());
     second_.emplace(home()->borrow_stream());
     third_.emplace(home()->borrow_stream());
-    host_ = home()->pinned().allocate(bytes, 0, home()->work_stream());
+    host_ = landings_.allocate(bytes, 0, home()->work_stream());
   }
   void TearDown() override {
-    EXPECT_TRUE(home()->pinned().deallocate(host_, home()->work_stream()));
+    EXPECT_TRUE(landings_.deallocate(host_, home()->work_stream()));
     context_test::TearDown();
   }
   [[nodiscard]] stream_ref first() const { return first_->ref(); }
@@ -106,6 +107,7 @@ private:
   std::optional<stream_lease> first_;
   std::optional<stream_lease> second_;
   std::optional<stream_lease> third_;
+  pinned_resource landings_{shared_device()}; ///< charged to nobody
   block host_;
 };
 

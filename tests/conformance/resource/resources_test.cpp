@@ -112,8 +112,8 @@ TEST_P(resources, pinned_memory_is_kept_for_reuse_until_it_is_trimmed) {
   const std::int64_t before = driver->alive();
   const block first = pinned.allocate(100'000, 0, work.ref());
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first.pointer) % device_alignment, 0U);
-  EXPECT_EQ(first.device.kind,
-            device().device().kind == device_kind::cpu ? device_kind::cpu : device_kind::cuda_host);
+  EXPECT_EQ(first.device, device().device());
+  EXPECT_EQ(first.kind, device().kind_of(first.pointer));
   forbid_driver_calls();
   EXPECT_TRUE(pinned.deallocate(first, std::span<const point>())) << "nobody has used it";
   const block second = pinned.allocate(90'000, 0, work.ref());

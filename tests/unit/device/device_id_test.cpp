@@ -11,23 +11,18 @@ using unit::code_raised_by;
 TEST(device_id, is_the_host_unless_something_else_is_said) {
   EXPECT_EQ(device_id{}, (device_id{device_kind::cpu, 0}));
   EXPECT_NE((device_id{device_kind::cuda, 0}), (device_id{device_kind::cuda, 1}));
-  EXPECT_NE((device_id{device_kind::cuda, 0}), (device_id{device_kind::cuda_host, 0}));
 }
 
 TEST(device_id, kinds_are_numbered_as_in_dlpack_and_arrow) {
   EXPECT_EQ(static_cast<int>(device_kind::cpu), 1);
   EXPECT_EQ(static_cast<int>(device_kind::cuda), 2);
-  EXPECT_EQ(static_cast<int>(device_kind::cuda_host), 3);
   EXPECT_EQ(static_cast<int>(device_kind::sim), 12);
-  EXPECT_EQ(static_cast<int>(device_kind::cuda_managed), 13);
 }
 
 TEST(device_id, is_written_with_its_ordinal_except_for_the_host) {
   EXPECT_EQ(to_string({device_kind::cpu, 0}), "host");
   EXPECT_EQ(to_string({device_kind::cuda, 0}), "cuda:0");
   EXPECT_EQ(to_string({device_kind::cuda, 3}), "cuda:3");
-  EXPECT_EQ(to_string({device_kind::cuda_host, 0}), "cuda_host:0");
-  EXPECT_EQ(to_string({device_kind::cuda_managed, 1}), "cuda_managed:1");
   EXPECT_EQ(to_string({device_kind::sim, 2}), "sim:2");
 }
 
@@ -49,14 +44,6 @@ TEST(device_id, refuses_other_names_and_repeats_them) {
         << text;
     EXPECT_EQ(message.rfind("device '" + std::string(text) + "': ", 0), 0u) << message;
   }
-}
-
-TEST(device_id, host_memory_is_what_the_cpu_can_read) {
-  EXPECT_TRUE(host_accessible(device_kind::cpu));
-  EXPECT_TRUE(host_accessible(device_kind::cuda_host));
-  EXPECT_TRUE(host_accessible(device_kind::cuda_managed));
-  EXPECT_FALSE(host_accessible(device_kind::cuda));
-  EXPECT_FALSE(host_accessible(device_kind::sim));
 }
 
 } // namespace

@@ -35,8 +35,12 @@ public:
   MOCK_METHOD(std::uint64_t, pool_bytes, (), (const, override));
   MOCK_METHOD(std::size_t, trim_pool, (std::size_t), (override));
   MOCK_METHOD(void, set_pool_threshold, (std::uint64_t), (override));
+  MOCK_METHOD(void, make_pool_exportable, (), (override));
+  MOCK_METHOD(bool, pool_exportable, (), (const, override));
   MOCK_METHOD(void*, allocate_pinned, (std::size_t), (override));
   MOCK_METHOD(bool, deallocate_pinned, (void*, std::size_t), (noexcept, override));
+
+  MOCK_METHOD(memory_kind, kind_of, (const void*), (const, override));
 
   MOCK_METHOD(bool, can_access_peer, (const backend&), (const, override));
   MOCK_METHOD(void, enable_peer_access, (backend&), (override));

@@ -109,5 +109,28 @@ TEST(dlpack_types, stream_0_is_ambiguous_and_other_negatives_mean_nothing) {
   }
 }
 
+TEST(dlpack_types, a_device_and_a_kind_of_memory_are_a_device_of_the_standard) {
+  const device_id gpu{device_kind::cuda, 2};
+  EXPECT_EQ(to_tensor_device(gpu, memory_kind::device), (tensor_device{kDLCUDA, 2}));
+  EXPECT_EQ(to_tensor_device(gpu, memory_kind::managed), (tensor_device{kDLCUDAManaged, 0}));
+  EXPECT_EQ(to_tensor_device(gpu, memory_kind::pinned), (tensor_device{kDLCUDAHost, 0}));
+  EXPECT_EQ(to_tensor_device(gpu, memory_kind::host), (tensor_device{kDLCPU, 0}));
+  EXPECT_EQ(to_tensor_device({device_kind::sim, 1}, memory_kind::device), (tensor_device{kDLExtDev, 1}));
+  for (const memory_kind kind :
+       {memory_kind::device, memory_kind::managed, memory_kind::pinned, memory_kind::host}) {
+    EXPECT_EQ(kind_of(to_tensor_device(gpu, kind)), kind);
+  }
+  EXPECT_EQ(kind_of(tensor_device{kDLExtDev, 0}), memory_kind::device);
+  EXPECT_EQ(kind_of(tensor_device{kDLROCM, 0}), std::nullopt);
+}
+
+TEST(dlpack_types, a_device_is_named_in_messages) {
+  EXPECT_EQ(to_string(tensor_device{kDLCPU, 0}), "host");
+  EXPECT_EQ(to_string(tensor_device{kDLCUDA, 3}), "cuda:3");
+  EXPECT_EQ(to_string(tensor_device{kDLCUDAHost, 0}), "cuda_host:0");
+  EXPECT_EQ(to_string(tensor_device{kDLCUDAManaged, 1}), "cuda_managed:1");
+  EXPECT_EQ(to_string(tensor_device{kDLROCM, 0}), "unknown:0");
+}
+
 } // namespace
 } // namespace saeta

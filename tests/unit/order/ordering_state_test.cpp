@@ -7,9 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <new>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -262,6 +264,72 @@ TEST_F(ordering_state_test, the_release_waits_for_everything) {
 }
 
 /// Where the host has no memory for a further point.
+TEST_F(ordering_state_test, memory_that_nobody_holds_can_be_taken_to_move_it) {
+  use(access::write, of_timeline(1));
+  use(access::read, of_timeline(2));
+  state.begin_export(access::read);
+  state.end_export(access::read);
+  requirement needed;
+  state.acquire_unpinned(needed, "rows");
+  EXPECT_THAT(points_of(needed), UnorderedElementsAre(of_timeline(1), of_timeline(2)));
+  EXPECT_TRUE(needed.unknown) << "a consumer was there";
+  state.give_up(access::write, needed);
+  EXPECT_THAT(points_of(needs(access::read)), UnorderedElementsAre(of_timeline(1), of_timeline(2)));
+}
+
+TEST_F(ordering_state_test, memory_that_is_pinned_is_not_taken) {
+  const auto refused = [&] {
+    requirement needed;
+    try {
+      state.acquire_unpinned(needed, "rows");
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::busy);
+      return e.message();
+    }
+    return std::string();
+  };
+  state.pin();
+  EXPECT_THAT(refused(), HasSubstr("'rows' is pinned: views handed out: 1, open uses: 0"));
+  state.begin_export(access::write);
+  EXPECT_THAT(refused(), HasSubstr("handed out: 2"));
+  state.unpin();
+  state.end_export(access::write);
+  requirement needed;
+  state.acquire(access::read, needed, "rows");
+  EXPECT_THAT(refused(), HasSubstr("handed out: 0, open uses: 1"));
+  state.give_up(access::read, needed);
+}
+
+TEST_F(ordering_state_test, who_wants_a_view_waits_for_the_end_of_a_move) {
+  for (const bool exported : {true, false}) {
+    requirement needed;
+    state.acquire_unpinned(needed, "rows");
+    std::atomic<bool> moved{false};
+    bool too_early = false;
+    {
+      std::promise<void> starts;
+      const std::jthread consumer([&] {
+        starts.set_value();
+        if (exported) {
+          state.begin_export(access::read);
+        } else {
+          state.pin();
+        }
+        too_early = !moved;
+      });
+      starts.get_future().wait();
+      moved = true;
+      state.end(access::write, std::this_thread::get_id(), of_timeline(1));
+    }
+    EXPECT_FALSE(too_early);
+    if (exported) {
+      state.end_export(access::read);
+    } else {
+      state.unpin();
+    }
+  }
+}
+
 class full_ordering_state : public ordering_state_test {
 protected:
   full_ordering_state() {

@@ -236,7 +236,8 @@ TEST_F(driver_resources, pinned_memory_comes_in_powers_of_two_and_is_kept_until_
     const block made = pinned.allocate({.bytes = each.bytes, .alignment = each.alignment}, stream());
     EXPECT_EQ(made.base_bytes, each.taken);
     EXPECT_EQ(pinned.held_bytes(), each.taken);
-    EXPECT_EQ(made.device.kind, device_kind::cuda_host);
+    EXPECT_EQ(made.device, (device_id{device_kind::cuda, 0}));
+    EXPECT_EQ(made.kind, memory_kind::pinned);
     EXPECT_TRUE(pinned.deallocate(made, std::span<const point>()));
     const block again = pinned.allocate({.bytes = each.bytes, .alignment = each.alignment}, stream());
     EXPECT_EQ(again.base, made.base) << "without a call of the driver";

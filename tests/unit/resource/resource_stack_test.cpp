@@ -230,5 +230,20 @@ TEST_F(resource_stack_test, refuses_to_be_built_without_its_parts) {
   expect_refused([&] { static_cast<void>(build_stack(parsed("budget, direct"), missing)); }, "device");
 }
 
+TEST_F(resource_stack_test, an_exportable_pool_must_be_below_the_stack) {
+  for (const char* const text : {"budget, direct", "budget, caching"}) {
+    stack_options options = parsed(text);
+    options.exportable_pool = true;
+    options.slabs_from = resource_kind::direct;
+    expect_refused([&] { static_cast<void>(build_stack(options, parts())); }, "exportable pool");
+  }
+  stack_options custom;
+  custom.exportable_pool = true;
+  custom.custom_slabs = [](const std::shared_ptr<backend>& on) {
+    return std::make_shared<direct_resource>(on);
+  };
+  expect_refused([&] { static_cast<void>(build_stack(custom, parts())); }, "exportable pool");
+}
+
 } // namespace
 } // namespace saeta

@@ -58,6 +58,9 @@ public:
   [[nodiscard]] block allocate_upstream(const allocation_request& request, const stream_ref& stream);
   [[nodiscard]] bool deallocate_upstream(const block& freed, std::span<const point> after) noexcept;
 
+  /// Of a block of a slab: what upstream says of the slab.
+  [[nodiscard]] extent extent_of(const block& of) const noexcept;
+
   std::size_t trim();
   [[nodiscard]] std::uint64_t held_bytes() const;
   [[nodiscard]] caching_statistics statistics() const;
