@@ -1,7 +1,7 @@
 // The caching resource: blocks of size classes, carved from slabs of an upstream resource and kept for reuse.
 //
 // What      Freed blocks lie in shards, one for each thread and timeline, so that a thread that frees and allocates on one
-//           stream meets nobody: it takes no lock and records no event. Requests up to `largest_small` share slabs,
+//           stream meets nobody: it waits for no lock and records no event. Requests up to `largest_small` share slabs,
 //           requests up to `largest_cached` have a slab each, anything larger or of more than the device's alignment goes
 //           upstream unchanged.
 // Order     A block remembers the points of its last users. Reuse on the timeline of its only user waits for nothing, reuse
