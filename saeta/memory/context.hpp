@@ -22,6 +22,7 @@
 #include "saeta/memory/context_service.hpp"
 #include "saeta/memory/pressure.hpp"
 #include "saeta/memory/staging_options.hpp"
+#include "saeta/memory/stream_lease.hpp"
 #include "saeta/observe/counters.hpp"
 #include "saeta/observe/event_log.hpp"
 #include "saeta/observe/ledger.hpp"
@@ -63,23 +64,6 @@ struct memory_statistics {
   std::uint64_t pinned = 0;           ///< page-locked bytes held
   std::uint64_t held = 0;             ///< bytes taken from the device: in use, cached, or lost to rounding
   std::uint64_t pending_releases = 0; ///< waiting for work to finish
-};
-
-/// A borrowed stream; goes back to the context's pool at its end.
-class stream_lease {
-public:
-  stream_lease(std::shared_ptr<context_core> from, own_stream lent)
-      : from_(std::move(from)), stream_(std::move(lent)) {}
-  stream_lease(stream_lease&&) noexcept = default;
-  stream_lease& operator=(stream_lease&&) = delete;
-  ~stream_lease();
-
-  [[nodiscard]] stream_ref ref() const { return stream_.ref(); }
-
-private:
-  std::shared_ptr<context_core> from_;
-  own_stream stream_;
-  std::uint64_t made_in_ = fork_generation();
 };
 
 class context : public std::enable_shared_from_this<context> {

@@ -5,10 +5,11 @@
 #include <array>
 #include <functional>
 #include <memory>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace saeta {
 namespace {
