@@ -53,8 +53,8 @@ bool budget::node::contains(const node& other) const noexcept {
 }
 
 bool budget::node::spend_borrowed(std::uint64_t bytes) noexcept {
-  const std::size_t own = thread_number() % shards;
-  credit_shard& borrower = credit[own];
+  credit_shard& borrower = mine();
+  const auto own = static_cast<std::size_t>(&borrower - credit.data());
   const std::lock_guard hold(borrower.lock);
   if (!borrower.open) {
     return false;

@@ -60,9 +60,7 @@ bool staging_lane::make_chunk() {
 
 void staging_lane::land_all() {
   for (chunk& c : chunks_) {
-    if (c.landing.bytes != 0) {
-      land(c);
-    }
+    land(c);
   }
 }
 

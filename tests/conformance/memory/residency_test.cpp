@@ -98,6 +98,30 @@ TEST_P(residency, bytes_move_to_page_locked_memory_and_back_with_their_charge) {
   EXPECT_EQ(home()->live_by_tag(), (bytes_by_name{{"moved", bytes}}));
 }
 
+TEST_P(residency, a_move_is_counted_as_one_transfer) {
+  const auto transfers = [&] {
+    const counter_values now = home()->read_counters();
+    return std::array{now.host_to_device.transfers, now.device_to_host.transfers, now.host_to_host.transfers};
+  };
+  const auto before = transfers();
+  moved().relocate(memory_kind::pinned);
+  auto expected = before;
+  ++expected[home()->on_host() ? 2 : 1];
+  EXPECT_EQ(transfers(), expected);
+  moved().relocate(memory_kind::device);
+  ++expected[home()->on_host() ? 2 : 0];
+  EXPECT_EQ(transfers(), expected);
+  settle();
+}
+
+TEST_P(residency, a_move_settles_unknown_work) {
+  { const export_hold view(std::array{moved_}, access::write); }
+  moved().relocate(memory_kind::pinned);
+  const std::shared_ptr<void> capture =
+      home()->capturing(); // in which all work of the device can't be asked for
+  EXPECT_NO_THROW(use_token(home()->work_stream(), {writes(moved_)}));
+}
+
 TEST_P(residency, bytes_that_are_there_already_stay) {
   const std::uintptr_t before = moved_.address();
   moved().relocate(memory_kind::device);
@@ -179,6 +203,7 @@ TEST_P(residency, memory_of_somebody_else_is_not_moved) {
   lent.tag = "lent";
   const buffer view = buffer::adopt(home(), std::move(lent));
   EXPECT_THROW(view.owner()->relocate(memory_kind::pinned), error);
+  EXPECT_EQ(view.owner()->lies_in(), (extent{reinterpret_cast<void*>(view.address()), bytes, 0}));
   EXPECT_THROW(moved().relocate(memory_kind::managed), error);
 }
 

@@ -89,6 +89,7 @@ protected:
     expect_text<Offset>(back, 0, "500");
     expect_text<Offset>(back, 99, "599");
     EXPECT_EQ(home()->read_counters().scalars, traffic{}) << "all bytes are needed";
+    EXPECT_EQ(home()->read_counters().host_to_host, traffic{}) << "on the host it is a view";
     home()->reset_counters();
     const host_batch part = download(home(), {10, {strings.slice(60, 10)}}); // rows 64 to 74 of what was sent
     const counter_values now = home()->read_counters();

@@ -114,6 +114,20 @@ TEST(budget_line, stops_only_those_who_share_the_budget_that_is_full) {
   root->refund(10);
 }
 
+TEST(budget_line, keeps_nothing_of_a_budget_that_has_just_enough_room) {
+  const auto root = budget::create("root", 20);
+  const auto full = root->make_child("full", 10);
+  ASSERT_TRUE(full->try_charge(5));
+  ASSERT_TRUE(root->try_charge(5));
+  auto waits = charge_in_line(*full, 10); // for `full` alone: the root has 10 left
+  until_waiting(*root, 1);
+  EXPECT_TRUE(root->try_charge(10));
+  root->refund(15);
+  full->refund(5);
+  EXPECT_TRUE(waits.get());
+  full->refund(10);
+}
+
 TEST(budget_line, one_that_gives_up_lets_the_next_go) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(6));

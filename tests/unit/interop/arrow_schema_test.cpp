@@ -180,7 +180,11 @@ TEST(arrow_schema, names_a_dictionary_of_dictionaries_even_when_it_holds_itself)
   const error seen = error_of([&] { import_field(foreign.get()); });
   foreign.get().dictionary = nullptr;
   EXPECT_EQ(seen.code(), errc::unsupported);
-  EXPECT_NE(seen.message().find("dictionary<values=dictionary<"), std::string::npos) << seen.message();
+  std::string sixteen;
+  for (int level = 0; level < 16; ++level) {
+    sixteen += "dictionary<values=";
+  }
+  EXPECT_TRUE(seen.message().starts_with("column 'x': type " + sixteen + "...")) << seen.message();
 }
 
 TEST(arrow_schema, names_sixteen_levels_of_a_type) {

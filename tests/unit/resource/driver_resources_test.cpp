@@ -114,6 +114,21 @@ TEST_F(driver_resources, place_a_block_at_the_first_aligned_address) {
   }
 }
 
+TEST_F(driver_resources, keep_a_block_whose_stream_can_not_be_marked) {
+  direct_resource made(driver);
+  const saeta::stream foreign(driver);
+  const block taken = made.allocate(100, 0, foreign.ref());
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  EXPECT_CALL(*driver, record_event(_, _))
+      .WillOnce(Throw(error(errc::device, "not now")))
+      .WillRepeatedly(Return());
+  EXPECT_FALSE(made.deallocate(taken, foreign.ref()));
+  set_report_sink(before);
+  EXPECT_EQ(made.held_bytes(), 100U);
+  EXPECT_TRUE(made.deallocate(taken, foreign.ref()));
+  EXPECT_EQ(made.held_bytes(), 0U);
+}
+
 TEST_F(driver_resources, number_blocks_uniquely_whatever_the_thread) {
   constexpr std::size_t each = 10'000; // more than a thread takes at a time
   std::vector<std::vector<std::uint64_t>> taken(3);
