@@ -43,17 +43,15 @@ public:
     open_ = false;
     ordering_.end(access::write, std::this_thread::get_id(), done);
   }
-  /// Something was queued that no point covers.
-  void end_unknown() noexcept {
-    open_ = false;
-    ordering_.end_unknown(access::write, std::this_thread::get_id());
-  }
 
 private:
   ordering_state& ordering_;
   requirement waited_;
   bool open_ = true;
 };
+
+/// A look at the clock of a stream that is ours, which can't fail.
+point mark_own(const stream_ref& ours) noexcept { return mark(ours); }
 
 } // namespace
 
@@ -93,7 +91,7 @@ void storage::relocate(memory_kind to) {
   const stream_ref stream = self->work_stream();
   resource* from = source.from;
   block other = self->allocate(source, bytes(), block_.alignment, block_.label, stream);
-  requirement after; // of the block that is given back: the new one until the exchange, then the old one
+  requirement after; // of the old block
   try {
     sole_use use(*this, *self, stream);
     if (there()) { // by another thread, meanwhile
@@ -101,28 +99,22 @@ void storage::relocate(memory_kind to) {
     }
     ledger::entry held = self->core_->holders.add(owner_kind::own, block_.label, bytes(), source.charged,
                                                   kept_ ? keeps_owner::no : keeps_owner::yes);
+    const copy_kind kind = self->kind_of_copy(block_.kind, other.kind);
     try {
-      const copy_kind kind = self->kind_of_copy(block_.kind, other.kind);
       self->copy(other.pointer, block_.pointer, bytes(), kind, stream);
-      self->count_transfer(kind);
-      after.unknown = true; // until a point covers the copy
-      const point done = mark(stream);
-      requirement covered;
-      covered.points.add(done);
-      after = std::move(covered);
-      exchange(other, from);
-      std::swap(entry_, held);
-      use.end(done);
     } catch (...) {
-      if (after.unknown) {
-        use.end_unknown();
-      }
       ledger::remove(held);
       throw;
     }
+    self->count_transfer(kind);
+    const point done = mark_own(stream);
+    after.points.start_with(done);
+    exchange(other, from);
+    std::swap(entry_, held);
+    use.end(done);
     ledger::remove(held);
   } catch (...) {
-    self->release_later(*from, other, std::move(after));
+    self->release_later(*from, other, {});
     throw;
   }
   if (!self->core_->free_in_order(*from, other, after)) {

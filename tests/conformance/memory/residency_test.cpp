@@ -4,6 +4,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/interop/dlpack.hpp"
 #include "saeta/memory/export_hold.hpp"
+#include "saeta/observe/sinks/log_sinks.hpp"
 #include "saeta/transfer/download.hpp"
 #include "support/dlpack_tensors.hpp"
 #include "support/faulty_backend.hpp"
@@ -131,8 +132,125 @@ TEST_P(residency, bytes_that_are_there_already_stay) {
   moved().relocate(memory_kind::pinned);
   EXPECT_EQ(moved_.address(), pinned);
   const buffer none = make(0);
+  const memory_kind own = none.kind();
   none.owner()->relocate(memory_kind::pinned);
   EXPECT_EQ(none.address(), 0U);
+  EXPECT_EQ(none.kind(), own);
+  const buffer one = make(1);
+  const std::uintptr_t first = one.address();
+  one.owner()->relocate(memory_kind::pinned);
+  EXPECT_NE(one.address(), first);
+  settle();
+}
+
+TEST_P(residency, bytes_that_are_there_already_need_no_room) {
+  context_options options;
+  options.budget = bytes;
+  const auto full = new_context(options);
+  const buffer stays = buffer::allocate(full, bytes, full->work_stream(), "stays");
+  EXPECT_NO_THROW(stays.owner()->relocate(memory_kind::device));
+}
+
+TEST_P(residency, a_move_stands_behind_work_that_nobody_announced) {
+  home()->synchronize(home()->work_stream()); // what `SetUp` wrote
+  const stream consumer(shared_device());
+  const auto held = close_gate(consumer.ref().native_handle());
+  {
+    const export_hold view(std::array{moved_}, access::write);
+    home()->fill(reinterpret_cast<void*>(moved_.address()), 5, bytes,
+                 consumer.ref()); // NOLINT(performance-no-int-to-ptr)
+  }
+  moved().relocate(memory_kind::pinned);
+  if (held) {
+    held->open();
+  }
+  EXPECT_EQ(read_any(moved_), std::vector<std::uint8_t>(bytes, 5));
+}
+
+TEST_P(residency, a_move_of_memory_whose_users_are_known_asks_for_nobody_else) {
+  const std::shared_ptr<void> capture =
+      home()->capturing(); // in which all work of the device can't be asked for
+  EXPECT_NO_THROW(moved().relocate(memory_kind::pinned));
+}
+
+TEST_P(residency, a_move_that_fails_leaves_earlier_work_to_be_waited_for) {
+  const auto faulty = std::make_shared<faulty_backend>(shared_device());
+  {
+    const auto other = watch(context::create(faulty));
+    const auto writer = other->borrow_stream();
+    const auto reader = other->borrow_stream();
+    for (std::uint64_t position = 1; position < 8; ++position) {
+      SCOPED_TRACE(position);
+      const buffer b = buffer::allocate(other, bytes, writer.ref(), "moved");
+      const auto held = close_gate(writer.ref().native_handle());
+      {
+        use_token token(writer.ref(), {writes(b)});
+        other->fill(token.mutable_data<char>(b), 6, bytes, writer.ref());
+      }
+      faulty->fail_at(position);
+      try {
+        b.owner()->relocate(memory_kind::pinned);
+      } catch (const error&) {
+        EXPECT_TRUE(faulty->failed());
+      }
+      faulty->fail_at(0);
+      std::vector<std::uint8_t> seen(bytes);
+      {
+        use_token token(reader.ref(), {reads(b)});
+        if (held) {
+          EXPECT_FALSE(device().stream_idle(reader.ref().native_handle())) << "it waits for the writer";
+          held->open();
+        }
+        other->copy(seen.data(), token.data<std::uint8_t>(b), bytes,
+                    other->kind_of_copy(b.kind(), memory_kind::host), reader.ref());
+      }
+      other->synchronize(reader.ref());
+      EXPECT_EQ(seen, std::vector<std::uint8_t>(bytes, 6));
+      EXPECT_TRUE(other->wait_for_releases(std::chrono::seconds(20)));
+    }
+    EXPECT_TRUE(other->wait_for_releases(std::chrono::seconds(20)));
+  }
+  EXPECT_EQ(faulty->alive(), 0);
+}
+
+/// Page-locked memory goes back only once its work has finished; the device's goes back in stream order.
+TEST_P(residency, dropping_moved_bytes_waits_for_nobody) {
+  const auto writer = home()->borrow_stream();
+  for (const memory_kind last : {memory_kind::pinned, memory_kind::device}) {
+    buffer b = make(bytes, "dropped");
+    b.owner()->relocate(memory_kind::pinned);
+    b.owner()->relocate(last);
+    const auto held = close_gate(writer.ref().native_handle());
+    fill(b, 3, writer.ref());
+    b = {}; // with the gate closed
+    if (held) {
+      held->open();
+    }
+    settle();
+  }
+}
+
+TEST_P(residency, a_move_logs_the_blocks_that_come_and_go) {
+  const auto seen = std::make_shared<memory_sink>();
+  home()->log()->attach(seen);
+  {
+    const buffer b = make(bytes, "logged");
+    b.owner()->relocate(memory_kind::pinned);
+    settle();
+    b.owner()->relocate(memory_kind::device);
+    settle();
+  }
+  settle();
+  home()->log()->detach(seen);
+  std::vector<std::uint64_t> live;
+  for (const log_record& record : seen->records()) {
+    if (record.event == memory_event::allocate) {
+      live.push_back(record.generation);
+    } else if (record.event == memory_event::free) {
+      EXPECT_EQ(std::erase(live, record.generation), 1U) << "of a block that was allocated";
+    }
+  }
+  EXPECT_TRUE(live.empty());
 }
 
 TEST_P(residency, a_move_waits_for_nobody_and_stands_behind_pending_work) {
