@@ -187,9 +187,7 @@ struct viewed {
 
 void pin_buffers(const column& from, std::vector<storage_pin>& pins) {
   for (const buffer& each : from.buffers()) {
-    if (each.present()) {
-      pins.emplace_back(each.owner());
-    }
+    pins.emplace_back(each.owner());
   }
   if (from.dictionary() != nullptr) {
     pin_buffers(*from.dictionary(), pins);

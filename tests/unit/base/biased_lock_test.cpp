@@ -1,4 +1,5 @@
 #include "saeta/base/biased_lock.hpp"
+#include "saeta/base/report.hpp"
 #include "saeta/base/thread_number.hpp"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <functional>
 #include <latch>
@@ -114,7 +116,7 @@ TEST(biased_lock, can_be_taken_after_its_owner_ended) {
   EXPECT_EQ(taken, 40U);
 }
 
-TEST(biased_lock, waits_for_an_owner_who_is_inside) {
+void expect_to_wait_for_the_owner(const std::function<void(biased_lock&)>& take_from_owner) {
   biased_lock lock;
   std::latch inside(1);
   std::atomic<bool> left = false;
@@ -129,12 +131,22 @@ TEST(biased_lock, waits_for_an_owner_who_is_inside) {
     left = true;
   });
   inside.wait();
-  EXPECT_TRUE(lock.begin_lock());
-  biased_lock::pass_barrier();
-  lock.finish_lock();
+  take_from_owner(lock);
   EXPECT_TRUE(left);
   lock.unlock();
   owner.join();
+}
+
+TEST(biased_lock, waits_for_an_owner_who_is_inside) {
+  expect_to_wait_for_the_owner([](biased_lock& lock) {
+    EXPECT_TRUE(lock.begin_lock());
+    biased_lock::pass_barrier();
+    lock.finish_lock();
+  });
+}
+
+TEST(biased_lock, waits_for_an_owner_who_is_inside_when_it_is_tried) {
+  expect_to_wait_for_the_owner([](biased_lock& lock) { EXPECT_TRUE(lock.try_lock()); });
 }
 
 /// The counts are plain: two threads inside at once lose some, and are a race for the thread sanitizer.
@@ -198,6 +210,27 @@ void forbid_membarrier() {
       ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
     ::_exit(77);
   }
+}
+
+/// A sandbox that begins after the library was loaded: better no process than one whose threads are in each other's way.
+TEST(biased_lock, ends_the_process_when_the_system_takes_membarrier_away) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    set_report_sink([](std::string_view, std::string_view) noexcept {});
+    biased_lock lock;
+    take(lock, biased_lock::enough + 1);
+    const bool biased = lock.biased();
+    forbid_membarrier();
+    in_a_thread([&] { lock.lock(); });
+    ::_exit(biased ? 0 : 77);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+    GTEST_SKIP() << "the system takes no seccomp filter, or has no membarrier";
+  }
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGABRT);
 }
 
 TEST(biased_lock, works_where_the_system_forbids_membarrier) {

@@ -227,6 +227,7 @@ TEST(reservation, a_draw_of_more_than_is_left_is_refused_with_its_own_numbers) {
   ASSERT_FALSE(promised.try_draw(21));
   const budget_refusal numbers = promised.draw_or_refuse(21).value();
   EXPECT_EQ(numbers.layer, "cuda:0 (reservation)");
+  EXPECT_TRUE(numbers.required == uint128{numbers.current} + numbers.requested);
   EXPECT_EQ(numbers.limit, 30U);
   EXPECT_EQ(numbers.current, 10U);
   EXPECT_EQ(numbers.remaining, 20U);

@@ -1,10 +1,13 @@
 #include "saeta/base/report.hpp"
+#include "saeta/base/thread_number.hpp"
 #include "saeta/observe/event_log.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
 #include "support/child_process.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <thread>
 
@@ -65,8 +68,10 @@ TEST(event_log, numbers_records_of_many_threads_without_gaps_in_the_order_of_the
   log.attach(first);
   log.attach(second);
   std::vector<std::thread> writers;
-  for (int i = 0; i < 4; ++i) {
+  std::array<std::uint64_t, 4> numbers{};
+  for (std::uint64_t& number : numbers) {
     writers.emplace_back([&] {
+      number = thread_number();
       for (std::uint64_t n = 0; n < each; ++n) {
         log.write(record_of(n));
       }
@@ -86,6 +91,9 @@ TEST(event_log, numbers_records_of_many_threads_without_gaps_in_the_order_of_the
     ASSERT_EQ(same[i].thread, seen[i].thread);
     ASSERT_EQ(same[i].bytes, seen[i].bytes);
     ASSERT_GE(seen[i].time_ns, i == 0 ? 0 : seen[i - 1].time_ns);
+  }
+  for (const std::uint64_t number : numbers) {
+    EXPECT_EQ(std::ranges::count(seen, number, &log_record::thread), static_cast<std::ptrdiff_t>(each));
   }
 }
 
