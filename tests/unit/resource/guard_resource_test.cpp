@@ -153,6 +153,31 @@ TEST_F(guard_resource_test, finds_every_byte_that_is_written_after_the_free) {
   }
 }
 
+TEST_F(guard_resource_test, looks_at_a_block_of_one_byte) {
+  const block freed = take(1);
+  give_back(freed);
+  ++*static_cast<std::uint8_t*>(freed.pointer);
+  ASSERT_EQ(guard->check(), 1U);
+  EXPECT_EQ(guard->findings().back().found, kind::written_after_free);
+  const block live = take(1);
+  ++*(static_cast<std::uint8_t*>(live.pointer) + 1);
+  EXPECT_EQ(guard->check(), 2U);
+  EXPECT_EQ(guard->findings().back().found, kind::back_canary);
+  give_back(live);
+  guard->empty_quarantine();
+  EXPECT_EQ(upstream->held, 0U);
+}
+
+TEST_F(guard_resource_test, empties_its_quarantine_of_a_block_of_one_byte) {
+  make({.canary = 0, .quarantine = 1 << 10});
+  give_back(take(1));
+  EXPECT_EQ(guard->empty_quarantine(), 1U);
+  EXPECT_EQ(upstream->held, 0U);
+  give_back(take(1));
+  EXPECT_EQ(guard->trim(), 1U);
+  EXPECT_EQ(upstream->held, 0U);
+}
+
 TEST_F(guard_resource_test, names_the_first_wrong_byte_and_each_kind_once) {
   const block made = take(300);
   auto* const bytes = static_cast<std::uint8_t*>(made.pointer);
