@@ -180,6 +180,9 @@ TEST(ledger, answers_cost_the_same_whatever_the_number_of_live_buffers) {
   const std::uint64_t of_few = cost();
   add_up_to(100'000);
   EXPECT_EQ(cost(), of_few);
+  const std::uint64_t before = ledger_probe::visits(held);
+  EXPECT_EQ(held.by_budget().size(), 2U);
+  EXPECT_EQ(ledger_probe::visits(held) - before, 3U) << "the budgets, and everything";
 }
 
 TEST(ledger, an_answer_about_one_budget_does_not_visit_its_siblings) {
