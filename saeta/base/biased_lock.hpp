@@ -56,8 +56,19 @@ public:
   /// Whether it is biased to some thread.
   [[nodiscard]] bool biased() const noexcept { return word_.load(std::memory_order_relaxed) > held; }
 
-  /// To take several locks with one barrier: `begin_lock` for each, `pass_barrier` where one said true, `finish_lock` for
-  /// each.
+  /// Takes several locks with one barrier. @param visit  calls what it is given with each of them; it runs twice, over the
+  /// same ones.
+  template <class Visit>
+  static void lock_all(Visit visit) noexcept {
+    bool from_owners = false;
+    visit([&](biased_lock& each) { from_owners |= each.begin_lock(); });
+    if (from_owners) {
+      pass_barrier();
+    }
+    visit([](const biased_lock& each) { each.finish_lock(); });
+  }
+
+  /// The parts of `lock`: where `begin_lock` says true, `pass_barrier` comes next; `finish_lock` is the end in any case.
   [[nodiscard]] bool begin_lock() noexcept;
   void finish_lock() const noexcept;
   static void pass_barrier() noexcept;

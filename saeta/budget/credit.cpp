@@ -84,12 +84,8 @@ void budget_tree::for_each_open(const node& top, Action action) noexcept {
 }
 
 void budget_tree::lock_shards(const node& top) noexcept {
-  bool from_owners = false;
-  for_each_open(top, [&](node&, credit_shard& shard) { from_owners |= shard.lock.begin_lock(); });
-  if (from_owners) {
-    biased_lock::pass_barrier();
-  }
-  for_each_open(top, [](node&, const credit_shard& shard) { shard.lock.finish_lock(); });
+  biased_lock::lock_all(
+      [&](auto take) { for_each_open(top, [&](node&, credit_shard& shard) { take(shard.lock); }); });
 }
 
 /// And closes those that were not used for a while.

@@ -24,12 +24,7 @@ bytes_by_name largest_first(const sums_by_name& sums) {
 class ledger::reading {
 public:
   explicit reading(const ledger& of) : shards_(of.shards_.get()) {
-    bool from_owners = false;
-    for_each([&](shard& part) { from_owners |= part.lock.begin_lock(); });
-    if (from_owners) {
-      biased_lock::pass_barrier();
-    }
-    for_each([](const shard& part) { part.lock.finish_lock(); });
+    biased_lock::lock_all([this](auto take) { for_each([&](shard& part) { take(part.lock); }); });
   }
   reading(const reading&) = delete;
   reading& operator=(const reading&) = delete;
