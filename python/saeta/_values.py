@@ -69,7 +69,27 @@ def decoder_of(type: DataType) -> Decoder:  # noqa: A002 - the word of the lexic
         return decoder_of(type.value_type)
     if type.is_bool8:
         return lambda raw: raw != b"\0"
-    return _decoder_of_format(type.format)
+    return _nested_decoder(type) if type.format.startswith("+") else _decoder_of_format(type.format)
+
+
+def _nested_decoder(type: DataType) -> Decoder:  # noqa: A002
+    """Raw rows of nested types are lists of raw values, for unions the number of the child and its value."""
+    inner = [_or_none(decoder_of(field.type)) for field in type.fields]
+    if type.format.startswith("+u"):
+        return lambda raw: inner[raw[0]](raw[1])
+    if type.format == "+r":
+        return inner[1]
+    if type.format == "+m":
+        keys, values = (_or_none(decoder_of(field.type)) for field in type.fields[0].type.fields)
+        return lambda raw: [(keys(key), values(value)) for key, value in raw]
+    if type.format == "+s":
+        names = [field.name for field in type.fields]
+        return lambda raw: {name: one(each) for name, one, each in zip(names, inner, raw, strict=True)}
+    return lambda raw: [inner[0](each) for each in raw]
+
+
+def _or_none(decode: Decoder) -> Decoder:
+    return lambda raw: None if raw is None else decode(raw)
 
 
 def _decoder_of_format(format: str) -> Decoder:  # noqa: A002
@@ -81,9 +101,9 @@ def _decoder_of_format(format: str) -> Decoder:  # noqa: A002
     if format in FLOATS:
         layout = FLOATS[format]
         return lambda raw: struct.unpack(layout, raw)[0]
-    if format in ("u", "U"):
+    if format in ("u", "U", "vu"):
         return lambda raw: raw.decode("utf-8", "replace")
-    if format in ("z", "Z") or format.startswith("w:"):
+    if format in ("z", "Z", "vz") or format.startswith("w:"):
         return lambda raw: raw
     if format.startswith("d:"):
         scale = int(format[2:].split(",")[1])
@@ -149,10 +169,27 @@ def text_of(type: DataType, raw: Any) -> str:  # noqa: A002
     if raw is None:
         return "null"
     shown = type.value_type or type
+    if shown.format.startswith("+"):
+        return _text_of_nested(shown, raw)
     try:
         return _text_of_temporal(shown.format, raw) or _text_of_object(decoder_of(shown)(raw))
     except (ArithmeticError, ValueError, UnsupportedError):
         return str(_integer(raw)) if shown.byte_width else str(raw)
+
+
+def _text_of_nested(type: DataType, raw: Any) -> str:  # noqa: A002
+    types = [field.type for field in type.fields]
+    if type.format.startswith("+u"):
+        return text_of(types[raw[0]], raw[1])
+    if type.format == "+r":
+        return text_of(types[1], raw)
+    if type.format == "+m":
+        key, value = (field.type for field in types[0].fields)
+        return "{" + ", ".join(f"{text_of(key, each[0])}: {text_of(value, each[1])}" for each in raw) + "}"
+    if type.format == "+s":
+        parts = (f"{field.name}: {text_of(field.type, each)}" for field, each in zip(type.fields, raw, strict=True))
+        return "{" + ", ".join(parts) + "}"
+    return "[" + ", ".join(text_of(types[0], each) for each in raw) + "]"
 
 
 def _text_of_object(value: Any) -> str:

@@ -78,23 +78,17 @@ std::uint64_t byte_size(const column_object& self) {
   return bytes;
 }
 
-/// Address of the first row's value, index or offset; of the byte that holds its bit for booleans.
+/// Address of the first row's value, index, view or offset; of the byte that holds its bit for booleans. 0 where the rows lie in
+/// children alone.
 std::uintptr_t address(const column_object& self) {
   const column piece = single_piece(self, "an address");
   const auto row = static_cast<std::uint64_t>(piece.offset());
-  switch (piece.type().layout()) {
-  case layout_kind::none:
+  if (piece.type().layout() == layout_kind::none || piece.buffers().size() < 2) {
     return 0;
-  case layout_kind::bits:
-    return piece.values().address() + row / 8;
-  case layout_kind::fixed:
-    return piece.values().address() + row * static_cast<std::uint64_t>(piece.type().byte_width());
-  case layout_kind::offsets32:
-    return piece.offsets().address() + row * sizeof(std::int32_t);
-  case layout_kind::offsets64:
-    return piece.offsets().address() + row * sizeof(std::int64_t);
   }
-  return 0;
+  const buffer_spec spec = piece.type().buffer(1);
+  const auto width = static_cast<std::uint64_t>(spec.width);
+  return piece.buffers()[1].address() + (spec.role == buffer_role::bits ? row / 8 : row * width);
 }
 
 column_object converted(const column_object& self, column (*convert)(const column&)) {

@@ -114,6 +114,13 @@ void bind_data_type(nb::module_& m) {
             return self.value_type() ? std::optional(*self.value_type()) : std::nullopt;
           },
           "Type of the values of a dictionary, else None.")
+      .def_prop_ro(
+          "fields",
+          [](const data_type& self) {
+            return std::vector<field>(self.children().begin(), self.children().end());
+          },
+          "Fields of the children of a nested type, as the Arrow format has them; the entries of a map are "
+          "one struct.")
       .def_prop_ro("extension_name", &data_type::extension_name)
       .def("__eq__", &equals_type, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const data_type& self) { return std::hash<std::string>()(self.name()); })

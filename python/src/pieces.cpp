@@ -113,18 +113,7 @@ column single_piece(const column_object& source, const char* protocol) {
   if (pieces.size() == 1) {
     return pieces.front();
   }
-  column::parts parts;
-  parts.type = source.described.type;
-  parts.null_count = 0;
-  parts.buffers.resize(parts.type.buffer_count());
-  if (const data_type* values = parts.type.value_type()) {
-    column::parts none;
-    none.type = *values;
-    none.null_count = 0;
-    none.buffers.resize(none.type.buffer_count());
-    parts.dictionary = std::make_shared<const column>(column::make(source.home, std::move(none)));
-  }
-  return column::make(source.home, std::move(parts));
+  return column::empty(source.home, source.described.type);
 }
 
 table assemble(const std::shared_ptr<context>& home, const std::vector<column_object>& columns,

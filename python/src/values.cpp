@@ -3,6 +3,7 @@
 #include "gil.hpp"
 #include "saeta/transfer/download.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <string_view>
@@ -15,34 +16,111 @@ bool bit_at(std::span<const std::byte> bits, std::int64_t index) {
   return ((byte >> static_cast<unsigned>(index % 8)) & 1U) != 0;
 }
 
-template <class Offset>
-std::string_view variable_value(const host_array& from, std::int64_t row) {
-  Offset bounds[2];
-  std::memcpy(bounds, from.buffers[1].data() + static_cast<std::size_t>(row) * sizeof(Offset),
-              sizeof(bounds));
-  const auto* bytes = reinterpret_cast<const char*>(from.buffers[2].data());
-  return {bytes + bounds[0], static_cast<std::size_t>(bounds[1] - bounds[0])};
+/// Value `row` of a buffer of integers; indices are never so large that their sign would matter.
+std::int64_t integer_at(const host_array& from, std::size_t buffer, std::int64_t row) {
+  const auto width = static_cast<std::size_t>(from.type.buffer(buffer).width);
+  std::int64_t value = 0;
+  std::memcpy(&value, from.buffers[buffer].data() + static_cast<std::size_t>(row) * width, width);
+  return value;
 }
 
-std::string_view fixed_value(const host_array& from, std::int64_t row) {
-  const auto width = static_cast<std::size_t>(from.type.byte_width());
-  return {reinterpret_cast<const char*>(from.buffers[1].data()) + static_cast<std::size_t>(row) * width,
-          width};
+nb::object bytes_at(std::span<const std::byte> from, std::size_t first, std::size_t count) {
+  return nb::bytes(reinterpret_cast<const char*>(from.data()) + first, count);
+}
+
+/// A view of 16 bytes: a size, then up to 12 bytes, or 4 bytes, the number of a buffer, and an offset in it.
+nb::object viewed_value(const host_array& from, std::int64_t row) {
+  std::int32_t view[4];
+  const auto place = static_cast<std::size_t>(row) * sizeof view;
+  std::memcpy(view, from.buffers[1].data() + place, sizeof view);
+  const auto size = static_cast<std::size_t>(view[0]);
+  return size <= 12 ? bytes_at(from.buffers[1], place + sizeof(std::int32_t), size)
+                    : bytes_at(from.buffers[2 + static_cast<std::size_t>(view[2])],
+                               static_cast<std::size_t>(view[3]), size);
+}
+
+nb::object value_at(const host_array& from, std::int64_t index);
+
+nb::object values_of(const host_array& child, std::int64_t first, std::int64_t count) {
+  nb::list values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    values.append(value_at(child, first + i));
+  }
+  return values;
+}
+
+/// The number of the child and its value.
+nb::object union_value(const host_array& from, std::int64_t row) {
+  const auto codes = from.type.type_codes();
+  const auto child =
+      static_cast<std::size_t>(std::ranges::find(codes, integer_at(from, 0, row)) - codes.begin());
+  const bool dense = from.type.layout() == layout_kind::dense_union;
+  return nb::make_tuple(child, value_at(from.children[child], dense ? integer_at(from, 1, row) : row));
+}
+
+nb::object run_value(const host_array& from, std::int64_t row) {
+  const host_array& ends = from.children[0];
+  std::int64_t run = 0;
+  for (std::int64_t behind = ends.length; run < behind;) {
+    const std::int64_t middle = run + (behind - run) / 2;
+    if (integer_at(ends, 1, ends.offset + middle) > row) {
+      behind = middle;
+    } else {
+      run = middle + 1;
+    }
+  }
+  return value_at(from.children[1], run);
+}
+
+/// What raw_values gives for a row that is not null; `row` counts from the beginning of the buffers.
+nb::object valid_value(const host_array& from, std::int64_t row) {
+  switch (from.type.layout()) {
+  case layout_kind::bits:
+    return nb::bool_(bit_at(from.buffers[1], row));
+  case layout_kind::fixed: {
+    if (from.dictionary != nullptr) {
+      return value_at(*from.dictionary, integer_at(from, 1, row));
+    }
+    const auto width = static_cast<std::size_t>(from.type.byte_width());
+    return bytes_at(from.buffers[1], static_cast<std::size_t>(row) * width, width);
+  }
+  case layout_kind::bytes: {
+    const std::int64_t first = integer_at(from, 1, row);
+    return bytes_at(from.buffers[2], static_cast<std::size_t>(first),
+                    static_cast<std::size_t>(integer_at(from, 1, row + 1) - first));
+  }
+  case layout_kind::views:
+    return viewed_value(from, row);
+  case layout_kind::list: {
+    const std::int64_t first = integer_at(from, 1, row);
+    return values_of(from.children[0], first, integer_at(from, 1, row + 1) - first);
+  }
+  case layout_kind::list_view:
+    return values_of(from.children[0], integer_at(from, 1, row), integer_at(from, 2, row));
+  case layout_kind::fixed_list:
+    return values_of(from.children[0], row * from.type.list_size(), from.type.list_size());
+  case layout_kind::structure: {
+    nb::list values;
+    for (const host_array& child : from.children) {
+      values.append(value_at(child, row));
+    }
+    return values;
+  }
+  case layout_kind::dense_union:
+  case layout_kind::sparse_union:
+    return union_value(from, row);
+  case layout_kind::run_ends:
+    return run_value(from, row);
+  case layout_kind::none:
+    break;
+  }
+  return nb::none();
 }
 
 nb::object value_at(const host_array& from, std::int64_t index) {
   const std::int64_t row = from.offset + index;
-  const layout_kind layout = from.type.layout();
-  if (layout == layout_kind::none || (from.buffers[0].data() != nullptr && !bit_at(from.buffers[0], row))) {
-    return nb::none();
-  }
-  if (layout == layout_kind::bits) {
-    return nb::bool_(bit_at(from.buffers[1], row));
-  }
-  const std::string_view bytes = layout == layout_kind::offsets32   ? variable_value<std::int32_t>(from, row)
-                                 : layout == layout_kind::offsets64 ? variable_value<std::int64_t>(from, row)
-                                                                    : fixed_value(from, row);
-  return nb::bytes(bytes.data(), bytes.size());
+  const bool has_validity = from.type.has_validity() && from.buffers[0].data() != nullptr;
+  return has_validity && !bit_at(from.buffers[0], row) ? nb::none() : valid_value(from, row);
 }
 
 /// The same rows of a dictionary column as a column of their indices.

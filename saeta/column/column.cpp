@@ -2,20 +2,11 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/column/detail/ranges.hpp"
+#include "saeta/column/schema.hpp"
 #include "saeta/memory/use_token.hpp"
 
 namespace saeta {
 namespace {
-
-std::string_view buffer_name(layout_kind layout, std::size_t index) {
-  if (index == 0) {
-    return "validity";
-  }
-  if (layout == layout_kind::offsets32 || layout == layout_kind::offsets64) {
-    return index == 1 ? "offsets" : "bytes";
-  }
-  return "values";
-}
 
 void require_rows(const column::parts& from) {
   if (from.length < 0 || from.offset < 0) {
@@ -30,28 +21,29 @@ void require_rows(const column::parts& from) {
 
 void require_buffers(const context& home, const column::parts& from) {
   const std::size_t expected = from.type.buffer_count();
-  if (from.buffers.size() != expected) {
+  const bool views = from.type.layout() == layout_kind::views;
+  if (from.buffers.size() < expected || (from.buffers.size() > expected && !views)) {
     throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": ", from.buffers.size(),
-                                               " buffers, expected ", expected));
+                                               " buffers, expected ", views ? "at least " : "", expected));
   }
   const std::int64_t rows =
       from.length == 0 ? 0 : checked_add(from.offset, from.length, "offset + length of a column");
-  for (std::size_t i = 0; i < expected; ++i) {
+  for (std::size_t i = 0; i < from.buffers.size(); ++i) {
     const buffer& bytes = from.buffers[i];
-    const std::size_t needed = i == 0 && !bytes.present() ? 0 : required_bytes(from.type, i, rows);
+    const buffer_spec spec = from.type.buffer(i);
+    const bool absent = spec.role == buffer_role::validity && !bytes.present();
+    const std::size_t needed = absent ? 0 : required_bytes(from.type, i, rows);
     if (bytes.size() < needed) {
       throw error(errc::out_of_range,
-                  concat("column of ", from.type.name(), ": ", buffer_name(from.type.layout(), i), " of ",
-                         rows, " rows (offset included) take ", needed, " bytes, the buffer has ",
-                         bytes.size()));
+                  concat("column of ", from.type.name(), ": ", spec.name, " of ", rows,
+                         " rows (offset included) take ", needed, " bytes, the buffer has ", bytes.size()));
     }
     if (bytes.present() && !bytes.owner()->home()->shares_with(home)) {
       throw error(errc::invalid_argument,
-                  concat("column of ", from.type.name(), ": ", buffer_name(from.type.layout(), i),
-                         " are in another context"));
+                  concat("column of ", from.type.name(), ": ", spec.name, " are in another context"));
     }
   }
-  if (expected > 0 && !from.buffers[0].present() && from.null_count > 0) {
+  if (from.type.has_validity() && !from.buffers[0].present() && from.null_count > 0) {
     throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": null count ",
                                                from.null_count, " without a validity buffer"));
   }
@@ -77,12 +69,54 @@ void require_dictionary(const context& home, const column::parts& from) {
   }
 }
 
+void require_child_lengths(const column::parts& from) {
+  if (from.type.layout() == layout_kind::run_ends) {
+    const column& ends = from.children[0];
+    const column& values = from.children[1];
+    if (ends.length() != values.length() || (ends.length() == 0 && from.length != 0)) {
+      throw error(errc::invalid_argument,
+                  concat("column of ", from.type.name(), ": ", ends.length(), " run ends and ",
+                         values.length(), " values for ", from.length, " rows"));
+    }
+    return;
+  }
+  const std::int64_t end = from.length == 0 ? 0 : from.offset + from.length;
+  const auto needed = rows_of_children(from.type, 0, end);
+  for (std::size_t i = 0; needed && i < from.children.size(); ++i) {
+    if (from.children[i].length() < needed->count) {
+      throw error(errc::out_of_range,
+                  concat("column of ", from.type.name(), ": child '", from.type.children()[i].name, "' has ",
+                         from.children[i].length(), " rows, ", end, " rows (offset included) take ",
+                         needed->count));
+    }
+  }
+}
+
+void require_children(const context& home, const column::parts& from) {
+  const std::span<const field> expected = from.type.children();
+  if (from.children.size() != expected.size()) {
+    throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": ", from.children.size(),
+                                               " children, expected ", expected.size()));
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const std::string child = concat("column of ", from.type.name(), ": child '", expected[i].name, "'");
+    if (from.children[i].type() != expected[i].type) {
+      throw error(errc::type_mismatch, concat(child, " is of ", from.children[i].type().name(), ", expected ",
+                                              expected[i].type.name()));
+    }
+    if (!from.children[i].home()->shares_with(home)) {
+      throw error(errc::invalid_argument, concat(child, " is in another context"));
+    }
+  }
+  require_child_lengths(from);
+}
+
 /// The null count of the first view of these parts.
 std::int64_t nulls_of(const column::parts& from) {
   if (from.type.layout() == layout_kind::none) {
     return from.length;
   }
-  return from.buffers[0].present() && from.length > 0 ? from.null_count : 0;
+  return from.type.has_validity() && from.buffers[0].present() && from.length > 0 ? from.null_count : 0;
 }
 
 std::int64_t count_on_device(const std::shared_ptr<context>& home, const buffer& validity,
@@ -113,17 +147,35 @@ std::size_t required_bytes(const data_type& type, std::size_t index, std::int64_
     return 0;
   }
   const auto count = static_cast<std::size_t>(rows);
-  if (index == 0 || type.layout() == layout_kind::bits) {
+  const buffer_spec spec = type.buffer(index);
+  const auto width = static_cast<std::size_t>(spec.width);
+  switch (spec.role) {
+  case buffer_role::validity:
+  case buffer_role::bits:
     return count / 8 + (count % 8 != 0 ? 1 : 0);
-  }
-  if (type.layout() == layout_kind::fixed) {
-    return checked_mul(count, static_cast<std::size_t>(type.byte_width()), "bytes of the values");
-  }
-  if (index == 1) {
-    return checked_mul(count + 1, std::size_t{type.layout() == layout_kind::offsets32 ? 4u : 8u},
-                       "bytes of the offsets");
+  case buffer_role::values:
+    return checked_mul(count, width, concat("bytes of the ", spec.name));
+  case buffer_role::offsets:
+    return checked_mul(count + 1, width, "bytes of the offsets");
+  case buffer_role::bytes:
+    return 0;
   }
   return 0;
+}
+
+std::optional<child_rows> rows_of_children(const data_type& type, std::int64_t first, std::int64_t count) {
+  switch (type.layout()) {
+  case layout_kind::structure:
+  case layout_kind::sparse_union:
+    return child_rows{first, count};
+  case layout_kind::fixed_list: {
+    const std::int64_t size = type.list_size();
+    return child_rows{checked_mul(first, size, "rows of a fixed-size list"),
+                      checked_mul(count, size, "rows of a fixed-size list")};
+  }
+  default:
+    return std::nullopt;
+  }
 }
 
 column::column(std::shared_ptr<context> home, std::shared_ptr<const parts> from, std::int64_t offset,
@@ -140,36 +192,63 @@ column column::make(std::shared_ptr<context> home, parts from) {
   require_rows(from);
   require_buffers(*home, from);
   require_dictionary(*home, from);
+  require_children(*home, from);
   const std::int64_t offset = from.offset;
   const std::int64_t length = from.length;
   const std::int64_t nulls = nulls_of(from);
   return {std::move(home), std::make_shared<const parts>(std::move(from)), offset, length, nulls};
 }
 
+column column::empty(const std::shared_ptr<context>& home, const data_type& type) {
+  parts none;
+  none.type = type;
+  none.null_count = 0;
+  none.buffers.resize(type.buffer_count());
+  if (const data_type* const values = type.value_type()) {
+    none.dictionary = std::make_shared<const column>(empty(home, *values));
+  }
+  for (const field& child : type.children()) {
+    none.children.push_back(empty(home, child.type));
+  }
+  return make(home, std::move(none));
+}
+
 const buffer& column::validity() const noexcept {
   static const buffer absent;
-  return parts_->buffers.empty() ? absent : parts_->buffers[0];
+  return type().has_validity() ? parts_->buffers[0] : absent;
 }
 
 const buffer& column::values() const {
-  if (type().layout() != layout_kind::fixed && type().layout() != layout_kind::bits) {
+  const bool has_values = type().layout() == layout_kind::fixed || type().layout() == layout_kind::bits ||
+                          type().layout() == layout_kind::views;
+  if (!has_values) {
     throw error(errc::type_mismatch, concat("a column of ", type().name(), " has no values buffer"));
   }
   return parts_->buffers[1];
 }
 
 const buffer& column::offsets() const {
-  if (type().layout() != layout_kind::offsets32 && type().layout() != layout_kind::offsets64) {
+  if (type().offset_width() == 0) {
     throw error(errc::type_mismatch, concat("a column of ", type().name(), " has no offsets buffer"));
   }
   return parts_->buffers[1];
 }
 
 const buffer& column::bytes() const {
-  if (type().layout() != layout_kind::offsets32 && type().layout() != layout_kind::offsets64) {
+  if (type().layout() != layout_kind::bytes) {
     throw error(errc::type_mismatch, concat("a column of ", type().name(), " has no bytes buffer"));
   }
   return parts_->buffers[2];
+}
+
+column column::child(std::size_t index) const {
+  if (index >= parts_->children.size()) {
+    throw error(errc::out_of_range, concat("child ", index, " of a column of ", type().name(), " with ",
+                                           parts_->children.size(), " children"));
+  }
+  const auto rows = rows_of_children(type(), offset_, length_);
+  const column& whole = parts_->children[index];
+  return rows ? whole.slice(length_ == 0 ? 0 : rows->first, rows->count) : whole;
 }
 
 std::int64_t column::null_count() const {

@@ -1,6 +1,7 @@
 #include "saeta/column/data_type.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/column/schema.hpp"
 
 #include <nanoarrow.h>
 
@@ -17,7 +18,7 @@ struct known_type {
   std::string_view format; ///< empty where parameters belong to it
 };
 
-constexpr std::array<known_type, 32> known_types{{
+constexpr std::array<known_type, 44> known_types{{
     {NANOARROW_TYPE_NA, type_id::null, "null", "n"},
     {NANOARROW_TYPE_BOOL, type_id::boolean, "bool", "b"},
     {NANOARROW_TYPE_INT8, type_id::int8, "int8", "c"},
@@ -50,53 +51,72 @@ constexpr std::array<known_type, 32> known_types{{
     {NANOARROW_TYPE_LARGE_BINARY, type_id::large_binary, "large_binary", "Z"},
     {NANOARROW_TYPE_STRING, type_id::string, "string", "u"},
     {NANOARROW_TYPE_LARGE_STRING, type_id::large_string, "large_string", "U"},
+    {NANOARROW_TYPE_BINARY_VIEW, type_id::binary_view, "binary_view", "vz"},
+    {NANOARROW_TYPE_STRING_VIEW, type_id::string_view, "string_view", "vu"},
+    {NANOARROW_TYPE_LIST, type_id::list, "list", ""},
+    {NANOARROW_TYPE_LARGE_LIST, type_id::large_list, "large_list", ""},
+    {NANOARROW_TYPE_LIST_VIEW, type_id::list_view, "list_view", ""},
+    {NANOARROW_TYPE_LARGE_LIST_VIEW, type_id::large_list_view, "large_list_view", ""},
+    {NANOARROW_TYPE_FIXED_SIZE_LIST, type_id::fixed_size_list, "fixed_size_list", ""},
+    {NANOARROW_TYPE_STRUCT, type_id::struct_, "struct", ""},
+    {NANOARROW_TYPE_MAP, type_id::map, "map", ""},
+    {NANOARROW_TYPE_DENSE_UNION, type_id::dense_union, "dense_union", ""},
+    {NANOARROW_TYPE_SPARSE_UNION, type_id::sparse_union, "sparse_union", ""},
+    {NANOARROW_TYPE_RUN_END_ENCODED, type_id::run_end_encoded, "run_end_encoded", ""},
     {NANOARROW_TYPE_DICTIONARY, type_id::dictionary, "dictionary", ""},
 }};
-
-struct refused_type {
-  std::string_view format; ///< exact, or a prefix where it ends in ':'
-  std::string_view name;
-};
-
-/// Arrow types that are not carried and that nanoarrow refuses without their children.
-constexpr std::array<refused_type, 11> refused_types{{
-    {"+l", "list"},
-    {"+L", "large_list"},
-    {"+vl", "list_view"},
-    {"+vL", "large_list_view"},
-    {"+w:", "fixed_size_list"},
-    {"+s", "struct"},
-    {"+m", "map"},
-    {"+ud:", "dense_union"},
-    {"+us:", "sparse_union"},
-    {"+r", "run_end_encoded"},
-    {"w:0", "fixed_size_binary[0]"},
-}};
-
-void refuse_if_not_carried(std::string_view format) {
-  for (const auto& refused : refused_types) {
-    const bool parametric = refused.format.ends_with(':');
-    if ((parametric ? format.starts_with(refused.format) : format == refused.format)) {
-      throw error(errc::unsupported, concat("type ", refused.name, " is not carried"));
-    }
-  }
-}
 
 [[noreturn]] void refuse_text(std::string_view format, std::string_view why) {
   throw error(errc::format, concat("'", format, "' is no Arrow type: ", why));
 }
 
-/// What nanoarrow reads in a format string without children.
-ArrowSchemaView view_of(const std::string& format) {
-  ArrowSchema described{};
-  described.format = format.c_str();
-  described.release = [](ArrowSchema*) {};
+/// A schema with two levels of children: nanoarrow looks no further to know a type. What is nullable is kept, for maps.
+class described_schema {
+public:
+  described_schema(const char* format, std::span<const field> children, bool nullable = true,
+                   int levels = 2) {
+    schema_.format = format;
+    schema_.flags = nullable ? ARROW_FLAG_NULLABLE : 0;
+    schema_.release = [](ArrowSchema*) {};
+    if (levels == 0) {
+      return;
+    }
+    for (const field& child : children) {
+      children_.emplace_back(child.type.format().c_str(), child.type.children(), child.nullable, levels - 1);
+    }
+    for (described_schema& child : children_) {
+      pointers_.push_back(&child.schema_);
+    }
+    schema_.n_children = static_cast<std::int64_t>(pointers_.size());
+    schema_.children = pointers_.data();
+  }
+  [[nodiscard]] const ArrowSchema& get() const { return schema_; }
+
+private:
+  ArrowSchema schema_{};
+  std::vector<described_schema> children_;
+  std::vector<ArrowSchema*> pointers_;
+};
+
+/// What nanoarrow reads in a format string; it points into `format`.
+ArrowSchemaView view_of(const std::string& format, std::span<const field> children) {
+  const described_schema described(format.c_str(), children);
   ArrowSchemaView view{};
   ArrowError why{};
-  if (ArrowSchemaViewInit(&view, &described, &why) != NANOARROW_OK) {
+  if (ArrowSchemaViewInit(&view, &described.get(), &why) != NANOARROW_OK) {
     refuse_text(format, why.message);
   }
+  view.schema = nullptr;
   return view;
+}
+
+const known_type& known_type_of(ArrowType type) {
+  const auto* const known =
+      std::ranges::find_if(known_types, [&](const known_type& entry) { return entry.source == type; });
+  if (known == known_types.end()) {
+    throw error(errc::unsupported, concat("type ", ArrowTypeString(type), " is not carried"));
+  }
+  return *known;
 }
 
 std::int32_t greatest_precision(ArrowType decimal) {
@@ -142,30 +162,70 @@ std::string name_with_parameters(const known_type& known, const ArrowSchemaView&
     return concat(known.name, "[", ArrowTimeUnitString(view.time_unit), zone.empty() ? "" : ", tz=", zone,
                   "]");
   }
-  case type_id::fixed_size_binary:
-    return concat(known.name, "[", view.fixed_size, "]");
   default:
     return std::string(known.name);
   }
 }
 
-struct value_layout {
-  layout_kind kind;
-  std::int32_t byte_width;
-};
+layout_kind layout_of(type_id id) {
+  switch (id) {
+  case type_id::null:
+    return layout_kind::none;
+  case type_id::boolean:
+    return layout_kind::bits;
+  case type_id::binary:
+  case type_id::large_binary:
+  case type_id::string:
+  case type_id::large_string:
+    return layout_kind::bytes;
+  case type_id::binary_view:
+  case type_id::string_view:
+    return layout_kind::views;
+  case type_id::list:
+  case type_id::large_list:
+  case type_id::map:
+    return layout_kind::list;
+  case type_id::list_view:
+  case type_id::large_list_view:
+    return layout_kind::list_view;
+  case type_id::fixed_size_list:
+    return layout_kind::fixed_list;
+  case type_id::struct_:
+    return layout_kind::structure;
+  case type_id::dense_union:
+    return layout_kind::dense_union;
+  case type_id::sparse_union:
+    return layout_kind::sparse_union;
+  case type_id::run_end_encoded:
+    return layout_kind::run_ends;
+  default:
+    return layout_kind::fixed;
+  }
+}
 
-value_layout layout_of(const ArrowLayout& layout) {
-  const std::int64_t bits = layout.element_size_bits[1];
-  if (layout.buffer_type[1] == NANOARROW_BUFFER_TYPE_NONE) {
-    return {layout_kind::none, 0};
+/// Buffer `index` of nanoarrow's layout.
+buffer_spec spec_of(const ArrowLayout& layout, std::size_t index) {
+  const auto bits = static_cast<std::int32_t>(layout.element_size_bits[index]);
+  switch (layout.buffer_type[index]) {
+  case NANOARROW_BUFFER_TYPE_VALIDITY:
+    return {buffer_role::validity, 0, "validity"};
+  case NANOARROW_BUFFER_TYPE_TYPE_ID:
+    return {buffer_role::values, bits / 8, "type ids"};
+  case NANOARROW_BUFFER_TYPE_DATA_OFFSET:
+    return {buffer_role::offsets, bits / 8, "offsets"};
+  case NANOARROW_BUFFER_TYPE_UNION_OFFSET:
+  case NANOARROW_BUFFER_TYPE_VIEW_OFFSET:
+    return {buffer_role::values, bits / 8, "offsets"};
+  case NANOARROW_BUFFER_TYPE_SIZE:
+    return {buffer_role::values, bits / 8, "sizes"};
+  default:
+    break;
   }
-  if (layout.buffer_type[1] == NANOARROW_BUFFER_TYPE_DATA_OFFSET) {
-    return {bits == 32 ? layout_kind::offsets32 : layout_kind::offsets64, 0};
+  if (index == 2) {
+    return {buffer_role::bytes, 0, "bytes"};
   }
-  if (bits == 1) {
-    return {layout_kind::bits, 0};
-  }
-  return {layout_kind::fixed, static_cast<std::int32_t>(bits / 8)};
+  return bits == 1 ? buffer_spec{buffer_role::bits, 0, "values"}
+                   : buffer_spec{buffer_role::values, bits / 8, "values"};
 }
 
 std::string format_of(type_id simple) {
@@ -183,35 +243,150 @@ bool same_or_both_null(const data_type* a, const data_type* b) noexcept {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 
+/// nanoarrow knows no values of 0 bytes and no lists of 0 values, which Arrow has. They are read as 1.
+std::string without_zero_size(std::string_view format) {
+  if (format == "w:0" || format == "+w:0") {
+    return concat(format.substr(0, format.size() - 1), 1);
+  }
+  return std::string(format);
+}
+
+/// Checks that a size was written in its only spelling; the parser takes signs, spaces and digits that do not fit.
+std::int32_t size_in(std::string_view format, std::string_view prefix, std::int32_t read) {
+  const std::int32_t size = format == concat(prefix, 0) ? 0 : read;
+  if (concat(prefix, size) != format) {
+    refuse_text(format, concat("read as ", prefix, size));
+  }
+  if (size < 0) {
+    refuse_text(format, "its size is negative");
+  }
+  return size;
+}
+
+std::vector<std::int8_t> codes_of(const ArrowSchemaView& view, const std::string& format, std::size_t count) {
+  std::vector<std::int8_t> codes;
+  std::string_view list = view.union_type_ids;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string item(list.substr(0, list.find(',')));
+    list.remove_prefix(std::min(item.size() + 1, list.size()));
+    const auto code = static_cast<std::int8_t>(std::stoi(item)); // nanoarrow has seen numbers of 0 to 127
+    if (std::ranges::find(codes, code) != codes.end()) {
+      refuse_text(format, concat("type id ", +code, " is there twice"));
+    }
+    codes.push_back(code);
+  }
+  return codes;
+}
+
+void require_run_ends(std::span<const field> children, const std::string& format) {
+  const field& ends = children[0];
+  const type_id id = ends.type.id();
+  if (id != type_id::int16 && id != type_id::int32 && id != type_id::int64) {
+    refuse_text(format, concat("run ends of type ", ends.type.name(), ", expected int16, int32 or int64"));
+  }
+}
+
+/// "name: type", as Arrow prints a field.
+std::string field_text(const field& of) {
+  return concat(of.name, ": ", of.type.name(), of.nullable ? "" : " not null");
+}
+
+std::string nested_name(const known_type& known, std::span<const field> children,
+                        std::span<const std::int8_t> codes, bool keys_sorted) {
+  if (known.id == type_id::map) {
+    const auto entries = children[0].type.children();
+    return concat("map<", entries[0].type.name(), ", ", entries[1].type.name(),
+                  keys_sorted ? ", keys_sorted>" : ">");
+  }
+  if (known.id == type_id::run_end_encoded) {
+    return concat(known.name, "<run_ends: ", children[0].type.name(), ", values: ", children[1].type.name(),
+                  ">");
+  }
+  std::string text(known.name);
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    text += i == 0 ? "<" : ", ";
+    text += field_text(children[i]);
+    text += codes.empty() ? "" : concat("=", +codes[i]);
+  }
+  return text + (children.empty() ? "<>" : ">");
+}
+
+void require_no_zero_byte(std::string_view format) {
+  if (format.find('\0') != std::string_view::npos) {
+    refuse_text(format.substr(0, format.find('\0')), "a zero byte follows");
+  }
+}
+
 } // namespace
 
 data_type::data_type(type_id simple) : data_type(parse(format_of(simple))) {}
 
 data_type data_type::parse(std::string_view format) {
-  if (format.find('\0') != std::string_view::npos) {
-    refuse_text(format.substr(0, format.find('\0')), "a zero byte follows");
+  if (format.starts_with('+')) {
+    return nested(format, {});
   }
-  refuse_if_not_carried(format);
+  require_no_zero_byte(format);
   data_type parsed;
-  parsed.format_ = std::string(format);
-  const ArrowSchemaView view = view_of(parsed.format_);
-  const auto* const known = std::find_if(known_types.begin(), known_types.end(),
-                                         [&](const known_type& entry) { return entry.source == view.type; });
-  if (known == known_types.end()) {
-    throw error(errc::unsupported, concat("type ", ArrowTypeString(view.type), " is not carried"));
-  }
+  parsed.format_ = without_zero_size(format);
+  const ArrowSchemaView view = view_of(parsed.format_, {});
+  const known_type& known = known_type_of(view.type);
+  parsed.id_ = known.id;
+  parsed.layout_ = layout_of(known.id);
+  parsed.take_buffers(view.layout);
+  parsed.name_ = name_with_parameters(known, view);
   if (view.decimal_bitwidth != 0) {
     parsed.format_ = decimal_format(view, parsed.format_);
   }
-  if (known->id == type_id::fixed_size_binary && concat("w:", view.fixed_size) != format) {
-    refuse_text(format, concat("read as w:", view.fixed_size));
+  if (known.id == type_id::fixed_size_binary) {
+    const std::int32_t size = size_in(format, "w:", view.fixed_size);
+    parsed.buffers_[1].width = size;
+    parsed.name_ = concat(known.name, "[", size, "]");
+    parsed.format_ = format;
   }
-  parsed.id_ = known->id;
-  parsed.name_ = name_with_parameters(*known, view);
-  const auto [kind, width] = layout_of(view.layout);
-  parsed.layout_ = kind;
-  parsed.byte_width_ = width;
   return parsed;
+}
+
+data_type data_type::nested(std::string_view format, std::vector<field> children, bool keys_sorted) {
+  require_no_zero_byte(format);
+  data_type made;
+  made.format_ = without_zero_size(format);
+  const ArrowSchemaView view = view_of(made.format_, children);
+  const known_type& known = known_type_of(view.type);
+  made.id_ = known.id;
+  made.layout_ = layout_of(known.id);
+  made.take_buffers(view.layout);
+  made.format_ = format;
+  made.keys_sorted_ = keys_sorted;
+  if (known.id == type_id::fixed_size_list) {
+    made.list_size_ = size_in(format, "+w:", view.fixed_size);
+  } else if (view.union_type_ids != nullptr) {
+    made.type_codes_ = codes_of(view, made.format_, children.size());
+  } else if (known.id == type_id::run_end_encoded) {
+    require_run_ends(children, made.format_);
+  }
+  if (keys_sorted && known.id != type_id::map) {
+    refuse_text(format, "only the keys of a map can be sorted");
+  }
+  for (const field& child : children) {
+    made.depth_ = std::max(made.depth_, child.type.depth() + 1);
+  }
+  if (made.depth_ > max_depth) {
+    throw error(errc::unsupported, concat("a type of ", made.depth_, " levels, at most ", max_depth));
+  }
+  made.name_ = nested_name(known, children, made.type_codes_, keys_sorted);
+  if (known.id == type_id::fixed_size_list) {
+    made.name_ += concat("[", made.list_size_, "]");
+  }
+  made.children_ = std::make_shared<const std::vector<field>>(std::move(children));
+  return made;
+}
+
+void data_type::take_buffers(const ArrowLayout& layout) {
+  buffer_count_ = 0;
+  while (buffer_count_ < buffers_.size() && layout.buffer_type[buffer_count_] != NANOARROW_BUFFER_TYPE_NONE) {
+    buffers_[buffer_count_] = spec_of(layout, buffer_count_);
+    ++buffer_count_;
+  }
 }
 
 data_type data_type::dictionary(const data_type& index, const data_type& values, bool ordered) {
@@ -224,8 +399,9 @@ data_type data_type::dictionary(const data_type& index, const data_type& values,
   made.ordered_ = ordered;
   made.name_ = concat("dictionary<values=", values.name(), ", indices=", index.name(),
                       ", ordered=", ordered ? 1 : 0, ">");
-  if (values.id() == type_id::dictionary) {
-    throw error(errc::unsupported, concat("type ", made.name_, " is not carried"));
+  made.depth_ = values.depth() + 1;
+  if (made.depth_ > max_depth) {
+    throw error(errc::unsupported, concat("a type of ", made.depth_, " levels, at most ", max_depth));
   }
   made.index_ = std::make_shared<const data_type>(index);
   made.value_ = std::make_shared<const data_type>(values);
@@ -241,18 +417,18 @@ data_type data_type::with_extension(std::string name, std::string metadata) cons
   return extended;
 }
 
-std::size_t data_type::buffer_count() const noexcept {
-  switch (layout_) {
-  case layout_kind::none:
-    return 0;
-  case layout_kind::bits:
-  case layout_kind::fixed:
-    return 2;
-  case layout_kind::offsets32:
-  case layout_kind::offsets64:
-    return 3;
-  }
-  return 0;
+buffer_spec data_type::buffer(std::size_t index) const noexcept {
+  return index < buffer_count_ ? buffers_[index] : buffer_spec{buffer_role::bytes, 0, "bytes"};
+}
+
+std::size_t data_type::offset_width() const noexcept {
+  return buffer_count_ > 1 && buffers_[1].role == buffer_role::offsets
+             ? static_cast<std::size_t>(buffers_[1].width)
+             : 0;
+}
+
+std::span<const field> data_type::children() const noexcept {
+  return children_ == nullptr ? std::span<const field>() : std::span<const field>(*children_);
 }
 
 bool data_type::is_signed() const noexcept {
@@ -267,6 +443,8 @@ std::string data_type::name() const {
 
 bool operator==(const data_type& a, const data_type& b) noexcept {
   return a.id_ == b.id_ && a.format_ == b.format_ && a.ordered_ == b.ordered_ &&
+         a.keys_sorted_ == b.keys_sorted_ &&
+         (a.children_ == b.children_ || std::ranges::equal(a.children(), b.children())) &&
          a.extension_name_ == b.extension_name_ && a.extension_metadata_ == b.extension_metadata_ &&
          same_or_both_null(a.index_.get(), b.index_.get()) &&
          same_or_both_null(a.value_.get(), b.value_.get());

@@ -1,18 +1,26 @@
 // Data types, as the Arrow columnar format defines them.
 //
-// What      A value: the Arrow format string (C Data Interface), what follows from it, an extension's name and metadata,
-//           and for dictionaries the index and value types. Parsing and layouts come from nanoarrow.
+// What      A value: the Arrow format string (C Data Interface), what follows from it, the fields of a nested type, an
+//           extension's name and metadata, and for dictionaries the index and value types. Parsing and layouts come from
+//           nanoarrow.
 // Thread    Immutable.
-// Failure   error unsupported for a valid Arrow type that Saeta does not carry (nested, view and run-end types),
-//           format for text that is no type.
+// Failure   error format for text that is no type, and for children that its type can't have.
+// Standard  Arrow columnar format and C Data Interface, arrow.apache.org/docs/format.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+struct ArrowLayout; // nanoarrow's
 
 namespace saeta {
+
+struct field; // column/schema.hpp
 
 enum class type_id {
   null,
@@ -46,16 +54,50 @@ enum class type_id {
   large_binary,
   string,
   large_string,
+  binary_view,
+  string_view,
+  list,
+  large_list,
+  list_view,
+  large_list_view,
+  fixed_size_list,
+  struct_,
+  map,
+  dense_union,
+  sparse_union,
+  run_end_encoded,
   dictionary,
 };
 
-/// How the buffers of a column are laid out; validity apart.
+/// How the rows of a column lie in its buffers and children.
 enum class layout_kind {
-  none,      ///< null: no buffers at all
-  bits,      ///< boolean: [validity, bits]
-  fixed,     ///< [validity, values]; dictionary indices too
-  offsets32, ///< [validity, int32 offsets, bytes]
-  offsets64, ///< [validity, int64 offsets, bytes]
+  none,         ///< null: no buffers at all
+  bits,         ///< boolean: [validity, bits]
+  fixed,        ///< [validity, values]; dictionary indices too
+  bytes,        ///< binary and string: [validity, offsets, bytes]
+  views,        ///< binary and string views: [validity, views], then any number of buffers of bytes
+  list,         ///< list, large list, map: [validity, offsets], one child
+  list_view,    ///< [validity, offsets, sizes], one child
+  fixed_list,   ///< [validity], one child with `list_size` rows a row
+  structure,    ///< [validity], children of the same rows
+  dense_union,  ///< [type ids, offsets], a row is one row of one child
+  sparse_union, ///< [type ids], children of the same rows
+  run_ends,     ///< no buffers, children [run ends, values]
+};
+
+/// What a buffer holds.
+enum class buffer_role {
+  validity, ///< a bit a row, absent where there are no nulls
+  bits,     ///< a bit a row
+  values,   ///< `width` bytes a row
+  offsets,  ///< `width` bytes a row, and one offset more
+  bytes,    ///< what offsets or views point to
+};
+
+struct buffer_spec {
+  buffer_role role = buffer_role::bytes;
+  std::int32_t width = 0;
+  std::string_view name; ///< for messages
 };
 
 class data_type {
@@ -65,6 +107,12 @@ public:
   explicit data_type(type_id simple);
   /// From a C Data Interface format string ("i", "u", "tsu:UTC", "d:10,2"); not for dictionaries.
   static data_type parse(std::string_view format);
+  /// The same for nested types: "+l" list, "+L" large list, "+vl" and "+vL" list views, "+w:N" fixed-size list, "+s" struct,
+  /// "+m" map, "+ud:0,1" and "+us:0,1" unions, "+r" run-end encoded.
+  /// @param children  as the format has them: the entries of a map are one struct of key and value.
+  /// @throws error format also for children that the type can't have, unsupported past `max_depth`.
+  static data_type nested(std::string_view format, std::vector<field> children, bool keys_sorted = false);
+  static constexpr int max_depth = 64; ///< of types inside types, as in libarrow
   /// @throws error type_mismatch unless `index` is an integer type.
   static data_type dictionary(const data_type& index, const data_type& values, bool ordered = false);
   /// The canonical extension `arrow.bool8`: int8 storage, 0 is false.
@@ -76,10 +124,30 @@ public:
   /// Format string of the storage; a dictionary's is that of its indices.
   [[nodiscard]] const std::string& format() const noexcept { return format_; }
   [[nodiscard]] layout_kind layout() const noexcept { return layout_; }
-  /// Bytes of one value in the values buffer (of an index, for dictionaries); 0 for null, boolean and offset layouts.
-  [[nodiscard]] std::int32_t byte_width() const noexcept { return byte_width_; }
-  /// Number of buffers in the Arrow layout: 0, 2 or 3.
-  [[nodiscard]] std::size_t buffer_count() const noexcept;
+  /// Bytes of one value (of an index, for dictionaries) where all values of the type have as many; 0 for others.
+  [[nodiscard]] std::int32_t byte_width() const noexcept {
+    return layout_ == layout_kind::fixed ? buffers_[1].width : 0;
+  }
+  /// Number of buffers in the Arrow layout, at least: views have any number of buffers of bytes behind them.
+  [[nodiscard]] std::size_t buffer_count() const noexcept { return buffer_count_; }
+  /// What buffer `index` holds.
+  [[nodiscard]] buffer_spec buffer(std::size_t index) const noexcept;
+  /// Unions, run-end encoded columns and nulls have no validity of their own.
+  [[nodiscard]] bool has_validity() const noexcept {
+    return buffer_count_ != 0 && buffers_[0].role == buffer_role::validity;
+  }
+  /// Bytes of one offset of the layouts with offsets: 4 or 8; 0 for others.
+  [[nodiscard]] std::size_t offset_width() const noexcept;
+  /// The fields of a nested type.
+  [[nodiscard]] std::span<const field> children() const noexcept;
+  /// Levels of nesting: 0 without children and dictionaries.
+  [[nodiscard]] int depth() const noexcept { return depth_; }
+  /// Rows of the child for each row of a fixed-size list; 0 for others.
+  [[nodiscard]] std::int32_t list_size() const noexcept { return list_size_; }
+  /// For each child of a union the type id of its rows, 0 to 127.
+  [[nodiscard]] std::span<const std::int8_t> type_codes() const noexcept { return type_codes_; }
+  /// Of a map.
+  [[nodiscard]] bool keys_sorted() const noexcept { return keys_sorted_; }
   [[nodiscard]] bool is_integer() const noexcept { return id_ >= type_id::int8 && id_ <= type_id::uint64; }
   [[nodiscard]] bool is_signed() const noexcept;
   [[nodiscard]] bool is_floating() const noexcept {
@@ -99,16 +167,24 @@ public:
   friend bool operator==(const data_type& a, const data_type& b) noexcept;
 
 private:
+  void take_buffers(const ArrowLayout& layout);
+
   type_id id_ = type_id::null;
   layout_kind layout_ = layout_kind::none;
-  std::int32_t byte_width_ = 0;
   bool ordered_ = false;
+  bool keys_sorted_ = false;
+  std::uint8_t buffer_count_ = 0;
+  std::int32_t list_size_ = 0;
+  int depth_ = 0;
+  std::array<buffer_spec, 3> buffers_{};
   std::string format_ = "n";
   std::string name_ = "null";
   std::string extension_name_;
   std::string extension_metadata_;
   std::shared_ptr<const data_type> index_;
   std::shared_ptr<const data_type> value_;
+  std::shared_ptr<const std::vector<field>> children_;
+  std::vector<std::int8_t> type_codes_;
 };
 
 } // namespace saeta

@@ -10,31 +10,36 @@ void append(const buffer& whole, std::size_t first, std::size_t last, std::vecto
   }
 }
 
+/// Bytes of buffer `index` that rows [first, last) refer to.
+void append_buffer(const column& of, std::size_t index, std::size_t first, std::size_t last,
+                   std::vector<address_range>& ranges) {
+  const buffer& whole = of.buffers()[index];
+  const buffer_spec spec = of.type().buffer(index);
+  const auto width = static_cast<std::size_t>(spec.width);
+  switch (spec.role) {
+  case buffer_role::validity:
+  case buffer_role::bits:
+    return append(whole, first / 8, (last + 7) / 8, ranges);
+  case buffer_role::values:
+    return append(whole, first * width, last * width, ranges);
+  case buffer_role::offsets:
+    return append(whole, first * width, (last + 1) * width, ranges);
+  case buffer_role::bytes:
+    return append(whole, 0, whole.size(), ranges);
+  }
+}
+
 } // namespace
 
 void append_ranges(const column& of, std::vector<address_range>& ranges) {
   if (of.length() > 0) {
     const auto first = static_cast<std::size_t>(of.offset());
     const std::size_t last = first + static_cast<std::size_t>(of.length());
-    append(of.validity(), first / 8, (last + 7) / 8, ranges);
-    switch (of.type().layout()) {
-    case layout_kind::bits:
-      append(of.values(), first / 8, (last + 7) / 8, ranges);
-      break;
-    case layout_kind::fixed: {
-      const auto width = static_cast<std::size_t>(of.type().byte_width());
-      append(of.values(), first * width, last * width, ranges);
-      break;
+    for (std::size_t i = 0; i < of.buffers().size(); ++i) {
+      append_buffer(of, i, first, last, ranges);
     }
-    case layout_kind::offsets32:
-    case layout_kind::offsets64: {
-      const std::size_t width = of.type().layout() == layout_kind::offsets32 ? 4 : 8;
-      append(of.offsets(), first * width, (last + 1) * width, ranges);
-      append(of.bytes(), 0, of.bytes().size(), ranges);
-      break;
-    }
-    case layout_kind::none:
-      break;
+    for (std::size_t i = 0; i < of.children().size(); ++i) {
+      append_ranges(of.child(i), ranges);
     }
   }
   if (of.dictionary() != nullptr) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 namespace saeta {
 namespace {
@@ -59,10 +60,10 @@ std::span<const std::byte> bytes_at(const void* pointer, std::size_t bytes, std:
   return {static_cast<const std::byte*>(pointer), bytes};
 }
 
-/// Bytes that the offsets of an array reach to. The offsets of the window are those of its rows and of up to seven rows
+/// Bytes, or rows of the child, that the offsets of an array reach to. The offsets of the window are those of its rows and of up to seven rows
 /// before them, because uploads start at a whole byte of the validity.
-std::size_t reached_bytes(const host_array& source, std::string_view label) {
-  const std::size_t width = offset_width(source.type);
+std::int64_t reached(const host_array& source, std::string_view label) {
+  const std::size_t width = source.type.offset_width();
   const std::byte* const offsets = source.buffers[1].data();
   const std::int64_t start = read_offset(offsets, width, window_of(source.offset, source.length).first);
   const std::int64_t first = read_offset(offsets, width, source.offset);
@@ -71,49 +72,139 @@ std::size_t reached_bytes(const host_array& source, std::string_view label) {
     throw error(errc::format, concat(label, ": the offsets of its first and last value are ", first, " and ",
                                      last, start == first ? "" : concat(", after ", start)));
   }
-  return static_cast<std::size_t>(last);
+  return last;
 }
 
-std::int64_t null_count_of(const ArrowArray& source, const selected_rows& rows) {
-  if (rows.length == source.length || source.null_count == 0) {
-    return source.null_count;
+/// Sizes of the buffers behind the views, which the struct's last buffer lists.
+std::vector<std::int64_t> variadic_sizes(const ArrowArray& source, std::size_t fixed_buffers,
+                                         std::string_view label) {
+  const auto count = static_cast<std::size_t>(source.n_buffers) - fixed_buffers - 1;
+  std::vector<std::int64_t> sizes(count);
+  const void* const list = source.buffers[source.n_buffers - 1];
+  if (count != 0 && list == nullptr) {
+    throw error(errc::format, concat(label, ": buffers[", source.n_buffers - 1,
+                                     "] is null, it lists the sizes of ", count, " buffers"));
   }
-  return source.null_count == source.length ? rows.length : column::unknown_nulls;
+  if (count != 0) {
+    std::memcpy(sizes.data(), list, count * sizeof(std::int64_t));
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (sizes[i] < 0) {
+      throw error(errc::format,
+                  concat(label, ": the size of buffers[", fixed_buffers + i, "] is ", sizes[i]));
+    }
+  }
+  return sizes;
 }
 
 void add_buffers(const ArrowArray& source, host_array& view, std::string_view label) {
   const std::int64_t rows = view.offset + view.length;
   for (std::size_t i = 0; i < view.type.buffer_count(); ++i) {
     const void* const pointer = source.buffers[i];
+    const buffer_role role = view.type.buffer(i).role;
     std::size_t bytes = 0;
-    if (i == 2) {
-      bytes = reached_bytes(view, label);
-    } else if (i != 0 || pointer != nullptr) {
+    if (role == buffer_role::bytes) {
+      bytes = static_cast<std::size_t>(reached(view, label));
+    } else if (role != buffer_role::validity || pointer != nullptr) {
       bytes = required_bytes(view.type, i, rows);
     }
     view.buffers.push_back(bytes_at(pointer, bytes, label, i));
+  }
+  if (view.type.layout() == layout_kind::views) {
+    const std::size_t first = view.type.buffer_count();
+    const auto sizes = variadic_sizes(source, first, label);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const auto bytes = static_cast<std::size_t>(sizes[i]);
+      view.buffers.push_back(bytes_at(source.buffers[first + i], bytes, label, first + i));
+    }
+  }
+}
+
+host_array view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
+                     std::string_view label);
+
+/// Rows that a child must have for the rows of its parent, those before the offset included.
+std::int64_t needed_rows(const host_array& view, std::string_view label) {
+  if (view.length == 0) {
+    return 0;
+  }
+  if (const auto known = rows_of_children(view.type, 0, view.offset + view.length)) {
+    return known->count;
+  }
+  return view.type.offset_width() != 0 ? reached(view, label) : 0;
+}
+
+/// Run ends are read here to know that they reach the last row; whether they rise is for `check_values`.
+void require_runs(const host_array& view, std::string_view label) {
+  const host_array& ends = view.children[0];
+  const host_array& values = view.children[1];
+  if (ends.length != values.length || ends.null_count > 0) {
+    throw error(errc::format, concat(label, ": ", ends.length, " run ends with null_count ", ends.null_count,
+                                     " and ", values.length, " values"));
+  }
+  const std::int64_t rows = view.offset + view.length;
+  const std::int64_t last =
+      ends.length == 0 ? 0
+                       : read_offset(ends.buffers[1].data(), static_cast<std::size_t>(ends.type.byte_width()),
+                                     ends.offset + ends.length - 1);
+  if (view.length != 0 && last < rows) {
+    throw error(errc::format, concat(label, ": the last of ", ends.length, " run ends is ", last,
+                                     ", the array has offset ", view.offset, " and length ", view.length));
+  }
+}
+
+/// All rows of the children, so that the offset of the array counts for them too. Without rows they have none.
+void add_children(const ArrowArray& source, host_array& view, std::string_view label) {
+  const std::span<const field> fields = view.type.children();
+  const std::int64_t needed = needed_rows(view, label);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::string inner = concat(label, ", child '", fields[i].name, "'");
+    if (source.children[i] == nullptr) {
+      throw error(errc::format, concat(inner, ": children[", i, "] is null"));
+    }
+    const ArrowArray& child = *source.children[i];
+    require_counts(child, inner);
+    if (child.length < needed) {
+      throw error(errc::format,
+                  concat(inner, ": length is ", child.length, ", its parent refers to ", needed, " rows"));
+    }
+    const bool by_offsets = view.type.offset_width() != 0;
+    const std::int64_t kept = view.length == 0 ? 0 : by_offsets ? needed : child.length;
+    view.children.push_back(view_rows(fields[i].type, child, {0, kept}, inner));
+  }
+  if (view.type.layout() == layout_kind::run_ends) {
+    require_runs(view, label);
+  }
+}
+
+void require_type_shape(const data_type& type, const ArrowArray& source, std::string_view label) {
+  auto buffers = static_cast<std::int64_t>(type.buffer_count());
+  if (type.layout() == layout_kind::views) {
+    buffers = std::max(source.n_buffers, buffers + 1); // any number, and their sizes
+  }
+  require_shape(source, buffers, static_cast<std::int64_t>(type.children().size()),
+                type.id() == type_id::dictionary, label);
+  if (source.null_count > 0 && type.has_validity() && source.buffers[0] == nullptr) {
+    throw error(errc::format,
+                concat(label, ": null_count is ", source.null_count, " but buffers[0] is null"));
   }
 }
 
 host_array view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
                      std::string_view label) {
-  const bool dictionary = type.id() == type_id::dictionary;
-  require_shape(source, static_cast<std::int64_t>(type.buffer_count()), 0, dictionary, label);
-  if (source.null_count > 0 && type.buffer_count() > 0 && source.buffers[0] == nullptr) {
-    throw error(errc::format,
-                concat(label, ": null_count is ", source.null_count, " but buffers[0] is null"));
-  }
+  require_type_shape(type, source, label);
   host_array view;
   view.type = type;
   view.length = rows.length;
-  view.null_count = null_count_of(source, rows);
+  view.null_count = nulls_of_part(source.null_count, source.length, rows.length);
   if (rows.length == 0) {
     view.buffers.resize(type.buffer_count());
   } else {
     view.offset = source.offset + rows.offset;
     add_buffers(source, view, label);
   }
-  if (dictionary) {
+  add_children(source, view, label);
+  if (type.id() == type_id::dictionary) {
     view.dictionary = std::make_shared<const host_array>(
         view_array(*type.value_type(), *source.dictionary, concat("dictionary of ", label)));
   }
@@ -141,13 +232,11 @@ void require_no_null_rows(const ArrowArray& source) {
 }
 
 std::size_t element_alignment(const data_type& type, std::size_t index) {
-  if (index == 1 && offset_width(type) != 0) {
-    return offset_width(type);
-  }
-  if (index != 1 || type.layout() != layout_kind::fixed || type.id() == type_id::fixed_size_binary) {
+  const buffer_spec spec = type.buffer(index);
+  if (spec.width <= 1 || type.id() == type_id::fixed_size_binary) {
     return 1;
   }
-  return std::min(static_cast<std::size_t>(type.byte_width()), std::size_t{8});
+  return std::min(static_cast<std::size_t>(spec.width), std::size_t{8});
 }
 
 } // namespace
@@ -187,7 +276,8 @@ bool aligned(const host_array& source) {
       return false;
     }
   }
-  return source.dictionary == nullptr || aligned(*source.dictionary);
+  return std::ranges::all_of(source.children, aligned) &&
+         (source.dictionary == nullptr || aligned(*source.dictionary));
 }
 
 } // namespace saeta

@@ -16,6 +16,8 @@ alignas(64) constexpr std::array<std::byte, 64> no_bytes{};
 /// own, so that a consumer may move a child away and release the rest.
 struct exported_array {
   std::vector<const void*> buffers;
+  std::vector<std::int64_t>
+      variadic_sizes; ///< of the buffers behind views; the last of `buffers` is this list
   std::vector<owned_array> children;
   std::vector<ArrowArray*> child_pointers;
   owned_array dictionary;
@@ -51,16 +53,35 @@ std::int64_t null_count_of(const host_array& source) {
   if (source.type.layout() == layout_kind::none) {
     return source.length;
   }
-  return source.length == 0 || source.buffers[0].data() == nullptr ? 0 : source.null_count;
+  const bool may_have_nulls =
+      source.type.has_validity() && source.length != 0 && source.buffers[0].data() != nullptr;
+  return may_have_nulls ? source.null_count : 0;
+}
+
+void add_buffers(const host_array& source, exported_array& node) {
+  for (std::size_t i = 0; i < source.buffers.size(); ++i) {
+    const void* const pointer = source.length == 0 ? nullptr : source.buffers[i].data();
+    const bool optional = source.type.buffer(i).role == buffer_role::validity;
+    node.buffers.push_back(pointer == nullptr && !optional ? no_bytes.data() : pointer);
+  }
+  if (source.type.layout() == layout_kind::views) {
+    for (std::size_t i = source.type.buffer_count(); i < source.buffers.size(); ++i) {
+      node.variadic_sizes.push_back(source.length == 0 ? 0
+                                                       : static_cast<std::int64_t>(source.buffers[i].size()));
+    }
+    node.buffers.push_back(node.variadic_sizes.empty() ? static_cast<const void*>(no_bytes.data())
+                                                       : node.variadic_sizes.data());
+  }
 }
 
 /// An array without rows is exported over `no_bytes` from offset 0, whatever its buffers are.
 owned_array exported(const host_array& source, const std::shared_ptr<void>& keepalive) {
   auto node = std::make_unique<exported_array>();
   node->keepalive = keepalive;
-  for (std::size_t i = 0; i < source.buffers.size(); ++i) {
-    const void* pointer = source.length == 0 ? nullptr : source.buffers[i].data();
-    node->buffers.push_back(pointer == nullptr && i != 0 ? no_bytes.data() : pointer);
+  add_buffers(source, *node);
+  node->children.reserve(source.children.size());
+  for (const host_array& child : source.children) {
+    node->children.push_back(exported(child, keepalive));
   }
   if (source.dictionary != nullptr) {
     node->dictionary = exported(*source.dictionary, keepalive);
@@ -81,6 +102,9 @@ owned_array exported_struct(const host_batch& source) {
 
 void append_buffers(const column& from, std::vector<buffer>& views) {
   views.insert(views.end(), from.buffers().begin(), from.buffers().end());
+  for (const column& child : from.children()) {
+    append_buffers(child, views);
+  }
   if (from.dictionary() != nullptr) {
     append_buffers(*from.dictionary(), views);
   }

@@ -1,7 +1,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/arrow_owned.hpp"
-#include "saeta/interop/detail/arrow_type_text.hpp"
 
 #include <nanoarrow.h>
 
@@ -96,41 +95,75 @@ void require_valid(const ArrowSchema& source, std::string_view label) {
   }
 }
 
-data_type parse_storage(const ArrowSchema& source, std::string_view label) {
-  try {
-    return data_type::parse(source.format);
-  } catch (const error& why) {
-    const bool nested = why.code() == errc::unsupported && source.format[0] == '+';
-    throw error(why.code(), nested ? concat(label, ": type ", type_text(source), " is not carried")
-                                   : concat(label, ": ", why.message()));
+/// Reads types inside types. A struct may name others again and again, or hold itself: so there is an end to the levels and
+/// to the number of fields.
+class type_reader {
+public:
+  /// The type without its extension.
+  data_type storage(const ArrowSchema& source, std::string_view label, int depth = 0) {
+    require_valid(source, label);
+    if (depth > data_type::max_depth) {
+      throw error(errc::unsupported,
+                  concat(label, ": a type of more than ", data_type::max_depth, " levels"));
+    }
+    if (++fields_ > max_fields) {
+      throw error(errc::unsupported, concat(label, ": a type of more than ", max_fields, " fields"));
+    }
+    data_type parsed = parsed_type(source, label, depth);
+    if (source.dictionary == nullptr) {
+      return parsed;
+    }
+    const std::string inner = concat("dictionary of ", label);
+    data_type values = storage(*source.dictionary, inner, depth + 1);
+    metadata_list metadata = read_metadata(source.dictionary->metadata, inner);
+    values = with_extension_of(std::move(values), metadata);
+    if (!parsed.is_integer()) {
+      throw error(errc::format,
+                  concat(label, ": dictionary indices of type ", parsed.name(), ", expected an integer"));
+    }
+    return data_type::dictionary(parsed, values, (source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0);
   }
-}
 
-/// The type without its extension.
-data_type storage_type(const ArrowSchema& source, std::string_view label) {
-  require_valid(source, label);
-  data_type parsed = parse_storage(source, label);
-  if (source.n_children != 0) {
-    throw error(errc::format,
-                concat(label, ": n_children is ", source.n_children, ", expected 0 for ", parsed.name()));
+  field one(const ArrowSchema& source, std::string_view label, int depth = 0) {
+    field found;
+    found.type = storage(source, label, depth);
+    found.metadata = read_metadata(source.metadata, label);
+    found.type = with_extension_of(std::move(found.type), found.metadata);
+    found.name = source.name == nullptr ? "" : source.name;
+    found.nullable = (source.flags & ARROW_FLAG_NULLABLE) != 0;
+    return found;
   }
-  if (source.dictionary == nullptr) {
-    return parsed;
+
+private:
+  static constexpr std::int64_t max_fields = std::int64_t{1} << 20;
+
+  data_type parsed_type(const ArrowSchema& source, std::string_view label, int depth) {
+    std::vector<field> children;
+    for (std::int64_t i = 0; i < source.n_children; ++i) {
+      if (source.children[i] == nullptr) {
+        throw error(errc::format, concat(label, ": children[", i, "] is null"));
+      }
+      const ArrowSchema& child = *source.children[i];
+      const std::string inner = concat(
+          label, ", child '", child.release == nullptr || child.name == nullptr ? "" : child.name, "'");
+      children.push_back(one(child, inner, depth + 1));
+    }
+    const bool nested = source.format[0] == '+';
+    if (!nested && source.n_children != 0) {
+      throw error(errc::format, concat(label, ": n_children is ", source.n_children,
+                                       ", expected 0 for format '", source.format, "'"));
+    }
+    try {
+      return nested ? data_type::nested(source.format, std::move(children),
+                                        (source.flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0)
+                    : data_type::parse(source.format);
+    } catch (const error& why) {
+      throw error(why.code(), concat(label, ": ", why.message()));
+    }
   }
-  const std::string inner = concat("dictionary of ", label);
-  require_valid(*source.dictionary, inner);
-  if (source.dictionary->dictionary !=
-      nullptr) { // said here with its name; also ends a struct that points to itself
-    throw error(errc::unsupported, concat(label, ": type ", type_text(source), " is not carried"));
-  }
-  metadata_list metadata = read_metadata(source.dictionary->metadata, inner);
-  data_type values = with_extension_of(storage_type(*source.dictionary, inner), metadata);
-  if (!parsed.is_integer()) {
-    throw error(errc::format,
-                concat(label, ": dictionary indices of type ", parsed.name(), ", expected an integer"));
-  }
-  return data_type::dictionary(parsed, values, (source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0);
-}
+
+  std::int64_t fields_ = 0;
+};
 
 std::string label_of(const ArrowSchema& source) {
   return source.release == nullptr || source.name == nullptr ? "column ''"
@@ -185,7 +218,19 @@ void fill_field(const std::string& name, const data_type& type, bool nullable, m
     metadata.emplace_back(extension_metadata_key, type.extension_metadata());
   }
   set_metadata(target, metadata);
-  target.flags = (nullable ? ARROW_FLAG_NULLABLE : 0) | (type.ordered() ? ARROW_FLAG_DICTIONARY_ORDERED : 0);
+  target.flags = (nullable ? ARROW_FLAG_NULLABLE : 0) | (type.ordered() ? ARROW_FLAG_DICTIONARY_ORDERED : 0) |
+                 (type.keys_sorted() ? ARROW_FLAG_MAP_KEYS_SORTED : 0);
+  const std::span<const field> children = type.children();
+  if (!children.empty()) {
+    require_done(ArrowSchemaAllocateChildren(
+                     &target, checked_cast<std::int64_t>(children.size(), "number of children")),
+                 "children");
+  }
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    ArrowSchemaInit(target.children[i]);
+    fill_field(children[i].name, children[i].type, children[i].nullable, children[i].metadata,
+               *target.children[i]);
+  }
   if (type.value_type() != nullptr) {
     require_done(ArrowSchemaAllocateDictionary(&target), "a dictionary type");
     ArrowSchemaInit(target.dictionary);
@@ -198,31 +243,22 @@ void fill_field(const std::string& name, const data_type& type, bool nullable, m
 schema import_schema(const ArrowSchema& source) {
   require_valid(source, "schema");
   if (std::strcmp(source.format, "+s") != 0 || source.dictionary != nullptr) {
-    throw error(errc::format, concat("schema: type ", type_text(source),
-                                     ", expected a struct whose children are the "
-                                     "columns"));
+    throw error(errc::format, concat("schema: type ", type_reader().one(source, "schema").type.name(),
+                                     ", expected a struct whose children are the columns"));
   }
   schema found;
   found.metadata = read_metadata(source.metadata, "schema");
+  type_reader reader;
   for (std::int64_t i = 0; i < source.n_children; ++i) {
     if (source.children[i] == nullptr) {
       throw error(errc::format, concat("schema: children[", i, "] is null"));
     }
-    found.fields.push_back(import_field(*source.children[i]));
+    found.fields.push_back(reader.one(*source.children[i], label_of(*source.children[i])));
   }
   return found;
 }
 
-field import_field(const ArrowSchema& source) {
-  const std::string label = label_of(source);
-  field found;
-  found.type = storage_type(source, label);
-  found.metadata = read_metadata(source.metadata, label);
-  found.type = with_extension_of(std::move(found.type), found.metadata);
-  found.name = source.name == nullptr ? "" : source.name;
-  found.nullable = (source.flags & ARROW_FLAG_NULLABLE) != 0;
-  return found;
-}
+field import_field(const ArrowSchema& source) { return type_reader().one(source, label_of(source)); }
 
 void export_schema(const schema& source, ArrowSchema& target) {
   owned_schema made;

@@ -75,15 +75,24 @@ public:
   void roll_to(const placed_batch& placed) {
     dictionary_cache fresh;
     for (std::size_t i = 0; i < placed.view.arrays.size(); ++i) {
-      if (const column* const dictionary = placed.columns.columns[i].dictionary(); dictionary != nullptr) {
-        fresh.remember(*placed.view.arrays[i].dictionary, std::make_shared<const column>(*dictionary),
-                       placed.view.keepalive);
-      }
+      remember(placed.view.arrays[i], placed.columns.columns[i], placed.view.keepalive, fresh);
     }
     known_ = std::move(fresh);
   }
 
 private:
+  /// The dictionaries of an array, of its children and of its dictionary.
+  static void remember(const host_array& seen, const column& made, const std::shared_ptr<void>& source,
+                       dictionary_cache& known) {
+    for (std::size_t i = 0; i < seen.children.size(); ++i) {
+      remember(seen.children[i], made.children()[i], source, known);
+    }
+    if (seen.dictionary != nullptr) {
+      known.remember(*seen.dictionary, std::make_shared<const column>(*made.dictionary()), source);
+      remember(*seen.dictionary, *made.dictionary(), source, known);
+    }
+  }
+
   dictionary_cache known_;
 };
 

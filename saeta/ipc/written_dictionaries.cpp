@@ -51,6 +51,32 @@ table with_plain_indices(const table& source) {
   return table::make(source.home(), std::move(fields), std::move(batches));
 }
 
+/// libarrow writes dictionaries whose values are indices of another, and can't read them.
+bool has_dictionary_of_dictionary(const data_type& type) {
+  const auto inside = [](const field& child) { return has_dictionary_of_dictionary(child.type); };
+  const data_type* const values = type.value_type();
+  return std::ranges::any_of(type.children(), inside) ||
+         (values != nullptr &&
+          (values->id() == type_id::dictionary || has_dictionary_of_dictionary(*values)));
+}
+
+/// The dictionaries inside of a column: of its children and of the values of its own dictionary.
+void append_inner_dictionaries(const column& of, std::vector<const column*>& found) {
+  for (const column& child : of.children()) {
+    if (child.dictionary() != nullptr) {
+      found.push_back(child.dictionary());
+    }
+    append_inner_dictionaries(child, found);
+  }
+  if (of.dictionary() != nullptr) {
+    append_inner_dictionaries(*of.dictionary(), found);
+  }
+}
+
+bool equal(const column& a, const column& b) {
+  return same(a, b) || export_array(a)->Equals(export_array(b));
+}
+
 const arrow::DictionaryType& dictionary_type(const arrow::Field& described) {
   const arrow::DataType* type = described.type().get();
   if (const auto* const extension = dynamic_cast<const arrow::ExtensionType*>(type)) {
@@ -117,10 +143,39 @@ written_dictionaries::written_dictionaries(const table& source, const arrow::Sch
                                            container format)
     : indices_(with_plain_indices(source)) {
   for (std::size_t number = 0; number < source.column_count(); ++number) {
+    require_inner(source, number, format);
+  }
+  for (std::size_t number = 0; number < source.column_count(); ++number) {
     if (source.fields().fields[number].type.index_type() != nullptr) {
       auto& gathered = columns_.emplace_back(gather(source, number));
       if (format == container::file) {
         unite(gathered, *described.field(static_cast<int>(number)));
+      }
+    }
+  }
+}
+
+void written_dictionaries::require_inner(const table& source, std::size_t number, container format) {
+  const field& described = source.fields().fields[number];
+  if (has_dictionary_of_dictionary(described.type)) {
+    throw error(errc::unsupported,
+                concat("column '", described.name, "': type ", described.type.name(),
+                       " can't be written: the values of a dictionary are indices of another"));
+  }
+  if (format != container::file || source.batches().empty()) {
+    return;
+  }
+  std::vector<const column*> first;
+  append_inner_dictionaries(source.batches().front().columns[number], first);
+  for (std::size_t b = 1; !first.empty() && b < source.batches().size(); ++b) {
+    std::vector<const column*> inner;
+    append_inner_dictionaries(source.batches()[b].columns[number], inner);
+    for (std::size_t i = 0; i < inner.size(); ++i) {
+      if (!equal(*first[i], *inner[i])) {
+        throw error(errc::unsupported,
+                    concat("column '", described.name, "': batches 0 and ", b,
+                           " have different dictionaries inside of type ", described.type.name(),
+                           ", a file holds one (a stream would hold them all)"));
       }
     }
   }

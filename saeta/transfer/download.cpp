@@ -35,6 +35,7 @@ struct arriving_array {
   std::vector<arriving> buffers;
   bool rebase = false;
   std::unique_ptr<arriving_array> dictionary;
+  std::vector<arriving_array> children;
 };
 
 /// One plan for each storage: device addresses stand in for host ones and are never followed.
@@ -44,19 +45,14 @@ public:
 
   arriving_array plan(const column& from) {
     arriving_array made;
-    made.rows = window_of(from.offset(), from.length());
-    const auto buffers = from.buffers();
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
-      if (!buffers[i].present() || from.length() == 0) {
-        made.buffers.emplace_back();
-        continue;
-      }
-      if (offset_width(from.type()) != 0 && i == 2) {
-        made.buffers.push_back(add(bytes_window(from, made)));
-      } else {
-        const byte_window w = bytes_of(from.type(), i, made.rows);
-        made.buffers.push_back(add(buffers[i].slice(w.offset, w.bytes)));
-      }
+    made.rows = window_of(from.type(), from.offset(), from.length());
+    const child_rows pointed = from.length() == 0 ? child_rows{} : rows_behind_offsets(from, made);
+    for (std::size_t i = 0; i < from.buffers().size(); ++i) {
+      made.buffers.push_back(add(window_of_buffer(from, i, made.rows, pointed)));
+    }
+    for (const column& child : from.children()) {
+      const auto rows = from.length() == 0 ? child_rows{} : rows_of(from, child, made.rows, pointed);
+      made.children.push_back(plan(child.slice(rows.first, rows.count)));
     }
     if (from.dictionary() != nullptr) {
       made.dictionary = std::make_unique<arriving_array>(plan(*from.dictionary()));
@@ -89,14 +85,17 @@ public:
   [[nodiscard]] host_array array(const column& from, const arriving_array& planned) const {
     host_array made;
     made.type = from.type();
-    made.length = from.length();
+    made.length = planned.rows.rows - planned.rows.offset;
     made.offset = planned.rows.offset;
-    made.null_count = from.known_null_count();
+    made.null_count = nulls_of_part(from.known_null_count(), from.length(), made.length);
     for (const arriving& a : planned.buffers) {
       made.buffers.push_back(a.present ? range(place(a), a.bytes) : range{});
     }
     if (planned.rebase) {
       rebase(from.type(), place(planned.buffers[1]), planned.rows.rows + 1);
+    }
+    for (std::size_t i = 0; i < planned.children.size(); ++i) {
+      made.children.push_back(array(from.children()[i], planned.children[i]));
     }
     if (planned.dictionary) {
       made.dictionary = std::make_shared<const host_array>(array(*from.dictionary(), *planned.dictionary));
@@ -114,24 +113,55 @@ private:
   };
 
   arriving add(const buffer& window) {
+    if (window.size() == 0) {
+      return {};
+    }
     const buffer whole(window.owner());
     auto [found, fresh] = plans_.try_emplace(window.owner().get(),
                                              one_storage{whole, transfer_plan(place_in_storage(whole)), 0});
     return {true, window.owner().get(), found->second.plan.add(place_in_storage(window)), window.size()};
   }
 
-  /// The bytes that the window's offsets point to. A column that is no slice needs all of them; a slice's first and last
-  /// offset are read from the device.
-  buffer bytes_window(const column& from, arriving_array& made) const {
-    const std::size_t width = offset_width(from.type());
+  /// What the offsets of a window point to: bytes, or rows of the child. A column that is no slice needs all of them; a
+  /// slice's first and last offset are read from the device.
+  child_rows rows_behind_offsets(const column& from, arriving_array& made) const {
+    const std::size_t width = from.type().offset_width();
+    if (width == 0) {
+      return {};
+    }
     const byte_window offsets = bytes_of(from.type(), 1, made.rows);
     if (offsets.offset == 0 && from.offsets().size() < offsets.bytes + host_alignment) {
-      return from.bytes();
+      return {0, from.children().empty() ? static_cast<std::int64_t>(from.bytes().size())
+                                         : from.children()[0].length()};
     }
     const std::int64_t first = offset_at(from, width, made.rows.first);
     const std::int64_t last = offset_at(from, width, made.rows.first + made.rows.rows);
     made.rebase = first != 0;
-    return from.bytes().slice(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+    return {first, last - first};
+  }
+
+  static buffer window_of_buffer(const column& from, std::size_t index, const row_window& rows,
+                                 const child_rows& pointed) {
+    const buffer& whole = from.buffers()[index];
+    if (!whole.present() || rows.rows == 0) {
+      return {};
+    }
+    if (from.type().buffer(index).role != buffer_role::bytes) {
+      const byte_window w = bytes_of(from.type(), index, rows);
+      return whole.slice(w.offset, w.bytes);
+    }
+    return from.type().layout() == layout_kind::views ? whole
+                                                      : whole.slice(static_cast<std::size_t>(pointed.first),
+                                                                    static_cast<std::size_t>(pointed.count));
+  }
+
+  /// Rows of a child that the rows of a window name. Run ends are not read from the device, so all runs come along.
+  static child_rows rows_of(const column& from, const column& child, const row_window& rows,
+                            const child_rows& pointed) {
+    if (const auto known = rows_of_children(from.type(), rows.first, rows.rows)) {
+      return *known;
+    }
+    return from.type().offset_width() != 0 ? pointed : child_rows{0, child.length()};
   }
 
   [[nodiscard]] std::int64_t offset_at(const column& from, std::size_t width, std::int64_t index) const {
@@ -150,7 +180,7 @@ private:
   }
 
   static void rebase(const data_type& type, std::byte* offsets, std::int64_t count) {
-    if (type.layout() == layout_kind::offsets32) {
+    if (type.offset_width() == sizeof(std::int32_t)) {
       auto* at = reinterpret_cast<std::int32_t*>(offsets);
       reference_kernels().rebase_offsets32(legacy_stream, at, count, at);
     } else {
@@ -173,6 +203,9 @@ host_array host_view(const column& from) {
   for (const buffer& b : from.buffers()) {
     made.buffers.push_back(b.present() ? device_range(b) : range{});
   }
+  for (const column& child : from.children()) {
+    made.children.push_back(host_view(child));
+  }
   if (from.dictionary() != nullptr) {
     made.dictionary = std::make_shared<const host_array>(host_view(*from.dictionary()));
   }
@@ -189,6 +222,9 @@ void pin_buffers(const column& from, std::vector<storage_pin>& pins) {
   for (const buffer& each : from.buffers()) {
     pins.emplace_back(each.owner());
   }
+  for (const column& child : from.children()) {
+    pin_buffers(child, pins);
+  }
   if (from.dictionary() != nullptr) {
     pin_buffers(*from.dictionary(), pins);
   }
@@ -196,7 +232,7 @@ void pin_buffers(const column& from, std::vector<storage_pin>& pins) {
 
 bool host_reads(const column& from) {
   const auto readable = [](const buffer& each) { return host_accessible(each.kind()); };
-  return std::ranges::all_of(from.buffers(), readable) &&
+  return std::ranges::all_of(from.buffers(), readable) && std::ranges::all_of(from.children(), host_reads) &&
          (from.dictionary() == nullptr || host_reads(*from.dictionary()));
 }
 

@@ -6,11 +6,21 @@ namespace saeta {
 
 dictionary_cache::key dictionary_cache::key_of(const host_array& dictionary) {
   key made;
-  for (const auto& range : dictionary.buffers) {
+  append_key(dictionary, made);
+  return made;
+}
+
+void dictionary_cache::append_key(const host_array& of, key& made) {
+  for (const auto& range : of.buffers) {
     made.first.push_back(range.data());
   }
-  made.second = {dictionary.offset, dictionary.length};
-  return made;
+  made.second.insert(made.second.end(), {of.offset, of.length});
+  for (const host_array& child : of.children) {
+    append_key(child, made);
+  }
+  if (of.dictionary != nullptr) {
+    append_key(*of.dictionary, made);
+  }
 }
 
 std::shared_ptr<const column> dictionary_cache::find(const host_array& dictionary) const {

@@ -23,8 +23,9 @@ struct host_array {
   std::int64_t offset = 0;
   std::int64_t null_count = column::unknown_nulls;
   /// As `column::parts::buffers`; a null data pointer is an absent buffer.
-  std::vector<std::span<const std::byte>> buffers;
-  std::shared_ptr<const host_array> dictionary;
+  std::vector<std::span<const std::byte>> buffers{};
+  std::shared_ptr<const host_array> dictionary{};
+  std::vector<host_array> children{}; ///< as `column::parts::children`
 };
 
 struct host_batch {
@@ -46,8 +47,10 @@ public:
   }
 
 private:
-  using key = std::pair<std::vector<const std::byte*>, std::pair<std::int64_t, std::int64_t>>;
+  /// Addresses of the buffers, and offsets and lengths, of the array with all that is in it.
+  using key = std::pair<std::vector<const std::byte*>, std::vector<std::int64_t>>;
   static key key_of(const host_array& dictionary);
+  static void append_key(const host_array& of, key& made);
   struct entry {
     std::shared_ptr<const column> uploaded;
     std::shared_ptr<void> source;

@@ -1,5 +1,6 @@
 #include "saeta/transfer/host_window.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace saeta {
@@ -12,32 +13,88 @@ row_window window_of(std::int64_t offset, std::int64_t length) {
   return w;
 }
 
+row_window window_of(const data_type& type, std::int64_t offset, std::int64_t length) {
+  if (length == 0) {
+    return {};
+  }
+  return type.layout() == layout_kind::run_ends ? row_window{0, offset + length, offset}
+                                                : window_of(offset, length);
+}
+
+namespace {
+
+/// Runs that rows [offset, rows) lie in: from the first that ends behind row `offset` to the first that ends behind the
+/// last row. Run ends that were not checked may be in any order; then what is found is a range of runs all the same.
+child_rows runs_of(const host_array& ends, const row_window& rows) {
+  const auto width = static_cast<std::size_t>(ends.type.byte_width());
+  const auto first_past = [&](std::int64_t row) {
+    std::int64_t low = 0;
+    std::int64_t high = ends.length;
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (read_offset(ends.buffers[1].data(), width, ends.offset + middle) > row) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  };
+  const std::int64_t first = first_past(rows.offset);
+  const std::int64_t last = std::min(first_past(rows.rows - 1), ends.length - 1);
+  return first <= last ? child_rows{first, last - first + 1} : child_rows{0, ends.length};
+}
+
+} // namespace
+
+child_rows rows_of_child(const host_array& of, std::size_t index, const row_window& rows) {
+  if (rows.rows == 0) {
+    return {};
+  }
+  if (const auto known = rows_of_children(of.type, rows.first, rows.rows)) {
+    return *known;
+  }
+  if (of.type.layout() == layout_kind::run_ends) {
+    return runs_of(of.children[0], rows);
+  }
+  if (const std::size_t width = of.type.offset_width(); width != 0) {
+    const std::byte* const offsets = of.buffers[1].data();
+    const std::int64_t first = read_offset(offsets, width, rows.first);
+    return {first, read_offset(offsets, width, rows.first + rows.rows) - first};
+  }
+  return {0, of.children[index].length};
+}
+
 byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows) {
   const auto first = static_cast<std::size_t>(rows.first);
   const auto count = static_cast<std::size_t>(rows.rows);
-  if (index == 0 || type.layout() == layout_kind::bits) {
+  const buffer_spec spec = type.buffer(index);
+  const auto width = static_cast<std::size_t>(spec.width);
+  switch (spec.role) {
+  case buffer_role::validity:
+  case buffer_role::bits:
     return {first / 8, (count + 7) / 8};
-  }
-  if (const std::size_t width = offset_width(type); width != 0) {
+  case buffer_role::offsets:
     return {first * width, (count + 1) * width};
+  default:
+    return {first * width, count * width};
   }
-  const auto width = static_cast<std::size_t>(type.byte_width());
-  return {first * width, count * width};
 }
 
-std::size_t offset_width(const data_type& type) noexcept {
-  switch (type.layout()) {
-  case layout_kind::offsets32:
-    return sizeof(std::int32_t);
-  case layout_kind::offsets64:
-    return sizeof(std::int64_t);
-  default:
-    return 0;
+std::int64_t nulls_of_part(std::int64_t nulls, std::int64_t rows, std::int64_t count) noexcept {
+  if (count == rows || nulls == 0) {
+    return nulls;
   }
+  return nulls == rows || count == 0 ? count : column::unknown_nulls;
 }
 
 std::int64_t read_offset(const std::byte* offsets, std::size_t width, std::int64_t index) noexcept {
   const std::byte* at = offsets + static_cast<std::size_t>(index) * width;
+  if (width == sizeof(std::int16_t)) {
+    std::int16_t value = 0;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
   if (width == sizeof(std::int32_t)) {
     std::int32_t value = 0;
     std::memcpy(&value, at, sizeof value);

@@ -14,19 +14,28 @@ namespace {
 
 using range = std::span<const std::byte>;
 
-/// Makes columns of arrays whose dictionaries are columns already.
-using maker = std::function<std::vector<column>(std::span<const host_array* const>,
-                                                std::span<const std::shared_ptr<const column>>)>;
+/// Makes columns of arrays whose dictionaries are known.
+using maker = std::function<std::vector<column>(std::span<const host_array* const>, const dictionary_cache&)>;
+
+/// Dictionaries of an array and of its children that are in neither list.
+void append_unknown(const host_array& of, const dictionary_cache& known,
+                    std::vector<const host_array*>& fresh) {
+  const auto same = [&](const host_array* f) { return dictionary_cache::same(*f, *of.dictionary); };
+  if (of.dictionary != nullptr && known.find(*of.dictionary) == nullptr &&
+      std::ranges::none_of(fresh, same)) {
+    fresh.push_back(of.dictionary.get());
+  }
+  for (const host_array& child : of.children) {
+    append_unknown(child, known, fresh);
+  }
+}
 
 /// Dictionaries first (all the new ones of a level in one go), then the arrays that refer to them.
 std::vector<column> with_dictionaries(std::span<const host_array* const> arrays, dictionary_cache& known,
                                       const std::shared_ptr<void>& source, const maker& make) {
   std::vector<const host_array*> fresh;
   for (const host_array* a : arrays) {
-    const auto same = [&](const host_array* f) { return dictionary_cache::same(*f, *a->dictionary); };
-    if (a->dictionary && !known.find(*a->dictionary) && std::none_of(fresh.begin(), fresh.end(), same)) {
-      fresh.push_back(a->dictionary.get());
-    }
+    append_unknown(*a, known, fresh);
   }
   if (!fresh.empty()) {
     std::vector<column> made = with_dictionaries(fresh, known, source, make);
@@ -34,11 +43,7 @@ std::vector<column> with_dictionaries(std::span<const host_array* const> arrays,
       known.remember(*fresh[i], std::make_shared<const column>(std::move(made[i])), source);
     }
   }
-  std::vector<std::shared_ptr<const column>> dictionaries;
-  for (const host_array* a : arrays) {
-    dictionaries.push_back(a->dictionary ? known.find(*a->dictionary) : nullptr);
-  }
-  return make(arrays, dictionaries);
+  return make(arrays, known);
 }
 
 /// All columns of a batch. The cache learns the batch's dictionaries only when everything succeeded: a failed source may
@@ -61,32 +66,45 @@ struct sending {
   std::vector<std::size_t> ranges;
   std::vector<std::size_t> bytes;
   std::int64_t first_offset = 0;
+  std::vector<sending> children;
 };
 
-sending plan_array(const host_array& from, transfer_plan& plan) {
+/// The part of buffer `index` that a window of rows refers to.
+range window_of_buffer(const host_array& from, std::size_t index, const row_window& rows) {
+  const range whole = from.buffers[index];
+  if (whole.data() == nullptr || rows.rows == 0) {
+    return {};
+  }
+  if (from.type.buffer(index).role != buffer_role::bytes) {
+    const byte_window w = bytes_of(from.type, index, rows);
+    return whole.subspan(w.offset, w.bytes);
+  }
+  if (from.type.layout() == layout_kind::views) {
+    return whole;
+  }
+  const std::size_t width = from.type.offset_width();
+  const std::byte* const offsets = from.buffers[1].data();
+  const std::int64_t first = read_offset(offsets, width, rows.first);
+  const std::int64_t last = read_offset(offsets, width, rows.first + rows.rows);
+  return whole.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+}
+
+/// Rows [offset, offset + length) of the array's buffers.
+sending plan_rows(const host_array& from, std::int64_t offset, std::int64_t length, transfer_plan& plan) {
   sending made;
-  made.rows = window_of(from.offset, from.length);
-  const std::size_t width = offset_width(from.type);
+  made.rows = window_of(from.type, offset, length);
   for (std::size_t i = 0; i < from.buffers.size(); ++i) {
-    const range whole = from.buffers[i];
-    if (whole.data() == nullptr || from.length == 0) {
-      made.ranges.push_back(sending::absent);
-      made.bytes.push_back(0);
-      continue;
-    }
-    range sent;
-    if (width != 0 && i == 2) {
-      const std::byte* offsets = from.buffers[1].data();
-      made.first_offset = read_offset(offsets, width, made.rows.first);
-      const std::int64_t last = read_offset(offsets, width, made.rows.first + made.rows.rows);
-      sent = whole.subspan(static_cast<std::size_t>(made.first_offset),
-                           static_cast<std::size_t>(last - made.first_offset));
-    } else {
-      const byte_window w = bytes_of(from.type, i, made.rows);
-      sent = whole.subspan(w.offset, w.bytes);
-    }
-    made.ranges.push_back(plan.add(sent));
+    const range sent = window_of_buffer(from, i, made.rows);
+    made.ranges.push_back(sent.empty() ? sending::absent : plan.add(sent));
     made.bytes.push_back(sent.size());
+  }
+  if (const std::size_t width = from.type.offset_width(); width != 0 && length != 0) {
+    made.first_offset = read_offset(from.buffers[1].data(), width, made.rows.first);
+  }
+  for (std::size_t i = 0; i < from.children.size(); ++i) {
+    const host_array& child = from.children[i];
+    const child_rows rows = rows_of_child(from, i, made.rows);
+    made.children.push_back(plan_rows(child, child.offset + rows.first, rows.count, plan));
   }
   return made;
 }
@@ -96,7 +114,7 @@ void rebase(const std::shared_ptr<context>& home, const data_type& type, const b
             std::int64_t count) {
   const stream_ref work = home->work_stream();
   use_token token(work, {updates(offsets)});
-  if (type.layout() == layout_kind::offsets32) {
+  if (type.offset_width() == sizeof(std::int32_t)) {
     auto* at = token.mutable_data<std::int32_t>(offsets);
     home->kernels().rebase_offsets32(work.native_handle(), at, count, at);
   } else {
@@ -106,93 +124,132 @@ void rebase(const std::shared_ptr<context>& home, const data_type& type, const b
   token.finish();
 }
 
+/// Columns over a slab that has arrived.
+class arrived {
+public:
+  arrived(std::shared_ptr<context> home, const transfer_plan& plan, buffer slab,
+          const dictionary_cache& dictionaries)
+      : home_(std::move(home)), plan_(plan), slab_(std::move(slab)), dictionaries_(dictionaries) {}
+
+  [[nodiscard]] column make(const host_array& from, const sending& sent) const {
+    column::parts parts;
+    parts.type = from.type;
+    parts.length = sent.rows.rows - sent.rows.offset;
+    parts.offset = sent.rows.offset;
+    parts.null_count = nulls_of_part(from.null_count, from.length, parts.length);
+    parts.dictionary = from.dictionary ? dictionaries_.find(*from.dictionary) : nullptr;
+    for (std::size_t i = 0; i < sent.ranges.size(); ++i) {
+      parts.buffers.push_back(sent.ranges[i] == sending::absent
+                                  ? buffer{}
+                                  : slab_.slice(plan_.target_of(sent.ranges[i]), sent.bytes[i]));
+    }
+    if (sent.first_offset != 0) {
+      rebase(home_, from.type, parts.buffers[1], sent.rows.rows + 1);
+    }
+    for (std::size_t i = 0; i < from.children.size(); ++i) {
+      parts.children.push_back(make(from.children[i], sent.children[i]));
+    }
+    return column::make(home_, std::move(parts));
+  }
+
+private:
+  std::shared_ptr<context> home_;
+  const transfer_plan& plan_;
+  buffer slab_;
+  const dictionary_cache& dictionaries_;
+};
+
 std::vector<column> send(const std::shared_ptr<context>& home, std::span<const host_array* const> arrays,
-                         std::span<const std::shared_ptr<const column>> dictionaries,
-                         const upload_options& options) {
+                         const dictionary_cache& dictionaries, const upload_options& options) {
   transfer_plan plan(options.readable);
   std::vector<sending> sent;
   for (const host_array* a : arrays) {
-    sent.push_back(plan_array(*a, plan));
+    sent.push_back(plan_rows(*a, a->offset, a->length, plan));
   }
   plan.finish();
-  const buffer slab = plan.slab_bytes() == 0
+  const arrived there(home, plan,
+                      plan.slab_bytes() == 0
                           ? buffer{}
-                          : staging_ring::of(home)->upload(home, plan, options.tag, options.file);
+                          : staging_ring::of(home)->upload(home, plan, options.tag, options.file),
+                      dictionaries);
   std::vector<column> made;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const host_array& from = *arrays[i];
-    column::parts parts;
-    parts.type = from.type;
-    parts.length = from.length;
-    parts.offset = sent[i].rows.offset;
-    parts.null_count = from.null_count;
-    parts.dictionary = dictionaries[i];
-    for (std::size_t b = 0; b < sent[i].ranges.size(); ++b) {
-      const bool there = sent[i].ranges[b] != sending::absent && sent[i].bytes[b] != 0;
-      parts.buffers.push_back(there ? slab.slice(plan.target_of(sent[i].ranges[b]), sent[i].bytes[b])
-                                    : buffer{});
-    }
-    if (sent[i].first_offset != 0) {
-      rebase(home, from.type, parts.buffers[1], sent[i].rows.rows + 1);
-    }
-    made.push_back(column::make(home, std::move(parts)));
+    made.push_back(there.make(*arrays[i], sent[i]));
   }
   return made;
 }
 
-std::vector<column> view(const std::shared_ptr<context>& home, std::span<const host_array* const> arrays,
-                         std::span<const std::shared_ptr<const column>> dictionaries,
-                         const std::shared_ptr<void>& keepalive, const std::string& tag) {
-  transfer_plan plan; // joins ranges that touch; nothing is moved
-  std::vector<std::vector<std::size_t>> numbers(arrays.size());
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    for (const range& r : arrays[i]->buffers) {
-      numbers[i].push_back(plan.add(r));
+void add_ranges(const host_array& of, transfer_plan& plan) {
+  for (const range& r : of.buffers) {
+    plan.add(r);
+  }
+  for (const host_array& child : of.children) {
+    add_ranges(child, plan);
+  }
+}
+
+/// Columns over host memory that the context can use where it is.
+class viewed {
+public:
+  viewed(std::shared_ptr<context> home, std::span<const host_array* const> arrays,
+         const dictionary_cache& dictionaries, const std::shared_ptr<void>& keepalive, const std::string& tag)
+      : home_(std::move(home)), dictionaries_(dictionaries) {
+    transfer_plan plan; // joins ranges that touch; nothing is moved
+    for (const host_array* a : arrays) {
+      add_ranges(*a, plan);
+    }
+    plan.finish();
+    for (const segment& s : plan.segments()) {
+      external_memory memory;
+      memory.pointer = const_cast<std::byte*>(s.source); // read_only guards it
+      memory.bytes = s.bytes;
+      memory.device = home_->device();
+      memory.keepalive = keepalive;
+      memory.tag = tag;
+      runs_.push_back(buffer::adopt(home_, std::move(memory)));
     }
   }
-  plan.finish();
-  std::vector<buffer> runs;
-  for (const segment& s : plan.segments()) {
-    external_memory memory;
-    memory.pointer = const_cast<std::byte*>(s.source); // read_only guards it
-    memory.bytes = s.bytes;
-    memory.device = home->device();
-    memory.keepalive = keepalive;
-    memory.tag = tag;
-    runs.push_back(buffer::adopt(home, std::move(memory)));
-  }
-  const auto buffer_over = [&](const range& r) -> buffer {
-    if (r.empty()) {
-      return {};
-    }
-    const auto at = reinterpret_cast<std::uintptr_t>(r.data());
-    const auto next =
-        std::partition_point(runs.begin(), runs.end(), [&](const buffer& b) { return b.address() <= at; });
-    const buffer& run = *std::prev(next);
-    return run.slice(at - run.address(), r.size());
-  };
-  std::vector<column> made;
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const host_array& from = *arrays[i];
+
+  [[nodiscard]] column make(const host_array& from) const {
     column::parts parts;
     parts.type = from.type;
     parts.length = from.length;
     parts.offset = from.offset;
     parts.null_count = from.null_count;
-    parts.dictionary = dictionaries[i];
+    parts.dictionary = from.dictionary ? dictionaries_.find(*from.dictionary) : nullptr;
     for (const range& r : from.buffers) {
       parts.buffers.push_back(buffer_over(r));
     }
-    made.push_back(column::make(home, std::move(parts)));
+    for (const host_array& child : from.children) {
+      parts.children.push_back(make(child));
+    }
+    return column::make(home_, std::move(parts));
   }
-  return made;
-}
+
+private:
+  [[nodiscard]] buffer buffer_over(const range& r) const {
+    if (r.empty()) {
+      return {};
+    }
+    const auto at = reinterpret_cast<std::uintptr_t>(r.data());
+    const auto next =
+        std::partition_point(runs_.begin(), runs_.end(), [&](const buffer& b) { return b.address() <= at; });
+    const buffer& run = *std::prev(next);
+    return run.slice(at - run.address(), r.size());
+  }
+
+  std::shared_ptr<context> home_;
+  const dictionary_cache& dictionaries_;
+  std::vector<buffer> runs_;
+};
 
 } // namespace
 
 batch upload(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
              const upload_options& options) {
-  const maker make = [&](auto arrays, auto known) { return send(home, arrays, known, options); };
+  const maker make = [&](auto arrays, const dictionary_cache& known) {
+    return send(home, arrays, known, options);
+  };
   return make_batch(source, dictionaries, make);
 }
 
@@ -202,8 +259,13 @@ batch adopt(const std::shared_ptr<context>& home, const host_batch& source, dict
     throw error(errc::invalid_argument,
                 concat("host memory can't be viewed in the context of ", to_string(home->device())));
   }
-  const maker make = [&](auto arrays, auto known) {
-    return view(home, arrays, known, source.keepalive, tag);
+  const maker make = [&](auto arrays, const dictionary_cache& known) {
+    const viewed in_place(home, arrays, known, source.keepalive, tag);
+    std::vector<column> made;
+    for (const host_array* a : arrays) {
+      made.push_back(in_place.make(*a));
+    }
+    return made;
   };
   return make_batch(source, dictionaries, make);
 }

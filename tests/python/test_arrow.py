@@ -142,13 +142,6 @@ def test_unknown_keywords_of_later_standards_are_accepted(host):
     assert (capsule_name(schema), capsule_name(array)) == ("arrow_schema", "arrow_array")
 
 
-def test_unsupported_types_name_the_column(host):
-    for type, value in ((pa.list_(pa.int32()), [1]), (pa.struct([("x", pa.int8())]), {"x": 1})):  # noqa: A001
-        source = pa.table({"good": [1], "bad": pa.array([value], type)})
-        with pytest.raises(sa.UnsupportedError, match="bad"):
-            sa.from_arrow(source, host)
-
-
 def test_raw_capsules_are_accepted(host):
     batch = pa.record_batch({"a": [1, 2]})
     assert sa.from_arrow(batch.__arrow_c_array__(), host).num_rows == 2

@@ -134,20 +134,9 @@ def test_a_length_that_lies_asks_for_no_memory(host):
     assert host.memory.statistics()["refused"] == refusals
 
 
-@pytest.mark.parametrize(
-    "type",
-    [
-        pa.list_(pa.int8()),
-        pa.struct([("x", pa.int8())]),
-        pa.map_(pa.string(), pa.int8()),
-        pa.string_view(),
-        pa.run_end_encoded(pa.int32(), pa.int8()),
-    ],
-    ids=str,
-)
-def test_types_that_are_not_carried_are_named(host, type):  # noqa: A002
-    bad = content(table=pa.schema([("good", pa.int8()), ("bad", type)]).empty_table())
-    with pytest.raises(sa.UnsupportedError, match="bad"):
+def test_a_name_that_c_can_not_hold_is_told(host):
+    bad = content(table=pa.schema([("good", pa.int8()), ("bad\0name", pa.int8())]).empty_table())
+    with pytest.raises(sa.UnsupportedError, match="'bad' has a zero byte in its name"):
         sa.read_ipc(bad, host)
     assert sa.read_ipc(bad, host, columns=["good"]).column_names == ["good"]
 

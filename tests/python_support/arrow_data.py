@@ -1,4 +1,4 @@
-"""Arrow data for tests: an array of every type that pyarrow can make and Saeta carries."""
+"""Arrow data for tests: an array of every type that pyarrow can make."""
 
 from __future__ import annotations
 
@@ -63,7 +63,53 @@ def arrays(rows: int = ROWS) -> dict[str, Any]:
     words = made([f"word {row % 5}" for row in numbers], pa.string())
     result["dictionary"] = words.dictionary_encode()
     result["dictionary uint8"] = words.dictionary_encode().cast(pa.dictionary(pa.uint8(), pa.string()))
-    return result
+    return result | nested(rows)
+
+
+def nested(rows: int = ROWS) -> dict[str, Any]:
+    """Every nested layout and the views, by the name of the type, and some three deep."""
+    numbers = range(rows)
+    valid = [row % 7 != 3 for row in numbers]
+    few = [[row, None, -row][: row % 4] if keep else None for row, keep in zip(numbers, valid, strict=True)]
+    pairs = [[row, row + 1] if keep else None for row, keep in zip(numbers, valid, strict=True)]
+    texts = [f"view {row} " * (row % 4) if keep else None for row, keep in zip(numbers, valid, strict=True)]
+    words = pa.array([f"word {row % 5}" for row in numbers])
+    rows_of_two = pa.array(
+        [{"n": row, "t": text} if text else None for row, text in zip(numbers, texts, strict=True)],
+        pa.struct([("n", pa.int16()), pa.field("t", pa.string())]),
+    )
+    codes = pa.array([row % 2 for row in numbers], pa.int8())
+    places = pa.array([row // 2 for row in numbers], pa.int32())
+    ends = [*range(3, rows, 3), rows] if rows else []
+    maps = [[(f"key {i}", i) for i in range(row % 3)] if keep else None for row, keep in zip(numbers, valid, strict=True)]
+    deep = [[{"m": each, "l": [row] * (row % 3)}] if each else None for row, each in enumerate(maps)]
+    return {
+        "list": pa.array(few, pa.list_(pa.int32())),
+        "large_list": pa.array(few, pa.large_list(pa.int64())),
+        "list_view": pa.array(few, pa.list_view(pa.int32())),
+        "large_list_view": pa.array(few, pa.large_list_view(pa.int16())),
+        "fixed_size_list": pa.array(pairs, pa.list_(pa.float32(), 2)),
+        "struct": rows_of_two,
+        "map": pa.array(maps, pa.map_(pa.string(), pa.int32())),
+        "dense_union": pa.UnionArray.from_dense(codes, places, [pa.array(numbers, pa.int64()), words]),
+        "sparse_union": pa.UnionArray.from_sparse(codes, [pa.array(numbers, pa.int64()), words]),
+        "run_end_encoded": pa.RunEndEncodedArray.from_arrays(
+            pa.array(ends, pa.int32()), pa.array([f"run {end}" if end % 2 else None for end in ends], pa.string())
+        ),
+        "string_view": pa.array(texts, pa.string_view()),
+        "binary_view": pa.array([text and text.encode() for text in texts], pa.binary_view()),
+        "list of dictionary": pa.ListArray.from_arrays(
+            pa.array(range(rows + 1), pa.int32()), words.dictionary_encode()
+        ),
+        "dictionary of struct": pa.DictionaryArray.from_arrays(
+            pa.array([row % 3 if keep else None for row, keep in zip(numbers, valid, strict=True)], pa.int8()),
+            pa.array([{"a": 1}, {"a": None}, {"a": 3}]),
+        ),
+        "deep": pa.array(
+            deep,
+            pa.list_(pa.struct([("m", pa.map_(pa.string(), pa.int32())), ("l", pa.large_list(pa.int64()))])),
+        ),
+    }
 
 
 def decimals() -> list[Any]:

@@ -1,6 +1,8 @@
 #include "support/arrays.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/column/schema.hpp"
+#include "support/nested_arrays.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -72,6 +74,7 @@ void bound_indices(plain_array& made, engine& random) {
 struct node {
   std::vector<shared_array> arrays;
   std::vector<const void*> buffers;
+  std::vector<std::int64_t> variadic_sizes;
   std::vector<owned_array> children;
   std::vector<ArrowArray*> child_pointers;
   owned_array dictionary;
@@ -148,26 +151,40 @@ bool same_strings(window a, const std::byte* a_bytes, window b, const std::byte*
 
 bool same_content(const ArrowArray& seen, const plain_array& expected, std::int64_t first,
                   std::int64_t rows) {
-  const window there{buffer_of(seen, 1), seen.offset};
-  const window here{expected.buffers[1].data(), expected.offset + first};
+  const auto bytes_at = [&](std::size_t i) { return window{buffer_of(seen, i), seen.offset}; };
+  const auto bytes_of = [&](std::size_t i) {
+    return window{expected.buffers[i].data(), expected.offset + first};
+  };
   switch (expected.type.layout()) {
   case layout_kind::none:
     return true;
   case layout_kind::bits:
-    return same_bits(there, here, rows);
+    return same_bits(bytes_at(1), bytes_of(1), rows);
   case layout_kind::fixed:
-    return same_values(there, here, rows, static_cast<std::size_t>(expected.type.byte_width()));
-  case layout_kind::offsets32:
-    return same_strings<std::int32_t>(there, buffer_of(seen, 2), here, expected.buffers[2].data(), rows);
-  case layout_kind::offsets64:
-    return same_strings<std::int64_t>(there, buffer_of(seen, 2), here, expected.buffers[2].data(), rows);
+    return same_values(bytes_at(1), bytes_of(1), rows, static_cast<std::size_t>(expected.type.byte_width()));
+  case layout_kind::bytes:
+    return expected.type.offset_width() == sizeof(std::int32_t)
+               ? same_strings<std::int32_t>(bytes_at(1), buffer_of(seen, 2), bytes_of(1),
+                                            expected.buffers[2].data(), rows)
+               : same_strings<std::int64_t>(bytes_at(1), buffer_of(seen, 2), bytes_of(1),
+                                            expected.buffers[2].data(), rows);
+  default:
+    break;
   }
-  return false;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    if (!same_row(seen, i, expected, first + i)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 ::testing::AssertionResult same_validity(const ArrowArray& seen, const plain_array& expected,
                                          std::int64_t first, std::int64_t rows) {
-  const std::byte* const bits = buffer_of(seen, 0);
+  if (expected.type.layout() == layout_kind::none) {
+    return ::testing::AssertionSuccess();
+  }
+  const std::byte* const bits = expected.type.has_validity() ? buffer_of(seen, 0) : nullptr;
   for (std::int64_t i = 0; i < rows; ++i) {
     if ((bits == nullptr || bit_at(bits, seen.offset + i)) != expected.valid(first + i)) {
       return ::testing::AssertionFailure()
@@ -183,7 +200,7 @@ bool plain_array::valid(std::int64_t row) const {
   if (type.layout() == layout_kind::none) {
     return false;
   }
-  return buffers[0].empty() || bit_at(buffers[0].data(), offset + row);
+  return !type.has_validity() || buffers[0].empty() || bit_at(buffers[0].data(), offset + row);
 }
 
 std::int64_t plain_array::nulls_in(std::int64_t first, std::int64_t rows) const {
@@ -212,7 +229,7 @@ shared_array random_indices(const data_type& type, const array_shape& shape, sha
   made->offset = shape.offset;
   made->dictionary = std::move(dictionary);
   const std::int64_t rows = shape.offset + shape.length;
-  if (type.layout() != layout_kind::none) {
+  if (type.has_validity()) {
     made->buffers.push_back(make_validity(rows, shape.pattern, random));
   }
   switch (type.layout()) {
@@ -224,12 +241,15 @@ shared_array random_indices(const data_type& type, const array_shape& shape, sha
   case layout_kind::fixed:
     made->buffers.push_back(random_bytes(static_cast<std::size_t>(rows * type.byte_width()), random));
     break;
-  case layout_kind::offsets32:
-    add_strings<std::int32_t>(rows, random, made->buffers);
+  case layout_kind::bytes:
+    if (type.offset_width() == sizeof(std::int32_t)) {
+      add_strings<std::int32_t>(rows, random, made->buffers);
+    } else {
+      add_strings<std::int64_t>(rows, random, made->buffers);
+    }
     break;
-  case layout_kind::offsets64:
-    add_strings<std::int64_t>(rows, random, made->buffers);
-    break;
+  default:
+    fill_nested(*made, shape, random);
   }
   if (made->dictionary) {
     bound_indices(*made, random);
@@ -237,6 +257,62 @@ shared_array random_indices(const data_type& type, const array_shape& shape, sha
   made->null_count = shape.count_known ? made->nulls_in(0, shape.length) : -1;
   return made;
 }
+
+namespace {
+
+data_type list_of(const char* format, const data_type& values) {
+  return data_type::nested(format, {{"item", values, true, {}}});
+}
+
+data_type map_of(const data_type& keys, const data_type& values) {
+  const data_type entries = data_type::nested("+s", {{"key", keys, false, {}}, {"value", values, true, {}}});
+  return data_type::nested("+m", {{"entries", entries, false, {}}});
+}
+
+data_type runs_of(const char* ends, const data_type& values) {
+  return data_type::nested("+r",
+                           {{"run_ends", data_type::parse(ends), false, {}}, {"values", values, true, {}}});
+}
+
+/// Each nested layout once over simple types, and some three deep.
+void append_nested(std::vector<data_type>& made) {
+  const data_type number(type_id::int32);
+  const data_type text(type_id::string);
+  const data_type flag(type_id::boolean);
+  const data_type words = data_type::dictionary(data_type(type_id::int8), text);
+  const std::vector<field> three{
+      {"a", number, true, {}}, {"b", text, true, {}}, {"c", flag, false, {{"k", "v"}}}};
+  for (const char* const format : {"+l", "+L", "+vl", "+vL", "+w:3", "+w:0"}) {
+    made.push_back(list_of(format, number));
+    made.push_back(list_of(format, text));
+  }
+  made.push_back(data_type::nested("+s", three));
+  made.push_back(data_type::nested("+s", {}));
+  made.push_back(map_of(text, number));
+  made.push_back(data_type::nested("+ud:0,5,127", three));
+  made.push_back(data_type::nested("+us:7,1,0", three));
+  for (const char* const ends : {"i", "l"}) { // 16 bits end at row 32,767
+    made.push_back(runs_of(ends, text));
+  }
+  made.push_back(list_of("+l", words));
+  made.push_back(data_type::dictionary(number, data_type::nested("+s", three)));
+  made.push_back(data_type::dictionary(number, words));
+  made.push_back(
+      list_of("+l", data_type::nested("+s", {{"x", list_of("+L", flag), true, {}}, {"y", words, true, {}}})));
+  made.push_back(
+      data_type::nested("+s", {{"m", map_of(text, list_of("+w:2", data_type::parse("vu"))), true, {}}}));
+  made.push_back(list_of("+vl", data_type::nested("+ud:1,2", {{"r", runs_of("i", flag), true, {}},
+                                                              {"n", data_type(), true, {}}})));
+  made.push_back(list_of("+w:6", data_type(type_id::float32))
+                     .with_extension("arrow.fixed_shape_tensor", R"({"shape":[2,3]})"));
+}
+
+bool has_dictionary(const data_type& type) {
+  return type.value_type() != nullptr ||
+         std::ranges::any_of(type.children(), [](const field& child) { return has_dictionary(child.type); });
+}
+
+} // namespace
 
 const std::vector<data_type>& carried_types() {
   static const std::vector<data_type> types = [] {
@@ -259,6 +335,24 @@ const std::vector<data_type>& carried_types() {
     }
     made.push_back(data_type::dictionary(data_type(type_id::int32), data_type(type_id::boolean)));
     made.push_back(data_type::dictionary(data_type(type_id::int8), data_type::parse("tsu:UTC")));
+    made.push_back(data_type::parse("w:0"));
+    for (const char* const views : {"vu", "vz"}) {
+      made.push_back(data_type::parse(views));
+    }
+    append_nested(made);
+    return made;
+  }();
+  return types;
+}
+
+const std::vector<data_type>& file_types() {
+  static const std::vector<data_type> types = [] {
+    std::vector<data_type> made = carried_types();
+    std::erase_if(made, [](const data_type& type) {
+      return std::ranges::any_of(type.children(),
+                                 [](const field& child) { return has_dictionary(child.type); }) ||
+             (type.value_type() != nullptr && has_dictionary(*type.value_type()));
+    });
     return made;
   }();
   return types;
@@ -268,6 +362,15 @@ owned_array to_c(shared_array source, std::shared_ptr<std::atomic<int>> releases
   auto made = std::make_unique<node>();
   for (const bytes& buffer : source->buffers) {
     made->buffers.push_back(buffer.empty() ? nullptr : buffer.data());
+  }
+  if (source->type.layout() == layout_kind::views) {
+    for (std::size_t i = source->type.buffer_count(); i < source->buffers.size(); ++i) {
+      made->variadic_sizes.push_back(static_cast<std::int64_t>(source->buffers[i].size()));
+    }
+    made->buffers.push_back(made->variadic_sizes.data());
+  }
+  for (const shared_array& child : source->children) {
+    made->children.push_back(to_c(child));
   }
   if (source->dictionary) {
     made->dictionary = to_c(source->dictionary);
@@ -302,11 +405,16 @@ owned_array to_c_batch(std::vector<shared_array> children, std::int64_t length, 
     return ::testing::AssertionFailure() << "length " << seen.length << " and null_count " << seen.null_count
                                          << ", expected " << rows << " and " << null_rows;
   }
-  if (static_cast<std::size_t>(seen.n_buffers) != expected.buffers.size()) {
-    return ::testing::AssertionFailure()
-           << seen.n_buffers << " buffers, expected " << expected.buffers.size();
+  const bool views = expected.type.layout() == layout_kind::views;
+  const std::size_t buffers = expected.buffers.size() + (views ? 1 : 0);
+  if (static_cast<std::size_t>(seen.n_buffers) != buffers && !(views && rows == 0)) {
+    return ::testing::AssertionFailure() << seen.n_buffers << " buffers, expected " << buffers;
   }
-  if (seen.n_buffers > 0 && rows > 0) {
+  if (static_cast<std::size_t>(seen.n_children) != expected.children.size()) {
+    return ::testing::AssertionFailure()
+           << seen.n_children << " children, expected " << expected.children.size();
+  }
+  if (rows > 0) {
     if (const auto validity = same_validity(seen, expected, first, rows); !validity) {
       return validity;
     }

@@ -37,9 +37,10 @@ struct plain_array {
   data_type type;
   std::int64_t length = 0;
   std::int64_t offset = 0;
-  std::int64_t null_count = 0;                 ///< as the struct says it: -1 for unknown
-  std::vector<std::vector<std::byte>> buffers; ///< in Arrow's order; an empty one is handed out as null
-  std::shared_ptr<const plain_array> dictionary;
+  std::int64_t null_count = 0;                   ///< as the struct says it: -1 for unknown
+  std::vector<std::vector<std::byte>> buffers{}; ///< in Arrow's order; an empty one is handed out as null
+  std::shared_ptr<const plain_array> dictionary{};
+  std::vector<std::shared_ptr<const plain_array>> children{};
 
   [[nodiscard]] bool valid(std::int64_t row) const;
   /// Nulls among rows [first, first + rows), counted.
@@ -55,8 +56,11 @@ shared_array random_array(const data_type& type, const array_shape& shape, std::
 shared_array random_indices(const data_type& type, const array_shape& shape, shared_array dictionary,
                             std::uint64_t seed);
 
-/// Every type that Saeta carries, parameters varied, dictionaries of each index width included.
+/// Every type, parameters varied, dictionaries of each index width and nested ones included.
 const std::vector<data_type>& carried_types();
+
+/// Those that a file can hold in several batches of random arrays: without dictionaries inside of other types.
+const std::vector<data_type>& file_types();
 
 /// A struct over the array; its release adds one to `releases`.
 owned_array to_c(shared_array source, std::shared_ptr<std::atomic<int>> releases = nullptr);
@@ -65,7 +69,8 @@ owned_array to_c(shared_array source, std::shared_ptr<std::atomic<int>> releases
 owned_array to_c_batch(std::vector<shared_array> children, std::int64_t length, std::int64_t offset = 0,
                        std::shared_ptr<std::atomic<int>> releases = nullptr);
 
-/// True when `seen` has exactly the rows [first, first + rows) of `expected`, with the values under nulls too.
+/// True when `seen` has exactly the rows [first, first + rows) of `expected`; of types without children and views with the
+/// values under nulls too.
 ::testing::AssertionResult same_rows(const ArrowArray& seen, const plain_array& expected, std::int64_t first,
                                      std::int64_t rows);
 

@@ -4,6 +4,8 @@
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/transfer/download.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace saeta::support {
@@ -49,10 +51,77 @@ std::int64_t index_at(const host_array& from, std::int64_t row) {
   }
 }
 
+cell cell_at(const host_array& from, std::int64_t row);
+
+/// Rows [first, first + count) of a child, so that no two lists of values look alike.
+std::string cells_of(const host_array& child, std::int64_t first, std::int64_t count) {
+  std::string all;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const cell one = cell_at(child, child.offset + first + i);
+    all += one ? concat(one->size(), ":", *one) : "null";
+  }
+  return all;
+}
+
+/// Value `row` of a buffer of signed integers.
+std::int64_t integer_at(const host_array& from, std::size_t buffer, std::int64_t row) {
+  const std::int32_t width = from.type.buffer(buffer).width;
+  return width == 1   ? std::int64_t{number_at<std::int8_t>(from.buffers[buffer], row)}
+         : width == 2 ? std::int64_t{number_at<std::int16_t>(from.buffers[buffer], row)}
+         : width == 4 ? std::int64_t{number_at<std::int32_t>(from.buffers[buffer], row)}
+                      : number_at<std::int64_t>(from.buffers[buffer], row);
+}
+
+std::string view_at(const host_array& from, std::int64_t row) {
+  const auto one = number_at<std::array<std::int32_t, 4>>(from.buffers[1], row);
+  const auto size = static_cast<std::size_t>(one[0]);
+  return size <= 12 ? text(from.buffers[1], static_cast<std::size_t>(row) * 16 + 4, size)
+                    : text(from.buffers[2 + static_cast<std::size_t>(one[2])],
+                           static_cast<std::size_t>(one[3]), size);
+}
+
+std::string union_at(const host_array& from, std::int64_t row) {
+  const std::int64_t id = integer_at(from, 0, row);
+  const auto child = static_cast<std::size_t>(std::ranges::find(from.type.type_codes(), id) -
+                                              from.type.type_codes().begin());
+  const bool dense = from.type.layout() == layout_kind::dense_union;
+  return concat(id, "=", cells_of(from.children[child], dense ? integer_at(from, 1, row) : row, 1));
+}
+
+/// A row of a type with children.
+std::string nested_at(const host_array& from, std::int64_t row) {
+  switch (from.type.layout()) {
+  case layout_kind::list:
+    return cells_of(from.children[0], integer_at(from, 1, row),
+                    integer_at(from, 1, row + 1) - integer_at(from, 1, row));
+  case layout_kind::list_view:
+    return cells_of(from.children[0], integer_at(from, 1, row), integer_at(from, 2, row));
+  case layout_kind::dense_union:
+  case layout_kind::sparse_union:
+    return union_at(from, row);
+  case layout_kind::run_ends: {
+    const host_array& ends = from.children[0];
+    std::int64_t run = 0;
+    while (integer_at(ends, 1, ends.offset + run) <= row) {
+      ++run;
+    }
+    return cells_of(from.children[1], run, 1);
+  }
+  default: {
+    const auto rows = rows_of_children(from.type, row, 1).value();
+    std::string all;
+    for (const host_array& child : from.children) {
+      all += cells_of(child, rows.first, rows.count);
+    }
+    return all;
+  }
+  }
+}
+
 /// @param row  counted from the beginning of the buffers.
 cell cell_at(const host_array& from, std::int64_t row) {
-  if (from.type.layout() == layout_kind::none ||
-      (!from.buffers[0].empty() && !bit_of(from.buffers[0], row))) {
+  const bool has_validity = from.type.has_validity() && !from.buffers[0].empty();
+  if (from.type.layout() == layout_kind::none || (has_validity && !bit_of(from.buffers[0], row))) {
     return std::nullopt;
   }
   if (from.dictionary != nullptr) {
@@ -61,13 +130,17 @@ cell cell_at(const host_array& from, std::int64_t row) {
   switch (from.type.layout()) {
   case layout_kind::bits:
     return std::string(1, bit_of(from.buffers[1], row) ? '\1' : '\0');
-  case layout_kind::offsets32:
-    return string_at<std::int32_t>(from, row);
-  case layout_kind::offsets64:
-    return string_at<std::int64_t>(from, row);
-  default:
+  case layout_kind::bytes:
+    return from.type.offset_width() == sizeof(std::int32_t) ? string_at<std::int32_t>(from, row)
+                                                            : string_at<std::int64_t>(from, row);
+  case layout_kind::views:
+    return view_at(from, row);
+  case layout_kind::fixed: {
     const auto width = static_cast<std::size_t>(from.type.byte_width());
     return text(from.buffers[1], static_cast<std::size_t>(row) * width, width);
+  }
+  default:
+    return nested_at(from, row);
   }
 }
 

@@ -36,7 +36,7 @@ def run(file: Path, as_json: bool) -> None:
                 "yes" if column["nullable"] else "no",
                 f"{column['nulls']:,}",
                 "-" if column["dictionary_values"] is None else f"{column['dictionary_values']:,}",
-                "" if column["supported"] else "a context can't hold this type yet",
+                "" if column["supported"] else "can't be read: its name has a zero byte",
             )
             for column in found["columns"]
         ],

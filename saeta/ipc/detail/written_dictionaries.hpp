@@ -6,8 +6,9 @@
 //           them on the way.
 // Owner     Holds the host's copies (on a host context views) while a table is written.
 // Thread    `restore` may be called from any thread, one at a time.
-// Failure   unsupported: dictionaries that can't be united (they have nulls, or the indices are too narrow for the
-//           union); out_of_range: an index outside its dictionary. Both name the column.
+// Failure   unsupported: dictionaries that can't be united (they have nulls, the indices are too narrow for the union, or they
+//           lie inside of another type), a dictionary of a dictionary; out_of_range: an index outside its dictionary.
+//           All name the column.
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -45,6 +46,8 @@ private:
     std::vector<std::size_t> of_batch; ///< which of `distinct`
   };
 
+  /// Of the dictionaries inside of a column's type.
+  static void require_inner(const table& source, std::size_t number, container format);
   static encoded_column gather(const table& source, std::size_t number);
   static void unite(encoded_column& column, const arrow::Field& described);
 

@@ -145,15 +145,20 @@ TEST(column, is_refused_without_a_context) {
 
 TEST_P(columns, without_rows_need_no_buffers) {
   for (const data_type& type : support::carried_types()) {
+    const column none = column::empty(home(), type);
+    EXPECT_EQ(none.type(), type);
+    EXPECT_EQ(none.null_count(), 0) << type.name();
+    EXPECT_EQ(none.byte_size(), 0U) << type.name();
     column::parts from;
     from.type = type;
     from.offset = 3;
     from.buffers.resize(type.buffer_count());
-    if (type.id() == type_id::dictionary) {
-      from.dictionary = std::make_shared<const column>(imported(random_array(*type.value_type(), {}, 1)));
+    from.children.assign(none.children().begin(), none.children().end());
+    if (none.dictionary() != nullptr) {
+      from.dictionary = std::make_shared<const column>(*none.dictionary());
     }
     const column seen = column::make(home(), std::move(from));
-    EXPECT_EQ(seen.null_count(), 0) << type.name();
+    EXPECT_EQ(seen.length(), 0) << type.name();
     EXPECT_EQ(seen.byte_size(), 0U) << type.name();
   }
 }

@@ -51,7 +51,7 @@ protected:
   }
 
   static std::vector<data_type> plain_types() {
-    std::vector<data_type> types = support::carried_types();
+    std::vector<data_type> types = support::file_types();
     std::erase_if(types, [](const data_type& type) { return type.id() == type_id::dictionary; });
     return types;
   }
@@ -91,7 +91,7 @@ TEST_P(ipc_trip, an_uncompressed_body_moves_as_it_lies_in_the_file) {
 }
 
 TEST_P(ipc_trip, every_type_comes_back_from_every_container_and_compression) {
-  const table original = random_table(host_, support::carried_types(), {});
+  const table original = random_table(host_, support::file_types(), {});
   for (const auto format : containers) {
     for (const auto body : bodies) {
       ipc::write(original, file(), {.format = format, .body = body});
@@ -124,7 +124,7 @@ TEST_P(ipc_trip, a_selection_moves_only_its_columns) {
 }
 
 TEST_P(ipc_trip, a_table_of_the_context_is_written_as_it_is) {
-  const table original = random_table(host_, support::carried_types(), {});
+  const table original = random_table(host_, support::file_types(), {});
   ipc::write(original, file());
   const table here = read();
   for (const auto format : containers) {
@@ -198,7 +198,7 @@ TEST_P(ipc_trip, without_copies_a_device_takes_no_file) {
 }
 
 TEST_P(ipc_trip, damaged_bodies_leave_nothing_live) {
-  const table original = random_table(host_, support::carried_types(), {.batch_rows = {30, 30}});
+  const table original = random_table(host_, support::file_types(), {.batch_rows = {30, 30}});
   for (const auto body : bodies) {
     const std::string whole = ipc::write_bytes(original, {.format = ipc::container::stream, .body = body});
     const auto cut = std::as_bytes(std::span(whole)).first(whole.size() - 100);

@@ -80,11 +80,5 @@ TEST_F(bad_file, a_reader_that_failed_fails_again) {
   EXPECT_EQ(error_of([&] { static_cast<void>(reading->next(home())); }).message(), first.message());
 }
 
-TEST_F(bad_file, a_type_that_is_not_carried_is_named_with_its_column) {
-  store(file("nested"), support::from_hex(support::nested_stream_hex));
-  EXPECT_ERROR(read(file("nested")), unsupported, file("nested").string(), "column 'nested'",
-               "list<item: int32>");
-}
-
 } // namespace
 } // namespace saeta::ipc

@@ -104,9 +104,10 @@ TEST_F(dictionary, a_file_unites_different_ones) {
   }
 }
 
-TEST_F(dictionary, every_index_and_value_type_can_be_united) {
+TEST_F(dictionary, every_index_type_and_every_plain_value_type_can_be_united) {
   std::vector<data_type> types = support::carried_types();
-  std::erase_if(types, [](const data_type& type) { return type.id() != type_id::dictionary; });
+  std::erase_if(types,
+                [](const data_type& type) { return type.id() != type_id::dictionary || type.depth() > 1; });
   ASSERT_FALSE(types.empty());
   const table original =
       support::random_table(home(), types, {.batch_rows = {120, 0, 9, 50}, .one_dictionary = false});
@@ -114,6 +115,37 @@ TEST_F(dictionary, every_index_and_value_type_can_be_united) {
   EXPECT_TRUE(same_contents(seen, original));
   const table sliced = original.slice(5, 160);
   EXPECT_TRUE(same_contents(read_bytes(write_bytes(sliced)), sliced));
+}
+
+TEST_F(dictionary, inside_of_other_types_are_written) {
+  std::vector<data_type> types = support::carried_types();
+  std::erase_if(types, [](const data_type& type) {
+    return std::ranges::count(support::file_types(), type) != 0 ||
+           (type.value_type() != nullptr && type.value_type()->value_type() != nullptr);
+  });
+  ASSERT_GT(types.size(), 1U);
+  const table different = support::random_table(home(), types, {.batch_rows = {40, 0, 9}});
+  EXPECT_TRUE(same_contents(read_bytes(write_bytes(different, {container::stream})), different));
+  EXPECT_ERROR(write(different, file("never.arrow")), unsupported, "column '0:", "batches 0 and",
+               "different dictionaries inside");
+  EXPECT_THAT(names(), ::testing::IsEmpty());
+  const batch one = different.batches().front();
+  const table equal = table::make(home(), different.fields(), {one, one});
+  EXPECT_TRUE(same_contents(read_bytes(write_bytes(equal)), equal));
+  const table copied = read_bytes(write_bytes(equal), {.copy = copy_policy::always});
+  EXPECT_TRUE(same_contents(read_bytes(write_bytes(copied)), equal))
+      << "equal dictionaries in different places";
+}
+
+TEST_F(dictionary, of_dictionaries_are_refused) {
+  const data_type text(type_id::string);
+  const data_type inner = data_type::dictionary(data_type(type_id::int8), text);
+  const data_type outer = data_type::dictionary(data_type(type_id::int32), inner);
+  const data_type list = data_type::nested("+l", {{"item", outer, true, {}}});
+  for (const data_type& type : {outer, list}) {
+    const table source = support::random_table(home(), {type}, {.batch_rows = {9}});
+    EXPECT_ERROR(write_bytes(source, {container::stream}), unsupported, "column '0:", "indices of another");
+  }
 }
 
 TEST_F(dictionary, a_file_refuses_those_that_it_can_not_unite) {

@@ -52,13 +52,13 @@ INSTANTIATE_TEST_SUITE_P(ipc, inspection,
 
 using inspecting = ipc_test;
 
-TEST_F(inspecting, a_type_that_is_not_carried_is_shown_as_such) {
+TEST_F(inspecting, the_nulls_of_a_nested_column_are_those_of_its_rows) {
   store(file("nested"), support::from_hex(support::nested_stream_hex));
   const file_summary seen = inspect(file("nested"));
   EXPECT_THAT(seen.batch_rows, ElementsAre(3));
   ASSERT_EQ(seen.columns.size(), 2U);
   EXPECT_TRUE(seen.columns[0].supported);
-  EXPECT_FALSE(seen.columns[1].supported);
+  EXPECT_TRUE(seen.columns[1].supported);
   EXPECT_EQ(seen.columns[1].type, "list<item: int32>");
   EXPECT_EQ(seen.columns[0].nulls, 1);
   EXPECT_EQ(seen.columns[1].nulls, 1);

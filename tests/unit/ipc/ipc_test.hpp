@@ -42,10 +42,8 @@ protected:
     const auto kept = std::make_shared<std::string>(std::move(from));
     return reader::open(std::as_bytes(std::span(*kept)), kept, std::move(options))->read_all(home_);
   }
-  /// Every carried type in several batches.
-  [[nodiscard]] table every_type() const {
-    return support::random_table(home_, support::carried_types(), {});
-  }
+  /// Every type that a file can hold, in several batches.
+  [[nodiscard]] table every_type() const { return support::random_table(home_, support::file_types(), {}); }
 
 private:
   std::shared_ptr<context> home_;

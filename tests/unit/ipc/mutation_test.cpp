@@ -19,7 +19,7 @@ struct outcome {
 
 class mutation : public ipc_test, public ::testing::WithParamInterface<std::tuple<container, compression>> {
 protected:
-  mutation() : original_(random_table(home(), support::carried_types(), {.batch_rows = {9, 40, 0, 5}})) {
+  mutation() : original_(random_table(home(), support::file_types(), {.batch_rows = {9, 40, 0, 5}})) {
     bytes_ = write_bytes(original_, {std::get<0>(GetParam()), std::get<1>(GetParam())});
   }
   void TearDown() override {

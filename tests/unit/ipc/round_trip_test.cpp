@@ -39,10 +39,10 @@ TEST_P(round_trip, a_table_without_columns_keeps_its_rows) {
 }
 
 TEST_P(round_trip, a_table_without_batches_keeps_its_columns) {
-  const table original = random_table(home(), support::carried_types(), {{}});
+  const table original = random_table(home(), support::file_types(), {{}});
   const table back = read_bytes(write_bytes(original, options()));
   EXPECT_TRUE(same_contents(back, original));
-  EXPECT_EQ(back.column_count(), support::carried_types().size());
+  EXPECT_EQ(back.column_count(), support::file_types().size());
 }
 
 TEST_P(round_trip, names_may_repeat_and_be_empty) {

@@ -67,12 +67,19 @@ TEST_F(selection, a_name_must_be_there_once) {
   EXPECT_ERROR(read_bytes(bytes, {.columns = {{"twice"}}}), invalid_argument, "more than one", "'twice'");
 }
 
-TEST_F(selection, a_column_that_is_not_carried_can_be_left_out) {
+TEST_F(selection, a_nested_column_can_be_left_out_or_read_alone) {
   const std::string bytes = support::from_hex(support::nested_stream_hex);
-  EXPECT_ERROR(read_bytes(bytes), unsupported, "'nested'", "list<item: int32>");
-  const table seen = read_bytes(bytes, {.columns = {{"plain"}}});
-  EXPECT_EQ(seen.rows(), 3);
-  EXPECT_EQ(seen.pieces(0).front().null_count(), 1);
+  const table plain = read_bytes(bytes, {.columns = {{"plain"}}});
+  EXPECT_EQ(plain.rows(), 3);
+  EXPECT_EQ(plain.pieces(0).front().null_count(), 1);
+  const table nested = read_bytes(bytes, {.columns = {{"nested"}}});
+  const auto rows = support::cells(nested, 0);
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0], std::string("4:\1\0\0\0"
+                                 "4:\2\0\0\0",
+                                 12));
+  EXPECT_EQ(rows[1], std::nullopt);
+  EXPECT_EQ(rows[2], std::string("4:\3\0\0\0", 6));
 }
 
 TEST_F(selection, batches_are_chosen_by_number) {

@@ -52,10 +52,10 @@ TEST(host_window, of_values_and_offsets_is_as_wide_as_they_are) {
 }
 
 TEST(host_window, knows_the_width_of_an_offset_and_reads_it) {
-  EXPECT_EQ(offset_width(data_type(type_id::string)), 4U);
-  EXPECT_EQ(offset_width(data_type(type_id::large_string)), 8U);
-  EXPECT_EQ(offset_width(data_type(type_id::int32)), 0U);
-  EXPECT_EQ(offset_width(data_type(type_id::boolean)), 0U);
+  EXPECT_EQ(data_type(type_id::string).offset_width(), 4U);
+  EXPECT_EQ(data_type(type_id::large_string).offset_width(), 8U);
+  EXPECT_EQ(data_type(type_id::int32).offset_width(), 0U);
+  EXPECT_EQ(data_type(type_id::boolean).offset_width(), 0U);
   const std::array<std::int32_t, 3> narrow{0, -5, 7};
   const std::array<std::int64_t, 3> wide{0, -5, std::int64_t{1} << 40};
   for (std::size_t i = 0; i < 3; ++i) {
