@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 from saeta import _core
@@ -74,7 +76,18 @@ def from_dlpack(
             wanted["stream"] = ready
     if copy is False:
         wanted["copy"] = False
-    return _core._import_tensor(where, _tensor_capsule(source, wanted), ready, copy, name)
+    with _device_of_torch(source, device):
+        capsule = _tensor_capsule(source, wanted)
+    return _core._import_tensor(where, capsule, ready, copy, name)
+
+
+def _device_of_torch(source: Any, device: tuple[int, int]) -> AbstractContextManager[Any]:
+    """torch exports a tensor only while the tensor's device is the current one of the thread."""
+    torch = sys.modules.get("torch")
+    if torch is None or device[0] != CUDA or not isinstance(source, torch.Tensor):
+        return nullcontext()
+    current: AbstractContextManager[Any] = torch.cuda.device(device[1])
+    return current
 
 
 def _tensor_capsule(source: Any, wanted: dict[str, Any]) -> Any:

@@ -37,54 +37,13 @@ nb::object cast(imported made) {
                     std::move(made));
 }
 
-/// A struct of the C Stream Interface that is released at the end of its scope.
-template <class Struct>
-struct scoped {
-  Struct value{};
-  scoped() = default;
-  scoped(const scoped&) = delete;
-  scoped& operator=(const scoped&) = delete;
-  ~scoped() {
-    if (value.release != nullptr) {
-      foreign_call([this] { value.release(&value); });
-    }
-  }
-};
-
-void require_success(int code, ArrowArrayStream& stream, std::string_view part) {
-  if (code != 0) {
-    const char* text = foreign_call([&] { return stream.get_last_error(&stream); });
-    throw error(errc::format,
-                concat("the stream's ", part, " failed with errno ", code, ": ", text ? text : "no text"));
-  }
-}
-
-column_object import_pieces(const std::shared_ptr<context>& home, const ArrowSchema& type,
-                            ArrowArrayStream& stream, const import_options& options) {
-  field described = import_field(type);
-  std::vector<column> pieces;
-  while (true) {
-    scoped<ArrowArray> next;
-    require_success(foreign_call([&] { return stream.get_next(&stream, &next.value); }), stream, "get_next");
-    if (next.value.release == nullptr) {
-      return {std::move(described), home, std::move(pieces)};
-    }
-    pieces.push_back(import_column(home, described, next.value, options));
-  }
-}
-
 imported import_all(const std::shared_ptr<context>& home, ArrowArrayStream& stream,
                     std::optional<bool> copy) {
-  scoped<ArrowSchema> type;
-  require_success(foreign_call([&] { return stream.get_schema(&stream, &type.value); }), stream,
-                  "get_schema");
-  const import_options options = options_of(copy);
-  if (is_struct(type.value)) {
-    return table_object(import_stream(home, stream, options));
+  imported_stream made = import_any_stream(home, stream, options_of(copy));
+  if (made.of_structs) {
+    return table_object(std::move(made.rows));
   }
-  column_object made = import_pieces(home, type.value, stream, options);
-  foreign_call([&] { stream.release(&stream); });
-  return made;
+  return column_object(made.rows.fields().fields.front(), home, made.rows.pieces(0));
 }
 
 nb::object from_stream(const context_object& home, nb::handle capsule, std::optional<bool> copy) {

@@ -1,8 +1,9 @@
-// Text for messages: joining values, byte counts for people, and reading them back.
+// Text for messages: joining values, byte counts for people and reading them back, and what is UTF-8.
 #pragma once
 
 #include "saeta/base/error.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <sstream>
 #include <string>
@@ -27,5 +28,12 @@ std::string human_bytes(std::uint64_t bytes);
 /// Reads "4096", "8GiB", "1.5 MiB", "10MB" (decimal units are powers of 1000) or "50%" of `whole` bytes.
 /// @throws error invalid_argument naming the text and what was expected; overflow past 2^64-1.
 std::uint64_t parse_bytes(std::string_view text, std::uint64_t whole = 0);
+
+/// Length in bytes of the UTF-8 character at the front of `text`, which is not empty; 0 when there is none (RFC 3629: no
+/// overlong forms, no surrogates, nothing above U+10FFFF).
+std::size_t utf8_length(std::string_view text) noexcept;
+
+/// True where all of `text` is UTF-8.
+bool is_utf8(std::string_view text) noexcept;
 
 } // namespace saeta

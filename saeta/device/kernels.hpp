@@ -40,6 +40,19 @@ struct kernel_table {
                            std::int32_t* target);
   void (*rebase_offsets64)(stream_handle stream, const std::int64_t* source, std::int64_t count,
                            std::int64_t* target);
+
+  /// target[i] = source[i] where bit `bit_offset + i` of `validity` is set, else `fill`, for `length` values of `width` bytes
+  /// (1, 2, 4 or 8). `fill` holds a value in its low `width` bytes. `source` and `target` are aligned to `width`; `target` may
+  /// be `source`.
+  void (*fill_nulls)(stream_handle stream, const std::uint8_t* validity, std::int64_t bit_offset,
+                     const void* source, std::int32_t width, std::int64_t length, std::uint64_t fill,
+                     void* target);
+
+  /// Copies the `length` values of `width` bytes (1, 2, 4 or 8) that lie `stride` bytes apart to `target`, side by side. A
+  /// stride may be 0 or negative: then `source` is the value with the highest address. `source` and `stride` are multiples of
+  /// `width`, `target` is aligned to it and does not overlap with them.
+  void (*gather_strided)(stream_handle stream, const void* source, std::int64_t stride, std::int32_t width,
+                         std::int64_t length, void* target);
 };
 
 /// Bytes of a bitmap of `length` bits, padded to 64 bytes as the Arrow format recommends.

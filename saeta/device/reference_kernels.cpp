@@ -1,3 +1,4 @@
+#include "saeta/base/text.hpp"
 #include "saeta/device/kernels.hpp"
 
 #include <bit>
@@ -157,11 +158,62 @@ void rebase_offsets64(stream_handle, const std::int64_t* source, std::int64_t co
   rebase_offsets<std::int64_t, std::uint64_t>(source, count, target);
 }
 
+/// Calls `run` with an unsigned integer of `width` bytes, whose copies are those of any value as wide.
+template <class Run>
+void with_width(std::int32_t width, Run run) {
+  switch (width) {
+  case 1:
+    return run(std::uint8_t{});
+  case 2:
+    return run(std::uint16_t{});
+  case 4:
+    return run(std::uint32_t{});
+  case 8:
+    return run(std::uint64_t{});
+  default:
+    throw error(errc::invalid_argument, concat("values of ", width, " bytes, expected 1, 2, 4 or 8"));
+  }
+}
+
+void fill_nulls(stream_handle, const std::uint8_t* validity, std::int64_t bit_offset, const void* source,
+                std::int32_t width, std::int64_t length, std::uint64_t fill, void* target) {
+  with_width(width, [&]<class Value>(Value) {
+    const bit_run bits(validity, bit_offset, length);
+    const auto* from = static_cast<const Value*>(source);
+    auto* to = static_cast<Value*>(target);
+    const auto write = [&](std::uint64_t word, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        to[i] = ((word >> i) & 1) != 0 ? from[i] : static_cast<Value>(fill);
+      }
+      from += count;
+      to += count;
+    };
+    for (std::int64_t i = 0; i < bits.whole_words(); ++i) {
+      write(bits.word(i), word_bits);
+    }
+    if (bits.tail_bits() != 0) {
+      write(bits.tail(), bits.tail_bits());
+    }
+  });
+}
+
+void gather_strided(stream_handle, const void* source, std::int64_t stride, std::int32_t width,
+                    std::int64_t length, void* target) {
+  with_width(width, [&]<class Value>(Value) {
+    const auto* const from = static_cast<const Value*>(source);
+    auto* const to = static_cast<Value*>(target);
+    const std::int64_t step = stride / width;
+    for (std::int64_t i = 0; i < length; ++i) {
+      to[i] = from[i * step];
+    }
+  });
+}
+
 } // namespace
 
 const kernel_table& reference_kernels() noexcept {
-  static constexpr kernel_table table{pack_bool,   unpack_bool,      copy_bitmap,
-                                      count_nulls, rebase_offsets32, rebase_offsets64};
+  static constexpr kernel_table table{pack_bool,        unpack_bool,      copy_bitmap, count_nulls,
+                                      rebase_offsets32, rebase_offsets64, fill_nulls,  gather_strided};
   return table;
 }
 

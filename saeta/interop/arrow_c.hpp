@@ -50,8 +50,18 @@ batch import_batch(const std::shared_ptr<context>& home, const schema& fields, A
 /// One array of any carried type.
 column import_column(const std::shared_ptr<context>& home, const field& described, ArrowArray& source,
                      const import_options& options = {});
-/// Every batch of a stream; a stream of arrays that are no structs becomes a table of one column. Takes the stream; an
-/// error in the middle releases it. `progress`, where given, hears the rows so far after each batch.
+/// What a stream gave, and whether its arrays were structs: else `rows` has them as its one column.
+struct imported_stream {
+  table rows;
+  bool of_structs = true;
+};
+
+/// Every batch of a stream. Takes the stream; an error in the middle releases it. `progress`, where given, hears the rows
+/// so far after each batch.
+imported_stream import_any_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
+                                  const import_options& options = {},
+                                  const std::function<void(std::int64_t)>& progress = {});
+/// The same as a table, whatever its arrays are.
 table import_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
                     const import_options& options = {},
                     const std::function<void(std::int64_t)>& progress = {});

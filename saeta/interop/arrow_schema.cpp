@@ -64,12 +64,20 @@ std::optional<std::string> take(metadata_list& from, std::string_view key) {
   return value;
 }
 
+/// Names, time zones and other text of the standard are UTF-8; Python could not show anything else.
+void require_utf8(std::string_view text, std::string_view part, std::string_view label) {
+  if (!is_utf8(text)) {
+    throw error(errc::format, concat(label, ": ", part, " is not UTF-8: '", text, "'"));
+  }
+}
+
 /// Moves the extension keys from the metadata into the type. Without a name the metadata stay as they are.
-data_type with_extension_of(data_type storage, metadata_list& metadata) {
+data_type with_extension_of(data_type storage, metadata_list& metadata, std::string_view label) {
   const auto name = take(metadata, extension_name_key);
   if (!name || name->empty()) {
     return storage;
   }
+  require_utf8(*name, extension_name_key, label);
   return storage.with_extension(*name, take(metadata, extension_metadata_key).value_or(std::string()));
 }
 
@@ -80,6 +88,8 @@ void require_valid(const ArrowSchema& source, std::string_view label) {
   if (source.format == nullptr) {
     throw error(errc::format, concat(label, ": format is null"));
   }
+  require_utf8(source.format, "format", label);
+  require_utf8(source.name == nullptr ? "" : source.name, "name", label);
   if (source.n_children < 0 || (source.n_children > 0 && source.children == nullptr)) {
     throw error(errc::format, concat(label, ": n_children is ", source.n_children,
                                      source.children == nullptr ? " and children is null" : ""));
@@ -116,7 +126,7 @@ public:
     const std::string inner = concat("dictionary of ", label);
     data_type values = storage(*source.dictionary, inner, depth + 1);
     metadata_list metadata = read_metadata(source.dictionary->metadata, inner);
-    values = with_extension_of(std::move(values), metadata);
+    values = with_extension_of(std::move(values), metadata, inner);
     if (!parsed.is_integer()) {
       throw error(errc::format,
                   concat(label, ": dictionary indices of type ", parsed.name(), ", expected an integer"));
@@ -128,7 +138,7 @@ public:
     field found;
     found.type = storage(source, label, depth);
     found.metadata = read_metadata(source.metadata, label);
-    found.type = with_extension_of(std::move(found.type), found.metadata);
+    found.type = with_extension_of(std::move(found.type), found.metadata, label);
     found.name = source.name == nullptr ? "" : source.name;
     found.nullable = (source.flags & ARROW_FLAG_NULLABLE) != 0;
     return found;

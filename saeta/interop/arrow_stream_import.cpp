@@ -111,8 +111,9 @@ stream_type read_type(const ArrowSchema& type) {
 
 } // namespace
 
-table import_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
-                    const import_options& options, const std::function<void(std::int64_t)>& progress) {
+imported_stream import_any_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
+                                  const import_options& options,
+                                  const std::function<void(std::int64_t)>& progress) {
   stream_source stream(source);
   const stream_type type = read_type(stream.type().get());
   rolling_dictionaries dictionaries;
@@ -130,7 +131,12 @@ table import_stream(const std::shared_ptr<context>& home, ArrowArrayStream& sour
       progress(rows);
     }
   }
-  return table::make(home, type.fields, std::move(batches));
+  return {table::make(home, type.fields, std::move(batches)), type.batches};
+}
+
+table import_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
+                    const import_options& options, const std::function<void(std::int64_t)>& progress) {
+  return import_any_stream(home, source, options, progress).rows;
 }
 
 } // namespace saeta

@@ -5,6 +5,7 @@
 
 #include <dlpack/dlpack.h>
 
+#include <cstddef>
 #include <limits>
 
 namespace saeta {
@@ -69,7 +70,8 @@ std::byte* checked_pointer(const DLTensor& tensor, std::size_t bytes, std::size_
   const auto base = reinterpret_cast<std::uintptr_t>(tensor.data);
   std::uintptr_t first = 0;
   std::uintptr_t end = 0;
-  if (__builtin_add_overflow(base, tensor.byte_offset, &first) ||
+  constexpr auto greatest = static_cast<std::uint64_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  if (tensor.byte_offset > greatest || __builtin_add_overflow(base, tensor.byte_offset, &first) ||
       __builtin_add_overflow(first, bytes, &end)) {
     throw error(errc::format, concat("dlpack: byte_offset ", tensor.byte_offset, " and ", bytes,
                                      " bytes from data ", tensor.data, " leave the address space"));

@@ -20,6 +20,9 @@ std::optional<std::string> obstacle(const arrow::Field& described) {
   if (described.name().find('\0') != std::string::npos) {
     return "has a zero byte in its name, which can't pass the Arrow C Data Interface";
   }
+  if (described.type()->ToString().find('\0') != std::string::npos) {
+    return "has a zero byte in its type, which can't pass the Arrow C Data Interface";
+  }
   try {
     owned_schema exported;
     check(arrow::ExportField(described, exported.out()), described.name());
@@ -38,12 +41,12 @@ std::optional<std::string> obstacle(const arrow::Field& described) {
 bool carried(const arrow::Field& described) { return !obstacle(described); }
 
 schema schema_of(const arrow::Schema& described, std::string_view where) {
-  for (const auto& column : described.fields()) {
-    if (const auto why = obstacle(*column)) {
-      throw error(errc::unsupported, concat(where, ": column '", column->name().c_str(), "' ", *why));
-    }
-  }
   try {
+    for (const auto& column : described.fields()) {
+      if (const auto why = obstacle(*column)) {
+        throw error(errc::unsupported, concat("column '", column->name().c_str(), "' ", *why));
+      }
+    }
     owned_schema exported;
     check(arrow::ExportSchema(described, exported.out()), "schema");
     return import_schema(exported.get());

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+
 import pyarrow as pa
 import pytest
 
 import arrow_data
 import saeta as sa
 from contexts import copies
-from protocols import OnlyArray, OnlySchema, OnlyStream, capsule_name, new_capsule
+from protocols import OnlyArray, OnlySchema, OnlyStream, capsule_name, new_capsule, stream_in
 
 NAMES = sorted(arrow_data.arrays(0))
 
@@ -135,6 +138,14 @@ def test_requested_schema_is_best_effort(host):
         table["a"].__arrow_c_array__(object())
 
 
+@pytest.mark.parametrize("names", [[], ["a"], ["a", "b", "c"]], ids=len)
+def test_a_requested_schema_of_another_width_is_refused(host, names):
+    table = sa.from_arrow(pa.table({"a": [1], "b": [2]}), host)
+    wanted = pa.schema([(name, pa.int64()) for name in names]).__arrow_c_schema__()
+    with pytest.raises(sa.InvalidError, match=f"requested_schema has {len(names)} fields, the data 2"):
+        table.__arrow_c_stream__(wanted)
+
+
 def test_unknown_keywords_of_later_standards_are_accepted(host):
     table = sa.from_arrow(pa.table({"a": [1]}), host)
     assert capsule_name(table.__arrow_c_stream__(None, later=1)) == "arrow_array_stream"
@@ -190,6 +201,87 @@ def test_an_error_of_the_stream_arrives(host):
 
     reader = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), batches())
     with pytest.raises(sa.Error, match="the producer broke"):
+        sa.from_arrow(reader, host)
+
+
+def of_structs():
+    return pa.table({"a": [1, 2]}).__arrow_c_stream__()
+
+
+def of_arrays():
+    return pa.chunked_array([[1, 2], [3]]).__arrow_c_stream__()
+
+
+@pytest.mark.parametrize("source", [of_structs, of_arrays])
+@pytest.mark.parametrize("callback", ["get_schema", "get_next"])
+def test_a_stream_without_a_callback_is_refused_and_released(host, source, callback):
+    stream = source()
+    setattr(stream_in(stream), callback, None)
+    with pytest.raises(sa.FormatError, match="get_schema or get_next is null"):
+        sa.from_arrow(stream, host)
+    assert stream_in(stream).release is None
+
+
+@pytest.mark.parametrize("source", [of_structs, of_arrays])
+@pytest.mark.parametrize("with_text", [True, False])
+@pytest.mark.parametrize(
+    ("number", "raised"),
+    [
+        (errno.EIO, sa.FileError),
+        (errno.ENOMEM, sa.OutOfMemory),
+        (errno.EINVAL, sa.FormatError),
+        (errno.ENOSYS, sa.UnsupportedError),
+        (errno.EAGAIN, sa.ExchangeError),
+    ],
+)
+def test_the_errno_of_a_stream_says_what_is_raised(host, source, with_text, number, raised):
+    call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    fail = call(lambda *_: number)
+    stream = source()
+    stream_in(stream).get_next = ctypes.cast(fail, ctypes.c_void_p).value
+    if not with_text:
+        stream_in(stream).get_last_error = None
+    with pytest.raises(raised, match=f"get_next failed with errno {number} "):
+        sa.from_arrow(stream, host)
+
+
+def test_copy_false_shares_memory_or_says_why_not(anywhere):
+    batch = pa.record_batch({"a": [1, 2, 3]})
+    for source in (pa.table(batch), OnlyArray(batch), OnlyArray(batch["a"])):
+        if anywhere.device == "host":
+            shared = sa.from_arrow(source, anywhere, copy=False)
+            column = shared["a"] if isinstance(shared, sa.Table) else shared
+            assert column.address == batch["a"].buffers()[1].address
+        else:
+            with pytest.raises(sa.ExchangeError, match="without a copy"):
+                sa.from_arrow(source, anywhere, copy=False)
+    assert copies(anywhere) == 0
+
+
+def test_copy_false_refuses_buffers_that_are_not_aligned(host):
+    bytes_ = pa.py_buffer(bytes(8 * 10 + 1)).slice(1)
+    column = pa.Array.from_buffers(pa.int64(), 10, [None, bytes_])
+    for source in (OnlyArray(column), OnlyStream(pa.chunked_array([column]))):
+        with pytest.raises(sa.ExchangeError, match="not aligned"):
+            sa.from_arrow(source, host, copy=False)
+        assert len(sa.from_arrow(source, host)) == 10
+
+
+@pytest.mark.parametrize(
+    ("field", "part"),
+    [
+        (pa.field(b"a\xff", pa.int32()), "name"),
+        (pa.field("when", pa.timestamp("us", tz=b"Mars/\xe9")), "format"),
+        (pa.field("word", pa.int8(), metadata={"ARROW:extension:name": b"\xff"}), "ARROW:extension:name"),
+    ],
+    ids=["name", "time zone", "extension"],
+)
+def test_text_that_is_not_utf8_is_refused_with_its_column(host, field, part):
+    schema = pa.schema([pa.field("good", pa.int8()), field])
+    with pytest.raises(sa.FormatError, match=f"column '(a\ufffd|when|word)': {part} is not UTF-8"):
+        sa.from_arrow(OnlySchema(schema))
+    reader = pa.RecordBatchReader.from_batches(schema, [])
+    with pytest.raises(sa.FormatError, match="is not UTF-8"):
         sa.from_arrow(reader, host)
 
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,6 +102,46 @@ def test_the_version_follows_max_version(host):
     for version in ((1, 0), (1, 3), (2, 0)):
         assert capsule_name(column.__dlpack__(max_version=version)) == "dltensor_versioned"
     assert column.__dlpack_device__() == (1, 0)
+
+
+def test_copy_false_imports_in_place_or_not_at_all(anywhere):
+    source = np.arange(10)
+    if anywhere.device == "host":
+        assert sa.from_dlpack(source, anywhere, copy=False).address == source.ctypes.data
+        assert sa.from_dlpack(source.__dlpack__(), anywhere, copy=False).address == source.ctypes.data
+    else:
+        for tensor in (source, source.__dlpack__(), source.__dlpack__(max_version=(1, 0))):
+            with pytest.raises(sa.ExchangeError, match="a copy was forbidden"):
+                sa.from_dlpack(tensor, anywhere, copy=False)
+    assert copies(anywhere) == 0
+
+
+def test_a_tensor_of_torch_is_exported_while_its_device_is_current(host, monkeypatch):
+    """torch raises BufferError for a tensor of another device than the current one."""
+    torch = types.ModuleType("torch")
+    current = [0]
+
+    class TorchTensor(Tensor):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 1
+
+        def __dlpack__(self, **wanted: Any) -> Any:
+            if current[-1] != 1:
+                raise BufferError("Can't export tensors on a different CUDA device index.")
+            return super().__dlpack__(**wanted)
+
+    @contextmanager
+    def device(ordinal: int) -> Iterator[None]:
+        current.append(ordinal)
+        yield
+        current.pop()
+
+    torch.Tensor = TorchTensor
+    torch.cuda = types.SimpleNamespace(device=device)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    column = sa.from_dlpack(TorchTensor(np.arange(3)), host)
+    assert column.to_pylist() == [0, 1, 2]
+    assert current == [0]
 
 
 def test_a_producer_is_asked_once_for_each_thing(host):

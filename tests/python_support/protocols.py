@@ -53,6 +53,24 @@ class OldTensor(Tensor):
         return self.source.__dlpack__()
 
 
+class CStream(ctypes.Structure):
+    """The `ArrowArrayStream` of the Arrow C Stream Interface, as its five pointers."""
+
+    _fields_ = [
+        (name, ctypes.c_void_p)
+        for name in ("get_schema", "get_next", "get_last_error", "release", "private_data")
+    ]
+
+
+def stream_in(capsule: Any) -> CStream:
+    """The struct in a capsule "arrow_array_stream", to be broken by a test."""
+    read = ctypes.pythonapi.PyCapsule_GetPointer
+    read.restype = ctypes.POINTER(CStream)
+    read.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    found: CStream = read(capsule, b"arrow_array_stream").contents
+    return found
+
+
 KEPT_NAMES: list[bytes] = []
 
 

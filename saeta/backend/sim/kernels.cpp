@@ -3,6 +3,9 @@
 #include "saeta/backend/sim/machine.hpp"
 #include "saeta/base/text.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace saeta::sim {
 namespace {
 
@@ -91,11 +94,37 @@ void rebase_offsets64(stream_handle stream, const std::int64_t* source, count le
   rebase(stream, "rebase_offsets64", source, length, target, reference_kernels().rebase_offsets64);
 }
 
+void fill_nulls(stream_handle stream, const std::uint8_t* validity, count bit_offset, const void* source,
+                std::int32_t width, count length, std::uint64_t fill, void* target) {
+  if (length == 0) {
+    return;
+  }
+  const std::size_t bytes = as_size(length) * as_size(width);
+  queue(stream, "fill_nulls", target,
+        {reading_bits(validity, bit_offset, length), {source, bytes, true}, {target, bytes, false}}, [=] {
+          reference_kernels().fill_nulls(stream, validity, bit_offset, source, width, length, fill, target);
+        });
+}
+
+/// The bytes between the values count as read: what others write there at the same time shows as a race.
+void gather_strided(stream_handle stream, const void* source, count stride, std::int32_t width, count length,
+                    void* target) {
+  if (length == 0) {
+    return;
+  }
+  const count reach = stride * (length - 1);
+  const auto* const lowest = static_cast<const std::uint8_t*>(source) + std::min(reach, count{0});
+  queue(stream, "gather_strided", target,
+        {{lowest, as_size(std::abs(reach)) + as_size(width), true},
+         {target, as_size(length) * as_size(width), false}},
+        [=] { reference_kernels().gather_strided(stream, source, stride, width, length, target); });
+}
+
 } // namespace
 
 const kernel_table& simulated_device::kernels() const noexcept {
-  static constexpr kernel_table table{pack_bool,   unpack_bool,      copy_bitmap,
-                                      count_nulls, rebase_offsets32, rebase_offsets64};
+  static constexpr kernel_table table{pack_bool,        unpack_bool,      copy_bitmap, count_nulls,
+                                      rebase_offsets32, rebase_offsets64, fill_nulls,  gather_strided};
   return table;
 }
 

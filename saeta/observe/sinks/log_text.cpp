@@ -12,34 +12,6 @@ namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD"; // U+FFFD
 
-/// Length in bytes of the UTF-8 character at the front of `text`; 0 when there is none (RFC 3629: no overlong forms,
-/// no surrogates, nothing above U+10FFFF).
-std::size_t utf8_length(std::string_view text) {
-  const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::uint8_t lead = at(0);
-  if (lead < 0x80) {
-    return 1;
-  }
-  const std::size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
-                             : lead >= 0xE0 && lead <= 0xEF ? 3
-                             : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                            : 0;
-  if (length == 0 || text.size() < length) {
-    return 0;
-  }
-  const std::uint8_t least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-  const std::uint8_t most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  if (at(1) < least || at(1) > most) {
-    return 0;
-  }
-  for (std::size_t i = 2; i < length; ++i) {
-    if (at(i) < 0x80 || at(i) > 0xBF) {
-      return 0;
-    }
-  }
-  return length;
-}
-
 void append_ascii(std::string& out, char character) {
   constexpr std::string_view digits = "0123456789abcdef";
   const auto value = static_cast<std::uint8_t>(character);

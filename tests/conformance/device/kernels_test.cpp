@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -74,6 +75,10 @@ protected:
   template <class Rebase, class Offset>
   void expect_rebased(Rebase rebase, const std::vector<Offset>& all, std::int64_t skipped, std::int64_t count,
                       bool in_place);
+  template <class Value>
+  void expect_filled(std::uint64_t fill);
+  template <class Value>
+  void expect_gathered();
 
 private:
   stream work_{shared_device()};
@@ -280,6 +285,98 @@ TEST_P(kernels, rebase_offsets_works_in_place) {
                      true);
     }
   }
+}
+
+template <class Value>
+void kernels::expect_filled(std::uint64_t fill) {
+  for (const std::int64_t length : lengths) {
+    for (int round = 0; round < rounds; ++round) {
+      const bit_source valid{random_below(17), round == 0 ? 0 : random_below(300), length};
+      const auto skipped = static_cast<std::size_t>(round == 0 ? 0 : random_below(17));
+      const auto before =
+          static_cast<std::size_t>(round < 2 ? skipped : static_cast<std::size_t>(random_below(17)));
+      SCOPED_TRACE(::testing::Message() << sizeof(Value) << " bytes a value, valid: " << valid
+                                        << ", from value " << skipped << " to value " << before);
+      const auto count = static_cast<std::size_t>(length);
+      const bytes content = random_bits((skipped + count) * sizeof(Value));
+      // All set, none set, then anything.
+      const bytes bits = round == 1   ? bytes(valid.size(), 0xff)
+                         : round == 2 ? bytes(valid.size(), 0)
+                                      : random_bits(valid.size());
+      const device_memory validity(work(), bits);
+      const device_memory input(work(), content);
+      const device_memory target(work(), bytes((before + count) * sizeof(Value) + guard, poison));
+      const bool in_place = round == 3;
+
+      table().fill_nulls(handle(), validity.data() + valid.misalignment, valid.bit_offset,
+                         input.as<Value>() + skipped, sizeof(Value), length, fill,
+                         in_place ? input.as<Value>() + skipped : target.as<Value>() + before);
+
+      bytes expected = in_place ? content : bytes(target.size(), poison);
+      const std::size_t first = in_place ? skipped : before;
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto row = static_cast<std::int64_t>(i);
+        const void* const value =
+            valid.bit(bits, row) ? static_cast<const void*>(content.data() + (skipped + i) * sizeof(Value))
+                                 : &fill;
+        std::memcpy(expected.data() + (first + i) * sizeof(Value), value, sizeof(Value));
+      }
+      ASSERT_EQ((in_place ? input : target).download(), expected);
+    }
+  }
+}
+
+TEST_P(kernels, fill_nulls_keeps_valid_values_and_nothing_else) {
+  expect_filled<std::uint8_t>(0x1122334455667788);
+  expect_filled<std::uint16_t>(0x1122334455667788);
+  expect_filled<std::uint32_t>(0x1122334455667788);
+  expect_filled<std::uint64_t>(0x1122334455667788);
+}
+
+template <class Value>
+void kernels::expect_gathered() {
+  for (const std::int64_t length : lengths) {
+    for (const std::int64_t step : {1, 2, -1, 7, -3, 0}) {
+      const auto skipped = static_cast<std::size_t>(random_below(17));
+      SCOPED_TRACE(::testing::Message()
+                   << length << " values of " << sizeof(Value) << " bytes with stride " << step);
+      const auto count = static_cast<std::size_t>(length);
+      const auto reach = static_cast<std::size_t>(length == 0 ? 0 : std::abs(step) * (length - 1) + 1);
+      const bytes content = random_bits((skipped + reach) * sizeof(Value)); // ends with the last value
+      const std::size_t first = skipped + (step < 0 && reach != 0 ? reach - 1 : 0);
+      const device_memory input(work(), content);
+      const device_memory target(work(), bytes((skipped + count) * sizeof(Value) + guard, poison));
+
+      table().gather_strided(handle(), input.as<Value>() + first,
+                             step * static_cast<std::int64_t>(sizeof(Value)), sizeof(Value), length,
+                             target.as<Value>() + skipped);
+
+      bytes expected(target.size(), poison);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto row =
+            static_cast<std::size_t>(static_cast<std::int64_t>(first) + static_cast<std::int64_t>(i) * step);
+        std::memcpy(expected.data() + (skipped + i) * sizeof(Value), content.data() + row * sizeof(Value),
+                    sizeof(Value));
+      }
+      ASSERT_EQ(target.download(), expected);
+    }
+  }
+}
+
+TEST_P(kernels, gather_strided_puts_values_of_any_stride_side_by_side) {
+  expect_gathered<std::uint8_t>();
+  expect_gathered<std::uint16_t>();
+  expect_gathered<std::uint32_t>();
+  expect_gathered<std::uint64_t>();
+}
+
+TEST_P(kernels, of_values_refuse_other_widths) {
+  if (GetParam().name == "sim") {
+    GTEST_SKIP() << "the width is looked at when the operation runs";
+  }
+  const device_memory memory(work(), bytes(64, 1));
+  EXPECT_THROW(table().fill_nulls(handle(), memory.data(), 0, memory.data(), 3, 1, 0, memory.data()), error);
+  EXPECT_THROW(table().gather_strided(handle(), memory.data(), 16, 16, 1, memory.data()), error);
 }
 
 TEST_P(kernels, run_in_stream_order) {

@@ -1,11 +1,14 @@
 // DLPack's stream rules and its release, with one side held back by a gate.
 #include "conformance/harness/context_test.hpp"
+#include "saeta/backend/sim/sim.hpp"
 #include "saeta/interop/dlpack.hpp"
 #include "support/dlpack_tensors.hpp"
+#include "support/faulty_backend.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace saeta::conformance {
 namespace {
@@ -97,6 +100,14 @@ protected:
     EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_EQ(lent.deleted(), 1);
   }
+  void expect_released_memory_is_not_given_to_others(copy_policy copy);
+  /// A context of the device under test that passes for a GPU of CUDA, to which page-locked and managed memory is no
+  /// foreign memory.
+  [[nodiscard]] std::shared_ptr<context> passing_for_cuda() {
+    const auto passing = std::make_shared<saeta::testing::faulty_backend>(shared_device());
+    passing->pass_for({device_kind::cuda, 0});
+    return watch(context::create(passing));
+  }
 
 private:
   std::optional<stream_lease> ours_;
@@ -157,14 +168,12 @@ TEST_P(dlpack_order, a_copy_is_ordered_behind_the_write_and_before_the_consumer)
   EXPECT_TRUE(holds(sink(), 4));
 }
 
-TEST_P(dlpack_order, memory_released_under_a_foreign_reader_is_not_given_to_others) {
+void dlpack_order::expect_released_memory_is_not_given_to_others(copy_policy copy) {
   auto values = std::optional(filled(5));
+  versioned tensor(export_dlpack_versioned(of(*values), {number(foreign()), std::nullopt, copy}));
   const auto held = close_gate(foreign().native_handle());
-  {
-    const versioned tensor(
-        export_dlpack_versioned(of(*values), {number(foreign()), std::nullopt, copy_policy::never}));
-    queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
-  }
+  queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
+  tensor.reset();
   values.reset();
   std::vector<buffer> next; // whatever address they get, the held read must not see them
   for (int i = 0; i < 4; ++i) {
@@ -176,6 +185,14 @@ TEST_P(dlpack_order, memory_released_under_a_foreign_reader_is_not_given_to_othe
   }
   device().synchronize_stream(foreign().native_handle());
   EXPECT_TRUE(holds(sink(), 5));
+}
+
+TEST_P(dlpack_order, memory_released_under_a_foreign_reader_is_not_given_to_others) {
+  expect_released_memory_is_not_given_to_others(copy_policy::never);
+}
+
+TEST_P(dlpack_order, a_copy_released_under_a_foreign_reader_is_not_given_to_others) {
+  expect_released_memory_is_not_given_to_others(copy_policy::always);
 }
 
 TEST_P(dlpack_order, a_write_of_ours_waits_for_an_outstanding_consumer) {
@@ -218,6 +235,68 @@ TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
   home()->synchronize(ours());
   held->open();
   EXPECT_TRUE(holds(sink(), 1));
+}
+
+TEST_P(dlpack_order, no_stream_is_not_the_per_thread_default_stream) {
+  auto* const simulated = dynamic_cast<sim::device*>(&device());
+  if (simulated == nullptr) {
+    GTEST_SKIP() << "needs a stream that waits for the legacy default stream and for no other";
+  }
+  const stream_handle blocking = simulated->create_blocking_stream();
+  expect_consumer_waits(std::nullopt, blocking);
+  device().destroy_stream(blocking);
+}
+
+TEST_P(dlpack_order, a_view_of_managed_memory_waits_for_its_producer) {
+  if (GetParam().name != "sim") {
+    GTEST_SKIP() << "needs a device without CUDA that passes for one with it";
+  }
+  const auto gpu = passing_for_cuda();
+  const stream_ref work = gpu->work_stream();
+  for (const std::optional<std::int64_t> named : {number(foreign()), std::optional<std::int64_t>{}}) {
+    const buffer memory = filled(1);
+    lent_tensor lent(reinterpret_cast<void*>(memory.address()), static_cast<std::int64_t>(bytes),
+                     support::dtype(kDLUInt, 8), {kDLCUDAManaged, 0});
+    std::vector<std::uint8_t> seen(bytes);
+    const auto held = close_gate(foreign().native_handle());
+    device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
+    {
+      const column taken = import_dlpack(gpu, lent.get(), {named, copy_policy::never});
+      use_token token(work, {reads(taken.values())});
+      gpu->copy(seen.data(), token.data<char>(taken.values()), bytes, copy_kind::device_to_host, work);
+    }
+    EXPECT_FALSE(work.idle()) << "our read did not wait for the producer";
+    held->open();
+    gpu->synchronize(work);
+    EXPECT_EQ(seen, std::vector<std::uint8_t>(bytes, 2));
+    EXPECT_TRUE(gpu->wait_for_releases(std::chrono::seconds(20)));
+  }
+}
+
+TEST_P(dlpack_order, an_upload_of_page_locked_memory_waits_for_its_producer) {
+  if (GetParam().name != "sim") {
+    GTEST_SKIP() << "needs a device without CUDA that passes for one with it";
+  }
+  const buffer content = filled(2);
+  context_ = passing_for_cuda(); // whose waits open the gate
+  for (const std::optional<std::int64_t> named : {number(foreign()), std::optional<std::int64_t>{}}) {
+    void* const pinned = device().allocate_pinned(bytes);
+    std::memset(pinned, 1, bytes);
+    lent_tensor lent(pinned, static_cast<std::int64_t>(bytes), support::dtype(kDLUInt, 8), {kDLCUDAHost, 0});
+    std::optional<column> taken;
+    {
+      const auto held = close_gate(foreign().native_handle());
+      device().copy(pinned, reinterpret_cast<const void*>(content.address()), bytes,
+                    copy_kind::device_to_host, foreign().native_handle());
+      open_while_the_host_waits(held, [&] {
+        taken = import_dlpack(home(), lent.get(), {named, copy_policy::when_needed});
+      });
+    }
+    EXPECT_TRUE(holds(taken->values(), 2)) << "the memory was read before its producer wrote it";
+    EXPECT_EQ(lent.deleted(), 1);
+    device().synchronize_stream(foreign().native_handle());
+    EXPECT_TRUE(device().deallocate_pinned(pinned, bytes));
+  }
 }
 
 SAETA_CONFORMANCE_SUITE(dlpack_order);

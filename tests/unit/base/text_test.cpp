@@ -96,5 +96,16 @@ TEST(text, parse_bytes_refuses_what_64_bits_do_not_hold) {
   }
 }
 
+TEST(text, is_utf8_looks_at_every_character) {
+  for (const std::string_view text :
+       {"", "plain", "\xc3\xa9t\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80 end"}) {
+    EXPECT_TRUE(is_utf8(text)) << text;
+  }
+  for (const std::string_view text : {"\xff", "a\xff", "\xc3", "ab\xe2\x82", "\xc0\x80", "\xed\xa0\x80 x"}) {
+    EXPECT_FALSE(is_utf8(text)) << text;
+  }
+  EXPECT_TRUE(is_utf8(std::string_view("zero\0byte", 9)));
+}
+
 } // namespace
 } // namespace saeta

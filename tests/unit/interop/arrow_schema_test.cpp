@@ -339,6 +339,24 @@ TEST(arrow_schema, refuses_every_broken_field_and_leaves_the_struct_releasable) 
   }
 }
 
+TEST(arrow_schema, refuses_text_that_is_not_utf8_with_its_field) {
+  const auto said = [](foreign_schema& of) { return error_of([&] { import_field(of.get()); }); };
+  foreign_schema name("i", "a\xff");
+  EXPECT_EQ(said(name).code(), errc::format);
+  EXPECT_EQ(said(name).message(), "column 'a\xff': name is not UTF-8: 'a\xff'");
+  foreign_schema zone("tsu:Mars/\xe9", "when");
+  EXPECT_EQ(said(zone).message(), "column 'when': format is not UTF-8: 'tsu:Mars/\xe9'");
+  foreign_schema indices("i", "codes");
+  indices.get().dictionary = &zone.get();
+  EXPECT_EQ(said(indices).message(), "dictionary of column 'codes': format is not UTF-8: 'tsu:Mars/\xe9'");
+  foreign_schema extended("i", "x");
+  extended.set_metadata({{"ARROW:extension:name", "\xc3"}});
+  EXPECT_EQ(said(extended).message(), "column 'x': ARROW:extension:name is not UTF-8: '\xc3'");
+  foreign_schema fine("tsu:\xc3\x89", "\xe2\x82\xac");
+  fine.set_metadata({{"bytes", "\xff"}});
+  EXPECT_EQ(import_field(fine.get()).name, "\xe2\x82\xac") << "values of other keys may be any bytes";
+}
+
 TEST(arrow_schema, refuses_broken_children_by_name_or_number) {
   foreign_schema foreign("+s", "");
   foreign.add("i", "a").add("i", "b");

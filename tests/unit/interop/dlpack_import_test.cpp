@@ -104,6 +104,8 @@ TYPED_TEST(dlpack_import_test, refuses_each_broken_field_by_name_and_takes_nothi
       {[](DLTensor& t) { t.data = nullptr; }, errc::format, "data is null and shape[0] is 8"},
       {[](DLTensor& t) { t.byte_offset = 2; }, errc::format,
        "byte_offset 2 is not aligned to its values of 4 bytes"},
+      {[](DLTensor& t) { t.byte_offset = std::uint64_t{1} << 63; }, errc::format,
+       "byte_offset 9223372036854775808"},
       {[](DLTensor& t) { t.byte_offset = UINT64_MAX - 3; }, errc::format, "byte_offset 18446744073709551612"},
       {[](DLTensor& t) {
          t.device = {kDLCUDA, 1};
@@ -252,10 +254,12 @@ TEST_F(dlpack_import_versioned, a_copy_of_read_only_memory_is_our_own) {
 }
 
 TEST_F(dlpack_import_versioned, another_major_version_is_refused_and_only_its_deleter_is_used) {
-  auto tensor = sound();
-  tensor.get()->version = {2, 7};
-  tensor.tensor().shape = nullptr; // the layout behind the flags is unknown, so nothing may look at it
-  expect_refused(tensor, errc::exchange, "version is 2.7");
+  for (const std::uint32_t major : {0U, 2U}) {
+    auto tensor = sound();
+    tensor.get()->version = {major, 7};
+    tensor.tensor().shape = nullptr; // the layout behind the flags is unknown, so nothing may look at it
+    expect_refused(tensor, errc::exchange, "version is " + std::to_string(major) + ".7");
+  }
 }
 
 TEST_F(dlpack_import_versioned, a_newer_minor_version_is_read) {

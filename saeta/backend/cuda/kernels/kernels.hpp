@@ -3,7 +3,8 @@
 // Order     Each entry queues its kernel, and a memset where it needs one, on the stream and returns.
 // Thread    Any. A kernel runs on the device that its target lies on, whatever device is current: the two default
 //           streams do not name one.
-// Failure   error invalid_argument for a bitmap target that is not aligned to 16 bytes, error device from a launch.
+// Failure   error invalid_argument for a bitmap target that is not aligned to 16 bytes and for values of another width than
+//           1, 2, 4 or 8 bytes, error device from a launch.
 #pragma once
 
 #include "saeta/device/kernels.hpp"
@@ -21,6 +22,11 @@ void rebase_offsets32(stream_handle stream, const std::int32_t* source, std::int
                       std::int32_t* target);
 void rebase_offsets64(stream_handle stream, const std::int64_t* source, std::int64_t count,
                       std::int64_t* target);
+void fill_nulls(stream_handle stream, const std::uint8_t* validity, std::int64_t bit_offset,
+                const void* source, std::int32_t width, std::int64_t length, std::uint64_t fill,
+                void* target);
+void gather_strided(stream_handle stream, const void* source, std::int64_t stride, std::int32_t width,
+                    std::int64_t length, void* target);
 
 const kernel_table& cuda_kernels() noexcept;
 

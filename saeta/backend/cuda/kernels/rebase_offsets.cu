@@ -1,15 +1,8 @@
 #include "saeta/backend/cuda/kernels/kernels.hpp"
-#include "saeta/backend/cuda/kernels/launch.cuh"
-
-#include <algorithm>
+#include "saeta/backend/cuda/kernels/values.cuh"
 
 namespace saeta::cuda {
 namespace {
-
-template <class Offset, int Width>
-struct alignas(Width * sizeof(Offset)) group {
-  Offset at[Width];
-};
 
 /// Rebases every offset but the first, which all threads read: it is set to 0 behind the kernel, so that the target may
 /// be the source. Offsets [begin, begin + Width groups) go by aligned groups, the others from 1 on one by one.
@@ -17,7 +10,7 @@ template <class Offset, int Width>
 __global__ void __launch_bounds__(block_threads)
     rebase_groups(const Offset* source, std::int64_t count, std::int64_t begin, std::int64_t groups,
                   Offset* target) {
-  using aligned_group = group<Offset, Width>;
+  using aligned_group = value_group<Offset, Width>;
   const Offset base = source[0];
   const std::int64_t thread = grid_thread();
   const std::int64_t threads = grid_threads();
@@ -59,14 +52,11 @@ void rebase_offsets(const char* name, stream_handle stream, const Offset* source
   }
   const launch_site site(target, stream);
   if (count > 1) {
-    constexpr std::uintptr_t bytes = 16;
-    constexpr int width = static_cast<int>(bytes / sizeof(Offset));
-    const auto past_boundary = reinterpret_cast<std::uintptr_t>(target + 1) % bytes;
-    const auto to_boundary = static_cast<std::int64_t>((bytes - past_boundary) % bytes / sizeof(Offset));
-    const bool same_alignment =
-        reinterpret_cast<std::uintptr_t>(source) % bytes == reinterpret_cast<std::uintptr_t>(target) % bytes;
+    constexpr int width = static_cast<int>(group_bytes / sizeof(Offset));
+    const bool same_alignment = reinterpret_cast<std::uintptr_t>(source) % group_bytes ==
+                                reinterpret_cast<std::uintptr_t>(target) % group_bytes;
     if (same_alignment) {
-      const std::int64_t begin = 1 + std::min(to_boundary, count - 1);
+      const std::int64_t begin = 1 + values_before_group(target + 1, count - 1);
       const std::int64_t groups = (count - begin) / width;
       site.launch(name, rebase_groups<Offset, width>, groups, source, count, begin, groups, target);
     } else {
