@@ -61,6 +61,7 @@ void bind_window(nb::module_& m) {
       m, "MemoryWindow",
       "What a budget saw since `memory.window()`. The numbers follow it until the end of a `with` "
       "block and stay as they were then; windows nest.")
+      .def(made_by("Context.memory.window"))
       .def_prop_ro("start", &value_of<&values::start>, "Bytes in use when the window was opened.")
       .def_prop_ro("current", &value_of<&values::current>, "Bytes in use now.")
       .def_prop_ro("peak", &value_of<&values::peak>, "Most bytes in use at one time inside the window.")

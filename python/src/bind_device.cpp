@@ -31,6 +31,7 @@ nb::dict runtime_dict() {
 
 void bind_device(nb::module_& m) {
   nb::class_<device_entry>(m, "Device", "A device that can be used now.")
+      .def(made_by("saeta.devices"))
       .def_prop_ro(
           "name", [](const device_entry& d) { return to_string(d.id); },
           "How Saeta names it: \"host\" or \"cuda:0\".")

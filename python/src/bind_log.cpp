@@ -88,6 +88,7 @@ void bind_classes(nb::module_& m) {
   nb::class_<recording_object>(
       m, "MemoryRecording",
       "The events of a device's memory, from `memory.record()` to the end of its `with` block.")
+      .def(made_by("Context.memory.record"))
       .def("records", &records, nb::sig("def records(self) -> list[dict[str, typing.Any]]"),
            "The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, "
            "`address`, `generation`, `tag`, `account` (the budget that was charged), `limit` and `outcome`.")
@@ -102,6 +103,7 @@ void bind_classes(nb::module_& m) {
           nb::sig("def __exit__(self, *exception: object) -> None"));
 
   nb::class_<listening>(m, "MemoryLog", "A log of `memory.log_to`; written until it is closed or dropped.")
+      .def(made_by("Context.memory.log_to"))
       .def("close", &listening::end, "Completes the file. Does nothing the second time.")
       .def(
           "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> MemoryLog"))

@@ -86,6 +86,7 @@ void bind_reports(memory_class& c) {
 void bind_memory(nb::module_& m) {
   bind_context(m);
   memory_class c(m, "Memory", "What the memory of a context is used for.");
+  c.def(made_by("Context.memory"));
   bind_reports(c);
   c.def_prop_ro("device", [](const memory_view& self) { return to_string(self.value->device()); })
       .def(

@@ -196,6 +196,7 @@ void bind_buffer(nb::module_& m) {
       m, "Buffer",
       "Bytes on a device, from `Context.allocate`. They are touched inside `saeta.use`; slices share "
       "them.")
+      .def(made_by("Context.allocate"))
       .def_prop_ro("nbytes", [](const buffer_object& self) { return self.value->size(); })
       .def_prop_ro(
           "tag", [](const buffer_object& self) { return self.owner().tag(); },
