@@ -72,6 +72,11 @@ def devices() -> list[Device]:
     Devices that can be used now: CUDA devices first, then the host. Needs no driver, makes no CUDA context and takes no memory of any device.
     """
 
+def _human_bytes(bytes: int) -> str:
+    """
+    Bytes with a binary unit and at most two decimals: "512 B", "1.5 KiB", "8 GiB".
+    """
+
 def _runtime() -> dict[str, Any]:
     """
     What this build and this machine can do, and why CUDA can't be used where it can't.
@@ -83,6 +88,8 @@ class GraphCapture:
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
 
+    def __repr__(self) -> str: ...
+
     def __enter__(self) -> GraphCapture: ...
 
     def __exit__(self, *exception: object) -> None: ...
@@ -92,6 +99,8 @@ class StrictMode:
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
+
+    def __repr__(self) -> str: ...
 
     def __enter__(self) -> StrictMode: ...
 
@@ -213,6 +222,8 @@ class Memory:
         Writes a recording of `record` as one self-contained HTML page: bytes over time by tag, the budget, refusals and trims. `phases` names stretches of it: (name, number of records when it ended), in order.
         """
 
+    def __repr__(self) -> str: ...
+
     @property
     def device(self) -> str: ...
 
@@ -275,6 +286,8 @@ class MemoryWindow:
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
 
+    def __repr__(self) -> str: ...
+
     @property
     def start(self) -> int:
         """Bytes in use when the window was opened."""
@@ -305,6 +318,8 @@ class MemoryHook:
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
 
+    def __repr__(self) -> str: ...
+
     @property
     def name(self) -> str: ...
 
@@ -322,6 +337,8 @@ class MemoryRecording:
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
+
+    def __repr__(self) -> str: ...
 
     def records(self) -> list[dict[str, Any]]:
         """
@@ -341,6 +358,8 @@ class MemoryLog:
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
+
+    def __repr__(self) -> str: ...
 
     def close(self) -> None:
         """Completes the file. Does nothing the second time."""
@@ -747,6 +766,8 @@ class UseToken:
     @property
     def is_open(self) -> bool:
         """True inside the `with` block."""
+
+    def __repr__(self) -> str: ...
 
     def synchronize(self) -> None:
         """

@@ -146,6 +146,7 @@ public:
     hold_ = (home_.get()->*Begin)();
   }
   void leave() { hold_.reset(); }
+  [[nodiscard]] bool open() const noexcept { return hold_.has_value(); }
 
 private:
   std::shared_ptr<context> home_;
@@ -191,6 +192,10 @@ template <class Block>
 void bind_block(nb::module_& m, const char* name, const char* enter, const char* meaning, const char* maker) {
   nb::class_<Block>(m, name, meaning)
       .def(made_by(maker))
+      .def("__repr__",
+           [name](const Block& self) {
+             return concat("<saeta.", name, self.open() ? ", open>" : ", not open>");
+           })
       .def(
           "__enter__",
           [](nb::object self) {
