@@ -13,7 +13,7 @@ Importing needs neither a GPU nor a driver nor pyarrow nor NumPy: each is loaded
 
 from saeta import _core, allocators, hooks, testing
 from saeta import rmm as rmm  # not in __all__: a star import would hide RMM itself
-from saeta._build import table
+from saeta._build import column, table
 from saeta._core import (
     Buffer,
     Column,
@@ -35,6 +35,8 @@ from saeta._core import (
     devices,
 )
 from saeta._info import info
+from saeta._table import concat_tables
+from saeta._types import field, schema
 from saeta._use import use
 from saeta.errors import (
     BudgetExceeded,
@@ -98,13 +100,17 @@ __all__ = [
     "UseToken",
     "__version__",
     "allocators",
+    "column",
+    "concat_tables",
     "context",
     "devices",
+    "field",
     "from_arrow",
     "from_dlpack",
     "hooks",
     "info",
     "read_ipc",
+    "schema",
     "table",
     "testing",
     "use",

@@ -6,28 +6,85 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from saeta import _core
-from saeta._core import Column, Context, Table
+from saeta._core import Column, Context, DataType, Field, Schema, Table
 from saeta._optional import load
 from saeta.errors import InvalidError, TypeMismatch
-from saeta.exchange import from_arrow, from_dlpack
+from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack
 
 
-def table(columns: Mapping[str, Any] | Iterable[tuple[str, Any]], ctx: Context | None = None) -> Table:
-    """A table of named columns of equal length.
+def table(
+    columns: Mapping[str, Any] | Iterable[tuple[str, Any]] | Any,
+    ctx: ContextLike = None,
+    *,
+    schema: Schema | None = None,
+) -> Table:
+    """Makes a table of named columns of equal length.
 
-    Each value is a Column, an object with DLPack (a tensor, a NumPy array), one with an Arrow protocol (a pyarrow array, a
-    polars Series) or a sequence of Python values, which pyarrow converts. Memory that is on the context's device is
-    shared, other memory is copied in one transfer a column. Without `ctx` the table goes where its first Column is, else to
-    the best device.
+    Memory that is on the context's device is shared, other memory is copied in one transfer a column.
+
+    Args:
+        columns: a mapping from names to values, pairs of both (names may repeat), columns that have names (Column, polars or
+            pandas Series), or a whole table: a DataFrame or any object with `__arrow_c_stream__` or `__arrow_c_array__`.
+            Values are what `saeta.column` takes.
+        ctx: a Context or the name of a device. None: where the first Column is, else the best device.
+        schema: names, types, nullability and metadata that the table must have; Python values are converted to them.
+
+    Returns:
+        A Table.
+
+    Raises:
+        TypeMismatch, InvalidError: a value is not a column, or lengths differ; the message names the column.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.table({"a": [1, 2], "b": ["x", None]}, "host").shape
+        (2, 2)
     """
-    pairs = list(columns.items()) if isinstance(columns, Mapping) else list(columns)
-    where = ctx or next((value.context for _, value in pairs if isinstance(value, Column)), None)
-    where = where or _core.context()
+    if _is_table(columns):
+        return _whole_table(columns, ctx, schema)
+    pairs = _pairs(columns)
+    where = context_of(ctx if ctx is not None else _first_context(pairs))
+    if schema is not None:
+        return _described(pairs, where, schema)
     return _core._from_columns(where, [as_column(name, value, where) for name, value in pairs])
 
 
-def as_column(name: str, value: Any, ctx: Context) -> Column:
-    """`value` as a column of the context."""
+def column(name: str | Field, data: Any, type: Any = None, ctx: ContextLike = None) -> Column:  # noqa: A002
+    """Makes a column.
+
+    Args:
+        name: its name, or a Field, which also gives type, nullability and metadata.
+        data: a Column, an object with DLPack (a tensor, a NumPy array), one with an Arrow protocol (a pyarrow array, a
+            polars or pandas Series) or a sequence of Python values, which pyarrow converts.
+        type: what `saeta.DataType` takes: "int32", "timestamp[us, tz=UTC]", a pyarrow type. Python values and NumPy arrays
+            are converted to it; anything else must have it. None: the type of the data.
+        ctx: a Context or the name of a device. None: where a Column is, else the best device.
+
+    Returns:
+        A Column. Memory that is on the context's device is shared.
+
+    Raises:
+        TypeMismatch: the data has another type, or is not a column. InvalidError: a value does not fit the type, or there
+        are nulls in a field that allows none.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.column("a", [1, None], "int16", "host").type.name
+        'int16'
+    """
+    described = name
+    if type is not None:
+        described = name.with_type(type) if isinstance(name, Field) else Field(name, type)
+    own = data.context if isinstance(data, Column) else None
+    return as_column(described, data, context_of(ctx if ctx is not None else own))
+
+
+def as_column(name: str | Field, value: Any, ctx: Context) -> Column:
+    """`value` as a column of the context, under a name or, with all that it says, a Field."""
+    if isinstance(name, Field):
+        return _as_field(name, value, ctx)
+    if not isinstance(name, str):
+        raise TypeMismatch(f"a column's name is of type {type(name).__name__}, expected text or a Field")
     if isinstance(value, Column):
         return value.with_name(name)
     if _is_numpy(value):
@@ -39,27 +96,98 @@ def as_column(name: str, value: Any, ctx: Context) -> Column:
         return made.with_name(name)
     if hasattr(value, "__dlpack__"):
         return from_dlpack(value, ctx, name=name)
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        values = load("pyarrow", f"column '{name}': a {type(value).__name__} of Python values").array(
-            list(value)
-        )
-        return as_column(name, values, ctx)
+    if _is_sequence(value):
+        return as_column(name, _arrow_array(name, list(value), None), ctx)
     raise TypeMismatch(
-        f"column '{name}': {type(value).__name__} has neither DLPack nor an Arrow protocol and is no sequence"
+        f"column '{name}': {type(value).__name__} has neither DLPack nor an Arrow protocol and is not a sequence"
     )
 
 
-def with_column(self: Table, name: str, values: Any) -> Table:
-    """Body of `Table.with_column`."""
-    places = [place for place, known in enumerate(self.column_names) if known == name]
-    if len(places) > 1:
-        raise InvalidError(f"{len(places)} columns are named '{name}': which one to replace is not clear")
-    return self._with_column(as_column(name, values, self.context), places[0] if places else None)
+def _as_field(field: Field, value: Any, ctx: Context) -> Column:
+    if _is_numpy(value) and value.dtype.name != field.type.dtype:
+        value = _arrow_array(field.name, value, field.type)
+    elif _is_sequence(value) and not _is_exchangeable(value):
+        value = _arrow_array(field.name, list(value), field.type)
+    made = as_column(field.name, value, ctx)._with_field(field)
+    if not field.nullable and made.null_count:
+        raise InvalidError(f"column '{field.name}' has {made.null_count} nulls, and its field allows none")
+    return made
 
 
-def append_column(self: Table, name: str, values: Any) -> Table:
-    """Body of `Table.append_column`."""
-    return self._with_column(as_column(name, values, self.context))
+def _arrow_array(name: str, values: Any, type: DataType | None) -> Any:  # noqa: A002
+    """Values that only pyarrow can convert, as a pyarrow array."""
+    purpose = f"column '{name}': a {values.__class__.__name__} of Python values"
+    pyarrow = load("pyarrow", purpose)
+    wanted = None if type is None else pyarrow.field(Field(name, type)).type
+    try:
+        return pyarrow.array(values, wanted)
+    except pyarrow.ArrowException as failure:  # a ValueError, a TypeError or a NotImplementedError
+        raise InvalidError(f"column '{name}': {failure}") from failure
+
+
+def _pairs(columns: Any) -> list[tuple[str | Field, Any]]:
+    """Names and values of the columns that a table is made of."""
+    if isinstance(columns, Mapping):
+        return list(columns.items())
+    if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
+        raise TypeMismatch(
+            f"{type(columns).__name__} is not a table: expected a mapping from names to columns, pairs of both, or an "
+            "object with an Arrow protocol, as a DataFrame"
+        )
+    return [_pair(number, each) for number, each in enumerate(columns)]
+
+
+def _pair(number: int, given: Any) -> tuple[str | Field, Any]:
+    if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str | Field):
+        return given[0], given[1]
+    name = getattr(given, "name", None)  # a Column, or a Series of polars or pandas
+    if isinstance(name, str) and _is_exchangeable(given):
+        return name, given
+    raise TypeMismatch(
+        f"column number {number} is of type {type(given).__name__}: expected a pair (name, values), or a column that has a "
+        "name"
+    )
+
+
+def _first_context(pairs: list[tuple[str | Field, Any]]) -> Context | None:
+    return next((value.context for _, value in pairs if isinstance(value, Column)), None)
+
+
+def _described(pairs: list[tuple[str | Field, Any]], ctx: Context, schema: Schema) -> Table:
+    names = [name.name if isinstance(name, Field) else name for name, _ in pairs]
+    if names != schema.names:
+        raise InvalidError(f"the schema has columns {schema.names}, the table {names}")
+    columns = [as_column(field, value, ctx) for field, (_, value) in zip(schema.fields, pairs, strict=True)]
+    return _core._from_columns(ctx, columns)._with_schema(schema)
+
+
+def _whole_table(source: Any, ctx: ContextLike, schema: Schema | None) -> Table:
+    made = source if isinstance(source, Table) and ctx is None else from_arrow(source, ctx)
+    if not isinstance(made, Table):
+        raise TypeMismatch(
+            f"{type(source).__name__} is a column, not a table: expected a mapping from names to columns"
+        )
+    return (
+        made
+        if schema is None
+        else _described([(each.name, each) for each in made.columns], made.context, schema)
+    )
+
+
+def _is_table(given: Any) -> bool:
+    """Whether it speaks for itself; a column does as well, but is not iterated."""
+    return not isinstance(given, Mapping) and (
+        hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
+    )
+
+
+def _is_exchangeable(value: Any) -> bool:
+    protocols = ("__arrow_c_array__", "__arrow_c_stream__", "__dlpack__")
+    return any(hasattr(value, protocol) for protocol in protocols)
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def _is_numpy(value: Any) -> bool:
@@ -71,7 +199,7 @@ def _exchangeable(name: str, array: Any) -> Any:
     if array.ndim != 1:
         raise InvalidError(f"column '{name}': a column is 1-D, the array has shape {array.shape}")
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        return load("pyarrow", f"column '{name}': a NumPy array of {array.dtype}").array(array)
+        return _arrow_array(name, array, None)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return array if array.flags.c_contiguous else array.copy()

@@ -29,6 +29,17 @@ def column_to_arrow(self: Column) -> Any:
     return load("pyarrow", "Column.to_arrow").chunked_array(self)
 
 
+def column_to_pandas(self: Column) -> Any:
+    load("pandas", "Column.to_pandas")
+    series = column_to_arrow(self).to_pandas()
+    series.name = self.name
+    return series
+
+
+def column_to_polars(self: Column) -> Any:
+    return load("polars", "Column.to_polars").Series(self.name, column_to_arrow(self))
+
+
 def column_to_torch(self: Column) -> Any:
     return load("torch", "Column.to_torch").from_dlpack(self)
 

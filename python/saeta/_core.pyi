@@ -2,9 +2,15 @@
 The compiled part of Saeta: devices, memory, columns and the exchange protocols.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence
+)
 import os
-from typing import Any, overload
+from typing import Any, Never, overload
 
 import cupy
 import numpy.typing
@@ -14,11 +20,16 @@ import pyarrow
 import torch
 from typing_extensions import CapsuleType
 
+import saeta._metadata
+
 
 def _version() -> str: ...
 
 class Device:
     """A device that can be used now."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
 
     @property
     def name(self) -> str:
@@ -61,6 +72,11 @@ def devices() -> list[Device]:
     Devices that can be used now: CUDA devices first, then the host. Needs no driver, makes no CUDA context and takes no memory of any device.
     """
 
+def _human_bytes(bytes: int) -> str:
+    """
+    Bytes with a binary unit and at most two decimals: "512 B", "1.5 KiB", "8 GiB".
+    """
+
 def _runtime() -> dict[str, Any]:
     """
     What this build and this machine can do, and why CUDA can't be used where it can't.
@@ -69,12 +85,22 @@ def _runtime() -> dict[str, Any]:
 class GraphCapture:
     """The announcement of a graph capture, from `Context.capturing`."""
 
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
+
+    def __repr__(self) -> str: ...
+
     def __enter__(self) -> GraphCapture: ...
 
     def __exit__(self, *exception: object) -> None: ...
 
 class StrictMode:
     """A block without downloads, from `Context.forbid_downloads`."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
+
+    def __repr__(self) -> str: ...
 
     def __enter__(self) -> StrictMode: ...
 
@@ -84,6 +110,9 @@ class Context:
     """
     Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. There is one per device; `saeta.context` gives it. `memory.child` and `memory.reserve` give further ones that share all of it but the budget.
     """
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
 
     @property
     def device(self) -> str:
@@ -167,6 +196,9 @@ def context(device: str | None = None, *, budget: int | str | None = None, stack
 class Memory:
     """What the memory of a context is used for."""
 
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
+
     def statistics(self) -> dict[str, int | None]:
         """
         Bytes of the context's budget: `limit`, `current`, `reserved` (promised and not drawn yet), `remaining` (None: no limit), `peak`; its counts of accepted `requests` and `refused` ones. Bytes of the device: `own` (held by buffers), `external` (views of the memory of others), `pinned` (page-locked host memory), `held` (taken from the device: in use or cached), `foreign` (used on the device by others; 0 on the host); counts of live `buffers` and of `pending_releases` (waiting for work to finish).
@@ -189,6 +221,8 @@ class Memory:
         """
         Writes a recording of `record` as one self-contained HTML page: bytes over time by tag, the budget, refusals and trims. `phases` names stretches of it: (name, number of records when it ended), in order.
         """
+
+    def __repr__(self) -> str: ...
 
     @property
     def device(self) -> str: ...
@@ -249,6 +283,11 @@ class MemoryWindow:
     What a budget saw since `memory.window()`. The numbers follow it until the end of a `with` block and stay as they were then; windows nest.
     """
 
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
+
+    def __repr__(self) -> str: ...
+
     @property
     def start(self) -> int:
         """Bytes in use when the window was opened."""
@@ -276,6 +315,11 @@ class MemoryWindow:
 class MemoryHook:
     """A hook of `memory.add_hook`; stays until it is removed."""
 
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
+
+    def __repr__(self) -> str: ...
+
     @property
     def name(self) -> str: ...
 
@@ -290,6 +334,11 @@ class MemoryRecording:
     """
     The events of a device's memory, from `memory.record()` to the end of its `with` block.
     """
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
+
+    def __repr__(self) -> str: ...
 
     def records(self) -> list[dict[str, Any]]:
         """
@@ -307,6 +356,11 @@ class MemoryRecording:
 class MemoryLog:
     """A log of `memory.log_to`; written until it is closed or dropped."""
 
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
+
+    def __repr__(self) -> str: ...
+
     def close(self) -> None:
         """Completes the file. Does nothing the second time."""
 
@@ -315,7 +369,14 @@ class MemoryLog:
     def __exit__(self, *exception: object) -> None: ...
 
 class DataType:
-    """An Arrow data type. Equal to its name as text."""
+    """
+    An Arrow data type, made from its name in Arrow's words ("int64", "timestamp[us, tz=UTC]") or from a type of another Arrow library, as pyarrow's. Equal to its name as text.
+    """
+
+    def __init__(self, type: DataType | str | object) -> None:
+        """
+        InvalidError for text that is not a type, UnsupportedError for a type that Saeta does not carry.
+        """
 
     @property
     def name(self) -> str:
@@ -368,8 +429,20 @@ class DataType:
     def __arrow_c_schema__(self) -> CapsuleType:
         """An "arrow_schema" capsule (Arrow PyCapsule Interface)."""
 
+def _type_of_format(format: str) -> DataType:
+    """A type from a format string of the Arrow C Data Interface."""
+
+def _dictionary_type(indices: DataType, values: DataType, ordered: bool) -> DataType: ...
+
+def _bool8_type() -> DataType: ...
+
 class Field:
-    """A name, a type and whether nulls are allowed."""
+    """A name, a type, whether nulls are allowed, and metadata."""
+
+    def __init__(self, name: str, type: DataType | str | object, nullable: bool = True, metadata: Mapping[Any, Any] | None = None) -> None:
+        """
+        `type` is what `DataType` takes; `metadata` maps text or bytes to text or bytes.
+        """
 
     @property
     def name(self) -> str: ...
@@ -381,8 +454,23 @@ class Field:
     def nullable(self) -> bool: ...
 
     @property
-    def metadata(self) -> list[tuple[bytes, bytes]]:
-        """Keys and values, in order."""
+    def metadata(self) -> saeta._metadata.Metadata:
+        """A mapping of bytes to bytes; its `pairs` has repeated keys too."""
+
+    def with_name(self, name: str) -> Field:
+        """The same field under another name."""
+
+    def with_type(self, type: DataType | str | object) -> Field:
+        """The same field with another type."""
+
+    def with_nullable(self, nullable: bool) -> Field:
+        """The same field, which may or may not have nulls."""
+
+    def with_metadata(self, metadata: Mapping[Any, Any] | None) -> Field:
+        """The same field with this metadata and no other."""
+
+    def equals(self, other: object) -> bool:
+        """As ==: name, type, nullability and metadata."""
 
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -396,6 +484,11 @@ class Field:
 class Schema:
     """The fields of a table, in order. Names may repeat or be empty."""
 
+    def __init__(self, fields: object, metadata: Mapping[Any, Any] | None = None) -> None:
+        """
+        `fields` is a sequence of Field objects, of fields of another Arrow library or of pairs (name, type), a mapping of names to types, or an object with `__arrow_c_schema__`.
+        """
+
     @property
     def names(self) -> list[str]: ...
 
@@ -406,22 +499,40 @@ class Schema:
     def types(self) -> list[DataType]: ...
 
     @property
-    def metadata(self) -> list[tuple[bytes, bytes]]:
-        """Keys and values, in order."""
+    def metadata(self) -> saeta._metadata.Metadata:
+        """A mapping of bytes to bytes; its `pairs` has repeated keys too."""
 
-    @overload
-    def field(self, name: str) -> Field:
+    def field(self, key: str | int) -> Field:
         """
-        The only field of that name; InvalidError when there is none or there are several.
+        The only field of that name (InvalidError when there is none or there are several), or the one of that number; negative numbers count from the end.
         """
 
-    @overload
-    def field(self, index: int) -> Field:
-        """The field of that number; negative numbers count from the end."""
+    def with_metadata(self, metadata: Mapping[Any, Any] | None) -> Schema:
+        """The same fields with this metadata of the schema and no other."""
+
+    def get_field_index(self, name: str) -> int:
+        """
+        Number of the only field of that name, -1 when there is none or there are several.
+        """
+
+    def equals(self, other: object) -> bool:
+        """As ==: fields in order, and metadata."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> Field: ...
+    def __getitem__(self, key: str | int) -> Field:
+        """
+        The only field of that name (InvalidError when there is none or there are several), or the one of that number; negative numbers count from the end.
+        """
+
+    def __iter__(self) -> Iterator[Field]:
+        """The fields, in order."""
+
+    def __contains__(self, key: str | Field) -> bool:
+        """Whether a field has that name, or equals that Field."""
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Names for tab completion."""
 
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -438,6 +549,9 @@ class Column:
     """
     A named, typed, immutable column on a device, in one or several chunks. Slices and selections share its memory.
     """
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -512,7 +626,23 @@ class Column:
         One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.
         """
 
+    def _with_field(self, field: Field) -> Column: ...
+
+    def __eq__(self, other: object, /) -> bool:
+        """
+        True where both show the same rows of the same memory under the same field, False where fields or numbers of rows differ. UnsupportedError where only their values could tell.
+        """
+
+    def __copy__(self) -> Column: ...
+
+    def __deepcopy__(self, memo: object) -> Column:
+        """The column itself, which is immutable."""
+
     def __repr__(self) -> str: ...
+
+    def _repr_html_(self) -> str: ...
+
+    __hash__: None = None
 
     def as_bool8(self) -> Column:
         """
@@ -535,6 +665,12 @@ class Column:
         """
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.typing.NDArray[Any]: ...
+
+    def to_pandas(self) -> pandas.Series[Any]:
+        """A pandas Series of that name, through pyarrow."""
+
+    def to_polars(self) -> polars.Series:
+        """A polars Series of that name, through the Arrow C stream."""
 
     def to_torch(self) -> torch.Tensor:
         """
@@ -569,6 +705,9 @@ class Buffer:
     """
     Bytes on a device, from `Context.allocate`. They are touched inside `saeta.use`; slices share them.
     """
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
 
     @property
     def nbytes(self) -> int: ...
@@ -628,6 +767,8 @@ class UseToken:
     def is_open(self) -> bool:
         """True inside the `with` block."""
 
+    def __repr__(self) -> str: ...
+
     def synchronize(self) -> None:
         """
         Makes the host wait for the token's stream: for what the token waits for, and for what was queued since. Does nothing on the host. ClosedError outside the `with` block.
@@ -655,11 +796,18 @@ class Table:
     Columns of equal length on one device, in batches. Slices and selections share the memory.
     """
 
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
+
     @property
     def schema(self) -> Schema: ...
 
     @property
     def num_rows(self) -> int: ...
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
 
     @property
     def num_columns(self) -> int: ...
@@ -687,46 +835,88 @@ class Table:
     @property
     def num_batches(self) -> int: ...
 
+    def __eq__(self, other: object, /) -> bool:
+        """
+        True where both show the same rows of the same memory under the same schema, False where schemas or numbers of rows differ. UnsupportedError where only their values could tell.
+        """
+
+    def __copy__(self) -> Table: ...
+
+    def __deepcopy__(self, memo: object) -> Table:
+        """
+        The table itself, which is immutable. `saeta.from_arrow(table, ctx, copy=True)` copies a host table.
+        """
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Names for tab completion."""
+
     def __repr__(self) -> str: ...
 
     def _repr_html_(self) -> str: ...
 
-    @overload
-    def __getitem__(self, name: str) -> Column: ...
+    __reversed__: None = None
+
+    __hash__: None = None
 
     @overload
-    def __getitem__(self, index: int) -> Column: ...
+    def __getitem__(self, key: str | int) -> Column: ...
 
     @overload
-    def __getitem__(self, rows: slice) -> Table:
+    def __getitem__(self, key: slice | list[str]) -> Table:
         """
-        A column by its name (which must be the only one of that name) or number, or rows by a slice with step 1; no copy.
+        A column by its name (which must be the only one of that name) or number, columns by a list of names, or rows by a slice with step 1; no copy.
+        """
+
+    def column(self, key: str | int) -> Column:
+        """
+        A column by its name, which must be the only one of that name, or number; no copy.
+        """
+
+    def field(self, key: str | int) -> Field:
+        """The field of a column by its name or number."""
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a column has that name. TypeMismatch for anything but text."""
+
+    def __iter__(self) -> Never:
+        """
+        Raises TypeMismatch: columns, column_names, batches and to_pylist are what can be meant.
         """
 
     def __len__(self) -> int: ...
 
-    def slice(self, offset: int, length: int | None = None) -> Table:
+    def slice(self, offset: int = 0, length: int | None = None) -> Table:
         """
         Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the table.
         """
 
     def head(self, rows: int = 5) -> Table:
-        """The first rows; no copy."""
-
-    def select(self, columns: Sequence[str]) -> Table:
-        """These columns, in this order; no copy."""
-
-    def drop(self, columns: Sequence[str]) -> Table:
-        """All columns but these; no copy."""
-
-    def with_column(self, name: str, values: Any) -> Table:
         """
-        The table with a column in the place of the one of that name, or at the end; no copy of columns on its device. `values` is what `saeta.table` takes.
+        The first rows, or for a negative number all but as many at the end; no copy.
         """
 
-    def append_column(self, name: str, values: Any) -> Table:
+    def tail(self, rows: int = 5) -> Table:
         """
-        The table with one more column at the end, even where the name is there already.
+        The last rows, or for a negative number all but as many at the beginning; no copy.
+        """
+
+    def select(self, columns: str | int | Iterable[str | int]) -> Table:
+        """These columns, by name or number, in this order; no copy."""
+
+    def drop_columns(self, columns: str | int | Iterable[str | int]) -> Table:
+        """All columns but these, by name or number; no copy."""
+
+    def drop(self, columns: str | int | Iterable[str | int]) -> Table:
+        """As drop_columns."""
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        """
+        A list of Python values for each name. A device table is downloaded. InvalidError where names repeat.
+        """
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """
+        A dict from names to Python values for each row. A device table is downloaded. InvalidError where names repeat.
         """
 
     def _raw_values(self) -> list[list[bytes | bool | None]]:
@@ -734,7 +924,36 @@ class Table:
         For each column the values as the Arrow layout holds them; dictionaries give their values.
         """
 
-    def _with_column(self, column: Column, index: int | None = None) -> Table: ...
+    def with_column(self, name: str | Field, values: Any) -> Table:
+        """
+        The table with a column in the place of the one of that name, or at the end; no copy of columns on its device. `values` is what `saeta.column` takes.
+        """
+
+    def append_column(self, name: str | Field, values: Any) -> Table:
+        """
+        The table with one more column at the end, even where the name is there already. A Field gives its type, nullability and metadata as well.
+        """
+
+    def add_column(self, index: int, name: str | Field, values: Any) -> Table:
+        """The table with one more column before column `index`."""
+
+    def set_column(self, index: int, name: str | Field, values: Any) -> Table:
+        """The table with another column in the place of column `index`."""
+
+    def remove_column(self, index: int) -> Table:
+        """The table without column `index`."""
+
+    def rename_columns(self, names: Sequence[str] | Mapping[str, str]) -> Table:
+        """
+        The same columns under other names: a name for each, or a mapping from old names to new ones. InvalidError for another number of names, or for an old name that is not there.
+        """
+
+    def replace_schema_metadata(self, metadata: Mapping[Any, Any] | None = None) -> Table:
+        """The same table with this metadata of the schema and no other."""
+
+    def _with_columns(self, columns: Sequence[Column]) -> Table: ...
+
+    def _with_schema(self, schema: Schema) -> Table: ...
 
     def to_arrow(self) -> pyarrow.Table:
         """A pyarrow Table: views of a host table, a download of a device table."""
@@ -758,6 +977,11 @@ class Table:
 
 def _from_columns(where: Context, columns: Sequence[Column]) -> Table:
     """A table of columns of one length and one context; no copy."""
+
+def _concat_tables(tables: Sequence[Table], schema: Schema) -> Table:
+    """
+    The batches of several tables one after the other, described by one schema; no copy.
+    """
 
 def _import_stream(where: Context, stream: object, copy: bool | None = None) -> Table | Column:
     """

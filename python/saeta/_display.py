@@ -69,6 +69,12 @@ def column_text(self: Column) -> str:
     return f"<saeta.Column {what}>\n  {_cut(values, LINE_WIDTH)}"
 
 
+def column_html(self: Column) -> str:
+    """Body of `Column._repr_html_`, for notebooks."""
+    heading, values = column_text(self)[1:].split("\n", 1)
+    return f"<p><b>saeta.Column</b> {escape(heading.removeprefix('saeta.Column ')[:-1])}</p><p>{escape(values.strip())}</p>"
+
+
 def _lines(table: Table) -> list[Line]:
     shown = range(min(table.num_columns, MOST_COLUMNS))
     columns = [table[place] for place in shown]

@@ -6,20 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from saeta import _core
+
 if TYPE_CHECKING:
     from saeta._core import Memory, MemoryRecording
 
 
-def human_bytes(count: int) -> str:
-    """Bytes with a binary unit and at most two decimals: "512 B", "1.5 KiB", "8 GiB"."""
-    if count < 1024:
-        return f"{count} B"
-    value = float(count)
-    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
-        value /= 1024
-        if value < 1024 or unit == "EiB":
-            return f"{value:.2f}".rstrip("0").rstrip(".") + f" {unit}"
-    raise AssertionError("unreachable")
+human_bytes = _core._human_bytes
 
 
 def counted(number: int, one: str, many: str) -> str:

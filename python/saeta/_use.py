@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from saeta._core import Buffer, Column, UseToken
 from saeta._optional import load
@@ -12,6 +12,8 @@ from saeta.errors import ClosedError, ExchangeError, InvalidError, TypeMismatch
 # DLPack's number of the legacy default stream, which frameworks hold as handle 0.
 LEGACY = 1
 
+Memory: TypeAlias = Buffer | Column
+
 _KINDS = {"int": "i", "uint": "u", "float": "f"}
 _SIZES = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8)}
 
@@ -19,21 +21,31 @@ _SIZES = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8)}
 def use(
     stream: Any = None,
     *,
-    reads: Iterable[Buffer | Column] = (),
-    writes: Iterable[Buffer | Column] = (),
+    reads: Memory | Iterable[Memory] = (),
+    writes: Memory | Iterable[Memory] = (),
 ) -> UseToken:
     """Opens buffers and columns for work that the block queues on one stream.
 
         with sa.use(torch.cuda.current_stream(), reads=[column], writes=[buffer]) as token:
             kernel[grid, block](token.array(column), token.array(buffer, "f4"))
 
-    Entering makes the stream wait for the last writes (to read), and for the reads too (to write); leaving makes later
+    `reads` and `writes` name one or several of them. Entering makes the stream wait for the last writes (to read), and for the reads too (to write); leaving makes later
     work elsewhere wait for what was queued. The host never waits. `stream` is None (the context's own; `token.stream`
     names it), a number as `__dlpack__(stream=)` takes it (1 legacy, 2 per-thread, else a handle), or a stream of torch,
     CuPy, Numba or any other with `__cuda_stream__`. The thread that holds a token gets BusyError for a second one that
     conflicts with it; other threads wait. InvalidError to write to read-only memory.
     """
-    return UseToken(stream_number(stream), list(reads), list(writes))
+    return UseToken(stream_number(stream), _several("reads", reads), _several("writes", writes))
+
+
+def _several(argument: str, given: Memory | Iterable[Memory]) -> list[Memory]:
+    """What is named, one or several; a column is not iterated for its values."""
+    named = [given] if isinstance(given, Buffer | Column) else given
+    if isinstance(named, str | bytes) or not isinstance(named, Iterable):
+        raise TypeMismatch(
+            f"{argument} is of type {type(given).__name__}, expected a Buffer, a Column or several"
+        )
+    return list(named)
 
 
 def stream_number(stream: Any) -> int | None:
@@ -47,7 +59,7 @@ def stream_number(stream: Any) -> int | None:
             handle = getattr(stream, attribute)
             return int(getattr(handle, "value", handle) or 0) or LEGACY
     raise TypeMismatch(
-        f"{type(stream).__name__} is no stream: expected None, a number, or an object with __cuda_stream__, "
+        f"{type(stream).__name__} is not a stream: expected None, a number, or an object with __cuda_stream__, "
         "cuda_stream, ptr or handle"
     )
 

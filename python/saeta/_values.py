@@ -13,12 +13,16 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from saeta.errors import InvalidError, UnsupportedError
+from saeta.errors import InvalidError, TypeMismatch, UnsupportedError
 
 if TYPE_CHECKING:
     from saeta._core import Column, DataType
 
 Decoder = Callable[[Any], Any]
+
+# Rows that an iteration decodes at a time.
+FIRST_BLOCK = 64
+LARGEST_BLOCK = 1 << 16
 
 EPOCH = datetime(1970, 1, 1)
 INTEGERS = {"c": True, "C": False, "s": True, "S": False, "i": True, "I": False, "l": True, "L": False}
@@ -48,8 +52,11 @@ def column_list(self: Column) -> list[Any]:
 
 
 def column_iter(self: Column) -> Iterator[Any]:
-    """Body of `Column.__iter__`."""
-    return iter(column_list(self))
+    """Body of `Column.__iter__`: decodes a block at a time, few values first for those who take one."""
+    start, rows = 0, FIRST_BLOCK
+    while start < len(self):
+        yield from column_list(self.slice(start, min(rows, len(self) - start)))
+        start, rows = start + rows, min(2 * rows, LARGEST_BLOCK)
 
 
 def column_item(self: Column, index: Any) -> Any:
@@ -57,8 +64,14 @@ def column_item(self: Column, index: Any) -> Any:
     if isinstance(index, slice):
         start, stop, step = index.indices(len(self))
         if step != 1:
-            raise InvalidError(f"slice with step {step}: a view has step 1")
+            raise InvalidError(
+                f"a slice with step {step} would be a copy: slices share their memory, so their step is 1"
+            )
         return self.slice(start, max(0, stop - start))
+    if isinstance(index, bool) or not hasattr(index, "__index__"):
+        raise TypeMismatch(
+            f"a value is chosen by the number of its row, not by an object of type {type(index).__name__}"
+        )
     row = index.__index__()
     return column_list(self.slice(row + len(self) if row < 0 else row, 1))[0]
 

@@ -15,6 +15,11 @@ from typing import Any
 class Error(Exception):
     """Anything that Saeta raises on its own account."""
 
+    def __init__(
+        self, *arguments: object
+    ) -> None:  # Python's own constructors have no signature for `inspect`
+        super().__init__(*arguments)
+
 
 class InvalidError(Error, ValueError):
     """A value that the caller passed can't be used."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from saeta import _core
-from saeta._core import Column, Context
+from saeta._core import Column, Context, Device
 from saeta.errors import ExchangeError, TypeMismatch
 
 # Device types as DLPack and Arrow number them.
@@ -17,8 +17,25 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 DLPACK_VERSION = (1, 3)
 
 
-def from_arrow(source: Any, ctx: Context | None = None, *, copy: bool | None = None) -> Any:
-    """Takes Arrow data into a context (None: the best device).
+# A context, its device or the device's name; None is the best device.
+ContextLike: TypeAlias = Context | Device | str | None
+
+
+def context_of(given: ContextLike) -> Context:
+    """The context that a `ctx=` argument means."""
+    if given is None or isinstance(given, str):
+        return _core.context(given)
+    if isinstance(given, Context):
+        return given
+    if isinstance(given, Device):
+        return _core.context(given.name)
+    raise TypeMismatch(
+        f"ctx is of type {type(given).__name__}, expected a Context or the name of a device, as 'cuda:0' or 'host'"
+    )
+
+
+def from_arrow(source: Any, ctx: ContextLike = None, *, copy: bool | None = None) -> Any:
+    """Takes Arrow data into a context (a Context or the name of its device; None: the best device).
 
     `source` has `__arrow_c_stream__` or `__arrow_c_array__`, or is a capsule of a stream, or a pair of capsules (schema,
     array). A stream or array of structs becomes a Table, any other type a Column. An object or capsule that is only a
@@ -28,30 +45,28 @@ def from_arrow(source: Any, ctx: Context | None = None, *, copy: bool | None = N
     device context it is one transfer a batch; `copy=False` refuses that with ExchangeError.
     """
     if hasattr(source, "__arrow_c_stream__"):
-        return _core._import_stream(ctx or _core.context(), source.__arrow_c_stream__(), copy)
+        return _core._import_stream(context_of(ctx), source.__arrow_c_stream__(), copy)
     if hasattr(source, "__arrow_c_array__"):
         described, array = source.__arrow_c_array__()
-        return _core._import_array(ctx or _core.context(), described, array, copy)
+        return _core._import_array(context_of(ctx), described, array, copy)
     if hasattr(source, "__arrow_c_schema__"):
         return _core._import_schema(source.__arrow_c_schema__())
     if _core._capsule_name(source) == "arrow_schema":
         return _core._import_schema(source)
     if _core._capsule_name(source) is not None:
-        return _core._import_stream(ctx or _core.context(), source, copy)
+        return _core._import_stream(context_of(ctx), source, copy)
     if isinstance(source, tuple) and [_core._capsule_name(part) for part in source] == [
         "arrow_schema",
         "arrow_array",
     ]:
-        return _core._import_array(ctx or _core.context(), source[0], source[1], copy)
+        return _core._import_array(context_of(ctx), source[0], source[1], copy)
     raise TypeMismatch(
         f"{type(source).__name__} has none of __arrow_c_stream__, __arrow_c_array__ and __arrow_c_schema__, "
         "and is no capsule of them"
     )
 
 
-def from_dlpack(
-    source: Any, ctx: Context | None = None, *, copy: bool | None = None, name: str = ""
-) -> Column:
+def from_dlpack(source: Any, ctx: ContextLike = None, *, copy: bool | None = None, name: str = "") -> Column:
     """Takes a 1-D tensor into a context as a column without nulls (None: the context of the tensor's device).
 
     `source` has `__dlpack__` and `__dlpack_device__`, or is a capsule. The memory is shared and kept alive until our last
@@ -60,12 +75,12 @@ def from_dlpack(
     streams: from a device it waits for all work queued so far.
     """
     if _core._capsule_name(source) is not None:
-        where = ctx or _context_of(_core._tensor_device(source))
+        where = context_of(ctx) if ctx is not None else _context_of(_core._tensor_device(source))
         return _core._import_tensor(where, source, None, copy, name)
     if not hasattr(source, "__dlpack__"):
         raise TypeMismatch(f"{type(source).__name__} has no __dlpack__ and is no capsule of a tensor")
     device = cast("tuple[int, int]", tuple(map(int, source.__dlpack_device__())))
-    where = ctx or _context_of(device)
+    where = context_of(ctx) if ctx is not None else _context_of(device)
     wanted: dict[str, Any] = {}
     ready = None
     if device[0] not in (CPU, CUDA_HOST):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from saeta import _core, _progress
-from saeta._core import Context, Table
-from saeta.errors import FileError, InvalidError, MissingDependency, MissingFileError
+from saeta import _progress
+from saeta._core import Table
+from saeta.errors import FileError, InvalidError, MissingDependency, MissingFileError, TypeMismatch
+from saeta.exchange import ContextLike, context_of
 
 if TYPE_CHECKING:
     from saeta._ipc import Progress
@@ -25,20 +26,21 @@ if TYPE_CHECKING:
 
 def read_ipc(
     source: Source,
-    ctx: Context | None = None,
+    ctx: ContextLike = None,
     *,
-    columns: Sequence[str] | None = None,
-    batches: tuple[int, int] | range | None = None,
+    columns: str | Iterable[str] | None = None,
+    batches: int | slice | range | tuple[int, int] | None = None,
     copy: bool | None = None,
     validate: bool = True,
     progress: ProgressArgument = None,
 ) -> Table:
-    """Reads an Arrow IPC file or stream into a table of a context (None: the best device).
+    """Reads an Arrow IPC file or stream into a table of a context (a Context or the name of its device; None: the best
+    device).
 
     Args:
         source: a path (memory-mapped), bytes, or an object with `read()`.
-        columns: only these, in this order.
-        batches: only these, as a range of batch numbers [first, last).
+        columns: only these, in this order; one name or several.
+        batches: only these: the number of one, or a range, slice or pair of batch numbers [first, last).
         copy: on the host, None views the mapped file where it can and True copies into memory of the context, under
             its budget. A device gets one transfer a batch.
         validate: checks every offset and dictionary index before anything follows it. False checks sizes only: for
@@ -50,14 +52,13 @@ def read_ipc(
         (names the column and its type), BudgetExceeded. Nothing of a failed read stays allocated.
     """
     ipc = module()
-    where = ctx or _core.context()
-    chosen = None if columns is None else list(columns)
-    numbers = _batch_range(batches)
+    where = context_of(ctx)
+    chosen = _names(columns)
+    is_path = isinstance(source, str | os.PathLike)
+    opened, kept = (ipc.open_file, source) if is_path else (ipc.open_bytes, _bytes_of(source))
     with _naming_missing_files(source):
-        if isinstance(source, str | os.PathLike):
-            reader = ipc.open_file(source, chosen, numbers, copy, validate)
-        else:
-            reader = ipc.open_bytes(_bytes_of(source), chosen, numbers, copy, validate)
+        numbers = _batch_range(batches, lambda: opened(kept).num_batches)
+        reader = opened(kept, chosen, numbers, copy, validate)
         with _progress.hook(progress, "reading") as hook:
             made: Table = reader.read_all(where, hook)
             return made
@@ -137,15 +138,52 @@ def _bytes_of(source: Any) -> bytes | bytearray | memoryview:
     if hasattr(source, "read"):
         content: bytes = source.read()
         return content
-    return memoryview(source)
+    try:
+        return memoryview(source)
+    except TypeError:
+        raise TypeMismatch(
+            f"source is of type {type(source).__name__}, expected a path, bytes or an object with read()"
+        ) from None
 
 
-def _batch_range(batches: tuple[int, int] | range | None) -> tuple[int, int] | None:
+def _names(columns: str | Iterable[str] | None) -> list[str] | None:
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        return [columns]
+    chosen = list(columns) if isinstance(columns, Iterable) else [columns]
+    for each in chosen:
+        if not isinstance(each, str):
+            raise TypeMismatch(
+                f"columns: {each!r} is of type {type(each).__name__}, expected the name of a column"
+            )
+    return chosen
+
+
+def _batch_range(batches: Any, count: Callable[[], int]) -> tuple[int, int] | None:
+    """[first, last) of a number, a range, a slice or a pair. `count` tells how many there are: slices may go beyond, or count
+    from the end."""
+    if batches is None:
+        return None
+    if isinstance(batches, range | slice) and batches.step not in (None, 1):
+        raise InvalidError(f"batches: {batches} has step {batches.step}; only 1 is read")
+    if isinstance(batches, slice):
+        known = count()
+        if known < 0:
+            raise InvalidError(
+                "batches: a stream does not say how many it has: give a pair of numbers, not a slice"
+            )
+        first, last, _ = batches.indices(known)
+        return first, max(first, last)
     if isinstance(batches, range):
-        if batches.step != 1:
-            raise InvalidError(f"batches: {batches} has step {batches.step}; only 1 is read")
         return batches.start, batches.stop
-    return batches
+    if isinstance(batches, int) and not isinstance(batches, bool):
+        return batches, batches + 1
+    if isinstance(batches, tuple | list) and len(batches) == 2:
+        return int(batches[0]), int(batches[1])
+    raise TypeMismatch(
+        f"batches is of type {type(batches).__name__}, expected the number of a batch, or a range, slice or pair of them"
+    )
 
 
 @contextmanager

@@ -14,6 +14,7 @@ public:
   explicit window_object(budget& measured) : open_(std::in_place, measured.open_window()) {}
 
   [[nodiscard]] budget_window::values read() const { return open_ ? open_->read() : last_; }
+  [[nodiscard]] bool closed() const { return !open_; }
   void close() {
     last_ = read();
     open_.reset();
@@ -55,12 +56,21 @@ std::uint64_t value_of(const window_object& self) {
   return self.read().*Value;
 }
 
+std::string describe(const window_object& self) {
+  const budget_window::values now = self.read();
+  return concat("<saeta.MemoryWindow: ", human_bytes(now.current), " in use, ", human_bytes(now.start),
+                " at the start, peak ", human_bytes(now.peak), ", ", now.requests, " requests, ", now.refused,
+                " refused", self.closed() ? ", closed>" : ">");
+}
+
 void bind_window(nb::module_& m) {
   using values = budget_window::values;
   nb::class_<window_object>(
       m, "MemoryWindow",
       "What a budget saw since `memory.window()`. The numbers follow it until the end of a `with` "
       "block and stay as they were then; windows nest.")
+      .def(made_by("Context.memory.window"))
+      .def("__repr__", &describe)
       .def_prop_ro("start", &value_of<&values::start>, "Bytes in use when the window was opened.")
       .def_prop_ro("current", &value_of<&values::current>, "Bytes in use now.")
       .def_prop_ro("peak", &value_of<&values::peak>, "Most bytes in use at one time inside the window.")

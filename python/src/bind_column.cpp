@@ -1,21 +1,16 @@
 // Columns.
-#include "capsules.hpp"
-#include "module.hpp"
+#include "column_class.hpp"
 #include "pieces.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
 #include "values.hpp"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 namespace saeta::py {
 namespace {
-
-using device_pair = std::pair<std::int32_t, std::int32_t>;
-using version_pair = std::pair<std::uint32_t, std::uint32_t>;
 
 column_object with_pieces(const column_object& self, std::vector<column> pieces) {
   return {self.described, self.home, std::move(pieces)};
@@ -33,28 +28,28 @@ column_object from_chunks(const std::vector<column_object>& given, const std::op
   if (given.empty()) {
     throw error(errc::invalid_argument, "no chunks: at least one is needed to know the type");
   }
-  field described = given.front().described;
+  field described = *given.front().described;
   described.name = name.value_or(described.name);
   std::vector<column> pieces;
   for (const column_object& each : given) {
-    if (!(each.described.type == described.type)) {
-      throw error(errc::type_mismatch, concat("chunk of type ", each.described.type.name(), " beside one of ",
-                                              described.type.name()));
+    if (!(each.described->type == described.type)) {
+      throw error(errc::type_mismatch, concat("chunk of type ", each.described->type.name(),
+                                              " beside one of ", described.type.name()));
     }
     if (!each.home->shares_with(*given.front().home)) {
       throw error(errc::invalid_argument, concat("chunk on ", to_string(each.home->device()),
                                                  " beside one on ", to_string(given.front().home->device())));
     }
-    described.nullable = described.nullable || each.described.nullable;
+    described.nullable = described.nullable || each.described->nullable;
     pieces.insert(pieces.end(), each.pieces->begin(), each.pieces->end());
   }
   return {std::move(described), given.front().home, std::move(pieces)};
 }
 
 column_object renamed(const column_object& self, std::string name) {
-  column_object result = self;
-  result.described.name = std::move(name);
-  return result;
+  field described = *self.described;
+  described.name = std::move(name);
+  return {std::move(described), self.home, *self.pieces};
 }
 
 column_object sliced(const column_object& self, std::int64_t offset, std::optional<std::int64_t> length) {
@@ -78,6 +73,26 @@ std::uint64_t byte_size(const column_object& self) {
   return bytes;
 }
 
+/// True where both show the same rows of the same memory, false where field or rows differ.
+bool equal(const column_object& a, const column_object& b) {
+  if (!(*a.described == *b.described) || total_rows(*a.pieces) != total_rows(*b.pieces)) {
+    return false;
+  }
+  if (!same_view(*a.pieces, *b.pieces)) {
+    refuse_comparison("columns");
+  }
+  return true;
+}
+
+/// The same memory under another field of the same type.
+column_object with_field(const column_object& self, const field& described) {
+  if (!(self.described->type == described.type)) {
+    throw error(errc::type_mismatch, concat("column '", described.name, "' is of type ",
+                                            self.described->type.name(), ", not ", described.type.name()));
+  }
+  return {described, self.home, *self.pieces};
+}
+
 /// Address of the first row's value, index, view or offset; of the byte that holds its bit for booleans. 0 where the rows lie in
 /// children alone.
 std::uintptr_t address(const column_object& self) {
@@ -92,36 +107,13 @@ std::uintptr_t address(const column_object& self) {
 }
 
 column_object converted(const column_object& self, column (*convert)(const column&)) {
-  field described = self.described;
+  field described = *self.described;
   std::vector<column> pieces;
   for (const column& piece : *self.pieces) {
     pieces.push_back(convert(piece));
   }
   described.type = convert == &unpack_bool ? data_type::bool8() : data_type(type_id::boolean);
   return {std::move(described), self.home, std::move(pieces)};
-}
-
-nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
-                  std::optional<version_pair> max_version, std::optional<device_pair> device,
-                  std::optional<bool> copy) {
-  dlpack_export how;
-  how.stream = stream;
-  how.copy = !copy ? copy_policy::when_needed : *copy ? copy_policy::always : copy_policy::never;
-  if (device) {
-    how.target = tensor_device{device->first, device->second};
-  }
-  if (max_version && max_version->first >= DLPACK_MAJOR_VERSION) {
-    return dlpack_capsule(
-        without_gil([&] { return export_dlpack_versioned(single_piece(self, "DLPack"), how); }));
-  }
-  return dlpack_capsule(without_gil([&] { return export_dlpack(single_piece(self, "DLPack"), how); }));
-}
-
-device_pair device_of(const column_object& self) {
-  const device_id own = self.home->device();
-  const tensor_device found =
-      self.pieces->empty() ? to_tensor_device(own, own_kind(own)) : dlpack_device(self.pieces->front());
-  return {found.type, found.ordinal};
 }
 
 nb::list raw_list(const column_object& self) {
@@ -132,7 +124,7 @@ nb::list raw_list(const column_object& self) {
   return result;
 }
 
-void bind_values(nb::class_<column_object>& c) {
+void bind_values(column_class& c) {
   c.def("__getitem__", in_python("saeta._values", "column_item"),
         nb::sig("def __getitem__(self, index: int) -> typing.Any"))
       .def("__getitem__", in_python("saeta._values", "column_item"),
@@ -152,7 +144,23 @@ void bind_values(nb::class_<column_object>& c) {
            "column.");
 }
 
-void bind_conversions(nb::class_<column_object>& c) {
+void bind_objects(column_class& c) {
+  c.def("__eq__", &equal, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
+        "True where both show the same rows of the same memory under the same field, False where fields or "
+        "numbers of "
+        "rows differ. UnsupportedError where only their values could tell.")
+      .def(
+          "__copy__", [](nb::object self) { return self; }, nb::sig("def __copy__(self) -> Column"))
+      .def(
+          "__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"),
+          nb::sig("def __deepcopy__(self, memo: object) -> Column"), "The column itself, which is immutable.")
+      .def("__repr__", in_python("saeta._display", "column_text"), nb::sig("def __repr__(self) -> str"))
+      .def("_repr_html_", in_python("saeta._display", "column_html"),
+           nb::sig("def _repr_html_(self) -> str"));
+  c.attr("__hash__") = nb::none(); // as every class of Arrow libraries that compares by more than identity
+}
+
+void bind_conversions(column_class& c) {
   c.def(
        "as_bool8", [](const column_object& self) { return converted(self, &unpack_bool); },
        nb::call_guard<gil_release>(),
@@ -175,6 +183,12 @@ void bind_conversions(nb::class_<column_object>& c) {
       .def("__array__", in_python("saeta._convert", "column_array"),
            nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
                    "numpy.typing.NDArray[typing.Any]"))
+      .def("to_pandas", in_python("saeta._convert", "column_to_pandas"),
+           nb::sig("def to_pandas(self) -> pandas.Series[typing.Any]"),
+           "A pandas Series of that name, through pyarrow.")
+      .def("to_polars", in_python("saeta._convert", "column_to_polars"),
+           nb::sig("def to_polars(self) -> polars.Series"),
+           "A polars Series of that name, through the Arrow C stream.")
       .def("to_torch", in_python("saeta._convert", "column_to_torch"),
            nb::sig("def to_torch(self) -> torch.Tensor"),
            "A torch tensor on the column's device, without a copy. It must not be written to.")
@@ -183,63 +197,18 @@ void bind_conversions(nb::class_<column_object>& c) {
            "A CuPy array on the column's device, without a copy. It must not be written to.");
 }
 
-void bind_protocols(nb::class_<column_object>& c) {
-  c.def("__dlpack__", &dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
-        nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
-        nb::sig(
-            "def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, "
-            "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> "
-            "typing_extensions.CapsuleType"),
-        "A DLPack capsule of a 1-D tensor, zero-copy and read-only. The consumer's stream waits for our last "
-        "write: "
-        "None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on "
-        "the host "
-        "it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for "
-        "a copy "
-        "that copy=False forbids.")
-      .def("__dlpack_device__", &device_of, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
-           "Device type and number, as DLPack numbers them.")
-      .def(
-          "__arrow_c_schema__", [](const column_object& self) { return schema_capsule(self.described); },
-          nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
-          "An \"arrow_schema\" capsule (Arrow PyCapsule Interface).")
-      .def(
-          "__arrow_c_array__",
-          [](const column_object& self, nb::handle requested, const nb::kwargs&) {
-            check_requested_schema(requested, 0);
-            return array_capsules(self.described, single_piece(self, "__arrow_c_array__"));
-          },
-          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
-          nb::sig(
-              "def __arrow_c_array__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
-              "tuple[typing_extensions.CapsuleType, typing_extensions.CapsuleType]"),
-          "Capsules of schema and array, in host memory: zero-copy from a host column, downloaded from a "
-          "device. "
-          "BufferError for several chunks.")
-      .def(
-          "__arrow_c_stream__",
-          [](const column_object& self, nb::handle requested, const nb::kwargs&) {
-            check_requested_schema(requested, 0);
-            return stream_capsule(self.described, *self.pieces);
-          },
-          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
-          nb::sig(
-              "def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
-              "typing_extensions.CapsuleType"),
-          "A capsule of a stream of the chunks, in host memory.");
-}
-
 } // namespace
 
 void bind_column(nb::module_& m) {
-  nb::class_<column_object> c(
-      m, "Column",
-      "A named, typed, immutable column on a device, in one or several chunks. Slices and "
-      "selections share its memory.");
+  column_class c(m, "Column",
+                 "A named, typed, immutable column on a device, in one or several chunks. Slices and "
+                 "selections share its memory.",
+                 nb::is_weak_referenceable());
+  c.def(made_by("saeta.column, saeta.from_arrow and saeta.from_dlpack"));
   bind_values(c);
-  c.def_prop_ro("name", [](const column_object& self) { return self.described.name; })
-      .def_prop_ro("type", [](const column_object& self) { return self.described.type; })
-      .def_prop_ro("field", [](const column_object& self) { return self.described; })
+  c.def_prop_ro("name", [](const column_object& self) { return self.described->name; })
+      .def_prop_ro("type", [](const column_object& self) { return self.described->type; })
+      .def_prop_ro("field", [](const column_object& self) { return *self.described; })
       .def_prop_ro("context", [](const column_object& self) { return context_object{self.home}; })
       .def_prop_ro("device", [](const column_object& self) { return to_string(self.home->device()); })
       .def_prop_ro("chunks", &chunks, "The pieces in memory, each as a column of one chunk; no copy.")
@@ -258,7 +227,8 @@ void bind_column(nb::module_& m) {
           nb::sig("def from_chunks(chunks: collections.abc.Sequence[Column], name: str | None = None) -> "
                   "Column"),
           "One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.")
-      .def("__repr__", in_python("saeta._display", "column_text"), nb::sig("def __repr__(self) -> str"));
+      .def("_with_field", &with_field, nb::arg("field"));
+  bind_objects(c);
   bind_conversions(c);
   bind_protocols(c);
 }

@@ -146,6 +146,7 @@ public:
     hold_ = (home_.get()->*Begin)();
   }
   void leave() { hold_.reset(); }
+  [[nodiscard]] bool open() const noexcept { return hold_.has_value(); }
 
 private:
   std::shared_ptr<context> home_;
@@ -188,8 +189,13 @@ void bind_life(nb::class_<context_object>& c) {
 }
 
 template <class Block>
-void bind_block(nb::module_& m, const char* name, const char* enter, const char* meaning) {
+void bind_block(nb::module_& m, const char* name, const char* enter, const char* meaning, const char* maker) {
   nb::class_<Block>(m, name, meaning)
+      .def(made_by(maker))
+      .def("__repr__",
+           [name](const Block& self) {
+             return concat("<saeta.", name, self.open() ? ", open>" : ", not open>");
+           })
       .def(
           "__enter__",
           [](nb::object self) {
@@ -227,14 +233,17 @@ nb::dict bytes_dict(const bytes_by_name& bytes) {
 
 void bind_context(nb::module_& m) {
   bind_block<capture_object>(m, "GraphCapture", "def __enter__(self) -> GraphCapture",
-                             "The announcement of a graph capture, from `Context.capturing`.");
+                             "The announcement of a graph capture, from `Context.capturing`.",
+                             "Context.capturing");
   bind_block<strict_object>(m, "StrictMode", "def __enter__(self) -> StrictMode",
-                            "A block without downloads, from `Context.forbid_downloads`.");
+                            "A block without downloads, from `Context.forbid_downloads`.",
+                            "Context.forbid_downloads");
   nb::class_<context_object> c(
       m, "Context",
       "Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. "
       "There is one per device; `saeta.context` gives it. `memory.child` and `memory.reserve` give further "
       "ones that share all of it but the budget.");
+  c.def(made_by("saeta.context"));
   c.def_prop_ro(
        "device", [](const context_object& self) { return to_string(self.value->device()); },
        "\"host\" or \"cuda:0\".")

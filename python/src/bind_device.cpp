@@ -31,6 +31,7 @@ nb::dict runtime_dict() {
 
 void bind_device(nb::module_& m) {
   nb::class_<device_entry>(m, "Device", "A device that can be used now.")
+      .def(made_by("saeta.devices"))
       .def_prop_ro(
           "name", [](const device_entry& d) { return to_string(d.id); },
           "How Saeta names it: \"host\" or \"cuda:0\".")
@@ -58,6 +59,8 @@ void bind_device(nb::module_& m) {
         "Devices that can be used now: CUDA devices first, then the host. Needs no driver, makes no CUDA "
         "context "
         "and takes no memory of any device.");
+  m.def("_human_bytes", &human_bytes, nb::arg("bytes"),
+        "Bytes with a binary unit and at most two decimals: \"512 B\", \"1.5 KiB\", \"8 GiB\".");
   m.def("_runtime", &runtime_dict, nb::sig("def _runtime() -> dict[str, typing.Any]"),
         "What this build and this machine can do, and why CUDA can't be used where it can't.");
 }

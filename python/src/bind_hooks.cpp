@@ -89,6 +89,9 @@ hook_object add_hook(const memory_view& self, nb::object ask, std::string name, 
 
 void bind_hooks(nb::module_& m, memory_class& memory) {
   nb::class_<hook_object>(m, "MemoryHook", "A hook of `memory.add_hook`; stays until it is removed.")
+      .def(made_by("Context.memory.add_hook"))
+      .def("__repr__",
+           [](const hook_object& self) { return concat("<saeta.MemoryHook '", self.name(), "'>"); })
       .def_prop_ro("name", &hook_object::name)
       .def("remove", &hook_object::remove, "It is not asked again. Does nothing the second time.")
       .def(

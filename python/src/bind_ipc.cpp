@@ -1,4 +1,5 @@
 // The module `_ipc`: Arrow IPC files and streams. It needs the libarrow that it was built with; saeta/ipc.py loads it.
+#include "module.hpp"
 #include "objects.hpp"
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/ipc/inspect.hpp"
@@ -229,4 +230,5 @@ NB_MODULE(_ipc, m) {
   m.def("built_arrow_version", &ipc::built_arrow_version,
         "Release of libarrow that this module was built with.");
   m.def("loaded_arrow_version", &ipc::loaded_arrow_version, "Release of libarrow that is loaded.");
+  complete_functions(m);
 }

@@ -37,6 +37,8 @@ public:
     }
   }
 
+  [[nodiscard]] bool ended() const noexcept { return log_ == nullptr; }
+
 private:
   std::shared_ptr<event_log> log_;
   std::shared_ptr<log_sink> sink_;
@@ -75,6 +77,11 @@ nb::list records(const recording_object& self) {
   return result;
 }
 
+std::string describe(const recording_object& self) {
+  return concat("<saeta.MemoryRecording: ", self.kept->size(), " records, ", self.kept->forgotten(),
+                " forgotten", self.attached.ended() ? ", ended>" : ">");
+}
+
 recording_object record(const memory_view& self, std::size_t capacity) {
   auto kept = std::make_shared<memory_sink>(capacity);
   return {kept, listening(self.value->log(), kept)};
@@ -88,6 +95,8 @@ void bind_classes(nb::module_& m) {
   nb::class_<recording_object>(
       m, "MemoryRecording",
       "The events of a device's memory, from `memory.record()` to the end of its `with` block.")
+      .def(made_by("Context.memory.record"))
+      .def("__repr__", &describe)
       .def("records", &records, nb::sig("def records(self) -> list[dict[str, typing.Any]]"),
            "The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, "
            "`address`, `generation`, `tag`, `account` (the budget that was charged), `limit` and `outcome`.")
@@ -102,6 +111,9 @@ void bind_classes(nb::module_& m) {
           nb::sig("def __exit__(self, *exception: object) -> None"));
 
   nb::class_<listening>(m, "MemoryLog", "A log of `memory.log_to`; written until it is closed or dropped.")
+      .def(made_by("Context.memory.log_to"))
+      .def("__repr__",
+           [](const listening& self) { return concat("<saeta.MemoryLog", self.ended() ? ", closed>" : ">"); })
       .def("close", &listening::end, "Completes the file. Does nothing the second time.")
       .def(
           "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> MemoryLog"))

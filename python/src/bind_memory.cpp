@@ -45,6 +45,14 @@ std::vector<std::string> guard_check(const memory_view& self) {
   return texts;
 }
 
+std::string describe(const memory_view& self) {
+  const budget_statistics now = self.value->memory_budget()->statistics();
+  return concat("<saeta.Memory of ", to_string(self.value->device()), ": ", human_bytes(now.current),
+                " in use, peak ", human_bytes(now.peak),
+                now.limit == budget::unlimited ? std::string(", no budget>")
+                                               : concat(", budget ", human_bytes(now.limit), ">"));
+}
+
 void bind_reports(memory_class& c) {
   c.def(
        "statistics", &statistics_dict, nb::sig("def statistics(self) -> dict[str, int | None]"),
@@ -86,8 +94,10 @@ void bind_reports(memory_class& c) {
 void bind_memory(nb::module_& m) {
   bind_context(m);
   memory_class c(m, "Memory", "What the memory of a context is used for.");
+  c.def(made_by("Context.memory"));
   bind_reports(c);
-  c.def_prop_ro("device", [](const memory_view& self) { return to_string(self.value->device()); })
+  c.def("__repr__", &describe)
+      .def_prop_ro("device", [](const memory_view& self) { return to_string(self.value->device()); })
       .def(
           "trim", [](const memory_view& self) { return self.value->trim(); }, nb::call_guard<gil_release>(),
           "Gives memory that is pooled and not in use back to the device; returns the bytes.")

@@ -1,78 +1,15 @@
 // Tables.
 #include "capsules.hpp"
-#include "module.hpp"
 #include "pieces.hpp"
-#include "saeta/base/text.hpp"
+#include "table_class.hpp"
 #include "values.hpp"
 
-#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <numeric>
-
 namespace saeta::py {
 namespace {
-
-column_object column_at(const table& self, std::size_t index) {
-  return {self.fields().fields[index], self.home(), self.pieces(index)};
-}
-
-std::vector<column_object> columns_of(const table& self) {
-  std::vector<column_object> columns;
-  for (std::size_t i = 0; i < self.column_count(); ++i) {
-    columns.push_back(column_at(self, i));
-  }
-  return columns;
-}
-
-column_object column_by_name(const table_object& self, const std::string& name) {
-  return column_at(*self.value, self.value->fields().index_of(name));
-}
-
-column_object column_by_number(const table_object& self, std::int64_t index) {
-  const auto count = static_cast<std::int64_t>(self.value->column_count());
-  const std::int64_t found = index < 0 ? index + count : index;
-  if (found < 0 || found >= count) {
-    throw error(errc::out_of_range, concat("column ", index, " of a table with ", count, " columns"));
-  }
-  return column_at(*self.value, static_cast<std::size_t>(found));
-}
-
-table_object rows_by_slice(const table_object& self, const nb::slice& range) {
-  const auto [start, stop, step, length] = range.compute(static_cast<std::size_t>(self.value->rows()));
-  static_cast<void>(stop);
-  if (step != 1) {
-    throw error(errc::invalid_argument, concat("slice with step ", step, ": a view has step 1"));
-  }
-  return table_object(self.value->slice(static_cast<std::int64_t>(start), static_cast<std::int64_t>(length)));
-}
-
-table_object sliced(const table_object& self, std::int64_t offset, std::optional<std::int64_t> length) {
-  return table_object(self.value->slice(offset, length.value_or(self.value->rows() - offset)));
-}
-
-table_object head(const table_object& self, std::int64_t rows) {
-  return table_object(self.value->slice(0, std::min(rows, self.value->rows())));
-}
-
-table_object selected(const table_object& self, const std::vector<std::string>& names) {
-  std::vector<std::size_t> columns;
-  for (const std::string& name : names) {
-    columns.push_back(self.value->fields().index_of(name));
-  }
-  return table_object(self.value->select(columns));
-}
-
-table_object dropped(const table_object& self, const std::vector<std::string>& names) {
-  std::vector<std::size_t> columns(self.value->column_count());
-  std::iota(columns.begin(), columns.end(), std::size_t{0});
-  for (const std::string& name : names) {
-    std::erase(columns, self.value->fields().index_of(name));
-  }
-  return table_object(self.value->select(columns));
-}
 
 std::vector<std::string> names_of(const table_object& self) {
   std::vector<std::string> names;
@@ -88,30 +25,6 @@ std::vector<table_object> batches_of(const table_object& self) {
     result.emplace_back(table::make(self.value->home(), self.value->fields(), {each}));
   }
   return result;
-}
-
-table_object from_columns(const context_object& home, const std::vector<column_object>& columns) {
-  return table_object(assemble(home.value, columns, {}));
-}
-
-/// The table with one more column, or with one in the place of column `index`.
-table_object with_column(const table_object& self, const column_object& added,
-                         std::optional<std::size_t> index) {
-  std::vector<column_object> columns = columns_of(*self.value);
-  if (columns.empty() && total_rows(*added.pieces) != self.value->rows()) {
-    throw error(errc::invalid_argument,
-                concat("column '", added.described.name, "' has ", total_rows(*added.pieces),
-                       " rows, the table has ", self.value->rows()));
-  }
-  if (!index) {
-    columns.push_back(added);
-    return table_object(assemble(self.value->home(), columns, self.value->fields().metadata));
-  }
-  std::vector<column_object> replaced;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    replaced.push_back(i == *index ? added : columns[i]);
-  }
-  return table_object(assemble(self.value->home(), replaced, self.value->fields().metadata));
 }
 
 /// One list a column.
@@ -130,39 +43,53 @@ nb::list raw_columns(const table_object& self) {
   return result;
 }
 
-void bind_access(nb::class_<table_object>& c) {
-  c.def("__getitem__", &column_by_name, nb::arg("name"))
-      .def("__getitem__", &column_by_number, nb::arg("index"))
-      .def("__getitem__", &rows_by_slice, nb::arg("rows"),
-           "A column by its name (which must be the only one of that name) or number, or rows by a slice "
-           "with step 1; "
-           "no copy.")
-      .def("__len__", [](const table_object& self) { return self.value->rows(); })
-      .def("slice", &sliced, nb::arg("offset"), nb::arg("length") = nb::none(),
-           nb::sig("def slice(self, offset: int, length: int | None = None) -> Table"),
-           "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
-           "table.")
-      .def("head", &head, nb::arg("rows") = 5, "The first rows; no copy.")
-      .def("select", &selected, nb::arg("columns"),
-           nb::sig("def select(self, columns: collections.abc.Sequence[str]) -> Table"),
-           "These columns, in this order; no copy.")
-      .def("drop", &dropped, nb::arg("columns"),
-           nb::sig("def drop(self, columns: collections.abc.Sequence[str]) -> Table"),
-           "All columns but these; no copy.")
-      .def("with_column", in_python("saeta._build", "with_column"),
-           nb::sig("def with_column(self, name: str, values: typing.Any) -> Table"),
-           "The table with a column in the place of the one of that name, or at the end; no copy of columns "
-           "on its "
-           "device. `values` is what `saeta.table` takes.")
-      .def("append_column", in_python("saeta._build", "append_column"),
-           nb::sig("def append_column(self, name: str, values: typing.Any) -> Table"),
-           "The table with one more column at the end, even where the name is there already.")
-      .def("_raw_values", &raw_columns, nb::sig("def _raw_values(self) -> list[list[bytes | bool | None]]"),
-           "For each column the values as the Arrow layout holds them; dictionaries give their values.")
-      .def("_with_column", &with_column, nb::arg("column"), nb::arg("index") = nb::none());
+/// True where both show the same rows of the same memory, false where schema or rows differ.
+bool equal(const table_object& a, const table_object& b) {
+  if (!(a.value->fields() == b.value->fields()) || a.value->rows() != b.value->rows()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < a.value->column_count(); ++i) {
+    if (!same_view(a.value->pieces(i), b.value->pieces(i))) {
+      refuse_comparison("tables");
+    }
+  }
+  return true;
 }
 
-void bind_conversions(nb::class_<table_object>& c) {
+void bind_objects(table_class& c) {
+  c.def("__eq__", &equal, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
+        "True where both show the same rows of the same memory under the same schema, False where schemas or "
+        "numbers "
+        "of rows differ. UnsupportedError where only their values could tell.")
+      .def(
+          "__copy__", [](nb::object self) { return self; }, nb::sig("def __copy__(self) -> Table"))
+      .def(
+          "__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"),
+          nb::sig("def __deepcopy__(self, memo: object) -> Table"),
+          "The table itself, which is immutable. `saeta.from_arrow(table, ctx, copy=True)` copies a host "
+          "table.")
+      .def("_ipython_key_completions_", &names_of, "Names for tab completion.")
+      .def("__repr__", in_python("saeta._display", "table_text"), nb::sig("def __repr__(self) -> str"))
+      .def("_repr_html_", in_python("saeta._display", "table_html"), nb::sig("def _repr_html_(self) -> str"));
+  c.attr("__reversed__") = nb::none(); // as __iter__
+  c.attr("__hash__") = nb::none(); // as every class of Arrow libraries that compares by more than identity
+}
+
+void bind_values(table_class& c) {
+  c.def("to_pydict", in_python("saeta._table", "to_pydict"),
+        nb::sig("def to_pydict(self) -> dict[str, list[typing.Any]]"),
+        "A list of Python values for each name. A device table is downloaded. InvalidError where names "
+        "repeat.")
+      .def("to_pylist", in_python("saeta._table", "to_pylist"),
+           nb::sig("def to_pylist(self) -> list[dict[str, typing.Any]]"),
+           "A dict from names to Python values for each row. A device table is downloaded. InvalidError "
+           "where names "
+           "repeat.")
+      .def("_raw_values", &raw_columns, nb::sig("def _raw_values(self) -> list[list[bytes | bool | None]]"),
+           "For each column the values as the Arrow layout holds them; dictionaries give their values.");
+}
+
+void bind_conversions(table_class& c) {
   c.def("to_arrow", in_python("saeta._convert", "table_to_arrow"),
         nb::sig("def to_arrow(self) -> pyarrow.Table"),
         "A pyarrow Table: views of a host table, a download of a device table.")
@@ -196,12 +123,17 @@ void bind_conversions(nb::class_<table_object>& c) {
 } // namespace
 
 void bind_table(nb::module_& m) {
-  nb::class_<table_object> c(
-      m, "Table",
-      "Columns of equal length on one device, in batches. Slices and selections share the "
-      "memory.");
+  table_class c(m, "Table",
+                "Columns of equal length on one device, in batches. Slices and selections share the "
+                "memory.",
+                nb::is_weak_referenceable());
+  c.def(made_by("saeta.table, saeta.from_arrow and saeta.read_ipc"));
   c.def_prop_ro("schema", [](const table_object& self) { return self.value->fields(); })
       .def_prop_ro("num_rows", [](const table_object& self) { return self.value->rows(); })
+      .def_prop_ro(
+          "shape",
+          [](const table_object& self) { return std::pair(self.value->rows(), self.value->column_count()); },
+          nb::for_getter(nb::sig("def shape(self) -> tuple[int, int]")), "Rows and columns.")
       .def_prop_ro("num_columns", [](const table_object& self) { return self.value->column_count(); })
       .def_prop_ro("column_names", &names_of)
       .def_prop_ro("columns", [](const table_object& self) { return columns_of(*self.value); })
@@ -211,13 +143,12 @@ void bind_table(nb::module_& m) {
       .def_prop_ro("context", [](const table_object& self) { return context_object{self.value->home()}; })
       .def_prop_ro("device", [](const table_object& self) { return to_string(self.value->home()->device()); })
       .def_prop_ro("batches", &batches_of, "The pieces in memory, each as a table of one batch; no copy.")
-      .def_prop_ro("num_batches", [](const table_object& self) { return self.value->batches().size(); })
-      .def("__repr__", in_python("saeta._display", "table_text"), nb::sig("def __repr__(self) -> str"))
-      .def("_repr_html_", in_python("saeta._display", "table_html"), nb::sig("def _repr_html_(self) -> str"));
+      .def_prop_ro("num_batches", [](const table_object& self) { return self.value->batches().size(); });
+  bind_objects(c);
   bind_access(c);
+  bind_values(c);
+  bind_changes(m, c);
   bind_conversions(c);
-  m.def("_from_columns", &from_columns, nb::arg("where"), nb::arg("columns"),
-        "A table of columns of one length and one context; no copy.");
 }
 
 } // namespace saeta::py

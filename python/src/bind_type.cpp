@@ -1,8 +1,7 @@
-// Data types, fields and schemas.
+// Data types.
 #include "capsules.hpp"
 #include "module.hpp"
-#include "objects.hpp"
-#include "saeta/base/text.hpp"
+#include "type_objects.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -42,26 +41,6 @@ std::optional<std::string> tensor_dtype(const data_type& type) {
   }
 }
 
-nb::list metadata_pairs(const metadata_list& metadata) {
-  nb::list result;
-  for (const auto& [key, value] : metadata) {
-    result.append(nb::make_tuple(nb::bytes(key.data(), key.size()), nb::bytes(value.data(), value.size())));
-  }
-  return result;
-}
-
-std::string describe(const field& f) {
-  return concat(f.name, ": ", f.type.name(), f.nullable ? "" : " not null");
-}
-
-std::string describe_all(const schema& s) {
-  std::string text;
-  for (const field& f : s.fields) {
-    text += concat(text.empty() ? "" : "\n", describe(f));
-  }
-  return text;
-}
-
 bool equals_type(const data_type& self, const nb::object& other) {
   if (nb::isinstance<nb::str>(other)) {
     return self.name() == nb::cast<std::string>(other);
@@ -69,30 +48,16 @@ bool equals_type(const data_type& self, const nb::object& other) {
   return nb::isinstance<data_type>(other) && self == nb::cast<const data_type&>(other);
 }
 
-template <class T>
-bool equals(const T& self, const nb::object& other) {
-  return nb::isinstance<T>(other) && self == nb::cast<const T&>(other);
-}
-
-const field& field_at(const schema& self, std::int64_t index) {
-  const auto count = static_cast<std::int64_t>(self.fields.size());
-  const std::int64_t found = index < 0 ? index + count : index;
-  if (found < 0 || found >= count) {
-    throw error(errc::out_of_range, concat("field ", index, " of a schema with ", count, " fields"));
-  }
-  return self.fields[static_cast<std::size_t>(found)];
-}
-
-std::vector<std::string> names_of(const schema& self) {
-  std::vector<std::string> names;
-  for (const field& f : self.fields) {
-    names.push_back(f.name);
-  }
-  return names;
-}
-
 void bind_data_type(nb::module_& m) {
-  nb::class_<data_type>(m, "DataType", "An Arrow data type. Equal to its name as text.")
+  nb::class_<data_type>(
+      m, "DataType",
+      "An Arrow data type, made from its name in Arrow's words (\"int64\", "
+      "\"timestamp[us, tz=UTC]\") or from a type of another Arrow library, as pyarrow's. Equal to "
+      "its name as text.")
+      .def(
+          "__init__", [](data_type* self, nb::handle type) { new (self) data_type(type_from(type)); },
+          nb::arg("type"), nb::sig("def __init__(self, type: DataType | str | object) -> None"),
+          "InvalidError for text that is not a type, UnsupportedError for a type that Saeta does not carry.")
       .def_prop_ro("name", &data_type::name, "In Arrow's words: \"timestamp[us, tz=UTC]\".")
       .def_prop_ro("format", &data_type::format,
                    "Format string of the Arrow C Data Interface; that of the indices for a dictionary.")
@@ -135,61 +100,24 @@ void bind_data_type(nb::module_& m) {
           "An \"arrow_schema\" capsule (Arrow PyCapsule Interface).");
 }
 
-void bind_field(nb::module_& m) {
-  nb::class_<field>(m, "Field", "A name, a type and whether nulls are allowed.")
-      .def_ro("name", &field::name)
-      .def_ro("type", &field::type)
-      .def_ro("nullable", &field::nullable)
-      .def_prop_ro(
-          "metadata", [](const field& self) { return metadata_pairs(self.metadata); },
-          nb::sig("def metadata(self) -> list[tuple[bytes, bytes]]"), "Keys and values, in order.")
-      .def("__eq__", &equals<field>, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
-      .def("__hash__", [](const field& self) { return std::hash<std::string>()(describe(self)); })
-      .def("__repr__", [](const field& self) { return concat("<saeta.Field ", describe(self), ">"); })
-      .def(
-          "__arrow_c_schema__", [](const field& self) { return schema_capsule(self); },
-          nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
-          "An \"arrow_schema\" capsule (Arrow PyCapsule Interface).");
-}
-
-void bind_schema(nb::module_& m) {
-  nb::class_<schema>(m, "Schema", "The fields of a table, in order. Names may repeat or be empty.")
-      .def_prop_ro("names", &names_of)
-      .def_prop_ro("fields", [](const schema& self) { return self.fields; })
-      .def_prop_ro("types",
-                   [](const schema& self) {
-                     std::vector<data_type> types;
-                     for (const field& f : self.fields) {
-                       types.push_back(f.type);
-                     }
-                     return types;
-                   })
-      .def_prop_ro(
-          "metadata", [](const schema& self) { return metadata_pairs(self.metadata); },
-          nb::sig("def metadata(self) -> list[tuple[bytes, bytes]]"), "Keys and values, in order.")
-      .def(
-          "field",
-          [](const schema& self, const std::string& name) { return self.fields[self.index_of(name)]; },
-          nb::arg("name"),
-          "The only field of that name; InvalidError when there is none or there are several.")
-      .def("field", &field_at, nb::arg("index"),
-           "The field of that number; negative numbers count from the end.")
-      .def("__len__", [](const schema& self) { return self.fields.size(); })
-      .def("__getitem__", &field_at, nb::arg("index"))
-      .def("__eq__", &equals<schema>, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
-      .def("__hash__", [](const schema& self) { return std::hash<std::string>()(describe_all(self)); })
-      .def("__str__", &describe_all)
-      .def("__repr__", [](const schema& self) { return concat("<saeta.Schema>\n", describe_all(self)); })
-      .def(
-          "__arrow_c_schema__", [](const schema& self) { return schema_capsule(self); },
-          nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
-          "An \"arrow_schema\" capsule of a struct (Arrow PyCapsule Interface).");
-}
-
 } // namespace
+
+data_type type_from(nb::handle given) {
+  if (nb::isinstance<data_type>(given)) {
+    return nb::cast<data_type>(given);
+  }
+  return foreign_call(
+      [&] { return nb::cast<data_type>(nb::module_::import_("saeta._types").attr("data_type")(given)); });
+}
 
 void bind_type(nb::module_& m) {
   bind_data_type(m);
+  m.def(
+      "_type_of_format", [](const std::string& format) { return data_type::parse(format); },
+      nb::arg("format"), "A type from a format string of the Arrow C Data Interface.");
+  m.def("_dictionary_type", &data_type::dictionary, nb::arg("indices"), nb::arg("values"),
+        nb::arg("ordered"));
+  m.def("_bool8_type", &data_type::bool8);
   bind_field(m);
   bind_schema(m);
 }

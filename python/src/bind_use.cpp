@@ -196,6 +196,7 @@ void bind_buffer(nb::module_& m) {
       m, "Buffer",
       "Bytes on a device, from `Context.allocate`. They are touched inside `saeta.use`; slices share "
       "them.")
+      .def(made_by("Context.allocate"))
       .def_prop_ro("nbytes", [](const buffer_object& self) { return self.value->size(); })
       .def_prop_ro(
           "tag", [](const buffer_object& self) { return self.owner().tag(); },
@@ -241,6 +242,10 @@ void bind_use(nb::module_& m) {
       .def_prop_ro("stream", &use_object::stream,
                    "Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host.")
       .def_prop_ro("is_open", &use_object::is_open, "True inside the `with` block.")
+      .def("__repr__",
+           [](const use_object& self) {
+             return concat("<saeta.UseToken, ", self.is_open() ? "open>" : "not open>");
+           })
       .def(
           "synchronize", &use_object::synchronize,
           "Makes the host wait for the token's stream: for what the token waits for, and for what was queued "

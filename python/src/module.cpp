@@ -20,4 +20,5 @@ NB_MODULE(_core, m) {
   bind_lent(m);
   bind_graph_pool(m);
   bind_measure(m);
+  complete_functions(m);
 }

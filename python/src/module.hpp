@@ -2,8 +2,10 @@
 #pragma once
 
 #include "gil.hpp"
+#include "saeta/base/text.hpp"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 namespace saeta::py {
 
@@ -21,6 +23,8 @@ void bind_lent(nb::module_& m);
 void bind_graph_pool(nb::module_& m);
 void bind_measure(nb::module_& m);
 void bind_use(nb::module_& m);
+/// Last: gives every function of the module a signature for `inspect`, and sentences for arguments of wrong types.
+void complete_functions(nb::module_& m);
 
 /// A method whose body is the Python function `function` of `module`, imported when it is first called: what needs NumPy,
 /// pyarrow or a framework, or is text for people.
@@ -30,5 +34,26 @@ inline auto in_python(const char* module, const char* function) {
         [&]() -> nb::object { return nb::module_::import_(module).attr(function)(self, *args, **kwargs); });
   };
 }
+
+/// For a class whose objects are made elsewhere: calling it says where.
+class made_by : public nb::def_visitor<made_by> {
+public:
+  explicit made_by(const char* maker) : maker_(maker) {}
+
+  template <class Class, class... Extra>
+  void execute(Class& c, const Extra&...) {
+    c.def(
+        "__init__",
+        [maker = maker_](nb::handle self, const nb::args&, const nb::kwargs&) {
+          throw error(errc::type_mismatch, concat("a ", nb::cast<std::string>(self.type().attr("__name__")),
+                                                  " is not made by its class but by ", maker));
+        },
+        nb::sig("def __init__(self, *args: object, **kwargs: object) -> None"),
+        "Raises TypeMismatch, which names what makes one.");
+  }
+
+private:
+  const char* maker_;
+};
 
 } // namespace saeta::py

@@ -41,12 +41,14 @@ struct context_object {
   context_pointer value;
 };
 
-/// A column of a table: its field and its pieces, one a batch.
+/// A column of a table: its field, which a table shares, and its pieces, one a batch.
 struct column_object {
-  column_object(field of, std::shared_ptr<context> in, std::vector<column> made_of)
+  column_object(std::shared_ptr<const field> of, std::shared_ptr<context> in, std::vector<column> made_of)
       : described(std::move(of)), home(std::move(in)), pieces(std::move(made_of)) {}
+  column_object(field of, std::shared_ptr<context> in, std::vector<column> made_of)
+      : column_object(std::make_shared<const field>(std::move(of)), std::move(in), std::move(made_of)) {}
 
-  field described;
+  std::shared_ptr<const field> described;
   std::shared_ptr<context> home;
   unlocked<std::vector<column>> pieces;
 };

@@ -21,14 +21,14 @@ void require_same_shape(const std::shared_ptr<context>& home, const std::vector<
   for (const column_object& each : columns) {
     if (!each.home->shares_with(*home)) {
       throw error(errc::invalid_argument,
-                  concat("column '", each.described.name, "' lives on ", to_string(each.home->device()),
+                  concat("column '", each.described->name, "' lives on ", to_string(each.home->device()),
                          ", the table on ", to_string(home->device())));
     }
     const std::int64_t own = total_rows(*each.pieces);
     if (own != rows) {
       throw error(errc::invalid_argument,
-                  concat("column '", each.described.name, "' has ", own, " rows, column '",
-                         columns.front().described.name, "' has ", rows));
+                  concat("column '", each.described->name, "' has ", own, " rows, column '",
+                         columns.front().described->name, "' has ", rows));
     }
   }
 }
@@ -107,13 +107,45 @@ column single_piece(const column_object& source, const char* protocol) {
   const std::vector<column>& pieces = *source.pieces;
   if (pieces.size() > 1) {
     throw error(errc::exchange,
-                concat("column '", source.described.name, "' has ", pieces.size(), " chunks and ", protocol,
+                concat("column '", source.described->name, "' has ", pieces.size(), " chunks and ", protocol,
                        " carries one array: hand over each of its .chunks"));
   }
   if (pieces.size() == 1) {
     return pieces.front();
   }
-  return column::empty(source.home, source.described.type);
+  return column::empty(source.home, source.described->type);
+}
+
+bool same_view(const std::vector<column>& a, const std::vector<column>& b) {
+  const auto rows = [](const std::vector<column>& pieces) {
+    std::vector<const column*> result;
+    for (const column& piece : pieces) {
+      if (piece.length() > 0) {
+        result.push_back(&piece);
+      }
+    }
+    return result;
+  };
+  // The type is a part of what columns over the same memory share.
+  return std::ranges::equal(rows(a), rows(b), [](const column* left, const column* right) {
+    return &left->type() == &right->type() && left->offset() == right->offset() &&
+           left->length() == right->length();
+  });
+}
+
+void refuse_comparison(const char* what) {
+  throw error(errc::unsupported,
+              concat("whether two ", what,
+                     " in different memory are equal is not known without comparing their "
+                     "values, which Saeta does not do yet: compare what to_arrow() makes of them"));
+}
+
+void require_unit_step(std::int64_t step) {
+  if (step != 1) {
+    throw error(errc::invalid_argument,
+                concat("a slice with step ", step,
+                       " would be a copy: slices share their memory, so their step is 1"));
+  }
 }
 
 table assemble(const std::shared_ptr<context>& home, const std::vector<column_object>& columns,
@@ -127,7 +159,7 @@ table assemble(const std::shared_ptr<context>& home, const std::vector<column_ob
       batches.push_back({length, {}});
     }
     for (const column_object& each : columns) {
-      fields.fields.push_back(each.described);
+      fields.fields.push_back(*each.described);
       std::vector<column> parts = lengths == lengths_of(each) ? *each.pieces : cut(*each.pieces, lengths);
       for (std::size_t i = 0; i < parts.size(); ++i) {
         batches[i].columns.push_back(std::move(parts[i]));

@@ -24,4 +24,11 @@ column single_piece(const column_object& source, const char* protocol);
 table assemble(const std::shared_ptr<context>& home, const std::vector<column_object>& columns,
                const metadata_list& metadata);
 
+/// Whether both show the same rows of the same memory.
+bool same_view(const std::vector<column>& a, const std::vector<column>& b);
+/// @throws error unsupported, for `==` where only the values can tell.
+[[noreturn]] void refuse_comparison(const char* what);
+/// @throws error invalid_argument: slices are views.
+void require_unit_step(std::int64_t step);
+
 } // namespace saeta::py

@@ -15,7 +15,7 @@ struct unit {
   double bytes;
 };
 
-constexpr std::array<unit, 15> units{{{"", 1},
+constexpr std::array<unit, 16> units{{{"", 1},
                                       {"B", 1},
                                       {"K", 0x1p10},
                                       {"KIB", 0x1p10},
@@ -29,7 +29,8 @@ constexpr std::array<unit, 15> units{{{"", 1},
                                       {"T", 0x1p40},
                                       {"TIB", 0x1p40},
                                       {"TB", 1e12},
-                                      {"PIB", 0x1p50}}};
+                                      {"PIB", 0x1p50},
+                                      {"EIB", 0x1p60}}};
 
 [[noreturn]] void refuse(std::string_view text) {
   throw error(
@@ -50,16 +51,22 @@ std::string decimal(uint128 value) {
 }
 
 std::string human_bytes(std::uint64_t bytes) {
-  constexpr std::array<std::string_view, 6> names{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  constexpr std::array<std::string_view, 7> names{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   auto value = static_cast<double>(bytes);
   std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < names.size()) {
+  // What is rounded to 1024 of a unit is one of the next.
+  while (std::round(value * 100) / 100 >= 1024 && unit + 1 < names.size()) {
     value /= 1024;
     ++unit;
   }
   std::ostringstream out;
-  out << std::round(value * 100) / 100 << ' ' << names[unit];
-  return std::move(out).str();
+  out << std::fixed << std::setprecision(2) << std::round(value * 100) / 100;
+  std::string digits = std::move(out).str();
+  digits.erase(digits.find_last_not_of('0') + 1);
+  if (digits.ends_with('.')) {
+    digits.pop_back();
+  }
+  return concat(digits, ' ', names[unit]);
 }
 
 std::uint64_t parse_bytes(std::string_view text, std::uint64_t whole) {

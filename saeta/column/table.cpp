@@ -37,6 +37,13 @@ void require_batch(const context& home, const schema& fields, const batch& piece
   }
 }
 
+void require_column(const table& of, std::size_t index) {
+  if (index >= of.column_count()) {
+    throw error(errc::out_of_range,
+                concat("column ", index, " of a table with ", of.column_count(), " columns"));
+  }
+}
+
 /// Bytes in the union of the ranges.
 std::uint64_t covered_bytes(std::vector<address_range> ranges) {
   std::sort(ranges.begin(), ranges.end(),
@@ -55,8 +62,8 @@ std::uint64_t covered_bytes(std::vector<address_range> ranges) {
 
 } // namespace
 
-table::table(std::shared_ptr<context> home, std::shared_ptr<const schema> fields, std::vector<batch> batches,
-             std::int64_t rows)
+table::table(std::shared_ptr<context> home, std::shared_ptr<const schema_index> fields,
+             std::vector<batch> batches, std::int64_t rows)
     : home_(std::move(home)), schema_(std::move(fields)), batches_(std::move(batches)), rows_(rows) {}
 
 table table::make(std::shared_ptr<context> home, schema fields, std::vector<batch> batches) {
@@ -68,14 +75,16 @@ table table::make(std::shared_ptr<context> home, schema fields, std::vector<batc
     require_batch(*home, fields, batches[i], i);
     rows = checked_add(rows, batches[i].rows, "rows of a table");
   }
-  return {std::move(home), std::make_shared<const schema>(std::move(fields)), std::move(batches), rows};
+  return {std::move(home), std::make_shared<const schema_index>(std::move(fields)), std::move(batches), rows};
+}
+
+std::shared_ptr<const field> table::shared_field(std::size_t index) const {
+  require_column(*this, index);
+  return {schema_, &fields().fields[index]};
 }
 
 std::vector<column> table::pieces(std::size_t index) const {
-  if (index >= column_count()) {
-    throw error(errc::out_of_range,
-                concat("column ", index, " of a table with ", column_count(), " columns"));
-  }
+  require_column(*this, index);
   std::vector<column> found;
   found.reserve(batches_.size());
   for (const batch& piece : batches_) {
@@ -109,14 +118,10 @@ table table::slice(std::int64_t offset, std::int64_t length) const {
 }
 
 table table::select(std::span<const std::size_t> columns) const {
-  auto chosen = std::make_shared<schema>();
-  chosen->metadata = schema_->metadata;
+  schema chosen{{}, fields().metadata};
   for (const std::size_t index : columns) {
-    if (index >= column_count()) {
-      throw error(errc::out_of_range,
-                  concat("column ", index, " of a table with ", column_count(), " columns"));
-    }
-    chosen->fields.push_back(schema_->fields[index]);
+    require_column(*this, index);
+    chosen.fields.push_back(fields().fields[index]);
   }
   std::vector<batch> narrowed;
   narrowed.reserve(batches_.size());
@@ -126,7 +131,7 @@ table table::select(std::span<const std::size_t> columns) const {
       part.columns.push_back(piece.columns[index]);
     }
   }
-  return {home_, std::move(chosen), std::move(narrowed), rows_};
+  return {home_, std::make_shared<const schema_index>(std::move(chosen)), std::move(narrowed), rows_};
 }
 
 std::uint64_t table::byte_size() const noexcept {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "saeta/column/column.hpp"
-#include "saeta/column/schema.hpp"
+#include "saeta/column/schema_index.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -27,9 +27,13 @@ public:
   static table make(std::shared_ptr<context> home, schema fields, std::vector<batch> batches);
 
   [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return home_; }
-  [[nodiscard]] const schema& fields() const noexcept { return *schema_; }
+  [[nodiscard]] const schema& fields() const noexcept { return schema_->fields(); }
+  /// As schema::index_of, by a hash.
+  [[nodiscard]] std::size_t index_of(std::string_view name) const { return schema_->index_of(name); }
+  /// The field of column `index`, which keeps the schema alive. @throws error out_of_range.
+  [[nodiscard]] std::shared_ptr<const field> shared_field(std::size_t index) const;
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
-  [[nodiscard]] std::size_t column_count() const noexcept { return schema_->fields.size(); }
+  [[nodiscard]] std::size_t column_count() const noexcept { return fields().fields.size(); }
   [[nodiscard]] std::span<const batch> batches() const noexcept { return batches_; }
   /// The pieces of column `index`, in order, one a batch. @throws error out_of_range.
   [[nodiscard]] std::vector<column> pieces(std::size_t index) const;
@@ -41,11 +45,11 @@ public:
   [[nodiscard]] std::uint64_t byte_size() const noexcept;
 
 private:
-  table(std::shared_ptr<context> home, std::shared_ptr<const schema> fields, std::vector<batch> batches,
+  table(std::shared_ptr<context> home, std::shared_ptr<const schema_index> fields, std::vector<batch> batches,
         std::int64_t rows);
 
   std::shared_ptr<context> home_;
-  std::shared_ptr<const schema> schema_;
+  std::shared_ptr<const schema_index> schema_;
   std::vector<batch> batches_;
   std::int64_t rows_ = 0;
 };

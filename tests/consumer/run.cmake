@@ -28,4 +28,12 @@ if(WITH_IPC)
   build("${CMAKE_CURRENT_LIST_DIR}/../../examples" examples)
   set(ENV{TMPDIR} "${work}/output")
   run("${work}/examples/trip")
+
+  # The program of the README is built alone: the file that it reads comes from the Python blocks.
+  file(READ "${CMAKE_CURRENT_LIST_DIR}/../../README.md" page)
+  string(REGEX MATCH "```cpp\n([^`]*)```" block "${page}")
+  file(MAKE_DIRECTORY "${work}/readme")
+  file(WRITE "${work}/readme/readme.cpp" "${CMAKE_MATCH_1}")
+  file(COPY "${CMAKE_CURRENT_LIST_DIR}/readme/CMakeLists.txt" DESTINATION "${work}/readme")
+  build("${work}/readme" readme_build)
 endif()

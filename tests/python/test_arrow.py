@@ -96,7 +96,7 @@ def test_schemas_pass_in_both_directions(host):
     assert isinstance(ours, sa.Schema)
     assert ours.names == ["a", "a", ""]
     assert pa.schema(ours).equals(schema, check_metadata=True)
-    assert ours.fields[0].metadata == [(b"k", b"v")]
+    assert ours.fields[0].metadata == {b"k": b"v"}
     assert not ours[0].nullable
     with pytest.raises(sa.InvalidError):
         ours.field("a")

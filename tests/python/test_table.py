@@ -113,7 +113,7 @@ def test_metadata_stays_with_the_table(host):
         table[0:1],
         table.with_column("a", [2]),
     ):
-        assert changed.schema.metadata == [(b"key", b"value")]
+        assert changed.schema.metadata == {b"key": b"value"}
 
 
 def test_rows_are_sliced_like_a_list(host):

@@ -214,7 +214,7 @@ def test_streams_are_read_as_frameworks_hold_them(stream, number):
 
 def test_what_is_no_stream_is_refused(host):
     made = host.allocate(8)
-    with pytest.raises(sa.TypeMismatch, match="no stream"):
+    with pytest.raises(sa.TypeMismatch, match="is not a stream"):
         sa.use("fast", reads=[made])
     with pytest.raises(sa.InvalidError, match="the host"), sa.use(1, reads=[made]):
         pass

@@ -73,6 +73,11 @@ std::vector<log_record> memory_sink::records() const {
   return {kept_.begin(), kept_.end()};
 }
 
+std::size_t memory_sink::size() const {
+  const std::lock_guard lock(mutex_);
+  return kept_.size();
+}
+
 std::uint64_t memory_sink::forgotten() const {
   const std::lock_guard lock(mutex_);
   return forgotten_;

@@ -28,6 +28,8 @@ public:
 
   void write(const log_record& record) override;
   [[nodiscard]] std::vector<log_record> records() const;
+  /// Number of records that are kept.
+  [[nodiscard]] std::size_t size() const;
   /// Records that were pushed out by later ones.
   [[nodiscard]] std::uint64_t forgotten() const;
 

@@ -33,7 +33,10 @@ TEST(text, human_bytes_has_a_binary_unit_and_two_decimals_at_most) {
   EXPECT_EQ(human_bytes(std::uint64_t{8} << 30), "8 GiB");
   EXPECT_EQ(human_bytes(std::uint64_t{3} << 40), "3 TiB");
   EXPECT_EQ(human_bytes(std::uint64_t{1} << 50), "1 PiB");
-  EXPECT_EQ(human_bytes(most), "16384 PiB") << "there is no larger unit";
+  EXPECT_EQ(human_bytes(std::uint64_t{123456} << 13), "964.5 MiB");
+  EXPECT_EQ(human_bytes((std::uint64_t{1} << 20) - 1), "1 MiB") << "rounded to 1024 KiB";
+  EXPECT_EQ(human_bytes((std::uint64_t{1000} << 20) + (123 << 10)), "1000.12 MiB");
+  EXPECT_EQ(human_bytes(most), "16 EiB");
 }
 
 TEST(text, parse_bytes_reads_plain_counts_exactly) {
@@ -63,7 +66,7 @@ TEST(text, parse_bytes_knows_binary_and_decimal_units_in_any_case) {
 TEST(text, parse_bytes_reads_what_human_bytes_writes) {
   for (const std::uint64_t bytes :
        {std::uint64_t{0}, std::uint64_t{999}, std::uint64_t{1536}, std::uint64_t{7} << 20,
-        std::uint64_t{5} << 29, std::uint64_t{3} << 40, std::uint64_t{9} << 50}) {
+        std::uint64_t{5} << 29, std::uint64_t{3} << 40, std::uint64_t{9} << 50, std::uint64_t{3} << 60}) {
     EXPECT_EQ(parse_bytes(human_bytes(bytes)), bytes);
   }
 }

@@ -1,5 +1,5 @@
 #include "saeta/base/error.hpp"
-#include "saeta/column/schema.hpp"
+#include "saeta/column/schema_index.hpp"
 
 #include <gtest/gtest.h>
 
@@ -59,6 +59,21 @@ TEST(schema, is_equal_only_with_all_of_its_fields_and_metadata) {
   other = one;
   other.fields[0].metadata.emplace_back("k", "v");
   EXPECT_NE(one, other);
+}
+
+TEST(schema_index, finds_names_as_the_schema_does) {
+  const schema fields{{named("a"), named("b"), named("a"), named("")}, {}};
+  const schema_index index(fields);
+  EXPECT_EQ(index.index_of("b"), 1U);
+  EXPECT_EQ(index.index_of(""), 3U);
+  for (const char* name : {"a", "c"}) {
+    try {
+      static_cast<void>(index.index_of(name));
+      ADD_FAILURE() << name;
+    } catch (const error& seen) {
+      EXPECT_EQ(seen.message(), message_of(fields, name));
+    }
+  }
 }
 
 } // namespace

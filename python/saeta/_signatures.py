@@ -1,0 +1,171 @@
+"""Signatures of compiled functions for `inspect`, and sentences for arguments of wrong types.
+
+python/src/functions.cpp puts both on every compiled function. What a signature says is read from the text that nanobind keeps
+for stubs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import Parameter, Signature
+from typing import Any
+
+from saeta.errors import InvalidError, TypeMismatch
+
+# Annotations whose values can be told from others. An annotation with another name fits any value.
+CLASSES: dict[str, tuple[type, ...]] = {
+    "None": (type(None),),
+    "bool": (bool,),
+    "bytes": (bytes,),
+    "float": (float, int),
+    "int": (int,),
+    "slice": (slice,),
+    "str": (str,),
+}
+UNHELPFUL = "(): incompatible function arguments."
+SEQUENCE = re.compile(r"collections\.abc\.(?:Sequence|Iterable)\[(.+)\]")
+
+
+class Annotation(str):
+    """The text of an annotation, which a signature shows without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def signature_of(function: Any) -> Signature:
+    """The signature of a compiled function. Of overloads with the same number of parameters one that fits all."""
+    overloads = [_parse(*overload) for overload in function.__nb_signature__]
+    first = overloads[0]
+    if len(overloads) == 1:
+        return first
+    rows = [list(overload.parameters.values()) for overload in overloads]
+    if len({len(row) for row in rows}) > 1:
+        any_arguments = [
+            Parameter("args", Parameter.VAR_POSITIONAL),
+            Parameter("kwargs", Parameter.VAR_KEYWORD),
+        ]
+        self_first = [row[0] for row in rows[:1] if row[0].name == "self"]
+        return Signature([*self_first, *any_arguments])
+    merged = [
+        column[0].replace(annotation=_either([each.annotation for each in column]))
+        for column in zip(*rows, strict=True)
+    ]
+    returned = _either([overload.return_annotation for overload in overloads])
+    return Signature(merged, return_annotation=returned)
+
+
+def bound_signature_of(method: Any) -> Signature:
+    """The signature of a method of an object: without `self`."""
+    whole = signature_of(method)
+    return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+def refusal(
+    function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any], text: str
+) -> TypeMismatch | InvalidError | None:
+    """The error for arguments that a compiled function does not take; None where another TypeError, of this text, is about
+    something else."""
+    signature = signature_of(function)
+    is_method = next(iter(signature.parameters), "") == "self"
+    name = _name_of(function, arguments if is_method else ())
+    try:
+        given = signature.bind(*arguments, **keywords).arguments
+    except TypeError as failure:
+        return TypeMismatch(f"{name}(): {failure}")
+    if UNHELPFUL not in text:
+        return None
+    named = list(given.items())[is_method:]
+    for parameter, value in named:
+        expected = signature.parameters[parameter].annotation
+        if not _fits(value, expected):
+            return TypeMismatch(
+                f"{name}(): {parameter} is {_described(value)}, expected {_in_words(expected)}"
+            )
+    shown = ", ".join(f"{key}={_described(value)}" for key, value in named)
+    return InvalidError(f"{name}(): a value is outside its range: {shown}")
+
+
+def _name_of(function: Any, of: Sequence[Any]) -> str:
+    """ "Table.head"; `of` begins with the object of a method. nanobind keeps no qualified name for setters."""
+    own: str = function.__nb_signature__[0][0].rpartition("\n")[2].removeprefix("def ").partition("(")[0]
+    return f"{type(of[0]).__name__}.{own}".removesuffix(".__init__") if of else own
+
+
+def _parse(text: str, _doc: str | None, defaults: tuple[Any, ...] | None) -> Signature:
+    line = text.rpartition("\n")[2].replace("def (", "def _(").replace("saeta._core.", "")
+    known = defaults or ()
+    function = ast.parse(re.sub(r"\\(\d+)", r"_default_\1", line) + ": pass").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    made, of = [], function.args
+    positional = [*of.posonlyargs, *of.args]
+    values: list[ast.expr | None] = [None] * (len(positional) - len(of.defaults))
+    for place, (arg, value) in enumerate(zip(positional, [*values, *of.defaults], strict=True)):
+        kind = Parameter.POSITIONAL_ONLY if place < len(of.posonlyargs) else Parameter.POSITIONAL_OR_KEYWORD
+        made.append(_parameter(arg, kind, value, known))
+    if of.vararg:
+        made.append(_parameter(of.vararg, Parameter.VAR_POSITIONAL, None, known))
+    for arg, value in zip(of.kwonlyargs, of.kw_defaults, strict=True):
+        made.append(_parameter(arg, Parameter.KEYWORD_ONLY, value, known))
+    if of.kwarg:
+        made.append(_parameter(of.kwarg, Parameter.VAR_KEYWORD, None, known))
+    return Signature(made, return_annotation=_annotation(function.returns))
+
+
+def _parameter(arg: ast.arg, kind: Any, value: ast.expr | None, known: tuple[Any, ...]) -> Parameter:
+    default = Parameter.empty
+    if isinstance(value, ast.Name) and value.id.startswith("_default_"):
+        default = known[int(value.id.removeprefix("_default_"))]
+    elif value is not None:
+        default = ast.literal_eval(value)
+    return Parameter(arg.arg, kind, default=default, annotation=_annotation(arg.annotation))
+
+
+def _annotation(node: ast.expr | None) -> Any:
+    return Parameter.empty if node is None else Annotation(ast.unparse(node))
+
+
+def _either(annotations: Sequence[Any]) -> Any:
+    known = [each for each in annotations if each is not Parameter.empty]
+    return Annotation(" | ".join(dict.fromkeys(known))) if len(known) == len(annotations) else Parameter.empty
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    if annotation is Parameter.empty:
+        return True
+    return any(_fits_one(value, each) for each in _alternatives(annotation))
+
+
+def _fits_one(value: Any, annotation: str) -> bool:
+    if annotation in CLASSES:
+        return isinstance(value, CLASSES[annotation])
+    if elements := SEQUENCE.fullmatch(annotation):
+        return not isinstance(value, str) and (
+            all(_fits(each, elements[1]) for each in value)
+            if isinstance(value, list | tuple)
+            else isinstance(value, Iterable)
+        )
+    from saeta import _core
+
+    own = getattr(_core, annotation, None)
+    return isinstance(value, own) if isinstance(own, type) else True
+
+
+def _alternatives(annotation: str) -> list[str]:
+    return re.split(r" \| (?![^\[]*\])", annotation)
+
+
+def _in_words(annotation: str) -> str:
+    parts = [SEQUENCE.sub(r"a sequence of \1", each) for each in _alternatives(annotation)]
+    return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _described(value: Any) -> str:
+    """A value in a message: its type, and the value itself where that is short."""
+    if isinstance(value, str | int | float | bool | bytes | None):
+        text = repr(value)
+        shown = text if len(text) <= 40 else text[:39] + "…"
+        return shown if value is None else f"{type(value).__name__} {shown}"
+    return f"of type {type(value).__name__}"

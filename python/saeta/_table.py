@@ -1,0 +1,159 @@
+"""Tables with other columns, tables after one another, and tables as Python objects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from saeta import _core
+from saeta._build import as_column
+from saeta._core import Column, Field, Schema, Table
+from saeta.errors import InvalidError, OutOfRange, TypeMismatch
+
+
+def concat_tables(tables: Iterable[Table]) -> Table:
+    """The rows of several tables of one device, one after the other; no copy.
+
+    Args:
+        tables: at least one Table. Their columns have the same names and types, in the same order.
+
+    Returns:
+        A Table of their batches, on the device of the first, with its metadata. A column of it allows nulls where one of
+        them does.
+
+    Raises:
+        InvalidError: there are no tables, or their names or contexts differ. TypeMismatch: types of a column differ, or one
+        of `tables` is not a Table.
+
+    Example:
+        >>> import saeta as sa
+        >>> host = sa.context("host")
+        >>> parts = [sa.table({"a": [1, 2]}, host), sa.table({"a": [3]}, host)]
+        >>> sa.concat_tables(parts)["a"].to_pylist()
+        [1, 2, 3]
+    """
+    if isinstance(tables, Table):
+        raise TypeMismatch("concat_tables takes a sequence of tables, not one Table")
+    parts = list(tables)
+    if not parts:
+        raise InvalidError("no tables: at least one is needed to know the columns")
+    for number, part in enumerate(parts):
+        if not isinstance(part, Table):
+            raise TypeMismatch(f"number {number} is of type {type(part).__name__}, expected a Table")
+        _require_same_columns(number, part, parts[0])
+    first = parts[0].schema
+    fields = [
+        field.with_nullable(any(part.schema.fields[place].nullable for part in parts))
+        for place, field in enumerate(first.fields)
+    ]
+    return _core._concat_tables(parts, Schema(fields, first.metadata))
+
+
+def with_column(self: Table, name: str | Field, values: Any) -> Table:
+    """Body of `Table.with_column`."""
+    wanted = name.name if isinstance(name, Field) else name
+    places = [place for place, known in enumerate(self.column_names) if known == wanted]
+    if len(places) > 1:
+        raise InvalidError(f"{len(places)} columns are named '{wanted}': which one to replace is not clear")
+    return set_column(self, places[0], name, values) if places else append_column(self, name, values)
+
+
+def append_column(self: Table, name: str | Field, values: Any) -> Table:
+    """Body of `Table.append_column`."""
+    return add_column(self, self.num_columns, name, values)
+
+
+def add_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
+    """Body of `Table.add_column`."""
+    columns = self.columns
+    place = _place(index, len(columns), last=len(columns))
+    columns.insert(place, _made(self, name, values))
+    return self._with_columns(columns)
+
+
+def set_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
+    """Body of `Table.set_column`."""
+    columns = self.columns
+    columns[_place(index, len(columns), last=len(columns) - 1)] = _made(self, name, values)
+    return self._with_columns(columns)
+
+
+def remove_column(self: Table, index: int) -> Table:
+    """Body of `Table.remove_column`."""
+    return self.drop_columns(_place(index, self.num_columns, last=self.num_columns - 1))
+
+
+def rename_columns(self: Table, names: Sequence[str] | Mapping[str, str]) -> Table:
+    """Body of `Table.rename_columns`."""
+    old = self.column_names
+    if isinstance(names, str) or not isinstance(names, Mapping | Iterable):
+        raise TypeMismatch(
+            f"names is of type {type(names).__name__}, expected a name for each column or a mapping from old to new names"
+        )
+    if isinstance(names, Mapping):
+        unknown = [name for name in names if name not in old]
+        if unknown:
+            raise InvalidError(f"no column '{unknown[0]}' to rename: there is {', '.join(map(repr, old))}")
+        new = [names.get(name, name) for name in old]
+    else:
+        new = list(names)
+    if len(new) != len(old):
+        raise InvalidError(f"{len(new)} names for {len(old)} columns")
+    schema = self.schema
+    fields = [field.with_name(name) for field, name in zip(schema.fields, new, strict=True)]
+    return self._with_schema(Schema(fields, schema.metadata))
+
+
+def replace_schema_metadata(self: Table, metadata: Mapping[Any, Any] | None = None) -> Table:
+    """Body of `Table.replace_schema_metadata`."""
+    return self._with_schema(self.schema.with_metadata(metadata))
+
+
+def to_pydict(self: Table) -> dict[str, list[Any]]:
+    """Body of `Table.to_pydict`."""
+    _require_distinct_names(self)
+    return {column.name: column.to_pylist() for column in self.columns}
+
+
+def to_pylist(self: Table) -> list[dict[str, Any]]:
+    """Body of `Table.to_pylist`."""
+    if not self.num_columns:
+        return [{} for _ in range(self.num_rows)]
+    names = self.column_names
+    values = to_pydict(self).values()
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _made(table: Table, name: str | Field, values: Any) -> Column:
+    return as_column(name, values, table.context)
+
+
+def _place(index: Any, count: int, *, last: int) -> int:
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise TypeMismatch(f"index is of type {type(index).__name__}, expected the number of a column")
+    found = index + count if index < 0 else index
+    if not 0 <= found <= last:
+        raise OutOfRange(f"column {index} of a table with {count} columns")
+    return found
+
+
+def _require_same_columns(number: int, part: Table, first: Table) -> None:
+    if part.column_names != first.column_names:
+        raise InvalidError(
+            f"table {number} has columns {part.column_names}, the first one {first.column_names}: rename_columns and "
+            "select make them the same"
+        )
+    for own, expected in zip(part.schema.fields, first.schema.fields, strict=True):
+        if own.type != expected.type:
+            raise TypeMismatch(
+                f"column '{own.name}' of table {number} is of type {own.type.name}, of the first one {expected.type.name}"
+            )
+
+
+def _require_distinct_names(table: Table) -> None:
+    repeated = [name for name, count in Counter(table.column_names).items() if count > 1]
+    if repeated:
+        raise InvalidError(
+            f"several columns are named '{repeated[0]}', and a dict has each name once: rename_columns tells them apart"
+        )

@@ -1,0 +1,147 @@
+"""Types, fields and schemas from what users write: text in Arrow's words, or objects of other Arrow libraries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from saeta import _core
+from saeta._core import DataType, Field, Schema
+from saeta.errors import InvalidError, TypeMismatch
+
+# Names without parameters, and the format strings of the Arrow C Data Interface that they stand for. Where Arrow's own
+# printing and pyarrow's names differ, both are known.
+FORMATS = {
+    "null": "n",
+    "bool": "b",
+    "bool_": "b",
+    "boolean": "b",
+    "int8": "c",
+    "uint8": "C",
+    "int16": "s",
+    "uint16": "S",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "l",
+    "uint64": "L",
+    "halffloat": "e",
+    "float16": "e",
+    "float": "f",
+    "float32": "f",
+    "double": "g",
+    "float64": "g",
+    "date32": "tdD",
+    "date32[day]": "tdD",
+    "date64": "tdm",
+    "date64[ms]": "tdm",
+    "month_interval": "tiM",
+    "day_time_interval": "tiD",
+    "month_day_nano_interval": "tin",
+    "binary": "z",
+    "large_binary": "Z",
+    "string": "u",
+    "str": "u",
+    "utf8": "u",
+    "large_string": "U",
+    "large_utf8": "U",
+}
+UNITS = {"s": "s", "ms": "m", "us": "u", "ns": "n"}
+DECIMAL = re.compile(r"decimal(32|64|128|256)\((\d+),\s*(-?\d+)\)")
+TIMED = re.compile(r"(time32|time64|duration|timestamp)\[(s|ms|us|ns)(?:,\s*tz=([^\]]+))?\]")
+SIZED = re.compile(r"fixed_size_binary\[(\d+)\]")
+DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+)(?:, ordered=([01]))?>")
+BOOL8 = ("bool8", "extension<arrow.bool8>")
+
+
+def data_type(given: Any) -> DataType:
+    """Body of `DataType(...)`: the type that `given` names, describes or is."""
+    if isinstance(given, DataType):
+        return given
+    if isinstance(given, str):
+        return _type_of_text(given.strip())
+    if hasattr(given, "__arrow_c_schema__"):
+        described = _core._import_schema(given.__arrow_c_schema__())
+        if isinstance(described, Field):
+            return described.type
+        raise TypeMismatch(f"{type(given).__name__} is a struct or a schema, not the type of a column")
+    raise TypeMismatch(
+        f"{type(given).__name__} is not a type: expected text in Arrow's words, as 'timestamp[us, tz=UTC]', a DataType, or "
+        "an object with __arrow_c_schema__, as the types of pyarrow"
+    )
+
+
+def fields_of(given: Any) -> list[Field]:
+    """The fields that a schema is made of: each a Field, one of another Arrow library, or a pair of name and type."""
+    if isinstance(given, Schema):
+        return list(given.fields)
+    if hasattr(given, "__arrow_c_schema__"):
+        described = _core._import_schema(given.__arrow_c_schema__())
+        return list(described.fields) if isinstance(described, Schema) else [described]
+    if isinstance(given, Mapping):
+        given = given.items()
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeMismatch(
+            f"{type(given).__name__} is not a sequence of fields: expected Field objects or pairs (name, type)"
+        )
+    return [field_of(each) for each in given]
+
+
+def field_of(given: Any) -> Field:
+    """One field from a Field, one of another Arrow library, or a pair of name and type."""
+    if isinstance(given, Field):
+        return given
+    if hasattr(given, "__arrow_c_schema__"):
+        described = _core._import_schema(given.__arrow_c_schema__())
+        if isinstance(described, Field):
+            return described
+    if isinstance(given, tuple | list) and len(given) in (2, 3) and isinstance(given[0], str):
+        return Field(*given)
+    raise TypeMismatch(f"{given!r} is not a field: expected a Field, a pyarrow field or a pair (name, type)")
+
+
+def _type_of_text(text: str) -> DataType:
+    if text in BOOL8:
+        return _core._bool8_type()
+    if found := DICTIONARY.fullmatch(text):
+        values, indices = _type_of_text(found[1]), _type_of_text(found[2])
+        return _core._dictionary_type(indices, values, found[3] == "1")
+    format_text = FORMATS.get(text) or _format_with_parameters(text)
+    if format_text is None:
+        raise InvalidError(
+            f"'{text}' is not a type: expected Arrow's words for one, as 'int64', 'decimal128(12, 2)', 'string', "
+            "'timestamp[us, tz=UTC]' or 'dictionary<values=string, indices=int32>'"
+        )
+    return _core._type_of_format(format_text)
+
+
+def _format_with_parameters(text: str) -> str | None:
+    if found := DECIMAL.fullmatch(text):
+        bits, precision, scale = found.groups()
+        return f"d:{precision},{scale}" + ("" if bits == "128" else f",{bits}")
+    if found := SIZED.fullmatch(text):
+        return f"w:{found[1]}"
+    found = TIMED.fullmatch(text)
+    if found is None or (found[3] and found[1] != "timestamp"):
+        return None
+    unit = UNITS[found[2]]
+    if found[1].startswith("time") and found[1] != "timestamp":
+        wide = found[1] == "time64"
+        return f"tt{unit}" if wide == (unit in "un") else None
+    return f"tD{unit}" if found[1] == "duration" else f"ts{unit}:{found[3] or ''}"
+
+
+def field(name: str, type: Any, nullable: bool = True, metadata: Any = None) -> Field:  # noqa: A002
+    """Makes a Field, as `pyarrow.field` does: see `saeta.Field`."""
+    return Field(name, type, nullable, metadata)
+
+
+def schema(fields: Any, metadata: Any = None) -> Schema:
+    """Makes a Schema, as `pyarrow.schema` does: see `saeta.Schema`.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.schema([("a", "int64"), sa.field("b", "string", nullable=False)]).names
+        ['a', 'b']
+    """
+    return Schema(fields, metadata)

@@ -1,0 +1,84 @@
+// Tables with other columns, names or metadata. What a caller may mean is decided in saeta/_table.py.
+#include "pieces.hpp"
+#include "saeta/base/text.hpp"
+#include "table_class.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+namespace saeta::py {
+namespace {
+
+table_object from_columns(const context_object& home, const std::vector<column_object>& columns) {
+  return table_object(assemble(home.value, columns, {}));
+}
+
+/// `columns` in the place of those that the table has, with its metadata.
+table_object with_columns(const table_object& self, const std::vector<column_object>& columns) {
+  if (self.value->column_count() == 0 && !columns.empty() &&
+      total_rows(*columns.front().pieces) != self.value->rows()) {
+    throw error(errc::invalid_argument,
+                concat("column '", columns.front().described->name, "' has ",
+                       total_rows(*columns.front().pieces), " rows, the table has ", self.value->rows()));
+  }
+  return table_object(assemble(self.value->home(), columns, self.value->fields().metadata));
+}
+
+/// The same columns described by another schema of the same types.
+table_object with_schema(const table_object& self, const schema& fields) {
+  const auto batches = self.value->batches();
+  return table_object(table::make(self.value->home(), fields, {batches.begin(), batches.end()}));
+}
+
+table_object concatenated(const std::vector<table_object>& tables, const schema& fields) {
+  std::vector<batch> batches;
+  for (const table_object& each : tables) {
+    const auto own = each.value->batches();
+    std::ranges::copy_if(own, std::back_inserter(batches), [](const batch& piece) { return piece.rows > 0; });
+  }
+  return table_object(table::make(tables.front().value->home(), fields, std::move(batches)));
+}
+
+} // namespace
+
+void bind_changes(nb::module_& m, table_class& c) {
+  c.def("with_column", in_python("saeta._table", "with_column"),
+        nb::sig("def with_column(self, name: str | Field, values: typing.Any) -> Table"),
+        "The table with a column in the place of the one of that name, or at the end; no copy of columns "
+        "on its device. `values` is what `saeta.column` takes.")
+      .def("append_column", in_python("saeta._table", "append_column"),
+           nb::sig("def append_column(self, name: str | Field, values: typing.Any) -> Table"),
+           "The table with one more column at the end, even where the name is there already. A Field gives "
+           "its "
+           "type, nullability and metadata as well.")
+      .def("add_column", in_python("saeta._table", "add_column"),
+           nb::sig("def add_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
+           "The table with one more column before column `index`.")
+      .def("set_column", in_python("saeta._table", "set_column"),
+           nb::sig("def set_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
+           "The table with another column in the place of column `index`.")
+      .def("remove_column", in_python("saeta._table", "remove_column"),
+           nb::sig("def remove_column(self, index: int) -> Table"), "The table without column `index`.")
+      .def("rename_columns", in_python("saeta._table", "rename_columns"),
+           nb::sig(
+               "def rename_columns(self, names: collections.abc.Sequence[str] | collections.abc.Mapping[str, "
+               "str]) -> Table"),
+           "The same columns under other names: a name for each, or a mapping from old names to new ones. "
+           "InvalidError for another number of names, or for an old name that is not there.")
+      .def("replace_schema_metadata", in_python("saeta._table", "replace_schema_metadata"),
+           nb::sig("def replace_schema_metadata(self, metadata: collections.abc.Mapping[typing.Any, "
+                   "typing.Any] | None "
+                   "= None) -> Table"),
+           "The same table with this metadata of the schema and no other.")
+      .def("_with_columns", &with_columns, nb::arg("columns"),
+           nb::sig("def _with_columns(self, columns: collections.abc.Sequence[Column]) -> Table"))
+      .def("_with_schema", &with_schema, nb::arg("schema"));
+  m.def("_from_columns", &from_columns, nb::arg("where"), nb::arg("columns"),
+        "A table of columns of one length and one context; no copy.");
+  m.def("_concat_tables", &concatenated, nb::arg("tables"), nb::arg("schema"),
+        "The batches of several tables one after the other, described by one schema; no copy.");
+}
+
+} // namespace saeta::py

@@ -1,0 +1,14 @@
+// The parts of the class Column, one function each.
+#pragma once
+
+#include "module.hpp"
+#include "objects.hpp"
+
+namespace saeta::py {
+
+using column_class = nb::class_<column_object>;
+
+/// DLPack and the Arrow PyCapsule interface.
+void bind_protocols(column_class& c);
+
+} // namespace saeta::py

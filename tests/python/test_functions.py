@@ -1,0 +1,88 @@
+"""Every public function has a signature that `inspect` reads, and says in a sentence which argument it can't take."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import saeta as sa
+
+
+def public_callables() -> Iterator[Any]:
+    for name in sa.__all__:
+        exported = getattr(sa, name)
+        if inspect.ismodule(exported) or isinstance(exported, str):
+            continue
+        yield pytest.param(exported, id=name)
+        if inspect.isclass(exported) and not issubclass(exported, BaseException):
+            for member in dir(exported):
+                found = getattr(exported, member)
+                if callable(found) and not member.startswith("_"):
+                    yield pytest.param(found, id=f"{name}.{member}")
+
+
+@pytest.mark.parametrize("function", list(public_callables()))
+def test_every_public_callable_has_a_signature(function):
+    assert inspect.signature(function).parameters is not None
+
+
+def test_a_signature_shows_names_defaults_and_types():
+    assert str(inspect.signature(sa.Table.head)) == "(self, rows: int = 5) -> Table"
+    assert str(inspect.signature(sa.Table.__getitem__)).startswith("(self, key: str")
+
+
+def test_a_bound_method_has_no_self_in_its_signature(host):
+    table = sa.table({"a": [1]}, host)
+    assert str(inspect.signature(table.head)) == "(rows: int = 5) -> Table"
+
+
+def test_a_wrong_type_is_named_with_its_argument(host):
+    table = sa.table({"a": [1]}, host)
+    with pytest.raises(sa.TypeMismatch, match=r"^Table.head\(\): rows is str 'x', expected int$"):
+        table.head("x")
+    with pytest.raises(sa.TypeMismatch, match=r"budget is float 1.5, expected int, str or None$"):
+        sa.context("host", budget=1.5)
+    with pytest.raises(sa.TypeMismatch, match=r"chunks is of type list, expected a sequence of Column$"):
+        sa.Column.from_chunks([3])
+
+
+def test_a_wrong_type_of_an_attribute_or_a_constructor_is_named(host):
+    with pytest.raises(sa.TypeMismatch, match=r"^Context.budget\(\): limit is float 1.5"):
+        host.budget = 1.5
+    with pytest.raises(sa.TypeMismatch, match=r"^UseToken\(\): reads is int 4, expected a sequence"):
+        sa.UseToken(None, 4, [])
+
+
+def test_missing_and_unknown_arguments_are_named(host):
+    with pytest.raises(
+        sa.TypeMismatch, match=r"^Context.allocate\(\): missing a required argument: 'nbytes'$"
+    ):
+        host.allocate(nbyte=3)
+    with pytest.raises(sa.TypeMismatch, match=r"^Memory.report\(\): too many positional arguments$"):
+        host.memory.report(3)
+
+
+def test_a_number_outside_the_range_of_its_type_is_named(host):
+    with pytest.raises(sa.InvalidError, match=r"nbytes=int -1$"):
+        host.allocate(-1)
+
+
+def test_an_error_inside_a_function_is_left_alone(host):
+    class Odd:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise TypeError("not today")
+
+    with pytest.raises(TypeError, match=r"^not today$"):
+        sa.table({"a": [1]}, host).with_column("b", Odd())
+
+
+CLASSES = "Buffer Column Context Device GraphCapture Memory MemoryHook MemoryLog MemoryRecording MemoryWindow StrictMode Table"
+
+
+@pytest.mark.parametrize("name", CLASSES.split())
+def test_a_class_without_a_constructor_says_what_makes_its_objects(name):
+    with pytest.raises(sa.TypeMismatch, match=rf"^a {name} is not made by its class but by "):
+        getattr(sa, name)()

@@ -1,0 +1,68 @@
+"""What objects say about themselves, and byte sizes, which C++ and Python round in the same way."""
+
+from __future__ import annotations
+
+import pytest
+
+import saeta as sa
+from saeta._report import human_bytes
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (1234567, "1.18 MiB"),
+        (2**20 - 1, "1 MiB"),
+        (1000 * 2**20, "1000 MiB"),
+        (2**64 - 1, "16 EiB"),
+    ],
+)
+def test_sizes_are_those_of_cpp(host, count, text):
+    assert human_bytes(count) == text
+    host.budget = count
+    shown = "no budget" if count == 2**64 - 1 else f"budget {text}"
+    assert shown in repr(host)
+
+
+def test_memory_says_what_is_in_use(host):
+    kept = host.allocate("1.5KiB")
+    assert repr(host.memory).startswith("<saeta.Memory of host: 1.5 KiB in use, peak ")
+    assert repr(host.memory).endswith(", no budget>")
+    host.budget = "8GiB"
+    assert repr(host.memory).endswith(", budget 8 GiB>")
+    del kept
+
+
+def test_a_window_says_its_numbers(host):
+    with host.memory.window() as window:
+        host.allocate(2048)
+        assert (
+            repr(window)
+            == "<saeta.MemoryWindow: 0 B in use, 0 B at the start, peak 2 KiB, 1 requests, 0 refused>"
+        )
+    assert repr(window).endswith("closed>")
+
+
+def test_a_recording_says_how_much_it_has(host):
+    with host.memory.record(capacity=3) as recording:
+        for _ in range(4):
+            host.allocate(64)
+        assert repr(recording) == "<saeta.MemoryRecording: 3 records, 5 forgotten>"
+    assert repr(recording).endswith(", ended>")
+
+
+def test_logs_hooks_tokens_and_blocks_say_what_they_are(host, tmp_path):
+    with host.memory.log_to(f"csv:{tmp_path / 'a.csv'}") as log:
+        assert repr(log) == "<saeta.MemoryLog>"
+    assert repr(log) == "<saeta.MemoryLog, closed>"
+    with host.memory.add_hook(lambda wanted: 0, name="mine") as hook:
+        assert repr(hook) == "<saeta.MemoryHook 'mine'>"
+    with sa.use(None, reads=host.allocate(8)) as token:
+        assert repr(token) == "<saeta.UseToken, open>"
+    assert repr(token) == "<saeta.UseToken, not open>"
+    for block, name in ((host.capturing(), "GraphCapture"), (host.forbid_downloads(), "StrictMode")):
+        assert repr(block) == f"<saeta.{name}, not open>"
+        with block:
+            assert repr(block) == f"<saeta.{name}, open>"

@@ -1,0 +1,222 @@
+"""Types, fields and schemas made in Python, and tables with other columns."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import saeta as sa
+
+
+@pytest.mark.parametrize("type", [array.type for array in arrow_data.arrays(1).values()], ids=str)
+def test_a_type_is_made_of_its_name_and_of_pyarrows(type):  # noqa: A002
+    made = sa.DataType(type)
+    assert made == sa.DataType(made.name) == sa.DataType(made) == str(made)
+    assert pa.field(sa.Field("a", made)).type == type
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("float32", "float"),
+        ("float64", "double"),
+        ("float16", "halffloat"),
+        ("str", "string"),
+        ("date32", "date32[day]"),
+        ("decimal128(12,2)", "decimal128(12, 2)"),
+        ("dictionary<values=string, indices=int8>", "dictionary<values=string, indices=int8, ordered=0>"),
+        ("bool8", "extension<arrow.bool8>"),
+        (" int64 ", "int64"),
+    ],
+)
+def test_a_type_has_the_names_of_pyarrow_too(text, name):
+    assert sa.DataType(text).name == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int65",
+        "",
+        "timestamp",
+        "time32[ns]",
+        "time64[s]",
+        "duration[us, tz=UTC]",
+        "decimal128(99, 2)",
+        "fixed_size_binary[x]",
+    ],
+)
+def test_text_that_is_not_a_type_is_refused(text):
+    with pytest.raises((sa.InvalidError, sa.FormatError), match="type"):
+        sa.DataType(text)
+
+
+def test_what_has_no_type_is_refused():
+    with pytest.raises(sa.TypeMismatch, match="int is not a type: expected text"):
+        sa.DataType(3)
+    with pytest.raises(sa.TypeMismatch, match="struct or a schema"):
+        sa.DataType(pa.schema([("a", pa.int8())]))
+    with pytest.raises(sa.UnsupportedError, match="map"):
+        sa.DataType(pa.map_(pa.int8(), pa.int8()))
+
+
+def test_a_field_is_made_and_changed():
+    field = sa.field("a", "int8", nullable=False, metadata={"unit": b"km"})
+    assert (field.name, field.type, field.nullable, dict(field.metadata)) == (
+        "a",
+        "int8",
+        False,
+        {b"unit": b"km"},
+    )
+    assert field == sa.Field("a", pa.int8(), False, {"unit": "km"})
+    assert field.equals(field)
+    assert field.with_name("b").name == "b"
+    assert field.with_type("string").type == "string"
+    assert field.with_nullable(True).nullable
+    assert field.with_metadata(None).metadata == {}
+    with pytest.raises(sa.InvalidError, match="ARROW:extension"):
+        sa.Field("a", "int8", metadata={"ARROW:extension:name": "x"})
+    with pytest.raises(sa.TypeMismatch, match="metadata is of type int"):
+        sa.Field("a", "int8", metadata=3)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [("a", "int8"), ("b", pa.string())],
+        [sa.Field("a", "int8"), pa.field("b", pa.string())],
+        {"a": "int8", "b": "string"},
+        pa.schema([("a", pa.int8()), ("b", pa.string())]),
+        sa.Schema([("a", "int8"), ("b", "string")]),
+    ],
+    ids=["pairs", "fields", "mapping", "pyarrow", "schema"],
+)
+def test_a_schema_is_made_of(given):
+    schema = sa.schema(given, {"k": "v"})
+    assert schema == sa.Schema([("a", "int8"), ("b", "string")], {b"k": b"v"})
+    assert pa.schema(schema) == pa.schema([("a", pa.int8()), ("b", pa.string())])
+
+
+@pytest.mark.parametrize("bad", ["a", 3, [3], [("a",)]], ids=repr)
+def test_what_is_not_a_schema_is_refused(bad):
+    with pytest.raises(sa.TypeMismatch, match="field"):
+        sa.Schema(bad)
+
+
+def test_a_schema_is_a_sequence_of_fields_with_names():
+    schema = sa.Schema([("a", "int8"), ("b", "string"), ("b", "int8")])
+    assert [field.name for field in schema] == ["a", "b", "b"]
+    assert "a" in schema
+    assert "c" not in schema
+    assert schema[0] in schema
+    assert sa.Field("a", "int16") not in schema
+    assert schema["a"] == schema[0] == schema.field("a") == schema.field(-3)
+    assert [schema.get_field_index(name) for name in "abc"] == [0, -1, -1]
+    for bad in (True, 1.5):
+        with pytest.raises(sa.TypeMismatch, match="name or its number"):
+            _ = schema[bad]
+    with pytest.raises(IndexError):
+        _ = schema[3]
+
+
+def test_a_column_is_made_with_a_type(host):
+    assert sa.column("a", [1, None], "int16", host).type == "int16"
+    when = sa.column("t", [dt.datetime(2020, 1, 1)], "timestamp[s]", host)
+    assert (when.type, when[0]) == ("timestamp[s]", dt.datetime(2020, 1, 1))
+    assert sa.column("d", [Decimal("1.50")], pa.decimal128(5, 2), host)[0] == Decimal("1.50")
+    assert sa.column("n", np.arange(3), "float", host).to_pylist() == [0, 1, 2]
+    assert sa.column("x", np.arange(3), "int64", host).type == "int64"
+    made = sa.column(sa.Field("f", "int8", metadata={"u": "v"}), [1], ctx=host)
+    assert (made.type, dict(made.field.metadata)) == ("int8", {b"u": b"v"})
+
+
+def test_a_type_that_the_data_does_not_have_is_an_error(host):
+    with pytest.raises(sa.TypeMismatch, match="column 'a' is of type int64, not int8"):
+        sa.column("a", pa.array([1]), "int8", host)
+    with pytest.raises(sa.InvalidError, match="column 'a': "):
+        sa.column("a", ["x"], "int8", host)
+    with pytest.raises(sa.InvalidError, match="column 'a' has 1 nulls, and its field allows none"):
+        sa.column(sa.Field("a", "int8", nullable=False), [1, None], ctx=host)
+
+
+def test_a_table_is_made_with_a_schema(host):
+    schema = sa.Schema([("a", "int8"), ("b", "string")], {"k": "v"})
+    table = sa.table({"a": [1], "b": ["x"]}, host, schema=schema)
+    assert table.schema == schema
+    assert (
+        sa.table(pa.table({"a": pa.array([1], pa.int8()), "b": ["x"]}), host, schema=schema).schema == schema
+    )
+    with pytest.raises(sa.InvalidError, match=r"schema has columns \['a', 'b'\], the table \['b', 'a'\]"):
+        sa.table({"b": [1], "a": ["x"]}, host, schema=schema)
+
+
+def test_columns_are_renamed(host):
+    table = sa.table({"a": [1], "b": [2]}, host).replace_schema_metadata({"k": "v"})
+    renamed = table.rename_columns(["x", "y"])
+    assert renamed.to_pydict() == {"x": [1], "y": [2]}
+    assert renamed.schema.metadata == {b"k": b"v"}
+    assert renamed["x"].address == table["a"].address
+    assert table.rename_columns({"b": "z"}).column_names == ["a", "z"]
+    with pytest.raises(sa.InvalidError, match="1 names for 2 columns"):
+        table.rename_columns(["x"])
+    with pytest.raises(sa.InvalidError, match="no column 'c' to rename: there is 'a', 'b'"):
+        table.rename_columns({"c": "d"})
+    with pytest.raises(sa.TypeMismatch, match="names is of type str"):
+        table.rename_columns("xy")
+
+
+def test_columns_are_added_set_and_removed_by_number(host):
+    table = sa.table({"a": [1], "b": [2]}, host)
+    assert table.add_column(1, "c", [3]).column_names == ["a", "c", "b"]
+    assert table.add_column(2, "c", [3]).column_names == ["a", "b", "c"]
+    assert table.set_column(0, sa.Field("c", "int8"), [3]).to_pydict() == {"c": [3], "b": [2]}
+    assert table.remove_column(-1).column_names == ["a"]
+    assert table.append_column(sa.Field("c", "float"), [1])["c"].type == "float"
+    for change in (lambda: table.add_column(3, "c", [3]), lambda: table.set_column(2, "c", [3])):
+        with pytest.raises(sa.OutOfRange, match="of a table with 2 columns"):
+            change()
+    with pytest.raises(sa.TypeMismatch, match="index is of type str"):
+        table.remove_column("a")
+
+
+def test_tables_are_put_after_one_another(anywhere):
+    source = arrow_data.table()
+    table = sa.from_arrow(source, anywhere)
+    anywhere.reset_counters()
+    joined = sa.concat_tables([table, table[:0], table[3:]])
+    assert sum(anywhere.counters()[way]["transfers"] for way in ("host_to_device", "device_to_device")) == 0
+    assert joined.num_batches == 2
+    assert joined.to_arrow().equals(pa.concat_tables([source, source[3:]]))
+
+
+def test_tables_of_other_columns_are_not_put_together(host):
+    table = sa.table({"a": [1]}, host)
+    with pytest.raises(sa.InvalidError, match=r"table 1 has columns \['b'\], the first one \['a'\]"):
+        sa.concat_tables([table, sa.table({"b": [1]}, host)])
+    with pytest.raises(
+        sa.TypeMismatch, match="column 'a' of table 1 is of type double, of the first one int64"
+    ):
+        sa.concat_tables([table, sa.table({"a": [1.0]}, host)])
+    with pytest.raises(sa.InvalidError, match="no tables"):
+        sa.concat_tables([])
+    with pytest.raises(sa.TypeMismatch, match="number 1 is of type int"):
+        sa.concat_tables([table, 3])
+    with pytest.raises(sa.TypeMismatch, match="not one Table"):
+        sa.concat_tables(table)
+
+
+def test_a_table_becomes_python_objects(anywhere):
+    source = pa.table({"a": [1, None], "b": ["x", "y"]})
+    table = sa.from_arrow(source, anywhere)
+    assert table.to_pydict() == source.to_pydict()
+    assert table.to_pylist() == source.to_pylist()
+    assert sa.from_arrow(source.select([]), anywhere).to_pylist() == [{}, {}]
+    twice = table.rename_columns(["a", "a"])
+    for make in (twice.to_pydict, twice.to_pylist):
+        with pytest.raises(sa.InvalidError, match="several columns are named 'a'"):
+            make()
