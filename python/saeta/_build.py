@@ -90,9 +90,9 @@ def as_column(name: str | Field, value: Any, ctx: Context) -> Column:
     if _is_numpy(value):
         value = _exchangeable(name, value)
     if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__"):
-        made = from_arrow(value, ctx)
-        if not isinstance(made, Column):
+        if hasattr(value, "column_names") or hasattr(value, "columns"):
             raise TypeMismatch(f"column '{name}': {type(value).__name__} is a table, not a column")
+        made: Column = from_arrow(value, ctx, as_column=True)
         return made.with_name(name)
     if hasattr(value, "__dlpack__"):
         return from_dlpack(value, ctx, name=name)

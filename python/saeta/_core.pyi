@@ -375,7 +375,7 @@ class DataType:
 
     def __init__(self, type: DataType | str | object) -> None:
         """
-        InvalidError for text that is not a type, UnsupportedError for a type that Saeta does not carry.
+        InvalidError for text that is not a type. A schema is taken for a struct.
         """
 
     @property
@@ -416,6 +416,12 @@ class DataType:
         """Type of the values of a dictionary, else None."""
 
     @property
+    def fields(self) -> list[Field]:
+        """
+        Fields of the children of a nested type, as the Arrow format has them; the entries of a map are one struct.
+        """
+
+    @property
     def extension_name(self) -> str: ...
 
     def __eq__(self, other: object, /) -> bool: ...
@@ -431,6 +437,11 @@ class DataType:
 
 def _type_of_format(format: str) -> DataType:
     """A type from a format string of the Arrow C Data Interface."""
+
+def _nested_type(format: str, fields: Sequence[Field], keys_sorted: bool = False) -> DataType:
+    """
+    A nested type by the format string of the Arrow C Data Interface and its children.
+    """
 
 def _dictionary_type(indices: DataType, values: DataType, ordered: bool) -> DataType: ...
 
@@ -983,13 +994,16 @@ def _concat_tables(tables: Sequence[Table], schema: Schema) -> Table:
     The batches of several tables one after the other, described by one schema; no copy.
     """
 
-def _import_stream(where: Context, stream: object, copy: bool | None = None) -> Table | Column:
+def _import_stream(where: Context, stream: object, copy: bool | None = None, as_column: bool = False) -> Table | Column:
     """
-    Takes an "arrow_array_stream" capsule: a stream of structs becomes a table, any other a column.
+    Takes an "arrow_array_stream" capsule: a stream of structs becomes a table unless `as_column`, any other a column.
     """
 
-def _import_array(where: Context, type: object, array: object, copy: bool | None = None) -> Table | Column:
+def _import_array(where: Context, type: object, array: object, copy: bool | None = None, as_column: bool = False) -> Table | Column:
     """Takes an "arrow_array" capsule described by an "arrow_schema" one."""
+
+def _import_field(capsule: object) -> Field:
+    """Reads an "arrow_schema" capsule as a Field, whatever its type."""
 
 def _import_schema(capsule: object) -> Schema | Field:
     """

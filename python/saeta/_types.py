@@ -8,6 +8,7 @@ from typing import Any
 
 from saeta import _core
 from saeta._core import DataType, Field, Schema
+from saeta._nested_types import nested_type
 from saeta.errors import InvalidError, TypeMismatch
 
 # Names without parameters, and the format strings of the Arrow C Data Interface that they stand for. Where Arrow's own
@@ -45,6 +46,9 @@ FORMATS = {
     "utf8": "u",
     "large_string": "U",
     "large_utf8": "U",
+    "binary_view": "vz",
+    "string_view": "vu",
+    "utf8_view": "vu",
 }
 UNITS = {"s": "s", "ms": "m", "us": "u", "ns": "n"}
 DECIMAL = re.compile(r"decimal(32|64|128|256)\((\d+),\s*(-?\d+)\)")
@@ -61,10 +65,7 @@ def data_type(given: Any) -> DataType:
     if isinstance(given, str):
         return _type_of_text(given.strip())
     if hasattr(given, "__arrow_c_schema__"):
-        described = _core._import_schema(given.__arrow_c_schema__())
-        if isinstance(described, Field):
-            return described.type
-        raise TypeMismatch(f"{type(given).__name__} is a struct or a schema, not the type of a column")
+        return _core._import_field(given.__arrow_c_schema__()).type
     raise TypeMismatch(
         f"{type(given).__name__} is not a type: expected text in Arrow's words, as 'timestamp[us, tz=UTC]', a DataType, or "
         "an object with __arrow_c_schema__, as the types of pyarrow"
@@ -92,9 +93,7 @@ def field_of(given: Any) -> Field:
     if isinstance(given, Field):
         return given
     if hasattr(given, "__arrow_c_schema__"):
-        described = _core._import_schema(given.__arrow_c_schema__())
-        if isinstance(described, Field):
-            return described
+        return _core._import_field(given.__arrow_c_schema__())
     if isinstance(given, tuple | list) and len(given) in (2, 3) and isinstance(given[0], str):
         return Field(*given)
     raise TypeMismatch(f"{given!r} is not a field: expected a Field, a pyarrow field or a pair (name, type)")
@@ -106,13 +105,14 @@ def _type_of_text(text: str) -> DataType:
     if found := DICTIONARY.fullmatch(text):
         values, indices = _type_of_text(found[1]), _type_of_text(found[2])
         return _core._dictionary_type(indices, values, found[3] == "1")
-    format_text = FORMATS.get(text) or _format_with_parameters(text)
-    if format_text is None:
-        raise InvalidError(
-            f"'{text}' is not a type: expected Arrow's words for one, as 'int64', 'decimal128(12, 2)', 'string', "
-            "'timestamp[us, tz=UTC]' or 'dictionary<values=string, indices=int32>'"
-        )
-    return _core._type_of_format(format_text)
+    if format_text := FORMATS.get(text) or _format_with_parameters(text):
+        return _core._type_of_format(format_text)
+    if nested := nested_type(text, _type_of_text):
+        return nested
+    raise InvalidError(
+        f"'{text}' is not a type: expected Arrow's words for one, as 'int64', 'decimal128(12, 2)', 'string', "
+        "'timestamp[us, tz=UTC]', 'dictionary<values=string, indices=int32>' or 'list<item: int64>'"
+    )
 
 
 def _format_with_parameters(text: str) -> str | None:

@@ -200,7 +200,9 @@ def _text_of_nested(type: DataType, raw: Any) -> str:  # noqa: A002
         key, value = (field.type for field in types[0].fields)
         return "{" + ", ".join(f"{text_of(key, each[0])}: {text_of(value, each[1])}" for each in raw) + "}"
     if type.format == "+s":
-        parts = (f"{field.name}: {text_of(field.type, each)}" for field, each in zip(type.fields, raw, strict=True))
+        parts = (
+            f"{field.name}: {text_of(field.type, each)}" for field, each in zip(type.fields, raw, strict=True)
+        )
         return "{" + ", ".join(parts) + "}"
     return "[" + ", ".join(text_of(types[0], each) for each in raw) + "]"
 

@@ -34,32 +34,34 @@ def context_of(given: ContextLike) -> Context:
     )
 
 
-def from_arrow(source: Any, ctx: ContextLike = None, *, copy: bool | None = None) -> Any:
+def from_arrow(
+    source: Any, ctx: ContextLike = None, *, copy: bool | None = None, as_column: bool = False
+) -> Any:
     """Takes Arrow data into a context (a Context or the name of its device; None: the best device).
 
     `source` has `__arrow_c_stream__` or `__arrow_c_array__`, or is a capsule of a stream, or a pair of capsules (schema,
-    array). A stream or array of structs becomes a Table, any other type a Column. An object or capsule that is only a
-    schema becomes a Schema or a Field.
+    array). A stream or array of structs becomes a Table, with `as_column=True` one Column of structs; any other type becomes a
+    Column. An object or capsule that is only a schema becomes a Schema or a Field.
 
     On a host context the memory is shared; `copy=True` copies it into memory of the context, under its budget. On a
     device context it is one transfer a batch; `copy=False` refuses that with ExchangeError.
     """
     if hasattr(source, "__arrow_c_stream__"):
-        return _core._import_stream(context_of(ctx), source.__arrow_c_stream__(), copy)
+        return _core._import_stream(context_of(ctx), source.__arrow_c_stream__(), copy, as_column)
     if hasattr(source, "__arrow_c_array__"):
         described, array = source.__arrow_c_array__()
-        return _core._import_array(context_of(ctx), described, array, copy)
+        return _core._import_array(context_of(ctx), described, array, copy, as_column)
     if hasattr(source, "__arrow_c_schema__"):
         return _core._import_schema(source.__arrow_c_schema__())
     if _core._capsule_name(source) == "arrow_schema":
         return _core._import_schema(source)
     if _core._capsule_name(source) is not None:
-        return _core._import_stream(context_of(ctx), source, copy)
+        return _core._import_stream(context_of(ctx), source, copy, as_column)
     if isinstance(source, tuple) and [_core._capsule_name(part) for part in source] == [
         "arrow_schema",
         "arrow_array",
     ]:
-        return _core._import_array(context_of(ctx), source[0], source[1], copy)
+        return _core._import_array(context_of(ctx), source[0], source[1], copy, as_column)
     raise TypeMismatch(
         f"{type(source).__name__} has none of __arrow_c_stream__, __arrow_c_array__ and __arrow_c_schema__, "
         "and is no capsule of them"

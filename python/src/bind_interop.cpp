@@ -23,9 +23,10 @@ copy_policy policy_of(std::optional<bool> copy) {
   return *copy ? copy_policy::always : copy_policy::never;
 }
 
-import_options options_of(std::optional<bool> copy) {
+import_options options_of(std::optional<bool> copy, bool as_column) {
   import_options options;
   options.copy = policy_of(copy);
+  options.structs_as_column = as_column;
   options.upload.tag = "arrow";
   return options;
 }
@@ -38,23 +39,24 @@ nb::object cast(imported made) {
 }
 
 imported import_all(const std::shared_ptr<context>& home, ArrowArrayStream& stream,
-                    std::optional<bool> copy) {
-  imported_stream made = import_any_stream(home, stream, options_of(copy));
+                    const import_options& options) {
+  imported_stream made = import_any_stream(home, stream, options);
   if (made.of_structs) {
     return table_object(std::move(made.rows));
   }
   return column_object(made.rows.fields().fields.front(), home, made.rows.pieces(0));
 }
 
-nb::object from_stream(const context_object& home, nb::handle capsule, std::optional<bool> copy) {
+nb::object from_stream(const context_object& home, nb::handle capsule, std::optional<bool> copy,
+                       bool as_column) {
   taken<ArrowArrayStream> stream(capsule);
-  return cast(without_gil([&] { return import_all(home.value, stream.get(), copy); }));
+  const import_options options = options_of(copy, as_column);
+  return cast(without_gil([&] { return import_all(home.value, stream.get(), options); }));
 }
 
 imported import_one(const std::shared_ptr<context>& home, const ArrowSchema& type, ArrowArray& array,
-                    std::optional<bool> copy) {
-  const import_options options = options_of(copy);
-  if (!is_struct(type)) {
+                    const import_options& options) {
+  if (options.structs_as_column || !is_struct(type)) {
     field described = import_field(type);
     std::vector<column> piece{import_column(home, described, array, options)};
     return column_object(std::move(described), home, std::move(piece));
@@ -66,10 +68,11 @@ imported import_one(const std::shared_ptr<context>& home, const ArrowSchema& typ
 }
 
 nb::object from_array(const context_object& home, nb::handle type, nb::handle capsule,
-                      std::optional<bool> copy) {
+                      std::optional<bool> copy, bool as_column) {
   const ArrowSchema& described = schema_of(type);
   taken<ArrowArray> array(capsule);
-  return cast(without_gil([&] { return import_one(home.value, described, array.get(), copy); }));
+  const import_options options = options_of(copy, as_column);
+  return cast(without_gil([&] { return import_one(home.value, described, array.get(), options); }));
 }
 
 nb::object from_schema(nb::handle capsule) {
@@ -120,14 +123,22 @@ std::pair<std::int32_t, std::int32_t> device_of_tensor(nb::handle capsule) {
 
 void bind_interop(nb::module_& m) {
   m.def("_import_stream", &from_stream, nb::arg("where"), nb::arg("stream"), nb::arg("copy") = nb::none(),
+        nb::arg("as_column") = false,
         nb::sig(
-            "def _import_stream(where: Context, stream: object, copy: bool | None = None) -> Table | Column"),
-        "Takes an \"arrow_array_stream\" capsule: a stream of structs becomes a table, any other a column.");
+            "def _import_stream(where: Context, stream: object, copy: bool | None = None, as_column: bool = "
+            "False) -> Table | Column"),
+        "Takes an \"arrow_array_stream\" capsule: a stream of structs becomes a table unless `as_column`, "
+        "any other a "
+        "column.");
   m.def("_import_array", &from_array, nb::arg("where"), nb::arg("type"), nb::arg("array"),
-        nb::arg("copy") = nb::none(),
-        nb::sig("def _import_array(where: Context, type: object, array: object, copy: bool | None = None) -> "
-                "Table | Column"),
+        nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
+        nb::sig("def _import_array(where: Context, type: object, array: object, copy: bool | None = None, "
+                "as_column: bool = False) -> Table | Column"),
         "Takes an \"arrow_array\" capsule described by an \"arrow_schema\" one.");
+  m.def(
+      "_import_field", [](nb::handle capsule) { return import_field(schema_of(capsule)); },
+      nb::arg("capsule"), nb::sig("def _import_field(capsule: object) -> Field"),
+      "Reads an \"arrow_schema\" capsule as a Field, whatever its type.");
   m.def("_import_schema", &from_schema, nb::arg("capsule"),
         nb::sig("def _import_schema(capsule: object) -> Schema | Field"),
         "Reads an \"arrow_schema\" capsule: a struct becomes a Schema, any other type a Field.");

@@ -57,7 +57,7 @@ void bind_data_type(nb::module_& m) {
       .def(
           "__init__", [](data_type* self, nb::handle type) { new (self) data_type(type_from(type)); },
           nb::arg("type"), nb::sig("def __init__(self, type: DataType | str | object) -> None"),
-          "InvalidError for text that is not a type, UnsupportedError for a type that Saeta does not carry.")
+          "InvalidError for text that is not a type. A schema is taken for a struct.")
       .def_prop_ro("name", &data_type::name, "In Arrow's words: \"timestamp[us, tz=UTC]\".")
       .def_prop_ro("format", &data_type::format,
                    "Format string of the Arrow C Data Interface; that of the indices for a dictionary.")
@@ -115,6 +115,13 @@ void bind_type(nb::module_& m) {
   m.def(
       "_type_of_format", [](const std::string& format) { return data_type::parse(format); },
       nb::arg("format"), "A type from a format string of the Arrow C Data Interface.");
+  m.def(
+      "_nested_type",
+      [](const std::string& format, std::vector<field> fields, bool keys_sorted) {
+        return data_type::nested(format, std::move(fields), keys_sorted);
+      },
+      nb::arg("format"), nb::arg("fields"), nb::arg("keys_sorted") = false,
+      "A nested type by the format string of the Arrow C Data Interface and its children.");
   m.def("_dictionary_type", &data_type::dictionary, nb::arg("indices"), nb::arg("values"),
         nb::arg("ordered"));
   m.def("_bool8_type", &data_type::bool8);

@@ -42,6 +42,7 @@ struct import_options {
   copy_policy copy = copy_policy::when_needed;
   validation check = validation::full;
   upload_options upload;
+  bool structs_as_column = false; ///< of streams: structs are one column of structs, not the rows of a table
 };
 
 /// One record batch (a struct array matching `fields`).

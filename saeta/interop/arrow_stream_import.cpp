@@ -102,8 +102,9 @@ struct stream_type {
   bool batches = true;
 };
 
-stream_type read_type(const ArrowSchema& type) {
-  if (type.release != nullptr && type.format != nullptr && std::strcmp(type.format, "+s") == 0) {
+stream_type read_type(const ArrowSchema& type, const import_options& options) {
+  if (!options.structs_as_column && type.release != nullptr && type.format != nullptr &&
+      std::strcmp(type.format, "+s") == 0) {
     return {import_schema(type), true};
   }
   return {{{import_field(type)}, {}}, false};
@@ -115,7 +116,7 @@ imported_stream import_any_stream(const std::shared_ptr<context>& home, ArrowArr
                                   const import_options& options,
                                   const std::function<void(std::int64_t)>& progress) {
   stream_source stream(source);
-  const stream_type type = read_type(stream.type().get());
+  const stream_type type = read_type(stream.type().get(), options);
   rolling_dictionaries dictionaries;
   std::vector<batch> batches;
   std::int64_t rows = 0;

@@ -20,7 +20,7 @@ NAMES = sorted(arrow_data.arrays(0))
 @pytest.mark.parametrize("window", [(0, 67), (0, 0), (1, 65), (9, 8), (7, 1)], ids=str)
 def test_every_type_makes_the_round_trip(host, name, window):
     source = arrow_data.arrays()[name].slice(*window)
-    column = sa.from_arrow(source, host)
+    column = sa.from_arrow(source, host, as_column=True)
     assert len(column) == len(source)
     assert column.null_count == source.null_count
     assert pa.array(column).equals(source)
@@ -31,7 +31,7 @@ def test_every_type_makes_the_round_trip(host, name, window):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_type_survives_a_copy_into_the_context(anywhere, name):
     source = arrow_data.arrays()[name].slice(5, 50)
-    column = sa.from_arrow(source, anywhere, copy=True)
+    column = sa.from_arrow(source, anywhere, copy=True, as_column=True)
     assert anywhere.memory.statistics()["external"] == 0
     assert column.null_count == source.null_count
     assert pa.array(column).equals(source)
@@ -41,7 +41,7 @@ def test_every_type_survives_a_copy_into_the_context(anywhere, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_types_have_the_names_of_arrow(host, name):
     source = arrow_data.arrays()[name]
-    column = sa.from_arrow(source, host)
+    column = sa.from_arrow(source, host, as_column=True)
     assert pa.field(column.field) == pa.field("", source.type)
     if not pa.types.is_dictionary(source.type):
         assert column.type == str(source.type)
@@ -151,6 +151,27 @@ def test_unknown_keywords_of_later_standards_are_accepted(host):
     assert capsule_name(table.__arrow_c_stream__(None, later=1)) == "arrow_array_stream"
     schema, array = table["a"].__arrow_c_array__(later=2)
     assert (capsule_name(schema), capsule_name(array)) == ("arrow_schema", "arrow_array")
+
+
+def test_structs_are_a_table_or_a_column_as_asked(host):
+    source = pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "z"}])
+    for wrapped in (
+        source,
+        OnlyArray(source),
+        OnlyStream(pa.chunked_array([source])),
+        source.__arrow_c_array__(),
+    ):
+        with pytest.raises(sa.UnsupportedError, match="1 of 3 rows are null as a whole"):
+            sa.from_arrow(source, host)
+        column = sa.from_arrow(wrapped, host, as_column=True)
+        assert isinstance(column, sa.Column)
+        assert column.to_pylist() == source.to_pylist()
+    rows = sa.from_arrow(source.drop_null(), host)
+    assert isinstance(rows, sa.Table)
+    assert rows.to_pydict() == {"a": [1, None], "b": ["x", "z"]}
+    assert sa.table({"s": source}, host).to_pydict() == {"s": source.to_pylist()}
+    with pytest.raises(sa.TypeMismatch, match="is a table"):
+        sa.table({"s": pa.table({"a": [1]})}, host)
 
 
 def test_raw_capsules_are_accepted(host):

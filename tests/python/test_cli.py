@@ -153,12 +153,13 @@ def test_the_demo_makes_its_trip_and_proves_it(tmp_path):
     assert "saeta_result" in written.column_names
 
 
-def test_the_demo_has_a_column_of_every_carried_type(tmp_path):
+def test_the_demo_has_a_column_of_every_plain_type(tmp_path):
     done = saeta("demo", "--device", "host", "--rows", "1000", "--out", tmp_path, "--json")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     made = pa.ipc.open_file(tmp_path / "lineitem.arrow").read_all()
     kinds = {bare(column.type) for column in made.columns}
-    wanted = {bare(array.type) for array in arrow_data.arrays(1).values()}
+    plain = arrow_data.arrays(1).keys() - arrow_data.nested(1).keys()
+    wanted = {bare(arrow_data.arrays(1)[name].type) for name in plain}
     assert wanted <= kinds
     assert any(column.null_count for column in made.columns)
 

@@ -59,10 +59,55 @@ def test_text_that_is_not_a_type_is_refused(text):
 def test_what_has_no_type_is_refused():
     with pytest.raises(sa.TypeMismatch, match="int is not a type: expected text"):
         sa.DataType(3)
-    with pytest.raises(sa.TypeMismatch, match="struct or a schema"):
-        sa.DataType(pa.schema([("a", pa.int8())]))
-    with pytest.raises(sa.UnsupportedError, match="map"):
-        sa.DataType(pa.map_(pa.int8(), pa.int8()))
+
+
+def test_a_schema_is_taken_for_a_struct():
+    assert sa.DataType(pa.schema([("a", pa.int8())])) == "struct<a: int8>"
+    nested = pa.field("s", pa.struct([("a", pa.int8())]), nullable=False, metadata={"k": "v"})
+    assert pa.field(sa.schema([nested])[0]).equals(nested, check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "type"),
+    [
+        ("list<int64>", pa.list_(pa.int64())),
+        ("list<item: int64 not null>", pa.list_(pa.field("item", pa.int64(), nullable=False))),
+        ("list<timestamp[us, tz=UTC]>", pa.list_(pa.timestamp("us", "UTC"))),
+        ("struct<>", pa.struct([])),
+        (
+            "struct< a : int8,b: decimal128(12, 2) >",
+            pa.struct([("a ", pa.int8()), ("b", pa.decimal128(12, 2))]),
+        ),
+        ("map<string, list<int8>, keys_sorted>", pa.map_(pa.string(), pa.list_(pa.int8()), keys_sorted=True)),
+        ("fixed_size_list<float32>[3]", pa.list_(pa.float32(), 3)),
+        ("list<struct<a: map<string, int8>, b: list<bool>>>", None),
+    ],
+)
+def test_a_nested_type_is_made_of_its_name(text, type):  # noqa: A002
+    made = sa.DataType(text)
+    assert type is None or pa.field(sa.Field("", made)).type == type
+    assert sa.DataType(made.name) == made
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "list<>",
+        "list<int8, int8>",
+        "list<int8>[2]",
+        "fixed_size_list<int8>",
+        "map<int8>",
+        "map<int8, int8, int8>",
+        "dense_union<a: int8>",
+        "run_end_encoded<int8>",
+        "listing<int8>",
+        "list<int65>",
+        "struct<a: int8",
+    ],
+)
+def test_nested_text_that_is_not_a_type_is_refused(text):
+    with pytest.raises((sa.InvalidError, sa.FormatError), match="type"):
+        sa.DataType(text)
 
 
 def test_a_field_is_made_and_changed():

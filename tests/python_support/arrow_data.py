@@ -81,7 +81,10 @@ def nested(rows: int = ROWS) -> dict[str, Any]:
     codes = pa.array([row % 2 for row in numbers], pa.int8())
     places = pa.array([row // 2 for row in numbers], pa.int32())
     ends = [*range(3, rows, 3), rows] if rows else []
-    maps = [[(f"key {i}", i) for i in range(row % 3)] if keep else None for row, keep in zip(numbers, valid, strict=True)]
+    maps = [
+        [(f"key {i}", i) for i in range(row % 3)] if keep else None
+        for row, keep in zip(numbers, valid, strict=True)
+    ]
     deep = [[{"m": each, "l": [row] * (row % 3)}] if each else None for row, each in enumerate(maps)]
     return {
         "list": pa.array(few, pa.list_(pa.int32())),
@@ -94,7 +97,8 @@ def nested(rows: int = ROWS) -> dict[str, Any]:
         "dense_union": pa.UnionArray.from_dense(codes, places, [pa.array(numbers, pa.int64()), words]),
         "sparse_union": pa.UnionArray.from_sparse(codes, [pa.array(numbers, pa.int64()), words]),
         "run_end_encoded": pa.RunEndEncodedArray.from_arrays(
-            pa.array(ends, pa.int32()), pa.array([f"run {end}" if end % 2 else None for end in ends], pa.string())
+            pa.array(ends, pa.int32()),
+            pa.array([f"run {end}" if end % 2 else None for end in ends], pa.string()),
         ),
         "string_view": pa.array(texts, pa.string_view()),
         "binary_view": pa.array([text and text.encode() for text in texts], pa.binary_view()),
@@ -102,7 +106,9 @@ def nested(rows: int = ROWS) -> dict[str, Any]:
             pa.array(range(rows + 1), pa.int32()), words.dictionary_encode()
         ),
         "dictionary of struct": pa.DictionaryArray.from_arrays(
-            pa.array([row % 3 if keep else None for row, keep in zip(numbers, valid, strict=True)], pa.int8()),
+            pa.array(
+                [row % 3 if keep else None for row, keep in zip(numbers, valid, strict=True)], pa.int8()
+            ),
             pa.array([{"a": 1}, {"a": None}, {"a": 3}]),
         ),
         "deep": pa.array(
