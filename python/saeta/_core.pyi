@@ -712,6 +712,16 @@ class Column:
     def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> CapsuleType:
         """A capsule of a stream of the chunks, in host memory."""
 
+    def __arrow_c_device_array__(self, requested_schema: object | None = None, **kwargs: Any) -> tuple[CapsuleType, CapsuleType]:
+        """
+        Capsules of schema and array where the memory is, without a copy. The array's sync_event is behind our last write. BufferError for several chunks.
+        """
+
+    def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> CapsuleType:
+        """
+        A capsule of a stream of the chunks where their memory is, without a copy.
+        """
+
 class Buffer:
     """
     Bytes on a device, from `Context.allocate`. They are touched inside `saeta.use`; slices share them.
@@ -986,6 +996,11 @@ class Table:
         A capsule of a stream of the batches in host memory; a device table downloads each when it is asked for.
         """
 
+    def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> CapsuleType:
+        """
+        A capsule of a stream of the batches where their memory is, without a copy. The sync_event of each array is behind our last write.
+        """
+
 def _from_columns(where: Context, columns: Sequence[Column]) -> Table:
     """A table of columns of one length and one context; no copy."""
 
@@ -1001,6 +1016,19 @@ def _import_stream(where: Context, stream: object, copy: bool | None = None, as_
 
 def _import_array(where: Context, type: object, array: object, copy: bool | None = None, as_column: bool = False) -> Table | Column:
     """Takes an "arrow_array" capsule described by an "arrow_schema" one."""
+
+def _import_device_stream(where: Context, stream: object, copy: bool | None = None, as_column: bool = False) -> Table | Column:
+    """Takes an "arrow_device_array_stream" capsule, as `_import_stream`."""
+
+def _import_device_array(where: Context, type: object, array: object, copy: bool | None = None, as_column: bool = False) -> Table | Column:
+    """
+    Takes an "arrow_device_array" capsule described by an "arrow_schema" one.
+    """
+
+def _device_of_capsule(capsule: object) -> tuple[int, int]:
+    """
+    Device type and number of a capsule with an Arrow device array or stream, which stays as it is.
+    """
 
 def _import_field(capsule: object) -> Field:
     """Reads an "arrow_schema" capsule as a Field, whatever its type."""

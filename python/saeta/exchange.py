@@ -39,13 +39,19 @@ def from_arrow(
 ) -> Any:
     """Takes Arrow data into a context (a Context or the name of its device; None: the best device).
 
-    `source` has `__arrow_c_stream__` or `__arrow_c_array__`, or is a capsule of a stream, or a pair of capsules (schema,
-    array). A stream or array of structs becomes a Table, with `as_column=True` one Column of structs; any other type becomes a
-    Column. An object or capsule that is only a schema becomes a Schema or a Field.
+    `source` has one of `__arrow_c_device_stream__`, `__arrow_c_device_array__`, `__arrow_c_stream__` and `__arrow_c_array__`,
+    asked for in this order, or is a capsule of a stream, or a pair of capsules (schema, array). A stream or array of structs
+    becomes a Table, with `as_column=True` one Column of structs; any other type becomes a Column. An object or capsule that
+    is only a schema becomes a Schema or a Field.
 
-    On a host context the memory is shared; `copy=True` copies it into memory of the context, under its budget. On a
-    device context it is one transfer a batch; `copy=False` refuses that with ExchangeError.
+    Memory that the context's device can use is shared and kept alive until our last work on it has finished; our first work
+    waits for the producer's. `copy=True` copies host memory into memory of the context, under its budget. Host memory goes to
+    a device by one transfer a batch; `copy=False` refuses that with ExchangeError. Data on a device enters a context of
+    that device; into a host context it is downloaded by its producer, where that offers it.
     """
+    found = _device_capsules(source, ctx)
+    if found is not None:
+        return _take_from_device(found, ctx, copy, as_column)
     if hasattr(source, "__arrow_c_stream__"):
         return _core._import_stream(context_of(ctx), source.__arrow_c_stream__(), copy, as_column)
     if hasattr(source, "__arrow_c_array__"):
@@ -63,9 +69,33 @@ def from_arrow(
     ]:
         return _core._import_array(context_of(ctx), source[0], source[1], copy, as_column)
     raise TypeMismatch(
-        f"{type(source).__name__} has none of __arrow_c_stream__, __arrow_c_array__ and __arrow_c_schema__, "
-        "and is no capsule of them"
+        f"{type(source).__name__} has none of __arrow_c_device_stream__, __arrow_c_device_array__, __arrow_c_stream__, "
+        "__arrow_c_array__ and __arrow_c_schema__, and is no capsule of them"
     )
+
+
+def _device_capsules(source: Any, ctx: ContextLike) -> Any:
+    """A stream, or a pair of schema and array, of the device protocols; None where the host's are to be used."""
+    if _core._capsule_name(source) == "arrow_device_array_stream":
+        return source
+    if isinstance(source, tuple) and len(source) == 2 and _core._capsule_name(source[1]) == "arrow_device_array":
+        return source
+    on_host = ctx is not None and context_of(ctx).device == "host"
+    for name in ("__arrow_c_device_stream__", "__arrow_c_device_array__"):
+        if hasattr(source, name):
+            found = getattr(source, name)()
+            kind = _core._device_of_capsule(found[1] if isinstance(found, tuple) else found)[0]
+            downloads = hasattr(source, name.replace("_device", ""))
+            return None if on_host and kind != CPU and downloads else found
+    return None
+
+
+def _take_from_device(found: Any, ctx: ContextLike, copy: bool | None, as_column: bool) -> Any:
+    device = _core._device_of_capsule(found[1] if isinstance(found, tuple) else found)
+    where = context_of(ctx) if ctx is not None or device[0] == CPU else _context_of(device)
+    if isinstance(found, tuple):
+        return _core._import_device_array(where, found[0], found[1], copy, as_column)
+    return _core._import_device_stream(where, found, copy, as_column)
 
 
 def from_dlpack(source: Any, ctx: ContextLike = None, *, copy: bool | None = None, name: str = "") -> Column:

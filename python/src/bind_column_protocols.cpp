@@ -60,7 +60,7 @@ void bind_protocols(column_class& c) {
       .def(
           "__arrow_c_array__",
           [](const column_object& self, nb::handle requested, const nb::kwargs&) {
-            check_requested_schema(requested, 0);
+            check_requested_schema(requested, self.described->type.children().size());
             return array_capsules(*self.described, single_piece(self, "__arrow_c_array__"));
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
@@ -73,14 +73,36 @@ void bind_protocols(column_class& c) {
       .def(
           "__arrow_c_stream__",
           [](const column_object& self, nb::handle requested, const nb::kwargs&) {
-            check_requested_schema(requested, 0);
+            check_requested_schema(requested, self.described->type.children().size());
             return stream_capsule(*self.described, *self.pieces);
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
           nb::sig(
               "def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
               "typing_extensions.CapsuleType"),
-          "A capsule of a stream of the chunks, in host memory.");
+          "A capsule of a stream of the chunks, in host memory.")
+      .def(
+          "__arrow_c_device_array__",
+          [](const column_object& self, nb::handle requested, const nb::kwargs&) {
+            check_requested_schema(requested, self.described->type.children().size());
+            return device_array_capsules(*self.described, single_piece(self, "__arrow_c_device_array__"));
+          },
+          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
+          nb::sig("def __arrow_c_device_array__(self, requested_schema: object | None = None, **kwargs: "
+                  "typing.Any) -> tuple[typing_extensions.CapsuleType, typing_extensions.CapsuleType]"),
+          "Capsules of schema and array where the memory is, without a copy. The array's sync_event is "
+          "behind our last "
+          "write. BufferError for several chunks.")
+      .def(
+          "__arrow_c_device_stream__",
+          [](const column_object& self, nb::handle requested, const nb::kwargs&) {
+            check_requested_schema(requested, self.described->type.children().size());
+            return device_stream_capsule(*self.described, *self.pieces);
+          },
+          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
+          nb::sig("def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: "
+                  "typing.Any) -> typing_extensions.CapsuleType"),
+          "A capsule of a stream of the chunks where their memory is, without a copy.");
 }
 
 } // namespace saeta::py

@@ -38,9 +38,7 @@ nb::object cast(imported made) {
                     std::move(made));
 }
 
-imported import_all(const std::shared_ptr<context>& home, ArrowArrayStream& stream,
-                    const import_options& options) {
-  imported_stream made = import_any_stream(home, stream, options);
+imported imported_of(const std::shared_ptr<context>& home, imported_stream made) {
   if (made.of_structs) {
     return table_object(std::move(made.rows));
   }
@@ -51,7 +49,8 @@ nb::object from_stream(const context_object& home, nb::handle capsule, std::opti
                        bool as_column) {
   taken<ArrowArrayStream> stream(capsule);
   const import_options options = options_of(copy, as_column);
-  return cast(without_gil([&] { return import_all(home.value, stream.get(), options); }));
+  return cast(without_gil(
+      [&] { return imported_of(home.value, import_any_stream(home.value, stream.get(), options)); }));
 }
 
 imported import_one(const std::shared_ptr<context>& home, const ArrowSchema& type, ArrowArray& array,
@@ -73,6 +72,45 @@ nb::object from_array(const context_object& home, nb::handle type, nb::handle ca
   taken<ArrowArray> array(capsule);
   const import_options options = options_of(copy, as_column);
   return cast(without_gil([&] { return import_one(home.value, described, array.get(), options); }));
+}
+
+nb::object from_device_stream(const context_object& home, nb::handle capsule, std::optional<bool> copy,
+                              bool as_column) {
+  taken<ArrowDeviceArrayStream> stream(capsule);
+  const import_options options = options_of(copy, as_column);
+  return cast(without_gil(
+      [&] { return imported_of(home.value, import_device_stream(home.value, stream.get(), options)); }));
+}
+
+imported import_one_of_device(const std::shared_ptr<context>& home, const ArrowSchema& type,
+                              ArrowDeviceArray& array, const import_options& options) {
+  if (options.structs_as_column || !is_struct(type)) {
+    field described = import_field(type);
+    std::vector<column> piece{import_device_column(home, described, array, options)};
+    return column_object(std::move(described), home, std::move(piece));
+  }
+  schema fields = import_schema(type);
+  dictionary_cache dictionaries;
+  batch rows = import_device_batch(home, fields, array, dictionaries, options);
+  return table_object(table::make(home, std::move(fields), {std::move(rows)}));
+}
+
+nb::object from_device_array(const context_object& home, nb::handle type, nb::handle capsule,
+                             std::optional<bool> copy, bool as_column) {
+  const ArrowSchema& described = schema_of(type);
+  taken<ArrowDeviceArray> array(capsule);
+  const import_options options = options_of(copy, as_column);
+  return cast(without_gil([&] { return import_one_of_device(home.value, described, array.get(), options); }));
+}
+
+/// Device type and number of an array or a stream in a capsule, which stays as it is. A stream says no number.
+std::pair<std::int32_t, std::int64_t> device_of_capsule(nb::handle capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), "arrow_device_array_stream") != 0) {
+    taken<ArrowDeviceArrayStream> stream(capsule);
+    return {stream.get().device_type, 0};
+  }
+  taken<ArrowDeviceArray> array(capsule);
+  return {array.get().device_type, array.get().device_id};
 }
 
 nb::object from_schema(nb::handle capsule) {
@@ -135,6 +173,21 @@ void bind_interop(nb::module_& m) {
         nb::sig("def _import_array(where: Context, type: object, array: object, copy: bool | None = None, "
                 "as_column: bool = False) -> Table | Column"),
         "Takes an \"arrow_array\" capsule described by an \"arrow_schema\" one.");
+  m.def("_import_device_stream", &from_device_stream, nb::arg("where"), nb::arg("stream"),
+        nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
+        nb::sig("def _import_device_stream(where: Context, stream: object, copy: bool | None = None, "
+                "as_column: bool = "
+                "False) -> Table | Column"),
+        "Takes an \"arrow_device_array_stream\" capsule, as `_import_stream`.");
+  m.def("_import_device_array", &from_device_array, nb::arg("where"), nb::arg("type"), nb::arg("array"),
+        nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
+        nb::sig(
+            "def _import_device_array(where: Context, type: object, array: object, copy: bool | None = None, "
+            "as_column: bool = False) -> Table | Column"),
+        "Takes an \"arrow_device_array\" capsule described by an \"arrow_schema\" one.");
+  m.def("_device_of_capsule", &device_of_capsule, nb::arg("capsule"),
+        nb::sig("def _device_of_capsule(capsule: object) -> tuple[int, int]"),
+        "Device type and number of a capsule with an Arrow device array or stream, which stays as it is.");
   m.def(
       "_import_field", [](nb::handle capsule) { return import_field(schema_of(capsule)); },
       nb::arg("capsule"), nb::sig("def _import_field(capsule: object) -> Field"),

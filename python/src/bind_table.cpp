@@ -117,7 +117,19 @@ void bind_conversions(table_class& c) {
               "def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
               "typing_extensions.CapsuleType"),
           "A capsule of a stream of the batches in host memory; a device table downloads each when it is "
-          "asked for.");
+          "asked for.")
+      .def(
+          "__arrow_c_device_stream__",
+          [](const table_object& self, nb::handle requested, const nb::kwargs&) {
+            check_requested_schema(requested, self.value->column_count());
+            return device_stream_capsule(*self.value);
+          },
+          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
+          nb::sig("def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: "
+                  "typing.Any) -> typing_extensions.CapsuleType"),
+          "A capsule of a stream of the batches where their memory is, without a copy. The sync_event of "
+          "each array is "
+          "behind our last write.");
 }
 
 } // namespace

@@ -17,6 +17,10 @@ constexpr const char* name_for<ArrowArray> = "arrow_array";
 template <>
 constexpr const char* name_for<ArrowArrayStream> = "arrow_array_stream";
 template <>
+constexpr const char* name_for<ArrowDeviceArray> = "arrow_device_array";
+template <>
+constexpr const char* name_for<ArrowDeviceArrayStream> = "arrow_device_array_stream";
+template <>
 constexpr const char* name_for<DLManagedTensorVersioned> = "dltensor_versioned";
 template <>
 constexpr const char* name_for<DLManagedTensor> = "dltensor";
@@ -27,8 +31,9 @@ constexpr const char* used_legacy = "used_dltensor";
 template <class Struct>
 struct release_and_delete {
   void operator()(Struct* owned) const {
-    if (owned->release != nullptr) {
-      foreign_call([owned] { owned->release(owned); });
+    auto& released = releasable(*owned);
+    if (released.release != nullptr) {
+      foreign_call([&] { released.release(&released); });
     }
     delete owned;
   }
@@ -136,28 +141,46 @@ nb::object stream_capsule(const field& described, std::vector<column> pieces) {
       [&](ArrowArrayStream& target) { export_stream(described, std::move(pieces), target); });
 }
 
+nb::object device_array_capsules(const field& described, const column& piece) {
+  const nb::object array = filled_capsule<ArrowDeviceArray>(
+      [&](ArrowDeviceArray& target) { export_device_column(piece, target); });
+  return nb::make_tuple(schema_capsule(described), array);
+}
+
+nb::object device_stream_capsule(const table& source) {
+  return filled_capsule<ArrowDeviceArrayStream>(
+      [&](ArrowDeviceArrayStream& target) { export_device_stream(source, target); });
+}
+
+nb::object device_stream_capsule(const field& described, std::vector<column> pieces) {
+  return filled_capsule<ArrowDeviceArrayStream>(
+      [&](ArrowDeviceArrayStream& target) { export_device_stream(described, std::move(pieces), target); });
+}
+
 nb::object dlpack_capsule(DLManagedTensorVersioned* tensor) { return tensor_capsule(tensor); }
 
 nb::object dlpack_capsule(DLManagedTensor* tensor) { return tensor_capsule(tensor); }
 
 template <class Struct>
 taken<Struct>::taken(nb::handle capsule) : source_(pointer_of<Struct>(capsule)) {
-  if (source_->release == nullptr) {
+  if (releasable(*source_).release == nullptr) {
     throw error(errc::closed, concat("the capsule \"", name_for<Struct>, "\" was consumed already"));
   }
   moved_ = *source_;
-  source_->release = nullptr;
+  releasable(*source_).release = nullptr;
 }
 
 template <class Struct>
 taken<Struct>::~taken() {
-  if (moved_.release != nullptr) {
+  if (releasable(moved_).release != nullptr) {
     *source_ = moved_;
   }
 }
 
 template class taken<ArrowArray>;
 template class taken<ArrowArrayStream>;
+template class taken<ArrowDeviceArray>;
+template class taken<ArrowDeviceArrayStream>;
 
 const ArrowSchema& schema_of(nb::handle capsule) {
   const auto* found = pointer_of<ArrowSchema>(capsule);

@@ -10,6 +10,8 @@
 #include "saeta/column/schema.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow_device.hpp"
+#include "saeta/interop/arrow_owned.hpp"
 #include "saeta/interop/dlpack.hpp"
 
 #include <dlpack/dlpack.h>
@@ -29,6 +31,11 @@ nb::object array_capsules(const field& described, const column& piece);
 /// A lazy stream of the batches. Releases the GIL.
 nb::object stream_capsule(const table& source);
 nb::object stream_capsule(const field& described, std::vector<column> pieces);
+
+/// The same where the memory is, as `__arrow_c_device_array__` and `__arrow_c_device_stream__` return them.
+nb::object device_array_capsules(const field& described, const column& piece);
+nb::object device_stream_capsule(const table& source);
+nb::object device_stream_capsule(const field& described, std::vector<column> pieces);
 
 nb::object dlpack_capsule(DLManagedTensorVersioned* tensor);
 nb::object dlpack_capsule(DLManagedTensor* tensor);

@@ -62,12 +62,16 @@ std::span<const std::byte> bytes_at(const void* pointer, std::size_t bytes, std:
 
 /// Bytes, or rows of the child, that the offsets of an array reach to. The offsets of the window are those of its rows and of up to seven rows
 /// before them, because uploads start at a whole byte of the validity.
-std::int64_t reached(const host_array& source, std::string_view label) {
+std::int64_t reached(const host_array& source, const array_memory& memory, std::string_view label) {
   const std::size_t width = source.type.offset_width();
   const std::byte* const offsets = source.buffers[1].data();
-  const std::int64_t start = read_offset(offsets, width, window_of(source.offset, source.length).first);
-  const std::int64_t first = read_offset(offsets, width, source.offset);
-  const std::int64_t last = read_offset(offsets, width, source.offset + source.length);
+  const auto offset_at = [&](std::int64_t row) {
+    return memory.number(offsets + static_cast<std::size_t>(row) * width, width);
+  };
+  const std::int64_t before = window_of(source.offset, source.length).first;
+  const std::int64_t first = offset_at(source.offset);
+  const std::int64_t start = before == source.offset ? first : offset_at(before);
+  const std::int64_t last = offset_at(source.offset + source.length);
   if (start < 0 || first < start || last < first) {
     throw error(errc::format, concat(label, ": the offsets of its first and last value are ", first, " and ",
                                      last, start == first ? "" : concat(", after ", start)));
@@ -97,14 +101,15 @@ std::vector<std::int64_t> variadic_sizes(const ArrowArray& source, std::size_t f
   return sizes;
 }
 
-void add_buffers(const ArrowArray& source, host_array& view, std::string_view label) {
+void add_buffers(const ArrowArray& source, const array_memory& memory, host_array& view,
+                 std::string_view label) {
   const std::int64_t rows = view.offset + view.length;
   for (std::size_t i = 0; i < view.type.buffer_count(); ++i) {
     const void* const pointer = source.buffers[i];
     const buffer_role role = view.type.buffer(i).role;
     std::size_t bytes = 0;
     if (role == buffer_role::bytes) {
-      bytes = static_cast<std::size_t>(reached(view, label));
+      bytes = static_cast<std::size_t>(reached(view, memory, label));
     } else if (role != buffer_role::validity || pointer != nullptr) {
       bytes = required_bytes(view.type, i, rows);
     }
@@ -121,21 +126,21 @@ void add_buffers(const ArrowArray& source, host_array& view, std::string_view la
 }
 
 host_array view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
-                     std::string_view label);
+                     const array_memory& memory, std::string_view label);
 
 /// Rows that a child must have for the rows of its parent, those before the offset included.
-std::int64_t needed_rows(const host_array& view, std::string_view label) {
+std::int64_t needed_rows(const host_array& view, const array_memory& memory, std::string_view label) {
   if (view.length == 0) {
     return 0;
   }
   if (const auto known = rows_of_children(view.type, 0, view.offset + view.length)) {
     return known->count;
   }
-  return view.type.offset_width() != 0 ? reached(view, label) : 0;
+  return view.type.offset_width() != 0 ? reached(view, memory, label) : 0;
 }
 
 /// Run ends are read here to know that they reach the last row; whether they rise is for `check_values`.
-void require_runs(const host_array& view, std::string_view label) {
+void require_runs(const host_array& view, const array_memory& memory, std::string_view label) {
   const host_array& ends = view.children[0];
   const host_array& values = view.children[1];
   if (ends.length != values.length || ends.null_count > 0) {
@@ -143,10 +148,12 @@ void require_runs(const host_array& view, std::string_view label) {
                                      " and ", values.length, " values"));
   }
   const std::int64_t rows = view.offset + view.length;
+  const auto width = static_cast<std::size_t>(ends.type.byte_width());
   const std::int64_t last =
       ends.length == 0 ? 0
-                       : read_offset(ends.buffers[1].data(), static_cast<std::size_t>(ends.type.byte_width()),
-                                     ends.offset + ends.length - 1);
+                       : memory.number(ends.buffers[1].data() +
+                                           static_cast<std::size_t>(ends.offset + ends.length - 1) * width,
+                                       width);
   if (view.length != 0 && last < rows) {
     throw error(errc::format, concat(label, ": the last of ", ends.length, " run ends is ", last,
                                      ", the array has offset ", view.offset, " and length ", view.length));
@@ -154,9 +161,10 @@ void require_runs(const host_array& view, std::string_view label) {
 }
 
 /// All rows of the children, so that the offset of the array counts for them too. Without rows they have none.
-void add_children(const ArrowArray& source, host_array& view, std::string_view label) {
+void add_children(const ArrowArray& source, const array_memory& memory, host_array& view,
+                  std::string_view label) {
   const std::span<const field> fields = view.type.children();
-  const std::int64_t needed = needed_rows(view, label);
+  const std::int64_t needed = needed_rows(view, memory, label);
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const std::string inner = concat(label, ", child '", fields[i].name, "'");
     if (source.children[i] == nullptr) {
@@ -170,10 +178,10 @@ void add_children(const ArrowArray& source, host_array& view, std::string_view l
     }
     const bool by_offsets = view.type.offset_width() != 0;
     const std::int64_t kept = view.length == 0 ? 0 : by_offsets ? needed : child.length;
-    view.children.push_back(view_rows(fields[i].type, child, {0, kept}, inner));
+    view.children.push_back(view_rows(fields[i].type, child, {0, kept}, memory, inner));
   }
   if (view.type.layout() == layout_kind::run_ends) {
-    require_runs(view, label);
+    require_runs(view, memory, label);
   }
 }
 
@@ -191,7 +199,7 @@ void require_type_shape(const data_type& type, const ArrowArray& source, std::st
 }
 
 host_array view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
-                     std::string_view label) {
+                     const array_memory& memory, std::string_view label) {
   require_type_shape(type, source, label);
   host_array view;
   view.type = type;
@@ -201,18 +209,18 @@ host_array view_rows(const data_type& type, const ArrowArray& source, const sele
     view.buffers.resize(type.buffer_count());
   } else {
     view.offset = source.offset + rows.offset;
-    add_buffers(source, view, label);
+    add_buffers(source, memory, view, label);
   }
-  add_children(source, view, label);
+  add_children(source, memory, view, label);
   if (type.id() == type_id::dictionary) {
     view.dictionary = std::make_shared<const host_array>(
-        view_array(*type.value_type(), *source.dictionary, concat("dictionary of ", label)));
+        view_array(*type.value_type(), *source.dictionary, concat("dictionary of ", label), memory));
   }
   return view;
 }
 
 /// Rows of a record batch can't be null as a whole.
-void require_no_null_rows(const ArrowArray& source) {
+void require_no_null_rows(const ArrowArray& source, const array_memory& memory) {
   if (source.null_count == 0 || source.buffers[0] == nullptr || source.length == 0) {
     if (source.null_count > 0) {
       throw error(errc::format,
@@ -222,14 +230,28 @@ void require_no_null_rows(const ArrowArray& source) {
   }
   std::int64_t nulls = source.null_count;
   if (nulls < 0) {
-    const auto* const validity = static_cast<const std::uint8_t*>(source.buffers[0]);
-    reference_kernels().count_nulls(legacy_stream, validity, source.offset, source.length, &nulls);
+    nulls =
+        memory.count_nulls(static_cast<const std::byte*>(source.buffers[0]), source.offset, source.length);
   }
   if (nulls > 0) {
     throw error(errc::unsupported, concat("batch: ", nulls, " of ", source.length,
                                           " rows are null as a whole, which a table can't say"));
   }
 }
+
+class host_reader final : public array_memory {
+public:
+  [[nodiscard]] std::int64_t number(const std::byte* at, std::size_t width) const override {
+    return read_offset(at, width, 0);
+  }
+  [[nodiscard]] std::int64_t count_nulls(const std::byte* validity, std::int64_t offset,
+                                         std::int64_t length) const override {
+    std::int64_t nulls = 0;
+    reference_kernels().count_nulls(legacy_stream, reinterpret_cast<const std::uint8_t*>(validity), offset,
+                                    length, &nulls);
+    return nulls;
+  }
+};
 
 std::size_t element_alignment(const data_type& type, std::size_t index) {
   const buffer_spec spec = type.buffer(index);
@@ -241,16 +263,22 @@ std::size_t element_alignment(const data_type& type, std::size_t index) {
 
 } // namespace
 
-host_array view_array(const data_type& type, const ArrowArray& source, std::string_view label) {
-  require_counts(source, label);
-  return view_rows(type, source, {0, source.length}, label);
+const array_memory& in_host_memory() noexcept {
+  static const host_reader reader;
+  return reader;
 }
 
-host_batch view_batch(const schema& fields, const ArrowArray& source) {
+host_array view_array(const data_type& type, const ArrowArray& source, std::string_view label,
+                      const array_memory& memory) {
+  require_counts(source, label);
+  return view_rows(type, source, {0, source.length}, memory, label);
+}
+
+host_batch view_batch(const schema& fields, const ArrowArray& source, const array_memory& memory) {
   require_counts(source, "batch");
   require_shape(source, 1, checked_cast<std::int64_t>(fields.fields.size(), "number of columns"), false,
                 "batch");
-  require_no_null_rows(source);
+  require_no_null_rows(source, memory);
   host_batch view;
   view.rows = source.length;
   for (std::size_t i = 0; i < fields.fields.size(); ++i) {
@@ -264,7 +292,8 @@ host_batch view_batch(const schema& fields, const ArrowArray& source) {
       throw error(errc::format, concat(label, ": length is ", child.length, ", the batch has offset ",
                                        source.offset, " and length ", source.length));
     }
-    view.arrays.push_back(view_rows(fields.fields[i].type, child, {source.offset, source.length}, label));
+    view.arrays.push_back(
+        view_rows(fields.fields[i].type, child, {source.offset, source.length}, memory, label));
   }
   return view;
 }

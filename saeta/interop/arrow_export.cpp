@@ -1,6 +1,7 @@
+#include "saeta/interop/detail/arrow_export.hpp"
+
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow_c.hpp"
-#include "saeta/interop/arrow_owned.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/transfer/download.hpp"
 
@@ -9,8 +10,7 @@
 namespace saeta {
 namespace {
 
-/// What consumers may read of a buffer that has no bytes: they want a pointer that is not null.
-alignas(64) constexpr std::array<std::byte, 64> no_bytes{};
+alignas(64) constexpr std::array<std::byte, 64> zeros{};
 
 /// Private data of one exported array. Each node of a tree owns its children, and each one with memory keeps that on its
 /// own, so that a consumer may move a child away and release the rest.
@@ -58,44 +58,46 @@ std::int64_t null_count_of(const host_array& source) {
   return may_have_nulls ? source.null_count : 0;
 }
 
-void add_buffers(const host_array& source, exported_array& node) {
+void add_buffers(const host_array& source, const void* nothing, exported_array& node) {
   for (std::size_t i = 0; i < source.buffers.size(); ++i) {
     const void* const pointer = source.length == 0 ? nullptr : source.buffers[i].data();
     const bool optional = source.type.buffer(i).role == buffer_role::validity;
-    node.buffers.push_back(pointer == nullptr && !optional ? no_bytes.data() : pointer);
+    node.buffers.push_back(pointer == nullptr && !optional ? nothing : pointer);
   }
   if (source.type.layout() == layout_kind::views) {
     for (std::size_t i = source.type.buffer_count(); i < source.buffers.size(); ++i) {
       node.variadic_sizes.push_back(source.length == 0 ? 0
                                                        : static_cast<std::int64_t>(source.buffers[i].size()));
     }
-    node.buffers.push_back(node.variadic_sizes.empty() ? static_cast<const void*>(no_bytes.data())
-                                                       : node.variadic_sizes.data());
+    node.buffers.push_back(node.variadic_sizes.empty() ? no_bytes() : node.variadic_sizes.data());
   }
 }
 
-/// An array without rows is exported over `no_bytes` from offset 0, whatever its buffers are.
-owned_array exported(const host_array& source, const std::shared_ptr<void>& keepalive) {
+} // namespace
+
+const void* no_bytes() noexcept { return zeros.data(); }
+
+owned_array exported(const host_array& source, const std::shared_ptr<void>& keepalive, const void* nothing) {
   auto node = std::make_unique<exported_array>();
   node->keepalive = keepalive;
-  add_buffers(source, *node);
+  add_buffers(source, nothing, *node);
   node->children.reserve(source.children.size());
   for (const host_array& child : source.children) {
-    node->children.push_back(exported(child, keepalive));
+    node->children.push_back(exported(child, keepalive, nothing));
   }
   if (source.dictionary != nullptr) {
-    node->dictionary = exported(*source.dictionary, keepalive);
+    node->dictionary = exported(*source.dictionary, keepalive, nothing);
   }
   return owned_by_struct(std::move(node), source.length, source.length == 0 ? 0 : source.offset,
                          null_count_of(source));
 }
 
-owned_array exported_struct(const host_batch& source) {
+owned_array exported_struct(const host_batch& source, const void* nothing) {
   auto node = std::make_unique<exported_array>();
   node->buffers.push_back(nullptr);
   node->children.reserve(source.arrays.size());
   for (const host_array& child : source.arrays) {
-    node->children.push_back(exported(child, source.keepalive));
+    node->children.push_back(exported(child, source.keepalive, nothing));
   }
   return owned_by_struct(std::move(node), source.rows, 0, 0);
 }
@@ -109,6 +111,8 @@ void append_buffers(const column& from, std::vector<buffer>& views) {
     append_buffers(*from.dictionary(), views);
   }
 }
+
+namespace {
 
 /// The batch in host memory. Where the CPU can read ours, that is a hand-out of it: the hold comes first, so that whoever
 /// writes later waits for the consumer.
@@ -134,12 +138,12 @@ void export_batch(const table& source, std::size_t batch_index, ArrowArray& targ
     throw error(errc::out_of_range,
                 concat("batch ", batch_index, " of a table with ", source.batches().size(), " batches"));
   }
-  exported_struct(in_host_memory(source.home(), source.batches()[batch_index])).move_to(target);
+  exported_struct(in_host_memory(source.home(), source.batches()[batch_index]), no_bytes()).move_to(target);
 }
 
 void export_column(const column& source, ArrowArray& target) {
   const host_batch view = in_host_memory(source.home(), {source.length(), {source}});
-  exported(view.arrays.front(), view.keepalive).move_to(target);
+  exported(view.arrays.front(), view.keepalive, no_bytes()).move_to(target);
 }
 
 } // namespace saeta

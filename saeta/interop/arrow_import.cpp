@@ -19,7 +19,7 @@ batch place(const std::shared_ptr<context>& home, const host_batch& view, dictio
   const bool straight = std::all_of(view.arrays.begin(), view.arrays.end(), aligned);
   const bool usable = home->on_host() && straight;
   if (usable && options.copy != copy_policy::always) {
-    return adopt(home, view, dictionaries, options.upload.tag);
+    return adopt(home, view, dictionaries, {.tag = options.upload.tag});
   }
   if (options.copy == copy_policy::never) {
     throw error(errc::exchange,

@@ -1,4 +1,4 @@
-// Owners of Arrow C structs: one move-only wrapper for ArrowSchema, ArrowArray and ArrowArrayStream.
+// Owners of Arrow C structs: one move-only wrapper for schemas, arrays and streams, on the host and on devices.
 //
 // Owner     The struct inside is released once: by `reset`, by the destructor, or by whoever it was moved to. An empty
 //           owner holds a released struct (`release` is null).
@@ -12,6 +12,16 @@
 #include <utility>
 
 namespace saeta {
+
+/// The struct that has the release callback: of an array on a device the one inside.
+template <class Struct>
+auto& releasable(Struct& of) noexcept {
+  if constexpr (std::is_same_v<std::remove_const_t<Struct>, ArrowDeviceArray>) {
+    return of.array;
+  } else {
+    return of;
+  }
+}
 
 template <class Struct>
 class arrow_owned {
@@ -36,13 +46,13 @@ public:
   /// Gives the struct away; the target is overwritten, not released.
   void move_to(Struct& target) noexcept { target = std::exchange(value_, Struct{}); }
   void reset() noexcept {
-    if (value_.release != nullptr) {
-      foreign_call([this] { value_.release(&value_); });
+    if (!empty()) {
+      foreign_call([this] { releasable(value_).release(&releasable(value_)); });
       value_ = Struct{};
     }
   }
 
-  [[nodiscard]] bool empty() const noexcept { return value_.release == nullptr; }
+  [[nodiscard]] bool empty() const noexcept { return releasable(value_).release == nullptr; }
   [[nodiscard]] Struct& get() noexcept { return value_; }
   [[nodiscard]] const Struct& get() const noexcept { return value_; }
   /// To be filled by a callee, which takes it for released.
@@ -58,6 +68,8 @@ private:
 using owned_schema = arrow_owned<ArrowSchema>;
 using owned_array = arrow_owned<ArrowArray>;
 using owned_stream = arrow_owned<ArrowArrayStream>;
+using owned_device_array = arrow_owned<ArrowDeviceArray>;
+using owned_device_stream = arrow_owned<ArrowDeviceArrayStream>;
 
 static_assert(!std::is_copy_constructible_v<owned_array> &&
               std::is_nothrow_move_constructible_v<owned_array>);

@@ -1,6 +1,8 @@
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow_device.hpp"
 #include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/detail/arrow_device_type.hpp"
 
 #include <cerrno>
 #include <new>
@@ -25,69 +27,83 @@ int errno_of(const error& why) noexcept {
 }
 
 /// Private data of an exported stream: the arrays that are left, made when they are asked for.
+template <class Array>
 struct exported_stream {
   std::function<void(ArrowSchema&)> type;
-  std::function<void(std::size_t, ArrowArray&)> make;
+  std::function<void(std::size_t, Array&)> make;
   std::size_t count = 0;
   std::size_t next = 0;
   std::string last_error;
 };
 
-exported_stream& state_of(ArrowArrayStream* stream) noexcept {
-  return *static_cast<exported_stream*>(stream->private_data);
-}
+/// The callbacks of a stream, on the host or on a device.
+template <class Stream, class Array>
+struct callbacks {
+  using state_type = exported_stream<Array>;
 
-/// Runs `step` for a C caller: 0, or an errno value with its text in the stream.
-template <class Step>
-int guarded(ArrowArrayStream* stream, Step step) noexcept {
-  exported_stream& state = state_of(stream);
-  state.last_error.clear();
-  try {
-    try {
-      step(state);
-      return 0;
-    } catch (const error& why) {
-      state.last_error = concat(name_of(why.code()), ": ", why.message());
-      return errno_of(why);
-    } catch (const std::bad_alloc&) {
-      return ENOMEM;
-    } catch (const std::exception& why) {
-      state.last_error = why.what();
-      return EINVAL;
-    }
-  } catch (...) { // no memory for the text
-    return ENOMEM;
+  static state_type& state_of(Stream* stream) noexcept {
+    return *static_cast<state_type*>(stream->private_data);
   }
-}
 
-int get_schema(ArrowArrayStream* stream, ArrowSchema* out) noexcept {
-  return guarded(stream, [&](exported_stream& state) { state.type(*out); });
-}
-
-int get_next(ArrowArrayStream* stream, ArrowArray* out) noexcept {
-  return guarded(stream, [&](exported_stream& state) {
-    if (state.next == state.count) {
-      *out = ArrowArray{};
-      return;
+  /// Runs `step` for a C caller: 0, or an errno value with its text in the stream.
+  template <class Step>
+  static int guarded(Stream* stream, Step step) noexcept {
+    state_type& state = state_of(stream);
+    state.last_error.clear();
+    try {
+      try {
+        step(state);
+        return 0;
+      } catch (const error& why) {
+        state.last_error = concat(name_of(why.code()), ": ", why.message());
+        return errno_of(why);
+      } catch (const std::bad_alloc&) {
+        return ENOMEM;
+      } catch (const std::exception& why) {
+        state.last_error = why.what();
+        return EINVAL;
+      }
+    } catch (...) { // no memory for the text
+      return ENOMEM;
     }
-    state.make(state.next, *out);
-    ++state.next;
-  });
-}
+  }
 
-const char* get_last_error(ArrowArrayStream* stream) noexcept {
-  const std::string& text = state_of(stream).last_error;
-  return text.empty() ? nullptr : text.c_str();
-}
+  static int get_schema(Stream* stream, ArrowSchema* out) noexcept {
+    return guarded(stream, [&](state_type& state) { state.type(*out); });
+  }
 
-void release_stream(ArrowArrayStream* stream) noexcept {
-  delete static_cast<exported_stream*>(stream->private_data);
-  stream->release = nullptr;
-}
+  static int get_next(Stream* stream, Array* out) noexcept {
+    return guarded(stream, [&](state_type& state) {
+      if (state.next == state.count) {
+        *out = Array{};
+        return;
+      }
+      state.make(state.next, *out);
+      ++state.next;
+    });
+  }
 
-void give(std::unique_ptr<exported_stream> state, ArrowArrayStream& target) noexcept {
-  target = {get_schema, get_next, get_last_error, release_stream, state.release()};
-}
+  static const char* get_last_error(Stream* stream) noexcept {
+    const std::string& text = state_of(stream).last_error;
+    return text.empty() ? nullptr : text.c_str();
+  }
+
+  static void release(Stream* stream) noexcept {
+    delete static_cast<state_type*>(stream->private_data);
+    stream->release = nullptr;
+  }
+
+  static void give(std::unique_ptr<state_type> state, Stream& target) noexcept {
+    target.get_schema = get_schema;
+    target.get_next = get_next;
+    target.get_last_error = get_last_error;
+    target.release = release;
+    target.private_data = state.release();
+  }
+};
+
+using on_host = callbacks<ArrowArrayStream, ArrowArray>;
+using on_device = callbacks<ArrowDeviceArrayStream, ArrowDeviceArray>;
 
 /// The bytes are counted in strict mode alone: that takes a walk over all buffers.
 template <class Source>
@@ -97,32 +113,69 @@ void require_downloads(const Source& of) {
   }
 }
 
-} // namespace
-
-void export_stream(const table& source, ArrowArrayStream& target) {
-  require_downloads(source);
-  auto state = std::make_unique<exported_stream>();
-  state->type = [source](ArrowSchema& out) { export_schema(source.fields(), out); };
-  state->make = [source](std::size_t index, ArrowArray& out) { export_batch(source, index, out); };
-  state->count = source.batches().size();
-  give(std::move(state), target);
-}
-
-void export_stream(const field& described, std::vector<column> pieces, ArrowArrayStream& target) {
+void require_type(const field& described, std::span<const column> pieces) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    require_downloads(pieces[i]);
     if (pieces[i].type() != described.type) {
       throw error(errc::type_mismatch, concat("stream of '", described.name, "': piece ", i, " is of type ",
                                               pieces[i].type().name(), ", expected ", described.type.name()));
     }
   }
-  auto state = std::make_unique<exported_stream>();
+}
+
+} // namespace
+
+void export_stream(const table& source, ArrowArrayStream& target) {
+  require_downloads(source);
+  auto state = std::make_unique<on_host::state_type>();
+  state->type = [source](ArrowSchema& out) { export_schema(source.fields(), out); };
+  state->make = [source](std::size_t index, ArrowArray& out) { export_batch(source, index, out); };
+  state->count = source.batches().size();
+  on_host::give(std::move(state), target);
+}
+
+void export_stream(const field& described, std::vector<column> pieces, ArrowArrayStream& target) {
+  require_type(described, pieces);
+  for (const column& piece : pieces) {
+    require_downloads(piece);
+  }
+  auto state = std::make_unique<on_host::state_type>();
   state->count = pieces.size();
   state->type = [described](ArrowSchema& out) { export_field(described, out); };
   state->make = [pieces = std::move(pieces)](std::size_t index, ArrowArray& out) {
     export_column(pieces[index], out);
   };
-  give(std::move(state), target);
+  on_host::give(std::move(state), target);
+}
+
+void export_device_stream(const table& source, ArrowDeviceArrayStream& target) {
+  std::vector<column> parts;
+  for (const batch& part : source.batches()) {
+    parts.insert(parts.end(), part.columns.begin(), part.columns.end());
+  }
+  const tensor_device where = device_for(*source.home(), parts);
+  auto state = std::make_unique<on_device::state_type>();
+  state->type = [source](ArrowSchema& out) { export_schema(source.fields(), out); };
+  state->make = [source, where](std::size_t index, ArrowDeviceArray& out) {
+    export_to_device(source.home(), source.batches()[index], where, out);
+  };
+  state->count = source.batches().size();
+  on_device::give(std::move(state), target);
+  target.device_type = where.type;
+}
+
+void export_device_stream(const field& described, std::vector<column> pieces,
+                          ArrowDeviceArrayStream& target) {
+  require_type(described, pieces);
+  // Without a piece there is no context to ask, and nothing on a device either.
+  const tensor_device where = pieces.empty() ? tensor_device{} : device_for(*pieces.front().home(), pieces);
+  auto state = std::make_unique<on_device::state_type>();
+  state->count = pieces.size();
+  state->type = [described](ArrowSchema& out) { export_field(described, out); };
+  state->make = [pieces = std::move(pieces), where](std::size_t index, ArrowDeviceArray& out) {
+    export_to_device(pieces[index], where, out);
+  };
+  on_device::give(std::move(state), target);
+  target.device_type = where.type;
 }
 
 } // namespace saeta

@@ -1,5 +1,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/foreign_call.hpp"
+#include "saeta/interop/arrow_device.hpp"
 #include "saeta/interop/detail/arrow_import.hpp"
 
 #include <cerrno>
@@ -25,17 +26,23 @@ errc code_of(int number) {
 }
 
 /// A foreign stream, asked lazily. Its errors become ours.
+template <class Stream, class Array>
 class stream_source {
 public:
-  explicit stream_source(ArrowArrayStream& taken) {
+  static constexpr std::string_view name =
+      std::is_same_v<Stream, ArrowArrayStream> ? "ArrowArrayStream" : "ArrowDeviceArrayStream";
+
+  explicit stream_source(Stream& taken) {
     if (taken.release == nullptr) {
-      throw error(errc::closed, "the ArrowArrayStream was released already");
+      throw error(errc::closed, concat("the ", name, " was released already"));
     }
     stream_.take(taken);
     if (stream_.get().get_schema == nullptr || stream_.get().get_next == nullptr) {
-      throw error(errc::format, "ArrowArrayStream: get_schema or get_next is null");
+      throw error(errc::format, concat(name, ": get_schema or get_next is null"));
     }
   }
+
+  [[nodiscard]] const Stream& get() const noexcept { return stream_.get(); }
 
   owned_schema type() {
     owned_schema found;
@@ -44,8 +51,8 @@ public:
     return found;
   }
   /// Empty at the end.
-  owned_array next() {
-    owned_array found;
+  arrow_owned<Array> next() {
+    arrow_owned<Array> found;
     require_done(foreign_call([&] { return stream_.get().get_next(&stream_.get(), found.out()); }),
                  "get_next");
     return found;
@@ -56,15 +63,15 @@ private:
     if (number == 0) {
       return;
     }
-    ArrowArrayStream& from = stream_.get();
+    Stream& from = stream_.get();
     const char* const why =
         from.get_last_error == nullptr ? nullptr : foreign_call([&] { return from.get_last_error(&from); });
     throw error(code_of(number),
-                concat("ArrowArrayStream: ", call, " failed with errno ", number, " (", std::strerror(number),
-                       ")", why == nullptr ? "" : ": ", why == nullptr ? "" : why));
+                concat(name, ": ", call, " failed with errno ", number, " (", std::strerror(number), ")",
+                       why == nullptr ? "" : ": ", why == nullptr ? "" : why));
   }
 
-  owned_stream stream_;
+  arrow_owned<Stream> stream_;
 };
 
 /// The cache keeps the batch of each dictionary alive. So it holds those of the batch before and no more.
@@ -110,21 +117,19 @@ stream_type read_type(const ArrowSchema& type, const import_options& options) {
   return {{{import_field(type)}, {}}, false};
 }
 
-} // namespace
-
-imported_stream import_any_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
-                                  const import_options& options,
-                                  const std::function<void(std::int64_t)>& progress) {
-  stream_source stream(source);
+/// Every array of a stream. @param place_batch, place_column  take an array on success.
+template <class Source, class PlaceBatch, class PlaceColumn>
+imported_stream read_stream(const std::shared_ptr<context>& home, Source& stream,
+                            const import_options& options, const std::function<void(std::int64_t)>& progress,
+                            PlaceBatch place_batch, PlaceColumn place_column) {
   const stream_type type = read_type(stream.type().get(), options);
   rolling_dictionaries dictionaries;
   std::vector<batch> batches;
   std::int64_t rows = 0;
-  for (owned_array chunk = stream.next(); !chunk.empty(); chunk = stream.next()) {
-    placed_batch placed =
-        type.batches
-            ? place_batch(home, type.fields, chunk.get(), dictionaries.known(), options)
-            : place_column(home, type.fields.fields.front(), chunk.get(), dictionaries.known(), options);
+  for (auto chunk = stream.next(); !chunk.empty(); chunk = stream.next()) {
+    placed_batch placed = type.batches
+                              ? place_batch(type.fields, chunk.get(), dictionaries.known())
+                              : place_column(type.fields.fields.front(), chunk.get(), dictionaries.known());
     dictionaries.roll_to(placed);
     rows = checked_add(rows, placed.columns.rows, "rows of a stream");
     batches.push_back(std::move(placed.columns));
@@ -133,6 +138,44 @@ imported_stream import_any_stream(const std::shared_ptr<context>& home, ArrowArr
     }
   }
   return {table::make(home, type.fields, std::move(batches)), type.batches};
+}
+
+} // namespace
+
+imported_stream import_any_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
+                                  const import_options& options,
+                                  const std::function<void(std::int64_t)>& progress) {
+  stream_source<ArrowArrayStream, ArrowArray> stream(source);
+  return read_stream(
+      home, stream, options, progress,
+      [&](const schema& fields, ArrowArray& from, dictionary_cache& known) {
+        return place_batch(home, fields, from, known, options);
+      },
+      [&](const field& described, ArrowArray& from, dictionary_cache& known) {
+        return place_column(home, described, from, known, options);
+      });
+}
+
+imported_stream import_device_stream(const std::shared_ptr<context>& home, ArrowDeviceArrayStream& source,
+                                     const import_options& options,
+                                     const std::function<void(std::int64_t)>& progress) {
+  stream_source<ArrowDeviceArrayStream, ArrowDeviceArray> stream(source);
+  const auto require_type = [&](const ArrowDeviceArray& from) {
+    if (from.device_type != stream.get().device_type) {
+      throw error(errc::format, concat("ArrowDeviceArrayStream: an array on device type ", from.device_type,
+                                       " of a stream on ", stream.get().device_type));
+    }
+  };
+  return read_stream(
+      home, stream, options, progress,
+      [&](const schema& fields, ArrowDeviceArray& from, dictionary_cache& known) {
+        require_type(from);
+        return place_device_batch(home, fields, from, known, options);
+      },
+      [&](const field& described, ArrowDeviceArray& from, dictionary_cache& known) {
+        require_type(from);
+        return place_device_column(home, described, from, known, options);
+      });
 }
 
 table import_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,

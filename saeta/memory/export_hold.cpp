@@ -98,6 +98,18 @@ void order_handover(std::span<const buffer> views, stream_ref stream) {
   }
 }
 
+std::optional<event> handover_event(const std::shared_ptr<context>& home, std::span<const buffer> views) {
+  point_set before = points_before_reading(distinct(views));
+  if (drop_passed(before)) {
+    return std::nullopt;
+  }
+  const stream_ref work = home->work_stream();
+  wait(work, before);
+  event made(home->device_backend());
+  made.ref().record(work);
+  return made;
+}
+
 void synchronize_handover(std::span<const buffer> views) {
   const auto storages = distinct(views);
   if (!storages.empty()) {

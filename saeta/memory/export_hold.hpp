@@ -7,8 +7,10 @@
 // Thread    The end may come on any thread, without any lock, after the context object's last user is gone.
 #pragma once
 
+#include "saeta/device/event.hpp"
 #include "saeta/memory/buffer.hpp"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,6 +34,11 @@ private:
 /// A write token of another thread is waited for. @throws error busy under a write token of this thread, and where unknown
 /// writes can't be waited for, because a graph is captured.
 void order_handover(std::span<const buffer> views, stream_ref stream);
+
+/// An event behind the last writes of the buffers, for a consumer who waits for it on streams of his own; nothing where none is
+/// pending. Recorded on the context's work stream. Tokens and captures as above.
+[[nodiscard]] std::optional<event> handover_event(const std::shared_ptr<context>& home,
+                                                  std::span<const buffer> views);
 
 /// Blocks until the last writes of the buffers have finished; the hand-over to a consumer on the CPU. Tokens as above.
 void synchronize_handover(std::span<const buffer> views);

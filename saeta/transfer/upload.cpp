@@ -192,7 +192,8 @@ void add_ranges(const host_array& of, transfer_plan& plan) {
 class viewed {
 public:
   viewed(std::shared_ptr<context> home, std::span<const host_array* const> arrays,
-         const dictionary_cache& dictionaries, const std::shared_ptr<void>& keepalive, const std::string& tag)
+         const dictionary_cache& dictionaries, const std::shared_ptr<void>& keepalive,
+         const adopt_options& options)
       : home_(std::move(home)), dictionaries_(dictionaries) {
     transfer_plan plan; // joins ranges that touch; nothing is moved
     for (const host_array* a : arrays) {
@@ -205,7 +206,8 @@ public:
       memory.bytes = s.bytes;
       memory.device = home_->device();
       memory.keepalive = keepalive;
-      memory.tag = tag;
+      memory.ready = options.ready;
+      memory.tag = options.tag;
       runs_.push_back(buffer::adopt(home_, std::move(memory)));
     }
   }
@@ -254,13 +256,13 @@ batch upload(const std::shared_ptr<context>& home, const host_batch& source, dic
 }
 
 batch adopt(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
-            const std::string& tag) {
-  if (!home->on_host()) {
+            const adopt_options& options) {
+  if (!home->on_host() && !options.on_device) {
     throw error(errc::invalid_argument,
                 concat("host memory can't be viewed in the context of ", to_string(home->device())));
   }
   const maker make = [&](auto arrays, const dictionary_cache& known) {
-    const viewed in_place(home, arrays, known, source.keepalive, tag);
+    const viewed in_place(home, arrays, known, source.keepalive, options);
     std::vector<column> made;
     for (const host_array* a : arrays) {
       made.push_back(in_place.make(*a));

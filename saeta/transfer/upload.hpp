@@ -21,9 +21,15 @@ struct upload_options {
 batch upload(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
              const upload_options& options);
 
-/// The batch as views of host memory in a host context: no copy; counted as imports.
-/// @throws error invalid_argument when `where` is not a host context.
+struct adopt_options {
+  std::string tag{};
+  bool on_device = false; ///< the ranges are addresses of the context's device, not of host memory
+  point ready{};          ///< after the producer's pending writes
+};
+
+/// The batch as views of memory that the context can use where it is: no copy; counted as imports.
+/// @throws error invalid_argument for host memory when `home` is not a host context.
 batch adopt(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
-            const std::string& tag);
+            const adopt_options& options);
 
 } // namespace saeta

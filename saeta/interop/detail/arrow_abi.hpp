@@ -1,11 +1,11 @@
-// The structs of the Arrow C Data and C Stream Interfaces, as the standard publishes them.
+// The structs of the Arrow C Data, C Stream and C Device Data Interfaces, as the standard publishes them.
 //
 // What      Plain C structs, checked to the byte below. The guards are the standard's, so that this header and those of
 //           other Arrow libraries may be included together, in any order.
 // Owner     Whoever holds a struct whose `release` is not null must call it once, or move the struct away and set it to
 //           null. arrow_owned.hpp does that.
 // Thread    A struct belongs to one thread at a time.
-// Standard  arrow.apache.org/docs/format/CDataInterface.html and CStreamInterface.html
+// Standard  arrow.apache.org/docs/format/CDataInterface.html, CStreamInterface.html and CDeviceDataInterface.html
 #pragma once
 
 #include <cstddef>
@@ -68,6 +68,49 @@ struct ArrowArrayStream {
 
 #endif // ARROW_C_STREAM_INTERFACE
 
+#ifndef ARROW_C_DEVICE_DATA_INTERFACE
+#define ARROW_C_DEVICE_DATA_INTERFACE
+
+typedef std::int32_t ArrowDeviceType; // NOLINT: the standard has a typedef
+
+#define ARROW_DEVICE_CPU 1
+#define ARROW_DEVICE_CUDA 2
+#define ARROW_DEVICE_CUDA_HOST 3
+#define ARROW_DEVICE_CUDA_MANAGED 13
+
+extern "C" {
+
+struct ArrowDeviceArray {
+  ArrowArray array;
+  std::int64_t device_id; ///< -1 where the type has none
+  ArrowDeviceType device_type;
+  void* sync_event; ///< CUDA: points to a cudaEvent_t; null where nothing is pending
+  std::int64_t reserved[3];
+};
+
+} // extern "C"
+
+#endif // ARROW_C_DEVICE_DATA_INTERFACE
+
+#ifndef ARROW_C_DEVICE_STREAM_INTERFACE
+#define ARROW_C_DEVICE_STREAM_INTERFACE
+
+extern "C" {
+
+/// As ArrowArrayStream; every array is on a device of this type.
+struct ArrowDeviceArrayStream {
+  ArrowDeviceType device_type;
+  int (*get_schema)(ArrowDeviceArrayStream*, ArrowSchema* out);
+  int (*get_next)(ArrowDeviceArrayStream*, ArrowDeviceArray* out);
+  const char* (*get_last_error)(ArrowDeviceArrayStream*);
+  void (*release)(ArrowDeviceArrayStream*);
+  void* private_data;
+};
+
+} // extern "C"
+
+#endif // ARROW_C_DEVICE_STREAM_INTERFACE
+
 namespace saeta {
 
 static_assert(sizeof(void*) == 8, "the offsets below are those of a 64-bit ABI");
@@ -82,5 +125,12 @@ static_assert(offsetof(ArrowArray, children) == 48 && offsetof(ArrowArray, dicti
 static_assert(offsetof(ArrowArray, release) == 64);
 static_assert(sizeof(ArrowArrayStream) == 40);
 static_assert(offsetof(ArrowArrayStream, get_last_error) == 16 && offsetof(ArrowArrayStream, release) == 24);
+static_assert(sizeof(ArrowDeviceArray) == 128 && offsetof(ArrowDeviceArray, device_id) == 80);
+static_assert(offsetof(ArrowDeviceArray, device_type) == 88 && offsetof(ArrowDeviceArray, sync_event) == 96);
+static_assert(offsetof(ArrowDeviceArray, reserved) == 104);
+static_assert(sizeof(ArrowDeviceArrayStream) == 48 && offsetof(ArrowDeviceArrayStream, get_schema) == 8);
+static_assert(offsetof(ArrowDeviceArrayStream, get_next) == 16);
+static_assert(offsetof(ArrowDeviceArrayStream, get_last_error) == 24);
+static_assert(offsetof(ArrowDeviceArrayStream, release) == 32);
 
 } // namespace saeta

@@ -20,4 +20,12 @@ placed_batch place_batch(const std::shared_ptr<context>& home, const schema& fie
 placed_batch place_column(const std::shared_ptr<context>& home, const field& described, ArrowArray& source,
                           dictionary_cache& dictionaries, const import_options& options);
 
+/// The same of arrays that may be on a device.
+placed_batch place_device_batch(const std::shared_ptr<context>& home, const schema& fields,
+                                ArrowDeviceArray& source, dictionary_cache& dictionaries,
+                                const import_options& options);
+placed_batch place_device_column(const std::shared_ptr<context>& home, const field& described,
+                                 ArrowDeviceArray& source, dictionary_cache& dictionaries,
+                                 const import_options& options);
+
 } // namespace saeta

@@ -191,7 +191,7 @@ TEST_P(host_arrays, are_viewed_on_the_host_alone) {
   const host_batch lent{10, {source.rows(20, 10)}, keepalive};
   if (!home()->on_host()) {
     try {
-      static_cast<void>(adopt(home(), lent, dictionaries_, "lent"));
+      static_cast<void>(adopt(home(), lent, dictionaries_, {.tag = "lent"}));
       FAIL() << "host memory on a device";
     } catch (const error& e) {
       EXPECT_EQ(e.code(), errc::invalid_argument);
@@ -199,7 +199,7 @@ TEST_P(host_arrays, are_viewed_on_the_host_alone) {
     return;
   }
   {
-    const batch viewed = adopt(home(), lent, dictionaries_, "lent");
+    const batch viewed = adopt(home(), lent, dictionaries_, {.tag = "lent"});
     EXPECT_EQ(keepalive.use_count(), 4) << "ours, that of the batch, and one for each of two ranges";
     const column& strings = viewed.columns[0];
     EXPECT_EQ(strings.offset(), 20);

@@ -1,0 +1,323 @@
+// Arrow C Device import and export: every type where it is, in order at hand-over and at release.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/interop/arrow_device.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "support/arrays.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace saeta::conformance {
+namespace {
+
+using support::array_shape;
+using support::carried_types;
+using support::nulls;
+using support::random_array;
+using support::same_rows;
+using support::shared_array;
+
+constexpr std::size_t bytes = 1 << 20;
+
+class arrow_device : public context_test {
+protected:
+  [[nodiscard]] column imported(const shared_array& source) const {
+    owned_array given = support::to_c(source);
+    return import_column(home(), {"x", source->type, true, {}}, given.get());
+  }
+  [[nodiscard]] static owned_device_array on_device(const column& source) {
+    owned_device_array made;
+    export_device_column(source, *made.out());
+    return made;
+  }
+  [[nodiscard]] column taken(const data_type& type, owned_device_array from) const {
+    return import_device_column(home(), {"x", type, true, {}}, from.get());
+  }
+  [[nodiscard]] static owned_array on_host(const column& source) {
+    owned_array made;
+    export_column(source, *made.out());
+    return made;
+  }
+  /// The struct as the standard has it for memory of this context.
+  void expect_device(const ArrowDeviceArray& seen) const {
+    EXPECT_EQ(seen.device_type, static_cast<std::int32_t>(home()->device().kind));
+    EXPECT_EQ(seen.device_id, home()->on_host() ? -1 : home()->device().ordinal);
+    EXPECT_TRUE(std::ranges::all_of(seen.reserved, [](std::int64_t word) { return word == 0; }));
+  }
+  [[nodiscard]] column of(const buffer& values) const {
+    return column::make(home(),
+                        {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, values}});
+  }
+  [[nodiscard]] buffer filled(std::uint8_t value) const {
+    buffer made = make(bytes);
+    fill(made, value, home()->work_stream());
+    home()->synchronize(home()->work_stream());
+    return made;
+  }
+  [[nodiscard]] bool holds(const buffer& used, std::uint8_t value) const {
+    const auto content = read(used);
+    return std::ranges::all_of(content, [&](std::uint8_t b) { return b == value; });
+  }
+  /// What a consumer does: its stream waits for the event, where there is one.
+  void wait_like_a_consumer(const ArrowDeviceArray& seen, stream_handle consumer) const {
+    if (seen.sync_event != nullptr) {
+      device().wait_event(consumer, *static_cast<const event_handle*>(seen.sync_event));
+    }
+  }
+  void queue_foreign_read(const ArrowArray& seen, const buffer& into, stream_handle consumer) const {
+    device().copy(reinterpret_cast<void*>(into.address()), seen.buffers[1], bytes, within(), consumer);
+  }
+};
+
+TEST_P(arrow_device, round_trips_every_type_without_a_copy) {
+  for (const data_type& type : carried_types()) {
+    for (const array_shape& shape :
+         {array_shape{65, 9, nulls::some, false}, array_shape{0, 3, nulls::none, true},
+          array_shape{7, 0, nulls::absent, true}, array_shape{64, 1, nulls::all, false}}) {
+      SCOPED_TRACE(::testing::Message() << type.name() << ", length " << shape.length);
+      const shared_array source = random_array(type, shape, 5);
+      const column ours = imported(source);
+      home()->reset_counters();
+      owned_device_array struct_of_it = on_device(ours);
+      expect_device(struct_of_it.get());
+      const column seen = taken(type, std::move(struct_of_it));
+      const counter_values now = home()->read_counters();
+      EXPECT_EQ(now.host_to_device.bytes + now.device_to_host.bytes + now.device_to_device.bytes +
+                    now.host_to_host.bytes,
+                0U);
+      for (std::size_t i = 0; i < ours.buffers().size(); ++i) {
+        if (seen.length() != 0 && ours.buffers()[i].present()) {
+          EXPECT_EQ(seen.buffers()[i].address(), ours.buffers()[i].address()) << "buffer " << i;
+        }
+      }
+      ASSERT_TRUE(same_rows(on_host(seen).get(), *source));
+      EXPECT_EQ(seen.null_count(), ours.null_count());
+    }
+  }
+}
+
+TEST_P(arrow_device, carries_slices_of_slices) {
+  for (const data_type& type : carried_types()) {
+    SCOPED_TRACE(type.name());
+    const shared_array source = random_array(type, {200, 9, nulls::some, false}, 11);
+    const column cut = imported(source).slice(10, 150).slice(3, 100);
+    const column seen = taken(type, on_device(cut));
+    ASSERT_TRUE(same_rows(on_host(seen).get(), *source, 13, 100));
+    const column again = taken(type, on_device(seen.slice(7, 60)));
+    ASSERT_TRUE(same_rows(on_host(again).get(), *source, 20, 60));
+  }
+}
+
+TEST_P(arrow_device, carries_tables_as_streams_of_their_batches) {
+  schema fields;
+  std::vector<batch> batches;
+  dictionary_cache dictionaries;
+  for (const std::int64_t rows : {40, 0, 7}) {
+    std::vector<shared_array> children;
+    for (const data_type& type : carried_types()) {
+      children.push_back(random_array(type, {rows, 1, nulls::some, true}, children.size() + 1));
+    }
+    if (batches.empty()) {
+      for (const data_type& type : carried_types()) {
+        fields.fields.push_back({type.name(), type, true, {{"k", "v"}}});
+      }
+    }
+    owned_array given = support::to_c_batch(children, rows);
+    batches.push_back(import_batch(home(), fields, given.get(), dictionaries));
+  }
+  const table ours = table::make(home(), fields, batches);
+  owned_device_stream stream;
+  export_device_stream(ours, *stream.out());
+  EXPECT_EQ(stream.get().device_type, static_cast<std::int32_t>(home()->device().kind));
+  const imported_stream seen = import_device_stream(home(), stream.get());
+  EXPECT_TRUE(stream.empty());
+  EXPECT_TRUE(seen.of_structs);
+  ASSERT_EQ(seen.rows.fields(), fields);
+  ASSERT_EQ(seen.rows.batches().size(), 3U);
+  for (std::size_t b = 0; b < 3; ++b) {
+    owned_array left;
+    owned_array right;
+    export_batch(seen.rows, b, *left.out());
+    export_batch(ours, b, *right.out());
+    EXPECT_EQ(left.get().length, right.get().length);
+  }
+  const std::vector<column> pieces = ours.pieces(3);
+  export_device_stream(fields.fields[3], pieces, *stream.out());
+  const imported_stream column_of_it = import_device_stream(home(), stream.get());
+  EXPECT_FALSE(column_of_it.of_structs);
+  EXPECT_EQ(column_of_it.rows.rows(), 47);
+}
+
+TEST_P(arrow_device, a_consumer_waits_for_the_last_write) {
+  const stream_lease ours = home()->borrow_stream();
+  const stream foreign(shared_device());
+  const buffer sink = filled(0);
+  const buffer values = filled(1);
+  const auto held = close_gate(ours.ref().native_handle());
+  fill(values, 2, ours.ref());
+  const owned_device_array seen = on_device(of(values));
+  wait_like_a_consumer(seen.get(), foreign.ref().native_handle());
+  queue_foreign_read(seen.get().array, sink, foreign.ref().native_handle());
+  if (held) {
+    EXPECT_NE(seen.get().sync_event, nullptr);
+    EXPECT_FALSE(foreign.ref().idle()) << "the consumer did not wait for the last write";
+    held->open();
+  }
+  device().synchronize_stream(foreign.ref().native_handle());
+  EXPECT_TRUE(holds(sink, 2));
+}
+
+TEST_P(arrow_device, has_no_event_where_nothing_is_pending) {
+  const buffer values = filled(1);
+  EXPECT_EQ(on_device(of(values)).get().sync_event, nullptr);
+}
+
+TEST_P(arrow_device, an_import_waits_for_the_producer_before_it_reads) {
+  const stream foreign(shared_device());
+  const buffer sink = filled(0);
+  const buffer memory = filled(1);
+  event written(shared_device());
+  event_handle handle = written.ref().native_handle();
+  const auto held = close_gate(foreign.ref().native_handle());
+  device().fill(reinterpret_cast<void*>(memory.address()), 2, bytes, foreign.ref().native_handle());
+  written.ref().record(foreign.ref());
+  owned_device_array given = on_device(of(memory));
+  if (!home()->on_host()) {
+    given.get().sync_event = &handle;
+  }
+  const column seen = taken(data_type(type_id::uint8), std::move(given));
+  const stream_ref work = home()->work_stream();
+  {
+    use_token token(work, {reads(seen.values()), writes(sink)});
+    home()->copy(token.mutable_data<char>(sink), token.data<char>(seen.values()), bytes, within(), work);
+  }
+  if (held) {
+    EXPECT_FALSE(work.idle()) << "our read did not wait for the producer";
+    held->open();
+  }
+  home()->synchronize(work);
+  EXPECT_TRUE(holds(sink, 2));
+}
+
+TEST_P(arrow_device, memory_is_given_to_others_after_the_release_and_the_consumers_work) {
+  const stream foreign(shared_device());
+  const buffer sink = filled(0);
+  const auto held = close_gate(foreign.ref().native_handle());
+  {
+    const buffer values = filled(3);
+    owned_device_array seen = on_device(of(values));
+    wait_like_a_consumer(seen.get(), foreign.ref().native_handle());
+    queue_foreign_read(seen.get().array, sink, foreign.ref().native_handle());
+    seen.reset(); // while the read is pending
+  }
+  const buffer other = make(bytes); // the same memory perhaps, in stream order
+  fill(other, 9, home()->work_stream());
+  if (held) {
+    held->open();
+  }
+  device().synchronize_stream(foreign.ref().native_handle());
+  EXPECT_TRUE(holds(sink, 3));
+}
+
+TEST_P(arrow_device, a_child_lives_on_when_it_was_moved_away) {
+  const shared_array source = random_array(data_type::parse("u"), {50, 3, nulls::some, true}, 2);
+  owned_device_array whole;
+  {
+    const column text = imported(source);
+    export_device_batch(table::make(home(), {{{"t", text.type(), true, {}}}, {}}, {{50, {text}}}), 0,
+                        *whole.out());
+  }
+  owned_device_array alone;
+  alone.get().device_type = whole.get().device_type;
+  alone.get().device_id = whole.get().device_id;
+  alone.get().array = std::exchange(*whole.get().array.children[0], ArrowArray{});
+  whole.reset();
+  EXPECT_TRUE(same_rows(on_host(taken(source->type, std::move(alone))).get(), *source));
+}
+
+struct defect {
+  const char* what;
+  std::function<void(ArrowDeviceArray&)> apply;
+  errc code;
+};
+
+TEST_P(arrow_device, refuses_broken_structs_and_leaves_them_with_the_caller) {
+  static const void* no_buffers[3] = {nullptr, nullptr, nullptr};
+  const std::vector<defect> defects{
+      {"device type", [](ArrowDeviceArray& a) { a.device_type = 99; }, errc::exchange},
+      {"device type 0", [](ArrowDeviceArray& a) { a.device_type = 0; }, errc::exchange},
+      {"length", [](ArrowDeviceArray& a) { a.array.length = -1; }, errc::format},
+      {"offset", [](ArrowDeviceArray& a) { a.array.offset = -1; }, errc::format},
+      {"null count", [](ArrowDeviceArray& a) { a.array.null_count = 999; }, errc::format},
+      {"buffers", [](ArrowDeviceArray& a) { a.array.n_buffers = 1; }, errc::format},
+      {"null buffers", [](ArrowDeviceArray& a) { a.array.buffers = nullptr; }, errc::format},
+      {"no buffers", [](ArrowDeviceArray& a) { a.array.buffers = no_buffers; }, errc::format},
+      {"children", [](ArrowDeviceArray& a) { a.array.n_children = 1; }, errc::format},
+  };
+  const shared_array source = random_array(data_type::parse("u"), {50, 3, nulls::absent, true}, 2);
+  const column text = imported(source);
+  for (const defect& each : defects) {
+    owned_device_array given = on_device(text);
+    const ArrowDeviceArray sound = given.get();
+    each.apply(given.get());
+    try {
+      static_cast<void>(import_device_column(home(), {"x", source->type, true, {}}, given.get()));
+      ADD_FAILURE() << each.what << " was taken";
+    } catch (const error& why) {
+      EXPECT_EQ(why.code(), each.code) << each.what << ": " << why.what();
+    }
+    EXPECT_FALSE(given.empty()) << each.what;
+    given.get() = sound;
+    EXPECT_TRUE(same_rows(on_host(taken(source->type, std::move(given))).get(), *source)) << each.what;
+  }
+  owned_device_array released;
+  EXPECT_THROW(static_cast<void>(import_device_column(home(), {"x", source->type, true, {}}, released.get())),
+               error);
+}
+
+TEST_P(arrow_device, memory_of_another_device_is_refused) {
+  owned_device_array given = on_device(of(filled(1)));
+  given.get().device_type = ARROW_DEVICE_CUDA;
+  given.get().device_id = 77;
+  try {
+    static_cast<void>(import_device_column(home(), {"x", data_type(type_id::uint8), true, {}}, given.get()));
+    ADD_FAILURE() << "taken";
+  } catch (const error& why) {
+    EXPECT_EQ(why.code(), errc::exchange);
+    EXPECT_NE(std::string(why.what()).find("cuda:77"), std::string::npos) << why.what();
+  }
+}
+
+TEST_P(arrow_device, host_arrays_are_taken_as_such) {
+  const shared_array source = random_array(data_type::parse("u"), {50, 3, nulls::some, true}, 2);
+  owned_device_array given;
+  support::to_c(source).move_to(given.get().array);
+  given.get().device_type = ARROW_DEVICE_CPU;
+  given.get().device_id = -1;
+  const column seen = taken(source->type, std::move(given));
+  EXPECT_TRUE(same_rows(on_host(seen).get(), *source));
+}
+
+TEST_P(arrow_device, rows_that_are_null_as_a_whole_are_counted_where_they_are) {
+  const data_type rows = data_type::nested("+s", {{"a", data_type(type_id::int32), true, {}}});
+  const column structs = imported(random_array(rows, {40, 3, nulls::some, false}, 2));
+  owned_device_array given = on_device(structs.slice(0, 30));
+  given.get().array.null_count = -1;
+  dictionary_cache dictionaries;
+  try {
+    static_cast<void>(import_device_batch(home(), {{{"a", data_type(type_id::int32), true, {}}}, {}},
+                                          given.get(), dictionaries));
+    ADD_FAILURE() << "nulls were dropped";
+  } catch (const error& why) {
+    EXPECT_EQ(why.code(), errc::unsupported);
+    EXPECT_NE(std::string(why.what()).find("of 30 rows are null as a whole"), std::string::npos)
+        << why.what();
+  }
+}
+
+SAETA_CONFORMANCE_SUITE(arrow_device);
+
+} // namespace
+} // namespace saeta::conformance

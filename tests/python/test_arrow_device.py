@@ -1,0 +1,146 @@
+"""Arrow's device protocols: `__arrow_c_device_array__` and `__arrow_c_device_stream__`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import saeta as sa
+from contexts import copies
+from protocols import capsule_name
+
+NAMES = sorted(arrow_data.arrays(0))
+
+
+class OnlyDevice:
+    """An object with the device protocols alone; with `downloads`, with the host's stream too, which it counts."""
+
+    def __init__(self, of: Any, downloads: bool = False) -> None:
+        self._of = of
+        self.downloads = 0
+        if hasattr(of, "__arrow_c_device_array__"):
+            self.__dict__["__arrow_c_device_array__"] = of.__arrow_c_device_array__
+        if hasattr(of, "__arrow_c_device_stream__"):
+            self.__dict__["__arrow_c_device_stream__"] = of.__arrow_c_device_stream__
+        if downloads:
+            self.__dict__["__arrow_c_stream__"] = self._download
+
+    def _download(self, requested_schema: object = None) -> object:
+        self.downloads += 1
+        return self._of.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("window", [(0, 67), (0, 0), (1, 65), (9, 8)], ids=str)
+def test_every_type_makes_the_round_trip_where_it_is(anywhere, name, window):
+    source = arrow_data.arrays()[name].slice(*window)
+    column = sa.from_arrow(source, anywhere, as_column=True)
+    anywhere.reset_counters()
+    again = sa.from_arrow(column.__arrow_c_device_array__(), anywhere, as_column=True)
+    pieces = sa.from_arrow(column.__arrow_c_device_stream__(), anywhere, as_column=True)
+    assert copies(anywhere) == 0
+    assert again.context.device == anywhere.device
+    for seen in (again, pieces):
+        assert seen.type == column.type
+        assert seen.address == column.address or len(source) == 0
+        assert seen.null_count == source.null_count
+        assert seen.to_arrow().combine_chunks().equals(source)
+
+
+def test_a_table_makes_the_round_trip_where_it_is(anywhere):
+    source = pa.concat_tables([arrow_data.table(), arrow_data.table(9)]).replace_schema_metadata({"k": "v"})
+    table = sa.from_arrow(source, anywhere)
+    anywhere.reset_counters()
+    again = sa.from_arrow(OnlyDevice(table), anywhere)
+    assert copies(anywhere) == 0
+    assert len(again.batches) == len(table.batches)
+    assert again.to_arrow().equals(source)
+    assert again.to_arrow().schema.equals(source.schema, check_metadata=True)
+    third = sa.from_arrow(OnlyDevice(again), anywhere)
+    del table, again
+    assert third.to_arrow().equals(source)
+
+
+def test_the_context_of_the_device_is_chosen(anywhere):
+    column = sa.from_arrow(pa.array([1, 2, None]), anywhere, copy=True)
+    assert sa.from_arrow(OnlyDevice(column)).device == column.device
+
+
+def test_a_host_context_has_data_of_a_device_downloaded(anywhere):
+    column = sa.from_arrow(pa.array([1, 2, None]), anywhere, copy=True)
+    wrapped = OnlyDevice(column, downloads=True)
+    seen = sa.from_arrow(wrapped, "host")
+    assert seen.device == "host"
+    assert seen.to_pylist() == [1, 2, None]
+    assert wrapped.downloads == (0 if anywhere.device == "host" else 1)
+
+
+def test_objects_of_pyarrow_are_taken_by_the_device_protocol(host):
+    batch = pa.record_batch(arrow_data.arrays())
+    assert hasattr(batch, "__arrow_c_device_array__")
+    table = sa.from_arrow(OnlyDevice(batch), host)
+    assert table.to_arrow().to_batches() == [batch]
+    assert table["int64"].address == batch["int64"].buffers()[1].address
+    assert copies(host) == 0
+
+
+def test_pyarrow_takes_our_host_arrays_by_the_device_protocol(host):
+    column = sa.from_arrow(pa.array(["a", None, "ccc"]), host)
+    seen = pa.Array._import_from_c_device_capsule(*column.__arrow_c_device_array__())
+    seen.validate(full=True)
+    assert seen.to_pylist() == ["a", None, "ccc"]
+    assert seen.buffers()[2].address == column.to_arrow().chunk(0).buffers()[2].address
+
+
+def test_nanoarrow_takes_and_gives_device_arrays(host):
+    device = pytest.importorskip("nanoarrow.device")
+    source = pa.array([[1, 2], None, []])
+    column = sa.from_arrow(source, host)
+    theirs = device.c_device_array(column)
+    assert theirs.device_type_id == 1
+    assert theirs.array.length == 3
+    assert sa.from_arrow(OnlyDevice(theirs), host).to_arrow().combine_chunks().equals(source)
+
+
+def test_capsules_have_the_names_of_the_standard(host):
+    table = sa.from_arrow(pa.table({"a": [1]}), host)
+    assert capsule_name(table.__arrow_c_device_stream__(None, later=1)) == "arrow_device_array_stream"
+    schema, array = table["a"].__arrow_c_device_array__(later=2)
+    assert (capsule_name(schema), capsule_name(array)) == ("arrow_schema", "arrow_device_array")
+    assert capsule_name(table["a"].__arrow_c_device_stream__()) == "arrow_device_array_stream"
+
+
+def test_a_device_capsule_is_consumed_once(host):
+    capsules = sa.from_arrow(pa.array([1]), host).__arrow_c_device_array__()
+    assert sa.from_arrow(capsules, host).to_pylist() == [1]
+    with pytest.raises(sa.ClosedError, match="consumed"):
+        sa.from_arrow(capsules, host)
+
+
+def test_a_capsule_that_nobody_takes_gives_its_memory_back(anywhere):
+    column = sa.from_arrow(pa.array(range(100)), anywhere, copy=True)
+    for _ in range(100):
+        column.__arrow_c_device_array__()
+        column.__arrow_c_device_stream__()
+    address = column.address
+    del column
+    assert sa.from_arrow(pa.array(range(100)), anywhere, copy=True).address == address or anywhere.device != "host"
+
+
+def test_a_refused_import_leaves_the_array_in_its_capsule(host):
+    column = sa.from_arrow(pa.array([1, 2]), host)
+    schema, array = column.__arrow_c_device_array__()
+    other = sa.from_arrow(pa.array(["x"]), host).__arrow_c_schema__()
+    with pytest.raises(sa.FormatError):
+        sa.from_arrow((other, array), host)
+    assert sa.from_arrow((schema, array), host).to_pylist() == [1, 2]
+
+
+def test_several_chunks_are_a_stream_and_no_array(host):
+    column = sa.from_arrow(pa.chunked_array([[1], [2]]), host)
+    with pytest.raises(BufferError, match="chunks"):
+        column.__arrow_c_device_array__()
+    assert sa.from_arrow(column.__arrow_c_device_stream__(), host).to_pylist() == [1, 2]
