@@ -4,9 +4,10 @@ The compiled part of Saeta: devices, memory, columns and the exchange protocols.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 import os
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import cupy
+import jax
 import numpy.typing
 import pandas
 import polars
@@ -529,27 +530,58 @@ class Column:
         A pyarrow ChunkedArray: views of a host column, a download of a device column.
         """
 
-    def to_numpy(self, *, copy: bool | None = None) -> numpy.typing.NDArray[Any]:
+    def is_valid(self) -> Column:
         """
-        A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; True always copies. A column with nulls is an ExchangeError.
+        A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel a chunk.
         """
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.typing.NDArray[Any]: ...
 
-    def to_torch(self) -> torch.Tensor:
+    @overload
+    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> numpy.typing.NDArray[Any]: ...
+
+    @overload
+    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
         """
-        A torch tensor on the column's device, without a copy. It must not be written to.
+        A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` and `codes`, times and dictionaries are what pyarrow makes of them.
         """
 
-    def to_cupy(self) -> cupy.ndarray:
+    @overload
+    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> torch.Tensor: ...
+
+    @overload
+    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        A CuPy array on the column's device, without a copy. It must not be written to.
+        A torch tensor on the column's device, without a copy. It must not be written to.
+
+        Nulls are ExchangeError unless one of three says what becomes of them. `nulls='nan'` (floats) and `fill=value` copy where there are nulls, with one kernel, into memory under the budget. `with_mask=True` gives a pair (values, mask): the values without a copy, with anything where a null is, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and durations, `codes=True` the indices of a dictionary.
+        """
+
+    @overload
+    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> cupy.ndarray: ...
+
+    @overload
+    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[cupy.ndarray, cupy.ndarray]:
+        """
+        A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for `to_torch`.
+        """
+
+    @overload
+    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> jax.Array: ...
+
+    @overload
+    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[jax.Array, jax.Array]:
+        """
+        A JAX array on the column's device, without a copy. Keywords as for `to_torch`.
         """
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
         """
         A DLPack capsule of a 1-D tensor, zero-copy and read-only. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for a copy that copy=False forbids.
         """
+
+    def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool) -> CapsuleType:
+        """`__dlpack__` with what its keywords have no room for."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Device type and number, as DLPack numbers them."""

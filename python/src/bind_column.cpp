@@ -9,6 +9,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 namespace saeta::py {
@@ -107,20 +108,54 @@ column_object converted(const column_object& self, column (*convert)(const colum
   return {std::move(described), self.home, std::move(pieces)};
 }
 
-nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
-                  std::optional<version_pair> max_version, std::optional<device_pair> device,
-                  std::optional<bool> copy) {
+/// What `__dlpack__` was asked for.
+dlpack_export asked(std::optional<std::int64_t> stream, std::optional<device_pair> device,
+                    std::optional<bool> copy) {
   dlpack_export how;
   how.stream = stream;
   how.copy = !copy ? copy_policy::when_needed : *copy ? copy_policy::always : copy_policy::never;
   if (device) {
     how.target = tensor_device{device->first, device->second};
   }
+  return how;
+}
+
+nb::object tensor(const column_object& self, std::optional<version_pair> max_version,
+                  const dlpack_export& how) {
   if (max_version && max_version->first >= DLPACK_MAJOR_VERSION) {
     return dlpack_capsule(
         without_gil([&] { return export_dlpack_versioned(single_piece(self, "DLPack"), how); }));
   }
   return dlpack_capsule(without_gil([&] { return export_dlpack(single_piece(self, "DLPack"), how); }));
+}
+
+nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
+                  std::optional<version_pair> max_version, std::optional<device_pair> device,
+                  std::optional<bool> copy) {
+  return tensor(self, max_version, asked(stream, device, copy));
+}
+
+nb::object chosen_dlpack(const column_object& self, std::optional<std::int64_t> stream,
+                         std::optional<version_pair> max_version, std::optional<device_pair> device,
+                         std::optional<bool> copy, const std::string& nulls, tensor_fill fill,
+                         bool reinterpret, bool codes) {
+  dlpack_export how = asked(stream, device, copy);
+  how.nulls = nulls == "nan"      ? tensor_nulls::nan
+              : nulls == "fill"   ? tensor_nulls::fill
+              : nulls == "masked" ? tensor_nulls::masked
+                                  : tensor_nulls::refuse;
+  how.fill = fill;
+  how.reinterpret = reinterpret;
+  how.codes = codes;
+  return tensor(self, max_version, how);
+}
+
+column_object valid(const column_object& self) {
+  std::vector<column> pieces;
+  for (const column& piece : *self.pieces) {
+    pieces.push_back(is_valid(piece));
+  }
+  return {field{self.described.name, data_type::bool8(), false, {}}, self.home, std::move(pieces)};
 }
 
 device_pair device_of(const column_object& self) {
@@ -158,6 +193,43 @@ void bind_values(nb::class_<column_object>& c) {
            "column.");
 }
 
+/// A `to_...` call that gives an array of a library: with a mask a pair of them, which is an overload of its own.
+void bind_tensor(nb::class_<column_object>& c, const char* name, const char* in_convert, const char* array,
+                 const char* first, const char* doc) {
+  constexpr const char* choices =
+      "nulls: typing.Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, "
+      "codes: bool = False";
+  const std::string one = concat("def ", name, "(self, *, ", first, choices,
+                                 ", with_mask: typing.Literal[False] = False) -> ", array);
+  const std::string pair = concat("def ", name, "(self, *, ", first, choices,
+                                  ", with_mask: typing.Literal[True]) -> tuple[", array, ", ", array, "]");
+  c.def(name, in_python("saeta._convert", in_convert), nb::sig(one.c_str()))
+      .def(name, in_python("saeta._convert", in_convert), nb::sig(pair.c_str()), doc);
+}
+
+void bind_tensors(nb::class_<column_object>& c) {
+  bind_tensor(
+      c, "to_numpy", "column_to_numpy", "numpy.typing.NDArray[typing.Any]", "copy: bool | None = None, ",
+      "A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy "
+      "does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; "
+      "True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` "
+      "and `codes`, times and dictionaries are what pyarrow makes of them.");
+  bind_tensor(
+      c, "to_torch", "column_to_torch", "torch.Tensor", "",
+      "A torch tensor on the column's device, without a copy. It must not be written to.\n\n"
+      "Nulls are ExchangeError unless one of three says what becomes of them. `nulls='nan'` (floats) and "
+      "`fill=value` copy where there are nulls, with one kernel, into memory under the budget. "
+      "`with_mask=True` gives a pair (values, mask): the values without a copy, with anything where a null "
+      "is, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of "
+      "dates, times, timestamps and durations, `codes=True` the indices of a dictionary.");
+  bind_tensor(
+      c, "to_cupy", "column_to_cupy", "cupy.ndarray", "",
+      "A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for "
+      "`to_torch`.");
+  bind_tensor(c, "to_jax", "column_to_jax", "jax.Array", "",
+              "A JAX array on the column's device, without a copy. Keywords as for `to_torch`.");
+}
+
 void bind_conversions(nb::class_<column_object>& c) {
   c.def(
        "as_bool8", [](const column_object& self) { return converted(self, &unpack_bool); },
@@ -171,22 +243,12 @@ void bind_conversions(nb::class_<column_object>& c) {
       .def("to_arrow", in_python("saeta._convert", "column_to_arrow"),
            nb::sig("def to_arrow(self) -> pyarrow.ChunkedArray"),
            "A pyarrow ChunkedArray: views of a host column, a download of a device column.")
-      .def("to_numpy", in_python("saeta._convert", "column_to_numpy"),
-           nb::sig("def to_numpy(self, *, copy: bool | None = None) -> numpy.typing.NDArray[typing.Any]"),
-           "A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that "
-           "NumPy "
-           "does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of "
-           "copying; True "
-           "always copies. A column with nulls is an ExchangeError.")
+      .def("is_valid", &valid, nb::call_guard<gil_release>(),
+           "A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel a "
+           "chunk.")
       .def("__array__", in_python("saeta._convert", "column_array"),
            nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
-                   "numpy.typing.NDArray[typing.Any]"))
-      .def("to_torch", in_python("saeta._convert", "column_to_torch"),
-           nb::sig("def to_torch(self) -> torch.Tensor"),
-           "A torch tensor on the column's device, without a copy. It must not be written to.")
-      .def("to_cupy", in_python("saeta._convert", "column_to_cupy"),
-           nb::sig("def to_cupy(self) -> cupy.ndarray"),
-           "A CuPy array on the column's device, without a copy. It must not be written to.");
+                   "numpy.typing.NDArray[typing.Any]"));
 }
 
 void bind_protocols(nb::class_<column_object>& c) {
@@ -203,6 +265,13 @@ void bind_protocols(nb::class_<column_object>& c) {
         "it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for "
         "a copy "
         "that copy=False forbids.")
+      .def("_dlpack", &chosen_dlpack, nb::arg("stream").none(), nb::arg("max_version").none(),
+           nb::arg("dl_device").none(), nb::arg("copy").none(), nb::arg("nulls"), nb::arg("fill"),
+           nb::arg("reinterpret"), nb::arg("codes"),
+           nb::sig("def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: "
+                   "tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, "
+                   "codes: bool) -> typing_extensions.CapsuleType"),
+           "`__dlpack__` with what its keywords have no room for.")
       .def("__dlpack_device__", &device_of, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
            "Device type and number, as DLPack numbers them.")
       .def(
@@ -266,6 +335,7 @@ void bind_column(nb::module_& m) {
           "One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.")
       .def("__repr__", in_python("saeta._display", "column_text"), nb::sig("def __repr__(self) -> str"));
   bind_conversions(c);
+  bind_tensors(c);
   bind_protocols(c);
 }
 
