@@ -74,8 +74,9 @@ struct dlpack_import {
   copy_policy copy = copy_policy::when_needed; ///< `always` copies into the context's own memory
 };
 
-/// A 1-D tensor as a column in `where`. kDLBool becomes bool8. Strided tensors of more than one element are refused;
-/// a host tensor into a device context is one transfer (or refused under `never`).
+/// A 1-D tensor as a column in `home`. A strided tensor of more than one element is gathered by one kernel, a host tensor
+/// into a device context is one transfer; `never` refuses both. kDLBool becomes bool8: a view keeps the bytes, of which any
+/// but 0 is true; a copy has 0 and 1.
 column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
                      const dlpack_import& how = {});
 column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensor* source,
