@@ -34,6 +34,7 @@ from saeta._core import (
     context,
     devices,
 )
+from saeta._cuda_array import from_cuda_array
 from saeta._info import info
 from saeta._use import use
 from saeta.errors import (
@@ -101,6 +102,7 @@ __all__ = [
     "context",
     "devices",
     "from_arrow",
+    "from_cuda_array",
     "from_dlpack",
     "hooks",
     "info",

@@ -7,6 +7,7 @@ from typing import Any
 
 from saeta import _core
 from saeta._core import Column, Context, Table
+from saeta._cuda_array import from_cuda_array
 from saeta._optional import load
 from saeta.errors import InvalidError, TypeMismatch
 from saeta.exchange import from_arrow, from_dlpack
@@ -16,7 +17,8 @@ def table(columns: Mapping[str, Any] | Iterable[tuple[str, Any]], ctx: Context |
     """A table of named columns of equal length.
 
     Each value is a Column, an object with DLPack (a tensor, a NumPy array), one with an Arrow protocol (a pyarrow array, a
-    polars Series) or a sequence of Python values, which pyarrow converts. Memory that is on the context's device is
+    polars Series), one with the CUDA Array Interface (an array of Numba) or a sequence of Python values, which pyarrow
+    converts. Memory that is on the context's device is
     shared, other memory is copied in one transfer a column. Without `ctx` the table goes where its first Column is, else to
     the best device.
     """
@@ -39,13 +41,16 @@ def as_column(name: str, value: Any, ctx: Context) -> Column:
         return made.with_name(name)
     if hasattr(value, "__dlpack__"):
         return from_dlpack(value, ctx, name=name)
+    if hasattr(value, "__cuda_array_interface__"):
+        return from_cuda_array(value, ctx, name=name)
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         values = load("pyarrow", f"column '{name}': a {type(value).__name__} of Python values").array(
             list(value)
         )
         return as_column(name, values, ctx)
     raise TypeMismatch(
-        f"column '{name}': {type(value).__name__} has neither DLPack nor an Arrow protocol and is no sequence"
+        f"column '{name}': {type(value).__name__} has neither DLPack, an Arrow protocol nor the CUDA Array Interface and is "
+        "no sequence"
     )
 
 

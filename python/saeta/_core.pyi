@@ -809,6 +809,11 @@ def _import_tensor(where: Context, capsule: object, ready: int | None = None, co
     Takes a "dltensor" or "dltensor_versioned" capsule whose producer ordered its work on the stream `ready`, as its `__dlpack__` was told; None where no stream was named.
     """
 
+def _import_cuda_array(where: Context, values: tuple[int, bool, str, list[int], list[int] | None, int, int | None, object], mask: tuple[int, bool, str, list[int], list[int] | None, int, int | None, object] | None, copy: bool | None, name: str) -> Column:
+    """
+    Takes an array of the CUDA Array Interface, field by field, and keeps its last field alive.
+    """
+
 def _capsule_name(object: object | None) -> object:
     """The name of a capsule, None for anything else."""
 

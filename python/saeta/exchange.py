@@ -58,8 +58,7 @@ def from_dlpack(
     work on it has finished; our first work waits for the producer's. `copy=True` copies into memory of the context,
     under its budget; `copy=False` raises ExchangeError where a copy would be needed. A strided tensor is gathered into
     memory of the context. Bools become bool8: a copy has 0 and 1, a view keeps its bytes, of which any but 0 is true. A raw
-    capsule says nothing about
-    streams: from a device it waits for all work queued so far.
+    capsule says nothing about streams: from a device it waits for all work queued so far.
     """
     if _core._capsule_name(source) is not None:
         where = ctx or _context_of(_core._tensor_device(source))

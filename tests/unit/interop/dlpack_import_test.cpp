@@ -148,11 +148,14 @@ TYPED_TEST(dlpack_import_test, a_host_import_has_no_stream) {
 
 TYPED_TEST(dlpack_import_test, one_element_or_none_has_no_stride) {
   for (const std::int64_t length : {0, 1}) {
-    auto tensor = this->sound();
-    tensor.tensor().shape[0] = length;
-    tensor.tensor().strides[0] = 77;
-    EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), length);
-    EXPECT_EQ(tensor.deleted(), 1);
+    for (const std::int64_t stride : {std::int64_t{77}, std::numeric_limits<std::int64_t>::max()}) {
+      auto tensor = this->sound();
+      tensor.tensor().shape[0] = length;
+      tensor.tensor().strides[0] = stride;
+      EXPECT_EQ(import_dlpack(this->home_, tensor.get(), support::import_with(copy_policy::never)).length(),
+                length);
+      EXPECT_EQ(tensor.deleted(), 1);
+    }
   }
 }
 
