@@ -583,6 +583,12 @@ class Column:
     def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool) -> CapsuleType:
         """`__dlpack__` with what its keywords have no room for."""
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """
+        The CUDA Array Interface, version 3, of a column on a GPU: zero-copy and read-only, ordered by the stream that it names. The memory stays while this object lives, and until all work of the device that was queued by then is done. BufferError for nulls (consumers drop masks) and for several chunks.
+        """
+
     def __dlpack_device__(self) -> tuple[int, int]:
         """Device type and number, as DLPack numbers them."""
 

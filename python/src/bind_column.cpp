@@ -4,6 +4,7 @@
 #include "pieces.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
+#include "saeta/interop/cuda_array_interface.hpp"
 #include "values.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -251,6 +252,39 @@ void bind_conversions(nb::class_<column_object>& c) {
                    "numpy.typing.NDArray[typing.Any]"));
 }
 
+/// Drops the hold of an exported array, at the end of the Python object that was asked for it.
+void drop_hold(void* hold) noexcept {
+  released_gil([&] { delete static_cast<std::shared_ptr<void>*>(hold); });
+}
+
+nb::dict array_interface(nb::handle self) {
+  auto& source = nb::cast<column_object&>(self);
+  if (source.home->on_host()) {
+    throw nb::attribute_error(
+        "__cuda_array_interface__ shows memory of a GPU, and the column is on the host");
+  }
+  try {
+    to_tensor_type(source.described.type);
+  } catch (const error& none) {
+    throw nb::attribute_error(none.message().c_str());
+  }
+  cuda_array shown =
+      without_gil([&] { return export_cuda_array(single_piece(source, "__cuda_array_interface__")); });
+  if (source.lent.first()) {
+    auto hold = std::make_unique<std::shared_ptr<void>>(shown.owner);
+    nb::keep_alive_cb(self, hold.get(), drop_hold);
+    static_cast<void>(hold.release());
+  }
+  nb::dict interface;
+  interface["shape"] = nb::make_tuple(shown.shape.front());
+  interface["typestr"] = shown.typestr;
+  interface["data"] = nb::make_tuple(shown.data, shown.read_only);
+  interface["strides"] = nb::none();
+  interface["version"] = shown.version;
+  interface["stream"] = shown.stream;
+  return interface;
+}
+
 void bind_protocols(nb::class_<column_object>& c) {
   c.def("__dlpack__", &dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
         nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
@@ -272,6 +306,13 @@ void bind_protocols(nb::class_<column_object>& c) {
                    "tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, "
                    "codes: bool) -> typing_extensions.CapsuleType"),
            "`__dlpack__` with what its keywords have no room for.")
+      .def_prop_ro(
+          "__cuda_array_interface__", &array_interface,
+          nb::for_getter(nb::sig("def __cuda_array_interface__(self) -> dict[str, typing.Any]")),
+          "The CUDA Array Interface, version 3, of a column on a GPU: zero-copy and read-only, ordered "
+          "by the stream that it names. The memory stays while this object lives, and until all work "
+          "of the device that was queued by then is done. BufferError for nulls (consumers drop masks) "
+          "and for several chunks.")
       .def("__dlpack_device__", &device_of, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
            "Device type and number, as DLPack numbers them.")
       .def(

@@ -3,6 +3,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/interop/dlpack.hpp"
+#include "saeta/memory/export_hold.hpp"
 
 #include <dlpack/dlpack.h>
 
@@ -148,6 +149,35 @@ column import_cuda_array(const std::shared_ptr<context>& home, const cuda_array&
                              .null_count = column::unknown_nulls,
                              .buffers = {valid.values(), plain.values()},
                              .dictionary = {}});
+}
+
+cuda_array export_cuda_array(const column& source) {
+  const tensor_type type = to_tensor_type(source.type());
+  if (const std::int64_t nulls = source.null_count(); nulls != 0) {
+    throw error(errc::exchange,
+                concat(label, ": ", nulls, " of ", source.length(), " values of a ", source.type().name(),
+                       " column are null, and consumers drop masks: use "
+                       "DLPack with nulls='nan' (floats), fill=value or with_mask=True"));
+  }
+  const auto width = static_cast<std::uintptr_t>(source.type().byte_width());
+  const auto& home = source.home();
+  cuda_array made;
+  made.shape = {source.length()};
+  made.read_only = true;
+  const char kind = type.code == kDLInt ? 'i' : type.code == kDLUInt ? 'u' : type.code == kDLBool ? 'b' : 'f';
+  made.typestr = concat(width == 1 ? '|' : '<', kind, width);
+  if (source.length() != 0) {
+    made.data = source.values().address() + static_cast<std::uintptr_t>(source.offset()) * width;
+  }
+  // First the hold: whoever writes after the hand-over finds it.
+  made.owner = std::make_shared<export_hold>(source.buffers(), access::read);
+  if (home->on_host()) {
+    synchronize_handover(source.buffers());
+  } else {
+    order_handover(source.buffers(), home->work_stream());
+    made.stream = dlpack_import_stream(*home);
+  }
+  return made;
 }
 
 } // namespace saeta

@@ -1,9 +1,12 @@
-// The CUDA Array Interface: arrays of other libraries as columns.
+// The CUDA Array Interface: arrays of other libraries as columns, and columns as arrays.
 //
-// What      1-D arrays of version 2 and 3, with strides and with a mask, which becomes the validity.
-// Owner     A view keeps `cuda_array::owner` until our last work on the memory has finished; a copy drops it after the copy.
-// Order     The column's first use waits for the array's stream, and the mask's. Without one, version 3 says that nothing is
-//           pending; version 2 says nothing, so the import waits for all work of the device.
+// What      Import of 1-D arrays of version 2 and 3, with strides and with a mask, which becomes the validity. Export of
+//           columns without nulls, because consumers drop a mask silently.
+// Owner     An imported view keeps `cuda_array::owner` until our last work on the memory has finished; a copy drops it after
+//           the copy. The owner of an exported array is an export hold: it must live as long as anybody uses the array.
+// Order     Import: the column's first use waits for the array's stream, and the mask's. Without one, version 3 says that
+//           nothing is pending; version 2 says nothing, so the import waits for all work of the device. Export: the context's
+//           work stream, which the array names, waits for the last write; the consumer waits for that stream.
 // Failure   format (a field that breaks the standard: names it and the numbers), exchange (can't be carried: more than one
 //           dimension, a dtype without a column type, a copy that `copy_policy::never` forbids), invalid_argument (stream).
 // Standard  numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
@@ -37,5 +40,9 @@ struct cuda_array {
 /// refuses, as it refuses to gather a strided array.
 column import_cuda_array(const std::shared_ptr<context>& home, const cuda_array& values,
                          const cuda_array* mask = nullptr, copy_policy copy = copy_policy::when_needed);
+
+/// A view of the column's rows, read-only. On the host nothing is pending when it returns, and no stream is named.
+/// @throws error exchange for nulls and for a type without a tensor type.
+cuda_array export_cuda_array(const column& source);
 
 } // namespace saeta

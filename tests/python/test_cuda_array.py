@@ -137,3 +137,26 @@ def test_arrays_of_cupy_and_numba_are_taken():
     assert column.address == source.data.ptr
     assert column.to_numpy().tolist() == list(range(1000))
     assert sa.from_cuda_array(source[::-2]).to_numpy().tolist() == list(range(999, 0, -2))
+
+
+def test_a_host_column_has_no_such_interface(host):
+    column = sa.from_dlpack(np.arange(3), host)
+    assert not hasattr(column, "__cuda_array_interface__")
+    with pytest.raises(AttributeError, match="the column is on the host"):
+        column.__cuda_array_interface__  # noqa: B018 - reading it is what fails
+
+
+@pytest.mark.gpu
+def test_cupy_takes_columns():
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    cupy = pytest.importorskip("cupy")
+    ctx = sa.context("cuda")
+    column = sa.from_dlpack(np.arange(1000, dtype="f4"), ctx)
+    shown = cupy.asarray(column)
+    assert shown.data.ptr == column.address
+    assert float(shown.sum()) == 499500.0
+    assert "mask" not in column.__cuda_array_interface__
+    with pytest.raises(BufferError, match="null"):
+        sa.table({"x": [1, None]}, ctx)["x"].__cuda_array_interface__  # noqa: B018 - as above
+    assert not hasattr(sa.table({"x": ["a"]}, ctx)["x"], "__cuda_array_interface__")

@@ -1,4 +1,4 @@
-// Imports through the CUDA Array Interface on every backend: the memory of a device, or of the host on the host.
+// Imports and exports through the CUDA Array Interface on every backend: the memory of a device, or of the host on the host.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/cuda_array_interface.hpp"
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t bytes = 1 << 16;
 
-class array_interface_import : public context_test {
+class array_interface : public context_test {
 protected:
   void SetUp() override {
     context_test::SetUp();
@@ -68,7 +68,7 @@ private:
   std::optional<stream> foreign_;
 };
 
-TEST_P(array_interface_import, an_array_is_a_view_that_keeps_its_owner) {
+TEST_P(array_interface, an_array_is_a_view_that_keeps_its_owner) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
   for (const auto& [typestr, id] :
        {std::pair{"<i2", type_id::int16}, std::pair{"=u4", type_id::uint32},
@@ -92,7 +92,7 @@ TEST_P(array_interface_import, an_array_is_a_view_that_keeps_its_owner) {
   EXPECT_FALSE(import_cuda_array(home(), locked).values().owner()->writable());
 }
 
-TEST_P(array_interface_import, a_mask_becomes_the_validity) {
+TEST_P(array_interface, a_mask_becomes_the_validity) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
   const buffer valid = filled([](std::size_t i) { return static_cast<std::uint8_t>(i % 3 == 0 ? 0 : 7); });
   for (const char* const typestr : {"|b1", "|i1", "|u1"}) {
@@ -109,7 +109,7 @@ TEST_P(array_interface_import, a_mask_becomes_the_validity) {
   EXPECT_EQ(*dropped_, 6);
 }
 
-TEST_P(array_interface_import, strides_are_bytes) {
+TEST_P(array_interface, strides_are_bytes) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i / 2 % 5); });
   cuda_array every_third = array_of(memory, "<u2");
   every_third.shape = {100};
@@ -125,7 +125,7 @@ TEST_P(array_interface_import, strides_are_bytes) {
             memory.address());
 }
 
-TEST_P(array_interface_import, waits_for_the_streams_of_the_array_and_of_its_mask) {
+TEST_P(array_interface, an_import_waits_for_the_streams_of_the_array_and_of_its_mask) {
   for (const bool by_version : {false, true}) { // of version 2: which says no stream
     const buffer memory = filled([](std::size_t) { return std::uint8_t{1}; });
     const buffer valid = filled([](std::size_t) { return std::uint8_t{0}; });
@@ -150,7 +150,7 @@ TEST_P(array_interface_import, waits_for_the_streams_of_the_array_and_of_its_mas
   }
 }
 
-TEST_P(array_interface_import, refuses_each_broken_field_by_name) {
+TEST_P(array_interface, an_import_refuses_each_broken_field_by_name) {
   struct broken {
     std::function<void(cuda_array&)> field;
     errc code;
@@ -190,7 +190,7 @@ TEST_P(array_interface_import, refuses_each_broken_field_by_name) {
   }
 }
 
-TEST_P(array_interface_import, refuses_a_mask_that_does_not_fit) {
+TEST_P(array_interface, an_import_refuses_a_mask_that_does_not_fit) {
   const buffer memory = filled([](std::size_t) { return std::uint8_t{1}; });
   const cuda_array values = array_of(memory);
   cuda_array mask = array_of(memory);
@@ -202,7 +202,85 @@ TEST_P(array_interface_import, refuses_a_mask_that_does_not_fit) {
   expect_refused(values, &mask, errc::exchange, "typestr of the mask is '<i2'");
 }
 
-SAETA_CONFORMANCE_SUITE(array_interface_import);
+TEST_P(array_interface, an_export_shows_the_same_memory) {
+  const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
+  for (const type_id id :
+       {type_id::int8, type_id::uint16, type_id::int64, type_id::half_float, type_id::float32}) {
+    const column source = column::make(home(), {data_type(id), 100, 0, 0, {{}, memory}, {}}).slice(3, 50);
+    const cuda_array shown = export_cuda_array(source);
+    EXPECT_EQ(shown.version, 3);
+    EXPECT_TRUE(shown.read_only);
+    EXPECT_FALSE(shown.strides);
+    EXPECT_EQ(shown.stream.has_value(), !home()->on_host());
+    const column back = import_cuda_array(home(), shown, nullptr, copy_policy::never);
+    EXPECT_EQ(back.type(), source.type());
+    EXPECT_EQ(back.length(), 50);
+    EXPECT_EQ(back.values().address(),
+              memory.address() + 3 * static_cast<std::uintptr_t>(source.type().byte_width()));
+  }
+  const column flags = column::make(home(), {data_type::bool8(), 10, 0, 0, {{}, memory}, {}});
+  EXPECT_EQ(export_cuda_array(flags).typestr, "|b1");
+  EXPECT_EQ(export_cuda_array(flags.slice(4, 0)).data, 0U);
+}
+
+TEST_P(array_interface, an_export_refuses_nulls_and_bits) {
+  const buffer memory = filled([](std::size_t) { return std::uint8_t{0x55}; });
+  for (const column& source :
+       {column::make(home(), {data_type(type_id::int8), 100, 0, column::unknown_nulls, {memory, memory}, {}}),
+        column::make(home(), {data_type(type_id::boolean), 100, 0, 0, {{}, memory}, {}})}) {
+    EXPECT_THROW(static_cast<void>(export_cuda_array(source)), error);
+  }
+  EXPECT_EQ(home()->read_counters().exports, 0U);
+}
+
+TEST_P(array_interface, an_export_is_ordered_by_the_stream_that_it_names) {
+  const buffer memory = filled([](std::size_t) { return std::uint8_t{1}; });
+  const buffer sink = filled([](std::size_t) { return std::uint8_t{0}; });
+  const stream_lease ours = home()->borrow_stream();
+  const auto held = close_gate(ours.ref().native_handle());
+  fill(memory, 2, ours.ref());
+  const column source = column::make(
+      home(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, memory}, {}});
+  const cuda_array shown = export_cuda_array(source);
+  // A consumer of the interface makes its stream wait for the one that is named; here it works on that stream.
+  const stream_handle named =
+      shown.stream ? static_cast<stream_handle>(*shown.stream) : home()->work_stream().native_handle();
+  device().copy(reinterpret_cast<void*>(sink.address()), reinterpret_cast<const void*>(shown.data), bytes,
+                within(), named);
+  if (held) {
+    EXPECT_FALSE(device().stream_idle(named)) << "the named stream did not wait for the last write";
+    held->open();
+  }
+  device().synchronize_stream(named);
+  const auto seen = read(sink);
+  EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](std::uint8_t b) { return b == 2; }));
+}
+
+TEST_P(array_interface, an_export_keeps_the_memory_until_all_work_is_done) {
+  const buffer sink = filled([](std::size_t) { return std::uint8_t{0}; });
+  std::optional<buffer> memory = filled([](std::size_t) { return std::uint8_t{5}; });
+  std::optional<cuda_array> shown = export_cuda_array(column::make(
+      home(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, *memory}, {}}));
+  const stream_handle reader = home()->on_host() ? home()->work_stream().native_handle() : foreign();
+  const auto held = close_gate(foreign());
+  device().copy(reinterpret_cast<void*>(sink.address()), reinterpret_cast<const void*>(shown->data), bytes,
+                within(), reader);
+  shown.reset();
+  memory.reset();
+  std::vector<buffer> next;
+  for (int i = 0; i < 4; ++i) {
+    next.push_back(make(bytes));
+    fill(next.back(), 0xAA, home()->work_stream());
+  }
+  if (held) {
+    held->open();
+  }
+  device().synchronize_stream(reader);
+  const auto seen = read(sink);
+  EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](std::uint8_t b) { return b == 5; }));
+}
+
+SAETA_CONFORMANCE_SUITE(array_interface);
 
 } // namespace
 } // namespace saeta::conformance
