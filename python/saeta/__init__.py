@@ -34,6 +34,7 @@ from saeta._core import (
     context,
     devices,
 )
+from saeta._cuda_array import from_cuda_array
 from saeta._info import info
 from saeta._table import concat_tables
 from saeta._types import field, schema
@@ -106,6 +107,7 @@ __all__ = [
     "devices",
     "field",
     "from_arrow",
+    "from_cuda_array",
     "from_dlpack",
     "hooks",
     "info",

@@ -7,6 +7,7 @@ from typing import Any
 
 from saeta import _core
 from saeta._core import Column, Context, DataType, Field, Schema, Table
+from saeta._cuda_array import from_cuda_array
 from saeta._optional import load
 from saeta.errors import InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack
@@ -96,10 +97,13 @@ def as_column(name: str | Field, value: Any, ctx: Context) -> Column:
         return made.with_name(name)
     if hasattr(value, "__dlpack__"):
         return from_dlpack(value, ctx, name=name)
+    if hasattr(value, "__cuda_array_interface__"):
+        return from_cuda_array(value, ctx, name=name)
     if _is_sequence(value):
         return as_column(name, _arrow_array(name, list(value), None), ctx)
     raise TypeMismatch(
-        f"column '{name}': {type(value).__name__} has neither DLPack nor an Arrow protocol and is not a sequence"
+        f"column '{name}': {type(value).__name__} has neither DLPack, an Arrow protocol nor the CUDA Array Interface and is "
+        "no sequence"
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from saeta._optional import load
+from saeta._tensor import Choices, Exported, choices, tensor_of
 from saeta.errors import ExchangeError, TypeMismatch
-from saeta.exchange import CPU
 
 if TYPE_CHECKING:
     from saeta._core import Column, Table
@@ -40,27 +40,40 @@ def column_to_polars(self: Column) -> Any:
     return load("polars", "Column.to_polars").Series(self.name, column_to_arrow(self))
 
 
-def column_to_torch(self: Column) -> Any:
-    return load("torch", "Column.to_torch").from_dlpack(self)
+def column_to_torch(self: Column, **chosen: Any) -> Any:
+    return tensor_of(self, load("torch", "Column.to_torch").from_dlpack, **chosen)
 
 
-def column_to_cupy(self: Column) -> Any:
-    return load("cupy", "Column.to_cupy").from_dlpack(self)
+def column_to_cupy(self: Column, **chosen: Any) -> Any:
+    return tensor_of(self, load("cupy", "Column.to_cupy").from_dlpack, **chosen)
 
 
-def column_to_numpy(self: Column, *, copy: bool | None = None) -> Any:
+def column_to_jax(self: Column, **chosen: Any) -> Any:
+    load("jax", "Column.to_jax")
+    return tensor_of(self, load("jax.numpy", "Column.to_jax").from_dlpack, **chosen)
+
+
+def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) -> Any:
     numpy = load("numpy", "Column.to_numpy")
-    if self.null_count:
+    how = choices(**chosen)
+    if how.nulls == "masked":
+        _require_copy(self, copy, "its validity is bits, a mask bytes")
+        return _to_numpy(numpy, self, copy, how), column_to_numpy(self.is_valid())
+    return _to_numpy(numpy, self, copy, how)
+
+
+def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> Any:
+    if how.nulls == "refuse" and column.null_count:
         raise ExchangeError(
-            f"column '{self.name}' has {self.null_count} nulls, which a NumPy array can't carry: "
-            "to_arrow().to_numpy(zero_copy_only=False) or to_pylist() show them"
+            f"column '{column.name}' has {column.null_count} nulls, which a NumPy array can't carry: choose "
+            "nulls='nan' (floats), fill=value or with_mask=True; to_arrow().to_numpy(zero_copy_only=False) or "
+            "to_pylist() show them"
         )
-    if self.type == "bool":
-        _require_copy(self, copy, "its values are bits, NumPy's are bytes")
-        return column_to_numpy(self.as_bool8())
-    chunks = [_chunk_to_numpy(numpy, chunk, copy) for chunk in (self.chunks or [self])]
+    if column.type == "bool":
+        _require_copy(column, copy, "its values are bits, NumPy's are bytes")
+    chunks = [_chunk_to_numpy(numpy, chunk, copy, how) for chunk in (column.chunks or [column])]
     if len(chunks) > 1:
-        _require_copy(self, copy, f"it has {len(chunks)} chunks (hand over each of its .chunks)")
+        _require_copy(column, copy, f"it has {len(chunks)} chunks (hand over each of its .chunks)")
         return numpy.concatenate(chunks)
     return numpy.array(chunks[0]) if copy else chunks[0]
 
@@ -75,13 +88,12 @@ def column_array(self: Column, dtype: Any = None, copy: bool | None = None) -> A
     return values if dtype is None else values.astype(dtype, copy=bool(copy))
 
 
-def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None) -> Any:
-    if chunk.type.dtype is not None:
-        if chunk.device != "host":
-            _require_copy(chunk, copy, f"it lives on {chunk.device}")
-        return numpy.from_dlpack(_OnHost(chunk))
+def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) -> Any:
     if chunk.device != "host":
         _require_copy(chunk, copy, f"it lives on {chunk.device}")
+    if how.made or chunk.type == "bool" or chunk.type.dtype is not None:
+        in_place = False if copy is False else None
+        return numpy.from_dlpack(Exported(chunk, how, on_host=True, copy=in_place))
     pyarrow = load("pyarrow", f"Column.to_numpy of {chunk.type.name}")
     try:
         return pyarrow.array(chunk).to_numpy(zero_copy_only=copy is False)
@@ -92,17 +104,3 @@ def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None) -> Any:
 def _require_copy(column: Column, copy: bool | None, reason: str) -> None:
     if copy is False:
         raise ExchangeError(f"column '{column.name}' can't become a NumPy array without a copy: {reason}")
-
-
-class _OnHost:
-    """A column as NumPy's `from_dlpack` of any release takes it: on the CPU, downloaded where it is not."""
-
-    def __init__(self, column: Column) -> None:
-        self._column = column
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return CPU, 0
-
-    def __dlpack__(self, *, max_version: tuple[int, int] | None = None, **_: Any) -> object:
-        target = None if self._column.device == "host" else (CPU, 0)
-        return self._column.__dlpack__(max_version=max_version, dl_device=target)

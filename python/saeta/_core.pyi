@@ -10,9 +10,10 @@ from collections.abc import (
     Sequence
 )
 import os
-from typing import Any, Never, overload
+from typing import Any, Literal, Never, overload
 
 import cupy
+import jax
 import numpy.typing
 import pandas
 import polars
@@ -670,11 +671,6 @@ class Column:
         A pyarrow ChunkedArray: views of a host column, a download of a device column.
         """
 
-    def to_numpy(self, *, copy: bool | None = None) -> numpy.typing.NDArray[Any]:
-        """
-        A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; True always copies. A column with nulls is an ExchangeError.
-        """
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.typing.NDArray[Any]: ...
 
     def to_pandas(self) -> pandas.Series[Any]:
@@ -683,23 +679,105 @@ class Column:
     def to_polars(self) -> polars.Series:
         """A polars Series of that name, through the Arrow C stream."""
 
-    def to_torch(self) -> torch.Tensor:
+    @overload
+    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> numpy.typing.NDArray[Any]: ...
+
+    @overload
+    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]: ...
+
+    @overload
+    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> numpy.typing.NDArray[Any]: ...
+
+    @overload
+    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
+        """
+        A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` and `codes`, times and dictionaries are what pyarrow makes of them.
+        """
+
+    @overload
+    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> torch.Tensor: ...
+
+    @overload
+    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+    @overload
+    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> torch.Tensor: ...
+
+    @overload
+    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[torch.Tensor, torch.Tensor]:
         """
         A torch tensor on the column's device, without a copy. It must not be written to.
+
+        Nulls are ExchangeError unless one of three says what becomes of them. `nulls='nan'` (floats) and `fill=value` copy where there are nulls, with one kernel, into memory under the budget. `with_mask=True` gives a pair (values, mask): the values without a copy, with anything where a null is, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and durations, `codes=True` the indices of a dictionary.
         """
 
-    def to_cupy(self) -> cupy.ndarray:
+    @overload
+    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> cupy.ndarray: ...
+
+    @overload
+    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[cupy.ndarray, cupy.ndarray]: ...
+
+    @overload
+    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> cupy.ndarray: ...
+
+    @overload
+    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[cupy.ndarray, cupy.ndarray]:
         """
-        A CuPy array on the column's device, without a copy. It must not be written to.
+        A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for `to_torch`.
         """
 
+    @overload
+    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> jax.Array: ...
+
+    @overload
+    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[jax.Array, jax.Array]: ...
+
+    @overload
+    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> jax.Array: ...
+
+    @overload
+    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[jax.Array, jax.Array]:
+        """
+        A JAX array on the column's device, without a copy. Keywords as for `to_torch`.
+        """
+
+    @overload
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType: ...
+
+    @overload
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
         """
         A DLPack capsule of a 1-D tensor, zero-copy and read-only. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for a copy that copy=False forbids.
         """
 
+    @overload
+    def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool) -> CapsuleType: ...
+
+    @overload
+    def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool) -> CapsuleType:
+        """`__dlpack__` with what its keywords have no room for."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """
+        The CUDA Array Interface, version 3, of a column on a GPU: zero-copy and read-only, ordered by the stream that it names. The memory stays while this object lives, and until all work of the device that was queued by then is done. BufferError for nulls (consumers drop masks) and for several chunks.
+        """
+
+    @overload
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+    @overload
     def __dlpack_device__(self) -> tuple[int, int]:
         """Device type and number, as DLPack numbers them."""
+
+    @overload
+    def is_valid(self) -> Column: ...
+
+    @overload
+    def is_valid(self) -> Column:
+        """
+        A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel a chunk.
+        """
 
     def __arrow_c_schema__(self) -> CapsuleType:
         """An "arrow_schema" capsule (Arrow PyCapsule Interface)."""
@@ -1041,6 +1119,11 @@ def _import_schema(capsule: object) -> Schema | Field:
 def _import_tensor(where: Context, capsule: object, ready: int | None = None, copy: bool | None = None, name: str = '') -> Column:
     """
     Takes a "dltensor" or "dltensor_versioned" capsule whose producer ordered its work on the stream `ready`, as its `__dlpack__` was told; None where no stream was named.
+    """
+
+def _import_cuda_array(where: Context, values: tuple[int, bool, str, list[int], list[int] | None, int, int | None, object], mask: tuple[int, bool, str, list[int], list[int] | None, int, int | None, object] | None, copy: bool | None, name: str) -> Column:
+    """
+    Takes an array of the CUDA Array Interface, field by field, and keeps its last field alive.
     """
 
 def _capsule_name(object: object | None) -> object:

@@ -173,13 +173,6 @@ void bind_conversions(column_class& c) {
       .def("to_arrow", in_python("saeta._convert", "column_to_arrow"),
            nb::sig("def to_arrow(self) -> pyarrow.ChunkedArray"),
            "A pyarrow ChunkedArray: views of a host column, a download of a device column.")
-      .def("to_numpy", in_python("saeta._convert", "column_to_numpy"),
-           nb::sig("def to_numpy(self, *, copy: bool | None = None) -> numpy.typing.NDArray[typing.Any]"),
-           "A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that "
-           "NumPy "
-           "does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of "
-           "copying; True "
-           "always copies. A column with nulls is an ExchangeError.")
       .def("__array__", in_python("saeta._convert", "column_array"),
            nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
                    "numpy.typing.NDArray[typing.Any]"))
@@ -188,13 +181,7 @@ void bind_conversions(column_class& c) {
            "A pandas Series of that name, through pyarrow.")
       .def("to_polars", in_python("saeta._convert", "column_to_polars"),
            nb::sig("def to_polars(self) -> polars.Series"),
-           "A polars Series of that name, through the Arrow C stream.")
-      .def("to_torch", in_python("saeta._convert", "column_to_torch"),
-           nb::sig("def to_torch(self) -> torch.Tensor"),
-           "A torch tensor on the column's device, without a copy. It must not be written to.")
-      .def("to_cupy", in_python("saeta._convert", "column_to_cupy"),
-           nb::sig("def to_cupy(self) -> cupy.ndarray"),
-           "A CuPy array on the column's device, without a copy. It must not be written to.");
+           "A polars Series of that name, through the Arrow C stream.");
 }
 
 } // namespace
@@ -230,6 +217,8 @@ void bind_column(nb::module_& m) {
       .def("_with_field", &with_field, nb::arg("field"));
   bind_objects(c);
   bind_conversions(c);
+  bind_tensors(c);
+  bind_tensors(c);
   bind_protocols(c);
 }
 

@@ -3,12 +3,17 @@
 #include "module.hpp"
 #include "objects.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/interop/cuda_array_interface.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <string_view>
+#include <tuple>
 #include <variant>
 
 namespace saeta::py {
@@ -130,6 +135,38 @@ column_object from_tensor(const context_object& home, nb::handle capsule, std::o
   return {field{std::move(name), type, false, {}}, home.value, std::move(piece)};
 }
 
+/// Pointer, read-only, typestr, shape, strides in bytes, version, stream, and the object that keeps the memory.
+using array_fields = std::tuple<std::uintptr_t, bool, std::string, std::vector<std::int64_t>,
+                                std::optional<std::vector<std::int64_t>>, std::int32_t,
+                                std::optional<std::int64_t>, nb::object>;
+
+cuda_array array_of(const array_fields& given) {
+  const auto& [data, read_only, typestr, shape, strides, version, stream, owner] = given;
+  cuda_array made;
+  made.data = data;
+  made.read_only = read_only;
+  made.typestr = typestr;
+  made.shape = shape;
+  made.strides = strides;
+  made.version = version;
+  made.stream = stream;
+  made.owner = std::shared_ptr<void>(owner.inc_ref().ptr(), [](void* object) {
+    with_gil_or_leak([object] { Py_DECREF(static_cast<PyObject*>(object)); });
+  });
+  return made;
+}
+
+column_object from_cuda_array(const context_object& home, const array_fields& values,
+                              const std::optional<array_fields>& mask, std::optional<bool> copy,
+                              std::string name) {
+  const cuda_array array = array_of(values);
+  const std::optional<cuda_array> valid = mask ? std::optional(array_of(*mask)) : std::nullopt;
+  std::vector<column> piece{without_gil(
+      [&] { return import_cuda_array(home.value, array, valid ? &*valid : nullptr, policy_of(copy)); })};
+  const data_type type = piece.front().type();
+  return {field{std::move(name), type, mask.has_value(), {}}, home.value, std::move(piece)};
+}
+
 nb::object capsule_name(nb::handle object) {
   if (!PyCapsule_CheckExact(object.ptr())) {
     return nb::none();
@@ -202,6 +239,13 @@ void bind_interop(nb::module_& m) {
               "copy: bool | None = None, name: str = '') -> Column"),
       "Takes a \"dltensor\" or \"dltensor_versioned\" capsule whose producer ordered its work on the stream "
       "`ready`, as its `__dlpack__` was told; None where no stream was named.");
+  m.def(
+      "_import_cuda_array", &from_cuda_array, nb::arg("where"), nb::arg("values"), nb::arg("mask").none(),
+      nb::arg("copy").none(), nb::arg("name"),
+      nb::sig("def _import_cuda_array(where: Context, values: tuple[int, bool, str, list[int], list[int] | "
+              "None, int, int | None, object], mask: tuple[int, bool, str, list[int], list[int] | None, int, "
+              "int | None, object] | None, copy: bool | None, name: str) -> Column"),
+      "Takes an array of the CUDA Array Interface, field by field, and keeps its last field alive.");
   m.def("_capsule_name", &capsule_name, nb::arg("object").none(),
         "The name of a capsule, None for anything else.");
   m.def("_tensor_device", &device_of_tensor, nb::arg("capsule"),

@@ -8,7 +8,9 @@ namespace saeta::py {
 
 using column_class = nb::class_<column_object>;
 
-/// DLPack and the Arrow PyCapsule interface.
+/// DLPack, the CUDA Array Interface, and the arrays of libraries.
+void bind_tensors(column_class& c);
+/// The Arrow PyCapsule interface.
 void bind_protocols(column_class& c);
 
 } // namespace saeta::py

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace saeta::py {
@@ -41,6 +42,20 @@ struct context_object {
   context_pointer value;
 };
 
+/// Whether an object has done something once. A copy has not.
+class done_once {
+public:
+  done_once() = default;
+  done_once(const done_once&) noexcept {}
+  done_once& operator=(const done_once&) noexcept { return *this; }
+  ~done_once() = default;
+  /// True the first time.
+  bool first() noexcept { return !std::exchange(done_, true); }
+
+private:
+  bool done_ = false;
+};
+
 /// A column of a table: its field, which a table shares, and its pieces, one a batch.
 struct column_object {
   column_object(std::shared_ptr<const field> of, std::shared_ptr<context> in, std::vector<column> made_of)
@@ -51,6 +66,7 @@ struct column_object {
   std::shared_ptr<const field> described;
   std::shared_ptr<context> home;
   unlocked<std::vector<column>> pieces;
+  done_once lent; ///< the Python object keeps a hold of an array interface
 };
 
 struct table_object {

@@ -1,7 +1,7 @@
 // DLPack: columns as tensors and tensors as columns, without a copy and in order.
 //
-// What      1-D tensors of numeric and bool8 columns without nulls, legacy (DLManagedTensor) and versioned
-//           (DLManagedTensorVersioned, 1.x).
+// What      1-D tensors of numeric and bool8 columns, legacy (DLManagedTensor) and versioned (DLManagedTensorVersioned,
+//           1.x). Nulls are refused unless the caller says what stands for them.
 // Owner     An exported tensor belongs to the consumer, who calls its deleter once, on any thread. An import takes the
 //           tensor on success and leaves it with the caller on failure.
 // Order     Export: the consumer's stream waits for our last write; the deleter puts one event over all work of the
@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <variant>
 
 extern "C" {
 struct DLManagedTensor;
@@ -27,6 +28,17 @@ struct DLManagedTensorVersioned;
 
 namespace saeta {
 
+/// What a tensor shows where the column has nulls, which a tensor can't say.
+enum class tensor_nulls {
+  refuse, ///< error exchange where there are any
+  nan,    ///< NaN, for floats
+  fill,   ///< the value `dlpack_export::fill`
+  masked, ///< whatever lies there: the caller exports is_valid() beside the values
+};
+
+/// A value of the column's type. Integers must be exact; a double is rounded to a narrower float.
+using tensor_fill = std::variant<std::int64_t, std::uint64_t, double>;
+
 /// What `__dlpack__(stream=)` means on the column's device: absent = the legacy default stream, 1 = legacy, 2 = per-thread,
 /// -1 = no ordering wanted, above 2 a stream handle. 0 and other negatives are refused (ambiguous by the standard).
 /// On the host it must be absent. For page-locked memory absent means that the CPU reads it, so the host waits.
@@ -34,7 +46,15 @@ struct dlpack_export {
   std::optional<std::int64_t> stream = std::nullopt;
   std::optional<tensor_device> target = std::nullopt; ///< where the consumer wants it; absent: where it is
   copy_policy copy = copy_policy::when_needed;
+  tensor_nulls nulls = tensor_nulls::refuse; ///< nan and fill copy where there are nulls
+  tensor_fill fill = std::int64_t{0};
+  bool reinterpret = false; ///< dates, times, timestamps and durations as their integers
+  bool codes = false;       ///< dictionaries as their indices
 };
+
+/// A bool8 column: 1 where a row of `source` is valid, 0 where it is null. One kernel on the source's device; the mask that
+/// belongs to an export with tensor_nulls::masked.
+column is_valid(const column& source);
 
 /// Device of the tensor that an export without `target` gives: as the kind of the memory has it (device/memory_kind.hpp).
 tensor_device dlpack_device(const column& source);
@@ -54,8 +74,9 @@ struct dlpack_import {
   copy_policy copy = copy_policy::when_needed; ///< `always` copies into the context's own memory
 };
 
-/// A 1-D tensor as a column in `where`. kDLBool becomes bool8. Strided tensors of more than one element are refused;
-/// a host tensor into a device context is one transfer (or refused under `never`).
+/// A 1-D tensor as a column in `home`. A strided tensor of more than one element is gathered by one kernel, a host tensor
+/// into a device context is one transfer; `never` refuses both. kDLBool becomes bool8: a view keeps the bytes, of which any
+/// but 0 is true; a copy has 0 and 1.
 column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
                      const dlpack_import& how = {});
 column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensor* source,

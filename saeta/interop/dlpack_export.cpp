@@ -1,5 +1,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/column/bits.hpp"
+#include "saeta/interop/detail/tensor_values.hpp"
 #include "saeta/interop/dlpack.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/transfer/staging_ring.hpp"
@@ -60,9 +61,11 @@ buffer row_bytes(const column& source) {
 void require_no_nulls(const column& source) {
   const std::int64_t nulls = source.null_count();
   if (nulls != 0) {
-    throw error(errc::exchange,
-                concat("dlpack: ", nulls, " of ", source.length(), " values of a ", source.type().name(),
-                       " column are null, which a tensor can't say; use to_arrow"));
+    throw error(
+        errc::exchange,
+        concat("dlpack: ", nulls, " of ", source.length(), " values of a ", source.type().name(),
+               " column are null, which a tensor can't say: choose nulls='nan' (floats), fill=value or "
+               "with_mask=True, or use to_arrow"));
   }
 }
 
@@ -178,9 +181,45 @@ tensor_device device_of_copy(const column& values, const dlpack_export& how) {
   return there;
 }
 
-tensor_view make_view(const column& source, const dlpack_export& how) {
+/// The value for nulls, of a column that is shown as `shown`; nothing where they are not replaced.
+std::optional<std::uint64_t> stand_in(const data_type& shown, const dlpack_export& how) {
+  switch (how.nulls) {
+  case tensor_nulls::nan:
+    return nan_bits(shown);
+  case tensor_nulls::fill:
+    return value_bits(shown, how.fill);
+  case tensor_nulls::refuse:
+  case tensor_nulls::masked:
+    break;
+  }
+  return std::nullopt;
+}
+
+/// True where nulls have to be replaced by `value`. @throws error exchange for nulls that nothing stands for.
+bool replaces_nulls(const column& source, const std::optional<std::uint64_t>& value,
+                    const dlpack_export& how) {
+  if (how.nulls == tensor_nulls::masked) {
+    return false;
+  }
+  if (!value) {
+    require_no_nulls(source);
+    return false;
+  }
+  const std::int64_t nulls = source.null_count();
+  if (nulls != 0 && how.copy == copy_policy::never) {
+    throw error(errc::exchange,
+                concat("dlpack: ", nulls, " of ", source.length(), " values of a ", source.type().name(),
+                       " column are null and to be replaced, and a copy was forbidden"));
+  }
+  return nulls != 0;
+}
+
+tensor_view make_view(const column& given, const dlpack_export& how) {
+  const column source = numbers_of(given, how);
   const bool packed = source.type().id() == type_id::boolean;
-  const tensor_type type = to_tensor_type(packed ? data_type::bool8() : source.type());
+  const data_type shown = packed ? data_type::bool8() : source.type();
+  const tensor_type type = to_tensor_type(shown);
+  const std::optional<std::uint64_t> value = stand_in(shown, how);
   const tensor_device here = dlpack_device(source);
   const tensor_device target = how.target.value_or(here);
   const consumer to = consumer_of(how, target);
@@ -188,16 +227,21 @@ tensor_view make_view(const column& source, const dlpack_export& how) {
   if (!reason.empty() && how.copy == copy_policy::never) {
     throw error(errc::exchange, concat("dlpack: ", reason, ", and a copy was forbidden"));
   }
-  require_no_nulls(source);
+  const bool replaced = replaces_nulls(source, value, how);
+  const bool converts = packed || replaced;
+  const auto converted = [&] {
+    const column bytes = packed ? unpack_bool(source) : source;
+    return replaced ? fill_nulls(bytes, *value) : bytes;
+  };
 
-  const bool copy = packed || how.copy == copy_policy::always;
+  const bool copy = converts || how.copy == copy_policy::always;
   // A copy is in the device's own memory.
   const bool download = target == on_host && (!host_reads(here) || (copy && !source.home()->on_host()));
   tensor_view made;
   if (download) {
-    made = downloaded(packed ? unpack_bool(source) : source);
+    made = downloaded(converted());
   } else {
-    const column values = packed ? unpack_bool(source) : copy ? copied(source) : source;
+    const column values = copy && !converts ? copied(source) : converted();
     if (copy) { // first: the hold of a copy says that its consumer writes
       hand_over(values, copy, to);
       made = in_place(values, copy);

@@ -1,26 +1,36 @@
 #include "saeta/base/foreign_call.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/column/bits.hpp"
+#include "saeta/device/kernels.hpp"
 #include "saeta/interop/dlpack.hpp"
+#include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 
 #include <dlpack/dlpack.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <vector>
 
 namespace saeta {
 namespace {
 
 constexpr const char* imported_tag = "dlpack";
 
-/// A tensor that was found to be sound: its rows are `bytes` at `first`.
+/// A tensor that was found to be sound: its values lie `stride` bytes apart from `first` on.
 struct tensor_rows {
   data_type type;
   std::int64_t length = 0;
   std::byte* first = nullptr;
-  std::size_t bytes = 0;
+  std::int64_t stride = 0; ///< as wide as a value where they are contiguous
+  std::size_t bytes = 0;   ///< of the values, side by side
+  std::byte* lowest = nullptr;
+  std::size_t reach = 0; ///< bytes from the lowest address to behind the highest value
   tensor_device device;
   mutability access = mutability::writable;
+
+  [[nodiscard]] bool strided() const { return length > 1 && stride != type.byte_width(); }
 };
 
 /// What has to happen to the rows so that they can be a column of a context.
@@ -42,11 +52,6 @@ std::int64_t checked_length(const DLTensor& tensor) {
   if (length < 0) {
     throw error(errc::format, concat("dlpack: shape[0] is ", length));
   }
-  // A single element is contiguous whatever its stride says.
-  if (tensor.strides != nullptr && length > 1 && tensor.strides[0] != 1) {
-    throw error(errc::exchange, concat("dlpack: strides[0] is ", tensor.strides[0], " elements over ", length,
-                                       " rows and a column is contiguous: make the tensor contiguous first"));
-  }
   return length;
 }
 
@@ -60,36 +65,49 @@ std::size_t checked_bytes(std::int64_t length, std::size_t width) {
   return bytes;
 }
 
-std::byte* checked_pointer(const DLTensor& tensor, std::size_t bytes, std::size_t width) {
-  if (bytes == 0) {
-    return nullptr; // producers put anything there
+/// Finds where the values lie, `rows.bytes` of them, and that the addresses exist.
+void place(const DLTensor& tensor, tensor_rows& rows) {
+  if (rows.bytes == 0) {
+    return; // producers put anything into `data`
   }
   if (tensor.data == nullptr) {
     throw error(errc::format, concat("dlpack: data is null and shape[0] is ", tensor.shape[0]));
   }
+  const auto width = static_cast<std::int64_t>(rows.type.byte_width());
+  // A single element is contiguous whatever its stride says.
+  const std::int64_t step = tensor.strides == nullptr || rows.length == 1 ? 1 : tensor.strides[0];
   const auto base = reinterpret_cast<std::uintptr_t>(tensor.data);
+  constexpr auto greatest = static_cast<std::uint64_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  std::int64_t last = 0; // bytes from the first value to the last one
+  bool outside = __builtin_mul_overflow(step, width, &rows.stride) ||
+                 __builtin_mul_overflow(rows.stride, rows.length - 1, &last);
+  const auto distance = last < 0 ? 0 - static_cast<std::uintptr_t>(last) : static_cast<std::uintptr_t>(last);
   std::uintptr_t first = 0;
   std::uintptr_t end = 0;
-  constexpr auto greatest = static_cast<std::uint64_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  if (tensor.byte_offset > greatest || __builtin_add_overflow(base, tensor.byte_offset, &first) ||
-      __builtin_add_overflow(first, bytes, &end)) {
-    throw error(errc::format, concat("dlpack: byte_offset ", tensor.byte_offset, " and ", bytes,
-                                     " bytes from data ", tensor.data, " leave the address space"));
+  outside =
+      outside || tensor.byte_offset > greatest || __builtin_add_overflow(base, tensor.byte_offset, &first) ||
+      (last < 0 && first < distance) ||
+      __builtin_add_overflow(first, (last < 0 ? 0 : distance) + static_cast<std::uintptr_t>(width), &end);
+  if (outside) {
+    throw error(errc::format, concat("dlpack: byte_offset ", tensor.byte_offset, " and ", rows.length,
+                                     " values of ", width, " bytes with strides[0] ", step, " from data ",
+                                     tensor.data, " leave the address space"));
   }
-  if (first % width != 0) {
+  if (first % static_cast<std::uintptr_t>(width) != 0) {
     throw error(errc::format, concat("dlpack: data ", tensor.data, " with byte_offset ", tensor.byte_offset,
                                      " is not aligned to its values of ", width, " bytes"));
   }
-  return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  rows.first = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  rows.lowest = rows.first + std::min(last, std::int64_t{0});
+  rows.reach = distance + static_cast<std::uintptr_t>(width);
 }
 
 tensor_rows check(const DLTensor& tensor, mutability access) {
   tensor_rows rows;
   rows.type = from_tensor_type({tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes});
   rows.length = checked_length(tensor);
-  const auto width = static_cast<std::size_t>(rows.type.byte_width());
-  rows.bytes = checked_bytes(rows.length, width);
-  rows.first = checked_pointer(tensor, rows.bytes, width);
+  rows.bytes = checked_bytes(rows.length, static_cast<std::size_t>(rows.type.byte_width()));
+  place(tensor, rows);
   rows.device = {tensor.device.device_type, tensor.device.device_id};
   rows.access = access;
   return rows;
@@ -97,14 +115,20 @@ tensor_rows check(const DLTensor& tensor, mutability access) {
 
 /// Memory that the host can load is a view for a host context whatever page-locked or managed it, and so is managed
 /// memory for the GPU. Ordinals count for GPUs only: the standard gives all other memory ordinal 0.
-way way_into(const context& home, tensor_device from, copy_policy copy) {
+way way_into(const context& home, const tensor_rows& rows, copy_policy copy) {
+  const tensor_device from = rows.device;
   const device_id here = home.device();
   const bool on_gpu = here.kind == device_kind::cuda;
   const std::optional<memory_kind> kind = kind_of(from);
   const bool readable = home.on_host() && kind && host_accessible(*kind);
   if (from == to_tensor_device(here, own_kind(here)) || (on_gpu && kind == memory_kind::managed) ||
       readable) {
-    return copy == copy_policy::always ? way::copy : way::view;
+    if (rows.strided() && copy == copy_policy::never) {
+      throw error(errc::exchange,
+                  concat("dlpack: strides[0] is ", rows.stride / rows.type.byte_width(), " elements over ",
+                         rows.length, " rows and a column is contiguous, and a copy was forbidden"));
+    }
+    return rows.strided() || copy == copy_policy::always ? way::copy : way::view;
   }
   if (kind != memory_kind::host && !(on_gpu && kind == memory_kind::pinned)) {
     throw error(errc::exchange, concat("dlpack: a tensor on device type ", from.type, ", ordinal ",
@@ -173,17 +197,30 @@ buffer uploaded(const std::shared_ptr<context>& home, const tensor_rows& rows, p
   point_set producer;
   producer.add(ready);
   home->synchronize(producer); // a GPU may still be writing page-locked memory
+  std::vector<std::byte> gathered(rows.strided() ? rows.bytes
+                                                 : 0); // so that no byte between the values travels
+  if (rows.strided()) {
+    reference_kernels().gather_strided({}, rows.first, rows.stride, rows.type.byte_width(), rows.length,
+                                       gathered.data());
+  }
   transfer_plan plan;
-  const std::size_t number = plan.add({rows.first, rows.bytes});
+  const std::size_t number = plan.add({rows.strided() ? gathered.data() : rows.first, rows.bytes});
   plan.finish();
   const buffer slab = staging_ring::of(home)->upload(home, plan, imported_tag);
   return slab.slice(plan.target_of(number), rows.bytes);
 }
 
-buffer copied(const std::shared_ptr<context>& home, const buffer& view) {
+/// `view` begins at the lowest address of the values.
+buffer copied(const std::shared_ptr<context>& home, const buffer& view, const tensor_rows& rows) {
   const stream_ref work = home->work_stream();
-  buffer own = buffer::allocate(home, view.size(), work, imported_tag);
-  if (view.size() != 0) {
+  buffer own = buffer::allocate(home, rows.bytes, work, imported_tag);
+  if (rows.strided()) {
+    use_token token(work, {reads(view), writes(own)});
+    const auto* const first = token.data<std::byte>(view) + (rows.first - rows.lowest);
+    home->kernels().gather_strided(work.native_handle(), first, rows.stride, rows.type.byte_width(),
+                                   rows.length, token.mutable_data<std::byte>(own));
+    token.finish();
+  } else if (rows.bytes != 0) {
     staging_ring::of(home)->copy(own, view, work);
   }
   return own;
@@ -193,7 +230,7 @@ template <class Managed>
 column import_tensor(const std::shared_ptr<context>& home, Managed* source, mutability access,
                      const dlpack_import& how) {
   const tensor_rows rows = check(source->dl_tensor, access);
-  const way taken = way_into(*home, rows.device, how.copy);
+  const way taken = way_into(*home, rows, how.copy);
   const point ready = producer_point(*home, rows.device, how.ready);
   const auto keepalive = std::make_shared<lender<Managed>>();
 
@@ -204,8 +241,8 @@ column import_tensor(const std::shared_ptr<context>& home, Managed* source, muta
   if (taken == way::upload) {
     values = uploaded(home, rows, ready);
   } else {
-    values = buffer::adopt(home, {.pointer = rows.first,
-                                  .bytes = rows.bytes,
+    values = buffer::adopt(home, {.pointer = rows.lowest,
+                                  .bytes = rows.reach,
                                   .device = home->device(),
                                   .kind = said,
                                   .keepalive = keepalive,
@@ -213,13 +250,16 @@ column import_tensor(const std::shared_ptr<context>& home, Managed* source, muta
                                   .ready = ready,
                                   .tag = imported_tag});
     if (taken == way::copy) {
-      values = copied(home, values);
+      values = copied(home, values, rows);
     }
   }
-  // Bytes of a kDLBool tensor stay as they are: any value but 0 is true, and pack_bool makes it one bit.
   column made = column::make(
       home,
       {.type = rows.type, .length = rows.length, .null_count = 0, .buffers = {{}, values}, .dictionary = {}});
+  if (taken != way::view && rows.type.is_bool8()) {
+    made = unpack_bool(
+        pack_bool(made)); // 0 and 1; a view keeps the bytes, of which bool8 takes any but 0 for true
+  }
   keepalive->arm(source);
   return made;
 }

@@ -51,6 +51,23 @@ std::string_view code_name(std::uint8_t code) {
   }
 }
 
+/// What else a caller may do with a column that is not a tensor.
+std::string_view way_out(const data_type& type) {
+  switch (type.id()) {
+  case type_id::date32:
+  case type_id::date64:
+  case type_id::time32:
+  case type_id::time64:
+  case type_id::timestamp:
+  case type_id::duration:
+    return "ask for its integers with reinterpret=True, or ";
+  case type_id::dictionary:
+    return "ask for its indices with codes=True, or ";
+  default:
+    return "tensors carry integers, floats and bool8; ";
+  }
+}
+
 } // namespace
 
 tensor_type to_tensor_type(const data_type& type) {
@@ -61,9 +78,8 @@ tensor_type to_tensor_type(const data_type& type) {
       std::find_if(numbers.begin(), numbers.end(), [&](const number_type& n) { return n.id == type.id(); });
   // An extension's storage would lose its meaning on the way, so it is not handed out as plain numbers.
   if (found == numbers.end() || !type.extension_name().empty()) {
-    throw error(errc::exchange,
-                concat("dlpack: a column of type ", type.name(),
-                       " has no tensor type: tensors carry integers, floats and bool8; use to_arrow"));
+    throw error(errc::exchange, concat("dlpack: a column of type ", type.name(),
+                                       " has no tensor type: ", way_out(type), "use to_arrow"));
   }
   return found->tensor;
 }

@@ -215,6 +215,30 @@ def test_tensors_that_are_no_column_name_the_field(host, array, message):
         sa.from_dlpack(array, host, copy=False)
 
 
+@pytest.mark.parametrize("window", [(None, None, 2), (None, None, -1), (90, 3, -7), (5, 6, 2)], ids=str)
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "float64", "bool"])
+def test_strided_tensors_are_gathered_into_the_context(anywhere, window, dtype):
+    source = (np.arange(100) % 3).astype(dtype)[slice(*window)]
+    column = sa.from_dlpack(source, anywhere)
+    assert column.to_numpy().tolist() == source.tolist()
+    if len(source) > 1:
+        assert column.address != source.ctypes.data
+        with pytest.raises(sa.ExchangeError, match="a copy was forbidden"):
+            sa.from_dlpack(source, anywhere, copy=False)
+
+
+def test_one_value_may_stand_for_every_row(host):
+    column = sa.from_dlpack(np.broadcast_to(np.int32(7), (1000,)), host)
+    assert column.to_numpy().tolist() == [7] * 1000
+    assert column.nbytes == 4000
+
+
+def test_copied_bools_are_0_and_1(host):
+    source = np.array([0, 1, 2, 255], np.uint8).view(np.bool_)
+    assert bytes(sa.from_dlpack(source, host, copy=True).to_numpy().view(np.uint8)) == b"\0\1\1\1"
+    assert bytes(sa.from_dlpack(source, host).to_numpy().view(np.uint8)) == b"\0\1\2\xff"
+
+
 def test_short_tensors_may_have_any_stride(host):
     assert sa.from_dlpack(np.arange(10)[3:4:2], host).to_pylist() == [3]
     assert sa.from_dlpack(np.arange(10)[3:3:2], host).to_pylist() == []

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <ranges>
 #include <string>
 
 namespace saeta::support {
@@ -182,13 +183,11 @@ std::string viewed(const void* views, std::int64_t row, const auto& buffer_at) {
   return value;
 }
 
-/// The run that a row, counted from the array's first, lies in.
-std::int64_t run_of(const void* ends, std::size_t width, std::int64_t first, std::int64_t row) {
-  std::int64_t run = 0;
-  while (load_integer(ends, width, first + run) <= row) {
-    ++run;
-  }
-  return run;
+/// The run that a row lies in, of `runs` runs from number `first` on.
+std::int64_t run_of(const void* ends, std::size_t width, child_rows runs, std::int64_t row) {
+  const auto numbers = std::views::iota(std::int64_t{0}, runs.count);
+  return *std::ranges::partition_point(
+      numbers, [&](std::int64_t run) { return load_integer(ends, width, runs.first + run) <= row; });
 }
 
 bool same_lists(const ArrowArray& seen, std::int64_t at, const plain_array& expected, std::int64_t row) {
@@ -239,11 +238,12 @@ bool same_union(const ArrowArray& seen, std::int64_t at, const plain_array& expe
 }
 
 bool same_run(const ArrowArray& seen, std::int64_t at, const plain_array& expected, std::int64_t row) {
-  const auto width = static_cast<std::size_t>(expected.children[0]->type.byte_width());
+  const plain_array& theirs = *expected.children[0];
+  const auto width = static_cast<std::size_t>(theirs.type.byte_width());
   const ArrowArray& ends = *seen.children[0];
-  const std::int64_t here = run_of(ends.buffers[1], width, ends.offset, seen.offset + at);
-  const std::int64_t there = run_of(expected.children[0]->buffers[1].data(), width,
-                                    expected.children[0]->offset, expected.offset + row);
+  const std::int64_t here = run_of(ends.buffers[1], width, {ends.offset, ends.length}, seen.offset + at);
+  const std::int64_t there =
+      run_of(theirs.buffers[1].data(), width, {theirs.offset, theirs.length}, expected.offset + row);
   return same_row(*seen.children[1], here, *expected.children[1], there);
 }
 

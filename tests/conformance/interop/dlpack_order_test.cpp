@@ -218,6 +218,51 @@ TEST_P(dlpack_order, an_import_from_an_unknown_stream_waits_for_the_whole_contex
   expect_import_waits(support::import_with(copy_policy::never));
 }
 
+TEST_P(dlpack_order, the_gather_of_a_strided_import_waits_for_the_producer) {
+  const buffer memory = filled(1);
+  lent_tensor lent = lend(memory);
+  lent.tensor().shape[0] = bytes / 2;
+  lent.tensor().strides[0] = 2;
+  const auto held = close_gate(foreign().native_handle());
+  device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
+  const column taken = import_dlpack(home(), lent.get(), {number(foreign()), copy_policy::when_needed});
+  if (held) {
+    EXPECT_EQ(lent.deleted(), 0) << "given back while the gather was pending";
+    held->open();
+  }
+  EXPECT_TRUE(holds(taken.values(), 2));
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(lent.deleted(), 1);
+}
+
+TEST_P(dlpack_order, filled_nulls_are_ordered_behind_the_write_and_before_the_consumer) {
+  const buffer values = filled(1);
+  const buffer validity = make(bitmap_bytes(bytes));
+  fill(validity, 0x00, home()->work_stream());
+  home()->synchronize(home()->work_stream());
+  dlpack_export how;
+  how.stream = number(foreign());
+  how.nulls = tensor_nulls::fill;
+  how.fill = std::int64_t{9};
+  const column source = column::make(
+      home(),
+      {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, bytes / 2, {validity, values}, {}});
+  const auto held = close_gate(ours().native_handle());
+  fill(validity, 0x55, ours());
+  fill(values, 4, ours());
+  const versioned tensor(export_dlpack_versioned(source, how));
+  queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
+  if (held) {
+    EXPECT_FALSE(device().stream_idle(foreign().native_handle()));
+    held->open();
+  }
+  device().synchronize_stream(foreign().native_handle());
+  const auto seen = read(sink());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    ASSERT_EQ(seen[i], i % 2 == 0 ? 4 : 9) << i;
+  }
+}
+
 TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
   const buffer memory = filled(1);
   lent_tensor lent = lend(memory);

@@ -234,6 +234,49 @@ TEST_P(dlpack, a_copying_import_of_device_memory_gives_the_tensor_back) {
   EXPECT_EQ(read(own.values()), counting(80));
 }
 
+TEST_P(dlpack, a_strided_tensor_is_one_kernel_where_it_lies) {
+  const column source = numbers(data_type(type_id::int32), 100);
+  support::lent_tensor<DLManagedTensorVersioned> lent(
+      reinterpret_cast<void*>(source.values().address() + 8), 30, support::dtype(kDLInt, 32),
+      {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
+  lent.tensor().strides[0] = 3;
+  EXPECT_THROW(static_cast<void>(import_dlpack(home(), lent.get(), ordered(copy_policy::never))), error);
+  EXPECT_EQ(lent.deleted(), 0);
+  const column own = import_dlpack(home(), lent.get(), ordered());
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(lent.deleted(), 1);
+  EXPECT_EQ(copies(), traffic{}) << "a kernel is not a transfer";
+  const auto content = read(own.values());
+  const auto all = counting(400);
+  ASSERT_EQ(content.size(), 120U);
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    ASSERT_EQ(content[i], all[8 + i / 4 * 12 + i % 4]) << i;
+  }
+}
+
+TEST_P(dlpack, a_strided_tensor_in_host_memory_sends_its_values_alone) {
+  auto content = counting(256);
+  support::lent_tensor<DLManagedTensor> lent(content.data() + 254, 64, support::dtype(kDLInt, 16));
+  lent.tensor().strides[0] = -2;
+  const column taken = import_dlpack(home(), lent.get());
+  EXPECT_EQ(lent.deleted(), 1);
+  EXPECT_EQ(home()->read_counters().host_to_device, home()->on_host() ? traffic{} : (traffic{1, 1, 128}));
+  const auto seen = read(taken.values());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    ASSERT_EQ(seen[i], content[254 - i / 2 * 4 + i % 2]) << i;
+  }
+}
+
+TEST_P(dlpack, bools_are_0_and_1_after_an_upload) {
+  std::vector<std::uint8_t> content{0, 1, 255, 2, 0, 128};
+  support::lent_tensor<DLManagedTensor> lent(content.data(), 6, support::dtype(kDLBool, 8));
+  const column taken = import_dlpack(home(), lent.get(), support::import_with(copy_policy::always));
+  EXPECT_EQ(taken.type(), data_type::bool8());
+  auto seen = read(taken.values());
+  seen.resize(6); // less padding
+  EXPECT_EQ(seen, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1}));
+}
+
 TEST_P(dlpack, page_locked_and_managed_memory_enter_no_foreign_device) {
   if (home()->on_host() || home()->device().kind == device_kind::cuda) {
     GTEST_SKIP() << "the host can load it, and a GPU of CUDA can, too";

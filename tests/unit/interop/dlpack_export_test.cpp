@@ -10,6 +10,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -160,6 +163,87 @@ TEST_F(dlpack_export_test, the_device_of_a_column_follows_the_kind_of_its_values
               copied ? kDLCPU : kDLCUDAHost);
     const held on_host(export_dlpack_versioned(source, support::export_to({kDLCPU, 0})));
     EXPECT_EQ(on_host->dl_tensor.device.device_type, kDLCPU);
+  }
+}
+
+/// The bits of the one null of a column of this type, filled with the number.
+std::uint64_t filled_bits(const std::shared_ptr<context>& home, const data_type& type, tensor_fill number) {
+  const stream_ref work = home->work_stream();
+  const buffer nothing = buffer::allocate(home, 8, work, "test");
+  use_token token(work, {writes(nothing)});
+  std::fill_n(token.mutable_data<std::uint8_t>(nothing), 8, std::uint8_t{0});
+  token.finish();
+  dlpack_export how;
+  how.nulls = tensor_nulls::fill;
+  how.fill = number;
+  const held tensor(
+      export_dlpack_versioned(column::make(home, {type, 1, 0, 1, {nothing, nothing}, {}}), how));
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, tensor->dl_tensor.data, static_cast<std::size_t>(type.byte_width()));
+  return bits;
+}
+
+TEST_F(dlpack_export_test, half_floats_are_rounded_to_the_nearest_even) {
+  const data_type half(type_id::half_float);
+  const double ulp = std::ldexp(1.0, -10);
+  for (const auto& [value, bits] :
+       std::vector<std::pair<double, std::uint64_t>>{{0.0, 0},
+                                                     {-0.0, 0x8000},
+                                                     {1.0, 0x3c00},
+                                                     {-2.5, 0xc100},
+                                                     {65504.0, 0x7bff},
+                                                     {1 + ulp / 2, 0x3c00},
+                                                     {1 + ulp * 3 / 2, 0x3c02},
+                                                     {2 - ulp / 4, 0x4000},
+                                                     {std::ldexp(1.0, -14), 0x0400},
+                                                     {std::ldexp(1.0, -24), 0x0001},
+                                                     {std::ldexp(1023.0, -24), 0x03ff},
+                                                     {std::ldexp(1.0, -26), 0},
+                                                     {std::numeric_limits<double>::infinity(), 0x7c00},
+                                                     {-std::numeric_limits<double>::infinity(), 0xfc00},
+                                                     {std::numeric_limits<double>::quiet_NaN(), 0x7e00}}) {
+    EXPECT_EQ(filled_bits(home_, half, value), bits) << value;
+  }
+  EXPECT_EQ(filled_bits(home_, half, std::int64_t{4096}), 0x6c00U);
+}
+
+TEST_F(dlpack_export_test, a_fill_is_a_value_of_the_type_or_refused) {
+  const data_type small(type_id::int8);
+  const data_type single(type_id::float32);
+  constexpr double most = std::numeric_limits<float>::max();
+  EXPECT_EQ(filled_bits(home_, small, std::int64_t{-128}), 0x80U);
+  EXPECT_EQ(filled_bits(home_, data_type::bool8(), std::int64_t{1}), 1U);
+  EXPECT_EQ(filled_bits(home_, single, std::int64_t{1} << 40), 0x53800000U);
+  EXPECT_EQ(filled_bits(home_, single, most), 0x7f7fffffU);
+  EXPECT_EQ(filled_bits(home_, single, std::numeric_limits<double>::infinity()), 0x7f800000U);
+  EXPECT_EQ(filled_bits(home_, data_type(type_id::float64), std::numeric_limits<std::int64_t>::min()),
+            0xc3e0000000000000U);
+  EXPECT_EQ(filled_bits(home_, data_type(type_id::uint64), ~std::uint64_t{0}), ~std::uint64_t{0});
+  struct refused {
+    data_type type;
+    tensor_fill number;
+    errc code;
+    std::string text;
+  };
+  for (const refused& one : std::vector<refused>{
+           {small, std::int64_t{128}, errc::out_of_range, "fill 128 for a column of type int8"},
+           {small, std::int64_t{-129}, errc::out_of_range, "fill -129"},
+           {small, 1.0, errc::type_mismatch, "expected an integer"},
+           {data_type(type_id::uint64), std::int64_t{-1}, errc::out_of_range, "fill -1"},
+           {data_type(type_id::int64), ~std::uint64_t{0}, errc::out_of_range, "fill 18446744073709551615"},
+           {data_type::bool8(), std::int64_t{2}, errc::out_of_range, "expected 0 or 1"},
+           {single, std::int64_t{16777217}, errc::out_of_range, "exactly"},
+           {single, std::int64_t{-16777217}, errc::out_of_range, "exactly"},
+           {single, 1e39, errc::out_of_range, "range"},
+           {single, -1e39, errc::out_of_range, "range"},
+           {data_type(type_id::half_float), 65505.0, errc::out_of_range, "range"},
+           {data_type(type_id::half_float), std::int64_t{65536}, errc::out_of_range, "range"}}) {
+    dlpack_export how;
+    how.nulls = tensor_nulls::fill;
+    how.fill = one.number;
+    const column source =
+        column::make(home_, {one.type, 0, 0, 0, {{}, {}}, {}}); // said whatever the rows are
+    expect_refused(source, how, one.code, one.text);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace saeta {
@@ -98,9 +99,14 @@ TYPED_TEST(dlpack_import_test, refuses_each_broken_field_by_name_and_takes_nothi
          t.byte_offset = std::uint64_t{1} << 63;
        },
        errc::format, "leave the address space"},
-      {[](DLTensor& t) { t.strides[0] = 2; }, errc::exchange, "strides[0] is 2 elements over 8 rows"},
-      {[](DLTensor& t) { t.strides[0] = 0; }, errc::exchange, "strides[0] is 0"},
-      {[](DLTensor& t) { t.strides[0] = -1; }, errc::exchange, "strides[0] is -1"},
+      {[](DLTensor& t) { t.strides[0] = most; }, errc::format, "strides[0] 9223372036854775807"},
+      {[](DLTensor& t) { t.strides[0] = most / 4; }, errc::format, "leave the address space"},
+      {[](DLTensor& t) { t.strides[0] = -(most / 28); }, errc::format, "leave the address space"},
+      {[](DLTensor& t) {
+         t.strides[0] = most / 28;
+         t.data = reinterpret_cast<void*>(std::uintptr_t{3} << 62);
+       },
+       errc::format, "leave the address space"},
       {[](DLTensor& t) { t.data = nullptr; }, errc::format, "data is null and shape[0] is 8"},
       {[](DLTensor& t) { t.byte_offset = 2; }, errc::format,
        "byte_offset 2 is not aligned to its values of 4 bytes"},
@@ -142,11 +148,14 @@ TYPED_TEST(dlpack_import_test, a_host_import_has_no_stream) {
 
 TYPED_TEST(dlpack_import_test, one_element_or_none_has_no_stride) {
   for (const std::int64_t length : {0, 1}) {
-    auto tensor = this->sound();
-    tensor.tensor().shape[0] = length;
-    tensor.tensor().strides[0] = 77;
-    EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), length);
-    EXPECT_EQ(tensor.deleted(), 1);
+    for (const std::int64_t stride : {std::int64_t{77}, std::numeric_limits<std::int64_t>::max()}) {
+      auto tensor = this->sound();
+      tensor.tensor().shape[0] = length;
+      tensor.tensor().strides[0] = stride;
+      EXPECT_EQ(import_dlpack(this->home_, tensor.get(), support::import_with(copy_policy::never)).length(),
+                length);
+      EXPECT_EQ(tensor.deleted(), 1);
+    }
   }
 }
 
@@ -221,12 +230,67 @@ TYPED_TEST(dlpack_import_test, a_producer_without_a_deleter_is_left_alone) {
   EXPECT_EQ(tensor.deleted(), 0);
 }
 
-TYPED_TEST(dlpack_import_test, bytes_of_a_bool_tensor_stay_as_they_are) {
-  std::array<std::uint8_t, 3> bytes{0, 1, 255};
-  typename TestFixture::lent tensor(bytes.data(), 3, support::dtype(kDLBool, 8));
-  const column flags = import_dlpack(this->home_, tensor.get());
-  EXPECT_EQ(flags.type(), data_type::bool8());
-  EXPECT_EQ(flags.values().address(), reinterpret_cast<std::uintptr_t>(bytes.data()));
+TYPED_TEST(dlpack_import_test, a_strided_tensor_is_gathered_and_given_back) {
+  for (const auto& [first, stride, length] : {std::tuple{0, 2, 4}, std::tuple{7, -1, 8}, std::tuple{6, -3, 3},
+                                              std::tuple{5, 0, 4}, std::tuple{1, 1, 1}}) {
+    SCOPED_TRACE(::testing::Message() << length << " rows with stride " << stride);
+    auto tensor = this->sound();
+    tensor.tensor().byte_offset = static_cast<std::uint64_t>(first) * sizeof(std::int32_t);
+    tensor.tensor().shape[0] = length;
+    tensor.tensor().strides[0] = stride;
+    const column own = import_dlpack(this->home_, tensor.get());
+    const bool view = length == 1;
+    EXPECT_EQ(tensor.deleted(), view ? 0 : 1);
+    EXPECT_EQ(own.values().owner()->external(), view);
+    ASSERT_EQ(own.length(), length);
+    const auto* const values = reinterpret_cast<const std::int32_t*>(own.values().address());
+    for (int i = 0; i < length; ++i) {
+      EXPECT_EQ(values[i], this->values_[static_cast<std::size_t>(first + i * stride)]);
+    }
+  }
+}
+
+TYPED_TEST(dlpack_import_test, a_strided_tensor_is_refused_where_a_copy_is) {
+  for (const std::int64_t stride : {2, 0, -1}) {
+    auto tensor = this->sound();
+    tensor.tensor().shape[0] = 2;
+    tensor.tensor().strides[0] = stride;
+    tensor.tensor().byte_offset = 4;
+    this->expect_refused(tensor, errc::exchange,
+                         "strides[0] is " + std::to_string(stride) +
+                             " elements over 2 rows and a column is contiguous, and a copy was forbidden",
+                         support::import_with(copy_policy::never));
+  }
+}
+
+TYPED_TEST(dlpack_import_test, a_strided_tensor_that_the_budget_refuses_stays_with_the_caller) {
+  auto tensor = this->sound();
+  tensor.tensor().shape[0] = std::int64_t{1} << 40;
+  tensor.tensor().strides[0] = 0;
+  this->home_->memory_budget()->set_limit(16);
+  this->expect_refused(tensor, errc::budget_exceeded, "refused 4398046511104 bytes");
+}
+
+TYPED_TEST(dlpack_import_test, a_view_of_bools_keeps_their_bytes_and_a_copy_has_0_and_1) {
+  std::array<std::uint8_t, 5> bytes{0, 1, 255, 2, 0};
+  for (const copy_policy in_place : {copy_policy::when_needed, copy_policy::never}) {
+    typename TestFixture::lent tensor(bytes.data(), 5, support::dtype(kDLBool, 8));
+    const column flags = import_dlpack(this->home_, tensor.get(), support::import_with(in_place));
+    EXPECT_EQ(flags.type(), data_type::bool8());
+    EXPECT_EQ(flags.values().address(), reinterpret_cast<std::uintptr_t>(bytes.data()));
+  }
+  const auto content = [](const column& flags) {
+    EXPECT_EQ(flags.type(), data_type::bool8());
+    const auto* const first = reinterpret_cast<const std::uint8_t*>(flags.values().address());
+    return std::vector<std::uint8_t>(first, first + flags.length());
+  };
+  typename TestFixture::lent whole(bytes.data(), 5, support::dtype(kDLBool, 8));
+  const column copied = import_dlpack(this->home_, whole.get(), support::import_with(copy_policy::always));
+  EXPECT_EQ(content(copied), (std::vector<std::uint8_t>{0, 1, 1, 1, 0}));
+  typename TestFixture::lent strided(bytes.data(), 3, support::dtype(kDLBool, 8));
+  strided.tensor().strides[0] = 2;
+  EXPECT_EQ(content(import_dlpack(this->home_, strided.get())), (std::vector<std::uint8_t>{0, 1, 0}));
+  EXPECT_EQ(bytes[2], 255) << "the memory of others";
 }
 
 TYPED_TEST(dlpack_import_test, a_null_tensor_is_an_error) {

@@ -1,0 +1,120 @@
+"""Arrays of other libraries through the CUDA Array Interface."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from saeta import _core
+from saeta._core import Column, Context
+from saeta.errors import ExchangeError, FormatError, TypeMismatch
+
+# Pointer, read-only, typestr, shape, strides in bytes, version, stream, and who keeps the memory.
+Fields = tuple[int, bool, str, list[int], list[int] | None, int, int | None, Any]
+
+
+def from_cuda_array(
+    source: Any, ctx: Context | None = None, *, copy: bool | None = None, name: str = ""
+) -> Column:
+    """Takes a 1-D array with `__cuda_array_interface__` (version 2 or 3) into a context as a column.
+
+    The memory must lie on the context's GPU (None: the GPU that `source.device` names, else the first). It is shared and
+    kept alive until our last work on it has finished; our first work waits for the array's stream, or for all work of the
+    device where the interface names none in version 2. A `mask` becomes the validity: rows whose element is not 0 are valid.
+    `copy=True` copies into memory of the context; `copy=False` raises ExchangeError where a copy would be needed, as for a
+    mask or for strides.
+    """
+    if not hasattr(source, "__cuda_array_interface__"):
+        raise TypeMismatch(f"{type(source).__name__} has no __cuda_array_interface__")
+    where = ctx or _core.context(f"cuda:{_ordinal(source)}")
+    if where.device == "host":
+        raise ExchangeError(
+            "a __cuda_array_interface__ shows memory of a GPU, and the context is on the host"
+        )
+    return import_interface(source, where, copy, name)
+
+
+def import_interface(source: Any, ctx: Context, copy: bool | None, name: str) -> Column:
+    """The array as a column of the context, on whose device its memory lies."""
+    interface = _interface(source)
+    mask = interface.get("mask")
+    masked = None if mask is None else _fields(mask, _interface(mask))
+    return _core._import_cuda_array(ctx, _fields(source, interface), masked, copy, name)
+
+
+def _ordinal(source: Any) -> int:
+    """The number of the array's GPU, as CuPy and torch tell it."""
+    device = getattr(source, "device", None)
+    for attribute in ("id", "index"):
+        number = getattr(device, attribute, None)
+        if isinstance(number, int):
+            return number
+    return 0
+
+
+def _interface(source: Any) -> dict[str, Any]:
+    interface = getattr(source, "__cuda_array_interface__", None)
+    if not isinstance(interface, dict):
+        raise FormatError(
+            f"__cuda_array_interface__ of {type(source).__name__} is {type(interface).__name__}, expected dict"
+        )
+    return interface
+
+
+def _fields(source: Any, interface: dict[str, Any]) -> Fields:
+    pointer, read_only = _field(source, interface, "data", lambda pair: (_unsigned(pair[0]), bool(pair[1])))
+    typestr = _field(source, interface, "typestr", _text)
+    shape = _field(source, interface, "shape", _signed_list)
+    strides = _field(source, interface, "strides", _signed_list, optional=True)
+    version = _field(source, interface, "version", _small)
+    stream = _field(source, interface, "stream", _signed, optional=True)
+    return pointer, read_only, typestr, shape, strides, version, stream, source
+
+
+def _field(
+    source: Any,
+    interface: dict[str, Any],
+    name: str,
+    read: Callable[[Any], Any],
+    *,
+    optional: bool = False,
+) -> Any:
+    value = interface.get(name)
+    if value is None and optional:
+        return None
+    try:
+        return read(value)
+    except (TypeError, ValueError, IndexError, KeyError) as failure:
+        raise FormatError(
+            f"__cuda_array_interface__ of {type(source).__name__}: '{name}' is {value!r}: {failure}"
+        ) from failure
+
+
+def _integer(value: Any, low: int, high: int) -> int:
+    number = operator.index(value)
+    if not low <= number < high:
+        raise ValueError(f"{number} is not in [{low}, {high})")
+    return number
+
+
+def _unsigned(value: Any) -> int:
+    return _integer(value, 0, 2**64)
+
+
+def _signed(value: Any) -> int:
+    return _integer(value, -(2**63), 2**63)
+
+
+def _small(value: Any) -> int:
+    return _integer(value, 0, 2**31)
+
+
+def _signed_list(values: Any) -> list[int]:
+    return [_signed(value) for value in values]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected str")
+    return value

@@ -1,0 +1,214 @@
+#include "saeta/interop/detail/tensor_values.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/column/bits.hpp"
+#include "saeta/memory/use_token.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+namespace saeta {
+namespace {
+
+[[noreturn]] void refuse_number(const data_type& type, const tensor_fill& number, errc code,
+                                std::string_view why) {
+  const std::string given = std::visit([](auto value) { return concat(value); }, number);
+  throw error(code, concat("dlpack: fill ", given, " for a column of type ", type.name(), ": ", why));
+}
+
+template <class Integer>
+std::uint64_t integer_bits(const data_type& type, const tensor_fill& number) {
+  return std::visit(
+      [&](auto value) -> std::uint64_t {
+        if constexpr (std::is_floating_point_v<decltype(value)>) {
+          refuse_number(type, number, errc::type_mismatch, "expected an integer");
+        } else {
+          if (!std::in_range<Integer>(value)) {
+            refuse_number(type, number, errc::out_of_range, "it is outside of the type's range");
+          }
+          return static_cast<std::make_unsigned_t<Integer>>(static_cast<Integer>(value));
+        }
+      },
+      number);
+}
+
+/// True where a float with a significand of `digits` bits has the integer, its exponent apart.
+template <class Integer>
+bool exact(Integer value, int digits) {
+  const auto unsigned_value = static_cast<std::uint64_t>(value);
+  const std::uint64_t magnitude = std::cmp_less(value, 0) ? 0 - unsigned_value : unsigned_value;
+  return magnitude == 0 || magnitude >> std::countr_zero(magnitude) >> digits == 0;
+}
+
+/// The number as a double. An integer must be exact in a float whose significand has `digits` bits.
+double as_double(const data_type& type, const tensor_fill& number, int digits) {
+  return std::visit(
+      [&](auto value) {
+        if constexpr (!std::is_floating_point_v<decltype(value)>) {
+          if (!exact(value, digits)) {
+            refuse_number(type, number, errc::out_of_range, "the type does not have this integer exactly");
+          }
+        }
+        return static_cast<double>(value);
+      },
+      number);
+}
+
+void require_finite_stays_finite(const data_type& type, const tensor_fill& number, double value,
+                                 double greatest) {
+  if (std::isfinite(value) && std::fabs(value) > greatest) {
+    refuse_number(type, number, errc::out_of_range, "it is outside of the type's range");
+  }
+}
+
+constexpr double greatest_half = 65504.0;
+
+/// IEEE 754 binary16, rounded to the nearest, ties to even; `value` is at most `greatest_half`, infinite or NaN.
+std::uint16_t half_bits(double value) {
+  constexpr unsigned infinity = 0x7c00;
+  constexpr unsigned quiet_nan = 0x7e00;
+  const double magnitude = std::fabs(value);
+  unsigned bits = 0;
+  if (std::isnan(value)) {
+    bits = quiet_nan;
+  } else if (std::isinf(value)) {
+    bits = infinity;
+  } else {
+    int exponent = 0; // of a significand in [0.5, 1)
+    std::frexp(magnitude, &exponent);
+    constexpr int least = -13; // of a normal number
+    const int scale = magnitude == 0 ? least : std::max(exponent, least);
+    // 11 bits of significand, the leading one included; it adds 1 to the exponent's field, and a carry 1 more.
+    const auto significand = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, 11 - scale)));
+    bits = (static_cast<unsigned>(scale - least) << 10) + significand;
+  }
+  return static_cast<std::uint16_t>(bits | (std::signbit(value) ? 0x8000U : 0U));
+}
+
+std::uint64_t float_bits(const data_type& type, const tensor_fill& number) {
+  switch (type.id()) {
+  case type_id::half_float: {
+    const double value = as_double(type, number, 11);
+    require_finite_stays_finite(type, number, value, greatest_half);
+    return half_bits(value);
+  }
+  case type_id::float32: {
+    using limits = std::numeric_limits<float>;
+    const double value = as_double(type, number, limits::digits);
+    require_finite_stays_finite(type, number, value, static_cast<double>(limits::max()));
+    return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  }
+  default:
+    return std::bit_cast<std::uint64_t>(as_double(type, number, std::numeric_limits<double>::digits));
+  }
+}
+
+bool is_temporal(type_id id) {
+  return id == type_id::date32 || id == type_id::date64 || id == type_id::time32 || id == type_id::time64 ||
+         id == type_id::timestamp || id == type_id::duration;
+}
+
+/// The same rows under another type of the same width.
+column relabelled(const column& source, data_type type) {
+  column::parts parts;
+  parts.type = std::move(type);
+  parts.length = source.length();
+  parts.offset = source.offset();
+  parts.null_count = source.known_null_count();
+  parts.buffers.assign(source.buffers().begin(), source.buffers().end());
+  return column::make(source.home(), std::move(parts));
+}
+
+} // namespace
+
+column numbers_of(const column& source, const dlpack_export& how) {
+  const data_type& type = source.type();
+  if (how.codes && type.index_type() != nullptr) {
+    return relabelled(source, *type.index_type());
+  }
+  if (how.reinterpret && is_temporal(type.id()) && type.extension_name().empty()) {
+    return relabelled(source, data_type(type.byte_width() == 4 ? type_id::int32 : type_id::int64));
+  }
+  return source;
+}
+
+std::uint64_t value_bits(const data_type& type, const tensor_fill& number) {
+  if (type.is_bool8()) {
+    const std::uint64_t bits = integer_bits<std::uint8_t>(type, number);
+    if (bits > 1) {
+      refuse_number(type, number, errc::out_of_range, "expected 0 or 1");
+    }
+    return bits;
+  }
+  switch (type.id()) {
+  case type_id::int8:
+    return integer_bits<std::int8_t>(type, number);
+  case type_id::uint8:
+    return integer_bits<std::uint8_t>(type, number);
+  case type_id::int16:
+    return integer_bits<std::int16_t>(type, number);
+  case type_id::uint16:
+    return integer_bits<std::uint16_t>(type, number);
+  case type_id::int32:
+    return integer_bits<std::int32_t>(type, number);
+  case type_id::uint32:
+    return integer_bits<std::uint32_t>(type, number);
+  case type_id::int64:
+    return integer_bits<std::int64_t>(type, number);
+  case type_id::uint64:
+    return integer_bits<std::uint64_t>(type, number);
+  default:
+    return float_bits(type, number);
+  }
+}
+
+std::uint64_t nan_bits(const data_type& type) {
+  if (!type.is_floating()) {
+    throw error(errc::exchange, concat("dlpack: a column of type ", type.name(),
+                                       " has no NaN for its nulls: choose a value, or a mask beside it"));
+  }
+  return float_bits(type, std::numeric_limits<double>::quiet_NaN());
+}
+
+column fill_nulls(const column& source, std::uint64_t bits) {
+  const auto& home = source.home();
+  const stream_ref work = home->work_stream();
+  const auto width = static_cast<std::size_t>(source.type().byte_width());
+  const std::size_t bytes =
+      checked_mul(static_cast<std::size_t>(source.length()), width, "bytes of filled values");
+  const buffer filled = buffer::allocate(home, bytes, work, source.values().owner()->tag());
+  use_token token(work, {reads(source.values()), reads(source.validity()), writes(filled)});
+  const auto* const values = token.data<std::byte>(source.values());
+  home->kernels().fill_nulls(work.native_handle(), token.data<std::uint8_t>(source.validity()),
+                             source.offset(), values + static_cast<std::size_t>(source.offset()) * width,
+                             source.type().byte_width(), source.length(), bits,
+                             token.mutable_data<std::byte>(filled));
+  token.finish();
+  return column::make(home, {source.type(), source.length(), 0, 0, {{}, filled}, {}});
+}
+
+column is_valid(const column& source) {
+  const auto& home = source.home();
+  if (source.validity().present()) {
+    return unpack_bool(column::make(
+        home,
+        {data_type(type_id::boolean), source.length(), source.offset(), 0, {{}, source.validity()}, {}}));
+  }
+  const auto rows = static_cast<std::size_t>(source.length());
+  const stream_ref work = home->work_stream();
+  const buffer bytes = buffer::allocate(home, rows, work, "validity");
+  if (rows != 0) {
+    use_token token(work, {writes(bytes)});
+    const bool all_null = source.type().layout() == layout_kind::none;
+    home->fill(token.mutable_data<std::byte>(bytes), all_null ? 0 : 1, rows, work);
+    token.finish();
+  }
+  return column::make(home, {data_type::bool8(), source.length(), 0, 0, {{}, bytes}, {}});
+}
+
+} // namespace saeta

@@ -1,0 +1,177 @@
+"""Columns as tensors where a tensor has no word for what the column holds: nulls, times, dictionaries, bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from contexts import copies
+
+
+def floats_in(ctx: sa.Context) -> sa.Column:
+    return sa.from_arrow(pa.array([1.5, None, 3.5, None], pa.float32()), ctx)
+
+
+def integers_in(ctx: sa.Context) -> sa.Column:
+    return sa.from_arrow(pa.array([None, 7, None, 9, 10], pa.int16()), ctx)
+
+
+def test_nulls_become_nan_in_floats(anywhere):
+    floats = floats_in(anywhere)
+    seen = floats.to_numpy(nulls="nan")
+    assert seen.dtype == np.float32
+    np.testing.assert_array_equal(seen, np.array([1.5, np.nan, 3.5, np.nan], np.float32))
+    half = sa.from_arrow(pa.array([None, np.float16(2)], pa.float16()), anywhere)
+    np.testing.assert_array_equal(half.to_numpy(nulls="nan"), np.array([np.nan, 2], np.float16))
+
+
+def test_nulls_become_a_value_of_the_type(anywhere):
+    integers, floats = integers_in(anywhere), floats_in(anywhere)
+    assert integers.to_numpy(fill=-1).tolist() == [-1, 7, -1, 9, 10]
+    assert integers.slice(1, 2).to_numpy(fill=np.int8(5)).tolist() == [7, 5]
+    assert floats.to_numpy(fill=0.25).tolist() == [1.5, 0.25, 3.5, 0.25]
+    assert floats.to_numpy(fill=np.float32(-1)).tolist() == [1.5, -1, 3.5, -1]
+    large = sa.from_arrow(pa.array([None, 1], pa.uint64()), anywhere)
+    assert large.to_numpy(fill=2**64 - 1).tolist() == [2**64 - 1, 1]
+    bits = sa.from_arrow(pa.array([True, None, False]), anywhere)
+    assert bits.to_numpy(fill=False).tolist() == [True, False, False]
+    assert bits.to_numpy(fill=True).dtype == np.bool_
+
+
+def test_a_mask_beside_the_values_is_true_where_they_are_valid(anywhere):
+    integers = integers_in(anywhere)
+    values, mask = integers.to_numpy(with_mask=True)
+    assert (values.dtype, mask.dtype) == (np.int16, np.bool_)
+    assert mask.tolist() == [False, True, False, True, True]
+    assert values[mask].tolist() == [7, 9, 10]
+    full, all_true = sa.from_arrow(pa.array([1, 2]), anywhere).to_numpy(with_mask=True)
+    assert full.tolist() == [1, 2]
+    assert all_true.tolist() == [True, True]
+    assert integers.is_valid().to_pylist() == mask.tolist()
+
+
+def test_a_host_column_shares_its_values_beside_the_mask(host):
+    column = sa.from_arrow(pa.array([None, 7, 8], pa.int16()), host)
+    values, _ = column.to_numpy(with_mask=True)
+    assert values.ctypes.data == column.address
+    assert not values.flags.writeable
+
+
+@pytest.mark.parametrize("keywords", [{"nulls": "nan"}, {"fill": 0.0}])
+def test_a_stand_in_copies_only_where_there_are_nulls(host, keywords):
+    valid = sa.from_arrow(pa.array([1.0, 2.0]), host)
+    assert valid.to_numpy(copy=False, **keywords).ctypes.data == valid.address
+    holes = sa.from_arrow(pa.array([1.0, None]), host)
+    with pytest.raises(BufferError, match="1 of 2 values of a double column are null and to be replaced"):
+        holes.to_numpy(copy=False, **keywords)
+    with pytest.raises(sa.ExchangeError, match="its validity is bits"):
+        valid.to_numpy(copy=False, with_mask=True)
+    assert copies(host) == 0
+
+
+def test_chunks_are_joined_with_their_stand_ins(host):
+    column = sa.from_arrow(pa.chunked_array([[1, None], [None, 4]]), host)
+    assert column.to_numpy(fill=0).tolist() == [1, 0, 0, 4]
+    values, mask = column.to_numpy(with_mask=True)
+    assert mask.tolist() == [True, False, False, True]
+    assert values[mask].tolist() == [1, 4]
+
+
+def test_nulls_without_a_choice_name_the_choices(anywhere):
+    integers = integers_in(anywhere)
+    with pytest.raises(BufferError, match=r"2 nulls.*fill=value or with_mask=True"):
+        integers.to_numpy()
+    with pytest.raises(BufferError, match=r"2 of 5 values.*fill=value or with_mask=True"):
+        integers.__dlpack__()
+    with pytest.raises(BufferError, match="no NaN"):
+        integers.to_numpy(nulls="nan")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "raised", "text"),
+    [
+        ({"fill": 40_000}, sa.OutOfRange, "fill 40000 for a column of type int16"),
+        ({"fill": 2**64}, sa.OutOfRange, "does not fit"),
+        ({"fill": 1.0}, sa.TypeMismatch, "expected an integer"),
+        ({"nulls": "zero"}, sa.InvalidError, "expected 'nan'"),
+        ({"nulls": "nan", "fill": 1}, sa.InvalidError, "nulls and fill were given"),
+        ({"fill": 0, "with_mask": True}, sa.InvalidError, "fill and with_mask were given"),
+    ],
+)
+def test_wrong_choices_are_refused(host, keywords, raised, text):
+    column = sa.from_arrow(pa.array([None, 7], pa.int16()), host)
+    with pytest.raises(raised, match=text):
+        column.to_numpy(**keywords)
+
+
+@pytest.mark.parametrize(
+    ("type", "integer"),
+    [
+        (pa.date32(), np.int32),
+        (pa.date64(), np.int64),
+        (pa.time32("s"), np.int32),
+        (pa.time64("us"), np.int64),
+        (pa.timestamp("ns", "UTC"), np.int64),
+        (pa.duration("ms"), np.int64),
+    ],
+    ids=str,
+)
+def test_times_are_their_integers_when_asked(host, type, integer):  # noqa: A002
+    ticks = pa.array([86_400_000, None, 0], pa.int64() if integer == np.int64 else pa.int32()).cast(type)
+    column = sa.from_arrow(ticks, host)
+    with pytest.raises(BufferError, match="reinterpret=True"):
+        column.__dlpack__()
+    seen = column.to_numpy(reinterpret=True, fill=-1)
+    assert seen.dtype == integer
+    assert seen.tolist() == [86_400_000, -1, 0]
+    assert column.slice(2, 1).to_numpy(reinterpret=True, copy=False).ctypes.data == column.slice(2, 1).address
+
+
+def test_dictionaries_are_their_indices_when_asked(host):
+    column = sa.from_arrow(pa.array(["b", "a", None, "b"]).dictionary_encode(), host)
+    with pytest.raises(BufferError, match="codes=True"):
+        column.__dlpack__()
+    assert column.to_numpy(codes=True, fill=-1).tolist() == [0, 1, -1, 0]
+    assert column.slice(0, 2).to_numpy(codes=True, copy=False).ctypes.data == column.address
+
+
+def test_what_no_choice_makes_a_tensor_is_refused(host):
+    text = sa.from_arrow(pa.array(["a", None]), host)
+    for keywords in ({"fill": 0}, {"with_mask": True}, {"codes": True, "reinterpret": True, "fill": 0}):
+        with pytest.raises(BufferError, match="string has no tensor type"):
+            text.to_numpy(**keywords)
+
+
+def test_jax_takes_stand_ins_and_masks(host):
+    jax = pytest.importorskip("jax")
+    with jax.default_device(jax.devices("cpu")[0]):
+        column = sa.from_arrow(pa.array([1.0, None, 3.0], pa.float32()), host)
+        filled = column.to_jax(fill=9)
+        values, mask = column.to_jax(with_mask=True)
+        assert filled.tolist() == [1.0, 9.0, 3.0]
+        assert mask.tolist() == [True, False, True]
+        assert values[mask].tolist() == [1.0, 3.0]
+        with pytest.raises(BufferError, match="null"):
+            column.to_jax()
+        del filled, values, mask
+
+
+class Framework:
+    """Stands for torch or CuPy: takes tensors as NumPy does."""
+
+    from_dlpack = staticmethod(np.from_dlpack)
+
+
+@pytest.mark.parametrize("name", ["torch", "cupy"])
+def test_torch_and_cupy_take_stand_ins_and_masks(host, monkeypatch, name):
+    monkeypatch.setitem(__import__("sys").modules, name, Framework)
+    column = sa.from_arrow(pa.array([1, None], pa.int32()), host)
+    convert = getattr(column, f"to_{name}")
+    assert convert(fill=5).tolist() == [1, 5]
+    values, mask = convert(with_mask=True)
+    assert values[mask].tolist() == [1]
+    assert sa.from_arrow(pa.array([3], pa.timestamp("s")), host).to_numpy(reinterpret=True).tolist() == [3]
+    with pytest.raises(BufferError, match="null"):
+        convert()
