@@ -31,7 +31,39 @@ VALUES = {
     "fixed_size_binary": (pa.binary(5), st.binary(min_size=5, max_size=5)),
     "timestamp": (pa.timestamp("us"), integers(62, True)),
     "dictionary": (pa.dictionary(pa.int16(), pa.string()), st.sampled_from(["a", "b", "", "é"])),
+    "string_view": (pa.string_view(), st.text(max_size=20)),
 }
+SIMPLE = tuple(VALUES)
+
+
+@st.composite
+def nested(draw, depth=3):
+    """A type, nested at most `depth` deep, and a strategy of its values."""
+    if depth == 0 or draw(st.booleans()):
+        name = draw(st.sampled_from([name for name in SIMPLE if not name.startswith("float")]))
+        return VALUES[name]
+    kind = draw(st.sampled_from(["list", "large_list", "list_view", "fixed", "struct", "map"]))
+    type_, values = draw(nested(depth - 1))
+    values = st.none() | values
+    if kind == "struct":
+        other, others = draw(nested(depth - 1))
+        return pa.struct([("a", type_), ("b", other)]), st.fixed_dictionaries({"a": values, "b": st.none() | others})
+    if kind == "map":
+        return pa.map_(pa.string(), type_), st.lists(st.tuples(st.text(max_size=3), values), max_size=3)
+    if kind == "fixed":
+        size = draw(st.integers(0, 3))
+        return pa.list_(type_, size), st.lists(values, min_size=size, max_size=size)
+    made = {"list": pa.list_, "large_list": pa.large_list, "list_view": pa.list_view}[kind]
+    return made(type_), st.lists(values, max_size=4)
+
+
+@st.composite
+def nested_arrays(draw):
+    """A slice of an array of some nested type, with nulls at every level."""
+    type_, values = draw(nested())
+    made = pa.array(draw(st.lists(st.none() | values, max_size=30)), type_)
+    start = draw(st.integers(0, len(made)))
+    return made.slice(start, draw(st.integers(0, len(made) - start)))
 
 
 @st.composite
@@ -51,6 +83,23 @@ def same(left, right):
         bits = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}[left.type]
         left, right = left.view(bits), right.view(bits)
     return left.type == right.type and left.equals(right)
+
+
+@settings
+@hypothesis.given(nested_arrays(), st.booleans(), st.data())
+def test_nested_arrays_make_every_round_trip(source, copy, data):
+    column = sa.from_arrow(source, sa.context("host"), copy=copy or None, as_column=True)
+    assert column.null_count == source.null_count
+    assert pa.array(column).equals(source)
+    assert column.to_pylist() == source.to_pylist()
+    start = data.draw(st.integers(0, len(source)))
+    part = column.slice(start, data.draw(st.integers(0, len(source) - start)))
+    expected = source.slice(start, len(part))
+    seen = pa.array(sa.from_arrow(part, sa.context("host"), copy=True, as_column=True))
+    seen.validate(full=True)
+    assert seen.equals(expected)
+    assert sa.DataType(column.type.name) == column.type
+    repr(part)
 
 
 @settings
