@@ -190,26 +190,6 @@ private:
   Managed* tensor_ = nullptr;
 };
 
-buffer uploaded(const std::shared_ptr<context>& home, const tensor_rows& rows, point ready) {
-  if (rows.bytes == 0) {
-    return buffer::allocate(home, 0, home->work_stream(), imported_tag);
-  }
-  point_set producer;
-  producer.add(ready);
-  home->synchronize(producer); // a GPU may still be writing page-locked memory
-  std::vector<std::byte> gathered(rows.strided() ? rows.bytes
-                                                 : 0); // so that no byte between the values travels
-  if (rows.strided()) {
-    reference_kernels().gather_strided({}, rows.first, rows.stride, rows.type.byte_width(), rows.length,
-                                       gathered.data());
-  }
-  transfer_plan plan;
-  const std::size_t number = plan.add({rows.strided() ? gathered.data() : rows.first, rows.bytes});
-  plan.finish();
-  const buffer slab = staging_ring::of(home)->upload(home, plan, imported_tag);
-  return slab.slice(plan.target_of(number), rows.bytes);
-}
-
 /// `view` begins at the lowest address of the values.
 buffer copied(const std::shared_ptr<context>& home, const buffer& view, const tensor_rows& rows) {
   const stream_ref work = home->work_stream();
@@ -224,6 +204,31 @@ buffer copied(const std::shared_ptr<context>& home, const buffer& view, const te
     staging_ring::of(home)->copy(own, view, work);
   }
   return own;
+}
+
+buffer uploaded(const std::shared_ptr<context>& home, const tensor_rows& rows, point ready) {
+  if (rows.bytes == 0) {
+    return buffer::allocate(home, 0, home->work_stream(), imported_tag);
+  }
+  point_set producer;
+  producer.add(ready);
+  home->synchronize(producer); // a GPU may still be writing page-locked memory
+  // One value that stands for many rows travels once: its rows need more memory than the tensor has. Of other strided
+  // tensors only the values travel.
+  const bool repeated = rows.strided() && rows.stride == 0;
+  const bool spread = rows.strided() && !repeated;
+  std::vector<std::byte> gathered(spread ? rows.bytes : 0);
+  if (spread) {
+    reference_kernels().gather_strided({}, rows.first, rows.stride, rows.type.byte_width(), rows.length,
+                                       gathered.data());
+  }
+  transfer_plan plan;
+  const std::size_t bytes = repeated ? rows.reach : rows.bytes;
+  const std::size_t number = plan.add({spread ? gathered.data() : rows.first, bytes});
+  plan.finish();
+  const buffer slab = staging_ring::of(home)->upload(home, plan, imported_tag);
+  const buffer values = slab.slice(plan.target_of(number), bytes);
+  return repeated ? copied(home, values, rows) : values;
 }
 
 template <class Managed>

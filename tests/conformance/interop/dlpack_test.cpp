@@ -267,6 +267,28 @@ TEST_P(dlpack, a_strided_tensor_in_host_memory_sends_its_values_alone) {
   }
 }
 
+TEST_P(dlpack, one_value_for_every_row_travels_once_and_its_rows_are_budgeted) {
+  std::int32_t value = 77;
+  support::lent_tensor<DLManagedTensor> lent(&value, 1000, support::dtype(kDLInt, 32));
+  lent.tensor().strides[0] = 0;
+  const column taken = import_dlpack(home(), lent.get());
+  EXPECT_LE(home()->read_counters().host_to_device.bytes, 64U);
+  const auto seen = read(taken.values());
+  ASSERT_EQ(seen.size(), 4000U);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    ASSERT_EQ(seen[i], i % 4 == 0 ? 77 : 0) << i;
+  }
+  support::lent_tensor<DLManagedTensor> endless(&value, std::int64_t{1} << 50, support::dtype(kDLInt, 32));
+  endless.tensor().strides[0] = 0;
+  try {
+    static_cast<void>(import_dlpack(home(), endless.get()));
+    FAIL() << "a petabyte fits no budget";
+  } catch (const error& seen_error) {
+    EXPECT_EQ(seen_error.code(), errc::budget_exceeded);
+  }
+  EXPECT_EQ(endless.deleted(), 0);
+}
+
 TEST_P(dlpack, bools_are_0_and_1_after_an_upload) {
   std::vector<std::uint8_t> content{0, 1, 255, 2, 0, 128};
   support::lent_tensor<DLManagedTensor> lent(content.data(), 6, support::dtype(kDLBool, 8));
