@@ -29,13 +29,20 @@ std::int64_t decode_limit(const read_options& options, std::size_t source_bytes)
                                    : static_cast<std::int64_t>(std::min(most, options.decode_limit));
 }
 
+void append_dictionaries(const arrow::ArrayData& of, dictionary_list& found) {
+  for (const auto& child : of.child_data) {
+    append_dictionaries(*child, found);
+  }
+  if (of.dictionary != nullptr) {
+    found.push_back(of.dictionary);
+  }
+}
+
 /// The dictionaries of a batch, in the order of its columns; those inside dictionaries are a part of the outer one.
 dictionary_list dictionaries_of(const arrow::RecordBatch& source) {
   dictionary_list found;
   for (const auto& column : source.column_data()) {
-    if (column->dictionary != nullptr) {
-      found.push_back(column->dictionary);
-    }
+    append_dictionaries(*column, found);
   }
   return found;
 }
@@ -47,6 +54,9 @@ void require_views(const arrow::ArrayData& data, const detail::source& from, con
                   concat("column '", column, "' can't be a view of the source: its body is compressed, ",
                          "misaligned, of foreign byte order or a dictionary in parts"));
     }
+  }
+  for (const auto& child : data.child_data) {
+    require_views(*child, from, column);
   }
   if (data.dictionary != nullptr) {
     require_views(*data.dictionary, from, column);

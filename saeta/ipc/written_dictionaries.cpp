@@ -23,7 +23,8 @@ bool same(const column& a, const column& b) {
     return x.present() == y.present() && x.address() == y.address() && x.size() == y.size();
   };
   return a.length() == b.length() && a.offset() == b.offset() && a.dictionary() == b.dictionary() &&
-         std::ranges::equal(a.buffers(), b.buffers(), same_range);
+         std::ranges::equal(a.buffers(), b.buffers(), same_range) &&
+         std::ranges::equal(a.children(), b.children(), same);
 }
 
 column plain_indices(const column& encoded) {

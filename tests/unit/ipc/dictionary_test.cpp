@@ -137,6 +137,23 @@ TEST_F(dictionary, inside_of_other_types_are_written) {
       << "equal dictionaries in different places";
 }
 
+TEST_F(dictionary, of_structs_are_told_apart_by_their_children) {
+  const data_type rows = data_type::nested("+s", {{"a", data_type(type_id::int32), true, {}}});
+  // Equal lengths and no validity: nothing but the children tells them apart.
+  const schema fields{{{"0:rows", data_type::dictionary(data_type(type_id::int32), rows), true, {}}}, {}};
+  std::vector<batch> batches;
+  for (const std::uint64_t seed : {std::uint64_t{1}, std::uint64_t{2}}) {
+    const auto values = support::random_array(rows, {9, 0, support::nulls::absent, true}, seed);
+    const auto codes =
+        support::random_indices(fields.fields[0].type, {40, 0, support::nulls::absent, true}, values, 7);
+    const table one = support::table_of(home(), fields, {{codes}});
+    batches.push_back(one.batches().front());
+  }
+  const table alike = table::make(home(), fields, std::move(batches));
+  EXPECT_TRUE(same_contents(read_bytes(write_bytes(alike, {container::stream})), alike));
+  EXPECT_ERROR(write_bytes(alike), unsupported, "column '0:", "different dictionaries");
+}
+
 TEST_F(dictionary, of_dictionaries_are_refused) {
   const data_type text(type_id::string);
   const data_type inner = data_type::dictionary(data_type(type_id::int8), text);

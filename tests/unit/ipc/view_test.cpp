@@ -1,6 +1,7 @@
 // On a host context an uncompressed body is viewed where it lies, and whatever is viewed stays alive.
 
 #include "ipc_test.hpp"
+#include "saeta/column/schema.hpp"
 
 #include <arrow/memory_pool.h>
 
@@ -133,6 +134,15 @@ TEST_F(view, without_copies_the_first_column_must_be_a_view_like_any_other) {
   const auto shifted = place(write_bytes(original), 1);
   EXPECT_ERROR(reader::open(shifted.bytes, shifted.memory, {.copy = copy_policy::never})->next(home()),
                exchange, "can't be a view of the source");
+}
+
+TEST_F(view, without_copies_children_must_be_views_too) {
+  const data_type rows = data_type::nested("+s", {{"a", data_type(type_id::int64), true, {}}});
+  const auto source = support::random_array(rows, {500, 0, support::nulls::absent, true}, 1);
+  const table original = support::table_of(home(), {{{"s", rows, true, {}}}, {}}, {{source}});
+  const auto packed = place(write_bytes(original, {.body = compression::lz4}));
+  EXPECT_ERROR(reader::open(packed.bytes, packed.memory, {.copy = copy_policy::never})->next(home()),
+               exchange, "column 's'", "compressed");
 }
 
 TEST_F(view, bytes_at_an_odd_address_are_read_all_the_same) {
