@@ -1,6 +1,5 @@
 #include "saeta/base/foreign_call.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/column/bits.hpp"
 #include "saeta/device/kernels.hpp"
 #include "saeta/interop/dlpack.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -190,10 +189,34 @@ private:
   Managed* tensor_ = nullptr;
 };
 
-/// `view` begins at the lowest address of the values.
+/// Room for the bits of bools; absent for other types.
+buffer scratch_for(const std::shared_ptr<context>& home, const tensor_rows& rows) {
+  return rows.type.is_bool8() && rows.length != 0
+             ? buffer::allocate(home, bitmap_bytes(rows.length), home->work_stream(), imported_tag)
+             : buffer{};
+}
+
+/// Makes the bytes of bools 0 and 1, by way of `scratch`. A view keeps its bytes instead: bool8 takes any but 0 for true.
+void make_canonical(const std::shared_ptr<context>& home, const buffer& bools, const buffer& scratch,
+                    const tensor_rows& rows) {
+  if (!scratch.present()) {
+    return;
+  }
+  const stream_ref work = home->work_stream();
+  use_token token(work, {updates(bools), writes(scratch)});
+  auto* const bytes = token.mutable_data<std::uint8_t>(bools);
+  auto* const bits = token.mutable_data<std::uint8_t>(scratch);
+  home->kernels().pack_bool(work.native_handle(), bytes, rows.length, bits);
+  home->kernels().unpack_bool(work.native_handle(), bits, 0, rows.length, bytes);
+  token.finish();
+}
+
+/// `view` begins at the lowest address of the values. Everything is allocated before the first read of the view is queued:
+/// a refusal leaves no work on memory that stays with the caller.
 buffer copied(const std::shared_ptr<context>& home, const buffer& view, const tensor_rows& rows) {
   const stream_ref work = home->work_stream();
   buffer own = buffer::allocate(home, rows.bytes, work, imported_tag);
+  const buffer scratch = scratch_for(home, rows);
   if (rows.strided()) {
     use_token token(work, {reads(view), writes(own)});
     const auto* const first = token.data<std::byte>(view) + (rows.first - rows.lowest);
@@ -203,6 +226,7 @@ buffer copied(const std::shared_ptr<context>& home, const buffer& view, const te
   } else if (rows.bytes != 0) {
     staging_ring::of(home)->copy(own, view, work);
   }
+  make_canonical(home, own, scratch, rows);
   return own;
 }
 
@@ -228,7 +252,11 @@ buffer uploaded(const std::shared_ptr<context>& home, const tensor_rows& rows, p
   plan.finish();
   const buffer slab = staging_ring::of(home)->upload(home, plan, imported_tag);
   const buffer values = slab.slice(plan.target_of(number), bytes);
-  return repeated ? copied(home, values, rows) : values;
+  if (repeated) {
+    return copied(home, values, rows);
+  }
+  make_canonical(home, values, scratch_for(home, rows), rows);
+  return values;
 }
 
 template <class Managed>
@@ -258,13 +286,9 @@ column import_tensor(const std::shared_ptr<context>& home, Managed* source, muta
       values = copied(home, values, rows);
     }
   }
-  column made = column::make(
+  const column made = column::make(
       home,
       {.type = rows.type, .length = rows.length, .null_count = 0, .buffers = {{}, values}, .dictionary = {}});
-  if (taken != way::view && rows.type.is_bool8()) {
-    made = unpack_bool(
-        pack_bool(made)); // 0 and 1; a view keeps the bytes, of which bool8 takes any but 0 for true
-  }
   keepalive->arm(source);
   return made;
 }

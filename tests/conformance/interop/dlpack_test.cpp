@@ -299,6 +299,18 @@ TEST_P(dlpack, bools_are_0_and_1_after_an_upload) {
   EXPECT_EQ(seen, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1}));
 }
 
+TEST_P(dlpack, a_copy_that_the_budget_refuses_has_read_nothing) {
+  const column source = numbers(data_type(type_id::int8), 1 << 16);
+  support::lent_tensor<DLManagedTensorVersioned> lent(
+      reinterpret_cast<void*>(source.values().address()), 1 << 16, support::dtype(kDLBool, 8),
+      {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
+  home()->memory_budget()->set_limit(home()->statistics().budget.current + (1 << 16) + 64);
+  EXPECT_THROW(static_cast<void>(import_dlpack(home(), lent.get(), ordered(copy_policy::always))), error)
+      << "bools need an eighth more to become 0 and 1";
+  EXPECT_EQ(copies(), traffic{}) << "a read of memory that stays with the caller";
+  EXPECT_EQ(lent.deleted(), 0);
+}
+
 TEST_P(dlpack, page_locked_and_managed_memory_enter_no_foreign_device) {
   if (home()->on_host() || home()->device().kind == device_kind::cuda) {
     GTEST_SKIP() << "the host can load it, and a GPU of CUDA can, too";
