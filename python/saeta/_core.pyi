@@ -134,7 +134,7 @@ class Context:
     @property
     def options(self) -> dict[str, Any]:
         """
-        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `pool_threshold` (bytes; None: all), `staging_threads` (0: the machine's, at most 8), `staging_chunk` (bytes). The budget has an attribute of its own.
+        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `pool_threshold` (bytes; None: all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 8), `staging_chunk` (bytes). The budget has an attribute of its own.
         """
 
     @property
@@ -217,9 +217,9 @@ class Memory:
     def report(self) -> str:
         """The statistics and the live bytes by tag and by budget, as text."""
 
-    def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording, *, phases: Sequence[tuple[str, int]] = ()) -> None:
+    def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording | None = None, *, phases: Sequence[tuple[str, int]] = ()) -> None:
         """
-        Writes a recording of `record` as one self-contained HTML page: bytes over time by tag, the budget, refusals and trims. `phases` names stretches of it: (name, number of records when it ended), in order.
+        Writes a recording of `record` (None: the one that SAETA_RECORD began) as one self-contained HTML page: bytes over time by tag, the budget, refusals and trims. `phases` names stretches of it: (name, number of records when it ended), in order.
         """
 
     def __repr__(self) -> str: ...
@@ -266,7 +266,13 @@ class Memory:
 
     def record(self, *, capacity: int = 1048576) -> MemoryRecording:
         """
-        Records every allocation, free, refusal and trim of the device from now on, at most the last `capacity` of them.
+        Records every allocation, free, refusal and trim of the device, and every view of the memory of others, from now on, at most the last `capacity` of them.
+        """
+
+    @property
+    def recording(self) -> MemoryRecording | None:
+        """
+        What the device has recorded since its context was made; None unless SAETA_RECORD asked for it.
         """
 
     def log_to(self, target: str) -> MemoryLog:
@@ -342,7 +348,7 @@ class MemoryRecording:
 
     def records(self) -> list[dict[str, Any]]:
         """
-        The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, `address`, `generation`, `tag`, `account` (the budget that was charged), `limit` and `outcome`.
+        The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, `address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, and where the memory of the device changed `reserved` and `held` of it.
         """
 
     @property

@@ -82,9 +82,11 @@ void bind_reports(memory_class& c) {
       .def("report", in_python("saeta._report", "memory_report"), nb::sig("def report(self) -> str"),
            "The statistics and the live bytes by tag and by budget, as text.")
       .def("timeline", in_python("saeta._report", "memory_timeline"),
-           nb::sig("def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording, *, phases: "
+           nb::sig("def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording | None = "
+                   "None, *, phases: "
                    "collections.abc.Sequence[tuple[str, int]] = ()) -> None"),
-           "Writes a recording of `record` as one self-contained HTML page: bytes over time by tag, the "
+           "Writes a recording of `record` (None: the one that SAETA_RECORD began) as one self-contained "
+           "HTML page: bytes over time by tag, the "
            "budget, refusals and trims. `phases` names stretches of it: (name, number of records when it "
            "ended), in order.");
 }
