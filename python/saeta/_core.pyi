@@ -40,20 +40,24 @@ class Device:
         """Device type as DLPack and Arrow number it."""
 
     @property
-    def ordinal(self) -> int: ...
+    def ordinal(self) -> int:
+        """Its number among those of its kind."""
 
     @property
-    def model(self) -> str: ...
+    def model(self) -> str:
+        """Name of the product."""
 
     @property
-    def architecture(self) -> str: ...
+    def architecture(self) -> str:
+        """Compute capability of a GPU, instruction set of the host."""
 
     @property
     def driver(self) -> str:
         """Driver version, empty on the host."""
 
     @property
-    def total_bytes(self) -> int: ...
+    def total_bytes(self) -> int:
+        """Bytes of memory of the whole device."""
 
     @property
     def free_bytes(self) -> int | None:
@@ -138,7 +142,8 @@ class Context:
         """
 
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """Whether it refuses new work."""
 
     def counters(self) -> dict[str, Any]:
         """
@@ -225,7 +230,8 @@ class Memory:
     def __repr__(self) -> str: ...
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """"host" or "cuda:0"."""
 
     def trim(self) -> int:
         """
@@ -327,7 +333,8 @@ class MemoryHook:
     def __repr__(self) -> str: ...
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that it was added under."""
 
     def remove(self) -> None:
         """It is not asked again. Does nothing the second time."""
@@ -411,7 +418,8 @@ class DataType:
         """True for the extension arrow.bool8: one byte a value."""
 
     @property
-    def ordered(self) -> bool: ...
+    def ordered(self) -> bool:
+        """Whether the values of a dictionary are in order."""
 
     @property
     def index_type(self) -> DataType | None:
@@ -422,7 +430,8 @@ class DataType:
         """Type of the values of a dictionary, else None."""
 
     @property
-    def extension_name(self) -> str: ...
+    def extension_name(self) -> str:
+        """Name of the Arrow extension type, empty without one."""
 
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -451,13 +460,16 @@ class Field:
         """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name; may be empty."""
 
     @property
-    def type(self) -> DataType: ...
+    def type(self) -> DataType:
+        """Its data type."""
 
     @property
-    def nullable(self) -> bool: ...
+    def nullable(self) -> bool:
+        """Whether nulls are allowed."""
 
     @property
     def metadata(self) -> saeta._metadata.Metadata:
@@ -496,13 +508,16 @@ class Schema:
         """
 
     @property
-    def names(self) -> list[str]: ...
+    def names(self) -> list[str]:
+        """Names of the fields, in order."""
 
     @property
-    def fields(self) -> list[Field]: ...
+    def fields(self) -> list[Field]:
+        """The fields, in order."""
 
     @property
-    def types(self) -> list[DataType]: ...
+    def types(self) -> list[DataType]:
+        """Types of the fields, in order."""
 
     @property
     def metadata(self) -> saeta._metadata.Metadata:
@@ -578,32 +593,38 @@ class Column:
     def _raw_values(self) -> list[bytes | bool | None]:
         """Values as the Arrow layout holds them; dictionaries give their values."""
 
-    def slice(self, offset: int, length: int | None = None) -> Column:
+    def slice(self, offset: int = 0, length: int | None = None) -> Column:
         """
         Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the column.
         """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name; may be empty."""
 
     @property
-    def type(self) -> DataType: ...
+    def type(self) -> DataType:
+        """Its data type."""
 
     @property
-    def field(self) -> Field: ...
+    def field(self) -> Field:
+        """Name, type, nullability and metadata."""
 
     @property
-    def context(self) -> Context: ...
+    def context(self) -> Context:
+        """The context that holds the memory."""
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """"host" or "cuda:0"."""
 
     @property
     def chunks(self) -> list[Column]:
         """The pieces in memory, each as a column of one chunk; no copy."""
 
     @property
-    def num_chunks(self) -> int: ...
+    def num_chunks(self) -> int:
+        """Number of pieces in memory."""
 
     @property
     def null_count(self) -> int:
@@ -716,7 +737,8 @@ class Buffer:
         """Raises TypeMismatch, which names what makes one."""
 
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Size in bytes."""
 
     @property
     def tag(self) -> str:
@@ -729,7 +751,8 @@ class Buffer:
         """
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """"host" or "cuda:0"."""
 
     @property
     def kind(self) -> str:
@@ -738,7 +761,8 @@ class Buffer:
         """
 
     @property
-    def context(self) -> Context: ...
+    def context(self) -> Context:
+        """The context that holds the memory."""
 
     @property
     def address(self) -> int:
@@ -806,40 +830,48 @@ class Table:
         """Raises TypeMismatch, which names what makes one."""
 
     @property
-    def schema(self) -> Schema: ...
+    def schema(self) -> Schema:
+        """Names, types, nullability and metadata; a copy."""
 
     @property
-    def num_rows(self) -> int: ...
+    def num_rows(self) -> int:
+        """Number of rows."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
 
     @property
-    def num_columns(self) -> int: ...
+    def num_columns(self) -> int:
+        """Number of columns."""
 
     @property
-    def column_names(self) -> list[str]: ...
+    def column_names(self) -> list[str]:
+        """Names of the columns, in order."""
 
     @property
-    def columns(self) -> list[Column]: ...
+    def columns(self) -> list[Column]:
+        """The columns, in order; no copy of their memory."""
 
     @property
     def nbytes(self) -> int:
         """Bytes that the rows refer to; shared dictionaries count once."""
 
     @property
-    def context(self) -> Context: ...
+    def context(self) -> Context:
+        """The context that holds the memory."""
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """"host" or "cuda:0"."""
 
     @property
     def batches(self) -> list[Table]:
         """The pieces in memory, each as a table of one batch; no copy."""
 
     @property
-    def num_batches(self) -> int: ...
+    def num_batches(self) -> int:
+        """Number of pieces in memory."""
 
     def __eq__(self, other: object, /) -> bool:
         """

@@ -267,7 +267,9 @@ void bind_context(nb::module_& m) {
                    "`staging_threads` (0: the machine's, at most 8), "
                    "`staging_chunk` (bytes). "
                    "The budget has an attribute of its own.")
-      .def_prop_ro("closed", [](const context_object& self) { return self.value->closed(); })
+      .def_prop_ro(
+          "closed", [](const context_object& self) { return self.value->closed(); },
+          "Whether it refuses new work.")
       .def("counters", &counters_dict, nb::sig("def counters(self) -> dict[str, typing.Any]"),
            "What was moved, allocated and waited for since the last reset. For each direction a dict of "
            "`transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them "

@@ -99,7 +99,9 @@ void bind_memory(nb::module_& m) {
   c.def(made_by("Context.memory"));
   bind_reports(c);
   c.def("__repr__", &describe)
-      .def_prop_ro("device", [](const memory_view& self) { return to_string(self.value->device()); })
+      .def_prop_ro(
+          "device", [](const memory_view& self) { return to_string(self.value->device()); },
+          "\"host\" or \"cuda:0\".")
       .def(
           "trim", [](const memory_view& self) { return self.value->trim(); }, nb::call_guard<gil_release>(),
           "Gives memory that is pooled and not in use back to the device; returns the bytes.")

@@ -8,6 +8,8 @@ namespace saeta::py {
 
 using column_class = nb::class_<column_object>;
 
+/// Booleans in both forms, and the objects of other libraries.
+void bind_conversions(column_class& c);
 /// DLPack and the Arrow PyCapsule interface.
 void bind_protocols(column_class& c);
 
