@@ -32,6 +32,11 @@ if(SAETA_WITH_IPC)
   set(ipc_headers_excluded)
 endif()
 
+# The configuration names libarrow by its file alone: where it lies is told by the library.
+set(saeta_arrow_name)
+if(SAETA_WITH_IPC)
+  cmake_path(GET SAETA_ARROW_LIBRARY FILENAME saeta_arrow_name)
+endif()
 set(saeta_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/saeta")
 install(TARGETS ${saeta_libraries} EXPORT saeta)
 install(EXPORT saeta FILE saetaTargets.cmake NAMESPACE saeta:: DESTINATION "${saeta_config_dir}")

@@ -41,20 +41,24 @@ class Device:
         """Device type as DLPack and Arrow number it."""
 
     @property
-    def ordinal(self) -> int: ...
+    def ordinal(self) -> int:
+        """Its number among those of its kind."""
 
     @property
-    def model(self) -> str: ...
+    def model(self) -> str:
+        """Name of the product."""
 
     @property
-    def architecture(self) -> str: ...
+    def architecture(self) -> str:
+        """Compute capability of a GPU, instruction set of the host."""
 
     @property
     def driver(self) -> str:
         """Driver version, empty on the host."""
 
     @property
-    def total_bytes(self) -> int: ...
+    def total_bytes(self) -> int:
+        """Bytes of memory of the whole device."""
 
     @property
     def free_bytes(self) -> int | None:
@@ -135,11 +139,12 @@ class Context:
     @property
     def options(self) -> dict[str, Any]:
         """
-        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `pool_threshold` (bytes; None: all), `staging_threads` (0: the machine's, at most 8), `staging_chunk` (bytes). The budget has an attribute of its own.
+        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `pool_threshold` (bytes; None: all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 8), `staging_chunk` (bytes). The budget has an attribute of its own.
         """
 
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """Whether it refuses new work."""
 
     def counters(self) -> dict[str, Any]:
         """
@@ -218,15 +223,16 @@ class Memory:
     def report(self) -> str:
         """The statistics and the live bytes by tag and by budget, as text."""
 
-    def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording, *, phases: Sequence[tuple[str, int]] = ()) -> None:
+    def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording | None = None, *, phases: Sequence[tuple[str, int]] = ()) -> None:
         """
-        Writes a recording of `record` as one self-contained HTML page: bytes over time by tag, the budget, refusals and trims. `phases` names stretches of it: (name, number of records when it ended), in order.
+        Writes a recording of `record` (None: the one that SAETA_RECORD began) as one self-contained HTML page: bytes over time by tag, the budget, refusals and trims. `phases` names stretches of it: (name, number of records when it ended), in order.
         """
 
     def __repr__(self) -> str: ...
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """"host" or "cuda:0"."""
 
     def trim(self) -> int:
         """
@@ -267,7 +273,13 @@ class Memory:
 
     def record(self, *, capacity: int = 1048576) -> MemoryRecording:
         """
-        Records every allocation, free, refusal and trim of the device from now on, at most the last `capacity` of them.
+        Records every allocation, free, refusal and trim of the device, and every view of the memory of others, from now on, at most the last `capacity` of them.
+        """
+
+    @property
+    def recording(self) -> MemoryRecording | None:
+        """
+        What the device has recorded since its context was made; None unless SAETA_RECORD asked for it.
         """
 
     def log_to(self, target: str) -> MemoryLog:
@@ -322,7 +334,8 @@ class MemoryHook:
     def __repr__(self) -> str: ...
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that it was added under."""
 
     def remove(self) -> None:
         """It is not asked again. Does nothing the second time."""
@@ -343,7 +356,7 @@ class MemoryRecording:
 
     def records(self) -> list[dict[str, Any]]:
         """
-        The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, `address`, `generation`, `tag`, `account` (the budget that was charged), `limit` and `outcome`.
+        The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, `address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, and where the memory of the device changed `reserved` and `held` of it.
         """
 
     @property
@@ -406,7 +419,8 @@ class DataType:
         """True for the extension arrow.bool8: one byte a value."""
 
     @property
-    def ordered(self) -> bool: ...
+    def ordered(self) -> bool:
+        """Whether the values of a dictionary are in order."""
 
     @property
     def index_type(self) -> DataType | None:
@@ -423,7 +437,8 @@ class DataType:
         """
 
     @property
-    def extension_name(self) -> str: ...
+    def extension_name(self) -> str:
+        """Name of the Arrow extension type, empty without one."""
 
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -457,13 +472,16 @@ class Field:
         """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name; may be empty."""
 
     @property
-    def type(self) -> DataType: ...
+    def type(self) -> DataType:
+        """Its data type."""
 
     @property
-    def nullable(self) -> bool: ...
+    def nullable(self) -> bool:
+        """Whether nulls are allowed."""
 
     @property
     def metadata(self) -> saeta._metadata.Metadata:
@@ -502,13 +520,16 @@ class Schema:
         """
 
     @property
-    def names(self) -> list[str]: ...
+    def names(self) -> list[str]:
+        """Names of the fields, in order."""
 
     @property
-    def fields(self) -> list[Field]: ...
+    def fields(self) -> list[Field]:
+        """The fields, in order."""
 
     @property
-    def types(self) -> list[DataType]: ...
+    def types(self) -> list[DataType]:
+        """Types of the fields, in order."""
 
     @property
     def metadata(self) -> saeta._metadata.Metadata:
@@ -584,32 +605,38 @@ class Column:
     def _raw_values(self) -> list[bytes | bool | None]:
         """Values as the Arrow layout holds them; dictionaries give their values."""
 
-    def slice(self, offset: int, length: int | None = None) -> Column:
+    def slice(self, offset: int = 0, length: int | None = None) -> Column:
         """
         Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the column.
         """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name; may be empty."""
 
     @property
-    def type(self) -> DataType: ...
+    def type(self) -> DataType:
+        """Its data type."""
 
     @property
-    def field(self) -> Field: ...
+    def field(self) -> Field:
+        """Name, type, nullability and metadata."""
 
     @property
-    def context(self) -> Context: ...
+    def context(self) -> Context:
+        """The context that holds the memory."""
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """"host" or "cuda:0"."""
 
     @property
     def chunks(self) -> list[Column]:
         """The pieces in memory, each as a column of one chunk; no copy."""
 
     @property
-    def num_chunks(self) -> int: ...
+    def num_chunks(self) -> int:
+        """Number of pieces in memory."""
 
     @property
     def null_count(self) -> int:
@@ -683,22 +710,10 @@ class Column:
     def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> numpy.typing.NDArray[Any]: ...
 
     @overload
-    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]: ...
-
-    @overload
-    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> numpy.typing.NDArray[Any]: ...
-
-    @overload
     def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
         """
         A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` and `codes`, times and dictionaries are what pyarrow makes of them.
         """
-
-    @overload
-    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> torch.Tensor: ...
-
-    @overload
-    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[torch.Tensor, torch.Tensor]: ...
 
     @overload
     def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> torch.Tensor: ...
@@ -715,22 +730,10 @@ class Column:
     def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> cupy.ndarray: ...
 
     @overload
-    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[cupy.ndarray, cupy.ndarray]: ...
-
-    @overload
-    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> cupy.ndarray: ...
-
-    @overload
     def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[cupy.ndarray, cupy.ndarray]:
         """
         A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for `to_torch`.
         """
-
-    @overload
-    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> jax.Array: ...
-
-    @overload
-    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[jax.Array, jax.Array]: ...
 
     @overload
     def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> jax.Array: ...
@@ -741,19 +744,11 @@ class Column:
         A JAX array on the column's device, without a copy. Keywords as for `to_torch`.
         """
 
-    @overload
-    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType: ...
-
-    @overload
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
         """
         A DLPack capsule of a 1-D tensor, zero-copy and read-only. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for a copy that copy=False forbids.
         """
 
-    @overload
-    def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool) -> CapsuleType: ...
-
-    @overload
     def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool) -> CapsuleType:
         """`__dlpack__` with what its keywords have no room for."""
 
@@ -763,17 +758,9 @@ class Column:
         The CUDA Array Interface, version 3, of a column on a GPU: zero-copy and read-only, ordered by the stream that it names. The memory stays while this object lives, and until all work of the device that was queued by then is done. BufferError for nulls (consumers drop masks) and for several chunks.
         """
 
-    @overload
-    def __dlpack_device__(self) -> tuple[int, int]: ...
-
-    @overload
     def __dlpack_device__(self) -> tuple[int, int]:
         """Device type and number, as DLPack numbers them."""
 
-    @overload
-    def is_valid(self) -> Column: ...
-
-    @overload
     def is_valid(self) -> Column:
         """
         A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel a chunk.
@@ -809,7 +796,8 @@ class Buffer:
         """Raises TypeMismatch, which names what makes one."""
 
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Size in bytes."""
 
     @property
     def tag(self) -> str:
@@ -822,7 +810,8 @@ class Buffer:
         """
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """"host" or "cuda:0"."""
 
     @property
     def kind(self) -> str:
@@ -831,7 +820,8 @@ class Buffer:
         """
 
     @property
-    def context(self) -> Context: ...
+    def context(self) -> Context:
+        """The context that holds the memory."""
 
     @property
     def address(self) -> int:
@@ -899,40 +889,48 @@ class Table:
         """Raises TypeMismatch, which names what makes one."""
 
     @property
-    def schema(self) -> Schema: ...
+    def schema(self) -> Schema:
+        """Names, types, nullability and metadata; a copy."""
 
     @property
-    def num_rows(self) -> int: ...
+    def num_rows(self) -> int:
+        """Number of rows."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
 
     @property
-    def num_columns(self) -> int: ...
+    def num_columns(self) -> int:
+        """Number of columns."""
 
     @property
-    def column_names(self) -> list[str]: ...
+    def column_names(self) -> list[str]:
+        """Names of the columns, in order."""
 
     @property
-    def columns(self) -> list[Column]: ...
+    def columns(self) -> list[Column]:
+        """The columns, in order; no copy of their memory."""
 
     @property
     def nbytes(self) -> int:
         """Bytes that the rows refer to; shared dictionaries count once."""
 
     @property
-    def context(self) -> Context: ...
+    def context(self) -> Context:
+        """The context that holds the memory."""
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """"host" or "cuda:0"."""
 
     @property
     def batches(self) -> list[Table]:
         """The pieces in memory, each as a table of one batch; no copy."""
 
     @property
-    def num_batches(self) -> int: ...
+    def num_batches(self) -> int:
+        """Number of pieces in memory."""
 
     def __eq__(self, other: object, /) -> bool:
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from saeta import _core
+from saeta._optional import distribution
 from saeta.errors import MissingDependency
 
 # Packages that Saeta exchanges data with, by the names of their distributions.
@@ -84,6 +85,5 @@ def _missing(cuda: str, ipc: str, packages: dict[str, str | None]) -> list[dict[
         parts.append({"part": "ipc", "why": ipc})
     for name, version in packages.items():
         if version is None:
-            install = PEERS[name][1] if name == "cupy" else name
-            parts.append({"part": name, "why": f"not installed (pip install {install})"})
+            parts.append({"part": name, "why": f"not installed (pip install {distribution(name)})"})
     return parts

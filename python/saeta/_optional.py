@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from saeta import _core
 from saeta.errors import MissingDependency
 
 
@@ -14,4 +15,13 @@ def load(package: str, purpose: str) -> ModuleType:
         return importlib.import_module(package)
     except ImportError as failure:
         top = package.partition(".")[0]
-        raise MissingDependency(f"{purpose} needs {top}: {failure} (pip install {top})") from failure
+        raise MissingDependency(
+            f"{purpose} needs {top}: {failure} (pip install {distribution(top)})"
+        ) from failure
+
+
+def distribution(package: str) -> str:
+    """What to install to have a package: some are published under a name for each CUDA release."""
+    cuda = _core._runtime()["cuda_runtime"].partition(".")[0] or "13"
+    published = {"cuda": "cuda-bindings", "cupy": f"cupy-cuda{cuda}x", "rmm": f"rmm-cu{cuda}"}
+    return published.get(package, package)

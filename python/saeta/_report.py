@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from saeta import _core
+from saeta.errors import InvalidError, TypeMismatch
 
 if TYPE_CHECKING:
     from saeta._core import Memory, MemoryRecording
@@ -47,13 +48,20 @@ def memory_report(self: Memory) -> str:
 def memory_timeline(
     self: Memory,
     path: str | os.PathLike[str],
-    recording: MemoryRecording,
+    recording: MemoryRecording | None = None,
     *,
     phases: Sequence[tuple[str, int]] = (),
 ) -> None:
     """Body of `Memory.timeline`."""
     from saeta import _timeline
 
+    recording = self.recording if recording is None else recording
+    if recording is None:
+        raise InvalidError(
+            "nothing was recorded: record with memory.record(), or from the start with SAETA_RECORD=100000 in the environment"
+        )
+    if not isinstance(recording, _core.MemoryRecording):
+        raise TypeMismatch(f"recording is of type {type(recording).__name__}, expected a MemoryRecording")
     _timeline.write(
         path,
         recording.records(),

@@ -34,6 +34,14 @@ MARKS = {
     "trim": "trimmed: cached memory went back to the device",
     "relief": "a pressure hook was asked to make room",
 }
+LEVELS = {
+    "held": "held: taken from the device, in use or cached",
+    "reserved": "reserved: promised and not drawn yet",
+    "external": "external: views of the memory of others",
+}
+MEASURED = frozenset(
+    {"allocate", "free", "free_failed", "refuse", "fail", "trim"}
+)  # records that carry levels
 COUNTED = {
     "refuse": ("request was refused", "requests were refused"),
     "fail": ("request failed", "requests failed"),
@@ -64,6 +72,10 @@ class Life:
     changes: list[tuple[int, str, int]] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     limits: list[tuple[int, int | None]] = field(default_factory=list)  # where the budget's limit changed
+    children: dict[str, list[tuple[int, int | None]]] = field(
+        default_factory=dict
+    )  # the same of child budgets
+    levels: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # by LEVELS, where they changed
     peaks: Counter[str] = field(default_factory=Counter)
     final: Counter[str] = field(default_factory=Counter)
     device: str = ""
@@ -73,6 +85,7 @@ class Life:
     peak: int = 0
     peak_time: int = 0
     unknown_frees: int = 0
+    viewed: int = 0  # bytes in views of the memory of others
 
     def change(self, time: int, tag: str, more: int) -> None:
         self.changes.append((time, tag, more))
@@ -98,13 +111,16 @@ def write(
     """
     ordered = sorted(records, key=lambda record: int(record["order"]))
     life = read(ordered, limit)
+    spans = _spans(life, ordered, phases)
     page = (files("saeta") / "_timeline.html").read_text(encoding="utf-8")
     parts = {
         "title": escape(title),
         "summary": escape(summary(life)),
         "legend": "".join(_legend(life)),
+        "levels": _level_list(life),
+        "phases": _phase_list(spans),
         "marks": _mark_list(life),
-        "data": _as_script(_data(life, _spans(life, ordered, phases))),
+        "data": _as_script(_data(life, spans)),
     }
     # In one pass, so that nothing in a tag is taken for a place to fill.
     filled = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)
@@ -119,6 +135,7 @@ def read(ordered: Sequence[Mapping[str, Any]], limit: int | None = None) -> Life
     life.device = str(ordered[0]["device"])
     life.begin = int(ordered[0]["time_ns"])
     alive: dict[tuple[Any, Any], tuple[str, int]] = {}
+    views: dict[tuple[Any, Any], int] = {}
     for record in ordered:
         time = life.end = max(life.end, int(record["time_ns"]) - life.begin)
         event, block = record["event"], (record["address"], record["generation"])
@@ -133,8 +150,10 @@ def read(ordered: Sequence[Mapping[str, Any]], limit: int | None = None) -> Life
                 life.change(time, tag, -size)
         elif event in MARKS:
             life.marks.append(_mark(record, time, life.total))
-        if event not in ("drain", "relief") and record["limit"] != 0 and _is_root(record):
-            _note_limit(life, time, _limit(record))
+        if event not in ("drain", "relief") and record["limit"] != 0:
+            own = life.limits if _is_root(record) else life.children.setdefault(str(record["account"]), [])
+            _note_limit(own, time, _limit(record))
+        _note_levels(life, time, record, views)
     if not any(value is not None for _, value in life.limits) and limit is not None:
         life.limits = [(0, limit)]
     return life
@@ -154,11 +173,42 @@ def _is_root(record: Mapping[str, Any]) -> bool:
     return record["account"] in ("", str(record["device"]))
 
 
-def _note_limit(life: Life, time: int, limit: int | None) -> None:
-    if not life.limits:
-        life.limits.append((0, limit))
-    elif life.limits[-1][1] != limit:
-        life.limits.append((time, limit))
+def _note_limit(limits: list[tuple[int, int | None]], time: int, limit: int | None) -> None:
+    if not limits:
+        limits.append((0, limit))
+    elif limits[-1][1] != limit:
+        limits.append((time, limit))
+
+
+def _note_levels(life: Life, time: int, record: Mapping[str, Any], views: dict[tuple[Any, Any], int]) -> None:
+    """What is reserved, held and viewed after a record; of the views that the recording saw begin."""
+    if record["event"] in MEASURED:
+        for name in ("reserved", "held"):
+            _note_level(life, name, time, int(record.get(name, 0)))
+    elif record["event"] in ("adopt", "release"):
+        block = record["address"], record["generation"]
+        if record["event"] == "adopt":
+            views[block] = int(record["bytes"])
+            life.viewed += views[block]
+        else:
+            life.viewed -= views.pop(block, 0)
+        _note_level(life, "external", time, life.viewed)
+
+
+def _note_level(life: Life, name: str, time: int, value: int) -> None:
+    known = life.levels.setdefault(name, [])
+    if (known[-1][1] if known else 0) != value:
+        known.append((time, value))
+
+
+def thin_level(changes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Moments and values: of every chunk of a long list the highest and the last."""
+    size = max(1, -(-len(changes) // CHUNKS))
+    kept = []
+    for start in range(0, len(changes), size):
+        chunk = changes[start : start + size]
+        kept += sorted({max(chunk, key=lambda change: change[1]), chunk[-1]})
+    return kept
 
 
 def summary(life: Life) -> str:
@@ -273,6 +323,8 @@ def _data(life: Life, spans: list[tuple[str, int, int]]) -> dict[str, Any]:
         ],
         "words": MARKS,
         "spans": spans,
+        "children": sorted(life.children.items()),
+        "levels": [(name, thin_level(life.levels[name])) for name in LEVELS if life.levels.get(name)],
     }
 
 
@@ -321,6 +373,40 @@ def _legend(life: Life) -> Iterator[str]:
 
 def _peak_together(life: Life, tags: frozenset[str]) -> int:
     return max(accumulate(more for _, tag, more in life.changes if tag in tags))
+
+
+def _level_list(life: Life) -> str:
+    """What is drawn as lines beside the bytes in use: levels of the device and limits of child budgets."""
+    rows = [
+        (f"level {name}", text, max(value for _, value in life.levels[name]), life.levels[name][-1][1])
+        for name, text in LEVELS.items()
+        if life.levels.get(name)
+    ]
+    for name, limits in sorted(life.children.items()):
+        known = [value for _, value in limits if value is not None]
+        if known:
+            rows.append(("level child", f"limit of the child budget {name}", max(known), limits[-1][1] or 0))
+    if not rows:
+        return ""
+    body = "".join(
+        f'<tr><th scope="row"><i class="{style}"></i>{escape(text)}</th><td>{human_bytes(most)}</td>'
+        f"<td>{human_bytes(last)}</td></tr>"
+        for style, text, most, last in rows
+    )
+    head = '<tr><th scope="row">line</th><th>most</th><th>at the end</th></tr>'
+    return f'<h2>Beside them</h2><div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+
+
+def _phase_list(spans: Sequence[tuple[str, int, int]]) -> str:
+    """All phases with their names: those that are narrow in the picture have their number there."""
+    if not spans:
+        return ""
+    body = "".join(
+        f"<tr><td>{number}</td><td>{escape(name)}</td><td>{_duration(begin)}</td><td>{_duration(end - begin)}</td></tr>"
+        for number, (name, begin, end) in enumerate(spans, 1)
+    )
+    head = "<tr><th></th><th>phase</th><th>after</th><th>for</th></tr>"
+    return f'<h2>Phases</h2><div class="scroll"><table class="phases"><thead>{head}</thead><tbody>{body}</tbody></table></div>'
 
 
 def _mark_list(life: Life) -> str:

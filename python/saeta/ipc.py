@@ -128,7 +128,8 @@ def _mismatch(built: str, found: str) -> str:
     major = built.partition(".")[0]
     return (
         f"saeta's IPC module was built with pyarrow {built}, but pyarrow {found} is installed: "
-        f"pip install 'pyarrow=={major}.*', or build saeta again for the installed one"
+        f"pip install 'pyarrow=={major}.*', or build saeta again for the installed one, in its source tree: "
+        f"pip install . -C build.requires=pyarrow=={found}"
     )
 
 

@@ -2,7 +2,6 @@
 #include "column_class.hpp"
 #include "pieces.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/column/bits.hpp"
 #include "values.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -106,16 +105,6 @@ std::uintptr_t address(const column_object& self) {
   return piece.buffers()[1].address() + (spec.role == buffer_role::bits ? row / 8 : row * width);
 }
 
-column_object converted(const column_object& self, column (*convert)(const column&)) {
-  field described = *self.described;
-  std::vector<column> pieces;
-  for (const column& piece : *self.pieces) {
-    pieces.push_back(convert(piece));
-  }
-  described.type = convert == &unpack_bool ? data_type::bool8() : data_type(type_id::boolean);
-  return {std::move(described), self.home, std::move(pieces)};
-}
-
 nb::list raw_list(const column_object& self) {
   nb::list result;
   for (const column& piece : *self.pieces) {
@@ -124,13 +113,14 @@ nb::list raw_list(const column_object& self) {
   return result;
 }
 
+constexpr const char* item_doc =
+    "One value (None for a null), which a device column downloads, or a slice with step 1, which is free.";
+
 void bind_values(column_class& c) {
   c.def("__getitem__", in_python("saeta._values", "column_item"),
-        nb::sig("def __getitem__(self, index: int) -> typing.Any"))
+        nb::sig("def __getitem__(self, index: int) -> typing.Any"), item_doc)
       .def("__getitem__", in_python("saeta._values", "column_item"),
-           nb::sig("def __getitem__(self, index: slice) -> Column"),
-           "One value (None for a null), which a device column downloads, or a slice with step 1, which is "
-           "free.")
+           nb::sig("def __getitem__(self, index: slice) -> Column"), item_doc)
       .def("__iter__", in_python("saeta._values", "column_iter"),
            nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"))
       .def("to_pylist", in_python("saeta._values", "column_list"),
@@ -138,8 +128,8 @@ void bind_values(column_class& c) {
            "All values as Python objects, None for nulls. A device column is downloaded.")
       .def("_raw_values", &raw_list, nb::sig("def _raw_values(self) -> list[bytes | bool | None]"),
            "Values as the Arrow layout holds them; dictionaries give their values.")
-      .def("slice", &sliced, nb::arg("offset"), nb::arg("length") = nb::none(),
-           nb::sig("def slice(self, offset: int, length: int | None = None) -> Column"),
+      .def("slice", &sliced, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
+           nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Column"),
            "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
            "column.");
 }
@@ -160,30 +150,6 @@ void bind_objects(column_class& c) {
   c.attr("__hash__") = nb::none(); // as every class of Arrow libraries that compares by more than identity
 }
 
-void bind_conversions(column_class& c) {
-  c.def(
-       "as_bool8", [](const column_object& self) { return converted(self, &unpack_bool); },
-       nb::call_guard<gil_release>(),
-       "Booleans of one bit as booleans of one byte (arrow.bool8), which tensors can view: one kernel a "
-       "chunk.")
-      .def(
-          "as_bool", [](const column_object& self) { return converted(self, &pack_bool); },
-          nb::call_guard<gil_release>(),
-          "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.")
-      .def("to_arrow", in_python("saeta._convert", "column_to_arrow"),
-           nb::sig("def to_arrow(self) -> pyarrow.ChunkedArray"),
-           "A pyarrow ChunkedArray: views of a host column, a download of a device column.")
-      .def("__array__", in_python("saeta._convert", "column_array"),
-           nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
-                   "numpy.typing.NDArray[typing.Any]"))
-      .def("to_pandas", in_python("saeta._convert", "column_to_pandas"),
-           nb::sig("def to_pandas(self) -> pandas.Series[typing.Any]"),
-           "A pandas Series of that name, through pyarrow.")
-      .def("to_polars", in_python("saeta._convert", "column_to_polars"),
-           nb::sig("def to_polars(self) -> polars.Series"),
-           "A polars Series of that name, through the Arrow C stream.");
-}
-
 } // namespace
 
 void bind_column(nb::module_& m) {
@@ -193,13 +159,23 @@ void bind_column(nb::module_& m) {
                  nb::is_weak_referenceable());
   c.def(made_by("saeta.column, saeta.from_arrow and saeta.from_dlpack"));
   bind_values(c);
-  c.def_prop_ro("name", [](const column_object& self) { return self.described->name; })
-      .def_prop_ro("type", [](const column_object& self) { return self.described->type; })
-      .def_prop_ro("field", [](const column_object& self) { return *self.described; })
-      .def_prop_ro("context", [](const column_object& self) { return context_object{self.home}; })
-      .def_prop_ro("device", [](const column_object& self) { return to_string(self.home->device()); })
+  c.def_prop_ro(
+       "name", [](const column_object& self) { return self.described->name; }, "Its name; may be empty.")
+      .def_prop_ro(
+          "type", [](const column_object& self) { return self.described->type; }, "Its data type.")
+      .def_prop_ro(
+          "field", [](const column_object& self) { return *self.described; },
+          "Name, type, nullability and metadata.")
+      .def_prop_ro(
+          "context", [](const column_object& self) { return context_object{self.home}; },
+          "The context that holds the memory.")
+      .def_prop_ro(
+          "device", [](const column_object& self) { return to_string(self.home->device()); },
+          "\"host\" or \"cuda:0\".")
       .def_prop_ro("chunks", &chunks, "The pieces in memory, each as a column of one chunk; no copy.")
-      .def_prop_ro("num_chunks", [](const column_object& self) { return self.pieces->size(); })
+      .def_prop_ro(
+          "num_chunks", [](const column_object& self) { return self.pieces->size(); },
+          "Number of pieces in memory.")
       .def_prop_ro("null_count", &null_count, nb::call_guard<gil_release>(),
                    "Number of nulls; counted on the device where it is not known yet, then remembered.")
       .def_prop_ro("nbytes", &byte_size, "Bytes that the rows refer to, dictionary included.")
@@ -217,7 +193,6 @@ void bind_column(nb::module_& m) {
       .def("_with_field", &with_field, nb::arg("field"));
   bind_objects(c);
   bind_conversions(c);
-  bind_tensors(c);
   bind_tensors(c);
   bind_protocols(c);
 }

@@ -111,6 +111,7 @@ nb::dict options_dict(const context_object& self) {
   result["wait"] = static_cast<double>(made_with.pressure.wait.count()) / 1000;
   result["guard_quarantine"] = made_with.memory.guard.quarantine;
   result["pool_threshold"] = limit_or_none(made_with.memory.pool_threshold);
+  result["record"] = made_with.recorded;
   result["staging_threads"] = made_with.staging.threads;
   result["staging_chunk"] = made_with.staging.chunk_bytes;
   return result;
@@ -262,10 +263,13 @@ void bind_context(nb::module_& m) {
           "What its memory is used for.")
       .def_prop_ro("options", &options_dict, nb::sig("def options(self) -> dict[str, typing.Any]"),
                    "What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, "
-                   "`pool_threshold` (bytes; None: all), `staging_threads` (0: the machine's, at most 8), "
+                   "`pool_threshold` (bytes; None: all), `record` (events kept from the start), "
+                   "`staging_threads` (0: the machine's, at most 8), "
                    "`staging_chunk` (bytes). "
                    "The budget has an attribute of its own.")
-      .def_prop_ro("closed", [](const context_object& self) { return self.value->closed(); })
+      .def_prop_ro(
+          "closed", [](const context_object& self) { return self.value->closed(); },
+          "Whether it refuses new work.")
       .def("counters", &counters_dict, nb::sig("def counters(self) -> dict[str, typing.Any]"),
            "What was moved, allocated and waited for since the last reset. For each direction a dict of "
            "`transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them "

@@ -38,13 +38,20 @@ void bind_device(nb::module_& m) {
       .def_prop_ro(
           "kind", [](const device_entry& d) { return static_cast<int>(d.id.kind); },
           "Device type as DLPack and Arrow number it.")
-      .def_prop_ro("ordinal", [](const device_entry& d) { return d.id.ordinal; })
-      .def_prop_ro("model", [](const device_entry& d) { return d.properties.name; })
-      .def_prop_ro("architecture", [](const device_entry& d) { return d.properties.architecture; })
+      .def_prop_ro(
+          "ordinal", [](const device_entry& d) { return d.id.ordinal; },
+          "Its number among those of its kind.")
+      .def_prop_ro(
+          "model", [](const device_entry& d) { return d.properties.name; }, "Name of the product.")
+      .def_prop_ro(
+          "architecture", [](const device_entry& d) { return d.properties.architecture; },
+          "Compute capability of a GPU, instruction set of the host.")
       .def_prop_ro(
           "driver", [](const device_entry& d) { return d.properties.driver; },
           "Driver version, empty on the host.")
-      .def_prop_ro("total_bytes", [](const device_entry& d) { return d.properties.total_bytes; })
+      .def_prop_ro(
+          "total_bytes", [](const device_entry& d) { return d.properties.total_bytes; },
+          "Bytes of memory of the whole device.")
       .def_prop_ro(
           "free_bytes", [](const device_entry& d) { return d.properties.free_bytes; },
           "Bytes free in the whole device when this object was made. None for a CUDA device that this "

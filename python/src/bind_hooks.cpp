@@ -92,7 +92,7 @@ void bind_hooks(nb::module_& m, memory_class& memory) {
       .def(made_by("Context.memory.add_hook"))
       .def("__repr__",
            [](const hook_object& self) { return concat("<saeta.MemoryHook '", self.name(), "'>"); })
-      .def_prop_ro("name", &hook_object::name)
+      .def_prop_ro("name", &hook_object::name, "The name that it was added under.")
       .def("remove", &hook_object::remove, "It is not asked again. Does nothing the second time.")
       .def(
           "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> MemoryHook"))

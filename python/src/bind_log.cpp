@@ -2,9 +2,11 @@
 #include "memory_objects.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <new>
+#include <optional>
 
 namespace saeta::py {
 namespace {
@@ -47,7 +49,7 @@ private:
 
 struct recording_object {
   std::shared_ptr<memory_sink> kept;
-  listening attached;
+  std::optional<listening> attached; ///< none for the recorder of a context, which goes on as long as it
 };
 
 nb::dict record_dict(const log_record& record) {
@@ -66,6 +68,8 @@ nb::dict record_dict(const log_record& record) {
   result["account"] = text(record.account.name());
   result["limit"] = record.limit;
   result["outcome"] = text(record.outcome);
+  result["reserved"] = record.reserved;
+  result["held"] = record.held;
   return result;
 }
 
@@ -79,12 +83,17 @@ nb::list records(const recording_object& self) {
 
 std::string describe(const recording_object& self) {
   return concat("<saeta.MemoryRecording: ", self.kept->size(), " records, ", self.kept->forgotten(),
-                " forgotten", self.attached.ended() ? ", ended>" : ">");
+                " forgotten", self.attached && self.attached->ended() ? ", ended>" : ">");
 }
 
 recording_object record(const memory_view& self, std::size_t capacity) {
   auto kept = std::make_shared<memory_sink>(capacity);
   return {kept, listening(self.value->log(), kept)};
+}
+
+std::optional<recording_object> recorder_of(const memory_view& self) {
+  const auto& recorder = self.value->recorder();
+  return recorder == nullptr ? std::nullopt : std::optional(recording_object{recorder, std::nullopt});
 }
 
 listening log_to(const memory_view& self, const std::string& target) {
@@ -99,7 +108,9 @@ void bind_classes(nb::module_& m) {
       .def("__repr__", &describe)
       .def("records", &records, nb::sig("def records(self) -> list[dict[str, typing.Any]]"),
            "The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, "
-           "`address`, `generation`, `tag`, `account` (the budget that was charged), `limit` and `outcome`.")
+           "`address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, and "
+           "where the memory of the device changed "
+           "`reserved` and `held` of it.")
       .def_prop_ro(
           "forgotten", [](const recording_object& self) { return self.kept->forgotten(); },
           "Records that later ones pushed out.")
@@ -107,7 +118,12 @@ void bind_classes(nb::module_& m) {
           "__enter__", [](nb::object self) { return self; },
           nb::sig("def __enter__(self) -> MemoryRecording"))
       .def(
-          "__exit__", [](recording_object& self, const nb::args&) { self.attached.end(); },
+          "__exit__",
+          [](recording_object& self, const nb::args&) {
+            if (self.attached) {
+              self.attached->end();
+            }
+          },
           nb::sig("def __exit__(self, *exception: object) -> None"));
 
   nb::class_<listening>(m, "MemoryLog", "A log of `memory.log_to`; written until it is closed or dropped.")
@@ -128,8 +144,12 @@ void bind_log(nb::module_& m, memory_class& memory) {
   bind_classes(m);
   memory
       .def("record", &record, nb::kw_only(), nb::arg("capacity") = memory_sink::standard_capacity,
-           "Records every allocation, free, refusal and trim of the device from now on, at most the last "
+           "Records every allocation, free, refusal and trim of the device, and every view of the memory of "
+           "others, from now on, at most the last "
            "`capacity` of them.")
+      .def_prop_ro(
+          "recording", &recorder_of,
+          "What the device has recorded since its context was made; None unless SAETA_RECORD asked for it.")
       .def(
           "log_to", &log_to, nb::arg("target"),
           "Writes the events of the device to \"csv:PATH\", \"jsonl:PATH\" or \"trace:PATH\" (Chrome's trace "

@@ -82,9 +82,11 @@ void bind_reports(memory_class& c) {
       .def("report", in_python("saeta._report", "memory_report"), nb::sig("def report(self) -> str"),
            "The statistics and the live bytes by tag and by budget, as text.")
       .def("timeline", in_python("saeta._report", "memory_timeline"),
-           nb::sig("def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording, *, phases: "
+           nb::sig("def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording | None = "
+                   "None, *, phases: "
                    "collections.abc.Sequence[tuple[str, int]] = ()) -> None"),
-           "Writes a recording of `record` as one self-contained HTML page: bytes over time by tag, the "
+           "Writes a recording of `record` (None: the one that SAETA_RECORD began) as one self-contained "
+           "HTML page: bytes over time by tag, the "
            "budget, refusals and trims. `phases` names stretches of it: (name, number of records when it "
            "ended), in order.");
 }
@@ -97,7 +99,9 @@ void bind_memory(nb::module_& m) {
   c.def(made_by("Context.memory"));
   bind_reports(c);
   c.def("__repr__", &describe)
-      .def_prop_ro("device", [](const memory_view& self) { return to_string(self.value->device()); })
+      .def_prop_ro(
+          "device", [](const memory_view& self) { return to_string(self.value->device()); },
+          "\"host\" or \"cuda:0\".")
       .def(
           "trim", [](const memory_view& self) { return self.value->trim(); }, nb::call_guard<gil_release>(),
           "Gives memory that is pooled and not in use back to the device; returns the bytes.")

@@ -140,9 +140,9 @@ void bind_field(nb::module_& m) {
               "def __init__(self, name: str, type: DataType | str | object, nullable: bool = True, metadata: "
               "collections.abc.Mapping[typing.Any, typing.Any] | None = None) -> None"),
           "`type` is what `DataType` takes; `metadata` maps text or bytes to text or bytes.")
-      .def_ro("name", &field::name)
-      .def_ro("type", &field::type)
-      .def_ro("nullable", &field::nullable)
+      .def_ro("name", &field::name, "Its name; may be empty.")
+      .def_ro("type", &field::type, "Its data type.")
+      .def_ro("nullable", &field::nullable, "Whether nulls are allowed.")
       .def_prop_ro(
           "metadata", [](const field& self) { return metadata_mapping(self.metadata); },
           nb::for_getter(nb::sig("def metadata(self) -> saeta._metadata.Metadata")), mapping_doc)
@@ -189,16 +189,19 @@ void bind_schema(nb::module_& m) {
           "`fields` is a sequence of Field objects, of fields of another Arrow library or of pairs (name, "
           "type), a "
           "mapping of names to types, or an object with `__arrow_c_schema__`.")
-      .def_prop_ro("names", &names_of)
-      .def_prop_ro("fields", [](const schema& self) { return self.fields; })
-      .def_prop_ro("types",
-                   [](const schema& self) {
-                     std::vector<data_type> types;
-                     for (const field& f : self.fields) {
-                       types.push_back(f.type);
-                     }
-                     return types;
-                   })
+      .def_prop_ro("names", &names_of, "Names of the fields, in order.")
+      .def_prop_ro(
+          "fields", [](const schema& self) { return self.fields; }, "The fields, in order.")
+      .def_prop_ro(
+          "types",
+          [](const schema& self) {
+            std::vector<data_type> types;
+            for (const field& f : self.fields) {
+              types.push_back(f.type);
+            }
+            return types;
+          },
+          "Types of the fields, in order.")
       .def_prop_ro(
           "metadata", [](const schema& self) { return metadata_mapping(self.metadata); },
           nb::for_getter(nb::sig("def metadata(self) -> saeta._metadata.Metadata")), mapping_doc)

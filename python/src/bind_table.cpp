@@ -140,22 +140,35 @@ void bind_table(nb::module_& m) {
                 "memory.",
                 nb::is_weak_referenceable());
   c.def(made_by("saeta.table, saeta.from_arrow and saeta.read_ipc"));
-  c.def_prop_ro("schema", [](const table_object& self) { return self.value->fields(); })
-      .def_prop_ro("num_rows", [](const table_object& self) { return self.value->rows(); })
+  c.def_prop_ro(
+       "schema", [](const table_object& self) { return self.value->fields(); },
+       "Names, types, nullability and metadata; a copy.")
+      .def_prop_ro(
+          "num_rows", [](const table_object& self) { return self.value->rows(); }, "Number of rows.")
       .def_prop_ro(
           "shape",
           [](const table_object& self) { return std::pair(self.value->rows(), self.value->column_count()); },
           nb::for_getter(nb::sig("def shape(self) -> tuple[int, int]")), "Rows and columns.")
-      .def_prop_ro("num_columns", [](const table_object& self) { return self.value->column_count(); })
-      .def_prop_ro("column_names", &names_of)
-      .def_prop_ro("columns", [](const table_object& self) { return columns_of(*self.value); })
+      .def_prop_ro(
+          "num_columns", [](const table_object& self) { return self.value->column_count(); },
+          "Number of columns.")
+      .def_prop_ro("column_names", &names_of, "Names of the columns, in order.")
+      .def_prop_ro(
+          "columns", [](const table_object& self) { return columns_of(*self.value); },
+          "The columns, in order; no copy of their memory.")
       .def_prop_ro(
           "nbytes", [](const table_object& self) { return self.value->byte_size(); },
           "Bytes that the rows refer to; shared dictionaries count once.")
-      .def_prop_ro("context", [](const table_object& self) { return context_object{self.value->home()}; })
-      .def_prop_ro("device", [](const table_object& self) { return to_string(self.value->home()->device()); })
+      .def_prop_ro(
+          "context", [](const table_object& self) { return context_object{self.value->home()}; },
+          "The context that holds the memory.")
+      .def_prop_ro(
+          "device", [](const table_object& self) { return to_string(self.value->home()->device()); },
+          "\"host\" or \"cuda:0\".")
       .def_prop_ro("batches", &batches_of, "The pieces in memory, each as a table of one batch; no copy.")
-      .def_prop_ro("num_batches", [](const table_object& self) { return self.value->batches().size(); });
+      .def_prop_ro(
+          "num_batches", [](const table_object& self) { return self.value->batches().size(); },
+          "Number of pieces in memory.");
   bind_objects(c);
   bind_access(c);
   bind_values(c);

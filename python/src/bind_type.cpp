@@ -66,7 +66,7 @@ void bind_data_type(nb::module_& m) {
       .def_prop_ro("dtype", &tensor_dtype,
                    "Name of the element type as NumPy spells it, None where a tensor has no such type.")
       .def_prop_ro("is_bool8", &data_type::is_bool8, "True for the extension arrow.bool8: one byte a value.")
-      .def_prop_ro("ordered", &data_type::ordered)
+      .def_prop_ro("ordered", &data_type::ordered, "Whether the values of a dictionary are in order.")
       .def_prop_ro(
           "index_type",
           [](const data_type& self) {
@@ -86,7 +86,8 @@ void bind_data_type(nb::module_& m) {
           },
           "Fields of the children of a nested type, as the Arrow format has them; the entries of a map are "
           "one struct.")
-      .def_prop_ro("extension_name", &data_type::extension_name)
+      .def_prop_ro("extension_name", &data_type::extension_name,
+                   "Name of the Arrow extension type, empty without one.")
       .def("__eq__", &equals_type, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const data_type& self) { return std::hash<std::string>()(self.name()); })
       .def("__str__", &data_type::name)

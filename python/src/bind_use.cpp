@@ -197,19 +197,24 @@ void bind_buffer(nb::module_& m) {
       "Bytes on a device, from `Context.allocate`. They are touched inside `saeta.use`; slices share "
       "them.")
       .def(made_by("Context.allocate"))
-      .def_prop_ro("nbytes", [](const buffer_object& self) { return self.value->size(); })
+      .def_prop_ro(
+          "nbytes", [](const buffer_object& self) { return self.value->size(); }, "Size in bytes.")
       .def_prop_ro(
           "tag", [](const buffer_object& self) { return self.owner().tag(); },
           "The name under which the memory is accounted.")
       .def_prop_ro(
           "generation", [](const buffer_object& self) { return self.owner().generation(); },
           "A number that tells apart the blocks that had this address one after the other.")
-      .def_prop_ro("device", [](const buffer_object& self) { return to_string(self.owner().device()); })
+      .def_prop_ro(
+          "device", [](const buffer_object& self) { return to_string(self.owner().device()); },
+          "\"host\" or \"cuda:0\".")
       .def_prop_ro(
           "kind", [](const buffer_object& self) { return std::string(to_string(self.value->kind())); },
           "What kind of memory it is: \"device\", \"managed\", \"pinned\" (page-locked host memory) or "
           "\"host\".")
-      .def_prop_ro("context", [](const buffer_object& self) { return context_object{self.owner().home()}; })
+      .def_prop_ro(
+          "context", [](const buffer_object& self) { return context_object{self.owner().home()}; },
+          "The context that holds the memory.")
       .def_prop_ro(
           "address", [](const buffer_object& self) { return self.value->address(); },
           "An identity. To touch the bytes there, ask a token of `saeta.use` for the pointer.")

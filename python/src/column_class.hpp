@@ -8,6 +8,8 @@ namespace saeta::py {
 
 using column_class = nb::class_<column_object>;
 
+/// Booleans in both forms, and the objects of other libraries.
+void bind_conversions(column_class& c);
 /// DLPack, the CUDA Array Interface, and the arrays of libraries.
 void bind_tensors(column_class& c);
 /// The Arrow PyCapsule interface.

@@ -9,6 +9,7 @@ NB_MODULE(_core, m) {
   m.doc() = "The compiled part of Saeta: devices, memory, columns and the exchange protocols.";
   m.def("_version", [] { return nb::str(saeta::version.data(), saeta::version.size()); });
   install_interrupts();
+  install_reports();
   bind_errors();
   bind_device(m);
   bind_memory(m);

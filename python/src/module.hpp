@@ -12,6 +12,7 @@ namespace saeta::py {
 namespace nb = nanobind;
 
 void install_interrupts();
+void install_reports();
 void bind_errors();
 void bind_device(nb::module_& m);
 void bind_memory(nb::module_& m);

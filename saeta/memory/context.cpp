@@ -121,6 +121,7 @@ const std::shared_ptr<budget>& context::pinned_budget() const noexcept { return 
 counters& context::count() noexcept { return core_->counted; }
 const std::shared_ptr<timelines>& context::clocks() const noexcept { return core_->clocks; }
 const std::shared_ptr<event_log>& context::log() const noexcept { return core_->log; }
+const std::shared_ptr<memory_sink>& context::recorder() const noexcept { return core_->recorder; }
 stream_ref context::work_stream() const { return core_->work_stream.ref(); }
 
 memory_statistics context::statistics() const {

@@ -44,6 +44,7 @@ namespace saeta {
 
 class context;
 struct context_core; // what the contexts of one device share
+class memory_sink;
 
 struct context_options {
   std::uint64_t budget = budget::unlimited; ///< bytes
@@ -54,6 +55,7 @@ struct context_options {
   stack_options memory;
   pressure_policy pressure;
   staging_options staging;
+  std::size_t recorded = 0;     ///< memory events that are kept from the start, the last ones; 0: none
   std::size_t max_streams = 32; ///< that may be borrowed at once
   release_thread releases = release_thread::background;
 };
@@ -107,6 +109,8 @@ public:
   /// The clocks of the device's streams.
   [[nodiscard]] const std::shared_ptr<timelines>& clocks() const noexcept;
   [[nodiscard]] const std::shared_ptr<event_log>& log() const noexcept;
+  /// What was recorded since the context was made. Null unless `context_options::recorded` asked for it.
+  [[nodiscard]] const std::shared_ptr<memory_sink>& recorder() const noexcept;
 
   [[nodiscard]] memory_statistics statistics() const;
   /// What happened on the device since the last reset, in every context of it.

@@ -2,6 +2,7 @@
 
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/observe/sinks/log_sinks.hpp"
 
 #include <algorithm>
 
@@ -51,6 +52,10 @@ context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
   parts.device = device;
   parts.limit = root_budget;
   parts.log = log;
+  if (options.recorded != 0) {
+    recorder = std::make_shared<memory_sink>(options.recorded);
+    log->attach(recorder);
+  }
   parts.make_room = [this](shortage& need) { return relief->relieve(need); };
   memory = build_stack(options.memory, parts);
 }

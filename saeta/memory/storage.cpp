@@ -19,6 +19,26 @@ memory_kind kind_of(const external_memory& memory, const context& home) {
   return memory.pointer == nullptr ? own_kind(home.device()) : home.device_backend()->kind_of(memory.pointer);
 }
 
+/// A view of the memory of others, which no resource logs, begins or ends.
+void log_view(event_log& log, memory_event kind, const block& of) noexcept {
+  if (!log.active()) {
+    return;
+  }
+  try {
+    log_record record;
+    record.event = kind;
+    record.device = of.device;
+    record.bytes = of.bytes;
+    record.address = reinterpret_cast<std::uintptr_t>(of.pointer);
+    record.generation = of.generation;
+    record.label = of.label;
+    record.outcome = "ok";
+    log.write(std::move(record));
+  } catch (...) {
+    log.drop();
+  }
+}
+
 } // namespace
 
 template <class Make>
@@ -66,6 +86,7 @@ storage::storage(key own, const std::shared_ptr<context>& home, external_memory&
   entry_ = home->core_->holders.add(owner_kind::external, block_.label, memory.bytes, nullptr,
                                     kept_ ? keeps_owner::no : keeps_owner::yes);
   keepalive_ = std::move(memory.keepalive);
+  log_view(*home->core_->log, memory_event::adopt, block_);
 }
 
 std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& home, std::size_t bytes,
@@ -106,6 +127,9 @@ storage::~storage() {
     return;
   }
   const std::shared_ptr<context> self = home(); // what is queued here may outlast everybody else
+  if (external_ && !self->inherited()) {
+    log_view(*self->core_->log, memory_event::release, block_);
+  }
   if (ledger::remove(entry_)) {
     self->kept_by_storages_.close();
   }

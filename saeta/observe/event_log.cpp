@@ -25,6 +25,10 @@ std::string_view to_string(memory_event kind) noexcept {
     return "trim";
   case memory_event::relief:
     return "relief";
+  case memory_event::adopt:
+    return "adopt";
+  case memory_event::release:
+    return "release";
   }
   return "unknown";
 }

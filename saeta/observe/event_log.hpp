@@ -32,6 +32,8 @@ enum class memory_event {
   drain,       ///< releases that had waited for their work were done; `bytes` is their number
   trim,        ///< cached memory went back to the device
   relief,      ///< a pressure hook was asked; `tag` is its name, `bytes` what it says it freed
+  adopt,       ///< a view of the memory of others began; no budget is charged
+  release,     ///< that view ended
 };
 
 [[nodiscard]] std::string_view to_string(memory_event kind) noexcept;
@@ -50,6 +52,10 @@ struct log_record {
   tag account;             ///< name of the budget that was charged, or that refused; empty where none was
   std::uint64_t limit = 0; ///< of that budget, or else of the root, bytes
   std::string outcome;     ///< "ok", or what went wrong
+  /// Of the whole device after an allocation, a free, a refusal or a trim, bytes: what reservations still may draw, and what
+  /// was taken from the device, in use or cached. 0 in other records.
+  std::uint64_t reserved = 0;
+  std::uint64_t held = 0;
 };
 
 class log_sink {

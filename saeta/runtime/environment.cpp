@@ -19,10 +19,11 @@ constexpr const char* guard_name = "SAETA_GUARD";
 constexpr const char* threshold_name = "SAETA_POOL_THRESHOLD";
 constexpr const char* wait_name = "SAETA_BUDGET_WAIT";
 constexpr const char* log_name = "SAETA_LOG";
+constexpr const char* record_name = "SAETA_RECORD";
 constexpr const char* threads_name = "SAETA_STAGING_THREADS";
 constexpr const char* chunk_name = "SAETA_STAGING_CHUNK";
 
-constexpr std::array<environment_variable, 9> table{{
+constexpr std::array<environment_variable, 10> table{{
     {budget_name, "bytes like 8GiB, or a share of the device's memory like 50%",
      "limit of each device's budget", "none"},
     {resource_name, "caching, async or direct",
@@ -39,12 +40,14 @@ constexpr std::array<environment_variable, 9> table{{
      "how long a request that does not fit waits in line for others to free", "0"},
     {log_name, "csv:PATH, jsonl:PATH or trace:PATH, several with ; between them",
      "files that get every memory event; the device's name goes before the extension", "none"},
+    {record_name, "0 to 16777216", "how many memory events are kept from the start, the last ones", "0"},
     {threads_name, "0 to 256", "threads of the staging ring; 0 asks for the machine's", "0"},
     {chunk_name, "64KiB to 1GiB", "size of one page-locked chunk of the staging ring, and of one copy",
      "4MiB"},
 }};
 
 constexpr std::size_t most_threads = 256;
+constexpr std::size_t most_records = 1u << 24;
 constexpr std::uint64_t longest_wait = 86'400'000; // a day, in milliseconds
 constexpr std::uint64_t least_chunk = 64u << 10;
 constexpr std::uint64_t largest_chunk = 1u << 30;
@@ -153,6 +156,9 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
   }
   if (const auto text = text_of(log_name)) {
     options.log = sinks_of(*text);
+  }
+  if (const auto text = text_of(record_name)) {
+    options.recorded = number_of(record_name, *text, most_records);
   }
   if (const auto text = text_of(threads_name)) {
     options.staging.threads = number_of(threads_name, *text, most_threads);

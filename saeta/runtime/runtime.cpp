@@ -199,6 +199,7 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
     parse_stack(*chosen.stack, options.memory);
   }
   options.memory.custom_slabs = chosen.slabs;
+  options.recorded = defaults.recorded;
   options.staging = defaults.staging;
   options.pressure.wait = chosen.wait.value_or(defaults.wait);
   auto opened = context::create(std::move(made), std::move(options));

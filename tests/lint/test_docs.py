@@ -57,7 +57,7 @@ def test_every_exit_code_is_listed_with_its_meaning() -> None:
     numbers = dict(re.findall(r"^    ([A-Z_]+) = (\d+)$", source, re.MULTILINE))
     meanings = dict(re.findall(r'Exit\.([A-Z_]+): "([^"]+)"', source))
     assert numbers.keys() == meanings.keys()
-    listed = dict(re.findall(r"^\| (\d) \| (.*) \|$", text("docs/errors.md"), re.MULTILINE))
+    listed = dict(re.findall(r"^\| (\d+) \| (.*) \|$", text("docs/errors.md"), re.MULTILINE))
     assert listed == {numbers[name]: meaning for name, meaning in meanings.items()}
 
 

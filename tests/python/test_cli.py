@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pyarrow as pa
 import pytest
@@ -209,6 +210,57 @@ def test_the_demo_takes_odd_files(tmp_path, source):
         writer.write_table(source)
     done = saeta("demo", path, "--device", "host", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "table", [pa.table({"t": pa.array([], pa.string())}), pa.table({})], ids=["texts", "no columns"]
+)
+@pytest.mark.parametrize("batches", [0, 2])
+def test_the_demo_takes_an_empty_file(tmp_path, table, batches):
+    path = tmp_path / "empty.arrow"
+    empty = pa.RecordBatch.from_pylist([], schema=table.schema)
+    with pa.ipc.new_file(path, table.schema) as writer:
+        for _ in range(batches):
+            writer.write_batch(empty)
+    done = saeta("demo", path, "--device", "host", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_demo_shows_every_library_that_is_installed():
+    done = saeta("demo", "--rows", "1000", "--device", "host", "--json")
+    checks = steps_of(done)
+    installed = [name for name in ("pyarrow", "polars", "pandas", "duckdb", "jax") if find_spec(name)]
+    assert [name for name in installed if not checks[f"{name} has every row"]["passed"]] == []
+
+
+def test_info_fits_a_narrow_terminal():
+    command = ["script", "-qec", f"{sys.executable} -m saeta info", "/dev/null"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "COLUMNS": "40", "TERM": "xterm"},
+    )
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in done.stdout.splitlines()]
+    grids = lines[lines.index("devices") :]
+    assert max(map(len, grids)) <= 40
+    assert "architecture" in done.stdout, "headings are whole"
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["info", "--json"], ["--help"]], ids=" ".join)
+def test_a_broken_pipe_is_141_without_a_word(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "saeta", *arguments]
+    try:
+        done = subprocess.run(
+            command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300, check=False
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_a_failed_check_is_1(tmp_path, monkeypatch):

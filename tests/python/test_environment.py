@@ -113,6 +113,29 @@ def test_saeta_log_writes_every_event_to_files(shown, tmp_path):
         )
 
 
+def test_saeta_record_keeps_events_from_the_start(shown, tmp_path):
+    program = f"""
+import numpy as np
+for number in range(30):
+    ctx.allocate(64, tag=f"tag {{number}}")
+view = sa.from_dlpack(np.arange(5), ctx)
+ctx.memory.timeline({str(tmp_path / "memory.html")!r})
+events = [record["event"] for record in ctx.memory.child("own").memory.recording.records()]
+print(len(events), events[-1], ctx.options["record"], open({str(tmp_path / "memory.html")!r}).read().count("tag 2"))
+"""
+    kept, last, option, drawn = shown(program, SAETA_RECORD="20")
+    assert (kept, last, option) == ("20", "adopt", "20")
+    assert int(drawn) > 0
+    assert shown("print(ctx.memory.recording)") == ["None"]
+    refused = """
+try:
+    ctx.memory.timeline("never.html")
+except sa.InvalidError as failure:
+    print("SAETA_RECORD" in str(failure))
+"""
+    assert shown(refused) == ["True"]
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_saeta_staging_threads_is_the_number_of_threads_that_copy(shown, threads):
     program = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +29,31 @@ def public_callables() -> Iterator[Any]:
 @pytest.mark.parametrize("function", list(public_callables()))
 def test_every_public_callable_has_a_signature(function):
     assert inspect.signature(function).parameters is not None
+
+
+def documented(member: Any) -> bool:
+    """Whether a member has more text than the signature that nanobind writes for it."""
+    function = member.fget if isinstance(member, property) else member
+    compiled = getattr(function, "__nb_signature__", None)
+    return any(text for _, text, _ in compiled) if compiled else bool(function.__doc__)
+
+
+@pytest.mark.parametrize("name", sa.__all__)
+def test_everything_public_has_a_docstring(name):
+    exported = getattr(sa, name)
+    if isinstance(exported, str):
+        return
+    assert exported.__doc__
+    if inspect.isclass(exported) and not issubclass(exported, BaseException):
+        public = {key: member for key, member in vars(exported).items() if not key.startswith("_")}
+        assert [key for key, member in public.items() if not documented(member)] == []
+
+
+@pytest.mark.parametrize("module", ["_build", "_table", "_types"])
+def test_the_examples_of_docstrings_run(module):
+    ran = doctest.testmod(importlib.import_module(f"saeta.{module}"))
+    assert ran.attempted > 0
+    assert ran.failed == 0
 
 
 def test_a_signature_shows_names_defaults_and_types():

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+import saeta as sa
+
 HEAVY = (
     "numpy", "pyarrow", "pandas", "polars", "torch", "cupy", "jax", "duckdb", "typer", "click", "rich",
     "importlib.metadata", "email.message", "asyncio", "ctypes",
@@ -85,3 +93,35 @@ except sa.MissingDependency as failure:
     done = run_python(program)
     assert "built with pyarrow" in done.stdout, done.stderr
     assert "1.2.3 is installed" in done.stdout
+    assert "pip install . -C build.requires=pyarrow==1.2.3" in done.stdout
+
+
+def test_another_pyarrow_to_build_with_is_one_option():
+    """What pip asks the build back end for in an isolated build."""
+    back_end = pytest.importorskip("scikit_build_core.build")
+    project = Path(__file__).resolve().parents[2]
+    with contextlib.chdir(project):
+        assert [each.split("==")[0] for each in back_end.get_requires_for_build_wheel({})].count(
+            "pyarrow"
+        ) == 1
+        assert "pyarrow==25.0.0" in back_end.get_requires_for_build_wheel(
+            {"build.requires": "pyarrow==25.0.0"}
+        )
+
+
+def test_an_install_hint_names_the_package_that_is_installed():
+    from saeta._optional import load
+
+    wanted = {
+        "cupy": r"pip install cupy-cuda1\dx",
+        "rmm": r"pip install rmm-cu1\d",
+        "cuda.bindings.nothing": "cuda-bindings",
+    }
+    for package, command in wanted.items():
+        if importlib.util.find_spec(package.partition(".")[0]) is None:
+            with pytest.raises(sa.MissingDependency, match=command):
+                load(package, "this test")
+    with pytest.raises(
+        sa.MissingDependency, match=r"this test needs no_such_package: .*\(pip install no_such_package\)"
+    ):
+        load("no_such_package", "this test")

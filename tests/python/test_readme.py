@@ -41,6 +41,13 @@ def test_the_python_blocks_and_the_commands_run(tmp_path):
         assert run([sys.executable, "-m", "saeta", *arguments], tmp_path)
 
 
+def test_the_guide_to_tables_runs(tmp_path):
+    page = (ROOT / "docs/guides/tables.md").read_text(encoding="utf-8")
+    program = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert len(program) > 4
+    run([sys.executable, "-W", "error", "-c", "\n".join(program)], tmp_path)
+
+
 def test_the_refusal_of_the_readme_happens(tmp_path):
     program = "\n".join([*blocks("python"), "raise SystemExit(7)"]).replace(
         "    refusal.requested, refusal.current",

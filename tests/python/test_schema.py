@@ -239,6 +239,14 @@ def test_tables_are_put_after_one_another(anywhere):
     assert joined.to_arrow().equals(pa.concat_tables([source, source[3:]]))
 
 
+def test_a_column_allows_nulls_where_one_of_the_tables_does(host):
+    full = sa.table([(sa.Field("a", "int64", nullable=False), [1])], host)
+    holes = sa.table([(sa.Field("a", "int64"), [None])], host)
+    for tables in ([full, holes], [holes, full]):
+        assert sa.concat_tables(tables).schema["a"].nullable
+    assert not sa.concat_tables([full, full]).schema["a"].nullable
+
+
 def test_tables_of_other_columns_are_not_put_together(host):
     table = sa.table({"a": [1]}, host)
     with pytest.raises(sa.InvalidError, match=r"table 1 has columns \['b'\], the first one \['a'\]"):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 import saeta as sa
@@ -202,7 +204,8 @@ HOSTILE = '</script><img src=x onerror="alert(1)"><!-- & {{data}} \u2028 \\'
 
 
 def test_no_text_breaks_the_page(tmp_path):
-    _, plain, _ = written(tmp_path / "plain.html", [block(1, "allocate", 1, 1), record(2, "refuse", tag="a")])
+    harmless = [block(1, "allocate", 1, 1), record(2, "refuse", tag="a", account="child", outcome="no room")]
+    _, plain, _ = written(tmp_path / "plain.html", harmless, phases=[("a phase", 2)])
     page, reader, data = written(
         tmp_path / "hostile.html",
         [
@@ -233,6 +236,116 @@ def test_phases_in_which_nothing_happened_have_no_place(tmp_path):
         2
     ]
     assert data["spans"] == [["read", 0, 1000], ["go", 2000, 2000]]
+
+
+def test_limits_of_children_are_lines_of_their_own(tmp_path):
+    _, reader, data = written(
+        tmp_path / "page.html",
+        [
+            record(1, "allocate", account="query", limit=3 * MIB),
+            record(2, "allocate", account="other", limit=_timeline.UNLIMITED),
+            record(3, "allocate", account="query", limit=5 * MIB),
+        ],
+    )
+    assert data["children"] == [["other", [[0, None]]], ["query", [[0, 3 * MIB], [2000, 5 * MIB]]]]
+    assert "limit of the child budget query" in reader.text["tbody", None]
+    assert "child budget other" not in reader.text["tbody", None]
+
+
+def test_reserved_held_and_external_bytes_are_lines(tmp_path):
+    view = {"address": 9, "generation": 5, "account": "", "limit": 0}
+    _, reader, data = written(
+        tmp_path / "page.html",
+        [
+            record(1, "allocate", bytes=MIB, generation=1, reserved=2 * MIB, held=4 * MIB),
+            record(2, "adopt", bytes=3 * MIB, **view),
+            record(3, "drain", account="", limit=0),
+            record(4, "trim", reserved=2 * MIB, held=MIB),
+            record(5, "release", bytes=3 * MIB, **view),
+            record(6, "release", bytes=7 * MIB, address=1, generation=2, account="", limit=0),
+        ],
+    )
+    assert dict(data["levels"]) == {
+        "held": [[0, 4 * MIB], [3000, MIB]],
+        "reserved": [[0, 2 * MIB]],
+        "external": [[1000, 3 * MIB], [4000, 0]],
+    }
+    assert data["rows"][-1] == [MIB], "a view is not in use here"
+    assert "external: views of the memory of others3 MiB0 B" in reader.text["tbody", None]
+
+
+def test_a_long_line_is_thinned_without_losing_its_peak():
+    changes = [(time, 90 if time == 12_345 else time % 7) for time in range(40_000)]
+    kept = _timeline.thin_level(changes)
+    assert len(kept) <= 2 * _timeline.CHUNKS
+    assert (12_345, 90) in kept
+    assert kept[-1] == changes[-1]
+    assert kept == sorted(kept)
+
+
+def test_every_phase_is_listed_with_its_name(tmp_path):
+    records = [block(n, "allocate", n, 1) for n in range(1, 30)]
+    phases = [(f"phase {n}", n) for n in range(1, 30)]
+    _, reader, _ = written(tmp_path / "page.html", records, phases=phases)
+    assert all(f"phase {n}" in reader.text["tbody", None] for n in range(1, 30))
+
+
+STUB_OF_A_BROWSER = """
+class Element {
+  constructor(name) { this.name = name; this.attributes = {}; this.children = []; this.style = {}; this.clientWidth = 1000; this.textContent = ""; }
+  setAttribute(key, value) { this.attributes[key] = value; }
+  append(...parts) { this.children.push(...parts); }
+  replaceChildren(...parts) { this.children = parts.flatMap(part => part.fragment ? part.children : [part]); }
+  addEventListener() {}
+}
+const places = { data: new Element("script"), picture: new Element("svg"), tip: new Element("div"), reset: new Element("button"), over: new Element("g") };
+globalThis.document = {
+  getElementById: id => places[id], querySelectorAll: () => [], createElement: name => new Element(name),
+  createElementNS: (_, name) => new Element(name),
+  createDocumentFragment: () => Object.assign(new Element("#"), { fragment: true }),
+};
+globalThis.ResizeObserver = class { observe() {} };
+places.data.textContent = process.argv[2];
+"""
+
+
+def drawn(page, data, tmp_path):
+    """The elements that the script of a page draws, as (name, attributes, text)."""
+    script = re.search(r'<script type="module">(.*?)</script>', page, re.DOTALL)[1]
+    end = "console.log(JSON.stringify(places.picture.children.map(e => [e.name, e.attributes, e.textContent])));"
+    program = tmp_path / "page.mjs"
+    program.write_text(STUB_OF_A_BROWSER + script + end, encoding="utf-8")
+    done = subprocess.run(
+        ["node", program, json.dumps(data)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node to run the script of the page")
+def test_the_script_draws_lines_and_the_labels_of_narrow_phases(tmp_path):
+    records = [record(1, "allocate", bytes=MIB, generation=1, held=2 * MIB, account="query", limit=3 * MIB)]
+    records += [
+        record(order, "allocate", bytes=1, generation=order, held=2 * MIB) for order in range(2, 1000)
+    ]
+    phases = [("a short beginning", 3), ("another short one", 6), ("the rest", 999)]
+    page, _, data = written(tmp_path / "page.html", records, phases=phases)
+    elements = drawn(page, data, tmp_path)
+    texts = [text for name, _, text in elements if name == "text"]
+    assert {"a short beginning", "another short one", "the rest", "query: 3 MiB"} <= set(texts)
+    rows = [
+        attributes["y"]
+        for name, attributes, text in elements
+        if text in {"a short beginning", "another short one"}
+    ]
+    assert len(set(rows)) == 2, "they do not cover each other"
+    levels = {
+        attributes["class"]: attributes["d"]
+        for name, attributes, _ in elements
+        if name == "path" and "level" in attributes["class"]
+    }
+    assert levels["level held"].startswith("M")
+    assert levels["level child"].startswith("M")
 
 
 def test_an_empty_recording_is_a_page_too(tmp_path):
@@ -270,6 +383,21 @@ def test_a_real_recording_shows_its_tags_and_its_refusal(host, tmp_path):
     assert data["limits"][-1][1] == 4 * MIB
     assert [name for name, _, _ in data["spans"]] == ["all of it"]
     del kept
+
+
+def test_a_real_recording_shows_reservations_views_and_the_limit_of_a_child(host, tmp_path):
+    with host.memory.record() as recording:
+        with host.memory.reserve(2 * MIB) as reserved, host.memory.child("query", 3 * MIB) as child:
+            drawn_from = reserved.allocate(MIB // 2)
+            kept = child.allocate(MIB)
+        view = sa.from_dlpack(np.arange(100), host)
+        del view
+    life = _timeline.read(recording.records())
+    assert life.children["query"] == [(0, 3 * MIB)]
+    assert life.levels["reserved"][0][1] == 2 * MIB - MIB // 2
+    assert max(value for _, value in life.levels["held"]) >= MIB + MIB // 2
+    assert [value for _, value in life.levels["external"]] == [800, 0]
+    del drawn_from, kept
 
 
 def test_the_demo_draws_its_reads_and_its_refused_one(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 import weakref
 
 import numpy as np
@@ -260,9 +259,3 @@ def test_a_column_has_html(host):
     table = trips(host)
     assert "fare" in table["fare"]._repr_html_()
     assert "&lt;" in table["fare"].with_name("<b>")._repr_html_()
-
-
-def test_pickling_says_that_it_can_not(host):
-    table = trips(host)
-    with pytest.raises(TypeError):
-        pickle.dumps(table)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+from typing import NoReturn
+
+BROKEN_PIPE = 141  # as a shell tells it of a program that SIGPIPE ended
 
 
 def main() -> None:
@@ -14,4 +19,32 @@ def main() -> None:
             raise
         print(f"the command saeta needs typer and rich: {failure} (pip install typer rich)", file=sys.stderr)
         raise SystemExit(6) from None
-    app(prog_name="saeta")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        given = sys.stdout
+        encoding, errors, by_line = given.encoding, given.errors, given.line_buffering
+        sys.stdout = _Output(given.detach(), encoding, errors, line_buffering=by_line)
+    try:
+        app(prog_name="saeta")
+    finally:
+        sys.stdout.flush()
+
+
+class _Output(io.TextIOWrapper):
+    """Standard output that ends the program when its reader has gone (`saeta info | head -1`), with clean-up and without a
+    message. typer and rich would exit with 1, which says that a check has failed."""
+
+    def write(self, text: str, /) -> int:
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            self._end()
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except BrokenPipeError:
+            self._end()
+
+    def _end(self) -> NoReturn:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # for what is still buffered
+        raise SystemExit(BROKEN_PIPE) from None

@@ -25,6 +25,7 @@ class Exit(IntEnum):
     DEVICE = 5
     MISSING = 6
     OTHER = 7
+    BROKEN_PIPE = 141
 
 
 MEANINGS = {
@@ -36,6 +37,7 @@ MEANINGS = {
     Exit.DEVICE: "there is no such device, or its driver failed",
     Exit.MISSING: "a package that is needed is not installed",
     Exit.OTHER: "any other error of Saeta",
+    Exit.BROKEN_PIPE: "the reader of the output has gone",
 }
 
 # Most derived first.

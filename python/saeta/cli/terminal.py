@@ -8,7 +8,10 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table as Grid
+
+LAST_COLUMN = 12  # characters at least, before a table becomes blocks
 
 out = Console(highlight=False, soft_wrap=True)
 
@@ -25,8 +28,23 @@ def on_terminal() -> bool:
 def grid(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[int] = ()
 ) -> None:
-    """Prints a table; the columns numbered in `right` are aligned to the right."""
-    shown = Grid(
+    """Prints a table; the columns numbered in `right` are aligned to the right. Where a terminal is too narrow for it, a block
+    for each row."""
+    texts = [[str(value) for value in row] for row in rows]
+    # A pipe or a file is as wide as the table.
+    console = out if out.is_terminal else Console(highlight=False, width=200)
+    shown = _table(title, headings, texts, right)
+    # The last column may be folded: where only it is long, the table stays one.
+    others = [[*row[:-1], ""] for row in texts]
+    needed = console.measure(_table(title, [*headings[:-1], ""], others, right)).maximum
+    if console.is_terminal and needed + LAST_COLUMN > console.width and len(headings) > 2:
+        _print_blocks(console, title, headings, texts)
+    else:
+        console.print(shown)
+
+
+def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> Grid:
+    made = Grid(
         title=title or None,
         title_justify="left",
         title_style="bold",
@@ -35,12 +53,23 @@ def grid(
         pad_edge=False,
     )
     for place, heading in enumerate(headings):
-        shown.add_column(heading, justify="right" if place in right else "left", overflow="fold")
+        made.add_column(heading, justify="right" if place in right else "left", overflow="fold")
     for row in rows:
-        shown.add_row(*(escape(str(value)) for value in row))
-    # A pipe or a file is as wide as the table; a terminal folds it.
-    console = out if out.is_terminal else Console(highlight=False, width=200)
-    console.print(shown)
+        made.add_row(*(escape(value) for value in row))
+    return made
+
+
+def _print_blocks(
+    console: Console, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """The first value of each row, and below it the others with their headings."""
+    if title:
+        console.print(f"[bold]{escape(title)}[/]")
+    for first, *others in rows:
+        console.print(f"[bold]{escape(first)}[/]")
+        block = _table("", ["", ""], list(zip(headings[1:], others, strict=True)), ())
+        block.show_header = False
+        console.print(Padding(block, (0, 0, 0, 2)))
 
 
 def say(text: str = "", style: str = "") -> None:

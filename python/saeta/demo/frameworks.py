@@ -53,7 +53,7 @@ def _numpy(ctx: Context) -> Framework | str:
 
 
 def _torch(ctx: Context) -> Framework | str:
-    torch = _installed("torch")
+    torch = installed("torch")
     if isinstance(torch, str):
         return torch
     on_device = ctx.device != "host"
@@ -74,7 +74,7 @@ def _torch(ctx: Context) -> Framework | str:
 def _cupy(ctx: Context) -> Framework | str:
     if ctx.device == "host":
         return "views CUDA memory only"
-    cupy = _installed("cupy")
+    cupy = installed("cupy")
     if isinstance(cupy, str):
         return cupy
     return Framework(
@@ -89,7 +89,8 @@ def _cupy(ctx: Context) -> Framework | str:
     )
 
 
-def _installed(name: str) -> Any:
+def installed(name: str) -> Any:
+    """The package, or why it is not there."""
     try:
         return importlib.import_module(name)
     except ImportError as failure:

@@ -18,12 +18,14 @@ from saeta._core import Column, Context, Table
 from saeta._report import counted, human_bytes
 from saeta.demo import compare
 from saeta.demo.frameworks import Framework, available
+from saeta.demo.peers import take_column, take_table
 from saeta.demo.steps import Leg, Step, Watch
 from saeta.errors import BudgetExceeded
 from saeta.exchange import from_dlpack
 
 RESULT = "saeta_result"
 SUMMABLE = frozenset({"int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"})
+KNOWN_EVERYWHERE = frozenset({"int32", "int64", "float32", "float64"})
 READ_ROUNDS = 3
 ROOM_BESIDE_DATA = 64 << 20
 
@@ -66,6 +68,7 @@ class Trip:
             yield self._take_back()
         else:
             yield self._explain_no_tensors()
+        yield self._show_to_libraries()
         yield self._write()
         self.memory = self.ctx.memory.report()
         yield self._let_go()
@@ -87,7 +90,7 @@ class Trip:
 
     def _be_refused(self) -> Step:
         step = Step("refused: a budget that is too small")
-        if not self.data_bytes:
+        if not self.reference.num_rows:
             step.facts.append("left out: the file holds no values that a budget could refuse")
             return step
         before = self.ctx.memory.statistics()["current"] or 0
@@ -184,6 +187,26 @@ class Trip:
             pyarrow.field(RESULT, pyarrow.float64(), nullable=False), self._expected(inputs)
         )
         return step
+
+    def _show_to_libraries(self) -> Step:
+        """Those that take a table, and JAX, beside the frameworks of the other steps. Not every one has all
+        types of Arrow: half floats stop DuckDB, large decimals polars."""
+        step = Step("columns to other libraries")
+        known = [column for column in self.numbers if column.type.dtype in KNOWN_EVERYWHERE]
+        if not known:
+            step.facts.append("left out: no column without nulls of a type that all of them have")
+            return step
+        numeric = self.table.select([column.name for column in known])
+        for name, rows in take_table(numeric):
+            self._note_rows(step, name, rows, numeric.num_rows)
+        self._note_rows(step, *take_column(known[0]), len(known[0].chunks[0]))
+        return step
+
+    def _note_rows(self, step: Step, name: str, got: int | str, expected: int) -> None:
+        if isinstance(got, str):
+            step.facts.append(f"{name}: {got}")
+        else:
+            step.check(f"{name} has every row", got == expected, f"{got:,} of {expected:,}")
 
     def _explain_no_tensors(self) -> Step:
         step = Step("columns to the frameworks")

@@ -37,6 +37,7 @@ struct context_core {
   std::shared_ptr<backend> device;
   std::shared_ptr<timelines> clocks;
   std::shared_ptr<event_log> log = std::make_shared<event_log>();
+  std::shared_ptr<memory_sink> recorder; ///< null unless the options ask for it
   std::shared_ptr<budget> root_budget;
   std::shared_ptr<budget> pinned_budget;
   ledger holders;

@@ -44,7 +44,8 @@ std::string csv_line(const log_record& record) {
   return concat(record.order, ',', record.time_ns, ',', to_string(record.event), ',',
                 to_string(record.device), ',', record.thread, ',', record.stream, ',', record.bytes, ',',
                 record.address, ',', record.generation, ',', csv_field(record.label.name()), ',',
-                csv_field(record.account.name()), ',', record.limit, ',', csv_field(record.outcome), '\n');
+                csv_field(record.account.name()), ',', record.limit, ',', csv_field(record.outcome), ',',
+                record.reserved, ',', record.held, '\n');
 }
 
 std::string json_line(const log_record& record) {
@@ -54,7 +55,8 @@ std::string json_line(const log_record& record) {
                 ",\"address\":", record.address, ",\"generation\":", record.generation,
                 ",\"tag\":", json_string(record.label.name()),
                 ",\"account\":", json_string(record.account.name()), ",\"limit\":", record.limit,
-                ",\"outcome\":", json_string(record.outcome), "}\n");
+                ",\"outcome\":", json_string(record.outcome), ",\"reserved\":", record.reserved,
+                ",\"held\":", record.held, "}\n");
 }
 
 } // namespace
@@ -85,7 +87,9 @@ std::uint64_t memory_sink::forgotten() const {
 
 std::shared_ptr<log_sink> make_csv_sink(const std::filesystem::path& file) {
   return std::make_shared<line_sink>(
-      file, "order,time_ns,event,device,thread,stream,bytes,address,generation,tag,account,limit,outcome\n",
+      file,
+      "order,time_ns,event,device,thread,stream,bytes,address,generation,tag,account,limit,outcome,"
+      "reserved,held\n",
       csv_line);
 }
 

@@ -41,7 +41,7 @@ private:
 };
 
 /// A header line, then a line a record: order,time_ns,event,device,thread,stream,bytes,address,generation,tag,account,
-/// limit,outcome. Text is quoted as RFC 4180 says.
+/// limit,outcome,reserved,held. Text is quoted as RFC 4180 says.
 [[nodiscard]] std::shared_ptr<log_sink> make_csv_sink(const std::filesystem::path& file);
 /// One JSON object a line, with the same names.
 [[nodiscard]] std::shared_ptr<log_sink> make_json_lines_sink(const std::filesystem::path& file);

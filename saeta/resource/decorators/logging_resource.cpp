@@ -38,6 +38,11 @@ void set_failure(log_record& record) {
 
 } // namespace
 
+void logging_resource::note_levels(log_record& record) const {
+  record.reserved = limit_ ? limit_->statistics().reserved : 0;
+  record.held = upstream().held_bytes();
+}
+
 std::uint64_t logging_resource::root_limit() const noexcept { return limit_ ? limit_->limit() : 0; }
 
 block logging_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
@@ -53,7 +58,9 @@ block logging_resource::allocate_logged(const allocation_request& request, const
     throw;
   }
   try {
-    log_->write(describe(memory_event::allocate, made, stream.id(), root_limit()));
+    log_record record = describe(memory_event::allocate, made, stream.id(), root_limit());
+    note_levels(record);
+    log_->write(std::move(record));
   } catch (...) {
     log_->drop();
   }
@@ -70,6 +77,7 @@ void logging_resource::record_failure(const allocation_request& request, const s
     record.label = request.label;
     record.limit = root_limit();
     set_failure(record);
+    note_levels(record);
     log_->write(std::move(record));
   } catch (...) {
     log_->drop();
@@ -99,6 +107,7 @@ bool logging_resource::deallocate_logged(const block& returned, std::span<const 
       record.event = memory_event::free_failed;
       record.outcome = "the block was not taken back";
     }
+    note_levels(record);
     log_->write(std::move(record));
   } catch (...) {
     log_->drop();
@@ -116,6 +125,7 @@ std::size_t logging_resource::trim() {
       record.bytes = trimmed;
       record.limit = root_limit();
       record.outcome = "ok";
+      note_levels(record);
       log_->write(std::move(record));
     } catch (...) {
       log_->drop();

@@ -29,6 +29,8 @@ private:
   block allocate_logged(const allocation_request& request, const stream_ref& stream);
   bool deallocate_logged(const block& returned, std::span<const point> after) noexcept;
   void record_failure(const allocation_request& request, const stream_ref& stream) noexcept;
+  /// The levels of the whole device now.
+  void note_levels(log_record& record) const;
   [[nodiscard]] std::uint64_t root_limit() const noexcept;
 
   std::shared_ptr<event_log> log_;

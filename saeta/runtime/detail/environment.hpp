@@ -32,6 +32,7 @@ struct environment_options {
   stack_options memory;
   std::chrono::milliseconds wait{0}; ///< for room in the budget
   std::vector<std::string> log;      ///< sinks as make_sink reads them
+  std::size_t recorded = 0;          ///< memory events kept from the start
   staging_options staging;
 };
 

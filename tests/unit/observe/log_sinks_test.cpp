@@ -125,6 +125,8 @@ protected:
     record.account = "query";
     record.limit = 8192;
     record.outcome = "ok";
+    record.reserved = 16;
+    record.held = 32;
     return record;
   }
   static log_record awkward() {
@@ -155,8 +157,9 @@ TEST_F(log_sinks, csv_has_a_header_and_a_line_a_record) {
   sink->write(sample());
   sink->flush();
   EXPECT_EQ(content(),
-            "order,time_ns,event,device,thread,stream,bytes,address,generation,tag,account,limit,outcome\n"
-            "1,1234567,allocate,cuda:1,2,3,4096,65536,7,orders,query,8192,ok\n");
+            "order,time_ns,event,device,thread,stream,bytes,address,generation,tag,account,limit,outcome,"
+            "reserved,held\n"
+            "1,1234567,allocate,cuda:1,2,3,4096,65536,7,orders,query,8192,ok,16,32\n");
 }
 
 TEST_F(log_sinks, csv_quotes_text_with_commas_quotes_and_line_ends) {
@@ -164,16 +167,18 @@ TEST_F(log_sinks, csv_quotes_text_with_commas_quotes_and_line_ends) {
   sink->write(awkward());
   sink->flush();
   EXPECT_THAT(content(), HasSubstr(",7,\"a,\"\"b\"\"\n\\c\","));
-  EXPECT_THAT(content(), HasSubstr(",8192,\"no\r\nroom\"\n"));
+  EXPECT_THAT(content(), HasSubstr(",8192,\"no\r\nroom\",16,32\n"));
 }
 
 TEST_F(log_sinks, json_lines_are_objects_with_the_same_names) {
   const auto sink = make_json_lines_sink(file());
   sink->write(sample());
   sink->flush();
-  EXPECT_EQ(content(), "{\"order\":1,\"time_ns\":1234567,\"event\":\"allocate\",\"device\":\"cuda:1\","
-                       "\"thread\":2,\"stream\":3,\"bytes\":4096,\"address\":65536,\"generation\":7,"
-                       "\"tag\":\"orders\",\"account\":\"query\",\"limit\":8192,\"outcome\":\"ok\"}\n");
+  EXPECT_EQ(content(),
+            "{\"order\":1,\"time_ns\":1234567,\"event\":\"allocate\",\"device\":\"cuda:1\","
+            "\"thread\":2,\"stream\":3,\"bytes\":4096,\"address\":65536,\"generation\":7,"
+            "\"tag\":\"orders\",\"account\":\"query\",\"limit\":8192,\"outcome\":\"ok\",\"reserved\":16,"
+            "\"held\":32}\n");
   EXPECT_TRUE(json_reader::accepts(content()));
 }
 

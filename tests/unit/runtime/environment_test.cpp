@@ -93,6 +93,7 @@ TEST_F(environment_test, a_request_may_wait_and_events_may_be_logged) {
 }
 
 TEST_F(environment_test, the_staging_ring_has_threads_and_chunks) {
+  EXPECT_EQ(with("SAETA_RECORD", "16777216").recorded, 16777216U);
   EXPECT_EQ(with("SAETA_STAGING_THREADS", "6").staging.threads, 6U);
   EXPECT_EQ(with("SAETA_STAGING_CHUNK", "1 MiB").staging.chunk_bytes, 1U << 20);
 }
@@ -112,6 +113,7 @@ TEST_F(environment_test, a_bad_value_is_refused_with_its_name_and_text) {
   expect_refused("SAETA_GUARD", "yes", "expected a number with a unit");
   expect_refused("SAETA_BUDGET_WAIT", "soon", "0 to 86400000");
   expect_refused("SAETA_LOG", "xml:a", "expected csv:PATH");
+  expect_refused("SAETA_RECORD", "16777217", "0 to 16777216");
   expect_refused("SAETA_STAGING_THREADS", "-1", "0 to 256");
   expect_refused("SAETA_STAGING_THREADS", "257", "0 to 256");
   expect_refused("SAETA_STAGING_THREADS", "4 ", "0 to 256");
@@ -128,9 +130,10 @@ TEST_F(environment_test, the_table_names_every_variable_once) {
     EXPECT_FALSE(one.meaning.empty());
     EXPECT_TRUE(names.insert(one.name).second) << one.name << " twice";
   }
-  EXPECT_EQ(names, (std::set<std::string_view>{"SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STACK", "SAETA_GUARD",
-                                               "SAETA_POOL_THRESHOLD", "SAETA_BUDGET_WAIT", "SAETA_LOG",
-                                               "SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK"}));
+  EXPECT_EQ(names,
+            (std::set<std::string_view>{"SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STACK", "SAETA_GUARD",
+                                        "SAETA_POOL_THRESHOLD", "SAETA_BUDGET_WAIT", "SAETA_LOG",
+                                        "SAETA_RECORD", "SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK"}));
 }
 
 TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) {

@@ -1,0 +1,13 @@
+"""What the compiled library reports where it can't raise goes to the logger `saeta`."""
+
+from __future__ import annotations
+
+import logging
+
+# Without a configuration of `logging`, errors go to standard error.
+LOGGER = logging.getLogger("saeta")
+
+
+def log(report: str) -> None:
+    """Logs a report of a destructor, a callback or a background thread: "where: what happened"."""
+    LOGGER.error("%s", report)

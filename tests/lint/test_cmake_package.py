@@ -1,0 +1,67 @@
+"""The CMake configuration of an install: what it says about components that are not there, and which paths it holds."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+cmake_minimum_required(VERSION 3.25)
+include(CMakePackageConfigHelpers)
+set(CMAKE_INSTALL_PREFIX "{folder}")
+set(SAETA_WITH_CUDA {cuda})
+set(SAETA_WITH_IPC FALSE)
+file(WRITE "{folder}/saetaTargets.cmake" "")
+configure_package_config_file("{root}/cmake/saetaConfig.cmake.in" "{folder}/saetaConfig.cmake" INSTALL_DESTINATION .)
+find_package(saeta CONFIG PATHS "{folder}" NO_DEFAULT_PATH COMPONENTS {components})
+message(STATUS "found: ${{saeta_FOUND}}")
+"""
+
+
+def find(tmp_path: Path, components: str, cuda: str = "FALSE") -> str:
+    """What CMake says in a project that finds such an install."""
+    if shutil.which("cmake") is None:
+        pytest.skip("no cmake")
+    script = tmp_path / "find.cmake"
+    script.write_text(
+        PROGRAM.format(folder=tmp_path, root=ROOT, components=components, cuda=cuda), encoding="utf-8"
+    )
+    done = subprocess.run(["cmake", "-P", script], capture_output=True, text=True, timeout=60, check=False)
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def test_a_component_that_was_not_built_says_so(tmp_path: Path) -> None:
+    said = find(tmp_path, "cuda")
+    assert "found: 0" in said
+    assert "component cuda: this Saeta was built without the cuda backend" in said
+    assert "SAETA_CUDA=ON" in said
+    assert "SAETA_IPC" not in said, "nobody asked for it"
+
+
+def test_every_component_that_is_missing_is_named(tmp_path: Path) -> None:
+    said = find(tmp_path, "ipc cuda nothing")
+    for name in (
+        "component ipc: ",
+        "component cuda: ",
+        "component nothing: there are the components cuda, ipc and rmm",
+    ):
+        assert name in said
+
+
+def test_a_component_that_was_built_is_found(tmp_path: Path) -> None:
+    assert "found: 1" in find(tmp_path, "cuda", cuda="TRUE")
+
+
+def test_the_configuration_holds_no_path_of_the_machine_that_built_it() -> None:
+    template = (ROOT / "cmake/saetaConfig.cmake.in").read_text(encoding="utf-8")
+    for variable in (
+        "@SAETA_ARROW_LIBRARY@",
+        "@SAETA_ARROW_LIBRARY_DIR@",
+        "@PROJECT_SOURCE_DIR@",
+        "@PROJECT_BINARY_DIR@",
+    ):
+        assert variable not in template

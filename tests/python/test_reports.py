@@ -1,0 +1,51 @@
+"""What the compiled library can't raise goes to the logger `saeta`, from any thread."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import threading
+
+from saeta import _core
+
+UNKNOWN = 0x1234000
+
+
+def give_back_what_nobody_lent(count: int = 1) -> None:
+    """A call without the GIL that reports."""
+    library = ctypes.CDLL(_core.__file__)
+    for _ in range(count):
+        library.saeta_torch_free(ctypes.c_void_p(UNKNOWN), 8, 0, None)
+
+
+def test_reports_are_logged(caplog):
+    give_back_what_nobody_lent()
+    found = [record for record in caplog.records if record.name == "saeta"]
+    assert [record.levelno for record in found] == [logging.ERROR]
+    assert found[0].getMessage().startswith("take_back_memory: the memory at 0x1234000 was not lent")
+
+
+def test_reports_of_other_threads_are_logged_in_order_and_none_is_lost(caplog):
+    threads = [threading.Thread(target=give_back_what_nobody_lent, args=(200,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    give_back_what_nobody_lent()
+    assert sum(record.name == "saeta" for record in caplog.records) == 801
+
+
+def test_without_a_configuration_reports_go_to_standard_error_also_at_the_end(run_python):
+    program = f"""
+import atexit, ctypes
+from saeta import _core
+give_back = lambda: ctypes.CDLL(_core.__file__).saeta_torch_free(ctypes.c_void_p({UNKNOWN}), 8, 0, None)
+give_back()
+class Last:
+    def __del__(self):
+        give_back()
+_core.last = Last()
+"""
+    done = run_python(program)
+    assert done.returncode == 0
+    assert done.stderr.count("take_back_memory: the memory at 0x1234000 was not lent") == 2, done.stderr
