@@ -78,7 +78,11 @@ def _device_capsules(source: Any, ctx: ContextLike) -> Any:
     """A stream, or a pair of schema and array, of the device protocols; None where the host's are to be used."""
     if _core._capsule_name(source) == "arrow_device_array_stream":
         return source
-    if isinstance(source, tuple) and len(source) == 2 and _core._capsule_name(source[1]) == "arrow_device_array":
+    if (
+        isinstance(source, tuple)
+        and len(source) == 2
+        and _core._capsule_name(source[1]) == "arrow_device_array"
+    ):
         return source
     on_host = ctx is not None and context_of(ctx).device == "host"
     for name in ("__arrow_c_device_stream__", "__arrow_c_device_array__"):

@@ -251,7 +251,7 @@ buffer uploaded(const std::shared_ptr<context>& home, const tensor_rows& rows, p
   const std::size_t number = plan.add({spread ? gathered.data() : rows.first, bytes});
   plan.finish();
   const buffer slab = staging_ring::of(home)->upload(home, plan, imported_tag);
-  const buffer values = slab.slice(plan.target_of(number), bytes);
+  buffer values = slab.slice(plan.target_of(number), bytes);
   if (repeated) {
     return copied(home, values, rows);
   }
@@ -286,7 +286,7 @@ column import_tensor(const std::shared_ptr<context>& home, Managed* source, muta
       values = copied(home, values, rows);
     }
   }
-  const column made = column::make(
+  column made = column::make(
       home,
       {.type = rows.type, .length = rows.length, .null_count = 0, .buffers = {{}, values}, .dictionary = {}});
   keepalive->arm(source);

@@ -128,7 +128,10 @@ def test_a_capsule_that_nobody_takes_gives_its_memory_back(anywhere):
         column.__arrow_c_device_stream__()
     address = column.address
     del column
-    assert sa.from_arrow(pa.array(range(100)), anywhere, copy=True).address == address or anywhere.device != "host"
+    assert (
+        sa.from_arrow(pa.array(range(100)), anywhere, copy=True).address == address
+        or anywhere.device != "host"
+    )
 
 
 def test_a_refused_import_leaves_the_array_in_its_capsule(host):

@@ -47,7 +47,9 @@ def nested(draw, depth=3):
     values = st.none() | values
     if kind == "struct":
         other, others = draw(nested(depth - 1))
-        return pa.struct([("a", type_), ("b", other)]), st.fixed_dictionaries({"a": values, "b": st.none() | others})
+        return pa.struct([("a", type_), ("b", other)]), st.fixed_dictionaries(
+            {"a": values, "b": st.none() | others}
+        )
     if kind == "map":
         return pa.map_(pa.string(), type_), st.lists(st.tuples(st.text(max_size=3), values), max_size=3)
     if kind == "fixed":
