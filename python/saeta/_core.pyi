@@ -665,6 +665,11 @@ class Column:
         One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.
         """
 
+    def combine_chunks(self) -> Column:
+        """
+        The same rows in one chunk: one kernel on the device, into memory under the budget. A column of one chunk is returned as it is. More than one chunk is left only where 32-bit offsets, run ends or dictionary indices can't count the rows.
+        """
+
     def _with_field(self, field: Field) -> Column: ...
 
     def __eq__(self, other: object, /) -> bool:
@@ -1047,6 +1052,11 @@ class Table:
 
     def replace_schema_metadata(self, metadata: Mapping[Any, Any] | None = None) -> Table:
         """The same table with this metadata of the schema and no other."""
+
+    def combine_chunks(self) -> Table:
+        """
+        The same rows in one batch, so that each column is one piece of memory: one kernel on the device for the whole table, into memory under the budget. A table of one batch is returned as it is. More than one batch is left only where 32-bit offsets, run ends or dictionary indices can't count the rows. Dictionaries that differ become one.
+        """
 
     def _with_columns(self, columns: Sequence[Column]) -> Table: ...
 

@@ -2,6 +2,7 @@
 #include "column_class.hpp"
 #include "pieces.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/transfer/combine.hpp"
 #include "values.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -81,6 +82,10 @@ bool equal(const column_object& a, const column_object& b) {
     refuse_comparison("columns");
   }
   return true;
+}
+
+column_object combined(const column_object& self) {
+  return {self.described, self.home, combine_chunks(*self.pieces)};
 }
 
 /// The same memory under another field of the same type.
@@ -190,6 +195,10 @@ void bind_column(nb::module_& m) {
           nb::sig("def from_chunks(chunks: collections.abc.Sequence[Column], name: str | None = None) -> "
                   "Column"),
           "One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.")
+      .def("combine_chunks", &combined, nb::call_guard<gil_release>(),
+           "The same rows in one chunk: one kernel on the device, into memory under the budget. A column "
+           "of one chunk is returned as it is. More than one chunk is left only where 32-bit offsets, run "
+           "ends or dictionary indices can't count the rows.")
       .def("_with_field", &with_field, nb::arg("field"));
   bind_objects(c);
   bind_conversions(c);

@@ -1,6 +1,7 @@
 // Tables with other columns, names or metadata. What a caller may mean is decided in saeta/_table.py.
 #include "pieces.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/transfer/combine.hpp"
 #include "table_class.hpp"
 
 #include <nanobind/stl/string.h>
@@ -41,6 +42,8 @@ table_object concatenated(const std::vector<table_object>& tables, const schema&
   return table_object(table::make(tables.front().value->home(), fields, std::move(batches)));
 }
 
+table_object combined(const table_object& self) { return table_object(combine_chunks(*self.value)); }
+
 } // namespace
 
 void bind_changes(nb::module_& m, table_class& c) {
@@ -72,6 +75,11 @@ void bind_changes(nb::module_& m, table_class& c) {
                    "typing.Any] | None "
                    "= None) -> Table"),
            "The same table with this metadata of the schema and no other.")
+      .def("combine_chunks", &combined, nb::call_guard<gil_release>(),
+           "The same rows in one batch, so that each column is one piece of memory: one kernel on the device "
+           "for the whole table, into memory under the budget. A table of one batch is returned as it is. "
+           "More than one batch is left only where 32-bit offsets, run ends or dictionary indices can't "
+           "count the rows. Dictionaries that differ become one.")
       .def("_with_columns", &with_columns, nb::arg("columns"),
            nb::sig("def _with_columns(self, columns: collections.abc.Sequence[Column]) -> Table"))
       .def("_with_schema", &with_schema, nb::arg("schema"));

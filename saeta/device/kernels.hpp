@@ -11,9 +11,11 @@
 #pragma once
 
 #include "saeta/device/handles.hpp"
+#include "saeta/device/join.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace saeta {
 
@@ -53,6 +55,14 @@ struct kernel_table {
   /// `width`, `target` is aligned to it and does not overlap with them.
   void (*gather_strided)(stream_handle stream, const void* source, std::int64_t stride, std::int32_t width,
                          std::int64_t length, void* target);
+
+  /// Does the steps, in any order. `uploaded` are the same steps in device memory, after `number_tiles`. No-op without steps.
+  void (*join)(stream_handle stream, std::span<const join_step> steps, const join_step* uploaded);
+
+  /// Stores what each request asks for. `uploaded` are the same requests in device memory, `values` is as well. No-op without
+  /// requests.
+  void (*read_values)(stream_handle stream, std::span<const value_request> requests,
+                      const value_request* uploaded, std::int64_t* values);
 };
 
 /// Bytes of a bitmap of `length` bits, padded to 64 bytes as the Arrow format recommends.

@@ -209,11 +209,21 @@ void gather_strided(stream_handle, const void* source, std::int64_t stride, std:
   });
 }
 
+void join(stream_handle, std::span<const join_step> steps, const join_step* uploaded) {
+  join_now({uploaded, steps.size()});
+}
+
+void read_values(stream_handle, std::span<const value_request> requests, const value_request* uploaded,
+                 std::int64_t* values) {
+  read_values_now({uploaded, requests.size()}, values);
+}
+
 } // namespace
 
 const kernel_table& reference_kernels() noexcept {
   static constexpr kernel_table table{pack_bool,        unpack_bool,      copy_bitmap, count_nulls,
-                                      rebase_offsets32, rebase_offsets64, fill_nulls,  gather_strided};
+                                      rebase_offsets32, rebase_offsets64, fill_nulls,  gather_strided,
+                                      join,             read_values};
   return table;
 }
 

@@ -7,7 +7,6 @@
 #include "saeta/order/captures.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 namespace saeta {
@@ -238,23 +237,32 @@ void context::read_scalar(void* target, const void* source, std::size_t bytes, s
   if (bytes > largest) {
     throw error(errc::invalid_argument, concat("a scalar read of ", bytes, " bytes; at most ", largest));
   }
+  read_metadata({static_cast<std::byte*>(target), bytes}, source,
+                kind_of_copy(kind.value_or(own_kind(device())), memory_kind::host), stream);
+}
+
+void context::read_scalars(std::span<std::int64_t> target, const std::int64_t* source, stream_ref stream) {
+  read_metadata(std::as_writable_bytes(target), source, kind_of_copy(own_kind(device()), memory_kind::host),
+                stream);
+}
+
+void context::read_metadata(std::span<std::byte> target, const void* source, copy_kind kind,
+                            stream_ref stream) {
   // Into memory of our own: where the wait fails the copy is still to come, and the caller's memory may be gone by then.
-  const auto landing = std::make_shared<std::array<std::byte, largest>>();
-  core_->device->copy(landing->data(), source, bytes,
-                      kind_of_copy(kind.value_or(own_kind(device())), memory_kind::host),
-                      stream.native_handle());
+  const auto landing = std::make_shared<std::vector<std::byte>>(target.size());
+  core_->device->copy(landing->data(), source, target.size(), kind, stream.native_handle());
   core_->counted.scalars.add_transfer();
-  core_->counted.scalars.add_call(bytes);
+  core_->counted.scalars.add_call(target.size());
   try {
     synchronize(stream);
   } catch (...) {
     core_->releases->submit({.after = {.points = {}, .unknown = true},
                              .action = [landing, self = shared_from_this()] { return true; },
                              .label = "scalar",
-                             .bytes = largest});
+                             .bytes = target.size()});
     throw;
   }
-  std::memcpy(target, landing->data(), bytes);
+  std::ranges::copy(*landing, target.begin());
 }
 
 void context::synchronize(const point_set& awaited) {

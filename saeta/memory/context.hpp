@@ -36,6 +36,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <typeindex>
@@ -139,6 +140,8 @@ public:
   /// apart from data. The caller holds a use token. @param kind  of the source; nothing: the device's own.
   void read_scalar(void* target, const void* source, std::size_t bytes, stream_ref stream,
                    std::optional<memory_kind> kind = std::nullopt);
+  /// The same for as many numbers as metadata needs (offsets, null counts), in one read.
+  void read_scalars(std::span<std::int64_t> target, const std::int64_t* source, stream_ref stream);
 
   /// The host waits; counted once. Nothing to wait for is neither.
   void synchronize(const point_set& awaited);
@@ -211,6 +214,7 @@ private:
   /// @throws error device when it is inherited.
   void require_own_process() const;
   void require_open() const;
+  void read_metadata(std::span<std::byte> target, const void* source, copy_kind kind, stream_ref stream);
   context_service& service_of(std::type_index kind,
                               const std::function<std::unique_ptr<context_service>()>& make);
   /// What a storage keeps alive that is made with this. A reservation goes with its context, whatever was drawn from it, so

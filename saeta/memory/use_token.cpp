@@ -22,19 +22,29 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
     if (bytes->home()->inherited()) {
       bytes->home()->require_readable();
     }
-    const auto twin =
-        std::find_if(held_.begin(), held_.end(), [&](const held& h) { return h.bytes == bytes; });
-    if (twin == held_.end()) {
-      held_.push_back({bytes, u.mode});
-    } else if (twin->mode != u.mode) {
-      twin->mode = access::read_write;
-    }
+    held_.push_back({bytes, u.mode});
   }
+  std::ranges::sort(held_, {}, [](const held& each) { return order_of(each.bytes); });
+  merge_twins();
   require_order();
-  std::sort(held_.begin(), held_.end(),
-            [](const held& a, const held& b) { return a.bytes->generation() < b.bytes->generation(); });
   begin();
   open_ = true;
+}
+
+/// A storage named more than once is held once, for all that it was named for.
+void use_token::merge_twins() noexcept {
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < held_.size(); ++i) {
+    if (held_[i].bytes != held_[kept].bytes) {
+      ++kept;
+      if (kept != i) {
+        held_[kept] = std::move(held_[i]);
+      }
+    } else if (held_[i].mode != held_[kept].mode) {
+      held_[kept].mode = access::read_write;
+    }
+  }
+  held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(std::min(held_.size(), kept + 1)), held_.end());
 }
 
 /// The stream must be able to reach the buffers, and to be marked by this thread.
@@ -134,9 +144,10 @@ void* use_token::pointer(const buffer& used, access mode, std::size_t alignment)
   if (!open_) {
     throw error(errc::closed, concat("the token over buffer '", tag, "' has ended"));
   }
-  const auto found =
-      std::find_if(held_.begin(), held_.end(), [&](const held& h) { return h.bytes == used.owner(); });
-  if (found == held_.end() || (mode != access::read && found->mode == access::read)) {
+  const auto found = std::ranges::lower_bound(held_, order_of(used.owner()), {},
+                                              [](const held& each) { return order_of(each.bytes); });
+  if (found == held_.end() || found->bytes != used.owner() ||
+      (mode != access::read && found->mode == access::read)) {
     throw error(errc::invalid_argument, concat("buffer '", tag, "' was not named in this token for ",
                                                mode == access::read ? "reading" : "writing"));
   }

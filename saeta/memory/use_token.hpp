@@ -23,8 +23,11 @@
 
 #include "saeta/memory/buffer.hpp"
 
+#include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace saeta {
@@ -71,6 +74,12 @@ private:
     std::uint32_t seen = 0; ///< for ordering_state::settle
   };
   [[nodiscard]] void* pointer(const buffer& used, access mode, std::size_t alignment) const;
+  /// Oldest storages first.
+  [[nodiscard]] static std::pair<std::uint64_t, const storage*>
+  order_of(const std::shared_ptr<storage>& bytes) noexcept {
+    return {bytes->generation(), bytes.get()};
+  }
+  void merge_twins() noexcept;
   void begin();
   void acquire();
   void require_order() const;

@@ -247,6 +247,13 @@ bool same_run(const ArrowArray& seen, std::int64_t at, const plain_array& expect
   return same_row(*seen.children[1], here, *expected.children[1], there);
 }
 
+/// An index below 2^63, of any width.
+std::int64_t index_at(const void* indices, std::size_t width, std::int64_t row) {
+  std::int64_t index = 0; // little-endian
+  std::memcpy(&index, static_cast<const std::byte*>(indices) + static_cast<std::size_t>(row) * width, width);
+  return index;
+}
+
 } // namespace
 
 void fill_nested(plain_array& made, const array_shape& shape, engine& random) {
@@ -283,6 +290,11 @@ bool same_row(const ArrowArray& seen, std::int64_t at, const plain_array& expect
   }
   if (null) {
     return true;
+  }
+  if (expected.dictionary) {
+    const auto width = static_cast<std::size_t>(type.byte_width());
+    return same_row(*seen.dictionary, index_at(seen.buffers[1], width, bit), *expected.dictionary,
+                    index_at(expected.buffers[1].data(), width, expected.offset + row));
   }
   switch (type.layout()) {
   case layout_kind::views:

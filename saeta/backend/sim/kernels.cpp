@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
+#include <span>
+#include <vector>
 
 namespace saeta::sim {
 namespace {
@@ -21,7 +24,7 @@ access reading_bits(const std::uint8_t* source, count offset, count length) {
 
 /// `body` runs when the operation does; `anchor` is device memory that it touches.
 template <class Body>
-void queue(stream_handle stream, const char* name, const void* anchor, std::initializer_list<access> touched,
+void queue(stream_handle stream, const char* name, const void* anchor, std::span<const access> touched,
            Body body) {
   const bool default_stream = stream == legacy_stream || stream == per_thread_stream;
   const std::shared_ptr<machine> owner =
@@ -36,6 +39,12 @@ void queue(stream_handle stream, const char* name, const void* anchor, std::init
   operation work;
   work.body = [body](unsigned, unsigned) { body(); };
   owner->submit(owner->stream(home, stream), name, touched, std::move(work));
+}
+
+template <class Body>
+void queue(stream_handle stream, const char* name, const void* anchor, std::initializer_list<access> touched,
+           Body body) {
+  queue(stream, name, anchor, std::span(touched.begin(), touched.size()), body);
 }
 
 void pack_bool(stream_handle stream, const std::uint8_t* source, count length, std::uint8_t* target) {
@@ -120,11 +129,67 @@ void gather_strided(stream_handle stream, const void* source, count stride, std:
         [=] { reference_kernels().gather_strided(stream, source, stride, width, length, target); });
 }
 
+/// What a step of a join reads and writes.
+void append_accesses(const join_step& step, std::vector<access>& touched) {
+  const auto bytes = as_size(step.count * join_value_bytes(step));
+  if (step.kind == join_kind::bits || step.kind == join_kind::ones) {
+    const access written =
+        reading_bits(static_cast<std::uint8_t*>(step.target), step.target_first, step.count);
+    touched.push_back({written.pointer, written.bytes, false});
+  } else {
+    touched.push_back({step.target, bytes, false});
+  }
+  if (step.kind == join_kind::bits) {
+    touched.push_back(
+        reading_bits(static_cast<const std::uint8_t*>(step.source), step.source_first, step.count));
+  } else if (step.kind != join_kind::zero && step.kind != join_kind::ones) {
+    touched.push_back({step.source, bytes, true});
+  }
+  if (step.nulls != nullptr) {
+    touched.push_back({step.nulls, sizeof *step.nulls, false});
+  }
+  if (step.kind == join_kind::remap) {
+    touched.push_back({step.table, as_size(step.addend) * sizeof *step.table, true});
+  }
+  if (step.ids != nullptr) {
+    touched.push_back({step.ids, as_size(step.count), true});
+  }
+}
+
+void join(stream_handle stream, std::span<const join_step> steps, const join_step* uploaded) {
+  if (steps.empty()) {
+    return;
+  }
+  std::vector<access> touched{{uploaded, steps.size_bytes(), true}};
+  for (const join_step& step : steps) {
+    append_accesses(step, touched);
+  }
+  queue(stream, "join", uploaded, touched, [uploaded, number = steps.size()] {
+    join_now({uploaded, number});
+  });
+}
+
+void read_values(stream_handle stream, std::span<const value_request> requests, const value_request* uploaded,
+                 std::int64_t* values) {
+  if (requests.empty()) {
+    return;
+  }
+  std::vector<access> touched{{uploaded, requests.size_bytes(), true},
+                              {values, requests.size() * sizeof *values, false}};
+  for (const value_request& asked : requests) {
+    touched.push_back({asked.at, as_size(asked.search ? asked.count : 1) * as_size(asked.width), true});
+  }
+  queue(stream, "read_values", uploaded, touched, [=, number = requests.size()] {
+    read_values_now({uploaded, number}, values);
+  });
+}
+
 } // namespace
 
 const kernel_table& simulated_device::kernels() const noexcept {
-  static constexpr kernel_table table{pack_bool,        unpack_bool,      copy_bitmap, count_nulls,
-                                      rebase_offsets32, rebase_offsets64, fill_nulls,  gather_strided};
+  static constexpr kernel_table table{
+      pack_bool,        unpack_bool, copy_bitmap,    count_nulls, rebase_offsets32,
+      rebase_offsets64, fill_nulls,  gather_strided, join,        read_values};
   return table;
 }
 

@@ -27,6 +27,9 @@ void fill_nulls(stream_handle stream, const std::uint8_t* validity, std::int64_t
                 void* target);
 void gather_strided(stream_handle stream, const void* source, std::int64_t stride, std::int32_t width,
                     std::int64_t length, void* target);
+void join(stream_handle stream, std::span<const join_step> steps, const join_step* uploaded);
+void read_values(stream_handle stream, std::span<const value_request> requests, const value_request* uploaded,
+                 std::int64_t* values);
 
 const kernel_table& cuda_kernels() noexcept;
 

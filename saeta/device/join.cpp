@@ -1,0 +1,183 @@
+#include "saeta/device/join.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+namespace saeta {
+namespace {
+
+template <class Value>
+Value load(const void* from, std::int64_t index) noexcept {
+  Value value;
+  std::memcpy(&value, static_cast<const std::byte*>(from) + index * static_cast<std::int64_t>(sizeof(Value)),
+              sizeof value);
+  return value;
+}
+
+template <class Value>
+void store(void* to, std::int64_t index, Value value) noexcept {
+  std::memcpy(static_cast<std::byte*>(to) + index * static_cast<std::int64_t>(sizeof(Value)), &value,
+              sizeof value);
+}
+
+/// Calls `run` with a signed integer of `width` bytes.
+template <class Run>
+auto with_signed(std::int32_t width, Run run) {
+  switch (width) {
+  case 1:
+    return run(std::int8_t{});
+  case 2:
+    return run(std::int16_t{});
+  case 4:
+    return run(std::int32_t{});
+  default:
+    return run(std::int64_t{});
+  }
+}
+
+/// Up to 8 bits of a run from bit `first` on; no byte is read that holds none of them.
+unsigned read_bits(const std::uint8_t* source, std::int64_t first, std::int64_t count) noexcept {
+  const auto shift = static_cast<unsigned>(first % 8);
+  unsigned found = static_cast<unsigned>(source[first / 8]) >> shift;
+  if (shift + static_cast<unsigned>(count) > 8) {
+    found |= static_cast<unsigned>(source[first / 8 + 1]) << (8 - shift);
+  }
+  return found & ((1u << count) - 1);
+}
+
+void join_bits(const join_step& step) noexcept {
+  auto* const target = static_cast<std::uint8_t*>(step.target);
+  const auto* const source = static_cast<const std::uint8_t*>(step.source);
+  std::int64_t nulls = 0;
+  for (std::int64_t done = 0; done < step.count;) {
+    const std::int64_t to = step.target_first + done;
+    const std::int64_t taken = std::min(8 - to % 8, step.count - done);
+    unsigned found = (1u << taken) - 1;
+    if (step.kind == join_kind::bits) {
+      found = read_bits(source, step.source_first + done, taken);
+      nulls += taken - std::popcount(found);
+    }
+    target[to / 8] = static_cast<std::uint8_t>(target[to / 8] | found << (to % 8));
+    done += taken;
+  }
+  if (step.nulls != nullptr) {
+    *step.nulls += nulls;
+  }
+}
+
+/// Unsigned: offsets that were never validated wrap instead of being undefined.
+template <class Offset>
+void add(const join_step& step) noexcept {
+  for (std::int64_t i = 0; i < step.count; ++i) {
+    store(step.target, i,
+          static_cast<Offset>(load<Offset>(step.source, i) + static_cast<Offset>(step.addend)));
+  }
+}
+
+template <class Index>
+void remap(const join_step& step) noexcept {
+  for (std::int64_t i = 0; i < step.count; ++i) {
+    const auto index = static_cast<std::uint64_t>(load<Index>(step.source, i));
+    const bool known = index < static_cast<std::uint64_t>(step.addend);
+    store(step.target, i, static_cast<Index>(known ? step.table[index] : 0));
+  }
+}
+
+/// A view of more than 12 bytes has the number of a buffer in its third word.
+void shift_views(const join_step& step) noexcept {
+  constexpr std::int64_t words = 4;
+  constexpr std::int32_t inline_bytes = 12;
+  std::memcpy(step.target, step.source, static_cast<std::size_t>(step.count) * words * 4);
+  for (std::int64_t i = 0; i < step.count; ++i) {
+    if (load<std::int32_t>(step.target, i * words) > inline_bytes) {
+      const auto index = load<std::uint32_t>(step.target, i * words + 2);
+      store(step.target, i * words + 2, index + static_cast<std::uint32_t>(step.addend));
+    }
+  }
+}
+
+void shift_unions(const join_step& step) noexcept {
+  for (std::int64_t i = 0; i < step.count; ++i) {
+    const std::int8_t id = step.ids[i];
+    const auto base = static_cast<std::uint32_t>(id < 0 ? 0 : step.table[id]);
+    store(step.target, i, load<std::uint32_t>(step.source, i) + base);
+  }
+}
+
+template <class End>
+void shift_run_ends(const join_step& step) noexcept {
+  for (std::int64_t i = 0; i < step.count; ++i) {
+    const std::int64_t end = std::int64_t{load<End>(step.source, i)} - step.source_first;
+    store(step.target, i, static_cast<End>(std::min(end, step.target_first) + step.addend));
+  }
+}
+
+void run(const join_step& step) noexcept {
+  switch (step.kind) {
+  case join_kind::copy:
+    std::memcpy(step.target, step.source, static_cast<std::size_t>(step.count));
+    return;
+  case join_kind::zero:
+    std::memset(step.target, 0, static_cast<std::size_t>(step.count));
+    return;
+  case join_kind::bits:
+  case join_kind::ones:
+    return join_bits(step);
+  case join_kind::add:
+    return with_signed(step.width, [&]<class Offset>(Offset) { add<std::make_unsigned_t<Offset>>(step); });
+  case join_kind::remap:
+    return with_signed(step.width, [&]<class Index>(Index) { remap<std::make_unsigned_t<Index>>(step); });
+  case join_kind::views:
+    return shift_views(step);
+  case join_kind::unions:
+    return shift_unions(step);
+  case join_kind::run_ends:
+    return with_signed(step.width, [&]<class End>(End) { shift_run_ends<End>(step); });
+  }
+}
+
+std::int64_t signed_value(const value_request& asked, std::int64_t index) noexcept {
+  return with_signed(asked.width,
+                     [&]<class Value>(Value) { return std::int64_t{load<Value>(asked.at, index)}; });
+}
+
+std::int64_t first_above(const value_request& asked) noexcept {
+  std::int64_t low = 0;
+  std::int64_t high = asked.count;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (signed_value(asked, middle) > asked.greater) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+} // namespace
+
+std::int64_t number_tiles(std::span<join_step> steps) noexcept {
+  std::int64_t total = 0;
+  for (join_step& step : steps) {
+    step.first_tile = total;
+    total += join_tiles(step);
+  }
+  return total;
+}
+
+void join_now(std::span<const join_step> steps) noexcept {
+  for (const join_step& step : steps) {
+    run(step);
+  }
+}
+
+void read_values_now(std::span<const value_request> requests, std::int64_t* values) noexcept {
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    values[i] = requests[i].search ? first_above(requests[i]) : signed_value(requests[i], 0);
+  }
+}
+
+} // namespace saeta

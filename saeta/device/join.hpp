@@ -1,0 +1,94 @@
+// The steps of two kernels: `join`, which puts many arrays together in one launch, and `read_values`, which fetches single
+// values from many places.
+//
+// What      Plain structs that lie in device memory when a kernel reads them. Pointers are device pointers.
+// Thread    A step belongs to whoever makes it; kernels only read it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace saeta {
+
+enum class join_kind : std::uint32_t {
+  copy,  ///< `count` bytes, at any alignment of source and target
+  zero,  ///< `count` bytes of `target` become 0
+  bits,  ///< `count` bits from bit `source_first` on to bit `target_first` on; `nulls` counts the zero bits
+  ones,  ///< `count` bits from bit `target_first` on become 1
+  add,   ///< `count` offsets or indices of `width` 1, 2, 4 or 8 bytes, plus `addend`; they wrap
+  remap, ///< `count` indices of `width` 1, 2, 4 or 8 bytes: each i becomes `table[i]`, or 0 outside of `addend` entries
+  views, ///< `count` views of 16 bytes, `addend` more in the buffer number of those that have one
+  unions, ///< `count` offsets of a dense union: offset i, plus `table[ids[i]]`; ids below 0 add nothing
+  run_ends ///< `count` run ends of `width` 2, 4 or 8 bytes: less `source_first`, at most `target_first`, plus `addend`
+};
+
+/// One piece of work of `join`. Targets of different steps don't overlap, but bits may share a byte. Of `bits` and `ones`
+/// the target starts at a multiple of 4 bytes and its bits are 0 before the kernel runs. Pointers are aligned to `width`
+/// where a kind has one, to 16 bytes for views, to 4 for unions.
+struct join_step {
+  join_kind kind = join_kind::copy;
+  std::int32_t width = 0;
+  const void* source = nullptr;
+  void* target = nullptr;
+  std::int64_t count = 0; ///< more than 0
+  std::int64_t source_first = 0;
+  std::int64_t target_first = 0;
+  std::int64_t addend = 0;
+  const std::int64_t* table = nullptr;
+  const std::int8_t* ids = nullptr;
+  std::int64_t* nulls = nullptr; ///< added to; may be null
+  std::int64_t first_tile = 0;   ///< number of tiles in the steps before
+};
+
+/// Bytes of a target that one block of threads writes before it goes on.
+inline constexpr std::int64_t join_tile_bytes = 16'384;
+inline constexpr std::int64_t join_word_bits = 32; ///< of bits, which are written by words
+
+/// Bytes of one value of a step's target; of bits, words count.
+constexpr std::int64_t join_value_bytes(const join_step& of) noexcept {
+  switch (of.kind) {
+  case join_kind::copy:
+  case join_kind::zero:
+    return 1;
+  case join_kind::views:
+    return 16;
+  case join_kind::bits:
+  case join_kind::ones:
+  case join_kind::unions:
+    return 4;
+  default:
+    return of.width;
+  }
+}
+
+/// Tiles of a step: whole ones but for the last, counted from the 16 bytes, or the word, that its target starts in.
+inline std::int64_t join_tiles(const join_step& of) noexcept {
+  constexpr std::int64_t vector_bytes = 16;
+  std::int64_t units = of.count;
+  if (of.kind == join_kind::bits || of.kind == join_kind::ones) {
+    units = (of.target_first % join_word_bits + of.count + join_word_bits - 1) / join_word_bits;
+  } else if (of.kind == join_kind::copy || of.kind == join_kind::zero) {
+    units += static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(of.target) % vector_bytes);
+  }
+  return (units * join_value_bytes(of) + join_tile_bytes - 1) / join_tile_bytes;
+}
+
+/// Sets `first_tile` of every step, before they are uploaded. Returns the number of tiles.
+std::int64_t number_tiles(std::span<join_step> steps) noexcept;
+
+/// What `read_values` fetches from one place.
+struct value_request {
+  const void* at = nullptr;
+  std::int32_t width = 0; ///< 2, 4 or 8 bytes, signed; at any alignment
+  bool search = false;    ///< asks for a place among rising values, not for a value
+  std::int64_t count = 0; ///< to search in
+  std::int64_t greater =
+      0; ///< result of a search: index of the first value above this; `count` where there is none
+};
+
+/// The kernels as plain loops, on the calling thread.
+void join_now(std::span<const join_step> steps) noexcept;
+void read_values_now(std::span<const value_request> requests, std::int64_t* values) noexcept;
+
+} // namespace saeta

@@ -1,0 +1,37 @@
+// Small arrays of the host on the device for one kernel: descriptions of its work.
+#pragma once
+
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/staging_ring.hpp"
+
+#include <span>
+
+namespace saeta {
+
+/// @tparam T  trivially copyable. On the host the array itself is used, which outlives the work.
+template <class T>
+class device_copy {
+public:
+  device_copy(const std::shared_ptr<context>& home, std::span<const T> values) : values_(values.data()) {
+    if (values.empty() || home->on_host()) {
+      return;
+    }
+    transfer_plan plan;
+    plan.add(std::as_bytes(values));
+    plan.finish();
+    copy_ = staging_ring::of(home)->upload(home, plan, "combine");
+  }
+
+  /// Absent where nothing was copied.
+  [[nodiscard]] const buffer& memory() const noexcept { return copy_; }
+  /// @param token  names `memory()` for reading.
+  [[nodiscard]] const T* data(const use_token& token) const {
+    return copy_.present() ? token.data<T>(copy_) : values_;
+  }
+
+private:
+  const T* values_;
+  buffer copy_;
+};
+
+} // namespace saeta

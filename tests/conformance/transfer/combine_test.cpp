@@ -1,0 +1,320 @@
+// Columns in pieces, joined: every type, every kind of piece, and what can't be joined.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/transfer/combine.hpp"
+#include "support/arrays.hpp"
+#include "support/nested_arrays.hpp"
+#include "support/tables.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace saeta::conformance {
+namespace {
+
+using support::array_shape;
+using support::carried_types;
+using support::nulls;
+using support::random_array;
+using support::shared_array;
+
+/// Rows [first, first + rows) of an array.
+struct part {
+  shared_array source;
+  std::int64_t first = 0;
+  std::int64_t rows = 0;
+};
+
+class combine : public context_test {
+protected:
+  [[nodiscard]] column imported(const shared_array& source) const {
+    owned_array given = support::to_c(source);
+    return import_column(home(), {"x", source->type, true, {}}, given.get());
+  }
+  [[nodiscard]] std::vector<column> imported(const std::vector<part>& parts) const {
+    std::vector<column> made;
+    for (const part& each : parts) {
+      made.push_back(imported(each.source).slice(each.first, each.rows));
+    }
+    return made;
+  }
+  /// Every row of the parts, in order, in the columns.
+  static void expect_rows(const std::vector<column>& seen, const std::vector<part>& parts) {
+    std::size_t piece = 0;
+    std::int64_t row = 0; // in the piece
+    owned_array out;
+    const auto next = [&] {
+      out = owned_array();
+      export_column(seen.at(piece), *out.out());
+    };
+    next();
+    for (const part& each : parts) {
+      for (std::int64_t i = 0; i < each.rows; ++i, ++row) {
+        if (row == seen.at(piece).length()) {
+          ++piece;
+          row = 0;
+          next();
+        }
+        ASSERT_TRUE(support::same_row(out.get(), row, *each.source, each.first + i))
+            << "row " << i << " of " << each.rows << " is row " << row << " of piece " << piece;
+      }
+    }
+    EXPECT_EQ(piece + 1, seen.size());
+    EXPECT_EQ(row, seen.at(piece).length());
+  }
+  static std::int64_t nulls_of(const std::vector<part>& parts) {
+    std::int64_t count = 0;
+    for (const part& each : parts) {
+      count += each.source->nulls_in(each.first, each.rows);
+    }
+    return count;
+  }
+  [[nodiscard]] static shared_array dictionary_column(std::vector<std::string_view> values,
+                                                      std::vector<std::int32_t> indices) {
+    return support::indices(indices, support::strings(values));
+  }
+};
+
+std::vector<part> parts_of(const data_type& type, nulls pattern) {
+  const auto whole = [&](std::int64_t length, std::int64_t offset, nulls kind, bool known,
+                         std::uint64_t seed) {
+    return part{random_array(type, {length, offset, kind, known}, seed), 0, length};
+  };
+  std::vector<part> made{whole(65, 9, pattern, true, 1),       whole(0, 3, nulls::none, true, 2),
+                         whole(64, 0, nulls::absent, true, 3), whole(7, 1, pattern, false, 4),
+                         whole(1, 0, pattern, true, 5),        whole(131, 3, pattern, false, 6)};
+  made.back().first = 5;
+  made.back().rows = 101;
+  return made;
+}
+
+TEST_P(combine, joins_pieces_of_every_type) {
+  for (const data_type& type : carried_types()) {
+    for (const nulls pattern : {nulls::absent, nulls::none, nulls::some, nulls::all}) {
+      SCOPED_TRACE(::testing::Message() << type.name() << ", nulls " << static_cast<int>(pattern));
+      const std::vector<part> parts = parts_of(type, pattern);
+      const std::vector<column> pieces = imported(parts);
+
+      const std::vector<column> joined = combine_chunks(pieces);
+
+      ASSERT_EQ(joined.size(), 1u);
+      EXPECT_EQ(joined[0].null_count(), nulls_of(parts));
+      EXPECT_TRUE(nulls_of(parts) != 0 || !joined[0].validity().present());
+      expect_rows(joined, parts);
+    }
+  }
+}
+
+TEST_P(combine, joins_a_table_of_every_type_at_once) {
+  const std::vector<std::int64_t> rows{33, 0, 1, 70};
+  schema fields;
+  std::vector<std::vector<part>> parts;
+  std::vector<batch> batches(rows.size());
+  for (const data_type& type : carried_types()) {
+    fields.fields.push_back({type.name(), type, true, {}});
+    std::vector<part>& own = parts.emplace_back();
+    for (std::size_t b = 0; b < rows.size(); ++b) {
+      own.push_back({random_array(type, {rows[b], 3, nulls::some, true}, 17 * b + parts.size()), 0, rows[b]});
+      batches[b].rows = rows[b];
+      batches[b].columns.push_back(imported(own.back().source));
+    }
+  }
+  const table joined = combine_chunks(table::make(home(), fields, batches));
+
+  ASSERT_EQ(joined.batches().size(), 1u);
+  EXPECT_EQ(joined.rows(), 104);
+  for (std::size_t c = 0; c < parts.size(); ++c) {
+    SCOPED_TRACE(fields.fields[c].name);
+    expect_rows(joined.pieces(c), parts[c]);
+  }
+}
+
+TEST_P(combine, joins_thousands_of_small_pieces) {
+  std::vector<part> parts;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    const std::int64_t rows = static_cast<std::int64_t>(i % 5);
+    parts.push_back({random_array(data_type(type_id::string), {rows, 1, nulls::some, false}, i), 0, rows});
+  }
+  const std::vector<column> pieces = imported(parts);
+  const std::vector<column> joined = combine_chunks(pieces);
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].null_count(), nulls_of(parts));
+  expect_rows(joined, parts);
+}
+
+TEST_P(combine, leaves_a_single_piece_where_it_is) {
+  const shared_array source = random_array(data_type(type_id::int32), {9, 0, nulls::some, true}, 1);
+  const column only = imported(source);
+  const column none = only.slice(0, 0);
+  const auto before = home()->read_counters();
+  const std::vector<column> joined = combine_chunks(std::vector<column>{none, only, none});
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].values().address(), only.values().address());
+  EXPECT_EQ(combine_chunks(std::vector<column>{none, none}).size(), 1u);
+  EXPECT_TRUE(combine_chunks(std::vector<column>{}).empty());
+  EXPECT_EQ(home()->read_counters().allocations, before.allocations);
+}
+
+TEST_P(combine, keeps_the_rows_of_tables_without_columns) {
+  const table source = table::make(home(), {}, {batch{3, {}}, batch{4, {}}});
+  const table joined = combine_chunks(source);
+  EXPECT_EQ(joined.rows(), 7);
+  EXPECT_EQ(joined.batches().size(), 1u);
+}
+
+TEST_P(combine, cuts_where_run_ends_of_16_bits_can_not_count_the_rows) {
+  const data_type type = data_type::nested("+r", {{"run_ends", data_type(type_id::int16), false, {}},
+                                                  {"values", data_type(type_id::int32), true, {}}});
+  std::vector<part> parts;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    parts.push_back({random_array(type, {15'000, 0, nulls::some, true}, i), 0, 15'000});
+  }
+  const std::vector<column> joined = combine_chunks(imported(parts));
+  ASSERT_EQ(joined.size(), 2u);
+  EXPECT_EQ(joined[0].length(), 30'000);
+  EXPECT_EQ(joined[1].length(), 15'000);
+  expect_rows(joined, parts);
+}
+
+TEST_P(combine, cuts_where_indices_of_8_bits_can_not_name_the_values) {
+  const data_type type = data_type::dictionary(data_type(type_id::int8), data_type(type_id::int64));
+  const auto values = [](std::uint64_t seed) {
+    return random_array(data_type(type_id::int64), {100, 0, nulls::absent, true}, seed);
+  };
+  const shared_array first = values(1);
+  const shared_array other = values(2);
+  std::vector<part> parts;
+  for (const shared_array& dictionary : {first, values(1), other}) { // the second has the values of the first
+    parts.push_back({support::random_indices(type, {40, 0, nulls::some, true}, dictionary, 7), 0, 40});
+  }
+  const std::vector<column> joined = combine_chunks(imported(parts));
+  ASSERT_EQ(joined.size(), 2u);
+  EXPECT_EQ(joined[0].length(), 80);
+  expect_rows(joined, parts);
+}
+
+TEST_P(combine, keeps_a_dictionary_that_contains_the_others) {
+  const std::vector<part> parts{{dictionary_column({"a", "b"}, {1, 0, 1}), 0, 3},
+                                {dictionary_column({"a", "b", "c"}, {2, 1}), 0, 2}};
+  const std::vector<column> pieces = imported(parts);
+  const std::vector<column> joined = combine_chunks(pieces);
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].dictionary()->bytes().address(), pieces[1].dictionary()->bytes().address());
+  expect_rows(joined, parts);
+}
+
+TEST_P(combine, unifies_dictionaries_that_differ) {
+  const std::vector<part> parts{{dictionary_column({"b", "", "long enough to matter"}, {1, 0, 2}), 0, 3},
+                                {dictionary_column({"x", "b", "y", ""}, {2, 1, 3, 0}), 0, 4},
+                                {dictionary_column({"b", "", "long enough to matter"}, {2}), 0, 1}};
+  const std::vector<column> joined = combine_chunks(imported(parts));
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].dictionary()->length(), 5);
+  expect_rows(joined, parts);
+}
+
+TEST_P(combine, shares_one_dictionary_without_looking_at_it) {
+  const shared_array values = support::strings({"a", "b"});
+  const column whole = imported(support::indices({0, 1, 1, 0}, values));
+  const std::shared_ptr<void> strict = home()->forbid_downloads();
+  const std::vector<column> joined =
+      combine_chunks(std::vector<column>{whole.slice(2, 2), whole.slice(0, 1)});
+  EXPECT_EQ(joined[0].dictionary()->bytes().address(), whole.dictionary()->bytes().address());
+}
+
+TEST_P(combine, compares_no_dictionaries_where_downloads_are_forbidden) {
+  const std::vector<column> pieces = imported(
+      std::vector<part>{{dictionary_column({"a"}, {0}), 0, 1}, {dictionary_column({"b"}, {0}), 0, 1}});
+  const std::shared_ptr<void> strict = home()->forbid_downloads();
+  if (home()->on_host()) {
+    EXPECT_EQ(combine_chunks(pieces).size(), 1u);
+    return;
+  }
+  try {
+    static_cast<void>(combine_chunks(pieces));
+    FAIL() << "was joined";
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::download_forbidden);
+  }
+}
+
+TEST_P(combine, joins_slices_of_one_list_view_with_one_copy_of_its_child) {
+  const data_type type = data_type::nested("+vl", {{"item", data_type(type_id::int32), true, {}}});
+  const shared_array source = random_array(type, {400, 0, nulls::some, true}, 3);
+  const column whole = imported(source);
+  std::vector<column> pieces;
+  std::vector<part> parts;
+  for (std::int64_t row = 0; row < 400; row += 2) {
+    pieces.push_back(whole.slice(row, 1));
+    parts.push_back({source, row, 1});
+  }
+  const std::vector<column> joined = combine_chunks(pieces);
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].children()[0].length(), whole.children()[0].length());
+  expect_rows(joined, parts);
+}
+
+TEST_P(combine, pads_its_buffers_with_zeroes) {
+  const shared_array source = random_array(data_type(type_id::int8), {3, 0, nulls::absent, true}, 1);
+  const column piece = imported(source);
+  const std::vector<column> joined = combine_chunks(std::vector<column>{piece, piece});
+  const buffer whole(joined[0].values().owner());
+  ASSERT_EQ(whole.size(), 64u);
+  const auto content = read(whole);
+  EXPECT_TRUE(std::all_of(content.begin() + 6, content.end(), [](std::uint8_t b) { return b == 0; }));
+}
+
+TEST_P(combine, waits_for_the_writers_of_the_pieces) {
+  const buffer late = make(1 << 16);
+  fill(late, 1, home()->work_stream());
+  const stream_lease side = home()->borrow_stream();
+  fill(late, 7, side.ref());
+  const column piece = column::make(home(), {data_type(type_id::uint8), 1 << 16, 0, 0, {{}, late}});
+  const std::vector<column> joined =
+      combine_chunks(std::vector<column>{piece.slice(3, 1000), piece.slice(0, 9)});
+  fill(late, 9, side.ref()); // waits for the join in its turn
+  const auto content = read(joined[0].values());
+  EXPECT_TRUE(std::all_of(content.begin(), content.begin() + 1009, [](std::uint8_t b) { return b == 7; }));
+}
+
+TEST_P(combine, takes_nothing_where_the_budget_has_no_room) {
+  const column piece =
+      column::make(home(), {data_type(type_id::uint8), 24 << 20, 0, 0, {{}, make(24 << 20)}});
+  const auto before = home()->statistics().budget.current;
+  EXPECT_THROW(static_cast<void>(combine_chunks(std::vector<column>{piece, piece})), error);
+  EXPECT_EQ(home()->statistics().budget.current, before);
+  const std::vector<column> joined =
+      combine_chunks(std::vector<column>{piece.slice(0, 1), piece.slice(1, 1)});
+  EXPECT_EQ(joined[0].length(), 2);
+}
+
+TEST_P(combine, refuses_pieces_of_different_types) {
+  const column a = imported(random_array(data_type(type_id::int8), {3, 0, nulls::some, true}, 1));
+  const column b = imported(random_array(data_type(type_id::uint8), {3, 0, nulls::some, true}, 1));
+  try {
+    static_cast<void>(combine_chunks(std::vector<column>{a, b}));
+    FAIL() << "were joined";
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::type_mismatch);
+  }
+}
+
+TEST_P(combine, refuses_offsets_that_nobody_checked_and_that_fall) {
+  const buffer offsets = make(3 * sizeof(std::int32_t));
+  fill(offsets, 0xff, home()->work_stream()); // -1 each
+  const column bad = column::make(home(), {data_type(type_id::string), 2, 0, 0, {{}, offsets, make(8)}});
+  try {
+    static_cast<void>(combine_chunks(std::vector<column>{bad, bad}));
+    FAIL() << "were joined";
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::format);
+  }
+}
+
+SAETA_CONFORMANCE_SUITE(combine);
+
+} // namespace
+} // namespace saeta::conformance

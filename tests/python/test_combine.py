@@ -1,0 +1,119 @@
+"""Columns in many chunks, joined: what pyarrow joins we join, and tensors are whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+
+
+def chunked(*values, type=None):
+    return pa.chunked_array([pa.array(each, type) for each in values], type)
+
+
+def in_pieces(table, rows):
+    return pa.Table.from_batches(table.to_batches(max_chunksize=rows))
+
+
+@pytest.fixture
+def people():
+    return pa.table(
+        {
+            "n": pa.array([1, None, 3, 4, None, 6, 7], pa.int32()),
+            "name": ["a", None, "", "d" * 50, "e", "f", "g"],
+            "tags": [["x"], None, [], ["y", None], ["z"], [], ["w"]],
+            "ok": [True, None, False, True, True, False, None],
+            "kind": pa.array(["p", "q", "p", None, "q", "p", "r"]).dictionary_encode(),
+            "at": pa.array([{"x": 1.5, "y": None}, None, {"x": 2.0, "y": "s"}] * 2 + [None]),
+        }
+    )
+
+
+def test_a_table_becomes_one_batch(anywhere, people):
+    table = sa.table(in_pieces(people, 2), anywhere)
+    assert table["n"].num_chunks == 4
+    whole = table.combine_chunks()
+    assert [column.num_chunks for column in whole.columns] == [1] * 6
+    assert whole.to_arrow().combine_chunks().equals(people.combine_chunks())
+    assert whole["n"].null_count == 2
+
+
+def test_a_column_becomes_one_chunk(anywhere):
+    column = sa.from_arrow(chunked([1, 2], [], [None, 4], type=pa.int64()), anywhere)
+    whole = column.combine_chunks()
+    assert whole.num_chunks == 1
+    assert whole.to_pylist() == [1, 2, None, 4]
+    assert whole.field == column.field
+
+
+def test_one_chunk_stays_where_it_is(anywhere):
+    column = sa.from_arrow(pa.array([1, 2, 3]), anywhere)
+    assert column.combine_chunks().address == column.address
+    table = sa.table({"a": column}, anywhere)
+    assert table.combine_chunks()["a"].address == column.address
+
+
+def test_columns_without_chunks_and_tables_without_columns_or_rows(anywhere):
+    empty = sa.from_arrow(pa.chunked_array([], pa.string()), anywhere)
+    assert empty.combine_chunks().to_pylist() == []
+    no_rows = sa.table(pa.table({"a": pa.array([], pa.int8())}), anywhere)
+    assert no_rows.combine_chunks().num_rows == 0
+    no_columns = sa.table(pa.table({"a": [1, 2]}).select([]), anywhere)
+    assert no_columns.combine_chunks().num_rows == 2
+
+
+def test_differing_dictionaries_become_one(anywhere):
+    chunks = [pa.array(["b", "a", None]).dictionary_encode(), pa.array(["c", "a"]).dictionary_encode()]
+    whole = sa.from_arrow(pa.chunked_array(chunks), anywhere).combine_chunks()
+    assert whole.num_chunks == 1
+    assert whole.to_pylist() == ["b", "a", None, "c", "a"]
+    assert pa.array(whole.to_arrow().chunk(0).dictionary).to_pylist() == ["b", "a", "c"]
+
+
+def test_indices_that_overflow_leave_as_few_chunks_as_go(anywhere):
+    def encoded(first, last):
+        values = pa.array(range(first, last), pa.int64())
+        return pa.DictionaryArray.from_arrays(pa.array(range(last - first), pa.int8()), values)
+
+    source = pa.chunked_array([encoded(0, 100), encoded(50, 120), encoded(200, 210)])
+    whole = sa.from_arrow(source, anywhere).combine_chunks()
+    assert [len(chunk) for chunk in whole.chunks] == [170, 10]
+    assert whole.to_pylist() == [*range(100), *range(50, 120), *range(200, 210)]
+
+
+def test_the_result_is_charged_to_the_budget(anywhere):
+    small = anywhere.memory.child("small", 40_000)
+    held = sa.from_arrow(pa.chunked_array([np.zeros(2000), np.zeros(2000)]), small, copy=True)
+    with pytest.raises(sa.BudgetExceeded):
+        held.combine_chunks()
+    assert held.num_chunks == 2
+    before = small.memory.statistics()["current"]
+    half = held.slice(1900, 200).combine_chunks()
+    assert half.num_chunks == 1
+    assert small.memory.statistics()["current"] - before == 1600
+
+
+def test_what_other_libraries_made_joins(anywhere):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(
+        {"s": ["a", None, "c" * 20], "c": ["x", "y", None]}, schema_overrides={"c": polars.Categorical}
+    )
+    table = sa.concat_tables(
+        [sa.table(frame, anywhere), sa.table(frame[1:], anywhere), sa.table(frame, anywhere)]
+    )
+    assert table["s"].num_chunks == 3
+    whole = table.combine_chunks()
+    assert whole["s"].to_pylist() == ["a", None, "c" * 20, None, "c" * 20, "a", None, "c" * 20]
+    assert whole["c"].to_pylist() == ["x", "y", None, "y", None, "x", "y", None]
+
+
+def test_ten_thousand_small_batches(anywhere):
+    batches = [pa.record_batch({"i": [i, None], "s": [str(i), ""]}) for i in range(10_000)]
+    table = sa.table(pa.Table.from_batches(batches), anywhere)
+    whole = table.combine_chunks()
+    assert (
+        whole["i"].to_arrow().combine_chunks().equals(pa.array([v for i in range(10_000) for v in (i, None)]))
+    )
+    assert whole["s"].num_chunks == 1
