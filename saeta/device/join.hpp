@@ -25,7 +25,7 @@ enum class join_kind : std::uint32_t {
 
 /// One piece of work of `join`. Targets of different steps don't overlap, but bits may share a byte. Of `bits` and `ones`
 /// the target starts at a multiple of 4 bytes and its bits are 0 before the kernel runs. Pointers are aligned to `width`
-/// where a kind has one, to 16 bytes for views, to 4 for unions.
+/// where a kind has one, to 8 bytes for views, to 4 for unions.
 struct join_step {
   join_kind kind = join_kind::copy;
   std::int32_t width = 0;

@@ -12,6 +12,7 @@
 
 #include "saeta/device/handles.hpp"
 #include "saeta/device/join.hpp"
+#include "saeta/device/value_check.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -63,6 +64,11 @@ struct kernel_table {
   /// requests.
   void (*read_values)(stream_handle stream, std::span<const value_request> requests,
                       const value_request* uploaded, std::int64_t* values);
+
+  /// Stores for each check the first row that breaks it, or no_bad_row. `uploaded` are the same checks in device memory, after
+  /// `number_tiles`, `bad_rows` is as well. No-op without checks.
+  void (*check_values)(stream_handle stream, std::span<const value_check> checks, const value_check* uploaded,
+                       std::int64_t* bad_rows);
 };
 
 /// Bytes of a bitmap of `length` bits, padded to 64 bytes as the Arrow format recommends.

@@ -218,12 +218,17 @@ void read_values(stream_handle, std::span<const value_request> requests, const v
   read_values_now({uploaded, requests.size()}, values);
 }
 
+void check_values(stream_handle, std::span<const value_check> checks, const value_check* uploaded,
+                  std::int64_t* bad_rows) {
+  check_values_now({uploaded, checks.size()}, bad_rows);
+}
+
 } // namespace
 
 const kernel_table& reference_kernels() noexcept {
-  static constexpr kernel_table table{pack_bool,        unpack_bool,      copy_bitmap, count_nulls,
-                                      rebase_offsets32, rebase_offsets64, fill_nulls,  gather_strided,
-                                      join,             read_values};
+  static constexpr kernel_table table{
+      pack_bool,  unpack_bool,    copy_bitmap, count_nulls, rebase_offsets32, rebase_offsets64,
+      fill_nulls, gather_strided, join,        read_values, check_values};
   return table;
 }
 

@@ -251,6 +251,17 @@ public:
                                     length, &nulls);
     return nulls;
   }
+  [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const value_request> requests) const override {
+    std::vector<std::int64_t> values(requests.size());
+    read_values_now(requests, values.data());
+    return values;
+  }
+  [[nodiscard]] std::vector<std::int64_t> bad_rows(check_list list) const override {
+    std::vector<std::int64_t> rows(list.checks.size());
+    set_tables(list, list.tables.data());
+    check_values_now(list.checks, rows.data());
+    return rows;
+  }
 };
 
 std::size_t element_alignment(const data_type& type, std::size_t index) {
@@ -262,6 +273,14 @@ std::size_t element_alignment(const data_type& type, std::size_t index) {
 }
 
 } // namespace
+
+void set_tables(check_list& list, const std::int64_t* tables) noexcept {
+  for (std::size_t i = 0; i < list.checks.size(); ++i) {
+    if (list.table_at[i] != check_list::no_table) {
+      list.checks[i].table = tables + list.table_at[i];
+    }
+  }
+}
 
 const array_memory& in_host_memory() noexcept {
   static const host_reader reader;

@@ -4,6 +4,7 @@
 #include "saeta/interop/detail/arrow_array.hpp"
 #include "saeta/interop/detail/arrow_import.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/device_copy.hpp"
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
@@ -42,7 +43,46 @@ public:
     return nulls;
   }
 
+  [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const value_request> requests) const override {
+    const device_copy<value_request> uploaded(home_, requests);
+    return results(requests.size(), uploaded.memory(), [&](const use_token& token, std::int64_t* values) {
+      home_->kernels().read_values(token.stream().native_handle(), requests, uploaded.data(token), values);
+    });
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> bad_rows(check_list list) const override {
+    if (list.checks.empty()) {
+      return {};
+    }
+    const device_copy<std::int64_t> tables(home_, list.tables);
+    use_token described(home_->work_stream(), {reads(tables.memory())});
+    set_tables(list, tables.data(described));
+    number_tiles(list.checks);
+    const device_copy<value_check> uploaded(home_, list.checks);
+    return results(list.checks.size(), uploaded.memory(), [&](const use_token& token, std::int64_t* rows) {
+      home_->kernels().check_values(token.stream().native_handle(), list.checks, uploaded.data(token), rows);
+    });
+  }
+
 private:
+  /// `count` numbers that `compute(token, target)` writes, read in one go.
+  template <class Compute>
+  [[nodiscard]] std::vector<std::int64_t> results(std::size_t count, const buffer& described,
+                                                  Compute compute) const {
+    std::vector<std::int64_t> values(count);
+    if (count != 0) {
+      const stream_ref work = home_->work_stream();
+      const buffer target =
+          buffer::allocate(home_, count * sizeof(std::int64_t), work, "values of an import");
+      use_token token(work, {reads(described), writes(target)});
+      auto* const written = token.mutable_data<std::int64_t>(target);
+      compute(token, written);
+      home_->read_scalars(values, written, work);
+      token.finish();
+    }
+    return values;
+  }
+
   const std::shared_ptr<context>& home_;
 };
 
@@ -97,13 +137,18 @@ void require_alignment(const host_batch& view) {
 /// @param look  makes the host_batch of the struct, reading through the memory it is given.
 template <class Look>
 placed_batch view_on_device(const std::shared_ptr<context>& home, ArrowDeviceArray& source,
-                            dictionary_cache& dictionaries, const import_options& options, Look look) {
+                            std::span<const field> fields, dictionary_cache& dictionaries,
+                            const import_options& options, Look look) {
   const stream_ref work = home->work_stream();
   if (source.sync_event != nullptr) {
     work.wait(event_of(*home, source));
   }
-  host_batch view = look(on_device(home));
+  const on_device memory(home);
+  host_batch view = look(memory);
   require_alignment(view);
+  if (options.check == validation::full) {
+    check_values(view.arrays, fields, dictionaries, memory);
+  }
   // The columns share the owner while it is still empty, so that a failure leaves the struct with the caller.
   const auto owner = std::make_shared<owned_device_array>();
   view.keepalive = owner;
@@ -147,7 +192,7 @@ placed_batch place_device_batch(const std::shared_ptr<context>& home, const sche
     await(*home, source);
     return place_batch(home, fields, source.array, dictionaries, options);
   }
-  return view_on_device(home, source, dictionaries, options,
+  return view_on_device(home, source, fields.fields, dictionaries, options,
                         [&](const array_memory& memory) { return view_batch(fields, source.array, memory); });
 }
 
@@ -159,13 +204,14 @@ placed_batch place_device_column(const std::shared_ptr<context>& home, const fie
     await(*home, source);
     return place_column(home, described, source.array, dictionaries, options);
   }
-  return view_on_device(home, source, dictionaries, options, [&](const array_memory& memory) {
-    host_batch view;
-    view.rows = source.array.length;
-    view.arrays.push_back(
-        view_array(described.type, source.array, concat("column '", described.name, "'"), memory));
-    return view;
-  });
+  return view_on_device(home, source, std::span(&described, 1), dictionaries, options,
+                        [&](const array_memory& memory) {
+                          host_batch view;
+                          view.rows = source.array.length;
+                          view.arrays.push_back(view_array(described.type, source.array,
+                                                           concat("column '", described.name, "'"), memory));
+                          return view;
+                        });
 }
 
 batch import_device_batch(const std::shared_ptr<context>& home, const schema& fields,

@@ -8,12 +8,6 @@
 namespace saeta {
 namespace {
 
-void check_batch(const host_batch& view, std::span<const field> fields, const dictionary_cache& known) {
-  for (std::size_t i = 0; i < view.arrays.size(); ++i) {
-    check_values(view.arrays[i], known, concat("column '", fields[i].name, "'"));
-  }
-}
-
 batch place(const std::shared_ptr<context>& home, const host_batch& view, dictionary_cache& dictionaries,
             const import_options& options) {
   const bool straight = std::all_of(view.arrays.begin(), view.arrays.end(), aligned);
@@ -33,7 +27,7 @@ placed_batch place_and_take(const std::shared_ptr<context>& home, host_batch vie
                             std::span<const field> fields, ArrowArray& source, dictionary_cache& dictionaries,
                             const import_options& options) {
   if (options.check == validation::full) {
-    check_batch(view, fields, dictionaries);
+    check_values(view.arrays, fields, dictionaries, in_host_memory());
   }
   // The columns share the owner while it is still empty, so that a failure leaves the struct with the caller.
   const auto owner = std::make_shared<owned_array>();

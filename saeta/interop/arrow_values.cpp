@@ -3,256 +3,313 @@
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstring>
+#include <deque>
 #include <limits>
-#include <type_traits>
+#include <optional>
 
 namespace saeta {
 namespace {
 
-using range = std::span<const std::byte>;
+constexpr std::size_t view_bytes = 16;
 
-/// Values looked at between two decisions; the loop over a block has no branch, so that it becomes vector code.
-constexpr std::int64_t block_rows = 1024;
-
-/// Buffers of others need not be aligned.
-template <class T>
-T load(const std::byte* values, std::int64_t index) {
-  T value;
-  std::memcpy(&value, values + index * static_cast<std::int64_t>(sizeof(T)), sizeof value);
-  return value;
-}
-
-/// First row of `rows` for which `bad(row)` is not 0; `rows` where there is none.
-template <class Bad>
-std::int64_t find_bad(std::int64_t rows, Bad bad) {
-  std::int64_t row = 0;
-  for (; rows - row >= block_rows; row += block_rows) {
-    decltype(bad(row)) any = 0;
-    for (std::int64_t i = 0; i < block_rows; ++i) {
-      any |= bad(row + i);
-    }
-    if (any != 0) {
-      break;
-    }
-  }
-  for (; row < rows; ++row) {
-    if (bad(row) != 0) {
-      break;
-    }
-  }
-  return row;
-}
-
-template <class T>
-void check_offsets(const host_array& source, std::string_view label) {
-  using flag = std::make_unsigned_t<T>;
-  const row_window window = window_of(source.offset, source.length);
-  const std::byte* const offsets =
-      source.buffers[1].data() + static_cast<std::size_t>(window.first) * sizeof(T);
-  const std::int64_t row = find_bad(window.rows, [&](std::int64_t i) {
-    return static_cast<flag>(load<T>(offsets, i + 1) < load<T>(offsets, i) ? 1 : 0);
-  });
-  if (row != window.rows) {
-    throw error(errc::format, concat(label, ": offsets fall from ", +load<T>(offsets, row), " to ",
-                                     +load<T>(offsets, row + 1), " at row ", row - window.offset));
-  }
-}
-
-bool valid_row(const host_array& source, std::int64_t row) {
-  const std::byte* const validity = source.buffers[0].data();
-  const auto bit = static_cast<std::size_t>(source.offset + row);
-  return validity == nullptr || (std::to_integer<unsigned>(validity[bit / 8]) >> (bit % 8) & 1u) != 0;
-}
-
-template <class T>
-void check_indices(const host_array& source, std::string_view label) {
-  using index = std::make_unsigned_t<T>; // a negative index is a very large one
-  const std::int64_t entries = source.dictionary->length;
-  const std::byte* const indices =
-      source.buffers[1].data() + static_cast<std::size_t>(source.offset) * sizeof(T);
-  constexpr auto greatest = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
-  const auto last = static_cast<index>(
-      std::min(static_cast<std::uint64_t>(std::max(entries - 1, std::int64_t{0})), greatest));
-  const auto outside = [&](std::int64_t row) {
-    return static_cast<index>(load<index>(indices, row) > last ? 1 : 0);
-  };
-  // What stands below a null may be anything, so the second search asks for the validity as well.
-  if (entries > 0 && find_bad(source.length, outside) == source.length) {
-    return;
-  }
-  for (std::int64_t row = 0; row < source.length; ++row) {
-    if ((entries == 0 || outside(row) != 0) && valid_row(source, row)) {
-      throw error(errc::format, concat(label, ": index ", +load<T>(indices, row), " at row ", row,
-                                       ", the dictionary has ", entries, " entries"));
-    }
-  }
-}
-
-void check_indices_of(const host_array& source, std::string_view label) {
-  switch (source.type.index_type()->id()) {
-  case type_id::int8:
-    return check_indices<std::int8_t>(source, label);
-  case type_id::uint8:
-    return check_indices<std::uint8_t>(source, label);
-  case type_id::int16:
-    return check_indices<std::int16_t>(source, label);
-  case type_id::uint16:
-    return check_indices<std::uint16_t>(source, label);
-  case type_id::int32:
-    return check_indices<std::int32_t>(source, label);
-  case type_id::uint32:
-    return check_indices<std::uint32_t>(source, label);
-  case type_id::int64:
-    return check_indices<std::int64_t>(source, label);
-  default:
-    return check_indices<std::uint64_t>(source, label);
-  }
-}
-
-template <class T>
-void check_list_views(const host_array& source, std::string_view label) {
-  const std::byte* const offsets =
-      source.buffers[1].data() + source.offset * static_cast<std::int64_t>(sizeof(T));
-  const std::byte* const sizes =
-      source.buffers[2].data() + source.offset * static_cast<std::int64_t>(sizeof(T));
-  const auto rows = static_cast<std::uint64_t>(source.children[0].length);
-  const std::int64_t row = find_bad(source.length, [&](std::int64_t i) {
-    const auto offset = static_cast<std::uint64_t>(load<T>(offsets, i)); // a negative one is very large
-    const auto size = static_cast<std::uint64_t>(load<T>(sizes, i));
-    return offset > rows || size > rows - std::min(offset, rows) ? 1 : 0;
-  });
-  if (row != source.length) {
-    throw error(errc::format,
-                concat(label, ": a list of ", +load<T>(sizes, row), " values from ", +load<T>(offsets, row),
-                       " at row ", row, ", its child has ", rows, " rows"));
-  }
-}
-
-/// The child that a type id stands for; -1 for none.
-std::array<std::int16_t, 256> children_of(const data_type& type) {
-  std::array<std::int16_t, 256> found;
-  found.fill(-1);
-  const auto codes = type.type_codes();
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    found[static_cast<std::uint8_t>(codes[i])] = static_cast<std::int16_t>(i);
-  }
-  return found;
-}
-
-void check_union(const host_array& source, std::string_view label) {
-  const auto known = children_of(source.type);
-  const std::byte* const ids = source.buffers[0].data() + source.offset;
-  const bool dense = source.type.layout() == layout_kind::dense_union;
-  for (std::int64_t row = 0; row < source.length; ++row) {
-    const auto id = load<std::uint8_t>(ids, row);
-    if (known[id] < 0) {
-      throw error(errc::format, concat(label, ": type id ", +static_cast<std::int8_t>(id), " at row ", row,
-                                       ", the union has none such"));
-    }
-    if (!dense) {
-      continue;
-    }
-    const auto child = static_cast<std::size_t>(known[id]);
-    const std::int64_t offset = load<std::int32_t>(source.buffers[1].data(), source.offset + row);
-    if (offset < 0 || offset >= source.children[child].length) {
-      throw error(errc::format, concat(label, ": offset ", offset, " at row ", row, ", child '",
-                                       source.type.children()[child].name, "' has ",
-                                       source.children[child].length, " rows"));
-    }
-  }
-}
-
-/// One view of 16 bytes: a size, then up to 12 bytes, or 4 bytes, the number of a buffer, and an offset in it.
-struct view {
-  std::int32_t size;
-  std::array<std::byte, 4> prefix;
-  std::int32_t index;
-  std::int32_t offset;
+/// Rows of an array that are checked: those of its window, because an upload brings a few more along than are named.
+struct looked_at {
+  const host_array* array = nullptr;
+  std::int64_t offset = 0; ///< of the rows that the array names
+  row_window rows;
+  std::string label;
+  // In the lists of a level:
+  std::size_t check = 0;
+  bool checked = false;
+  std::size_t requests = 0;
 };
-constexpr std::int32_t inline_bytes = 12;
 
-void check_views(const host_array& source, std::string_view label) {
-  const std::size_t first = source.type.buffer_count();
-  const std::size_t buffers = source.buffers.size() - first;
-  for (std::int64_t row = 0; row < source.length; ++row) {
-    const auto seen = load<view>(source.buffers[1].data(), source.offset + row);
-    if ((seen.size >= 0 && seen.size <= inline_bytes) || !valid_row(source, row)) {
-      continue;
-    }
-    const bool there = seen.size > 0 && seen.index >= 0 && static_cast<std::size_t>(seen.index) < buffers;
-    const range bytes = there ? source.buffers[first + static_cast<std::size_t>(seen.index)] : range{};
-    if (!there || seen.offset < 0 ||
-        std::int64_t{seen.offset} + seen.size > static_cast<std::int64_t>(bytes.size())) {
-      throw error(errc::format,
-                  concat(label, ": a view of ", seen.size, " bytes from ", seen.offset, " of buffer ",
-                         seen.index, " at row ", row, ", there are ", buffers, " buffers",
-                         there ? concat(", this one of ", bytes.size(), " bytes") : ""));
-    }
-    if (std::memcmp(seen.prefix.data(), bytes.data() + seen.offset, seen.prefix.size()) != 0) {
-      throw error(errc::format, concat(label, ": the view at row ", row, " does not begin like its bytes"));
-    }
-  }
+const std::byte* value_at(const host_array& of, std::size_t buffer, std::int64_t row, std::size_t width) {
+  return of.buffers[buffer].data() + static_cast<std::size_t>(row) * width;
 }
 
-void check_run_ends(const host_array& ends, std::string_view label) {
-  const auto width = static_cast<std::size_t>(ends.type.byte_width());
-  std::int64_t last = 0;
-  for (std::int64_t run = 0; run < ends.length; ++run) {
-    const std::int64_t end = read_offset(ends.buffers[1].data(), width, ends.offset + run);
-    if (end <= last) {
-      throw error(errc::format,
-                  concat(label, ": run ends don't rise: ", end, " after ", last, " at run ", run));
-    }
-    last = end;
-  }
+/// Entries that indices of a type can name at most: signed ones only those that are not negative.
+std::int64_t most_entries(const data_type& index) {
+  const int bits = index.byte_width() * 8 - (index.is_signed() ? 1 : 0);
+  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : std::int64_t{1} << bits;
 }
 
-/// Everything but children and dictionary; there are rows.
-void check_rows(const host_array& source, std::string_view label) {
-  const std::size_t width = source.type.offset_width();
-  switch (source.type.layout()) {
-  case layout_kind::bytes:
-  case layout_kind::list:
-    return width == sizeof(std::int32_t) ? check_offsets<std::int32_t>(source, label)
-                                         : check_offsets<std::int64_t>(source, label);
-  case layout_kind::list_view:
-    return source.type.id() == type_id::list_view ? check_list_views<std::int32_t>(source, label)
-                                                  : check_list_views<std::int64_t>(source, label);
-  case layout_kind::dense_union:
-  case layout_kind::sparse_union:
-    return check_union(source, label);
-  case layout_kind::views:
-    return check_views(source, label);
-  case layout_kind::run_ends:
-    return check_run_ends(source.children[0], label);
-  default:
-    if (source.dictionary != nullptr) {
-      check_indices_of(source, label);
+/// Arrays of one level of nesting after the other, because offsets that are in order say which rows of the children count.
+class value_checker {
+public:
+  value_checker(const array_memory& memory, const dictionary_cache& known) : memory_(memory), known_(known) {}
+
+  void add(const host_array& source, std::int64_t offset, std::int64_t length, std::string label) {
+    if (source.dictionary != nullptr && known_.find(*source.dictionary) == nullptr) {
+      const host_array& values = *source.dictionary;
+      add(values, values.offset, values.length, concat("dictionary of ", label));
+    }
+    if (length > 0) {
+      looked_at& added = level_.emplace_back();
+      added.array = &source;
+      added.offset = offset;
+      added.rows = window_of(source.type, offset, length);
+      added.label = std::move(label);
     }
   }
-}
+
+  void run() {
+    while (!level_.empty()) {
+      check_level();
+      std::deque<looked_at> done;
+      done.swap(level_);
+      add_children(done);
+    }
+  }
+
+private:
+  /// The check of an array's own values, where its layout has one.
+  std::optional<value_check> check_of(const looked_at& of) {
+    const host_array& source = *of.array;
+    value_check made;
+    const std::size_t width = source.type.offset_width();
+    switch (source.type.layout()) {
+    case layout_kind::bytes:
+    case layout_kind::list:
+      made.kind = check_kind::offsets;
+      made.width = static_cast<std::int32_t>(width);
+      made.values = value_at(source, 1, of.rows.first, width);
+      made.count = of.rows.rows;
+      return made;
+    case layout_kind::list_view: {
+      const auto wide = static_cast<std::size_t>(source.type.buffer(1).width);
+      made.kind = check_kind::list_views;
+      made.width = static_cast<std::int32_t>(wide);
+      made.values = value_at(source, 1, of.offset, wide);
+      made.second = value_at(source, 2, of.offset, wide);
+      made.limit = source.children[0].length;
+      break;
+    }
+    case layout_kind::dense_union:
+    case layout_kind::sparse_union:
+      made.kind = check_kind::unions;
+      made.values = value_at(source, 0, of.offset, 1);
+      if (source.type.layout() == layout_kind::dense_union) {
+        made.second = value_at(source, 1, of.offset, sizeof(std::int32_t));
+      }
+      table_of_next_ = add_union(source);
+      break;
+    case layout_kind::views:
+      made.kind = check_kind::views;
+      made.values = value_at(source, 1, of.offset, view_bytes);
+      made.limit = static_cast<std::int64_t>(source.buffers.size() - source.type.buffer_count());
+      table_of_next_ = add_sizes(source);
+      break;
+    case layout_kind::run_ends: {
+      const host_array& ends = source.children[0];
+      made.kind = check_kind::run_ends;
+      made.width = ends.type.byte_width();
+      made.values = value_at(ends, 1, ends.offset, static_cast<std::size_t>(made.width));
+      made.count = ends.length;
+      return made;
+    }
+    default:
+      if (source.dictionary == nullptr) {
+        return std::nullopt;
+      }
+      made.kind = check_kind::indices;
+      made.width = source.type.byte_width();
+      made.values = value_at(source, 1, of.offset, static_cast<std::size_t>(made.width));
+      made.limit = std::min(source.dictionary->length, most_entries(*source.type.index_type()));
+    }
+    made.count = of.rows.rows - of.rows.offset;
+    if (source.type.has_validity()) {
+      made.validity = reinterpret_cast<const std::uint8_t*>(source.buffers[0].data());
+      made.bit_offset = of.offset;
+    }
+    return made;
+  }
+
+  /// Rows of the child of each type id; the place of the table.
+  std::size_t add_union(const host_array& source) {
+    constexpr std::size_t type_ids = 256;
+    const std::size_t at = list_.tables.size();
+    list_.tables.resize(at + type_ids, -1);
+    const auto codes = source.type.type_codes();
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      list_.tables[at + static_cast<std::uint8_t>(codes[i])] = source.children[i].length;
+    }
+    return at;
+  }
+
+  std::size_t add_sizes(const host_array& source) {
+    const std::size_t at = list_.tables.size();
+    const auto buffers = std::span(source.buffers).subspan(source.type.buffer_count());
+    for (const std::span<const std::byte>& each : buffers) {
+      list_.tables.push_back(static_cast<std::int64_t>(each.size()));
+    }
+    for (const std::span<const std::byte>& each : buffers) {
+      list_.tables.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(each.data())));
+    }
+    return at;
+  }
+
+  void check_level() {
+    list_ = {};
+    for (looked_at& each : level_) {
+      table_of_next_ = check_list::no_table;
+      if (const auto made = check_of(each)) {
+        each.check = list_.checks.size();
+        each.checked = true;
+        list_.checks.push_back(*made);
+        list_.table_at.push_back(table_of_next_);
+      }
+    }
+    const std::vector<std::int64_t> bad = memory_.bad_rows(list_);
+    for (const looked_at& each : level_) {
+      if (each.checked && bad[each.check] != no_bad_row) {
+        throw error(errc::format,
+                    concat(each.label, ": ", reason(each, list_.checks[each.check], bad[each.check])));
+      }
+    }
+  }
+
+  [[nodiscard]] std::int64_t number(const void* values, std::int64_t index, std::int32_t width) const {
+    return memory_.number(static_cast<const std::byte*>(values) + index * width,
+                          static_cast<std::size_t>(width));
+  }
+
+  [[nodiscard]] std::string reason(const looked_at& of, const value_check& check, std::int64_t row) const {
+    const host_array& source = *of.array;
+    switch (check.kind) {
+    case check_kind::offsets:
+      return concat("offsets fall from ", number(check.values, row, check.width), " to ",
+                    number(check.values, row + 1, check.width), " at row ", row - of.rows.offset);
+    case check_kind::indices:
+      return concat("index ", index_at(source, check, row), " at row ", row, ", the dictionary has ",
+                    source.dictionary->length, " entries");
+    case check_kind::list_views:
+      return concat("a list of ", number(check.second, row, check.width), " values from ",
+                    number(check.values, row, check.width), " at row ", row, ", its child has ", check.limit,
+                    " rows");
+    case check_kind::unions:
+      return union_reason(source, check, row);
+    case check_kind::views:
+      return view_reason(source, check, row);
+    case check_kind::run_ends:
+      return concat("run ends don't rise: ", number(check.values, row, check.width), " after ",
+                    row == 0 ? 0 : number(check.values, row - 1, check.width), " at run ", row);
+    }
+    return {};
+  }
+
+  /// As the index type shows it.
+  [[nodiscard]] std::string index_at(const host_array& source, const value_check& check,
+                                     std::int64_t row) const {
+    const std::int64_t index = number(check.values, row, check.width);
+    if (source.type.index_type()->is_signed() || index >= 0) {
+      return concat(index);
+    }
+    const int unused = 64 - 8 * check.width;
+    return concat(static_cast<std::uint64_t>(index) << unused >> unused);
+  }
+
+  [[nodiscard]] std::string union_reason(const host_array& source, const value_check& check,
+                                         std::int64_t row) const {
+    const auto id = static_cast<std::int8_t>(number(check.values, row, 1));
+    const auto codes = source.type.type_codes();
+    const auto found = std::ranges::find(codes, id);
+    if (found == codes.end()) {
+      return concat("type id ", +id, " at row ", row, ", the union has none such");
+    }
+    const auto child = static_cast<std::size_t>(found - codes.begin());
+    return concat("offset ", number(check.second, row, sizeof(std::int32_t)), " at row ", row, ", child '",
+                  source.type.children()[child].name, "' has ", source.children[child].length, " rows");
+  }
+
+  [[nodiscard]] std::string view_reason(const host_array& source, const value_check& check,
+                                        std::int64_t row) const {
+    const auto word = [&](int i) { return number(check.values, 4 * row + i, sizeof(std::int32_t)); };
+    const std::int64_t size = word(0);
+    const std::int64_t index = word(2);
+    const std::int64_t offset = word(3);
+    const bool there = size > 0 && index >= 0 && index < check.limit;
+    const std::size_t place = source.type.buffer_count() + static_cast<std::size_t>(there ? index : 0);
+    const auto bytes = there ? static_cast<std::int64_t>(source.buffers[place].size()) : 0;
+    if (there && offset >= 0 && offset + size <= bytes) {
+      return concat("the view at row ", row, " does not begin like its bytes");
+    }
+    return concat("a view of ", size, " bytes from ", offset, " of buffer ", index, " at row ", row,
+                  ", there are ", check.limit, " buffers",
+                  there ? concat(", this one of ", bytes, " bytes") : "");
+  }
+
+  /// The first and last offset of a window, or the first and last run.
+  void ask_children(looked_at& of, std::vector<value_request>& requests) const {
+    const host_array& source = *of.array;
+    of.requests = requests.size();
+    if (const std::size_t width = source.type.offset_width(); width != 0 && !source.children.empty()) {
+      for (const std::int64_t row : {of.rows.first, of.rows.first + of.rows.rows}) {
+        requests.push_back(
+            {.at = value_at(source, 1, row, width), .width = static_cast<std::int32_t>(width)});
+      }
+    } else if (source.type.layout() == layout_kind::run_ends) {
+      const host_array& ends = source.children[0];
+      const std::int32_t wide = ends.type.byte_width();
+      for (const std::int64_t row : {of.rows.offset, of.rows.rows - 1}) {
+        requests.push_back({.at = value_at(ends, 1, ends.offset, static_cast<std::size_t>(wide)),
+                            .width = wide,
+                            .search = true,
+                            .count = ends.length,
+                            .greater = row});
+      }
+    }
+  }
+
+  [[nodiscard]] static child_rows rows_of(const looked_at& of, std::size_t index,
+                                          const std::vector<std::int64_t>& answers) {
+    const host_array& source = *of.array;
+    if (const auto known = rows_of_children(source.type, of.rows.first, of.rows.rows)) {
+      return *known;
+    }
+    if (source.type.layout() == layout_kind::run_ends) {
+      const std::int64_t first = answers[of.requests];
+      return {first, answers[of.requests + 1] - first + 1};
+    }
+    if (source.type.offset_width() != 0) {
+      return {answers[of.requests], answers[of.requests + 1] - answers[of.requests]};
+    }
+    return {0, source.children[index].length};
+  }
+
+  void add_children(std::deque<looked_at>& parents) {
+    std::vector<value_request> requests;
+    for (looked_at& each : parents) {
+      ask_children(each, requests);
+    }
+    const std::vector<std::int64_t> answers = memory_.numbers(requests);
+    for (const looked_at& each : parents) {
+      for (std::size_t i = 0; i < each.array->children.size(); ++i) {
+        const host_array& child = each.array->children[i];
+        const child_rows rows = rows_of(each, i, answers);
+        add(child, child.offset + rows.first, rows.count,
+            concat(each.label, ", child '", each.array->type.children()[i].name, "'"));
+      }
+    }
+  }
+
+  const array_memory& memory_;
+  const dictionary_cache& known_;
+  std::deque<looked_at> level_;
+  check_list list_; ///< of the level
+  std::size_t table_of_next_ = check_list::no_table;
+};
 
 } // namespace
 
-void check_values(const host_array& source, const dictionary_cache& known, std::string_view label) {
-  if (source.dictionary != nullptr && known.find(*source.dictionary) == nullptr) {
-    check_values(*source.dictionary, known, concat("dictionary of ", label));
+void check_values(std::span<const host_array> arrays, std::span<const field> fields,
+                  const dictionary_cache& known, const array_memory& memory) {
+  value_checker checker(memory, known);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    checker.add(arrays[i], arrays[i].offset, arrays[i].length, concat("column '", fields[i].name, "'"));
   }
-  if (source.length == 0) {
-    return;
-  }
-  check_rows(source, label);
-  const row_window window = window_of(source.type, source.offset, source.length);
-  for (std::size_t i = 0; i < source.children.size(); ++i) {
-    const child_rows named = rows_of_child(source, i, window);
-    host_array child = source.children[i];
-    child.offset += named.first;
-    child.length = named.count;
-    check_values(child, known, concat(label, ", child '", source.type.children()[i].name, "'"));
-  }
+  checker.run();
 }
 
 } // namespace saeta

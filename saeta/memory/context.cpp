@@ -246,6 +246,13 @@ void context::read_scalars(std::span<std::int64_t> target, const std::int64_t* s
                 stream);
 }
 
+void context::send_description(void* target, std::span<const std::byte> source, stream_ref stream) {
+  stream.owner().copy(target, source.data(), source.size(),
+                      kind_of_copy(memory_kind::host, own_kind(device())), stream.native_handle());
+  core_->counted.scalars.add_transfer();
+  core_->counted.scalars.add_call(source.size());
+}
+
 void context::read_metadata(std::span<std::byte> target, const void* source, copy_kind kind,
                             stream_ref stream) {
   // Into memory of our own: where the wait fails the copy is still to come, and the caller's memory may be gone by then.

@@ -142,6 +142,9 @@ public:
                    std::optional<memory_kind> kind = std::nullopt);
   /// The same for as many numbers as metadata needs (offsets, null counts), in one read.
   void read_scalars(std::span<std::int64_t> target, const std::int64_t* source, stream_ref stream);
+  /// The way back: queues a copy of what describes a kernel's work, counted with the scalars. `source` has been read when it
+  /// returns.
+  void send_description(void* target, std::span<const std::byte> source, stream_ref stream);
 
   /// The host waits; counted once. Nothing to wait for is neither.
   void synchronize(const point_set& awaited);

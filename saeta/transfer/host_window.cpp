@@ -90,6 +90,9 @@ std::int64_t nulls_of_part(std::int64_t nulls, std::int64_t rows, std::int64_t c
 
 std::int64_t read_offset(const std::byte* offsets, std::size_t width, std::int64_t index) noexcept {
   const std::byte* at = offsets + static_cast<std::size_t>(index) * width;
+  if (width == sizeof(std::int8_t)) {
+    return static_cast<std::int8_t>(*at);
+  }
   if (width == sizeof(std::int16_t)) {
     std::int16_t value = 0;
     std::memcpy(&value, at, sizeof value);

@@ -40,7 +40,7 @@ byte_window bytes_of(const data_type& type, std::size_t index, const row_window&
 /// The null count of `count` rows of an array with `rows` rows and `nulls` nulls, where that says it.
 std::int64_t nulls_of_part(std::int64_t nulls, std::int64_t rows, std::int64_t count) noexcept;
 
-/// Reads offset `index` of an offsets buffer in host memory, or run end `index`: 2, 4 or 8 bytes wide.
+/// Reads offset `index` of an offsets buffer in host memory, run end or index `index`: 1, 2, 4 or 8 bytes wide.
 std::int64_t read_offset(const std::byte* offsets, std::size_t width, std::int64_t index) noexcept;
 
 } // namespace saeta

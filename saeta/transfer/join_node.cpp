@@ -2,7 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/memory/use_token.hpp"
-#include "saeta/transfer/detail/device_copy.hpp"
+#include "saeta/transfer/device_copy.hpp"
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>

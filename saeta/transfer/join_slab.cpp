@@ -1,7 +1,7 @@
 #include "saeta/transfer/detail/join_slab.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/transfer/detail/device_copy.hpp"
+#include "saeta/transfer/device_copy.hpp"
 #include "saeta/transfer/host_window.hpp"
 #include "saeta/transfer/upload.hpp"
 
@@ -331,7 +331,7 @@ join_step join_slab::finished(const draft& from, const use_token& token, const s
 void join_slab::require_aligned(const join_step& step) const {
   const bool anywhere = step.kind == join_kind::copy || step.kind == join_kind::zero ||
                         step.kind == join_kind::bits || step.kind == join_kind::ones;
-  const auto alignment = static_cast<std::uintptr_t>(join_value_bytes(step));
+  const auto alignment = static_cast<std::uintptr_t>(std::min(join_value_bytes(step), std::int64_t{8}));
   if (!home_->on_host() && !anywhere && reinterpret_cast<std::uintptr_t>(step.source) % alignment != 0) {
     throw error(errc::invalid_argument, concat("joining columns: values of ", alignment, " bytes at ",
                                                step.source, " are not aligned"));

@@ -184,12 +184,48 @@ void read_values(stream_handle stream, std::span<const value_request> requests, 
   });
 }
 
+/// What a check reads. The buffers that views point to are left out: they are where the views say.
+void append_accesses(const value_check& check, std::vector<access>& touched) {
+  constexpr std::size_t view_bytes = 16;
+  constexpr std::size_t type_ids = 256;
+  const std::size_t rows = as_size(check.count);
+  const std::size_t width = check.kind == check_kind::views    ? view_bytes
+                            : check.kind == check_kind::unions ? 1
+                                                               : as_size(check.width);
+  touched.push_back({check.values, (rows + (check.kind == check_kind::offsets ? 1 : 0)) * width, true});
+  if (check.second != nullptr) {
+    touched.push_back({check.second, rows * (check.kind == check_kind::unions ? 4 : width), true});
+  }
+  if (check.validity != nullptr) {
+    touched.push_back(reading_bits(check.validity, check.bit_offset, check.count));
+  }
+  if (check.table != nullptr) {
+    const std::size_t entries = check.kind == check_kind::unions ? type_ids : 2 * as_size(check.limit);
+    touched.push_back({check.table, entries * sizeof *check.table, true});
+  }
+}
+
+void check_values(stream_handle stream, std::span<const value_check> checks, const value_check* uploaded,
+                  std::int64_t* bad_rows) {
+  if (checks.empty()) {
+    return;
+  }
+  std::vector<access> touched{{uploaded, checks.size_bytes(), true},
+                              {bad_rows, checks.size() * sizeof *bad_rows, false}};
+  for (const value_check& check : checks) {
+    append_accesses(check, touched);
+  }
+  queue(stream, "check_values", uploaded, touched, [=, number = checks.size()] {
+    check_values_now({uploaded, number}, bad_rows);
+  });
+}
+
 } // namespace
 
 const kernel_table& simulated_device::kernels() const noexcept {
   static constexpr kernel_table table{
-      pack_bool,        unpack_bool, copy_bitmap,    count_nulls, rebase_offsets32,
-      rebase_offsets64, fill_nulls,  gather_strided, join,        read_values};
+      pack_bool,  unpack_bool,    copy_bitmap, count_nulls, rebase_offsets32, rebase_offsets64,
+      fill_nulls, gather_strided, join,        read_values, check_values};
   return table;
 }
 

@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
+#include <string_view>
 
 namespace saeta::conformance {
 namespace {
@@ -275,6 +277,94 @@ TEST_P(arrow_device, refuses_broken_structs_and_leaves_them_with_the_caller) {
   owned_device_array released;
   EXPECT_THROW(static_cast<void>(import_device_column(home(), {"x", source->type, true, {}}, released.get())),
                error);
+}
+
+/// An array of which one value points to where nothing is.
+struct bad_value {
+  data_type type;
+  std::size_t child; ///< 0: the array itself, 1: its first child
+  std::size_t buffer;
+  std::int64_t value; ///< of row 1500
+  std::string_view said;
+};
+
+template <class T>
+void put(support::plain_array& in, std::size_t buffer, std::int64_t value) {
+  const auto narrow = static_cast<T>(value);
+  std::memcpy(in.buffers[buffer].data() + static_cast<std::size_t>(in.offset + 1500) * sizeof(T), &narrow,
+              sizeof narrow);
+}
+
+void put_value(support::plain_array& in, std::size_t buffer, std::int64_t value) {
+  switch (in.type.buffer(buffer).width) {
+  case 1:
+    return put<std::int8_t>(in, buffer, value);
+  case 2:
+    return put<std::int16_t>(in, buffer, value);
+  case 4:
+    return put<std::int32_t>(in, buffer, value);
+  case 8:
+    return put<std::int64_t>(in, buffer, value);
+  default: // a view of 20 bytes
+    std::memset(in.buffers[buffer].data() + static_cast<std::size_t>(in.offset + 1500) * 16, 0, 16);
+    in.buffers[buffer][static_cast<std::size_t>(in.offset + 1500) * 16] = std::byte{20};
+    in.buffers[buffer][static_cast<std::size_t>(in.offset + 1500) * 16 + 8] = static_cast<std::byte>(value);
+  }
+}
+
+std::vector<bad_value> bad_values() {
+  const field number{"a", data_type(type_id::int32), true, {}};
+  const field text{"b", data_type(type_id::string), true, {}};
+  const data_type run_ends(type_id::int32);
+  const auto list = [&](const char* format, const field& of) { return data_type::nested(format, {of}); };
+  const data_type words = data_type::dictionary(data_type(type_id::uint8), text.type);
+  return {
+      {text.type, 0, 1, -3, "column 'x': offsets fall from "},
+      {data_type(type_id::large_string), 0, 1, -3, "column 'x': offsets fall from "},
+      {list("+L", number), 0, 1, 0, "column 'x': offsets fall from "},
+      {list("+w:1", text), 1, 1, -3, "column 'x', child 'b': offsets fall from "},
+      {list("+l", {"w", list("+vl", number), true, {}}), 1, 1, 1 << 20, "values from 1048576 at row "},
+      {words, 0, 1, 255, "column 'x': index 255 at row 1500, the dictionary has "},
+      {data_type::dictionary(data_type(type_id::int8), text.type), 0, 1, -1,
+       "column 'x': index -1 at row 1500"},
+      {data_type::nested("+us:3,127", {number, text}), 0, 0, 4, "type id 4 at row 1500"},
+      {data_type::nested("+ud:3,127", {number, text}), 0, 1, -9, "offset -9 at row 1500, child '"},
+      {data_type::nested("+r", {{"run_ends", run_ends, false, {}}, {"values", text.type, true, {}}}), 1, 1, 0,
+       "run ends don't rise: 0 after "},
+      {data_type::parse("vu"), 0, 1, 77, "a view of 20 bytes from 0 of buffer 77 at row 1500, there are "},
+  };
+}
+
+TEST_P(arrow_device, refuses_values_that_point_nowhere_and_looks_at_them_on_the_device) {
+  import_options unchecked;
+  unchecked.check = validation::structure;
+  for (const bad_value& each : bad_values()) {
+    SCOPED_TRACE(each.type.name());
+    auto made =
+        std::make_shared<support::plain_array>(*random_array(each.type, {3000, 3, nulls::absent, true}, 5));
+    if (each.child == 0) {
+      put_value(*made, each.buffer, each.value);
+    } else {
+      auto child = std::make_shared<support::plain_array>(*made->children[0]);
+      put_value(*child, each.buffer, each.value);
+      made->children[0] = std::move(child);
+    }
+    owned_array host = support::to_c(made);
+    const column bad = import_column(home(), {"x", each.type, true, {}}, host.get(), unchecked);
+    owned_device_array given = on_device(bad);
+    const auto before = home()->read_counters();
+    try {
+      static_cast<void>(import_device_column(home(), {"x", each.type, true, {}}, given.get()));
+      ADD_FAILURE() << "was taken";
+    } catch (const error& why) {
+      EXPECT_EQ(why.code(), errc::format);
+      EXPECT_NE(std::string(why.what()).find(each.said), std::string::npos) << why.what();
+    }
+    EXPECT_FALSE(given.empty()) << "the struct stays with the caller";
+    EXPECT_EQ(home()->read_counters().device_to_host, before.device_to_host);
+    EXPECT_EQ(import_device_column(home(), {"x", each.type, true, {}}, given.get(), unchecked).length(),
+              3000);
+  }
 }
 
 TEST_P(arrow_device, memory_of_another_device_is_refused) {

@@ -1,27 +1,12 @@
-// One launch for all the pieces of many columns. Every block takes an equal share of the tiles, finds the step of its first
-// one, and goes from there.
+// One launch for all the pieces of many columns.
 #include "saeta/backend/cuda/kernels/bit_stream.cuh"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
+#include "saeta/backend/cuda/kernels/tiles.cuh"
 
 #include <cuda_runtime.h>
 
 namespace saeta::cuda {
 namespace {
-
-/// Index of the step that tile `tile` belongs to.
-__device__ std::int64_t step_of(const join_step* steps, std::int64_t count, std::int64_t tile) {
-  std::int64_t low = 0;
-  std::int64_t high = count;
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (steps[middle].first_tile <= tile) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
 
 /// Bytes [first, last) of an array that lies at `at`, where aligned vectors of 16 bytes may reach across the ends: those
 /// are put together byte by byte, because no byte outside may be touched.
@@ -185,12 +170,19 @@ __device__ void remap_tile(const join_step& step, std::int64_t tile) {
   });
 }
 
+/// A view as two aligned words: what others made is aligned to 8 bytes, not to 16.
+struct view_words {
+  std::uint64_t low;
+  std::uint64_t high;
+};
+
 __device__ void views_tile(const join_step& step, std::int64_t tile) {
-  constexpr unsigned inline_bytes = 12;
-  const auto addend = static_cast<unsigned>(step.addend);
-  values_tile<uint4>(step, tile, [=](uint4 view, std::int64_t) {
-    if (static_cast<int>(view.x) > static_cast<int>(inline_bytes)) {
-      view.z += addend;
+  constexpr std::int32_t inline_bytes = 12;
+  const auto addend = static_cast<std::uint32_t>(step.addend);
+  values_tile<view_words>(step, tile, [=](view_words view, std::int64_t) {
+    if (static_cast<std::int32_t>(view.low) > inline_bytes) {
+      const auto buffer = static_cast<std::uint32_t>(view.high) + addend;
+      view.high = (view.high & ~std::uint64_t{0xffffffff}) | buffer;
     }
     return view;
   });
@@ -275,18 +267,7 @@ __device__ void do_tile(const join_step& step, std::int64_t tile) {
 
 __global__ void __launch_bounds__(block_threads)
     join_steps(const join_step* __restrict__ steps, std::int64_t count, std::int64_t tiles) {
-  const std::int64_t begin = tiles * blockIdx.x / gridDim.x;
-  const std::int64_t end = tiles * (blockIdx.x + std::int64_t{1}) / gridDim.x;
-  if (begin == end) {
-    return;
-  }
-  std::int64_t at = step_of(steps, count, begin);
-  for (std::int64_t tile = begin; tile < end; ++tile) {
-    while (at + 1 < count && steps[at + 1].first_tile <= tile) {
-      ++at;
-    }
-    do_tile(steps[at], tile - steps[at].first_tile);
-  }
+  for_each_tile(steps, count, tiles, [&](std::int64_t at, std::int64_t tile) { do_tile(steps[at], tile); });
 }
 
 } // namespace

@@ -30,6 +30,8 @@ void gather_strided(stream_handle stream, const void* source, std::int64_t strid
 void join(stream_handle stream, std::span<const join_step> steps, const join_step* uploaded);
 void read_values(stream_handle stream, std::span<const value_request> requests, const value_request* uploaded,
                  std::int64_t* values);
+void check_values(stream_handle stream, std::span<const value_check> checks, const value_check* uploaded,
+                  std::int64_t* bad_rows);
 
 const kernel_table& cuda_kernels() noexcept;
 

@@ -2,13 +2,14 @@
 #pragma once
 
 #include "saeta/memory/use_token.hpp"
-#include "saeta/transfer/staging_ring.hpp"
 
+#include <memory>
 #include <span>
 
 namespace saeta {
 
-/// @tparam T  trivially copyable. On the host the array itself is used, which outlives the work.
+/// @tparam T  trivially copyable. On the host the array itself is used, which outlives the work; elsewhere it is copied on the
+/// context's work stream.
 template <class T>
 class device_copy {
 public:
@@ -16,10 +17,11 @@ public:
     if (values.empty() || home->on_host()) {
       return;
     }
-    transfer_plan plan;
-    plan.add(std::as_bytes(values));
-    plan.finish();
-    copy_ = staging_ring::of(home)->upload(home, plan, "combine");
+    const stream_ref work = home->work_stream();
+    copy_ = buffer::allocate(home, values.size_bytes(), work, "kernel arguments");
+    use_token token(work, {writes(copy_)});
+    home->send_description(token.mutable_data<std::byte>(copy_), std::as_bytes(values), work);
+    token.finish();
   }
 
   /// Absent where nothing was copied.

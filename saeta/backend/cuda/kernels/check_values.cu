@@ -1,0 +1,140 @@
+#include "saeta/backend/cuda/kernels/kernels.hpp"
+#include "saeta/backend/cuda/kernels/launch.cuh"
+#include "saeta/backend/cuda/kernels/tiles.cuh"
+
+#include <cuda_runtime.h>
+
+namespace saeta::cuda {
+namespace {
+
+/// A signed integer of `width` bytes, aligned to that.
+__device__ std::int64_t load_signed(const void* values, std::int32_t width, std::int64_t index) {
+  switch (width) {
+  case 2:
+    return static_cast<const std::int16_t*>(values)[index];
+  case 4:
+    return static_cast<const std::int32_t*>(values)[index];
+  default:
+    return static_cast<const std::int64_t*>(values)[index];
+  }
+}
+
+__device__ std::uint64_t load_unsigned(const void* values, std::int32_t width, std::int64_t index) {
+  switch (width) {
+  case 1:
+    return static_cast<const std::uint8_t*>(values)[index];
+  case 2:
+    return static_cast<const std::uint16_t*>(values)[index];
+  case 4:
+    return static_cast<const std::uint32_t*>(values)[index];
+  default:
+    return static_cast<const std::uint64_t*>(values)[index];
+  }
+}
+
+__device__ bool valid_row(const value_check& check, std::int64_t row) {
+  const std::int64_t bit = check.bit_offset + row;
+  return check.validity == nullptr || (check.validity[bit / 8] >> (bit % 8) & 1) != 0;
+}
+
+__device__ bool good_list_view(const value_check& check, std::int64_t row) {
+  const auto rows = static_cast<std::uint64_t>(check.limit);
+  const auto offset = static_cast<std::uint64_t>(load_signed(check.values, check.width, row));
+  const auto size = static_cast<std::uint64_t>(load_signed(check.second, check.width, row));
+  return offset <= rows && size <= rows - offset;
+}
+
+__device__ bool good_union(const value_check& check, std::int64_t row) {
+  const std::int64_t rows = check.table[static_cast<const std::uint8_t*>(check.values)[row]];
+  if (rows < 0 || check.second == nullptr) {
+    return rows >= 0;
+  }
+  const std::int64_t offset = static_cast<const std::int32_t*>(check.second)[row];
+  return offset >= 0 && offset < rows;
+}
+
+__device__ bool good_view(const value_check& check, std::int64_t row) {
+  constexpr std::int32_t inline_bytes = 12;
+  const auto* const view = static_cast<const std::int32_t*>(check.values) + 4 * row;
+  const std::int32_t size = view[0];
+  if ((size >= 0 && size <= inline_bytes) || !valid_row(check, row)) {
+    return true;
+  }
+  const std::int32_t index = view[2];
+  const std::int32_t offset = view[3];
+  if (size < 0 || index < 0 || index >= check.limit || offset < 0 ||
+      std::int64_t{offset} + size > check.table[index]) {
+    return false;
+  }
+  const auto* const bytes =
+      reinterpret_cast<const std::uint8_t*>(static_cast<std::uintptr_t>(check.table[check.limit + index])) +
+      offset;
+  std::uint32_t start = 0;
+  for (int i = 0; i < 4; ++i) {
+    start |= static_cast<std::uint32_t>(bytes[i]) << (8 * i);
+  }
+  return static_cast<std::uint32_t>(view[1]) == start;
+}
+
+__device__ bool good_run_end(const value_check& check, std::int64_t row) {
+  const std::int64_t before = row == 0 ? 0 : load_signed(check.values, check.width, row - 1);
+  return load_signed(check.values, check.width, row) > before;
+}
+
+__device__ bool good(const value_check& check, std::int64_t row) {
+  switch (check.kind) {
+  case check_kind::offsets:
+    return load_signed(check.values, check.width, row + 1) >= load_signed(check.values, check.width, row);
+  case check_kind::indices:
+    return load_unsigned(check.values, check.width, row) < static_cast<std::uint64_t>(check.limit) ||
+           !valid_row(check, row);
+  case check_kind::list_views:
+    return good_list_view(check, row);
+  case check_kind::unions:
+    return good_union(check, row);
+  case check_kind::views:
+    return good_view(check, row);
+  default:
+    return good_run_end(check, row);
+  }
+}
+
+__global__ void __launch_bounds__(block_threads) fill_bad_rows(std::int64_t* bad_rows, std::int64_t count) {
+  for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) {
+    bad_rows[i] = no_bad_row;
+  }
+}
+
+/// A thread's rows rise, so its first bad one is the only one that counts.
+__global__ void __launch_bounds__(block_threads)
+    find_bad_rows(const value_check* __restrict__ checks, std::int64_t count, std::int64_t tiles,
+                  std::int64_t* bad_rows) {
+  for_each_tile(checks, count, tiles, [&](std::int64_t at, std::int64_t tile) {
+    const value_check& check = checks[at];
+    const std::int64_t end = min((tile + 1) * check_tile_rows, check.count);
+#pragma unroll 4
+    for (std::int64_t row = tile * check_tile_rows + threadIdx.x; row < end; row += block_threads) {
+      if (!good(check, row)) {
+        atomicMin(reinterpret_cast<long long*>(bad_rows + at), static_cast<long long>(row));
+        break;
+      }
+    }
+  });
+}
+
+} // namespace
+
+void check_values(stream_handle stream, std::span<const value_check> checks, const value_check* uploaded,
+                  std::int64_t* bad_rows) {
+  if (checks.empty()) {
+    return;
+  }
+  const launch_site site(bad_rows, stream);
+  const auto count = static_cast<std::int64_t>(checks.size());
+  const std::int64_t tiles = checks.back().first_tile + check_tiles(checks.back());
+  site.launch("check_values: fill", fill_bad_rows, count, bad_rows, count);
+  constexpr std::int64_t items_of_tile = std::int64_t{block_threads} * unroll;
+  site.launch("check_values", find_bad_rows, tiles * items_of_tile, uploaded, count, tiles, bad_rows);
+}
+
+} // namespace saeta::cuda

@@ -1,0 +1,171 @@
+#include "saeta/device/value_check.hpp"
+
+#include <cstring>
+#include <type_traits>
+
+namespace saeta {
+namespace {
+
+/// Rows looked at between two decisions; the loop over a block has no branch, so that it becomes vector code.
+constexpr std::int64_t block_rows = 1024;
+
+template <class T>
+T load(const void* values, std::int64_t index) noexcept {
+  T value;
+  std::memcpy(&value, static_cast<const std::byte*>(values) + index * static_cast<std::int64_t>(sizeof(T)),
+              sizeof value);
+  return value;
+}
+
+/// First row from `row` on for which `bad(row)` is not 0.
+template <class Bad>
+std::int64_t find_bad(std::int64_t row, std::int64_t rows, Bad bad) noexcept {
+  for (; rows - row >= block_rows; row += block_rows) {
+    decltype(bad(row)) any = 0;
+    for (std::int64_t i = 0; i < block_rows; ++i) {
+      any |= bad(row + i);
+    }
+    if (any != 0) {
+      break;
+    }
+  }
+  for (; row < rows; ++row) {
+    if (bad(row) != 0) {
+      return row;
+    }
+  }
+  return no_bad_row;
+}
+
+bool valid_row(const value_check& check, std::int64_t row) noexcept {
+  const std::int64_t bit = check.bit_offset + row;
+  return check.validity == nullptr || (check.validity[bit / 8] >> (bit % 8) & 1) != 0;
+}
+
+template <class Offset>
+std::int64_t fall(const value_check& check) noexcept {
+  using flag = std::make_unsigned_t<Offset>;
+  return find_bad(0, check.count, [&](std::int64_t i) {
+    return static_cast<flag>(load<Offset>(check.values, i + 1) < load<Offset>(check.values, i) ? 1 : 0);
+  });
+}
+
+/// What stands below a null may be anything, so the validity is asked where an index is outside.
+template <class Index>
+std::int64_t outside(const value_check& check) noexcept {
+  constexpr auto greatest = static_cast<std::uint64_t>(std::numeric_limits<Index>::max());
+  const auto limit = static_cast<std::uint64_t>(check.limit);
+  if (limit > greatest) {
+    return no_bad_row;
+  }
+  const auto below = static_cast<Index>(limit);
+  const auto bad = [&](std::int64_t i) {
+    return static_cast<Index>(load<Index>(check.values, i) >= below ? 1 : 0);
+  };
+  for (std::int64_t row = find_bad(0, check.count, bad); row != no_bad_row;
+       row = find_bad(row + 1, check.count, bad)) {
+    if (valid_row(check, row)) {
+      return row;
+    }
+  }
+  return no_bad_row;
+}
+
+template <class Offset>
+std::int64_t beyond_child(const value_check& check) noexcept {
+  const auto rows = static_cast<std::uint64_t>(check.limit);
+  return find_bad(0, check.count, [&](std::int64_t i) {
+    const auto offset =
+        static_cast<std::uint64_t>(load<Offset>(check.values, i)); // a negative one is very large
+    const auto size = static_cast<std::uint64_t>(load<Offset>(check.second, i));
+    return offset > rows || size > rows - (offset < rows ? offset : rows) ? 1 : 0;
+  });
+}
+
+std::int64_t bad_union(const value_check& check) noexcept {
+  return find_bad(0, check.count, [&](std::int64_t i) {
+    const std::int64_t rows = check.table[load<std::uint8_t>(check.values, i)];
+    const std::int64_t offset = check.second == nullptr ? 0 : load<std::int32_t>(check.second, i);
+    const bool there = check.second == nullptr || (offset >= 0 && offset < rows);
+    return rows < 0 || !there ? 1 : 0;
+  });
+}
+
+bool good_view(const value_check& check, std::int64_t row) noexcept {
+  constexpr std::int32_t inline_bytes = 12;
+  const auto size = load<std::int32_t>(check.values, row * 4);
+  const auto index = load<std::int32_t>(check.values, row * 4 + 2);
+  const auto offset = load<std::int32_t>(check.values, row * 4 + 3);
+  if ((size >= 0 && size <= inline_bytes) || !valid_row(check, row)) {
+    return true;
+  }
+  if (size < 0 || index < 0 || index >= check.limit || offset < 0 ||
+      std::int64_t{offset} + size > check.table[index]) {
+    return false;
+  }
+  const auto address = static_cast<std::uintptr_t>(check.table[check.limit + index]);
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(address) + offset;
+  return load<std::uint32_t>(check.values, row * 4 + 1) == load<std::uint32_t>(bytes, 0);
+}
+
+template <class End>
+std::int64_t fall_back(const value_check& check) noexcept {
+  using flag = std::make_unsigned_t<End>;
+  if (load<End>(check.values, 0) <= 0) {
+    return 0;
+  }
+  return find_bad(1, check.count, [&](std::int64_t i) {
+    return static_cast<flag>(load<End>(check.values, i) <= load<End>(check.values, i - 1) ? 1 : 0);
+  });
+}
+
+std::int64_t outside_of_width(const value_check& check) noexcept {
+  switch (check.width) {
+  case 1:
+    return outside<std::uint8_t>(check);
+  case 2:
+    return outside<std::uint16_t>(check);
+  case 4:
+    return outside<std::uint32_t>(check);
+  default:
+    return outside<std::uint64_t>(check);
+  }
+}
+
+std::int64_t first_bad(const value_check& check) noexcept {
+  switch (check.kind) {
+  case check_kind::offsets:
+    return check.width == 4 ? fall<std::int32_t>(check) : fall<std::int64_t>(check);
+  case check_kind::indices:
+    return outside_of_width(check);
+  case check_kind::list_views:
+    return check.width == 4 ? beyond_child<std::int32_t>(check) : beyond_child<std::int64_t>(check);
+  case check_kind::unions:
+    return bad_union(check);
+  case check_kind::views:
+    return find_bad(0, check.count, [&](std::int64_t row) { return good_view(check, row) ? 0 : 1; });
+  case check_kind::run_ends:
+    return check.width == 2   ? fall_back<std::int16_t>(check)
+           : check.width == 4 ? fall_back<std::int32_t>(check)
+                              : fall_back<std::int64_t>(check);
+  }
+  return no_bad_row;
+}
+
+} // namespace
+
+void number_tiles(std::span<value_check> checks) noexcept {
+  std::int64_t total = 0;
+  for (value_check& check : checks) {
+    check.first_tile = total;
+    total += check_tiles(check);
+  }
+}
+
+void check_values_now(std::span<const value_check> checks, std::int64_t* bad_rows) noexcept {
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    bad_rows[i] = first_bad(checks[i]);
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,277 @@
+// The kernel that checks values which point somewhere: each kind, right and broken at every kind of place.
+#include "conformance/harness/backends.hpp"
+#include "conformance/harness/device_memory.hpp"
+#include "saeta/device/kernels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <vector>
+
+namespace saeta::conformance {
+namespace {
+
+template <class T>
+std::span<const std::uint8_t> raw(const std::vector<T>& values) {
+  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(T)};
+}
+
+/// Around the ends of what a thread, a block and a tile look at.
+const std::vector<std::int64_t> places{0, 1, 7, 255, 256, 1023, 1024, 8191, 8192, 8193, 20'000};
+constexpr std::int64_t rows = 20'001;
+
+class value_checks : public backend_test {
+protected:
+  [[nodiscard]] stream_ref work() const { return work_.ref(); }
+
+  template <class T>
+  T* there(const std::vector<T>& values) {
+    return memory_.emplace_back(work(), raw(values)).template as<T>();
+  }
+
+  std::vector<std::int64_t> run(std::vector<value_check> checks) {
+    number_tiles(checks);
+    const device_memory uploaded(work(), raw(checks));
+    const std::vector<std::int64_t> untouched(checks.size() + 1, 42);
+    const device_memory found(work(), raw(untouched));
+    device().kernels().check_values(work().native_handle(), checks, uploaded.as<value_check>(),
+                                    found.as<std::int64_t>());
+    std::vector<std::int64_t> seen(checks.size() + 1);
+    const std::vector<std::uint8_t> content = found.download();
+    std::memcpy(seen.data(), content.data(), content.size());
+    EXPECT_EQ(seen.back(), 42);
+    seen.pop_back();
+    return seen;
+  }
+
+  /// Breaks `values` at each place in turn, by `worsen(value)`, and expects the row that `check` names to be found.
+  template <class T>
+  void expect_found(std::vector<T> values, const std::function<value_check(const T*)>& check,
+                    const std::function<void(std::vector<T>&, std::int64_t)>& worsen,
+                    std::int64_t shift = 0) {
+    std::vector<value_check> checks{check(there(values))};
+    std::vector<std::int64_t> expected{no_bad_row};
+    for (const std::int64_t place : places) {
+      std::vector<T> broken = values;
+      worsen(broken, place);
+      if (place + 5 < rows) { // the first counts, not the last
+        worsen(broken, place + 5);
+      }
+      checks.push_back(check(there(broken)));
+      expected.push_back(place + shift);
+    }
+    EXPECT_EQ(run(checks), expected);
+  }
+
+private:
+  stream work_{shared_device()};
+  std::deque<device_memory> memory_;
+};
+
+template <class Offset>
+std::vector<Offset> rising() {
+  std::vector<Offset> made;
+  for (std::int64_t i = 0; i <= rows; ++i) {
+    made.push_back(static_cast<Offset>(i + i / 3));
+  }
+  return made;
+}
+
+TEST_P(value_checks, find_offsets_that_fall) {
+  const auto check = [](auto width) {
+    return [width](const auto* values) {
+      return value_check{.kind = check_kind::offsets, .width = width, .values = values, .count = rows};
+    };
+  };
+  const auto worsen = [](auto& values, std::int64_t place) {
+    values[static_cast<std::size_t>(place) + 1] = -1;
+  };
+  expect_found<std::int32_t>(rising<std::int32_t>(), check(4), worsen);
+  expect_found<std::int64_t>(rising<std::int64_t>(), check(8), worsen);
+}
+
+template <class Index>
+void expect_indices(
+    const std::function<void(std::vector<Index>, const std::function<value_check(const Index*)>&,
+                             const std::function<void(std::vector<Index>&, std::int64_t)>&)>& run,
+    const std::uint8_t* validity) {
+  const std::vector<Index> values(static_cast<std::size_t>(rows), Index{99});
+  run(
+      values,
+      [&](const Index* there) {
+        return value_check{.kind = check_kind::indices,
+                           .width = sizeof(Index),
+                           .values = there,
+                           .validity = validity,
+                           .bit_offset = 3,
+                           .count = rows,
+                           .limit = 100};
+      },
+      [](std::vector<Index>& broken, std::int64_t place) {
+        broken[static_cast<std::size_t>(place)] = Index{100};
+      });
+}
+
+TEST_P(value_checks, find_indices_outside_of_the_dictionary) {
+  const std::vector<std::uint8_t> all(3000, 0xff);
+  for (const std::uint8_t* const validity : {static_cast<std::uint8_t*>(nullptr), there(all)}) {
+    const auto with = [&](auto values, const auto& check, const auto& worsen) {
+      expect_found(std::move(values), check, worsen);
+    };
+    expect_indices<std::uint8_t>(with, validity);
+    expect_indices<std::uint16_t>(with, validity);
+    expect_indices<std::uint32_t>(with, validity);
+    expect_indices<std::uint64_t>(with, validity);
+  }
+}
+
+TEST_P(value_checks, ask_nothing_of_indices_below_nulls) {
+  const std::vector<std::uint8_t> indices(static_cast<std::size_t>(rows), 200);
+  std::vector<std::uint8_t> validity(3000, 0);
+  value_check check{.kind = check_kind::indices,
+                    .width = 1,
+                    .values = there(indices),
+                    .validity = there(validity),
+                    .bit_offset = 5,
+                    .count = rows,
+                    .limit = 100};
+  std::vector<value_check> checks{check};
+  validity[(5 + 9000) / 8] = static_cast<std::uint8_t>(1u << ((5 + 9000) % 8));
+  check.validity = there(validity);
+  checks.push_back(check);
+  check.limit = 256; // all that a byte can say
+  checks.push_back(check);
+  EXPECT_EQ(run(checks), (std::vector<std::int64_t>{no_bad_row, 9000, no_bad_row}));
+}
+
+TEST_P(value_checks, find_lists_that_leave_their_child) {
+  const std::vector<std::int32_t> sizes(static_cast<std::size_t>(rows), 10);
+  const std::int32_t* const there_sizes = there(sizes);
+  const auto check = [&](const std::int32_t* offsets) {
+    return value_check{.kind = check_kind::list_views,
+                       .width = 4,
+                       .values = offsets,
+                       .second = there_sizes,
+                       .count = rows,
+                       .limit = 50};
+  };
+  const std::vector<std::int32_t> offsets(static_cast<std::size_t>(rows), 40);
+  for (const std::int32_t bad : {41, 51, -1}) {
+    expect_found<std::int32_t>(offsets, check, [bad](std::vector<std::int32_t>& broken, std::int64_t place) {
+      broken[static_cast<std::size_t>(place)] = bad;
+    });
+  }
+  const std::vector<std::int64_t> wide(static_cast<std::size_t>(rows), 0);
+  expect_found<std::int64_t>(
+      wide,
+      [&](const std::int64_t* values) {
+        return value_check{.kind = check_kind::list_views,
+                           .width = 8,
+                           .values = values,
+                           .second = values,
+                           .count = rows,
+                           .limit = 50};
+      },
+      [](std::vector<std::int64_t>& broken, std::int64_t place) {
+        broken[static_cast<std::size_t>(place)] = -3;
+      });
+}
+
+TEST_P(value_checks, find_unknown_type_ids_and_offsets_outside_of_their_child) {
+  std::vector<std::int64_t> table(256, -1);
+  table[5] = 10;
+  table[127] = 3;
+  const std::int64_t* const known = there(table);
+  const std::vector<std::int8_t> ids(static_cast<std::size_t>(rows), 5);
+  expect_found<std::int8_t>(
+      ids,
+      [&](const std::int8_t* values) {
+        return value_check{.kind = check_kind::unions, .values = values, .count = rows, .table = known};
+      },
+      [](std::vector<std::int8_t>& broken, std::int64_t place) {
+        broken[static_cast<std::size_t>(place)] = -5;
+      });
+  const std::int8_t* const there_ids = there(ids);
+  const std::vector<std::int32_t> offsets(static_cast<std::size_t>(rows), 9);
+  for (const std::int32_t bad : {10, -1}) {
+    expect_found<std::int32_t>(
+        offsets,
+        [&](const std::int32_t* values) {
+          return value_check{.kind = check_kind::unions,
+                             .values = there_ids,
+                             .second = values,
+                             .count = rows,
+                             .table = known};
+        },
+        [bad](std::vector<std::int32_t>& broken, std::int64_t place) {
+          broken[static_cast<std::size_t>(place)] = bad;
+        });
+  }
+}
+
+struct view {
+  std::int32_t size;
+  std::uint32_t start;
+  std::int32_t index;
+  std::int32_t offset;
+};
+
+TEST_P(value_checks, find_views_that_leave_their_buffer_or_begin_otherwise) {
+  std::vector<std::uint8_t> bytes(64);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<std::uint8_t>(i);
+  }
+  const std::vector<std::int64_t> table{
+      64, static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(there(bytes)))};
+  const std::int64_t* const known = there(table);
+  const view good{20, 0x07060504, 0, 4};
+  const std::vector<view> views(static_cast<std::size_t>(rows), good);
+  const auto check = [&](const view* values) {
+    return value_check{
+        .kind = check_kind::views, .values = values, .count = rows, .limit = 1, .table = known};
+  };
+  for (const view bad :
+       {view{-1, 0, 0, 0}, view{20, 0x07060504, 1, 4}, view{20, 0x07060504, -1, 4},
+        view{20, 0x07060504, 0, -1}, view{61, 0x07060504, 0, 4}, view{20, 0x07060503, 0, 4}}) {
+    expect_found<view>(views, check, [bad](std::vector<view>& broken, std::int64_t place) {
+      broken[static_cast<std::size_t>(place)] = bad;
+    });
+  }
+  // Short ones hold their bytes themselves.
+  const std::vector<view> inlined(static_cast<std::size_t>(rows), view{12, 1, 77, -5});
+  EXPECT_EQ(run({check(there(inlined))}), (std::vector<std::int64_t>{no_bad_row}));
+}
+
+TEST_P(value_checks, find_run_ends_that_do_not_rise) {
+  const auto check = [](auto width) {
+    return [width](const auto* values) {
+      return value_check{.kind = check_kind::run_ends, .width = width, .values = values, .count = rows};
+    };
+  };
+  const auto ends = []<class End>(End) {
+    std::vector<End> made;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      made.push_back(static_cast<End>(i + 1));
+    }
+    return made;
+  };
+  const auto worsen = [](auto& values, std::int64_t place) {
+    values[static_cast<std::size_t>(place)] =
+        place == 0 ? 0 : values[static_cast<std::size_t>(place) - 1]; // as the one before
+  };
+  expect_found<std::int16_t>(ends(std::int16_t{}), check(2), worsen);
+  expect_found<std::int32_t>(ends(std::int32_t{}), check(4), worsen);
+  expect_found<std::int64_t>(ends(std::int64_t{}), check(8), worsen);
+}
+
+TEST_P(value_checks, do_nothing_where_there_are_none) {
+  device().kernels().check_values(work().native_handle(), {}, nullptr, nullptr);
+}
+
+SAETA_CONFORMANCE_SUITE(value_checks);
+
+} // namespace
+} // namespace saeta::conformance
