@@ -1,6 +1,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/detail/arrow_bools.hpp"
 
 #include <nanoarrow.h>
 
@@ -283,7 +284,7 @@ void export_schema(const schema& source, ArrowSchema& target) {
   set_metadata(made.get(), source.metadata);
   for (std::size_t i = 0; i < source.fields.size(); ++i) {
     const field& from = source.fields[i];
-    fill_field(from.name, from.type, from.nullable, from.metadata, *made.get().children[i]);
+    fill_field(from.name, arrow_type(from.type), from.nullable, from.metadata, *made.get().children[i]);
   }
   made.move_to(target);
 }
@@ -291,7 +292,7 @@ void export_schema(const schema& source, ArrowSchema& target) {
 void export_field(const field& source, ArrowSchema& target) {
   owned_schema made;
   ArrowSchemaInit(made.out());
-  fill_field(source.name, source.type, source.nullable, source.metadata, made.get());
+  fill_field(source.name, arrow_type(source.type), source.nullable, source.metadata, made.get());
   made.move_to(target);
 }
 
