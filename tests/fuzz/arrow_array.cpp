@@ -78,8 +78,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     batches ? import_rows(home, from) : import_one(home, from);
   };
   if (from.ConsumeBool()) {
-    const simulation device;
-    run(device.home());
+    const simulation& device = simulated_device();
+    run(device.home);
+    require_clean(device);
   } else {
     run(host_context());
   }

@@ -52,12 +52,12 @@ void break_device(ArrowDeviceArray& given, input& from) {
   }
 }
 
-void import_one(const simulation& machine, input& from) {
+void import_one(const std::shared_ptr<context>& machine, input& from) {
   const data_type type = draw_type(from);
-  const column sound = on_device(machine.home(), draw_array(from, type));
+  const column sound = on_device(machine, draw_array(from, type));
   owned_device_array exported;
   export_device_column(sound, *exported.out());
-  machine.home()->synchronize(machine.home()->work_stream());
+  machine->synchronize(machine->work_stream());
   foreign_array source(type, exported.get().array);
   for (int breaks = from.ConsumeIntegralInRange<int>(0, 3); breaks > 0; --breaks) {
     source.break_field(from);
@@ -65,8 +65,7 @@ void import_one(const simulation& machine, input& from) {
   ArrowDeviceArray given = exported.get();
   given.array = source.get();
   break_device(given, from);
-  const std::shared_ptr<context> home =
-      from.ConsumeIntegral<std::uint8_t>() < 16 ? host_context() : machine.home();
+  const std::shared_ptr<context> home = from.ConsumeIntegral<std::uint8_t>() < 16 ? host_context() : machine;
   try {
     use(import_device_column(home, {"x", type, true, {}}, given));
     require(given.array.release == nullptr, "an imported array was left with its owner");
@@ -75,7 +74,7 @@ void import_one(const simulation& machine, input& from) {
     source.give_back(given.array);
   }
   settle(*home);
-  settle(*machine.home());
+  settle(*machine);
 }
 
 } // namespace
@@ -84,7 +83,8 @@ void import_one(const simulation& machine, input& from) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saeta::fuzz;
   input from(data, size);
-  const simulation machine;
-  import_one(machine, from);
+  const simulation& machine = simulated_device();
+  import_one(machine.home, from);
+  require_clean(machine);
   return 0;
 }

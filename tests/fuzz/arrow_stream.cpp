@@ -140,8 +140,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace saeta::fuzz;
   input from(data, size);
   if (from.ConsumeBool()) {
-    const simulation device;
-    run(device.home(), from);
+    const simulation& device = simulated_device();
+    run(device.home, from);
+    require_clean(device);
   } else {
     run(host_context(), from);
   }

@@ -186,8 +186,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     legacy ? import_one<DLManagedTensor>(home, from) : import_one<DLManagedTensorVersioned>(home, from);
   };
   if (from.ConsumeBool()) {
-    const simulation device;
-    run(device.home());
+    const simulation& device = simulated_device();
+    run(device.home);
+    require_clean(device);
   } else {
     run(host_context());
   }

@@ -30,22 +30,18 @@ void require_input_error(const error& failure);
 
 std::shared_ptr<context> host_context();
 
-/// A simulated device with a context, for one input: its journal grows with every operation.
-class simulation {
-public:
-  simulation();
-  simulation(const simulation&) = delete;
-  simulation& operator=(const simulation&) = delete;
-  /// Ends the program when a race was found or something was left behind.
-  ~simulation();
-
-  [[nodiscard]] const std::shared_ptr<context>& home() const { return home_; }
-  [[nodiscard]] sim::device& device() const { return *device_; }
-
-private:
-  std::shared_ptr<sim::device> device_;
-  std::shared_ptr<context> home_;
+/// A simulated device with a context. Made anew now and then, because its journal grows with every operation; several inputs
+/// use one, because it takes longer to make than most inputs to run.
+struct simulation {
+  std::shared_ptr<sim::device> device;
+  std::shared_ptr<context> home;
 };
+
+/// The one for the next input.
+const simulation& simulated_device();
+
+/// Ends the program when a race was found on the simulated device, or something of the input is alive there.
+void require_clean(const simulation& used);
 
 /// After the last user of everything that was imported: every release has happened when it returns.
 void settle(context& home);
