@@ -215,7 +215,7 @@ void foreign_array::give_back(const ArrowArray& refused) {
 void foreign_array::break_field(input& from) {
   node& chosen = *all_[from.ConsumeIntegralInRange<std::size_t>(0, all_.size() - 1)];
   ArrowArray& c = chosen.c;
-  switch (from.ConsumeIntegralInRange<int>(0, 13)) {
+  switch (from.ConsumeIntegralInRange<int>(0, 20)) {
   case 0:
     return chosen.set_rows(c.offset, draw_number(from));
   case 1:

@@ -33,9 +33,18 @@ void require_input_error(const error& failure) {
   }
 }
 
+namespace {
+
+/// No threads, and a staging ring as small as the arrays.
+context_options small_options() {
+  return {.staging = {.threads = 1, .chunk_bytes = 1 << 14, .chunks_per_thread = 2},
+          .releases = release_thread::none};
+}
+
+} // namespace
+
 std::shared_ptr<context> host_context() {
-  static const std::shared_ptr<context> made =
-      context::create(make_host_backend(), {.releases = release_thread::none});
+  static const std::shared_ptr<context> made = context::create(make_host_backend(), small_options());
   return made;
 }
 
@@ -46,7 +55,7 @@ const simulation& simulated_device() {
   if (used++ % inputs == 0) {
     current.home.reset();
     current.device = sim::device::create({.seed = 1, .total_bytes = std::uint64_t{64} << 20});
-    current.home = context::create(current.device, {.releases = release_thread::none});
+    current.home = context::create(current.device, small_options());
   }
   return current;
 }
