@@ -53,15 +53,19 @@ FOREIGN = {
 # Words and first parts of dotted names that belong to other projects.
 FOREIGN_WORDS = {
     "CallbackMemoryResource": "RMM",
+    "LazyFrame": "polars",
     "Tensor": "torch",
     "apt": "Debian",
     "arrow": "Apache Arrow",
     "cuCtxRecordEvent": "CUDA",
     "glibc": "glibc",
+    "jax_enable_x64": "JAX",
+    "pd": "pandas",
     "record_stream": "torch",
     "snake_case": "a way to write names",
     "std": "C++",
     "torch": "torch",
+    "types_mapper": "pyarrow",
 }
 # Variables of examples, and the class of what they hold. Names of classes stand for themselves.
 VARIABLES = {

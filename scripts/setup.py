@@ -82,6 +82,7 @@ def has_venv() -> bool:
     return VENV.exists() or importlib.util.find_spec("ensurepip") is not None
 
 
+LIBFUZZER = "usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 GOOGLETEST_SOURCES = "usr/src/*/googlemock/CMakeLists.txt"
 TOOLS = (
     Tool("g++", "the C++ compiler", program("g++"), required=True),
@@ -97,6 +98,8 @@ TOOLS = (
     ),
     Tool("clang-format", "make lint", program("clang-format"), required=False),
     Tool("clang-tidy", "make lint", program("clang-tidy"), required=False),
+    Tool("clang", "fuzzers", program("clang++"), required=False),
+    Tool("libclang-rt-14-dev", "fuzzers", any_file(LIBFUZZER), required=False),
 )
 
 

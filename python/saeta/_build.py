@@ -112,7 +112,10 @@ def _as_field(field: Field, value: Any, ctx: Context) -> Column:
         value = _arrow_array(field.name, value, field.type)
     elif _is_sequence(value) and not _is_exchangeable(value):
         value = _arrow_array(field.name, list(value), field.type)
-    made = as_column(field.name, value, ctx)._with_field(field)
+    made = as_column(field.name, value, ctx)
+    if field.type == "bool8" and made.type == "bool":  # pyarrow made it of Python values, and knows no bool8
+        made = made.as_bool8(extension=False)
+    made = made._with_field(field)
     if not field.nullable and made.null_count:
         raise InvalidError(f"column '{field.name}' has {made.null_count} nulls, and its field allows none")
     return made

@@ -95,8 +95,11 @@ def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) 
         in_place = False if copy is False else None
         return numpy.from_dlpack(Exported(chunk, how, on_host=True, copy=in_place))
     pyarrow = load("pyarrow", f"Column.to_numpy of {chunk.type.name}")
+    # By the stream: pyarrow.array asks for the device protocol first, which a pyarrow without CUDA refuses for memory of a GPU.
+    shown = pyarrow.chunked_array(chunk)
+    array = shown.chunk(0) if shown.num_chunks else pyarrow.array([], shown.type)
     try:
-        return pyarrow.array(chunk).to_numpy(zero_copy_only=copy is False)
+        return array.to_numpy(zero_copy_only=copy is False)
     except pyarrow.ArrowInvalid as failure:
         raise ExchangeError(f"column '{chunk.name}' of type {chunk.type.name}: {failure}") from failure
 

@@ -416,7 +416,9 @@ class DataType:
 
     @property
     def is_bool8(self) -> bool:
-        """True for the extension arrow.bool8: one byte a value."""
+        """
+        True for booleans of one byte: bool8, which tensors have, and the extension arrow.bool8.
+        """
 
     @property
     def ordered(self) -> bool:
@@ -462,6 +464,8 @@ def _nested_type(format: str, fields: Sequence[Field], keys_sorted: bool = False
 def _dictionary_type(indices: DataType, values: DataType, ordered: bool) -> DataType: ...
 
 def _bool8_type() -> DataType: ...
+
+def _byte_bool_type() -> DataType: ...
 
 class Field:
     """A name, a type, whether nulls are allowed, and metadata."""
@@ -688,9 +692,9 @@ class Column:
 
     __hash__: None = None
 
-    def as_bool8(self) -> Column:
+    def as_bool8(self, *, extension: bool = True) -> Column:
         """
-        Booleans of one bit as booleans of one byte (arrow.bool8), which tensors can view: one kernel a chunk.
+        Booleans as booleans of one byte, which tensors can view: of one bit by one kernel a chunk, of one byte the same memory. As the extension arrow.bool8, which Arrow consumers get without a copy; with extension=False as bool8, as tensors have them, of which Arrow consumers get bits.
         """
 
     def as_bool(self) -> Column:

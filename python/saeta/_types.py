@@ -55,7 +55,8 @@ DECIMAL = re.compile(r"decimal(32|64|128|256)\((\d+),\s*(-?\d+)\)")
 TIMED = re.compile(r"(time32|time64|duration|timestamp)\[(s|ms|us|ns)(?:,\s*tz=([^\]]+))?\]")
 SIZED = re.compile(r"fixed_size_binary\[(\d+)\]")
 DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+)(?:, ordered=([01]))?>")
-BOOL8 = ("bool8", "extension<arrow.bool8>")
+BOOL8 = "extension<arrow.bool8>"
+BYTE_BOOL = "bool8"
 
 
 def data_type(given: Any) -> DataType:
@@ -100,8 +101,10 @@ def field_of(given: Any) -> Field:
 
 
 def _type_of_text(text: str) -> DataType:
-    if text in BOOL8:
+    if text == BOOL8:
         return _core._bool8_type()
+    if text == BYTE_BOOL:
+        return _core._byte_bool_type()
     if found := DICTIONARY.fullmatch(text):
         values, indices = _type_of_text(found[1]), _type_of_text(found[2])
         return _core._dictionary_type(indices, values, found[3] == "1")

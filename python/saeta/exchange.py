@@ -108,7 +108,7 @@ def from_dlpack(source: Any, ctx: ContextLike = None, *, copy: bool | None = Non
     `source` has `__dlpack__` and `__dlpack_device__`, or is a capsule. The memory is shared and kept alive until our last
     work on it has finished; our first work waits for the producer's. `copy=True` copies into memory of the context,
     under its budget; `copy=False` raises ExchangeError where a copy would be needed. A strided tensor is gathered into
-    memory of the context. Bools become bool8: a copy has 0 and 1, a view keeps its bytes, of which any but 0 is true. A raw
+    memory of the context. Bools become bool8, which Arrow consumers get as bool: a copy has 0 and 1, a view keeps its bytes, of which any but 0 is true. A raw
     capsule says nothing about streams: from a device it waits for all work queued so far.
     """
     if _core._capsule_name(source) is not None:

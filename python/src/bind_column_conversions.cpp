@@ -5,26 +5,36 @@
 namespace saeta::py {
 namespace {
 
-column_object converted(const column_object& self, column (*convert)(const column&)) {
+/// Every piece as `type`.
+template <class Convert>
+column_object converted(const column_object& self, data_type type, Convert convert) {
   field described = *self.described;
   std::vector<column> pieces;
   for (const column& piece : *self.pieces) {
     pieces.push_back(convert(piece));
   }
-  described.type = convert == &unpack_bool ? data_type::bool8() : data_type(type_id::boolean);
+  described.type = std::move(type);
   return {std::move(described), self.home, std::move(pieces)};
+}
+
+column_object as_bytes(const column_object& self, bool extension) {
+  const data_type type = extension ? data_type::bool8() : data_type::byte_bool();
+  const bool bytes = self.described->type.is_bool8();
+  return converted(self, type, [&](const column& piece) {
+    return relabel_bool8(bytes ? piece : unpack_bool(piece), type);
+  });
 }
 
 } // namespace
 
 void bind_conversions(column_class& c) {
-  c.def(
-       "as_bool8", [](const column_object& self) { return converted(self, &unpack_bool); },
-       nb::call_guard<gil_release>(),
-       "Booleans of one bit as booleans of one byte (arrow.bool8), which tensors can view: one kernel a "
-       "chunk.")
+  c.def("as_bool8", &as_bytes, nb::kw_only(), nb::arg("extension") = true, nb::call_guard<gil_release>(),
+        "Booleans as booleans of one byte, which tensors can view: of one bit by one kernel a chunk, of one "
+        "byte the same memory. As the extension arrow.bool8, which Arrow consumers get without a copy; with "
+        "extension=False as bool8, as tensors have them, of which Arrow consumers get bits.")
       .def(
-          "as_bool", [](const column_object& self) { return converted(self, &pack_bool); },
+          "as_bool",
+          [](const column_object& self) { return converted(self, data_type(type_id::boolean), pack_bool); },
           nb::call_guard<gil_release>(),
           "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.")
       .def("to_arrow", in_python("saeta._convert", "column_to_arrow"),

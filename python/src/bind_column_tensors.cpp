@@ -66,7 +66,7 @@ column_object valid(const column_object& self) {
   for (const column& piece : *self.pieces) {
     pieces.push_back(is_valid(piece));
   }
-  return {field{self.described->name, data_type::bool8(), false, {}}, self.home, std::move(pieces)};
+  return {field{self.described->name, data_type::byte_bool(), false, {}}, self.home, std::move(pieces)};
 }
 
 device_pair device_of(const column_object& self) {

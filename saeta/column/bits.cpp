@@ -94,4 +94,17 @@ column unpack_bool(const column& bits) {
   });
 }
 
+column relabel_bool8(const column& bytes, const data_type& type) {
+  if (!bytes.type().is_bool8() || !type.is_bool8()) {
+    throw error(errc::type_mismatch, concat("booleans of one byte: a column of ", bytes.type().name(), " as ",
+                                            type.name(), ", expected bool8"));
+  }
+  column::parts same{.type = type,
+                     .length = bytes.length(),
+                     .offset = bytes.offset(),
+                     .null_count = bytes.known_null_count(),
+                     .buffers = {bytes.buffers().begin(), bytes.buffers().end()}};
+  return column::make(bytes.home(), std::move(same));
+}
+
 } // namespace saeta

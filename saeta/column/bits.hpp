@@ -12,4 +12,7 @@ column pack_bool(const column& bytes);
 /// boolean -> bool8, one kernel, validity realigned to offset 0.
 column unpack_bool(const column& bits);
 
+/// The same memory as `type`, bool8() or byte_bool(). @throws error type_mismatch unless `bytes` is one of them.
+column relabel_bool8(const column& bytes, const data_type& type);
+
 } // namespace saeta

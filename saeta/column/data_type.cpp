@@ -317,6 +317,9 @@ void require_no_zero_byte(std::string_view format) {
   }
 }
 
+/// Booleans are packed when a whole column leaves, so inside of a type only the extension can stand.
+data_type inside_of_another(const data_type& type) { return type.is_byte_bool() ? data_type::bool8() : type; }
+
 } // namespace
 
 data_type::data_type(type_id simple) : data_type(parse(format_of(simple))) {}
@@ -367,7 +370,8 @@ data_type data_type::nested(std::string_view format, std::vector<field> children
   if (keys_sorted && known.id != type_id::map) {
     refuse_text(format, "only the keys of a map can be sorted");
   }
-  for (const field& child : children) {
+  for (field& child : children) {
+    child.type = inside_of_another(child.type);
     made.depth_ = std::max(made.depth_, child.type.depth() + 1);
   }
   if (made.depth_ > max_depth) {
@@ -397,21 +401,28 @@ data_type data_type::dictionary(const data_type& index, const data_type& values,
   data_type made = index.with_extension({}, {});
   made.id_ = type_id::dictionary;
   made.ordered_ = ordered;
-  made.name_ = concat("dictionary<values=", values.name(), ", indices=", index.name(),
+  made.name_ = concat("dictionary<values=", inside_of_another(values).name(), ", indices=", index.name(),
                       ", ordered=", ordered ? 1 : 0, ">");
   made.depth_ = values.depth() + 1;
   if (made.depth_ > max_depth) {
     throw error(errc::unsupported, concat("a type of ", made.depth_, " levels, at most ", max_depth));
   }
   made.index_ = std::make_shared<const data_type>(index);
-  made.value_ = std::make_shared<const data_type>(values);
+  made.value_ = std::make_shared<const data_type>(inside_of_another(values));
   return made;
 }
 
 data_type data_type::bool8() { return data_type(type_id::int8).with_extension("arrow.bool8", {}); }
 
+data_type data_type::byte_bool() {
+  data_type made(type_id::int8);
+  made.byte_bool_ = true;
+  made.name_ = "bool8";
+  return made;
+}
+
 data_type data_type::with_extension(std::string name, std::string metadata) const {
-  data_type extended = *this;
+  data_type extended = byte_bool_ ? data_type(type_id::int8) : *this;
   extended.extension_metadata_ = name.empty() ? std::string() : std::move(metadata);
   extended.extension_name_ = std::move(name);
   return extended;
@@ -435,7 +446,9 @@ bool data_type::is_signed() const noexcept {
   return id_ == type_id::int8 || id_ == type_id::int16 || id_ == type_id::int32 || id_ == type_id::int64;
 }
 
-bool data_type::is_bool8() const noexcept { return id_ == type_id::int8 && extension_name_ == "arrow.bool8"; }
+bool data_type::is_bool8() const noexcept {
+  return byte_bool_ || (id_ == type_id::int8 && extension_name_ == "arrow.bool8");
+}
 
 std::string data_type::name() const {
   return extension_name_.empty() ? name_ : concat("extension<", extension_name_, ">");
@@ -443,7 +456,7 @@ std::string data_type::name() const {
 
 bool operator==(const data_type& a, const data_type& b) noexcept {
   return a.id_ == b.id_ && a.format_ == b.format_ && a.ordered_ == b.ordered_ &&
-         a.keys_sorted_ == b.keys_sorted_ &&
+         a.keys_sorted_ == b.keys_sorted_ && a.byte_bool_ == b.byte_bool_ &&
          (a.children_ == b.children_ || std::ranges::equal(a.children(), b.children())) &&
          a.extension_name_ == b.extension_name_ && a.extension_metadata_ == b.extension_metadata_ &&
          same_or_both_null(a.index_.get(), b.index_.get()) &&

@@ -115,8 +115,11 @@ public:
   static constexpr int max_depth = 64; ///< of types inside types, as in libarrow
   /// @throws error type_mismatch unless `index` is an integer type.
   static data_type dictionary(const data_type& index, const data_type& values, bool ordered = false);
-  /// The canonical extension `arrow.bool8`: int8 storage, 0 is false.
+  /// The canonical extension `arrow.bool8`: int8 storage, 0 is false. Arrow consumers get it as it is.
   static data_type bool8();
+  /// "bool8": the same bytes without the extension, as tensors have bools. Arrow consumers get bits, Arrow's bool. Inside of
+  /// another type it is `bool8()`.
+  static data_type byte_bool();
   /// The same storage under an extension name; an empty name takes the extension away.
   [[nodiscard]] data_type with_extension(std::string name, std::string metadata) const;
 
@@ -153,7 +156,9 @@ public:
   [[nodiscard]] bool is_floating() const noexcept {
     return id_ >= type_id::half_float && id_ <= type_id::float64;
   }
+  /// A bool of one byte: `bool8()` or `byte_bool()`.
   [[nodiscard]] bool is_bool8() const noexcept;
+  [[nodiscard]] bool is_byte_bool() const noexcept { return byte_bool_; }
   /// Null unless this is a dictionary.
   [[nodiscard]] const data_type* index_type() const noexcept { return index_.get(); }
   [[nodiscard]] const data_type* value_type() const noexcept { return value_.get(); }
@@ -173,6 +178,7 @@ private:
   layout_kind layout_ = layout_kind::none;
   bool ordered_ = false;
   bool keys_sorted_ = false;
+  bool byte_bool_ = false;
   std::uint8_t buffer_count_ = 0;
   std::int32_t list_size_ = 0;
   int depth_ = 0;

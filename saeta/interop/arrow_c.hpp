@@ -2,7 +2,8 @@
 //
 // What      Import of any conforming ArrowSchema / ArrowArray / ArrowArrayStream, and export of ours. On a host context
 //           both directions are zero-copy; on a device context import is one planned transfer a batch, and export
-//           downloads first, because these structs promise host memory.
+//           downloads first, because these structs promise host memory. Booleans of one byte that came from tensors leave as
+//           bits, Arrow's bool: one kernel a column. The extension arrow.bool8 leaves as it is.
 // Owner     Import takes a struct on success and leaves it with the caller, unreleased, on failure. Import of a schema
 //           only reads. Export fills a struct that the caller releases.
 // Order     Exported arrays carry an export hold: the memory is reused only after their release.

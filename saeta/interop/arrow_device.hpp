@@ -3,7 +3,8 @@
 // What      Import of any conforming ArrowDeviceArray / ArrowDeviceArrayStream, and export of ours, for memory of the host, of a
 //           GPU, page-locked and managed memory. Memory that the context's device can use is shared; of page-locked memory a
 //           GPU's context makes one planned transfer. No pointer of a device is followed on the host: of strings and lists the
-//           first and last offset are read from the device, which waits for the producer.
+//           first and last offset are read from the device, which waits for the producer. Booleans of one byte that came from
+//           tensors are packed on the device, as arrow_c.hpp says.
 // Owner     Import takes an array or stream on success and leaves it with the caller, unreleased, on failure (a stream that failed
 //           in the middle is released). Export fills a struct that the caller releases.
 // Order     Export: `sync_event` is an event behind our last writes, null where none is pending; the event is ours and lives until

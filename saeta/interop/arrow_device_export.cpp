@@ -1,5 +1,6 @@
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow_device.hpp"
+#include "saeta/interop/detail/arrow_bools.hpp"
 #include "saeta/interop/detail/arrow_device_type.hpp"
 #include "saeta/interop/detail/arrow_export.hpp"
 #include "saeta/memory/export_hold.hpp"
@@ -84,6 +85,10 @@ void fill(device_view& from, owned_array array, tensor_device where, ArrowDevice
 }
 
 void append_kinds(const column& of, std::vector<memory_kind>& kinds) {
+  if (of.type().is_byte_bool()) {
+    kinds.push_back(own_kind(of.home()->device())); // of the packed bits
+    return;
+  }
   std::vector<buffer> views;
   append_buffers(of, views);
   for (const buffer& view : views) {
@@ -110,12 +115,12 @@ tensor_device device_for(const context& home, std::span<const column> parts) {
 
 void export_to_device(const std::shared_ptr<context>& home, const batch& source, tensor_device where,
                       ArrowDeviceArray& target) {
-  device_view view = view_of(home, source);
+  device_view view = view_of(home, as_arrow(source));
   fill(view, exported_struct(view.arrays, nothing_in(view)), where, target);
 }
 
 void export_to_device(const column& source, tensor_device where, ArrowDeviceArray& target) {
-  device_view view = view_of(source.home(), {source.length(), {source}});
+  device_view view = view_of(source.home(), {source.length(), {as_arrow(source)}});
   fill(view, exported(view.arrays.arrays.front(), view.arrays.keepalive, nothing_in(view)), where, target);
 }
 

@@ -2,6 +2,7 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/detail/arrow_bools.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/transfer/download.hpp"
 
@@ -138,11 +139,12 @@ void export_batch(const table& source, std::size_t batch_index, ArrowArray& targ
     throw error(errc::out_of_range,
                 concat("batch ", batch_index, " of a table with ", source.batches().size(), " batches"));
   }
-  exported_struct(in_host_memory(source.home(), source.batches()[batch_index]), no_bytes()).move_to(target);
+  exported_struct(in_host_memory(source.home(), as_arrow(source.batches()[batch_index])), no_bytes())
+      .move_to(target);
 }
 
 void export_column(const column& source, ArrowArray& target) {
-  const host_batch view = in_host_memory(source.home(), {source.length(), {source}});
+  const host_batch view = in_host_memory(source.home(), {source.length(), {as_arrow(source)}});
   exported(view.arrays.front(), view.keepalive, no_bytes()).move_to(target);
 }
 

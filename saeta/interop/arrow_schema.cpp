@@ -1,6 +1,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/detail/arrow_bools.hpp"
 
 #include <nanoarrow.h>
 
@@ -73,12 +74,13 @@ void require_utf8(std::string_view text, std::string_view part, std::string_view
 
 /// Moves the extension keys from the metadata into the type. Without a name the metadata stay as they are.
 data_type with_extension_of(data_type storage, metadata_list& metadata, std::string_view label) {
-  const auto name = take(metadata, extension_name_key);
-  if (!name || name->empty()) {
+  const auto named = std::ranges::find(metadata, extension_name_key, &metadata_list::value_type::first);
+  if (named == metadata.end() || named->second.empty()) {
     return storage;
   }
-  require_utf8(*name, extension_name_key, label);
-  return storage.with_extension(*name, take(metadata, extension_metadata_key).value_or(std::string()));
+  const std::string name = take(metadata, extension_name_key).value();
+  require_utf8(name, extension_name_key, label);
+  return storage.with_extension(name, take(metadata, extension_metadata_key).value_or(std::string()));
 }
 
 void require_valid(const ArrowSchema& source, std::string_view label) {
@@ -224,8 +226,9 @@ void fill_field(const std::string& name, const data_type& type, bool nullable, m
   require_done(ArrowSchemaSetFormat(&target, c_text(type.format(), "format")), "format");
   require_done(ArrowSchemaSetName(&target, c_text(name, "name")), "name");
   if (!type.extension_name().empty()) {
-    metadata.emplace_back(extension_name_key, type.extension_name());
-    metadata.emplace_back(extension_metadata_key, type.extension_metadata());
+    // Before all others: metadata may repeat the keys, and the first one counts.
+    metadata.insert(metadata.begin(), {{std::string(extension_name_key), type.extension_name()},
+                                       {std::string(extension_metadata_key), type.extension_metadata()}});
   }
   set_metadata(target, metadata);
   target.flags = (nullable ? ARROW_FLAG_NULLABLE : 0) | (type.ordered() ? ARROW_FLAG_DICTIONARY_ORDERED : 0) |
@@ -281,7 +284,7 @@ void export_schema(const schema& source, ArrowSchema& target) {
   set_metadata(made.get(), source.metadata);
   for (std::size_t i = 0; i < source.fields.size(); ++i) {
     const field& from = source.fields[i];
-    fill_field(from.name, from.type, from.nullable, from.metadata, *made.get().children[i]);
+    fill_field(from.name, arrow_type(from.type), from.nullable, from.metadata, *made.get().children[i]);
   }
   made.move_to(target);
 }
@@ -289,7 +292,7 @@ void export_schema(const schema& source, ArrowSchema& target) {
 void export_field(const field& source, ArrowSchema& target) {
   owned_schema made;
   ArrowSchemaInit(made.out());
-  fill_field(source.name, source.type, source.nullable, source.metadata, made.get());
+  fill_field(source.name, arrow_type(source.type), source.nullable, source.metadata, made.get());
   made.move_to(target);
 }
 

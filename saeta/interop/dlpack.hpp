@@ -52,7 +52,7 @@ struct dlpack_export {
   bool codes = false;       ///< dictionaries as their indices
 };
 
-/// A bool8 column: 1 where a row of `source` is valid, 0 where it is null. One kernel on the source's device; the mask that
+/// A byte_bool column: 1 where a row of `source` is valid, 0 where it is null. One kernel on the source's device; the mask that
 /// belongs to an export with tensor_nulls::masked.
 column is_valid(const column& source);
 
@@ -75,7 +75,7 @@ struct dlpack_import {
 };
 
 /// A 1-D tensor as a column in `home`. A strided tensor of more than one element is gathered by one kernel, a host tensor
-/// into a device context is one transfer; `never` refuses both. kDLBool becomes bool8: a view keeps the bytes, of which any
+/// into a device context is one transfer; `never` refuses both. kDLBool becomes byte_bool: a view keeps the bytes, of which any
 /// but 0 is true; a copy has 0 and 1.
 column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
                      const dlpack_import& how = {});

@@ -86,7 +86,7 @@ tensor_type to_tensor_type(const data_type& type) {
 
 data_type from_tensor_type(tensor_type type) {
   if (type == bool_tensor) {
-    return data_type::bool8();
+    return data_type::byte_bool();
   }
   const auto* const found =
       std::find_if(numbers.begin(), numbers.end(), [&](const number_type& n) { return n.tensor == type; });

@@ -29,7 +29,7 @@ struct tensor_type {
 /// none, its values are bits.
 tensor_type to_tensor_type(const data_type& type);
 
-/// kDLBool becomes bool8.
+/// kDLBool becomes byte_bool().
 data_type from_tensor_type(tensor_type type);
 
 /// DLDevice, field by field. ARROW_DEVICE_* has the same numbers.

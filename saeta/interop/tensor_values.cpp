@@ -195,9 +195,10 @@ column fill_nulls(const column& source, std::uint64_t bits) {
 column is_valid(const column& source) {
   const auto& home = source.home();
   if (source.validity().present()) {
-    return unpack_bool(column::make(
+    const column bits = column::make(
         home,
-        {data_type(type_id::boolean), source.length(), source.offset(), 0, {{}, source.validity()}, {}}));
+        {data_type(type_id::boolean), source.length(), source.offset(), 0, {{}, source.validity()}, {}});
+    return relabel_bool8(unpack_bool(bits), data_type::byte_bool());
   }
   const auto rows = static_cast<std::size_t>(source.length());
   const stream_ref work = home->work_stream();
@@ -208,7 +209,7 @@ column is_valid(const column& source) {
     home->fill(token.mutable_data<std::byte>(bytes), all_null ? 0 : 1, rows, work);
     token.finish();
   }
-  return column::make(home, {data_type::bool8(), source.length(), 0, 0, {{}, bytes}, {}});
+  return column::make(home, {data_type::byte_bool(), source.length(), 0, 0, {{}, bytes}, {}});
 }
 
 } // namespace saeta

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
-from contexts import clean, copies
+from contexts import PROJECT, clean, copies
 
 
 @pytest.fixture
@@ -153,3 +154,14 @@ def test_what_is_not_installed_is_named(host, monkeypatch):
         column.to_torch()
     with pytest.raises(ImportError, match="cupy"):
         column.to_cupy()
+
+
+def test_the_page_of_exchanges_says_what_is_found():
+    """docs/exchange.md is written by scripts/exchange_table.py, in a process of its own because JAX is told to keep 64 bits."""
+    for module in ("nanoarrow", "polars", "pandas", "duckdb", "jax"):
+        pytest.importorskip(module)
+    script = PROJECT / "scripts" / "exchange_table.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, f"run {script} and look at what changed: {done.stdout}{done.stderr}"

@@ -148,3 +148,18 @@ def test_several_chunks_are_a_stream_and_no_array(host):
     with pytest.raises(BufferError, match="chunks"):
         column.__arrow_c_device_array__()
     assert sa.from_arrow(column.__arrow_c_device_stream__(), host).to_pylist() == [1, 2]
+
+
+def test_to_numpy_asks_pyarrow_for_the_stream(anywhere, monkeypatch):
+    """pyarrow.array asks for the device protocol first, which a pyarrow without CUDA refuses for memory of a GPU."""
+    stamps = sa.from_arrow(pa.array([1, 2], pa.timestamp("us")), anywhere)
+    texts = sa.from_arrow(pa.chunked_array([["a"], ["b", None]]), anywhere)
+    none = sa.from_arrow(pa.array([], pa.string()), anywhere)
+
+    def refuse(source: Any, *more: Any, **named: Any) -> None:
+        raise AssertionError(f"pyarrow.array was asked for {type(source).__name__}")
+
+    monkeypatch.setattr(pa, "array", refuse)
+    assert stamps.to_numpy().astype("int64").tolist() == [1, 2]
+    assert texts.slice(0, 2).to_numpy().tolist() == ["a", "b"]
+    assert none.to_numpy().tolist() == []

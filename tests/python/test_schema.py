@@ -30,7 +30,8 @@ def test_a_type_is_made_of_its_name_and_of_pyarrows(type):  # noqa: A002
         ("date32", "date32[day]"),
         ("decimal128(12,2)", "decimal128(12, 2)"),
         ("dictionary<values=string, indices=int8>", "dictionary<values=string, indices=int8, ordered=0>"),
-        ("bool8", "extension<arrow.bool8>"),
+        ("bool8", "bool8"),
+        ("extension<arrow.bool8>", "extension<arrow.bool8>"),
         (" int64 ", "int64"),
     ],
 )

@@ -29,7 +29,7 @@ def test_a_table_is_built_from_what_is_at_hand(host):
         host,
     )
     assert [str(each) for each in table.schema.types] == [
-        "double", "int16", "extension<arrow.bool8>", "date32[day]", "string", "int64", "int64",
+        "double", "int16", "bool8", "date32[day]", "string", "int64", "int64",
     ]  # fmt: skip
     assert [batch.num_rows for batch in table.batches] == [1, 3]
     assert table["numpy"].chunks[0].address == array.ctypes.data

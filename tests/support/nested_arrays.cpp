@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <ranges>
 #include <string>
 
 namespace saeta::support {
@@ -185,9 +184,18 @@ std::string viewed(const void* views, std::int64_t row, const auto& buffer_at) {
 
 /// The run that a row lies in, of `runs` runs from number `first` on.
 std::int64_t run_of(const void* ends, std::size_t width, child_rows runs, std::int64_t row) {
-  const auto numbers = std::views::iota(std::int64_t{0}, runs.count);
-  return *std::ranges::partition_point(
-      numbers, [&](std::int64_t run) { return load_integer(ends, width, runs.first + run) <= row; });
+  std::int64_t first =
+      0; // not std::ranges::partition_point: clang 14, which builds the fuzzers, has no iota for it
+  std::int64_t last = runs.count;
+  while (first < last) {
+    const std::int64_t middle = first + (last - first) / 2;
+    if (load_integer(ends, width, runs.first + middle) <= row) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  return first;
 }
 
 bool same_lists(const ArrowArray& seen, std::int64_t at, const plain_array& expected, std::int64_t row) {

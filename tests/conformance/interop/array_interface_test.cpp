@@ -86,7 +86,7 @@ TEST_P(array_interface, an_array_is_a_view_that_keeps_its_owner) {
     EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_EQ(*dropped_, 1);
   }
-  EXPECT_EQ(import_cuda_array(home(), array_of(memory, "|b1")).type(), data_type::bool8());
+  EXPECT_EQ(import_cuda_array(home(), array_of(memory, "|b1")).type(), data_type::byte_bool());
   cuda_array locked = array_of(memory);
   locked.read_only = true;
   EXPECT_FALSE(import_cuda_array(home(), locked).values().owner()->writable());

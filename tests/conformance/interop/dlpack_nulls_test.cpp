@@ -152,7 +152,7 @@ TEST_P(dlpack_nulls, a_mask_beside_the_values_says_which_rows_are_valid) {
 
 TEST_P(dlpack_nulls, a_column_without_a_validity_has_a_mask_all_the_same) {
   const column full = is_valid(numbers<std::int16_t>(data_type(type_id::int16), false).slice(3, 70));
-  EXPECT_EQ(full.type(), data_type::bool8());
+  EXPECT_EQ(full.type(), data_type::byte_bool());
   EXPECT_EQ(read(full.values()), std::vector<std::uint8_t>(70, 1));
   const column none = is_valid(column::make(home(), {data_type(), 70, 0, 70, {}, {}}));
   EXPECT_EQ(read(none.values()), std::vector<std::uint8_t>(70, 0));

@@ -293,7 +293,7 @@ TEST_P(dlpack, bools_are_0_and_1_after_an_upload) {
   std::vector<std::uint8_t> content{0, 1, 255, 2, 0, 128};
   support::lent_tensor<DLManagedTensor> lent(content.data(), 6, support::dtype(kDLBool, 8));
   const column taken = import_dlpack(home(), lent.get(), support::import_with(copy_policy::always));
-  EXPECT_EQ(taken.type(), data_type::bool8());
+  EXPECT_EQ(taken.type(), data_type::byte_bool());
   auto seen = read(taken.values());
   seen.resize(6); // less padding
   EXPECT_EQ(seen, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1}));

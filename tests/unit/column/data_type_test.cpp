@@ -226,6 +226,19 @@ TEST(extension_type, knows_bool8_by_storage_and_name) {
   EXPECT_FALSE(data_type(type_id::uint8).with_extension("arrow.bool8", "").is_bool8());
 }
 
+TEST(byte_bool, is_a_type_without_an_extension_that_stands_by_itself) {
+  const data_type type = data_type::byte_bool();
+  EXPECT_TRUE(type.is_bool8());
+  EXPECT_EQ(type.name(), "bool8");
+  EXPECT_EQ(type.extension_name(), "");
+  EXPECT_NE(type, data_type::bool8());
+  EXPECT_NE(type, data_type(type_id::int8));
+  EXPECT_EQ(type.with_extension("arrow.bool8", ""), data_type::bool8());
+  EXPECT_EQ(type.with_extension("", ""), data_type(type_id::int8));
+  EXPECT_EQ(data_type::nested("+l", {{"item", type, true, {}}}).children()[0].type, data_type::bool8());
+  EXPECT_EQ(*data_type::dictionary(data_type(type_id::int8), type).value_type(), data_type::bool8());
+}
+
 struct refusal_case {
   const char* format;
   errc code;

@@ -81,6 +81,30 @@ TEST(arrow_schema, leaves_extension_metadata_without_a_name_alone) {
   EXPECT_EQ(seen.metadata, (metadata_list{{"ARROW:extension:metadata", "lonely"}}));
 }
 
+TEST(arrow_schema, of_repeated_extension_keys_the_first_ones_count_after_an_export_too) {
+  support::foreign_schema foreign("i", "x");
+  foreign.set_metadata({{"ARROW:extension:name", "first"},
+                        {"ARROW:extension:name", "second"},
+                        {"ARROW:extension:metadata", "of the first"},
+                        {"ARROW:extension:metadata", "of the second"}});
+  const field seen = import_field(foreign.get());
+  EXPECT_EQ(seen.type.extension_name(), "first");
+  owned_schema exported;
+  export_field(seen, *exported.out());
+  const field again = import_field(exported.get());
+  EXPECT_EQ(again.type, seen.type);
+  EXPECT_EQ(again.metadata, seen.metadata);
+}
+
+TEST(arrow_schema, an_empty_extension_name_stays_where_it_is) {
+  const metadata_list given{{"ARROW:extension:name", ""}, {"ARROW:extension:name", "second"}};
+  support::foreign_schema foreign("i", "x");
+  foreign.set_metadata(given);
+  const field seen = import_field(foreign.get());
+  EXPECT_EQ(seen.type, data_type(type_id::int32));
+  EXPECT_EQ(seen.metadata, given);
+}
+
 TEST(arrow_schema, reads_a_null_name_as_empty) {
   EXPECT_EQ(import_field(foreign_schema("i", nullptr).get()).name, "");
 }

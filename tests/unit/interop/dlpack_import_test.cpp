@@ -276,11 +276,11 @@ TYPED_TEST(dlpack_import_test, a_view_of_bools_keeps_their_bytes_and_a_copy_has_
   for (const copy_policy in_place : {copy_policy::when_needed, copy_policy::never}) {
     typename TestFixture::lent tensor(bytes.data(), 5, support::dtype(kDLBool, 8));
     const column flags = import_dlpack(this->home_, tensor.get(), support::import_with(in_place));
-    EXPECT_EQ(flags.type(), data_type::bool8());
+    EXPECT_EQ(flags.type(), data_type::byte_bool());
     EXPECT_EQ(flags.values().address(), reinterpret_cast<std::uintptr_t>(bytes.data()));
   }
   const auto content = [](const column& flags) {
-    EXPECT_EQ(flags.type(), data_type::bool8());
+    EXPECT_EQ(flags.type(), data_type::byte_bool());
     const auto* const first = reinterpret_cast<const std::uint8_t*>(flags.values().address());
     return std::vector<std::uint8_t>(first, first + flags.length());
   };

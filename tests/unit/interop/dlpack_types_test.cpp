@@ -20,7 +20,7 @@ std::vector<std::pair<data_type, tensor_type>> carried_types() {
           {data_type(type_id::int32), {kDLInt, 32}},        {data_type(type_id::uint32), {kDLUInt, 32}},
           {data_type(type_id::int64), {kDLInt, 64}},        {data_type(type_id::uint64), {kDLUInt, 64}},
           {data_type(type_id::half_float), {kDLFloat, 16}}, {data_type(type_id::float32), {kDLFloat, 32}},
-          {data_type(type_id::float64), {kDLFloat, 64}},    {data_type::bool8(), {kDLBool, 8}}};
+          {data_type(type_id::float64), {kDLFloat, 64}},    {data_type::byte_bool(), {kDLBool, 8}}};
 }
 
 TEST(dlpack_types, every_numeric_type_and_bool8_go_both_ways) {

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Builds the fuzzers of tests/fuzz with clang and runs each for a while.
+#
+#   scripts/fuzz.sh [SECONDS] [FUZZER...]     seconds for each, 60 by default; all of them unless named
+#
+# Each starts from tests/fuzz/corpus/<name> and keeps what it finds interesting in build/fuzz/corpus/<name>, so that the next
+# run goes on from there. An input that fails is kept in build/fuzz/findings/; give it to build/fuzz/bin/fuzz_<name> to see it
+# again. JOBS says how many run side by side. Exit code 1 when one of them failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1:-60}
+shift || true
+jobs=${JOBS:-$(nproc)}
+build=build/fuzz
+
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz -j "$jobs" | tail -n 1
+
+names=("$@")
+if ((${#names[@]} == 0)); then
+  for program in "$build"/bin/fuzz_*; do
+    names+=("${program##*/fuzz_}")
+  done
+fi
+
+run() { # run <name>
+  local name=$1 log=$build/fuzz_$1.log longest=512
+  [[ $name == ipc ]] && longest=8192 # whole files
+  mkdir -p "$build/corpus/$name" "$build/findings" "tests/fuzz/corpus/$name"
+  # Long inputs from the start, because short ones draw nothing but zeros. Leaks are looked for once, at the end: for each input
+  # that would take nearly all of the time. So would the counts that entropic keeps.
+  local options=(-max_total_time="$seconds" -max_len="$longest" -len_control=0 -entropic=0 -detect_leaks=0 -timeout=20 -rss_limit_mb=2560
+    -print_final_stats=1 -artifact_prefix="$build/findings/$name-")
+  if "$build/bin/fuzz_$name" "${options[@]}" "$build/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1; then
+    echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found"
+  else
+    echo "$name: failed; $log ends with"
+    grep -aE '^broken:|ERROR:|runtime error:|SUMMARY|Test unit written' "$log" || tail -n 20 "$log"
+    return 1
+  fi
+}
+
+failed=0
+running=0
+for name in "${names[@]}"; do
+  run "$name" &
+  if ((++running >= jobs)); then
+    wait -n || failed=1
+    ((running--))
+  fi
+done
+while ((running-- > 0)); do
+  wait -n || failed=1
+done
+exit "$failed"

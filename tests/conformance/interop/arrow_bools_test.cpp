@@ -1,0 +1,126 @@
+// Booleans of one byte as Arrow consumers get them: those of tensors as bits, the extension arrow.bool8 as it is.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/column/bits.hpp"
+#include "saeta/interop/arrow_device.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "support/arrays.hpp"
+#include "support/tables.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+namespace saeta::conformance {
+namespace {
+
+using support::cells;
+using support::nulls;
+using support::random_array;
+using support::shared_array;
+
+class arrow_bools : public context_test {
+protected:
+  /// Rows as a tensor has them, with nulls and any byte for true.
+  [[nodiscard]] column bytes() const {
+    const shared_array source = random_array(data_type::bool8(), {100, 9, nulls::some, false}, 3);
+    owned_array given = support::to_c(source);
+    const column extension = import_column(home(), {"x", source->type, true, {}}, given.get());
+    return relabel_bool8(extension, data_type::byte_bool()).slice(5, 77);
+  }
+  [[nodiscard]] column bits() const { return pack_bool(bytes()); }
+  [[nodiscard]] column imported(owned_array from) const {
+    return import_column(home(), {"x", data_type(type_id::boolean), true, {}}, from.get());
+  }
+  [[nodiscard]] column imported(owned_device_array from) const {
+    return import_device_column(home(), {"x", data_type(type_id::boolean), true, {}}, from.get());
+  }
+  [[nodiscard]] table rows() const {
+    return table::make(home(), {{{"x", data_type::byte_bool(), true, {}}}, {}}, {{77, {bytes()}}});
+  }
+};
+
+TEST_P(arrow_bools, leave_as_bits_in_arrays_of_the_host_and_of_the_device) {
+  owned_array on_host;
+  export_column(bytes(), *on_host.out());
+  EXPECT_EQ(cells(imported(std::move(on_host))), cells(bits()));
+  owned_device_array on_device;
+  export_device_column(bytes(), *on_device.out());
+  EXPECT_EQ(cells(imported(std::move(on_device))), cells(bits()));
+}
+
+TEST_P(arrow_bools, leave_as_bits_in_batches_and_streams) {
+  owned_array one;
+  export_batch(rows(), 0, *one.out());
+  EXPECT_EQ(one.get().children[0]->n_buffers, 2);
+  dictionary_cache known;
+  const batch again =
+      import_batch(home(), {{{"x", data_type(type_id::boolean), true, {}}}, {}}, one.get(), known);
+  EXPECT_EQ(cells(again.columns[0]), cells(bits()));
+
+  arrow_owned<ArrowArrayStream> on_host;
+  export_stream(rows(), *on_host.out());
+  const table streamed = import_stream(home(), on_host.get());
+  EXPECT_EQ(streamed.fields().fields[0].type, data_type(type_id::boolean));
+  EXPECT_EQ(cells(streamed, 0), cells(bits()));
+
+  arrow_owned<ArrowDeviceArrayStream> on_device;
+  export_device_stream(rows(), *on_device.out());
+  const imported_stream there = import_device_stream(home(), on_device.get());
+  EXPECT_EQ(there.rows.fields().fields[0].type, data_type(type_id::boolean));
+  EXPECT_EQ(cells(there.rows, 0), cells(bits()));
+}
+
+TEST_P(arrow_bools, of_a_schema_are_bool) {
+  owned_schema described;
+  export_field({"x", data_type::byte_bool(), true, {}}, *described.out());
+  EXPECT_EQ(std::string_view(described.get().format), "b");
+  EXPECT_EQ(described.get().metadata, nullptr);
+  owned_schema whole;
+  export_schema(rows().fields(), *whole.out());
+  EXPECT_EQ(std::string_view(whole.get().children[0]->format), "b");
+}
+
+TEST_P(arrow_bools, of_the_extension_leave_without_a_copy) {
+  const column extension = relabel_bool8(bytes(), data_type::bool8());
+  owned_device_array on_device;
+  export_device_column(extension, *on_device.out());
+  EXPECT_EQ(on_device.get().array.buffers[1], reinterpret_cast<const void*>(extension.values().address()));
+  owned_schema described;
+  export_field({"x", extension.type(), true, {}}, *described.out());
+  EXPECT_EQ(std::string_view(described.get().format), "c");
+}
+
+TEST_P(arrow_bools, are_packed_behind_the_writer) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << nothing_pends;
+  }
+  const buffer values = make(64);
+  fill(values, 0, home()->work_stream());
+  home()->synchronize(home()->work_stream());
+  const stream side(shared_device());
+  const auto held = close_gate(side.ref().native_handle());
+  fill(values, 1, side.ref());
+  const column flags = column::make(home(), {data_type::byte_bool(), 64, 0, 0, {{}, values}});
+  owned_device_array on_device;
+  export_device_column(flags, *on_device.out());
+  EXPECT_NE(on_device.get().sync_event, nullptr);
+  held->open();
+  const auto seen = cells(imported(std::move(on_device)));
+  EXPECT_EQ(seen, cells(pack_bool(flags)));
+  EXPECT_EQ(seen[0], std::string(1, '\1'));
+}
+
+TEST_P(arrow_bools, without_rows_leave_as_well) {
+  const column none = bytes().slice(3, 0);
+  owned_array on_host;
+  export_column(none, *on_host.out());
+  EXPECT_EQ(imported(std::move(on_host)).length(), 0);
+  owned_device_array on_device;
+  export_device_column(none, *on_device.out());
+  EXPECT_EQ(imported(std::move(on_device)).length(), 0);
+}
+
+SAETA_CONFORMANCE_SUITE(arrow_bools);
+
+} // namespace
+} // namespace saeta::conformance

@@ -1,0 +1,116 @@
+// The integration files of the Arrow project on every backend: read, handed over by every Arrow protocol, and written. What
+// they say is compared with a read on the host, which tests/unit/ipc/golden_test.cpp and tests/interop/test_golden.py check.
+
+#include "conformance/harness/context_test.hpp"
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/interop/arrow_device.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/ipc/reader.hpp"
+#include "saeta/ipc/writer.hpp"
+#include "support/tables.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include <stdlib.h>
+
+namespace saeta::conformance {
+namespace {
+
+using support::same_contents;
+
+std::vector<std::filesystem::path> golden_files() {
+  const char* const named = std::getenv("SAETA_SHARED_DATA"); // NOLINT(concurrency-mt-unsafe)
+  const auto folder = std::filesystem::path(named != nullptr ? named : SAETA_SHARED_DATA) / "golden";
+  std::vector<std::filesystem::path> found;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    return found;
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() == ".arrow_file" || entry.path().extension() == ".stream") {
+      found.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+class golden_exchange : public context_test {
+protected:
+  void SetUp() override {
+    context_test::SetUp();
+    if (files_.empty()) {
+      GTEST_SKIP() << "no golden files: SAETA_SHARED_DATA names no folder that has them";
+    }
+  }
+
+  [[nodiscard]] table read(const std::filesystem::path& path) const {
+    return ipc::reader::open(path)->read_all(home());
+  }
+  [[nodiscard]] table expected(const std::filesystem::path& path) const {
+    return ipc::reader::open(path)->read_all(host_);
+  }
+
+  std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
+  std::vector<std::filesystem::path> files_ = golden_files();
+};
+
+TEST_P(golden_exchange, tables_pass_the_streams_of_the_host_and_of_the_device) {
+  for (const auto& path : files_) {
+    SCOPED_TRACE(path.string());
+    const table seen = read(path);
+    arrow_owned<ArrowArrayStream> on_host;
+    export_stream(seen, *on_host.out());
+    EXPECT_TRUE(same_contents(import_stream(home(), on_host.get()), expected(path)));
+    arrow_owned<ArrowDeviceArrayStream> on_device;
+    export_device_stream(seen, *on_device.out());
+    const imported_stream again = import_device_stream(home(), on_device.get());
+    EXPECT_TRUE(again.of_structs);
+    EXPECT_TRUE(same_contents(again.rows, expected(path)));
+  }
+}
+
+TEST_P(golden_exchange, batches_pass_the_arrays_of_the_host_and_of_the_device) {
+  for (const auto& path : files_) {
+    SCOPED_TRACE(path.string());
+    const table seen = read(path);
+    std::vector<batch> by_host;
+    std::vector<batch> by_device;
+    dictionary_cache known;
+    for (std::size_t b = 0; b < seen.batches().size(); ++b) {
+      owned_array on_host;
+      export_batch(seen, b, *on_host.out());
+      by_host.push_back(import_batch(home(), seen.fields(), on_host.get(), known));
+      owned_device_array on_device;
+      export_device_batch(seen, b, *on_device.out());
+      by_device.push_back(import_device_batch(home(), seen.fields(), on_device.get(), known));
+    }
+    EXPECT_TRUE(same_contents(table::make(home(), seen.fields(), std::move(by_host)), expected(path)));
+    EXPECT_TRUE(same_contents(table::make(home(), seen.fields(), std::move(by_device)), expected(path)));
+  }
+}
+
+TEST_P(golden_exchange, tables_are_written_as_they_were_read) {
+  std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-golden-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+  const std::filesystem::path folder = pattern;
+  for (const auto& path : files_) {
+    SCOPED_TRACE(path.string());
+    const bool file = path.extension() == ".arrow_file";
+    ipc::write(read(path), folder / "again",
+               {.format = file ? ipc::container::file : ipc::container::stream});
+    EXPECT_TRUE(same_contents(expected(folder / "again"), expected(path)));
+  }
+  std::filesystem::remove_all(folder);
+}
+
+SAETA_CONFORMANCE_SUITE(golden_exchange);
+
+} // namespace
+} // namespace saeta::conformance

@@ -1,0 +1,88 @@
+// Arrays of the Arrow C Data Interface whose fields are broken, into a context of the host or of a simulated device.
+#include "fuzz/foreign_array.hpp"
+#include "saeta/column/schema.hpp"
+#include "saeta/interop/arrow_c.hpp"
+#include "saeta/memory/context.hpp"
+#include "support/tables.hpp"
+
+namespace saeta::fuzz {
+namespace {
+
+/// What was imported says the same after an export and another import, to its last value.
+void require_round_trip(const column& taken) {
+  const auto rows = support::cells(taken);
+  require(rows.size() == static_cast<std::size_t>(taken.length()), "a column has other rows than its length");
+  owned_array again;
+  export_column(taken, *again.out());
+  const column back = import_column(host_context(), {"x", taken.type(), true, {}}, again.get());
+  require(support::cells(back) == rows, "an exported column says something else");
+}
+
+void import_one(const std::shared_ptr<context>& home, input& from) {
+  const data_type type = draw_type(from);
+  const auto copy =
+      from.PickValueInArray({copy_policy::when_needed, copy_policy::always, copy_policy::never});
+  foreign_array source(*draw_array(from, type));
+  for (int breaks = from.ConsumeIntegralInRange<int>(0, 3); breaks > 0; --breaks) {
+    source.break_field(from);
+  }
+  ArrowArray given = source.get();
+  try {
+    const column taken = import_column(home, {"x", type, true, {}}, given, {.copy = copy});
+    require(given.release == nullptr, "an imported array was left with its owner");
+    require_round_trip(taken);
+  } catch (const error& failure) {
+    require_input_error(failure);
+    source.give_back(given);
+  }
+  settle(*home);
+}
+
+void import_rows(const std::shared_ptr<context>& home, input& from) {
+  schema fields;
+  std::vector<support::shared_array> arrays;
+  std::int64_t rows = 40;
+  for (int columns = from.ConsumeIntegralInRange<int>(0, 3); columns > 0; --columns) {
+    fields.fields.push_back({"x", draw_type(from, 1), true, {}});
+    arrays.push_back(draw_array(from, fields.fields.back().type));
+    rows = std::min(rows, arrays.back()->length);
+  }
+  foreign_array source(arrays, rows);
+  for (int breaks = from.ConsumeIntegralInRange<int>(0, 3); breaks > 0; --breaks) {
+    source.break_field(from);
+  }
+  ArrowArray given = source.get();
+  try {
+    dictionary_cache dictionaries;
+    const batch taken = import_batch(home, fields, given, dictionaries);
+    require(given.release == nullptr, "an imported batch was left with its owner");
+    for (const column& part : taken.columns) {
+      require(part.length() == taken.rows, "a column has other rows than its batch");
+      require_round_trip(part);
+    }
+  } catch (const error& failure) {
+    require_input_error(failure);
+    source.give_back(given);
+  }
+  settle(*home);
+}
+
+} // namespace
+} // namespace saeta::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace saeta::fuzz;
+  input from(data, size);
+  const bool batches = from.ConsumeBool();
+  const auto run = [&](const std::shared_ptr<saeta::context>& home) {
+    batches ? import_rows(home, from) : import_one(home, from);
+  };
+  if (from.ConsumeBool()) {
+    const simulation& device = simulated_device();
+    run(device.home);
+    require_clean(device);
+  } else {
+    run(host_context());
+  }
+  return 0;
+}

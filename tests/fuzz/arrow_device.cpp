@@ -1,0 +1,90 @@
+// Arrays of the Arrow C Device Data Interface in the memory of a simulated device, with broken fields.
+//
+// Values on the device are sound: the structs alone are broken, and what an import of them reads there.
+#include "saeta/interop/arrow_device.hpp"
+
+#include "fuzz/foreign_array.hpp"
+#include "saeta/column/schema.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/memory/context.hpp"
+#include "support/tables.hpp"
+
+namespace saeta::fuzz {
+namespace {
+
+column on_device(const std::shared_ptr<context>& home, const support::shared_array& source) {
+  owned_array given = support::to_c(source);
+  return import_column(home, {"x", source->type, true, {}}, given.get());
+}
+
+/// Exports to the device and to the host, and reads what a full check lets through.
+void use(const column& taken) {
+  owned_device_array again;
+  export_device_column(taken, *again.out());
+  const column same = import_device_column(taken.home(), {"x", taken.type(), true, {}}, again.get());
+  require(same.length() == taken.length(), "an exported column has other rows");
+  static_cast<void>(same.null_count());
+  owned_array host;
+  export_column(same, *host.out());
+  try {
+    support::cells(import_column(host_context(), {"x", taken.type(), true, {}}, host.get()));
+  } catch (const error& failure) {
+    require_input_error(failure);
+  }
+}
+
+void break_device(ArrowDeviceArray& given, input& from) {
+  switch (from.ConsumeIntegralInRange<int>(0, 8)) {
+  case 0:
+    given.device_type = static_cast<std::int32_t>(draw_number(from));
+    return;
+  case 1:
+    given.device_id = draw_number(from);
+    return;
+  case 2:
+    given.sync_event = nullptr; // nothing is pending
+    return;
+  case 3:
+    given.reserved[from.ConsumeIntegralInRange<int>(0, 2)] = draw_number(from);
+    return;
+  default:
+    return;
+  }
+}
+
+void import_one(const std::shared_ptr<context>& machine, input& from) {
+  const data_type type = draw_type(from);
+  const column sound = on_device(machine, draw_array(from, type));
+  owned_device_array exported;
+  export_device_column(sound, *exported.out());
+  machine->synchronize(machine->work_stream());
+  foreign_array source(type, exported.get().array);
+  for (int breaks = from.ConsumeIntegralInRange<int>(0, 3); breaks > 0; --breaks) {
+    source.break_field(from);
+  }
+  ArrowDeviceArray given = exported.get();
+  given.array = source.get();
+  break_device(given, from);
+  const std::shared_ptr<context> home = from.ConsumeIntegral<std::uint8_t>() < 16 ? host_context() : machine;
+  try {
+    use(import_device_column(home, {"x", type, true, {}}, given));
+    require(given.array.release == nullptr, "an imported array was left with its owner");
+  } catch (const error& failure) {
+    require_input_error(failure);
+    source.give_back(given.array);
+  }
+  settle(*home);
+  settle(*machine);
+}
+
+} // namespace
+} // namespace saeta::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace saeta::fuzz;
+  input from(data, size);
+  const simulation& machine = simulated_device();
+  import_one(machine.home, from);
+  require_clean(machine);
+  return 0;
+}

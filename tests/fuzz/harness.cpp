@@ -1,0 +1,162 @@
+#include "fuzz/harness.hpp"
+
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/column/schema.hpp"
+#include "saeta/memory/context.hpp"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <string>
+
+namespace saeta::fuzz {
+
+void require(bool holds, std::string_view promise) {
+  if (!holds) {
+    std::fprintf(stderr, "broken: %.*s\n", static_cast<int>(promise.size()), promise.data());
+    std::abort();
+  }
+}
+
+void require_input_error(const error& failure) {
+  switch (failure.code()) {
+  case errc::format:
+  case errc::unsupported:
+  case errc::overflow:
+  case errc::exchange:
+  case errc::closed:
+    return;
+  default:
+    require(false, concat("bad input is an error of another code: ", failure.what()));
+  }
+}
+
+namespace {
+
+/// No threads, and a staging ring as small as the arrays.
+context_options small_options() {
+  return {.staging = {.threads = 1, .chunk_bytes = 1 << 14, .chunks_per_thread = 2},
+          .releases = release_thread::none};
+}
+
+} // namespace
+
+std::shared_ptr<context> host_context() {
+  static const std::shared_ptr<context> made = context::create(make_host_backend(), small_options());
+  return made;
+}
+
+const simulation& simulated_device() {
+  constexpr unsigned inputs = 100; // on one device
+  static simulation current;
+  static unsigned used = 0;
+  if (used++ % inputs == 0) {
+    current.home.reset();
+    current.device = sim::device::create({.seed = 1, .total_bytes = std::uint64_t{64} << 20});
+    current.home = context::create(current.device, small_options());
+  }
+  return current;
+}
+
+void require_clean(const simulation& used) {
+  settle(*used.home);
+  require(used.home->statistics().ledger.buffers == 0, "a buffer was left behind on the simulated device");
+  const auto races = used.device->races();
+  require(races.empty(), races.empty() ? "" : races.front().text);
+}
+
+void settle(context& home) {
+  require(home.wait_for_releases(std::chrono::seconds(20)), "a release is pending for ever");
+}
+
+namespace {
+
+data_type list_of(const char* format, const data_type& values) {
+  return data_type::nested(format, {{"item", values, true, {}}});
+}
+
+std::vector<field> draw_fields(input& from, int levels) {
+  std::vector<field> fields;
+  const auto count = from.ConsumeIntegralInRange<std::size_t>(0, 3);
+  for (std::size_t i = 0; i < count; ++i) {
+    fields.push_back({concat("c", i), draw_type(from, levels), from.ConsumeBool(), {}});
+  }
+  return fields;
+}
+
+data_type draw_union(input& from, int levels) {
+  const std::vector<field> fields = draw_fields(from, levels);
+  std::string format = from.ConsumeBool() ? "+ud:" : "+us:";
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    format += concat(i == 0 ? "" : ",", 3 * i);
+  }
+  // A union without children has no rows to draw.
+  return fields.empty() ? data_type() : data_type::nested(format, fields);
+}
+
+} // namespace
+
+data_type draw_type(input& from, int levels) {
+  const auto& simple = support::carried_types();
+  const auto what = from.ConsumeIntegral<std::uint8_t>();
+  if (levels == 0 || what < 128) {
+    return simple[what % simple.size()];
+  }
+  switch (what % 8) {
+  case 0:
+    return list_of(from.PickValueInArray({"+l", "+L", "+vl", "+vL", "+w:0", "+w:1", "+w:3"}),
+                   draw_type(from, levels - 1));
+  case 1:
+    return data_type::nested("+s", draw_fields(from, levels - 1));
+  case 2: {
+    const data_type key = draw_type(from, 0);
+    const data_type entries =
+        data_type::nested("+s", {{"key", key, false, {}}, {"value", draw_type(from, levels - 1), true, {}}});
+    return data_type::nested("+m", {{"entries", entries, false, {}}});
+  }
+  case 3:
+    return draw_union(from, levels - 1);
+  case 4:
+    return data_type::nested(
+        "+r", {{"run_ends", data_type::parse(from.PickValueInArray({"s", "i", "l"})), false, {}},
+               {"values", draw_type(from, levels - 1), true, {}}});
+  case 5:
+    return draw_type(from, levels - 1).with_extension("test.any", "{}");
+  default:
+    return data_type::dictionary(
+        data_type::parse(from.PickValueInArray({"c", "C", "s", "S", "i", "I", "l", "L"})),
+        draw_type(from, levels - 1), from.ConsumeBool());
+  }
+}
+
+support::shared_array draw_array(input& from, const data_type& type) {
+  support::array_shape shape;
+  shape.length = from.ConsumeIntegralInRange<std::int64_t>(0, 40);
+  shape.offset = from.ConsumeIntegralInRange<std::int64_t>(0, 17);
+  shape.pattern = from.PickValueInArray(
+      {support::nulls::absent, support::nulls::none, support::nulls::some, support::nulls::all});
+  shape.count_known = from.ConsumeBool();
+  return support::random_array(type, shape, from.ConsumeIntegral<std::uint16_t>());
+}
+
+std::int64_t draw_number(input& from) {
+  using limits = std::numeric_limits<std::int64_t>;
+  constexpr std::array<std::int64_t, 12> edges{0,
+                                               1,
+                                               -1,
+                                               -2,
+                                               limits::min(),
+                                               limits::max(),
+                                               limits::max() - 1,
+                                               1LL << 31,
+                                               1LL << 32,
+                                               -(1LL << 31),
+                                               (1LL << 31) - 1,
+                                               1LL << 62};
+  return from.ConsumeBool() ? from.PickValueInArray(edges)
+                            : from.ConsumeIntegralInRange<std::int64_t>(-3, 70);
+}
+
+} // namespace saeta::fuzz

@@ -1,0 +1,58 @@
+// What the fuzzers share: contexts, promises that end the program when they are broken, and types and arrays drawn from the input.
+//
+// What      Each fuzzer turns its input into something that a producer might hand over, broken in ways that a consumer can
+//           detect, and hands it to an import. A promise of ours that breaks, a crash and a leak are findings; an error with a
+//           code that is meant for bad input is not.
+// Owner     The contexts live as long as the process; a fuzzer gives back everything else before it returns.
+// Thread    One; the simulated device runs its work inside of the calls that wait for it.
+#pragma once
+
+#include "saeta/backend/sim/sim.hpp"
+#include "saeta/column/column.hpp"
+#include "support/arrays.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include <fuzzer/FuzzedDataProvider.h>
+
+namespace saeta::fuzz {
+
+using input = FuzzedDataProvider;
+
+/// Ends the program: libFuzzer keeps the input and prints the text.
+void require(bool holds, std::string_view promise);
+
+/// The error is one that bad input may cause: nothing broke on our side.
+void require_input_error(const error& failure);
+
+std::shared_ptr<context> host_context();
+
+/// A simulated device with a context. Made anew now and then, because its journal grows with every operation; several inputs
+/// use one, because it takes longer to make than most inputs to run.
+struct simulation {
+  std::shared_ptr<sim::device> device;
+  std::shared_ptr<context> home;
+};
+
+/// The one for the next input.
+const simulation& simulated_device();
+
+/// Ends the program when a race was found on the simulated device, or something of the input is alive there.
+void require_clean(const simulation& used);
+
+/// After the last user of everything that was imported: every release has happened when it returns.
+void settle(context& home);
+
+/// Any type that a column can have, nested at most `levels` deep above the simple ones.
+data_type draw_type(input& from, int levels = 2);
+
+/// An array of few rows whose buffers have exactly the bytes that they need.
+support::shared_array draw_array(input& from, const data_type& type);
+
+/// Of a number of the standard: small, negative, or at the edge of its type.
+std::int64_t draw_number(input& from);
+
+} // namespace saeta::fuzz

@@ -1,0 +1,67 @@
+"""The guide to each framework runs as it stands and prints what its comments say; blocks for a GPU run where one is."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import saeta as sa
+
+GUIDES = Path(__file__).resolve().parents[2] / "docs/guides"
+ON_HOST = {
+    "numpy": ["numpy"],
+    "pyarrow": ["pyarrow"],
+    "polars": ["polars"],
+    "pandas": ["pandas"],
+    "duckdb": ["duckdb"],
+    "jax": ["jax"],
+    "handover": ["numpy"],
+}
+ON_GPU = ["torch", "cupy", "numba", "cudf"]
+BLOCK = re.compile(r"^(?:<!-- gpu: ([\w.]+) -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def program_of(page: str, on_gpu: bool) -> tuple[str, set[str]]:
+    """The blocks of a page one after the other, and the modules that blocks for a GPU name."""
+    found = BLOCK.findall((GUIDES / f"{page}.md").read_text(encoding="utf-8"))
+    blocks = [text for module, text in found if bool(module) == on_gpu]
+    return "\n".join(blocks), {module for module, _ in found if module}
+
+
+def promised(program: str) -> list[str]:
+    return re.findall(r"^ *print\(.*\)\s+# (.*)$", program, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ON_HOST)
+def test_the_guide_prints_what_its_comments_say(run_python, page):
+    for module in ON_HOST[page]:
+        pytest.importorskip(module)
+    program, _ = program_of(page, on_gpu=False)
+    assert len(promised(program)) >= 2
+    done = run_python(program, JAX_PLATFORMS="cpu")
+    assert done.stdout.splitlines() == promised(program), done.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("page", ON_GPU)
+def test_the_guide_to_a_gpu_prints_what_its_comments_say(run_python, page):
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    program, modules = program_of(page, on_gpu=True)
+    for module in modules:
+        if importlib.util.find_spec(module.partition(".")[0]) is None:
+            pytest.skip(f"{module} is not installed")
+    done = run_python(program)
+    assert done.stdout.splitlines() == promised(program), done.stderr
+
+
+def test_every_block_compiles_and_every_page_is_tested():
+    pages = {path.stem for path in GUIDES.glob("*.md")} - {"arrow", "memory", "tables", "tensors"}
+    assert pages == {*ON_HOST, *ON_GPU}
+    for page in pages:
+        for on_gpu in (False, True):
+            compile(program_of(page, on_gpu)[0], page, "exec")
+        assert program_of(page, on_gpu=True)[0] or page in ON_HOST
