@@ -10,10 +10,12 @@
 // deferring backend queues them, `cuda` is tested against them.
 #pragma once
 
+#include "saeta/device/gather.hpp"
 #include "saeta/device/handles.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace saeta {
 
@@ -53,6 +55,12 @@ struct kernel_table {
   /// `width`, `target` is aligned to it and does not overlap with them.
   void (*gather_strided)(stream_handle stream, const void* source, std::int64_t stride, std::int32_t width,
                          std::int64_t length, void* target);
+
+  /// Writes the rows of the columns into a matrix, converted to its kind of numbers, with the fill where a bit of their validity
+  /// is not set. `columns` is read before the call returns. `target` is aligned to its kind and overlaps with no source; values
+  /// between those that it names stay as they are.
+  void (*gather_columns)(stream_handle stream, std::span<const gathered_column> columns,
+                         const gather_target& shape, void* target);
 };
 
 /// Bytes of a bitmap of `length` bits, padded to 64 bytes as the Arrow format recommends.

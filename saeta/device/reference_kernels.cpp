@@ -1,4 +1,5 @@
 #include "saeta/base/text.hpp"
+#include "saeta/device/detail/reference_gather.hpp"
 #include "saeta/device/kernels.hpp"
 
 #include <bit>
@@ -212,8 +213,9 @@ void gather_strided(stream_handle, const void* source, std::int64_t stride, std:
 } // namespace
 
 const kernel_table& reference_kernels() noexcept {
-  static constexpr kernel_table table{pack_bool,        unpack_bool,      copy_bitmap, count_nulls,
-                                      rebase_offsets32, rebase_offsets64, fill_nulls,  gather_strided};
+  static constexpr kernel_table table{pack_bool,   unpack_bool,      copy_bitmap,
+                                      count_nulls, rebase_offsets32, rebase_offsets64,
+                                      fill_nulls,  gather_strided,   gather_columns};
   return table;
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <span>
+#include <vector>
 
 namespace saeta::sim {
 namespace {
@@ -21,7 +23,7 @@ access reading_bits(const std::uint8_t* source, count offset, count length) {
 
 /// `body` runs when the operation does; `anchor` is device memory that it touches.
 template <class Body>
-void queue(stream_handle stream, const char* name, const void* anchor, std::initializer_list<access> touched,
+void queue(stream_handle stream, const char* name, const void* anchor, std::span<const access> touched,
            Body body) {
   const bool default_stream = stream == legacy_stream || stream == per_thread_stream;
   const std::shared_ptr<machine> owner =
@@ -36,6 +38,12 @@ void queue(stream_handle stream, const char* name, const void* anchor, std::init
   operation work;
   work.body = [body](unsigned, unsigned) { body(); };
   owner->submit(owner->stream(home, stream), name, touched, std::move(work));
+}
+
+template <class Body>
+void queue(stream_handle stream, const char* name, const void* anchor, std::initializer_list<access> touched,
+           Body body) {
+  queue(stream, name, anchor, std::span(touched.begin(), touched.size()), std::move(body));
 }
 
 void pack_bool(stream_handle stream, const std::uint8_t* source, count length, std::uint8_t* target) {
@@ -120,11 +128,37 @@ void gather_strided(stream_handle stream, const void* source, count stride, std:
         [=] { reference_kernels().gather_strided(stream, source, stride, width, length, target); });
 }
 
+/// Values between those that are written count as written, too.
+void gather_columns(stream_handle stream, std::span<const gathered_column> columns,
+                    const gather_target& shape, void* target) {
+  if (shape.rows == 0 || columns.empty()) {
+    return;
+  }
+  std::vector<access> touched;
+  for (const gathered_column& column : columns) {
+    if (column.values != nullptr) {
+      touched.push_back({column.values, as_size(shape.rows * width_of(column.kind)), true});
+    }
+    if (column.validity != nullptr) {
+      touched.push_back(reading_bits(column.validity, column.bit_offset,
+                                     (shape.rows + shape.rows_a_bit - 1) / shape.rows_a_bit));
+    }
+  }
+  const count last =
+      (shape.rows - 1) * shape.row_step + (static_cast<count>(columns.size()) - 1) * shape.column_step;
+  touched.push_back({target, as_size((last + 1) * width_of(shape.kind)), false});
+  queue(stream, "gather_columns", target, touched,
+        [stream, shape, target, kept = std::vector(columns.begin(), columns.end())] {
+          reference_kernels().gather_columns(stream, kept, shape, target);
+        });
+}
+
 } // namespace
 
 const kernel_table& simulated_device::kernels() const noexcept {
-  static constexpr kernel_table table{pack_bool,        unpack_bool,      copy_bitmap, count_nulls,
-                                      rebase_offsets32, rebase_offsets64, fill_nulls,  gather_strided};
+  static constexpr kernel_table table{pack_bool,   unpack_bool,      copy_bitmap,
+                                      count_nulls, rebase_offsets32, rebase_offsets64,
+                                      fill_nulls,  gather_strided,   gather_columns};
   return table;
 }
 

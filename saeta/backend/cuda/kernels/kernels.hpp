@@ -27,6 +27,8 @@ void fill_nulls(stream_handle stream, const std::uint8_t* validity, std::int64_t
                 void* target);
 void gather_strided(stream_handle stream, const void* source, std::int64_t stride, std::int32_t width,
                     std::int64_t length, void* target);
+void gather_columns(stream_handle stream, std::span<const gathered_column> columns,
+                    const gather_target& shape, void* target);
 
 const kernel_table& cuda_kernels() noexcept;
 
