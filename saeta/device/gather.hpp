@@ -1,4 +1,4 @@
-// The columns that one kernel gathers into a matrix (kernel_table::gather_columns), and their numbers.
+// What kernels gather (device/kernels.hpp): values of any strides, and columns that become a matrix.
 //
 // What      Plain values that fit into the parameters of a kernel: nothing has to be allocated or copied for them.
 // Owner     Pointers are borrowed, as for every kernel (device/kernels.hpp).
@@ -7,6 +7,24 @@
 #include <cstdint>
 
 namespace saeta {
+
+/// Values of any strides, the last dimension running fastest.
+struct strided_values {
+  static constexpr int most_dimensions = 8;
+
+  const void* first = nullptr; ///< whose indices are all 0
+  int dimensions = 0;          ///< 0: one value
+  std::int64_t extents[most_dimensions]{};
+  std::int64_t strides[most_dimensions]{}; ///< bytes; may be 0 and negative
+
+  [[nodiscard]] constexpr std::int64_t size() const noexcept {
+    std::int64_t values = 1;
+    for (int i = 0; i < dimensions; ++i) {
+      values *= extents[i];
+    }
+    return values;
+  }
+};
 
 /// Numbers of a column or a matrix; `boolean` is one byte, of which any but 0 is true.
 enum class number_kind : std::uint8_t {

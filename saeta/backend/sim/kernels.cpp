@@ -3,7 +3,6 @@
 #include "saeta/backend/sim/machine.hpp"
 #include "saeta/base/text.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <span>
 #include <vector>
@@ -115,17 +114,22 @@ void fill_nulls(stream_handle stream, const std::uint8_t* validity, count bit_of
 }
 
 /// The bytes between the values count as read: what others write there at the same time shows as a race.
-void gather_strided(stream_handle stream, const void* source, count stride, std::int32_t width, count length,
-                    void* target) {
+void gather_strided(stream_handle stream, const strided_values& source, std::int32_t width, void* target) {
+  const count length = source.size();
   if (length == 0) {
     return;
   }
-  const count reach = stride * (length - 1);
-  const auto* const lowest = static_cast<const std::uint8_t*>(source) + std::min(reach, count{0});
+  count below = 0; // bytes from the lowest address to the first value
+  count above = 0;
+  for (int i = 0; i < source.dimensions; ++i) {
+    const count reach = source.strides[i] * (source.extents[i] - 1);
+    (reach < 0 ? below : above) += std::abs(reach);
+  }
+  const auto* const lowest = static_cast<const std::uint8_t*>(source.first) - below;
   queue(stream, "gather_strided", target,
-        {{lowest, as_size(std::abs(reach)) + as_size(width), true},
+        {{lowest, as_size(below + above) + as_size(width), true},
          {target, as_size(length) * as_size(width), false}},
-        [=] { reference_kernels().gather_strided(stream, source, stride, width, length, target); });
+        [=] { reference_kernels().gather_strided(stream, source, width, target); });
 }
 
 /// Values between those that are written count as written, too.
