@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from saeta import _core
 from saeta._core import Column, Context, DataType, Field, Schema, Table
@@ -18,6 +18,7 @@ def table(
     ctx: ContextLike = None,
     *,
     schema: Schema | None = None,
+    cast: Literal["reinterpret"] | None = None,
 ) -> Table:
     """Makes a table of named columns of equal length.
 
@@ -25,10 +26,12 @@ def table(
 
     Args:
         columns: a mapping from names to values, pairs of both (names may repeat), columns that have names (Column, polars or
-            pandas Series), or a whole table: a DataFrame or any object with `__arrow_c_stream__` or `__arrow_c_array__`.
-            Values are what `saeta.column` takes.
+            pandas Series), or a whole table: a DataFrame, any object with `__arrow_c_stream__` or `__arrow_c_array__`, or a
+            tensor of two dimensions, whose columns are named col_0, col_1 ... Values are what `saeta.column` takes.
         ctx: a Context or the name of a device. None: where the first Column is, else the best device.
-        schema: names, types, nullability and metadata that the table must have; Python values are converted to them.
+        schema: names, types, nullability and metadata that the table must have; Python values are converted to them. It names
+            the columns of a tensor.
+        cast: 'reinterpret' takes the integers of a tensor for those of the schema that have the same width and another sign.
 
     Returns:
         A Table.
@@ -41,6 +44,10 @@ def table(
         >>> sa.table({"a": [1, 2], "b": ["x", None]}, "host").shape
         (2, 2)
     """
+    if _is_tensor(columns):
+        return from_dlpack(columns, ctx, columns=True, schema=schema, cast=cast)
+    if cast is not None:
+        raise InvalidError(f"cast={cast!r} is for tensors, and {type(columns).__name__} is none")
     if _is_table(columns):
         return _whole_table(columns, ctx, schema)
     pairs = _pairs(columns)
@@ -186,6 +193,10 @@ def _is_table(given: Any) -> bool:
     return not isinstance(given, Mapping) and (
         hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
     )
+
+
+def _is_tensor(given: Any) -> bool:
+    return hasattr(given, "__dlpack__") and not _is_table(given)
 
 
 def _is_exchangeable(value: Any) -> bool:

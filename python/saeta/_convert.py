@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from saeta._optional import load
-from saeta._tensor import Choices, Exported, choices, tensor_of
+from saeta._tensor import Choices, Exported, choices, mask_of, tensor_of
 from saeta.errors import ExchangeError, TypeMismatch
 
 if TYPE_CHECKING:
@@ -53,6 +53,30 @@ def column_to_jax(self: Column, **chosen: Any) -> Any:
     return tensor_of(self, load("jax.numpy", "Column.to_jax").from_dlpack, **chosen)
 
 
+def table_to_torch(self: Table, **chosen: Any) -> Any:
+    return tensor_of(self, load("torch", "Table.to_torch").from_dlpack, **chosen)
+
+
+def table_to_cupy(self: Table, **chosen: Any) -> Any:
+    return tensor_of(self, load("cupy", "Table.to_cupy").from_dlpack, **chosen)
+
+
+def table_to_jax(self: Table, *, order: str | None = None, **chosen: Any) -> Any:
+    load("jax", "Table.to_jax")
+    take = load("jax.numpy", "Table.to_jax").from_dlpack
+    return tensor_of(self, take, order=order or "row", **chosen)
+
+
+def table_to_numpy(self: Table, *, copy: bool | None = None, **chosen: Any) -> Any:
+    numpy = load("numpy", "Table.to_numpy")
+
+    def take(how: Choices) -> Any:
+        return numpy.from_dlpack(Exported(self, how, on_host=True, copy=copy))
+
+    how = choices(**chosen)
+    return (take(how), take(mask_of(how))) if how.nulls == "masked" else take(how)
+
+
 def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) -> Any:
     numpy = load("numpy", "Column.to_numpy")
     how = choices(**chosen)
@@ -63,6 +87,11 @@ def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) ->
 
 
 def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> Any:
+    if column.type.format in ("u", "U", "z", "Z"):
+        raise ExchangeError(
+            f"column '{column.name}' of type {column.type.name} has no tensor type: offsets_and_values() gives two that have "
+            "one, to_pylist() or to_arrow().to_numpy(zero_copy_only=False) Python objects"
+        )
     if how.nulls == "refuse" and column.null_count:
         raise ExchangeError(
             f"column '{column.name}' has {column.null_count} nulls, which a NumPy array can't carry: choose "

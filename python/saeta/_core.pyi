@@ -411,7 +411,7 @@ class DataType:
     @property
     def dtype(self) -> str | None:
         """
-        Name of the element type as NumPy spells it, None where a tensor has no such type.
+        Name of the element type as NumPy spells it, for fixed-size lists and structs of one type that of their numbers; None where a tensor has no such type.
         """
 
     @property
@@ -716,49 +716,51 @@ class Column:
         """A polars Series of that name, through the Arrow C stream."""
 
     @overload
-    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> numpy.typing.NDArray[Any]: ...
+    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> numpy.typing.NDArray[Any]: ...
 
     @overload
-    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
+    def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
         """
         A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` and `codes`, times and dictionaries are what pyarrow makes of them.
         """
 
     @overload
-    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> torch.Tensor: ...
+    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> torch.Tensor: ...
 
     @overload
-    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[torch.Tensor, torch.Tensor]:
+    def to_torch(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[torch.Tensor, torch.Tensor]:
         """
         A torch tensor on the column's device, without a copy. It must not be written to.
 
-        Nulls are ExchangeError unless one of three says what becomes of them. `nulls='nan'` (floats) and `fill=value` copy where there are nulls, with one kernel, into memory under the budget. `with_mask=True` gives a pair (values, mask): the values without a copy, with anything where a null is, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and durations, `codes=True` the indices of a dictionary.
+        Nulls are ExchangeError unless one of three says what becomes of them. `nulls='nan'` (floats) and `fill=value` copy where there are nulls, with one kernel, into memory under the budget. `with_mask=True` gives a pair (values, mask): the values without a copy, with anything where a null is, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and durations, `codes=True` the indices of a dictionary. `dtype` names another type of number, which is a copy: any float, rounded to the nearest, or an integer type that has all values of the column's type.
+
+        A column of fixed-size lists has a dimension more, of `arrow.fixed_shape_tensor` those of its shape in the order of its permutation, of structs whose fields are of one type a last one for the fields; all without a copy, the last where the fields are equally spaced in one allocation. Choices about nulls speak of rows; nulls of values inside of rows are ExchangeError.
         """
 
     @overload
-    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> cupy.ndarray: ...
+    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> cupy.ndarray: ...
 
     @overload
-    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[cupy.ndarray, cupy.ndarray]:
+    def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[cupy.ndarray, cupy.ndarray]:
         """
         A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for `to_torch`.
         """
 
     @overload
-    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[False] = False) -> jax.Array: ...
+    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> jax.Array: ...
 
     @overload
-    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, with_mask: Literal[True]) -> tuple[jax.Array, jax.Array]:
+    def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[jax.Array, jax.Array]:
         """
         A JAX array on the column's device, without a copy. Keywords as for `to_torch`.
         """
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
         """
-        A DLPack capsule of a 1-D tensor, zero-copy and read-only. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for a copy that copy=False forbids.
+        A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists and structs of one type. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for a copy that copy=False forbids.
         """
 
-    def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool) -> CapsuleType:
+    def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool, order: str, dtype: DataType | None) -> CapsuleType:
         """`__dlpack__` with what its keywords have no room for."""
 
     @property
@@ -769,6 +771,17 @@ class Column:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Device type and number, as DLPack numbers them."""
+
+    @overload
+    def offsets_and_values(self, *, with_mask: Literal[False] = False) -> tuple[Column, Column]: ...
+
+    @overload
+    def offsets_and_values(self, *, with_mask: Literal[True]) -> tuple[Column, Column, Column]:
+        """
+        Strings, binaries, lists and maps as two columns, which libraries take as tensors: row i has the values [offsets[i], offsets[i + 1]).
+
+        The offsets are int32 or int64, one more than there are rows. The values are the bytes of strings and binaries as uint8, of lists the values of every row. No copy: a slice has a part of the offsets and all of the values, so its offsets need not begin at 0. `with_mask=True` gives a third column of bool8, 1 where a row is not null; without it a null is ExchangeError, as are string views and several chunks.
+        """
 
     def is_valid(self) -> Column:
         """
@@ -1091,6 +1104,57 @@ class Table:
         A capsule of a stream of the batches where their memory is, without a copy. The sync_event of each array is behind our last write.
         """
 
+    @overload
+    def to_torch(self, *, order: Literal['row', 'column'] | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> torch.Tensor: ...
+
+    @overload
+    def to_torch(self, *, order: Literal['row', 'column'] | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        A torch tensor of rows and columns on the table's device. It must not be written to unless it is a copy.
+
+        All columns must be of one type; `dtype` names one for columns of several types: any float, to which values are rounded, or an integer type that has all values of the columns. TypeMismatch otherwise.
+
+        No copy is made where the columns are equally spaced in one allocation and there is one batch: the strides say so, and the values of a column lie side by side. Else one kernel a batch gathers all columns into memory under the budget. `order='row'` makes the values of a row lie side by side, `order='column'` those of a column; None takes either where it saves the copy, else 'row'. Nulls, `reinterpret` and `codes`: as for `Column.to_torch`; the mask has rows and columns, too.
+        """
+
+    @overload
+    def to_cupy(self, *, order: Literal['row', 'column'] | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> cupy.ndarray: ...
+
+    @overload
+    def to_cupy(self, *, order: Literal['row', 'column'] | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[cupy.ndarray, cupy.ndarray]:
+        """
+        A CuPy array of rows and columns on the table's device. Keywords as for `to_torch`.
+        """
+
+    @overload
+    def to_jax(self, *, order: Literal['row', 'column'] | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> jax.Array: ...
+
+    @overload
+    def to_jax(self, *, order: Literal['row', 'column'] | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[jax.Array, jax.Array]:
+        """
+        A JAX array of rows and columns on the table's device. Keywords as for `to_torch`. JAX takes arrays without gaps alone: the default of `order` is 'row'.
+        """
+
+    @overload
+    def to_numpy(self, *, order: Literal['row', 'column'] | None = None, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> numpy.typing.NDArray[Any]: ...
+
+    @overload
+    def to_numpy(self, *, order: Literal['row', 'column'] | None = None, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
+        """
+        A NumPy array of rows and columns. `copy=False` raises ExchangeError instead of copying, True always copies, None copies where it must. Other keywords as for `to_torch`.
+        """
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
+        """
+        A DLPack capsule of a tensor of rows and columns, whose columns are of one type: zero-copy and read-only where they are equally spaced in one allocation, else gathered by one kernel a batch, row by row. Streams as for `Column.__dlpack__`. BufferError for nulls and for a copy that copy=False forbids, TypeMismatch for columns of several types.
+        """
+
+    def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool, order: str, dtype: DataType | None) -> CapsuleType:
+        """`__dlpack__` with what its keywords have no room for."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Device type and number, as DLPack numbers them."""
+
 def _from_columns(where: Context, columns: Sequence[Column]) -> Table:
     """A table of columns of one length and one context; no copy."""
 
@@ -1128,11 +1192,6 @@ def _import_schema(capsule: object) -> Schema | Field:
     Reads an "arrow_schema" capsule: a struct becomes a Schema, any other type a Field.
     """
 
-def _import_tensor(where: Context, capsule: object, ready: int | None = None, copy: bool | None = None, name: str = '') -> Column:
-    """
-    Takes a "dltensor" or "dltensor_versioned" capsule whose producer ordered its work on the stream `ready`, as its `__dlpack__` was told; None where no stream was named.
-    """
-
 def _import_cuda_array(where: Context, values: tuple[int, bool, str, list[int], list[int] | None, int, int | None, object], mask: tuple[int, bool, str, list[int], list[int] | None, int, int | None, object] | None, copy: bool | None, name: str) -> Column:
     """
     Takes an array of the CUDA Array Interface, field by field, and keeps its last field alive.
@@ -1141,12 +1200,36 @@ def _import_cuda_array(where: Context, values: tuple[int, bool, str, list[int], 
 def _capsule_name(object: object | None) -> object:
     """The name of a capsule, None for anything else."""
 
-def _tensor_device(capsule: object) -> tuple[int, int]:
-    """Device type and number of a tensor in a capsule, which stays as it is."""
+@overload
+def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy: bool | None = None, name: str = '', columns: Literal[False] = False, schema: None = None, cast: None = None) -> Column: ...
 
-def _import_stream_handle(where: Context) -> int | None:
+@overload
+def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy: bool | None = None, name: str = '', columns: Literal[True], schema: Schema | None = None, cast: Literal['reinterpret'] | None = None) -> Table:
     """
-    What to pass as `stream=` to a producer's `__dlpack__`; None on the host.
+    Takes a tensor into a context as a column without nulls, or with columns=True as a table.
+
+    Memory is shared and kept alive until our last work on it has finished; our first work waits for the producer's. Bools become bool8: a copy has 0 and 1, a view keeps its bytes, of which any but 0 is true.
+
+    Args:
+        source: an object with `__dlpack__` and `__dlpack_device__`, or a capsule. A raw capsule says nothing about streams: from a device it waits for all work queued so far.
+        ctx: a Context, a Device or the name of one. None: the context of the tensor's device.
+        copy: True copies into memory of the context, under its budget; False raises ExchangeError where a copy would be needed. A strided tensor is gathered by one kernel into memory of the context.
+        name: of the column.
+        columns: False: a tensor of more than one dimension is a column of fixed-size lists, one inside of the other for each dimension behind the first. True: a tensor of two dimensions is a table; columns whose values lie side by side are shared, others are gathered.
+        schema: of the table; None: col_0, col_1 ... of the tensor's type.
+        cast: 'reinterpret' takes integers for those of the schema that have the same width and another sign.
+
+    Returns:
+        A Column, or a Table.
+
+    Raises:
+        TypeMismatch: it is no tensor, or the schema has other types. ExchangeError: a type, shape or device that no column has, or a forbidden copy. FormatError: a tensor that breaks the standard.
+
+    Example:
+        >>> import numpy as np
+        >>> import saeta as sa
+        >>> sa.from_dlpack(np.arange(6).reshape(3, 2), 'host', columns=True)['col_1'].to_pylist()
+        [1, 3, 5]
     """
 
 def _lend(where: Context, nbytes: int, tag: str, stream: int | None) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from saeta import _core
-from saeta._core import Column, Context, Device
+from saeta._core import Context, Device, from_dlpack
 from saeta.errors import ExchangeError, TypeMismatch
 
 # Device types as DLPack and Arrow number them.
@@ -16,6 +16,8 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 # The newest DLPack whose tensors we understand, for `max_version=` of a producer.
 DLPACK_VERSION = (1, 3)
 
+
+__all__ = ["context_of", "from_arrow", "from_dlpack"]
 
 # A context, its device or the device's name; None is the best device.
 ContextLike: TypeAlias = Context | Device | str | None
@@ -102,35 +104,10 @@ def _take_from_device(found: Any, ctx: ContextLike, copy: bool | None, as_column
     return _core._import_device_stream(where, found, copy, as_column)
 
 
-def from_dlpack(source: Any, ctx: ContextLike = None, *, copy: bool | None = None, name: str = "") -> Column:
-    """Takes a 1-D tensor into a context as a column without nulls (None: the context of the tensor's device).
-
-    `source` has `__dlpack__` and `__dlpack_device__`, or is a capsule. The memory is shared and kept alive until our last
-    work on it has finished; our first work waits for the producer's. `copy=True` copies into memory of the context,
-    under its budget; `copy=False` raises ExchangeError where a copy would be needed. A strided tensor is gathered into
-    memory of the context. Bools become bool8, which Arrow consumers get as bool: a copy has 0 and 1, a view keeps its bytes, of which any but 0 is true. A raw
-    capsule says nothing about streams: from a device it waits for all work queued so far.
-    """
-    if _core._capsule_name(source) is not None:
-        where = context_of(ctx) if ctx is not None else _context_of(_core._tensor_device(source))
-        return _core._import_tensor(where, source, None, copy, name)
-    if not hasattr(source, "__dlpack__"):
-        raise TypeMismatch(f"{type(source).__name__} has no __dlpack__ and is no capsule of a tensor")
-    device = cast("tuple[int, int]", tuple(map(int, source.__dlpack_device__())))
-    where = context_of(ctx) if ctx is not None else _context_of(device)
-    wanted: dict[str, Any] = {}
-    ready = None
-    if device[0] not in (CPU, CUDA_HOST):
-        if where.device == "host":
-            wanted["dl_device"] = (CPU, 0)
-        else:
-            ready = _core._import_stream_handle(where)
-            wanted["stream"] = ready
-    if copy is False:
-        wanted["copy"] = False
+def _capsule_on_its_device(source: Any, device: tuple[int, int], wanted: dict[str, Any]) -> Any:
+    """The capsule of a producer on a GPU, asked while torch takes the tensor's device for the current one."""
     with _device_of_torch(source, device):
-        capsule = _tensor_capsule(source, wanted)
-    return _core._import_tensor(where, capsule, ready, copy, name)
+        return _tensor_capsule(source, wanted)
 
 
 def _device_of_torch(source: Any, device: tuple[int, int]) -> AbstractContextManager[Any]:

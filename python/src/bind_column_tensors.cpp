@@ -1,64 +1,31 @@
 // Columns as tensors: DLPack, the CUDA Array Interface, and the arrays of libraries.
-#include "capsules.hpp"
 #include "column_class.hpp"
 #include "gil.hpp"
 #include "pieces.hpp"
-#include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/interop/cuda_array_interface.hpp"
+#include "tensors.hpp"
 
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 namespace saeta::py {
 namespace {
 
-using device_pair = std::pair<std::int32_t, std::int32_t>;
-using version_pair = std::pair<std::uint32_t, std::uint32_t>;
-
-/// What `__dlpack__` was asked for.
-dlpack_export asked(std::optional<std::int64_t> stream, std::optional<device_pair> device,
-                    std::optional<bool> copy) {
-  dlpack_export how;
-  how.stream = stream;
-  how.copy = !copy ? copy_policy::when_needed : *copy ? copy_policy::always : copy_policy::never;
-  if (device) {
-    how.target = tensor_device{device->first, device->second};
-  }
-  return how;
-}
-
-nb::object tensor(const column_object& self, std::optional<version_pair> max_version,
-                  const dlpack_export& how) {
-  if (max_version && max_version->first >= DLPACK_MAJOR_VERSION) {
-    return dlpack_capsule(
-        without_gil([&] { return export_dlpack_versioned(single_piece(self, "DLPack"), how); }));
-  }
-  return dlpack_capsule(without_gil([&] { return export_dlpack(single_piece(self, "DLPack"), how); }));
-}
-
 nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
                   std::optional<version_pair> max_version, std::optional<device_pair> device,
                   std::optional<bool> copy) {
-  return tensor(self, max_version, asked(stream, device, copy));
+  return tensor_capsule(max_version, asked(stream, device, copy),
+                        [&] { return single_piece(self, "DLPack"); });
 }
 
 nb::object chosen_dlpack(const column_object& self, std::optional<std::int64_t> stream,
                          std::optional<version_pair> max_version, std::optional<device_pair> device,
                          std::optional<bool> copy, const std::string& nulls, tensor_fill fill,
-                         bool reinterpret, bool codes) {
-  dlpack_export how = asked(stream, device, copy);
-  how.nulls = nulls == "nan"      ? tensor_nulls::nan
-              : nulls == "fill"   ? tensor_nulls::fill
-              : nulls == "masked" ? tensor_nulls::masked
-                                  : tensor_nulls::refuse;
-  how.fill = fill;
-  how.reinterpret = reinterpret;
-  how.codes = codes;
-  return tensor(self, max_version, how);
+                         bool reinterpret, bool codes, const std::string& order,
+                         const std::optional<data_type>& dtype) {
+  return tensor_capsule(max_version,
+                        chosen(stream, device, copy, nulls, fill, reinterpret, codes, order, dtype),
+                        [&] { return single_piece(self, "DLPack"); });
 }
 
 column_object valid(const column_object& self) {
@@ -67,6 +34,30 @@ column_object valid(const column_object& self) {
     pieces.push_back(is_valid(piece));
   }
   return {field{self.described->name, data_type::byte_bool(), false, {}}, self.home, std::move(pieces)};
+}
+
+/// The parts, and with a mask the validity, which is as long as the column.
+nb::tuple offset_columns(const column_object& self, bool with_mask) {
+  const field& described = *self.described;
+  auto [parts, nulls] = without_gil([&] {
+    const column piece = single_piece(self, "offsets_and_values()");
+    return std::pair(offsets_and_values(piece), with_mask ? 0 : piece.null_count());
+  });
+  if (nulls != 0) {
+    throw error(errc::exchange,
+                concat("column '", described.name, "' has ", nulls,
+                       " nulls, which offsets can't say: with_mask=True gives a mask beside them"));
+  }
+  const auto made = [&](column piece, std::string name, bool nullable) {
+    field of{std::move(name), piece.type(), nullable, {}};
+    return column_object(std::move(of), self.home, {std::move(piece)});
+  };
+  const std::span<const field> children = described.type.children();
+  const bool nullable = !children.empty() && children.front().nullable;
+  column_object offsets = made(std::move(parts.offsets), "offsets", false);
+  column_object values = made(std::move(parts.values), children.empty() ? "bytes" : "values", nullable);
+  return with_mask ? nb::make_tuple(std::move(offsets), std::move(values), valid(self))
+                   : nb::make_tuple(std::move(offsets), std::move(values));
 }
 
 device_pair device_of(const column_object& self) {
@@ -109,20 +100,6 @@ nb::dict array_interface(nb::handle self) {
   return interface;
 }
 
-/// A `to_...` call that gives an array of a library: with a mask a pair of them, which is an overload of its own.
-void bind_tensor(column_class& c, const char* name, const char* in_convert, const char* array,
-                 const char* first, const char* doc) {
-  constexpr const char* choices =
-      "nulls: typing.Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, "
-      "codes: bool = False";
-  const std::string one = concat("def ", name, "(self, *, ", first, choices,
-                                 ", with_mask: typing.Literal[False] = False) -> ", array);
-  const std::string pair = concat("def ", name, "(self, *, ", first, choices,
-                                  ", with_mask: typing.Literal[True]) -> tuple[", array, ", ", array, "]");
-  c.def(name, in_python("saeta._convert", in_convert), nb::sig(one.c_str()))
-      .def(name, in_python("saeta._convert", in_convert), nb::sig(pair.c_str()), doc);
-}
-
 void bind_arrays(column_class& c) {
   bind_tensor(
       c, "to_numpy", "column_to_numpy", "numpy.typing.NDArray[typing.Any]", "copy: bool | None = None, ",
@@ -137,7 +114,15 @@ void bind_arrays(column_class& c) {
       "`fill=value` copy where there are nulls, with one kernel, into memory under the budget. "
       "`with_mask=True` gives a pair (values, mask): the values without a copy, with anything where a null "
       "is, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of "
-      "dates, times, timestamps and durations, `codes=True` the indices of a dictionary.");
+      "dates, times, timestamps and durations, `codes=True` the indices of a dictionary. `dtype` names "
+      "another "
+      "type of number, which is a copy: any float, rounded to the nearest, or an integer type that has all "
+      "values of the column's type.\n\n"
+      "A column of fixed-size lists has a dimension more, of `arrow.fixed_shape_tensor` those of its shape "
+      "in "
+      "the order of its permutation, of structs whose fields are of one type a last one for the fields; all "
+      "without a copy, the last where the fields are equally spaced in one allocation. Choices about nulls "
+      "speak of rows; nulls of values inside of rows are ExchangeError.");
   bind_tensor(
       c, "to_cupy", "column_to_cupy", "cupy.ndarray", "",
       "A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for "
@@ -150,26 +135,22 @@ void bind_arrays(column_class& c) {
 
 void bind_tensors(column_class& c) {
   bind_arrays(c);
-  c.def("__dlpack__", &dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
-        nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
-        nb::sig(
-            "def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, "
-            "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> "
-            "typing_extensions.CapsuleType"),
-        "A DLPack capsule of a 1-D tensor, zero-copy and read-only. The consumer's stream waits for our last "
-        "write: "
-        "None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on "
-        "the host "
-        "it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for "
-        "a copy "
-        "that copy=False forbids.")
+  c.def(
+       "__dlpack__", &dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
+       nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
+       nb::sig(dlpack_signature),
+       "A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists and "
+       "structs of one type. The consumer's stream waits for our last "
+       "write: "
+       "None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on "
+       "the host "
+       "it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for "
+       "a copy "
+       "that copy=False forbids.")
       .def("_dlpack", &chosen_dlpack, nb::arg("stream").none(), nb::arg("max_version").none(),
            nb::arg("dl_device").none(), nb::arg("copy").none(), nb::arg("nulls"), nb::arg("fill"),
-           nb::arg("reinterpret"), nb::arg("codes"),
-           nb::sig("def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: "
-                   "tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, "
-                   "codes: bool) -> typing_extensions.CapsuleType"),
-           "`__dlpack__` with what its keywords have no room for.")
+           nb::arg("reinterpret"), nb::arg("codes"), nb::arg("order"), nb::arg("dtype").none(),
+           nb::sig(chosen_signature), "`__dlpack__` with what its keywords have no room for.")
       .def_prop_ro(
           "__cuda_array_interface__", &array_interface,
           nb::for_getter(nb::sig("def __cuda_array_interface__(self) -> dict[str, typing.Any]")),
@@ -179,6 +160,24 @@ void bind_tensors(column_class& c) {
           "and for several chunks.")
       .def("__dlpack_device__", &device_of, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
            "Device type and number, as DLPack numbers them.")
+      .def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
+           nb::sig(
+               "def offsets_and_values(self, *, with_mask: typing.Literal[False] = False) -> tuple[Column, "
+               "Column]"))
+      .def(
+          "offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
+          nb::sig("def offsets_and_values(self, *, with_mask: typing.Literal[True]) -> tuple[Column, Column, "
+                  "Column]"),
+          "Strings, binaries, lists and maps as two columns, which libraries take as tensors: row i has the "
+          "values [offsets[i], offsets[i + 1]).\n\n"
+          "The offsets are int32 or int64, one more than there are rows. The values are the bytes of strings "
+          "and "
+          "binaries as uint8, of lists the values of every row. No copy: a slice has a part of the offsets "
+          "and "
+          "all of the values, so its offsets need not begin at 0. `with_mask=True` gives a third column of "
+          "bool8, "
+          "1 where a row is not null; without it a null is ExchangeError, as are string views and several "
+          "chunks.")
       .def("is_valid", &valid, nb::call_guard<gil_release>(),
            "A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel a "
            "chunk.");

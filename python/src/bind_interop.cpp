@@ -1,9 +1,11 @@
-// Imports through the Arrow C interfaces and DLPack. Which protocol of an object to use is decided in saeta/exchange.py.
+// Imports through the Arrow C interfaces and the CUDA Array Interface. Which protocol of an object to use is decided in
+// saeta/exchange.py.
 #include "capsules.hpp"
 #include "module.hpp"
 #include "objects.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/cuda_array_interface.hpp"
+#include "tensors.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -20,13 +22,6 @@ namespace saeta::py {
 namespace {
 
 using imported = std::variant<table_object, column_object>;
-
-copy_policy policy_of(std::optional<bool> copy) {
-  if (!copy) {
-    return copy_policy::when_needed;
-  }
-  return *copy ? copy_policy::always : copy_policy::never;
-}
 
 import_options options_of(std::optional<bool> copy, bool as_column) {
   import_options options;
@@ -123,18 +118,6 @@ nb::object from_schema(nb::handle capsule) {
   return is_struct(described) ? nb::cast(import_schema(described)) : nb::cast(import_field(described));
 }
 
-column_object from_tensor(const context_object& home, nb::handle capsule, std::optional<std::int64_t> ready,
-                          std::optional<bool> copy, std::string name) {
-  taken_tensor tensor(capsule);
-  const dlpack_import how{ready, policy_of(copy)};
-  std::vector<column> piece{without_gil([&] {
-    return std::visit([&](auto* source) { return import_dlpack(home.value, source, how); }, tensor.get());
-  })};
-  tensor.keep();
-  const data_type type = piece.front().type();
-  return {field{std::move(name), type, false, {}}, home.value, std::move(piece)};
-}
-
 /// Pointer, read-only, typestr, shape, strides in bytes, version, stream, and the object that keeps the memory.
 using array_fields = std::tuple<std::uintptr_t, bool, std::string, std::vector<std::int64_t>,
                                 std::optional<std::vector<std::int64_t>>, std::int32_t,
@@ -176,24 +159,6 @@ nb::object capsule_name(nb::handle object) {
   return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
-void require_known_version(const DLManagedTensorVersioned& tensor) {
-  if (tensor.version.major != DLPACK_MAJOR_VERSION) {
-    throw error(errc::exchange,
-                concat("a tensor of DLPack ", tensor.version.major, ".", tensor.version.minor,
-                       ", of which only the major version ", DLPACK_MAJOR_VERSION, " is known"));
-  }
-}
-
-std::pair<std::int32_t, std::int32_t> device_of_tensor(nb::handle capsule) {
-  const taken_tensor tensor(capsule);
-  if (const auto* versioned = std::get_if<DLManagedTensorVersioned*>(&tensor.get())) {
-    require_known_version(**versioned);
-  }
-  const DLDevice home =
-      std::visit([](const auto* source) -> DLDevice { return source->dl_tensor.device; }, tensor.get());
-  return {static_cast<std::int32_t>(home.device_type), home.device_id};
-}
-
 } // namespace
 
 void bind_interop(nb::module_& m) {
@@ -233,13 +198,6 @@ void bind_interop(nb::module_& m) {
         nb::sig("def _import_schema(capsule: object) -> Schema | Field"),
         "Reads an \"arrow_schema\" capsule: a struct becomes a Schema, any other type a Field.");
   m.def(
-      "_import_tensor", &from_tensor, nb::arg("where"), nb::arg("capsule"), nb::arg("ready") = nb::none(),
-      nb::arg("copy") = nb::none(), nb::arg("name") = "",
-      nb::sig("def _import_tensor(where: Context, capsule: object, ready: int | None = None, "
-              "copy: bool | None = None, name: str = '') -> Column"),
-      "Takes a \"dltensor\" or \"dltensor_versioned\" capsule whose producer ordered its work on the stream "
-      "`ready`, as its `__dlpack__` was told; None where no stream was named.");
-  m.def(
       "_import_cuda_array", &from_cuda_array, nb::arg("where"), nb::arg("values"), nb::arg("mask").none(),
       nb::arg("copy").none(), nb::arg("name"),
       nb::sig("def _import_cuda_array(where: Context, values: tuple[int, bool, str, list[int], list[int] | "
@@ -248,12 +206,7 @@ void bind_interop(nb::module_& m) {
       "Takes an array of the CUDA Array Interface, field by field, and keeps its last field alive.");
   m.def("_capsule_name", &capsule_name, nb::arg("object").none(),
         "The name of a capsule, None for anything else.");
-  m.def("_tensor_device", &device_of_tensor, nb::arg("capsule"),
-        nb::sig("def _tensor_device(capsule: object) -> tuple[int, int]"),
-        "Device type and number of a tensor in a capsule, which stays as it is.");
-  m.def(
-      "_import_stream_handle", [](const context_object& home) { return dlpack_import_stream(*home.value); },
-      nb::arg("where"), "What to pass as `stream=` to a producer's `__dlpack__`; None on the host.");
+  bind_dlpack(m);
 }
 
 } // namespace saeta::py

@@ -174,6 +174,7 @@ void bind_table(nb::module_& m) {
   bind_values(c);
   bind_changes(m, c);
   bind_conversions(c);
+  bind_tensors(c);
 }
 
 } // namespace saeta::py

@@ -8,10 +8,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 namespace saeta::py {
 namespace {
 
-/// Name of the element type as NumPy spells it; absent where DLPack has none.
+std::optional<std::string> element_dtype(const data_type& type);
+
+/// Name of the element type as NumPy spells it; absent where DLPack has none, and for a column of bits.
 std::optional<std::string> tensor_dtype(const data_type& type) {
   switch (type.id()) {
   case type_id::int8:
@@ -36,9 +40,22 @@ std::optional<std::string> tensor_dtype(const data_type& type) {
     return "float32";
   case type_id::float64:
     return "float64";
+  case type_id::fixed_size_list:
+    return element_dtype(type.children().front().type);
+  case type_id::struct_: {
+    const std::span<const field> fields = type.children();
+    const bool alike = !fields.empty() && std::ranges::all_of(fields, [&](const field& each) {
+      return each.type == fields.front().type && each.type.children().empty();
+    });
+    return alike ? element_dtype(fields.front().type) : std::nullopt;
+  }
   default:
     return std::nullopt;
   }
+}
+
+std::optional<std::string> element_dtype(const data_type& type) {
+  return type.id() == type_id::boolean ? "bool" : tensor_dtype(type);
 }
 
 bool equals_type(const data_type& self, const nb::object& other) {
@@ -63,9 +80,12 @@ void bind_data_type(nb::module_& m) {
                    "Format string of the Arrow C Data Interface; that of the indices for a dictionary.")
       .def_prop_ro("byte_width", &data_type::byte_width,
                    "Bytes of one value (of an index, for dictionaries); 0 for bits and variable lengths.")
-      .def_prop_ro("dtype", &tensor_dtype,
-                   "Name of the element type as NumPy spells it, None where a tensor has no such type.")
-      .def_prop_ro("is_bool8", &data_type::is_bool8, "True for booleans of one byte: bool8, which tensors have, and the extension arrow.bool8.")
+      .def_prop_ro(
+          "dtype", &tensor_dtype,
+          "Name of the element type as NumPy spells it, for fixed-size lists and structs of one type that of "
+          "their numbers; None where a tensor has no such type.")
+      .def_prop_ro("is_bool8", &data_type::is_bool8,
+                   "True for booleans of one byte: bool8, which tensors have, and the extension arrow.bool8.")
       .def_prop_ro("ordered", &data_type::ordered, "Whether the values of a dictionary are in order.")
       .def_prop_ro(
           "index_type",

@@ -20,6 +20,7 @@ void bind_type(nb::module_& m);
 void bind_column(nb::module_& m);
 void bind_table(nb::module_& m);
 void bind_interop(nb::module_& m);
+void bind_dlpack(nb::module_& m);
 void bind_lent(nb::module_& m);
 void bind_graph_pool(nb::module_& m);
 void bind_measure(nb::module_& m);

@@ -10,6 +10,8 @@ using table_class = nb::class_<table_object>;
 
 /// Rows and columns by name, number and slice.
 void bind_access(table_class& c);
+/// Tensors of rows and columns.
+void bind_tensors(table_class& c);
 /// Tables with other columns.
 void bind_changes(nb::module_& m, table_class& c);
 

@@ -10,6 +10,7 @@
 // deferring backend queues them, `cuda` is tested against them.
 #pragma once
 
+#include "saeta/device/gather.hpp"
 #include "saeta/device/handles.hpp"
 #include "saeta/device/join.hpp"
 #include "saeta/device/value_check.hpp"
@@ -51,11 +52,16 @@ struct kernel_table {
                      const void* source, std::int32_t width, std::int64_t length, std::uint64_t fill,
                      void* target);
 
-  /// Copies the `length` values of `width` bytes (1, 2, 4 or 8) that lie `stride` bytes apart to `target`, side by side. A
-  /// stride may be 0 or negative: then `source` is the value with the highest address. `source` and `stride` are multiples of
-  /// `width`, `target` is aligned to it and does not overlap with them.
-  void (*gather_strided)(stream_handle stream, const void* source, std::int64_t stride, std::int32_t width,
-                         std::int64_t length, void* target);
+  /// Copies values of `width` bytes (1, 2, 4 or 8) from anywhere to `target`, side by side. Their addresses and strides are
+  /// multiples of `width`, `target` is aligned to it and does not overlap with them.
+  void (*gather_strided)(stream_handle stream, const strided_values& source, std::int32_t width,
+                         void* target);
+
+  /// Writes the rows of the columns into a matrix, converted to its kind of numbers, with the fill where a bit of their validity
+  /// is not set. `columns` is read before the call returns. `target` is aligned to its kind and overlaps with no source; values
+  /// between those that it names stay as they are.
+  void (*gather_columns)(stream_handle stream, std::span<const gathered_column> columns,
+                         const gather_target& shape, void* target);
 
   /// Does the steps, in any order. `uploaded` are the same steps in device memory, after `number_tiles`. No-op without steps.
   void (*join)(stream_handle stream, std::span<const join_step> steps, const join_step* uploaded);

@@ -1,4 +1,5 @@
 #include "saeta/base/text.hpp"
+#include "saeta/device/detail/reference_gather.hpp"
 #include "saeta/device/kernels.hpp"
 
 #include <bit>
@@ -197,15 +198,25 @@ void fill_nulls(stream_handle, const std::uint8_t* validity, std::int64_t bit_of
   });
 }
 
-void gather_strided(stream_handle, const void* source, std::int64_t stride, std::int32_t width,
-                    std::int64_t length, void* target) {
-  with_width(width, [&]<class Value>(Value) {
-    const auto* const from = static_cast<const Value*>(source);
-    auto* const to = static_cast<Value*>(target);
-    const std::int64_t step = stride / width;
-    for (std::int64_t i = 0; i < length; ++i) {
-      to[i] = from[i * step];
+/// The dimensions from `level` on; returns the end of what it wrote.
+template <class Value>
+Value* gather_from(const std::byte* first, const strided_values& source, int level, Value* to) {
+  const std::int64_t count = level < source.dimensions ? source.extents[level] : 1;
+  const std::int64_t stride = level < source.dimensions ? source.strides[level] : 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::byte* const at = first + i * stride;
+    if (level + 1 < source.dimensions) {
+      to = gather_from(at, source, level + 1, to);
+    } else {
+      *to++ = *reinterpret_cast<const Value*>(at);
     }
+  }
+  return to;
+}
+
+void gather_strided(stream_handle, const strided_values& source, std::int32_t width, void* target) {
+  with_width(width, [&]<class Value>(Value) {
+    gather_from(static_cast<const std::byte*>(source.first), source, 0, static_cast<Value*>(target));
   });
 }
 
@@ -227,8 +238,8 @@ void check_values(stream_handle, std::span<const value_check> checks, const valu
 
 const kernel_table& reference_kernels() noexcept {
   static constexpr kernel_table table{
-      pack_bool,  unpack_bool,    copy_bitmap, count_nulls, rebase_offsets32, rebase_offsets64,
-      fill_nulls, gather_strided, join,        read_values, check_values};
+      pack_bool,  unpack_bool,    copy_bitmap,    count_nulls, rebase_offsets32, rebase_offsets64,
+      fill_nulls, gather_strided, gather_columns, join,        read_values,      check_values};
   return table;
 }
 

@@ -1,5 +1,5 @@
-#include "saeta/base/checked.hpp"
-#include "saeta/column/bits.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/interop/detail/tensor_numbers.hpp"
 #include "saeta/interop/detail/tensor_values.hpp"
 #include "saeta/interop/dlpack.hpp"
 #include "saeta/memory/export_hold.hpp"
@@ -9,6 +9,7 @@
 
 #include <new>
 #include <string>
+#include <vector>
 
 namespace saeta {
 namespace {
@@ -18,7 +19,8 @@ struct tensor_view {
   void* data = nullptr;
   tensor_device device;
   tensor_type type;
-  std::int64_t length = 0;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides; ///< in values
   bool copied = false;
   std::shared_ptr<void> owner; ///< dropped by the deleter
 };
@@ -44,29 +46,15 @@ private:
   std::shared_ptr<storage> bytes_;
 };
 
-std::size_t value_bytes(const column& source) {
-  return checked_mul(static_cast<std::size_t>(source.length()),
-                     static_cast<std::size_t>(source.type().byte_width()), "dlpack: bytes of the values");
+/// "a int8 column", "the table".
+std::string name_of(const tensor_numbers& source) {
+  return source.rows ? concat("a ", source.rows->type().name(), " column") : std::string("the table");
 }
 
-/// The rows of the column, without what its buffer has before and after them.
-buffer row_bytes(const column& source) {
-  const std::size_t bytes = value_bytes(source);
-  return bytes == 0 ? buffer{}
-                    : source.values().slice(static_cast<std::size_t>(source.offset()) *
-                                                static_cast<std::size_t>(source.type().byte_width()),
-                                            bytes);
-}
-
-void require_no_nulls(const column& source) {
-  const std::int64_t nulls = source.null_count();
-  if (nulls != 0) {
-    throw error(
-        errc::exchange,
-        concat("dlpack: ", nulls, " of ", source.length(), " values of a ", source.type().name(),
-               " column are null, which a tensor can't say: choose nulls='nan' (floats), fill=value or "
-               "with_mask=True, or use to_arrow"));
-  }
+/// "2 of 8 values of a int8 column are null".
+std::string nulls_text(const tensor_numbers& source, std::int64_t nulls) {
+  return concat(nulls, " of ", source.rows ? source.rows->length() : source.size(), " values of ",
+                name_of(source), " are null");
 }
 
 constexpr tensor_device on_host{kDLCPU, 0};
@@ -78,7 +66,8 @@ bool host_reads(tensor_device here) {
 }
 
 /// Why the memory can't be handed out as it is; empty where it can.
-std::string reason_to_copy(const column& source, tensor_device here, tensor_device target) {
+std::string reason_to_copy(const tensor_numbers& source, bool in_place, bool only_mask, tensor_device here,
+                           tensor_device target) {
   if (target != here && target != on_host) {
     throw error(errc::exchange,
                 concat("dlpack: the column is on ", to_string(here), " and can't be exported to ",
@@ -87,10 +76,27 @@ std::string reason_to_copy(const column& source, tensor_device here, tensor_devi
   if (target == on_host && !host_reads(here)) {
     return concat("the column is on ", to_string(here), " and the tensor is wanted on the host");
   }
-  if (source.type().id() == type_id::boolean) {
-    return "a boolean column keeps one bit a value and a tensor one byte";
+  if (in_place) {
+    return {};
   }
-  return {};
+  if (only_mask) {
+    return "a validity has one bit a value and a mask one byte";
+  }
+  for (const number_block& block : source.blocks) {
+    for (const column& each : block.columns) {
+      if (each.type().id() == type_id::boolean) {
+        return "a boolean column keeps one bit a value and a tensor one byte";
+      }
+      if (each.type() != source.shown) {
+        return concat("values of type ", each.type().name(), " become ", source.shown.name());
+      }
+    }
+  }
+  if (source.blocks.size() > 1) {
+    return concat("the table has ", source.blocks.size(), " batches");
+  }
+  return concat("the columns of ", name_of(source),
+                " don't lie equally spaced in one allocation, or not in the order that was asked for");
 }
 
 /// Who waits for our work: the host, a stream of the consumer, or nobody, where no ordering is asked for.
@@ -112,33 +118,18 @@ consumer consumer_of(const dlpack_export& how, tensor_device target) {
   return {.on_cpu = false, .stream = named};
 }
 
-column copied(const column& source) {
-  const auto& home = source.home();
-  const stream_ref work = home->work_stream();
-  const buffer rows = row_bytes(source);
-  buffer own = buffer::allocate(home, rows.size(), work, "dlpack copy");
-  if (rows.size() != 0) {
-    staging_ring::of(home)->copy(own, rows, work);
-  }
-  return column::make(home, {.type = source.type(),
-                             .length = source.length(),
-                             .null_count = 0,
-                             .buffers = {{}, own},
-                             .dictionary = {}});
-}
-
-tensor_view downloaded(const column& source) {
-  const buffer rows = row_bytes(source);
+tensor_view downloaded(const std::shared_ptr<context>& home, const buffer& values) {
   constexpr std::align_val_t alignment{host_alignment};
-  void* const bytes = ::operator new(rows.size(), alignment, std::nothrow);
+  void* const bytes = ::operator new(values.size(), alignment, std::nothrow);
   if (bytes == nullptr) {
-    throw error(errc::out_of_memory, concat("dlpack: no host memory for a copy of ", rows.size(), " bytes"));
+    throw error(errc::out_of_memory,
+                concat("dlpack: no host memory for a copy of ", values.size(), " bytes"));
   }
   tensor_view made;
   made.owner = std::shared_ptr<void>(bytes, [](void* p) { ::operator delete(p, alignment); });
-  if (rows.size() != 0) {
-    const download_range all{rows, static_cast<std::byte*>(bytes)};
-    staging_ring::of(source.home())->download(std::span(&all, 1));
+  if (values.size() != 0) {
+    const download_range all{values, static_cast<std::byte*>(bytes)};
+    staging_ring::of(home)->download(std::span(&all, 1));
     made.data = bytes;
   }
   made.device = on_host;
@@ -146,33 +137,33 @@ tensor_view downloaded(const column& source) {
   return made;
 }
 
-tensor_view in_place(const column& source, bool copy) {
-  const buffer rows = row_bytes(source);
+tensor_view in_place(const buffer& values, bool copy) {
   tensor_view made;
   made.copied = copy;
   if (copy) {
-    made.owner = std::make_shared<copy_hold>(rows.owner());
+    made.owner = std::make_shared<copy_hold>(values.owner());
   } else {
-    made.owner = std::make_shared<export_hold>(source.buffers(), access::read);
+    made.owner = std::make_shared<export_hold>(std::span(&values, 1), access::read);
   }
-  made.data = reinterpret_cast<void*>(rows.address());
+  made.data = reinterpret_cast<void*>(values.size() == 0 ? 0 : values.address());
   return made;
 }
 
-void hand_over(const column& source, bool copy, const consumer& to) {
-  const auto& home = source.home();
+void hand_over(const std::shared_ptr<context>& home, const buffer& values, bool copy, const consumer& to) {
+  const std::span all(&values, 1);
   if (to.on_cpu) {
-    synchronize_handover(source.buffers());
+    synchronize_handover(all);
   } else if (to.stream) {
-    order_handover(source.buffers(), stream_ref(*home->device_backend(), *to.stream));
+    order_handover(all, stream_ref(*home->device_backend(), *to.stream));
   } else if (copy) {
     // A consumer that orders for itself can't know the stream that we copied on.
-    synchronize_handover(source.buffers());
+    synchronize_handover(all);
   }
 }
 
-tensor_device device_of_copy(const column& values, const dlpack_export& how) {
-  const tensor_device there = dlpack_device(values);
+tensor_device device_of_copy(const tensor_numbers& source, const buffer& values, const dlpack_export& how) {
+  const device_id device = source.home->device();
+  const tensor_device there = to_tensor_device(device, values.present() ? values.kind() : own_kind(device));
   if (how.target && *how.target != there) {
     throw error(errc::exchange,
                 concat("dlpack: a copy is made on ", to_string(there), " and can't be exported to ",
@@ -190,78 +181,108 @@ std::optional<std::uint64_t> stand_in(const data_type& shown, const dlpack_expor
     return value_bits(shown, how.fill);
   case tensor_nulls::refuse:
   case tensor_nulls::masked:
+  case tensor_nulls::mask:
     break;
   }
   return std::nullopt;
 }
 
 /// True where nulls have to be replaced by `value`. @throws error exchange for nulls that nothing stands for.
-bool replaces_nulls(const column& source, const std::optional<std::uint64_t>& value,
+bool replaces_nulls(const tensor_numbers& source, const std::optional<std::uint64_t>& value,
                     const dlpack_export& how) {
-  if (how.nulls == tensor_nulls::masked) {
-    return false;
-  }
-  if (!value) {
-    require_no_nulls(source);
+  if (how.nulls == tensor_nulls::masked || how.nulls == tensor_nulls::mask) {
     return false;
   }
   const std::int64_t nulls = source.null_count();
-  if (nulls != 0 && how.copy == copy_policy::never) {
+  if (nulls != 0 && !value) {
     throw error(errc::exchange,
-                concat("dlpack: ", nulls, " of ", source.length(), " values of a ", source.type().name(),
-                       " column are null and to be replaced, and a copy was forbidden"));
+                concat("dlpack: ", nulls_text(source, nulls),
+                       ", which a tensor can't say: choose nulls='nan' (floats), fill=value or "
+                       "with_mask=True, or use to_arrow"));
+  }
+  if (nulls != 0 && how.copy == copy_policy::never) {
+    throw error(errc::exchange, concat("dlpack: ", nulls_text(source, nulls),
+                                       " and to be replaced, and a copy was forbidden"));
   }
   return nulls != 0;
 }
 
-tensor_view make_view(const column& given, const dlpack_export& how) {
-  const column source = numbers_of(given, how);
-  const bool packed = source.type().id() == type_id::boolean;
-  const data_type shown = packed ? data_type::bool8() : source.type();
-  const tensor_type type = to_tensor_type(shown);
-  const std::optional<std::uint64_t> value = stand_in(shown, how);
-  const tensor_device here = dlpack_device(source);
+/// Kind and device of the memory that the numbers lie in.
+tensor_device device_of(const tensor_numbers& source) {
+  const device_id device = source.home->device();
+  const bool found = !source.empty() && source.blocks.front().columns.front().values().present();
+  return to_tensor_device(device,
+                          found ? source.blocks.front().columns.front().values().kind() : own_kind(device));
+}
+
+/// The dimensions in the order of the tensor.
+std::vector<std::int64_t> ordered(const std::vector<std::int64_t>& values,
+                                  const std::vector<std::int64_t>& order) {
+  std::vector<std::int64_t> made = values;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    made[i] = values[static_cast<std::size_t>(order[i])];
+  }
+  return made;
+}
+
+tensor_view make_view(const tensor_numbers& source, const dlpack_export& how) {
+  const bool only_mask = how.nulls == tensor_nulls::mask;
+  const std::optional<std::uint64_t> value = stand_in(source.shown, how);
+  const tensor_device here = device_of(source);
   const tensor_device target = how.target.value_or(here);
   const consumer to = consumer_of(how, target);
-  const std::string reason = reason_to_copy(source, here, target);
+  const std::optional<numbers_in_place> found = only_mask ? std::nullopt : find_in_place(source, how.order);
+  const std::string reason = reason_to_copy(source, found.has_value(), only_mask, here, target);
   if (!reason.empty() && how.copy == copy_policy::never) {
     throw error(errc::exchange, concat("dlpack: ", reason, ", and a copy was forbidden"));
   }
   const bool replaced = replaces_nulls(source, value, how);
-  const bool converts = packed || replaced;
-  const auto converted = [&] {
-    const column bytes = packed ? unpack_bool(source) : source;
-    return replaced ? fill_nulls(bytes, *value) : bytes;
-  };
+  const bool converts = !found || replaced;
+  const auto gather = [&] { return gathered(source, how.order, replaced ? value : std::nullopt, only_mask); };
 
   const bool copy = converts || how.copy == copy_policy::always;
   // A copy is in the device's own memory.
-  const bool download = target == on_host && (!host_reads(here) || (copy && !source.home()->on_host()));
+  const bool download = target == on_host && (!host_reads(here) || (copy && !source.home->on_host()));
+  const bool side_by_side = source.empty() || source.blocks.front().columns.size() == 1;
   tensor_view made;
   if (download) {
-    made = downloaded(converted());
-  } else {
-    const column values = copy && !converts ? copied(source) : converted();
-    if (copy) { // first: the hold of a copy says that its consumer writes
-      hand_over(values, copy, to);
-      made = in_place(values, copy);
-    } else { // last: whoever writes after the hand-over finds the hold
-      made = in_place(values, copy);
-      hand_over(values, copy, to);
-    }
-    made.device = copy && target != on_host ? device_of_copy(values, how) : target;
+    made = downloaded(source.home, converts || !side_by_side ? gather() : found->first);
+  } else if (copy) { // first the hand-over: the hold of a copy says that its consumer writes
+    const buffer values = gather();
+    hand_over(source.home, values, copy, to);
+    made = in_place(values, copy);
+    made.device = target == on_host ? target : device_of_copy(source, values, how);
+  } else { // last the hand-over: whoever writes after it finds the hold
+    made = in_place(found->first, copy);
+    hand_over(source.home, found->first, copy, to);
+    made.device = target;
   }
-  made.type = type;
-  made.length = source.length();
+  made.type = to_tensor_type(source.shown);
+  made.shape = ordered(source.extents, source.order);
+  made.strides =
+      ordered(made.copied ? dense_strides(source.extents, how.order) : found->strides, source.order);
   return made;
+}
+
+tensor_view make_view(const column& source, const dlpack_export& how) {
+  if (how.nulls != tensor_nulls::mask) {
+    return make_view(numbers_of_column(source, how), how);
+  }
+  dlpack_export plain = how;
+  plain.nulls = tensor_nulls::refuse;
+  return make_view(numbers_of_column(is_valid(source), plain), plain);
+}
+
+tensor_view make_view(const table& source, const dlpack_export& how) {
+  return make_view(numbers_of_table(source, how), how);
 }
 
 /// One of DLPack's structs with the arrays it points to.
 template <class Managed>
 struct exported_tensor {
   Managed tensor{};
-  std::int64_t shape = 0;
-  std::int64_t stride = 1;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
   std::shared_ptr<void> owner;
 };
 
@@ -271,42 +292,77 @@ void delete_tensor(Managed* tensor) noexcept {
 }
 
 template <class Managed>
-std::unique_ptr<exported_tensor<Managed>> describe(const tensor_view& from) {
+std::unique_ptr<exported_tensor<Managed>> describe(tensor_view from) {
   auto made = std::make_unique<exported_tensor<Managed>>();
-  made->shape = from.length;
-  made->owner = from.owner;
+  made->shape = std::move(from.shape);
+  made->strides = std::move(from.strides);
+  made->owner = std::move(from.owner);
   made->tensor.manager_ctx = made.get();
   made->tensor.deleter = delete_tensor<Managed>;
   DLTensor& tensor = made->tensor.dl_tensor;
   tensor.data = from.data;
   tensor.device = {static_cast<DLDeviceType>(from.device.type), from.device.ordinal};
-  tensor.ndim = 1;
+  tensor.ndim = static_cast<std::int32_t>(made->shape.size());
   tensor.dtype = {from.type.code, from.type.bits, from.type.lanes};
-  tensor.shape = &made->shape;
-  tensor.strides = &made->stride;
+  tensor.shape = made->shape.data();
+  tensor.strides = made->strides.data();
   return made;
 }
 
-} // namespace
-
-tensor_device dlpack_device(const column& source) {
-  const bool has_values =
-      source.type().layout() == layout_kind::fixed || source.type().layout() == layout_kind::bits;
-  const device_id device = source.home()->device();
-  return to_tensor_device(device, has_values && source.values().present() ? source.values().kind()
-                                                                          : own_kind(device));
-}
-
-DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how) {
-  const tensor_view view = make_view(source, how);
+template <class Source>
+DLManagedTensorVersioned* export_versioned(const Source& source, const dlpack_export& how) {
+  tensor_view view = make_view(source, how);
   const std::uint64_t flags = view.copied ? DLPACK_FLAG_BITMASK_IS_COPIED : DLPACK_FLAG_BITMASK_READ_ONLY;
-  auto made = describe<DLManagedTensorVersioned>(view);
+  auto made = describe<DLManagedTensorVersioned>(std::move(view));
   made->tensor.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   made->tensor.flags = flags;
   return &made.release()->tensor;
 }
 
+/// The first column that values lie in; of a column of another type than a tensor's the column itself.
+const column& innermost(const column& source) {
+  const column* found = &source;
+  while (!found->children().empty() && (found->type().layout() == layout_kind::fixed_list ||
+                                        found->type().layout() == layout_kind::structure)) {
+    found = &found->children().front();
+  }
+  return *found;
+}
+
+} // namespace
+
+tensor_device dlpack_device(const column& source) {
+  const column& numbers = innermost(source);
+  const layout_kind layout = numbers.type().layout();
+  const bool has_values = layout == layout_kind::fixed || layout == layout_kind::bits;
+  const device_id device = source.home()->device();
+  return to_tensor_device(device, has_values && numbers.values().present() ? numbers.values().kind()
+                                                                           : own_kind(device));
+}
+
+tensor_device dlpack_device(const table& source) {
+  const device_id device = source.home()->device();
+  for (const batch& rows : source.batches()) {
+    if (rows.rows != 0 && !rows.columns.empty()) {
+      return dlpack_device(rows.columns.front());
+    }
+  }
+  return to_tensor_device(device, own_kind(device));
+}
+
+DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how) {
+  return export_versioned(source, how);
+}
+
 DLManagedTensor* export_dlpack(const column& source, const dlpack_export& how) {
+  return &describe<DLManagedTensor>(make_view(source, how)).release()->tensor;
+}
+
+DLManagedTensorVersioned* export_dlpack_versioned(const table& source, const dlpack_export& how) {
+  return export_versioned(source, how);
+}
+
+DLManagedTensor* export_dlpack(const table& source, const dlpack_export& how) {
   return &describe<DLManagedTensor>(make_view(source, how)).release()->tensor;
 }
 

@@ -1,15 +1,18 @@
+#include "saeta/base/checked.hpp"
 #include "saeta/base/foreign_call.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/device/kernels.hpp"
+#include "saeta/interop/detail/tensor_placement.hpp"
 #include "saeta/interop/dlpack.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 
 #include <dlpack/dlpack.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace saeta {
@@ -17,104 +20,12 @@ namespace {
 
 constexpr const char* imported_tag = "dlpack";
 
-/// A tensor that was found to be sound: its values lie `stride` bytes apart from `first` on.
-struct tensor_rows {
-  data_type type;
-  std::int64_t length = 0;
-  std::byte* first = nullptr;
-  std::int64_t stride = 0; ///< as wide as a value where they are contiguous
-  std::size_t bytes = 0;   ///< of the values, side by side
-  std::byte* lowest = nullptr;
-  std::size_t reach = 0; ///< bytes from the lowest address to behind the highest value
-  tensor_device device;
-  mutability access = mutability::writable;
-
-  [[nodiscard]] bool strided() const { return length > 1 && stride != type.byte_width(); }
-};
-
 /// What has to happen to the rows so that they can be a column of a context.
 enum class way { view, copy, upload };
 
-std::int64_t checked_length(const DLTensor& tensor) {
-  if (tensor.ndim < 0) {
-    throw error(errc::format, concat("dlpack: ndim is ", tensor.ndim));
-  }
-  if (tensor.ndim != 1) {
-    throw error(errc::exchange,
-                concat("dlpack: ndim is ", tensor.ndim, " and a column has one dimension",
-                       tensor.ndim == 0 ? ": reshape the scalar to (1,)" : ": pass one column at a time"));
-  }
-  if (tensor.shape == nullptr) {
-    throw error(errc::format, "dlpack: shape is null and ndim is 1");
-  }
-  const std::int64_t length = tensor.shape[0];
-  if (length < 0) {
-    throw error(errc::format, concat("dlpack: shape[0] is ", length));
-  }
-  return length;
-}
-
-std::size_t checked_bytes(std::int64_t length, std::size_t width) {
-  std::size_t bytes = 0;
-  if (__builtin_mul_overflow(static_cast<std::size_t>(length), width, &bytes) ||
-      bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())) {
-    throw error(errc::format,
-                concat("dlpack: shape[0] of ", length, " values of ", width, " bytes overflows"));
-  }
-  return bytes;
-}
-
-/// Finds where the values lie, `rows.bytes` of them, and that the addresses exist.
-void place(const DLTensor& tensor, tensor_rows& rows) {
-  if (rows.bytes == 0) {
-    return; // producers put anything into `data`
-  }
-  if (tensor.data == nullptr) {
-    throw error(errc::format, concat("dlpack: data is null and shape[0] is ", tensor.shape[0]));
-  }
-  const auto width = static_cast<std::int64_t>(rows.type.byte_width());
-  // A single element is contiguous whatever its stride says.
-  const std::int64_t step = tensor.strides == nullptr || rows.length == 1 ? 1 : tensor.strides[0];
-  const auto base = reinterpret_cast<std::uintptr_t>(tensor.data);
-  constexpr auto greatest = static_cast<std::uint64_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  std::int64_t last = 0; // bytes from the first value to the last one
-  bool outside = __builtin_mul_overflow(step, width, &rows.stride) ||
-                 __builtin_mul_overflow(rows.stride, rows.length - 1, &last);
-  const auto distance = last < 0 ? 0 - static_cast<std::uintptr_t>(last) : static_cast<std::uintptr_t>(last);
-  std::uintptr_t first = 0;
-  std::uintptr_t end = 0;
-  outside =
-      outside || tensor.byte_offset > greatest || __builtin_add_overflow(base, tensor.byte_offset, &first) ||
-      (last < 0 && first < distance) ||
-      __builtin_add_overflow(first, (last < 0 ? 0 : distance) + static_cast<std::uintptr_t>(width), &end);
-  if (outside) {
-    throw error(errc::format, concat("dlpack: byte_offset ", tensor.byte_offset, " and ", rows.length,
-                                     " values of ", width, " bytes with strides[0] ", step, " from data ",
-                                     tensor.data, " leave the address space"));
-  }
-  if (first % static_cast<std::uintptr_t>(width) != 0) {
-    throw error(errc::format, concat("dlpack: data ", tensor.data, " with byte_offset ", tensor.byte_offset,
-                                     " is not aligned to its values of ", width, " bytes"));
-  }
-  rows.first = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-  rows.lowest = rows.first + std::min(last, std::int64_t{0});
-  rows.reach = distance + static_cast<std::uintptr_t>(width);
-}
-
-tensor_rows check(const DLTensor& tensor, mutability access) {
-  tensor_rows rows;
-  rows.type = from_tensor_type({tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes});
-  rows.length = checked_length(tensor);
-  rows.bytes = checked_bytes(rows.length, static_cast<std::size_t>(rows.type.byte_width()));
-  place(tensor, rows);
-  rows.device = {tensor.device.device_type, tensor.device.device_id};
-  rows.access = access;
-  return rows;
-}
-
 /// Memory that the host can load is a view for a host context whatever page-locked or managed it, and so is managed
 /// memory for the GPU. Ordinals count for GPUs only: the standard gives all other memory ordinal 0.
-way way_into(const context& home, const tensor_rows& rows, copy_policy copy) {
+way way_into(const context& home, const foreign_values& rows, bool needs_gather, copy_policy copy) {
   const tensor_device from = rows.device;
   const device_id here = home.device();
   const bool on_gpu = here.kind == device_kind::cuda;
@@ -122,12 +33,12 @@ way way_into(const context& home, const tensor_rows& rows, copy_policy copy) {
   const bool readable = home.on_host() && kind && host_accessible(*kind);
   if (from == to_tensor_device(here, own_kind(here)) || (on_gpu && kind == memory_kind::managed) ||
       readable) {
-    if (rows.strided() && copy == copy_policy::never) {
-      throw error(errc::exchange,
-                  concat("dlpack: strides[0] is ", rows.stride / rows.type.byte_width(), " elements over ",
-                         rows.length, " rows and a column is contiguous, and a copy was forbidden"));
+    if (needs_gather && copy == copy_policy::never) {
+      throw error(errc::exchange, concat("dlpack: strides ", numbers_text(rows.strides), " of shape ",
+                                         numbers_text(rows.shape),
+                                         " are not those of values side by side, and a copy was forbidden"));
     }
-    return rows.strided() || copy == copy_policy::always ? way::copy : way::view;
+    return needs_gather || copy == copy_policy::always ? way::copy : way::view;
   }
   if (kind != memory_kind::host && !(on_gpu && kind == memory_kind::pinned)) {
     throw error(errc::exchange, concat("dlpack: a tensor on device type ", from.type, ", ordinal ",
@@ -190,15 +101,16 @@ private:
 };
 
 /// Room for the bits of bools; absent for other types.
-buffer scratch_for(const std::shared_ptr<context>& home, const tensor_rows& rows) {
-  return rows.type.is_bool8() && rows.length != 0
-             ? buffer::allocate(home, bitmap_bytes(rows.length), home->work_stream(), imported_tag)
+buffer scratch_for(const std::shared_ptr<context>& home, const foreign_values& rows) {
+  return rows.type.is_bool8() && rows.bytes != 0
+             ? buffer::allocate(home, bitmap_bytes(static_cast<std::int64_t>(rows.bytes)),
+                                home->work_stream(), imported_tag)
              : buffer{};
 }
 
 /// Makes the bytes of bools 0 and 1, by way of `scratch`. A view keeps its bytes instead: bool8 takes any but 0 for true.
 void make_canonical(const std::shared_ptr<context>& home, const buffer& bools, const buffer& scratch,
-                    const tensor_rows& rows) {
+                    const foreign_values& rows) {
   if (!scratch.present()) {
     return;
   }
@@ -206,22 +118,24 @@ void make_canonical(const std::shared_ptr<context>& home, const buffer& bools, c
   use_token token(work, {updates(bools), writes(scratch)});
   auto* const bytes = token.mutable_data<std::uint8_t>(bools);
   auto* const bits = token.mutable_data<std::uint8_t>(scratch);
-  home->kernels().pack_bool(work.native_handle(), bytes, rows.length, bits);
-  home->kernels().unpack_bool(work.native_handle(), bits, 0, rows.length, bytes);
+  const auto count = static_cast<std::int64_t>(rows.bytes);
+  home->kernels().pack_bool(work.native_handle(), bytes, count, bits);
+  home->kernels().unpack_bool(work.native_handle(), bits, 0, count, bytes);
   token.finish();
 }
 
 /// `view` begins at the lowest address of the values. Everything is allocated before the first read of the view is queued:
 /// a refusal leaves no work on memory that stays with the caller.
-buffer copied(const std::shared_ptr<context>& home, const buffer& view, const tensor_rows& rows) {
+buffer copied(const std::shared_ptr<context>& home, const buffer& view, const foreign_values& rows) {
   const stream_ref work = home->work_stream();
   buffer own = buffer::allocate(home, rows.bytes, work, imported_tag);
   const buffer scratch = scratch_for(home, rows);
   if (rows.strided()) {
     use_token token(work, {reads(view), writes(own)});
-    const auto* const first = token.data<std::byte>(view) + (rows.first - rows.lowest);
-    home->kernels().gather_strided(work.native_handle(), first, rows.stride, rows.type.byte_width(),
-                                   rows.length, token.mutable_data<std::byte>(own));
+    strided_values source = rows.found;
+    source.first = token.data<std::byte>(view) + (rows.first - rows.lowest);
+    home->kernels().gather_strided(work.native_handle(), source, rows.type.byte_width(),
+                                   token.mutable_data<std::byte>(own));
     token.finish();
   } else if (rows.bytes != 0) {
     staging_ring::of(home)->copy(own, view, work);
@@ -230,25 +144,24 @@ buffer copied(const std::shared_ptr<context>& home, const buffer& view, const te
   return own;
 }
 
-buffer uploaded(const std::shared_ptr<context>& home, const tensor_rows& rows, point ready) {
+buffer uploaded(const std::shared_ptr<context>& home, const foreign_values& rows, point ready) {
   if (rows.bytes == 0) {
     return buffer::allocate(home, 0, home->work_stream(), imported_tag);
   }
   point_set producer;
   producer.add(ready);
   home->synchronize(producer); // a GPU may still be writing page-locked memory
-  // One value that stands for many rows travels once: its rows need more memory than the tensor has. Of other strided
-  // tensors only the values travel.
-  const bool repeated = rows.strided() && rows.stride == 0;
+  // Values that stand for several travel once: all of them need more memory than the tensor has. Of other strided tensors the
+  // values alone travel.
+  const bool repeated = rows.strided() && rows.reach < rows.bytes;
   const bool spread = rows.strided() && !repeated;
   std::vector<std::byte> gathered(spread ? rows.bytes : 0);
   if (spread) {
-    reference_kernels().gather_strided({}, rows.first, rows.stride, rows.type.byte_width(), rows.length,
-                                       gathered.data());
+    reference_kernels().gather_strided({}, rows.found, rows.type.byte_width(), gathered.data());
   }
   transfer_plan plan;
   const std::size_t bytes = repeated ? rows.reach : rows.bytes;
-  const std::size_t number = plan.add({spread ? gathered.data() : rows.first, bytes});
+  const std::size_t number = plan.add({spread ? gathered.data() : rows.lowest, bytes});
   plan.finish();
   const buffer slab = staging_ring::of(home)->upload(home, plan, imported_tag);
   buffer values = slab.slice(plan.target_of(number), bytes);
@@ -259,38 +172,142 @@ buffer uploaded(const std::shared_ptr<context>& home, const tensor_rows& rows, p
   return values;
 }
 
+/// The values in memory of the context: side by side in the order that was wanted, or as they are.
+struct placed_values {
+  buffer values;
+  bool as_they_are = false; ///< from the lowest address on
+};
+
+template <class Managed>
+placed_values place_tensor(const std::shared_ptr<context>& home, const foreign_values& rows,
+                           bool needs_gather, const std::shared_ptr<lender<Managed>>& keepalive,
+                           const dlpack_import& how) {
+  const way taken = way_into(*home, rows, needs_gather, how.copy);
+  const point ready = producer_point(*home, rows.device, how.ready);
+  if (taken == way::upload) {
+    return {uploaded(home, rows, ready)};
+  }
+  // A device's driver knows better than a producer: managed and page-locked memory is handed out as the device's, too.
+  const std::optional<memory_kind> said = home->on_host() ? kind_of(rows.device) : std::nullopt;
+  const buffer view = buffer::adopt(home, {.pointer = rows.lowest,
+                                           .bytes = rows.reach,
+                                           .device = home->device(),
+                                           .kind = said,
+                                           .keepalive = keepalive,
+                                           .access = rows.access,
+                                           .ready = ready,
+                                           .tag = imported_tag});
+  if (taken == way::copy) {
+    return {copied(home, view, rows)};
+  }
+  return {view, true};
+}
+
+column column_of(const std::shared_ptr<context>& home, const data_type& type, std::int64_t length,
+                 const buffer& values) {
+  return column::make(
+      home, {.type = type, .length = length, .null_count = 0, .buffers = {{}, values}, .dictionary = {}});
+}
+
+/// Each dimension behind the first is a fixed-size list, so that every Arrow library reads the shape without an extension type.
+column lists_of(const std::shared_ptr<context>& home, std::span<const std::int64_t> shape, column values) {
+  for (std::size_t i = shape.size(); i-- > 1;) {
+    std::int64_t rows = 1;
+    for (const std::int64_t extent : shape.first(i)) {
+      rows = checked_mul(rows, extent, "rows of a tensor");
+    }
+    if (shape[i] > std::numeric_limits<std::int32_t>::max()) {
+      throw error(errc::exchange, concat("dlpack: shape[", i, "] is ", shape[i],
+                                         " and a fixed-size list has at most 2147483647 values"));
+    }
+    data_type type = data_type::nested(concat("+w:", shape[i]), {field{"item", values.type(), true, {}}});
+    column::parts parts;
+    parts.type = std::move(type);
+    parts.length = rows;
+    parts.null_count = 0;
+    parts.buffers.resize(1);
+    parts.children = {std::move(values)};
+    values = column::make(home, std::move(parts));
+  }
+  return values;
+}
+
 template <class Managed>
 column import_tensor(const std::shared_ptr<context>& home, Managed* source, mutability access,
                      const dlpack_import& how) {
-  const tensor_rows rows = check(source->dl_tensor, access);
-  const way taken = way_into(*home, rows, how.copy);
-  const point ready = producer_point(*home, rows.device, how.ready);
+  const foreign_values rows = check_tensor(source->dl_tensor, access, tensor_layout::rows);
   const auto keepalive = std::make_shared<lender<Managed>>();
-
-  // A device's driver knows better than a producer: managed and page-locked memory is handed out as the device's, too.
-  const std::optional<memory_kind> said = home->on_host() ? kind_of(rows.device) : std::nullopt;
-
-  buffer values;
-  if (taken == way::upload) {
-    values = uploaded(home, rows, ready);
-  } else {
-    values = buffer::adopt(home, {.pointer = rows.lowest,
-                                  .bytes = rows.reach,
-                                  .device = home->device(),
-                                  .kind = said,
-                                  .keepalive = keepalive,
-                                  .access = rows.access,
-                                  .ready = ready,
-                                  .tag = imported_tag});
-    if (taken == way::copy) {
-      values = copied(home, values, rows);
-    }
-  }
-  column made = column::make(
-      home,
-      {.type = rows.type, .length = rows.length, .null_count = 0, .buffers = {{}, values}, .dictionary = {}});
+  const placed_values placed = place_tensor(home, rows, rows.strided(), keepalive, how);
+  const std::int64_t count = static_cast<std::int64_t>(rows.bytes) / rows.type.byte_width();
+  column made = lists_of(home, rows.shape, column_of(home, rows.type, count, placed.values));
   keepalive->arm(source);
   return made;
+}
+
+void require_type(const field& wanted, const data_type& found, bool reinterpret) {
+  const bool relabelled = reinterpret && wanted.type.is_integer() && found.is_integer() &&
+                          wanted.type.byte_width() == found.byte_width() &&
+                          wanted.type.extension_name().empty();
+  if (!(wanted.type == found) && !relabelled) {
+    throw error(
+        errc::type_mismatch,
+        concat("dlpack: the tensor is of type ", found.name(), " and column '", wanted.name, "' of ",
+               wanted.type.name(),
+               ": only integers of the same width can be taken for one another, with cast='reinterpret'"));
+  }
+}
+
+schema fields_of(const foreign_values& rows, const dlpack_table_import& how) {
+  const auto count = static_cast<std::size_t>(rows.shape[1]);
+  if (!how.fields) {
+    schema made;
+    made.fields.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      made.fields.push_back(field{concat("col_", i), rows.type, false, {}});
+    }
+    return made;
+  }
+  if (how.fields->fields.size() != count) {
+    throw error(errc::type_mismatch, concat("dlpack: the tensor has ", count, " columns and the schema ",
+                                            how.fields->fields.size(), " fields"));
+  }
+  for (const field& each : how.fields->fields) {
+    require_type(each, rows.type, how.reinterpret);
+  }
+  return *how.fields;
+}
+
+template <class Managed>
+table import_columns(const std::shared_ptr<context>& home, Managed* source, mutability access,
+                     const dlpack_table_import& how) {
+  const foreign_values rows = check_tensor(source->dl_tensor, access, tensor_layout::columns);
+  schema fields = fields_of(rows, how);
+  const std::int64_t length = rows.shape[0];
+  const auto width = static_cast<std::size_t>(rows.type.byte_width());
+  const std::size_t column_bytes = rows.bytes == 0 ? 0 : static_cast<std::size_t>(length) * width;
+  // Columns whose rows lie side by side are views wherever the columns are.
+  const strided_values& found = rows.found;
+  const bool dense = length <= 1 || found.strides[found.dimensions - 1] == rows.type.byte_width();
+  const bool by_columns = dense && rows.bytes != 0;
+  const auto keepalive = std::make_shared<lender<Managed>>();
+  const placed_values placed = place_tensor(home, rows, rows.bytes != 0 && !by_columns, keepalive, how);
+  std::int64_t first = 0; // of column 0, in bytes
+  std::int64_t step = static_cast<std::int64_t>(column_bytes);
+  if (placed.as_they_are && rows.bytes != 0) {
+    first = rows.first - rows.lowest;
+    const bool apart = rows.shape[1] > 1 && !rows.strides.empty();
+    step = (apart ? rows.strides[1] : 1) * rows.type.byte_width();
+  }
+  batch made{length, {}};
+  for (const field& each : fields.fields) {
+    const buffer values =
+        rows.bytes == 0 ? buffer{} : placed.values.slice(static_cast<std::size_t>(first), column_bytes);
+    made.columns.push_back(column_of(home, each.type, length, values));
+    first += step;
+  }
+  table result = table::make(home, std::move(fields), {std::move(made)});
+  keepalive->arm(source);
+  return result;
 }
 
 void require_tensor(const void* source) {
@@ -308,23 +325,45 @@ std::optional<std::int64_t> dlpack_import_stream(const context& home) {
   return static_cast<std::int64_t>(home.work_stream().native_handle());
 }
 
-column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
-                     const dlpack_import& how) {
+namespace {
+
+/// Only the version and the deleter keep their place in another major version.
+mutability checked_access(const DLManagedTensorVersioned* source) {
   require_tensor(source);
-  // Only the version and the deleter keep their place in another major version.
   if (source->version.major != DLPACK_MAJOR_VERSION) {
     throw error(errc::exchange,
                 concat("dlpack: version is ", source->version.major, ".", source->version.minor,
                        " and only major version ", DLPACK_MAJOR_VERSION, " can be read"));
   }
   const bool read_only = (source->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
-  return import_tensor(home, source, read_only ? mutability::read_only : mutability::writable, how);
+  return read_only ? mutability::read_only : mutability::writable;
+}
+
+mutability checked_access(const DLManagedTensor* source) {
+  require_tensor(source);
+  return mutability::writable;
+}
+
+} // namespace
+
+column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+                     const dlpack_import& how) {
+  return import_tensor(home, source, checked_access(source), how);
 }
 
 column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensor* source,
                      const dlpack_import& how) {
-  require_tensor(source);
-  return import_tensor(home, source, mutability::writable, how);
+  return import_tensor(home, source, checked_access(source), how);
+}
+
+table import_dlpack_columns(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+                            const dlpack_table_import& how) {
+  return import_columns(home, source, checked_access(source), how);
+}
+
+table import_dlpack_columns(const std::shared_ptr<context>& home, DLManagedTensor* source,
+                            const dlpack_table_import& how) {
+  return import_columns(home, source, checked_access(source), how);
 }
 
 } // namespace saeta

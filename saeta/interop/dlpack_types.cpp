@@ -63,6 +63,14 @@ std::string_view way_out(const data_type& type) {
     return "ask for its integers with reinterpret=True, or ";
   case type_id::dictionary:
     return "ask for its indices with codes=True, or ";
+  case type_id::binary:
+  case type_id::large_binary:
+  case type_id::string:
+  case type_id::large_string:
+  case type_id::list:
+  case type_id::large_list:
+  case type_id::map:
+    return "take its offsets and its values with offsets_and_values(), or ";
   default:
     return "tensors carry integers, floats and bool8; ";
   }

@@ -1,6 +1,7 @@
 #include "saeta/interop/detail/tensor_values.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/half.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -66,30 +67,6 @@ void require_finite_stays_finite(const data_type& type, const tensor_fill& numbe
   }
 }
 
-constexpr double greatest_half = 65504.0;
-
-/// IEEE 754 binary16, rounded to the nearest, ties to even; `value` is at most `greatest_half`, infinite or NaN.
-std::uint16_t half_bits(double value) {
-  constexpr unsigned infinity = 0x7c00;
-  constexpr unsigned quiet_nan = 0x7e00;
-  const double magnitude = std::fabs(value);
-  unsigned bits = 0;
-  if (std::isnan(value)) {
-    bits = quiet_nan;
-  } else if (std::isinf(value)) {
-    bits = infinity;
-  } else {
-    int exponent = 0; // of a significand in [0.5, 1)
-    std::frexp(magnitude, &exponent);
-    constexpr int least = -13; // of a normal number
-    const int scale = magnitude == 0 ? least : std::max(exponent, least);
-    // 11 bits of significand, the leading one included; it adds 1 to the exponent's field, and a carry 1 more.
-    const auto significand = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, 11 - scale)));
-    bits = (static_cast<unsigned>(scale - least) << 10) + significand;
-  }
-  return static_cast<std::uint16_t>(bits | (std::signbit(value) ? 0x8000U : 0U));
-}
-
 std::uint64_t float_bits(const data_type& type, const tensor_fill& number) {
   switch (type.id()) {
   case type_id::half_float: {
@@ -135,6 +112,32 @@ column numbers_of(const column& source, const dlpack_export& how) {
     return relabelled(source, data_type(type.byte_width() == 4 ? type_id::int32 : type_id::int64));
   }
   return source;
+}
+
+data_type number_type_of(const column& numbers) {
+  data_type shown = numbers.type().id() == type_id::boolean && numbers.type().extension_name().empty()
+                        ? data_type::bool8()
+                        : numbers.type();
+  to_tensor_type(shown);
+  return shown;
+}
+
+number_kind number_kind_of(const data_type& type) {
+  to_tensor_type(type);
+  if (type.is_bool8()) {
+    return number_kind::boolean;
+  }
+  static_assert(static_cast<int>(type_id::float64) - static_cast<int>(type_id::int8) ==
+                static_cast<int>(number_kind::float64));
+  return static_cast<number_kind>(static_cast<int>(type.id()) - static_cast<int>(type_id::int8));
+}
+
+buffer row_values(const column& source) {
+  const auto width = static_cast<std::size_t>(source.type().byte_width());
+  const std::size_t bytes =
+      checked_mul(static_cast<std::size_t>(source.length()), width, "bytes of the values");
+  return bytes == 0 ? buffer{}
+                    : source.values().slice(static_cast<std::size_t>(source.offset()) * width, bytes);
 }
 
 std::uint64_t value_bits(const data_type& type, const tensor_fill& number) {

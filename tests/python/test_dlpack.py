@@ -204,11 +204,12 @@ def test_what_is_no_tensor_is_refused(host):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros((2, 3)), "dim"),
+        (np.array(3.0), "ndim is 0"),
+        (np.zeros((2, 3)).T, "strides"),
         (np.arange(10)[::2], "stride"),
         (np.zeros(3, np.complex128), "complex|type|code"),
     ],
-    ids=["2-D", "strided", "complex"],
+    ids=["scalar", "transposed", "strided", "complex"],
 )
 def test_tensors_that_are_no_column_name_the_field(host, array, message):
     with pytest.raises((sa.ExchangeError, sa.FormatError, sa.UnsupportedError), match=message):
@@ -366,3 +367,78 @@ print("done")
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
     assert "Traceback" not in done.stderr
     assert "atal" not in done.stderr
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_matrix_is_a_column_of_lists(anywhere, order):
+    source = np.asarray(np.arange(12, dtype=np.int32).reshape(4, 3), order=order)
+    column = sa.from_dlpack(source, anywhere, name="rows")
+    assert column.type == "fixed_size_list<item: int32>[3]"
+    assert column.name == "rows"
+    np.testing.assert_array_equal(column.to_numpy(), source)
+    if anywhere.device == "host":
+        assert (column.to_numpy().ctypes.data == source.ctypes.data) == (order == "C")
+    cube = np.arange(24.0).reshape(2, 3, 4)
+    np.testing.assert_array_equal(sa.from_dlpack(cube, anywhere).to_numpy(), cube)
+    np.testing.assert_array_equal(sa.from_dlpack(cube.T, anywhere).to_numpy(), cube.T)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_matrix_is_a_table_of_columns(anywhere, order):
+    source = np.asarray(np.arange(12, dtype=np.int32).reshape(4, 3), order=order)
+    table = sa.from_dlpack(source, anywhere, columns=True)
+    assert table.column_names == ["col_0", "col_1", "col_2"]
+    assert table["col_1"].to_pylist() == [1, 4, 7, 10]
+    np.testing.assert_array_equal(table.to_numpy(), source)
+    if anywhere.device == "host":
+        assert (table["col_1"].address == source[:, 1:].ctypes.data) == (order == "F")
+        if order == "F":
+            assert copies(anywhere) == 0
+            assert np.from_dlpack(table).ctypes.data == source.ctypes.data
+        else:
+            with pytest.raises(sa.ExchangeError, match="a copy was forbidden"):
+                sa.from_dlpack(source, anywhere, columns=True, copy=False)
+    assert sa.table(source, anywhere).column_names == table.column_names
+
+
+def test_a_schema_names_the_columns_of_a_matrix(host):
+    source = np.asfortranarray(np.arange(6, dtype=np.int32).reshape(3, 2))
+    schema = sa.schema([("a", "int32"), ("b", "uint32")])
+    with pytest.raises(sa.TypeMismatch, match=r"column 'b' of uint32.*cast='reinterpret'"):
+        sa.table(source, host, schema=schema)
+    table = sa.table(source, host, schema=schema, cast="reinterpret")
+    assert table.schema == schema
+    assert table["b"].to_pylist() == [1, 3, 5]
+    assert table["b"].address == source[:, 1:].ctypes.data
+    for wrong in ("float32", "int64", "date32"):
+        with pytest.raises(sa.TypeMismatch, match="int32"):
+            sa.table(source, host, schema=sa.schema([("a", "int32"), ("b", wrong)]), cast="reinterpret")
+    with pytest.raises(sa.TypeMismatch, match="2 columns and the schema 1 fields"):
+        sa.table(source, host, schema=sa.schema([("a", "int32")]))
+
+
+def test_arguments_of_a_matrix_that_make_no_sense_are_refused(host):
+    source = np.zeros((2, 2), np.int32)
+    with pytest.raises(sa.InvalidError, match="columns=True"):
+        sa.from_dlpack(source, host, cast="reinterpret")
+    with pytest.raises(sa.InvalidError, match="expected 'reinterpret'"):
+        sa.from_dlpack(source, host, columns=True, cast="same")
+    with pytest.raises(sa.InvalidError, match="is for tensors"):
+        sa.table({"a": [1]}, host, cast="reinterpret")
+    with pytest.raises(BufferError, match="ndim is 1 and a table of columns has two"):
+        sa.table(np.arange(3), host)
+
+
+def test_a_producer_without_a_device_is_refused_by_name(host):
+    class Wrong(Tensor):
+        def __dlpack_device__(self):
+            return self.device
+
+    for device in (3, (1,), ("a", "b"), (1, 2**40)):
+        producer = Wrong(np.arange(3))
+        producer.device = device
+        with pytest.raises(sa.FormatError, match=r"__dlpack_device__.. of .*Wrong"):
+            sa.from_dlpack(producer, host)
+    producer.device = (77, 0)
+    with pytest.raises(sa.ExchangeError, match="device type 77"):
+        sa.from_dlpack(producer)

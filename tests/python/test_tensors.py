@@ -175,3 +175,47 @@ def test_torch_and_cupy_take_stand_ins_and_masks(host, monkeypatch, name):
     assert sa.from_arrow(pa.array([3], pa.timestamp("s")), host).to_numpy(reinterpret=True).tolist() == [3]
     with pytest.raises(BufferError, match="null"):
         convert()
+
+
+def test_strings_are_offsets_and_bytes(anywhere):
+    column = sa.from_arrow(pa.array(["ab", "", "cde"]), anywhere)
+    for library in (column.to_numpy, column.__dlpack__):
+        with pytest.raises(BufferError, match=r"offsets_and_values\(\)"):
+            library()
+    offsets, data = column.offsets_and_values()
+    assert offsets.to_numpy().tolist() == [0, 2, 2, 5]
+    assert bytes(data.to_numpy()[:5]) == b"abcde"
+    assert (offsets.type, data.type) == ("int32", "uint8")
+    assert copies(anywhere) == (0 if anywhere.device == "host" else 3)
+    part, whole = column.slice(1, 2).offsets_and_values()
+    assert part.to_numpy().tolist() == [2, 2, 5]
+    assert len(whole) == len(data)
+
+
+def test_lists_are_offsets_and_values(host):
+    column = sa.from_arrow(pa.array([[1, 2], [3]], pa.large_list(pa.int16())), host)
+    with pytest.raises(BufferError, match=r"offsets_and_values\(\)"):
+        column.__dlpack__()
+    offsets, values = column.offsets_and_values()
+    assert np.from_dlpack(offsets).tolist() == [0, 2, 3]
+    assert np.from_dlpack(values).tolist() == [1, 2, 3]
+    assert (offsets.type, values.type) == ("int64", "int16")
+    assert offsets.address == column.address
+
+
+def test_offsets_of_rows_with_nulls_come_with_a_mask(anywhere):
+    column = sa.from_arrow(pa.array(["a", None, "b"], pa.large_string()), anywhere).with_name("words")
+    with pytest.raises(BufferError, match=r"column 'words' has 1 nulls.*with_mask=True"):
+        column.offsets_and_values()
+    offsets, data, valid = column.offsets_and_values(with_mask=True)
+    assert offsets.to_numpy().tolist() == [0, 1, 1, 2]
+    assert bytes(data.to_numpy()[:2]) == b"ab"
+    assert valid.to_numpy().tolist() == [True, False, True]
+
+
+def test_what_has_no_offsets_says_so(host):
+    with pytest.raises(BufferError, match="int64 has no offsets"):
+        sa.from_arrow(pa.array([1]), host).offsets_and_values()
+    two = sa.from_arrow(pa.chunked_array([["a"], ["b"]]), host)
+    with pytest.raises(BufferError, match=r"2 chunks.*offsets_and_values\(\)"):
+        two.offsets_and_values()

@@ -3,7 +3,6 @@
 #include "saeta/backend/sim/machine.hpp"
 #include "saeta/base/text.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
 #include <span>
@@ -44,7 +43,7 @@ void queue(stream_handle stream, const char* name, const void* anchor, std::span
 template <class Body>
 void queue(stream_handle stream, const char* name, const void* anchor, std::initializer_list<access> touched,
            Body body) {
-  queue(stream, name, anchor, std::span(touched.begin(), touched.size()), body);
+  queue(stream, name, anchor, std::span(touched.begin(), touched.size()), std::move(body));
 }
 
 void pack_bool(stream_handle stream, const std::uint8_t* source, count length, std::uint8_t* target) {
@@ -116,17 +115,47 @@ void fill_nulls(stream_handle stream, const std::uint8_t* validity, count bit_of
 }
 
 /// The bytes between the values count as read: what others write there at the same time shows as a race.
-void gather_strided(stream_handle stream, const void* source, count stride, std::int32_t width, count length,
-                    void* target) {
+void gather_strided(stream_handle stream, const strided_values& source, std::int32_t width, void* target) {
+  const count length = source.size();
   if (length == 0) {
     return;
   }
-  const count reach = stride * (length - 1);
-  const auto* const lowest = static_cast<const std::uint8_t*>(source) + std::min(reach, count{0});
+  count below = 0; // bytes from the lowest address to the first value
+  count above = 0;
+  for (int i = 0; i < source.dimensions; ++i) {
+    const count reach = source.strides[i] * (source.extents[i] - 1);
+    (reach < 0 ? below : above) += std::abs(reach);
+  }
+  const auto* const lowest = static_cast<const std::uint8_t*>(source.first) - below;
   queue(stream, "gather_strided", target,
-        {{lowest, as_size(std::abs(reach)) + as_size(width), true},
+        {{lowest, as_size(below + above) + as_size(width), true},
          {target, as_size(length) * as_size(width), false}},
-        [=] { reference_kernels().gather_strided(stream, source, stride, width, length, target); });
+        [=] { reference_kernels().gather_strided(stream, source, width, target); });
+}
+
+/// Values between those that are written count as written, too.
+void gather_columns(stream_handle stream, std::span<const gathered_column> columns,
+                    const gather_target& shape, void* target) {
+  if (shape.rows == 0 || columns.empty()) {
+    return;
+  }
+  std::vector<access> touched;
+  for (const gathered_column& column : columns) {
+    if (column.values != nullptr) {
+      touched.push_back({column.values, as_size(shape.rows * width_of(column.kind)), true});
+    }
+    if (column.validity != nullptr) {
+      touched.push_back(reading_bits(column.validity, column.bit_offset,
+                                     (shape.rows + shape.rows_a_bit - 1) / shape.rows_a_bit));
+    }
+  }
+  const count last =
+      (shape.rows - 1) * shape.row_step + (static_cast<count>(columns.size()) - 1) * shape.column_step;
+  touched.push_back({target, as_size((last + 1) * width_of(shape.kind)), false});
+  queue(stream, "gather_columns", target, touched,
+        [stream, shape, target, kept = std::vector(columns.begin(), columns.end())] {
+          reference_kernels().gather_columns(stream, kept, shape, target);
+        });
 }
 
 /// What a step of a join reads and writes.
@@ -224,8 +253,8 @@ void check_values(stream_handle stream, std::span<const value_check> checks, con
 
 const kernel_table& simulated_device::kernels() const noexcept {
   static constexpr kernel_table table{
-      pack_bool,  unpack_bool,    copy_bitmap, count_nulls, rebase_offsets32, rebase_offsets64,
-      fill_nulls, gather_strided, join,        read_values, check_values};
+      pack_bool,  unpack_bool,    copy_bitmap,    count_nulls, rebase_offsets32, rebase_offsets64,
+      fill_nulls, gather_strided, gather_columns, join,        read_values,      check_values};
   return table;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "saeta/column/column.hpp"
+#include "saeta/device/gather.hpp"
 #include "saeta/interop/dlpack.hpp"
 
 #include <cstdint>
@@ -14,6 +15,14 @@ namespace saeta {
 /// The column as `how` asks for it: with `reinterpret` the integers of a temporal type, with `codes` the indices of a
 /// dictionary, else as it is. The same memory.
 column numbers_of(const column& source, const dlpack_export& how);
+
+/// The type of the tensor over a column of numbers: its own, bool8 for booleans of one bit.
+/// @throws error exchange for types without a tensor.
+data_type number_type_of(const column& numbers);
+/// The same for kernels. @throws error exchange for other types than numbers and bool8.
+number_kind number_kind_of(const data_type& type);
+/// The bytes of the column's rows, of a fixed-width type; absent where there are none.
+buffer row_values(const column& source);
 
 /// The bytes of a number as a value of `type`, in the low bytes of the result. The type is an integer, a float or bool8.
 /// @throws error type_mismatch for a float that should be an integer, out_of_range naming the number.

@@ -347,9 +347,12 @@ void kernels::expect_gathered() {
       const device_memory input(work(), content);
       const device_memory target(work(), bytes((skipped + count) * sizeof(Value) + guard, poison));
 
-      table().gather_strided(handle(), input.as<Value>() + first,
-                             step * static_cast<std::int64_t>(sizeof(Value)), sizeof(Value), length,
-                             target.as<Value>() + skipped);
+      strided_values source;
+      source.first = input.as<Value>() + first;
+      source.dimensions = 1;
+      source.extents[0] = length;
+      source.strides[0] = step * static_cast<std::int64_t>(sizeof(Value));
+      table().gather_strided(handle(), source, sizeof(Value), target.as<Value>() + skipped);
 
       bytes expected(target.size(), poison);
       for (std::size_t i = 0; i < count; ++i) {
@@ -370,13 +373,57 @@ TEST_P(kernels, gather_strided_puts_values_of_any_stride_side_by_side) {
   expect_gathered<std::uint64_t>();
 }
 
+TEST_P(kernels, gather_strided_puts_values_of_any_dimensions_side_by_side) {
+  const bytes content = random_bits(40'000);
+  const device_memory input(work(), content);
+  struct shape {
+    std::int64_t first; // in values of 4 bytes, as the strides
+    std::vector<std::int64_t> extents;
+    std::vector<std::int64_t> strides;
+  };
+  const std::vector<shape> shapes{{0, {}, {}},
+                                  {7, {50, 3}, {1, 60}},
+                                  {9'000, {3, 50}, {-3000, -2}},
+                                  {5, {4, 5, 6}, {100, 0, -1}},
+                                  {0, {2, 3, 2, 2, 3, 2, 2, 5}, {4000, 800, 400, 200, 40, 20, 10, 1}},
+                                  {0, {5, 0, 2}, {1, 1, 1}},
+                                  {1, {70, 80}, {81, 1}}};
+  for (const shape& each : shapes) {
+    strided_values source;
+    source.first = input.as<std::uint32_t>() + each.first;
+    source.dimensions = static_cast<int>(each.extents.size());
+    std::vector<std::int64_t> places{each.first};
+    for (std::size_t i = 0; i < each.extents.size(); ++i) {
+      source.extents[i] = each.extents[i];
+      source.strides[i] = each.strides[i] * 4;
+      std::vector<std::int64_t> next;
+      for (const std::int64_t place : places) {
+        for (std::int64_t index = 0; index < each.extents[i]; ++index) {
+          next.push_back(place + index * each.strides[i]);
+        }
+      }
+      places = std::move(next);
+    }
+    bytes expected;
+    for (const std::int64_t place : places) {
+      expected.insert(expected.end(), content.begin() + place * 4, content.begin() + place * 4 + 4);
+    }
+    const device_memory target(work(), bytes(expected.size() + guard, poison));
+    table().gather_strided(handle(), source, 4, target.data());
+    expected.resize(expected.size() + guard, poison);
+    ASSERT_EQ(target.download(), expected) << each.extents.size() << " dimensions";
+  }
+}
+
 TEST_P(kernels, of_values_refuse_other_widths) {
   if (GetParam().name == "sim") {
     GTEST_SKIP() << "the width is looked at when the operation runs";
   }
   const device_memory memory(work(), bytes(64, 1));
   EXPECT_THROW(table().fill_nulls(handle(), memory.data(), 0, memory.data(), 3, 1, 0, memory.data()), error);
-  EXPECT_THROW(table().gather_strided(handle(), memory.data(), 16, 16, 1, memory.data()), error);
+  strided_values one;
+  one.first = memory.data();
+  EXPECT_THROW(table().gather_strided(handle(), one, 16, memory.data()), error);
 }
 
 TEST_P(kernels, run_in_stream_order) {

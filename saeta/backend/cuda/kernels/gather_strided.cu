@@ -4,26 +4,37 @@
 namespace saeta::cuda {
 namespace {
 
-/// `step` is the stride in values.
+/// Where value `index` lies, in bytes from the first one.
+__device__ std::int64_t distance_of(const strided_values& source, std::int64_t index) {
+  std::int64_t distance = 0;
+  for (int i = source.dimensions - 1; i > 0; --i) {
+    const std::int64_t outer = index / source.extents[i];
+    distance += (index - outer * source.extents[i]) * source.strides[i];
+    index = outer;
+  }
+  return distance + index * source.strides[0];
+}
+
 template <class Value>
 __global__ void __launch_bounds__(block_threads)
-    gather_values(const Value* __restrict__ source, std::int64_t step, std::int64_t length,
+    gather_values(const __grid_constant__ strided_values source, std::int64_t length,
                   Value* __restrict__ target) {
   const std::int64_t threads = grid_threads();
+  const auto* const first = static_cast<const unsigned char*>(source.first);
   for (std::int64_t start = grid_thread(); start < length; start += unroll * threads) {
     Value loaded[unroll];
 #pragma unroll
     for (int i = 0; i < unroll; ++i) {
-      const std::int64_t row = start + i * threads;
-      if (row < length) {
-        loaded[i] = source[row * step];
+      const std::int64_t at = start + i * threads;
+      if (at < length) {
+        loaded[i] = *reinterpret_cast<const Value*>(first + distance_of(source, at));
       }
     }
 #pragma unroll
     for (int i = 0; i < unroll; ++i) {
-      const std::int64_t row = start + i * threads;
-      if (row < length) {
-        target[row] = loaded[i];
+      const std::int64_t at = start + i * threads;
+      if (at < length) {
+        target[at] = loaded[i];
       }
     }
   }
@@ -31,15 +42,14 @@ __global__ void __launch_bounds__(block_threads)
 
 } // namespace
 
-void gather_strided(stream_handle stream, const void* source, std::int64_t stride, std::int32_t width,
-                    std::int64_t length, void* target) {
+void gather_strided(stream_handle stream, const strided_values& source, std::int32_t width, void* target) {
+  const std::int64_t length = source.size();
   if (length == 0) {
     return;
   }
   with_width(width, [&]<class Value>(Value) {
     const launch_site site(target, stream);
-    site.launch("gather_strided", gather_values<Value>, length, static_cast<const Value*>(source),
-                stride / width, length, static_cast<Value*>(target));
+    site.launch("gather_strided", gather_values<Value>, length, source, length, static_cast<Value*>(target));
   });
 }
 

@@ -25,8 +25,9 @@ void rebase_offsets64(stream_handle stream, const std::int64_t* source, std::int
 void fill_nulls(stream_handle stream, const std::uint8_t* validity, std::int64_t bit_offset,
                 const void* source, std::int32_t width, std::int64_t length, std::uint64_t fill,
                 void* target);
-void gather_strided(stream_handle stream, const void* source, std::int64_t stride, std::int32_t width,
-                    std::int64_t length, void* target);
+void gather_strided(stream_handle stream, const strided_values& source, std::int32_t width, void* target);
+void gather_columns(stream_handle stream, std::span<const gathered_column> columns,
+                    const gather_target& shape, void* target);
 void join(stream_handle stream, std::span<const join_step> steps, const join_step* uploaded);
 void read_values(stream_handle stream, std::span<const value_request> requests, const value_request* uploaded,
                  std::int64_t* values);

@@ -1,0 +1,331 @@
+// Tensors of other libraries as columns and tables: the body of `saeta.from_dlpack`.
+//
+// Standard  DLPack's Python specification: the producer is asked once for its device and once for its tensor, in the words of
+//           DLPack 1.x, and again in those of older ones where it does not know them.
+#include "capsules.hpp"
+#include "module.hpp"
+#include "objects.hpp"
+#include "tensors.hpp"
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+
+namespace saeta::py {
+namespace {
+
+/// The newest DLPack whose tensors are understood.
+constexpr int newest_major = DLPACK_MAJOR_VERSION;
+constexpr int newest_minor = DLPACK_MINOR_VERSION;
+
+/// What `from_dlpack` was asked for.
+struct asked_import {
+  std::optional<bool> copy;
+  std::string name;
+  bool columns = false;
+  std::optional<schema> fields;
+  bool reinterpret = false;
+};
+
+/// Objects that live as long as the interpreter.
+struct constants {
+  PyObject* dlpack = PyUnicode_InternFromString("__dlpack__");
+  PyObject* dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
+  PyObject* max_version = PyUnicode_InternFromString("max_version");
+  PyObject* stream = PyUnicode_InternFromString("stream");
+  PyObject* dl_device = PyUnicode_InternFromString("dl_device");
+  PyObject* copy = PyUnicode_InternFromString("copy");
+  PyObject* newest = Py_BuildValue("(ii)", newest_major, newest_minor);
+  PyObject* host = Py_BuildValue("(ii)", static_cast<int>(kDLCPU), 0);
+  PyObject* only_version = PyTuple_Pack(1, max_version);
+};
+
+const constants& names() {
+  static const constants made;
+  return made;
+}
+
+/// What a producer is called with, in the order in which CPython wants it.
+class call {
+public:
+  explicit call(nb::handle self) { arguments_[0] = self.ptr(); }
+
+  void add(PyObject* name, PyObject* value) {
+    ++count_;
+    arguments_[count_] = value;
+    keywords_[count_ - 1] = name;
+  }
+
+  /// A new reference, or null with an exception set.
+  [[nodiscard]] PyObject* operator()(PyObject* method) const {
+    nb::object keywords;
+    if (count_ == 1 && keywords_[0] == names().max_version) {
+      keywords = nb::borrow(names().only_version);
+    } else if (count_ != 0) {
+      keywords = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count_)));
+      for (std::size_t i = 0; keywords.is_valid() && i < count_; ++i) {
+        PyTuple_SET_ITEM(keywords.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(keywords_[i]));
+      }
+    }
+    if (count_ != 0 && !keywords.is_valid()) {
+      return nullptr;
+    }
+    return foreign_call(
+        [&] { return PyObject_VectorcallMethod(method, arguments_.data(), 1, keywords.ptr()); });
+  }
+
+private:
+  static constexpr std::size_t most = 4;
+  std::array<PyObject*, most + 1> arguments_{};
+  std::array<PyObject*, most> keywords_{};
+  std::size_t count_ = 0;
+};
+
+nb::object owned(PyObject* result) {
+  if (result == nullptr) {
+    throw nb::python_error();
+  }
+  return nb::steal(result);
+}
+
+std::int32_t whole(nb::handle number, nb::handle source) {
+  const nb::object index = foreign_call([&] { return nb::steal(PyNumber_Index(number.ptr())); });
+  const long value = index.is_valid() ? PyLong_AsLong(index.ptr()) : -1;
+  if (PyErr_Occurred() != nullptr || value != static_cast<std::int32_t>(value)) {
+    PyErr_Clear();
+    throw error(errc::format, concat("__dlpack_device__() of ", nb::type_name(source.type()).c_str(),
+                                     ": expected a pair of integers, device type and number"));
+  }
+  return static_cast<std::int32_t>(value);
+}
+
+tensor_device device_of(nb::handle source) {
+  PyObject* const found = call(source)(names().dlpack_device);
+  if (found == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError) != 0 &&
+      !nb::hasattr(source, "__dlpack__")) {
+    PyErr_Clear();
+    throw error(errc::type_mismatch, concat(nb::type_name(source.type()).c_str(),
+                                            " has no __dlpack__ and is no capsule of a tensor"));
+  }
+  const nb::object pair = owned(found);
+  if (PyTuple_Check(pair.ptr()) == 0 || PyTuple_GET_SIZE(pair.ptr()) != 2) {
+    throw error(errc::format,
+                concat("__dlpack_device__() of ", nb::type_name(source.type()).c_str(), " gave ",
+                       nb::type_name(pair.type()).c_str(), ", expected a pair of device type and number"));
+  }
+  return {whole(PyTuple_GET_ITEM(pair.ptr(), 0), source), whole(PyTuple_GET_ITEM(pair.ptr(), 1), source)};
+}
+
+std::shared_ptr<context> context_for(tensor_device device) {
+  const std::optional<memory_kind> kind = kind_of(device);
+  if (!kind || device.type == static_cast<std::int32_t>(device_kind::sim)) {
+    throw error(errc::exchange, concat("a tensor on device type ", device.type,
+                                       ": only CPU (1) and CUDA (2, 3, 13) are known"));
+  }
+  const bool on_gpu = *kind == memory_kind::device || *kind == memory_kind::managed;
+  const device_id id = on_gpu ? device_id{device_kind::cuda, device.ordinal} : device_id{};
+  if (std::shared_ptr<context> opened = find_context(id)) {
+    return opened;
+  }
+  return without_gil([&] { return open_context(id); });
+}
+
+/// Null for None.
+std::shared_ptr<context> named_context(nb::handle given) {
+  if (given.is_none()) {
+    return nullptr;
+  }
+  nb::object found = nb::borrow(given);
+  if (!nb::isinstance<context_object>(given)) {
+    found = foreign_call(
+        [&]() -> nb::object { return nb::module_::import_("saeta.exchange").attr("context_of")(given); });
+  }
+  return nb::cast<const context_object&>(found).value;
+}
+
+/// True where torch has the tensor: it exports one only while the tensor's device is the current one of the thread.
+bool needs_current_device(tensor_device device) {
+  if (device.type != kDLCUDA) {
+    return false;
+  }
+  PyObject* const modules = PyImport_GetModuleDict();
+  return modules != nullptr && PyDict_GetItemString(modules, "torch") != nullptr;
+}
+
+nb::object capsule_of_torch(nb::handle source, tensor_device device, nb::handle dl_device, nb::handle stream,
+                            const std::optional<bool>& copy) {
+  nb::dict wanted;
+  if (dl_device.is_valid()) {
+    wanted["dl_device"] = dl_device;
+  }
+  if (stream.is_valid()) {
+    wanted["stream"] = stream;
+  }
+  if (copy == false) {
+    wanted["copy"] = false;
+  }
+  return foreign_call([&]() -> nb::object {
+    return nb::module_::import_("saeta.exchange")
+        .attr("_capsule_on_its_device")(source, nb::make_tuple(device.type, device.ordinal), wanted);
+  });
+}
+
+/// The producer's capsule, ordered on the stream that `home` is ready to wait for.
+nb::object capsule_of(nb::handle source, tensor_device device, const context& home, const asked_import& how,
+                      std::optional<std::int64_t>& ready) {
+  nb::handle dl_device;
+  nb::object stream;
+  if (device.type != kDLCPU && device.type != kDLCUDAHost) {
+    if (home.on_host()) {
+      dl_device = names().host;
+    } else {
+      ready = dlpack_import_stream(home);
+      stream = nb::cast(ready);
+    }
+  }
+  if (needs_current_device(device)) {
+    return capsule_of_torch(source, device, dl_device, stream, how.copy);
+  }
+  call modern(source);
+  modern.add(names().max_version, names().newest);
+  if (dl_device.is_valid()) {
+    modern.add(names().dl_device, dl_device.ptr());
+  }
+  if (stream.is_valid()) {
+    modern.add(names().stream, stream.ptr());
+  }
+  if (how.copy == false) {
+    modern.add(names().copy, Py_False);
+  }
+  PyObject* capsule = modern(names().dlpack);
+  if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0 && !dl_device.is_valid()) {
+    PyErr_Clear(); // a producer that is older than DLPack 1.0 knows no keyword but `stream`
+    call old(source);
+    if (stream.is_valid()) {
+      old.add(names().stream, stream.ptr());
+    }
+    capsule = old(names().dlpack);
+  }
+  return owned(capsule);
+}
+
+/// The tensor as a column or, where columns were asked for, as a table. Takes it on success only.
+nb::object import_tensor(const std::shared_ptr<context>& home, const taken_tensor::pointer& tensor,
+                         std::optional<std::int64_t> ready, asked_import how) {
+  const dlpack_import plain{ready, policy_of(how.copy)};
+  if (how.columns) {
+    const dlpack_table_import wanted{plain, std::move(how.fields), how.reinterpret};
+    return nb::cast(table_object(without_gil([&] {
+      return std::visit([&](auto* source) { return import_dlpack_columns(home, source, wanted); }, tensor);
+    })));
+  }
+  std::vector<column> piece{without_gil(
+      [&] { return std::visit([&](auto* source) { return import_dlpack(home, source, plain); }, tensor); })};
+  field described{std::move(how.name), piece.front().type(), false, {}};
+  return nb::cast(column_object(std::move(described), home, std::move(piece)));
+}
+
+nb::object import_capsule(const std::shared_ptr<context>& home, nb::handle capsule,
+                          std::optional<std::int64_t> ready, asked_import how) {
+  taken_tensor tensor(capsule);
+  nb::object made = import_tensor(home, tensor.get(), ready, std::move(how));
+  tensor.keep();
+  return made;
+}
+
+/// Device of a tensor in a capsule, which stays as it is.
+tensor_device device_of_capsule(nb::handle capsule) {
+  const taken_tensor tensor(capsule);
+  if (const auto* versioned = std::get_if<DLManagedTensorVersioned*>(&tensor.get())) {
+    const DLPackVersion version = (*versioned)->version;
+    if (version.major != DLPACK_MAJOR_VERSION) {
+      throw error(errc::exchange,
+                  concat("a tensor of DLPack ", version.major, ".", version.minor,
+                         ", of which only the major version ", DLPACK_MAJOR_VERSION, " is known"));
+    }
+  }
+  const DLDevice home =
+      std::visit([](const auto* source) -> DLDevice { return source->dl_tensor.device; }, tensor.get());
+  return {static_cast<std::int32_t>(home.device_type), home.device_id};
+}
+
+nb::object from_dlpack(nb::handle source, nb::handle ctx, std::optional<bool> copy, std::string name,
+                       bool columns, std::optional<schema> fields, const std::optional<std::string>& cast) {
+  if (cast && *cast != "reinterpret") {
+    throw error(errc::invalid_argument, concat("cast='", *cast, "': expected 'reinterpret' or None"));
+  }
+  if (!columns && (fields || cast)) {
+    throw error(errc::invalid_argument, "schema and cast speak of columns: they need columns=True");
+  }
+  asked_import how{copy, std::move(name), columns, std::move(fields), cast.has_value()};
+  std::shared_ptr<context> home = named_context(ctx);
+  if (PyCapsule_CheckExact(source.ptr())) {
+    if (home == nullptr) {
+      home = context_for(device_of_capsule(source));
+    }
+    return import_capsule(home, source, std::nullopt, std::move(how));
+  }
+  const tensor_device device = device_of(source);
+  if (home == nullptr) {
+    home = context_for(device);
+  }
+  std::optional<std::int64_t> ready;
+  const nb::object capsule = capsule_of(source, device, *home, how, ready);
+  return import_capsule(home, capsule, ready, std::move(how));
+}
+
+} // namespace
+
+void bind_dlpack(nb::module_& m) {
+  m.def("from_dlpack", &from_dlpack, nb::arg("source").none(), nb::arg("ctx") = nb::none(), nb::kw_only(),
+        nb::arg("copy") = nb::none(), nb::arg("name") = "", nb::arg("columns") = false,
+        nb::arg("schema") = nb::none(), nb::arg("cast") = nb::none(),
+        nb::sig(
+            "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: bool | "
+            "None = None, name: str = '', columns: typing.Literal[False] = False, schema: None = None, cast: "
+            "None = None) -> Column"));
+  m.def(
+      "from_dlpack", &from_dlpack, nb::arg("source").none(), nb::arg("ctx") = nb::none(), nb::kw_only(),
+      nb::arg("copy") = nb::none(), nb::arg("name") = "", nb::arg("columns") = false,
+      nb::arg("schema") = nb::none(), nb::arg("cast") = nb::none(),
+      nb::sig(
+          "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: bool | "
+          "None = None, name: str = '', columns: typing.Literal[True], schema: Schema | None = None, cast: "
+          "typing.Literal['reinterpret'] | None = None) -> Table"),
+      "Takes a tensor into a context as a column without nulls, or with columns=True as a table.\n\n"
+      "Memory is shared and kept alive until our last work on it has finished; our first work waits for the "
+      "producer's. Bools become bool8: a copy has 0 and 1, a view keeps its bytes, of which any but 0 is "
+      "true.\n\n"
+      "Args:\n"
+      "    source: an object with `__dlpack__` and `__dlpack_device__`, or a capsule. A raw capsule says "
+      "nothing "
+      "about streams: from a device it waits for all work queued so far.\n"
+      "    ctx: a Context, a Device or the name of one. None: the context of the tensor's device.\n"
+      "    copy: True copies into memory of the context, under its budget; False raises ExchangeError where "
+      "a copy "
+      "would be needed. A strided tensor is gathered by one kernel into memory of the context.\n"
+      "    name: of the column.\n"
+      "    columns: False: a tensor of more than one dimension is a column of fixed-size lists, one inside "
+      "of the "
+      "other for each dimension behind the first. True: a tensor of two dimensions is a table; columns whose "
+      "values lie side by side are shared, others are gathered.\n"
+      "    schema: of the table; None: col_0, col_1 ... of the tensor's type.\n"
+      "    cast: 'reinterpret' takes integers for those of the schema that have the same width and another "
+      "sign.\n\n"
+      "Returns:\n"
+      "    A Column, or a Table.\n\n"
+      "Raises:\n"
+      "    TypeMismatch: it is no tensor, or the schema has other types. ExchangeError: a type, shape or "
+      "device that "
+      "no column has, or a forbidden copy. FormatError: a tensor that breaks the standard.\n\n"
+      "Example:\n"
+      "    >>> import numpy as np\n"
+      "    >>> import saeta as sa\n"
+      "    >>> sa.from_dlpack(np.arange(6).reshape(3, 2), 'host', columns=True)['col_1'].to_pylist()\n"
+      "    [1, 3, 5]\n");
+}
+
+} // namespace saeta::py

@@ -1,0 +1,78 @@
+// Tables as tensors of rows and columns.
+#include "table_class.hpp"
+#include "tensors.hpp"
+
+namespace saeta::py {
+namespace {
+
+nb::object dlpack(const table_object& self, std::optional<std::int64_t> stream,
+                  std::optional<version_pair> max_version, std::optional<device_pair> device,
+                  std::optional<bool> copy) {
+  return tensor_capsule(max_version, asked(stream, device, copy),
+                        [&]() -> const table& { return *self.value; });
+}
+
+nb::object chosen_dlpack(const table_object& self, std::optional<std::int64_t> stream,
+                         std::optional<version_pair> max_version, std::optional<device_pair> device,
+                         std::optional<bool> copy, const std::string& nulls, tensor_fill fill,
+                         bool reinterpret, bool codes, const std::string& order,
+                         const std::optional<data_type>& dtype) {
+  return tensor_capsule(max_version,
+                        chosen(stream, device, copy, nulls, fill, reinterpret, codes, order, dtype),
+                        [&]() -> const table& { return *self.value; });
+}
+
+device_pair device_of(const table_object& self) {
+  const tensor_device found = dlpack_device(*self.value);
+  return {found.type, found.ordinal};
+}
+
+void bind_arrays(table_class& c) {
+  constexpr const char* order = "order: typing.Literal['row', 'column'] | None = None, ";
+  bind_tensor(
+      c, "to_torch", "table_to_torch", "torch.Tensor", order,
+      "A torch tensor of rows and columns on the table's device. It must not be written to unless it is a "
+      "copy.\n\n"
+      "All columns must be of one type; `dtype` names one for columns of several types: any float, to which "
+      "values are rounded, or an integer type that has all values of the columns. TypeMismatch otherwise.\n\n"
+      "No copy is made where the columns are equally spaced in one allocation and there is one batch: the "
+      "strides "
+      "say so, and the values of a column lie side by side. Else one kernel a batch gathers all columns into "
+      "memory under the budget. `order='row'` makes the values of a row lie side by side, `order='column'` "
+      "those of "
+      "a column; None takes either where it saves the copy, else 'row'. Nulls, `reinterpret` and `codes`: as "
+      "for "
+      "`Column.to_torch`; the mask has rows and columns, too.");
+  bind_tensor(c, "to_cupy", "table_to_cupy", "cupy.ndarray", order,
+              "A CuPy array of rows and columns on the table's device. Keywords as for `to_torch`.");
+  bind_tensor(c, "to_jax", "table_to_jax", "jax.Array", order,
+              "A JAX array of rows and columns on the table's device. Keywords as for `to_torch`. JAX takes "
+              "arrays without gaps alone: the default of `order` is 'row'.");
+  bind_tensor(
+      c, "to_numpy", "table_to_numpy", "numpy.typing.NDArray[typing.Any]",
+      "order: typing.Literal['row', 'column'] | None = None, copy: bool | None = None, ",
+      "A NumPy array of rows and columns. `copy=False` raises ExchangeError instead of copying, True always "
+      "copies, None copies where it must. Other keywords as for `to_torch`.");
+}
+
+} // namespace
+
+void bind_tensors(table_class& c) {
+  bind_arrays(c);
+  c.def("__dlpack__", &dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
+        nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
+        nb::sig(dlpack_signature),
+        "A DLPack capsule of a tensor of rows and columns, whose columns are of one type: zero-copy and "
+        "read-only "
+        "where they are equally spaced in one allocation, else gathered by one kernel a batch, row by row. "
+        "Streams as for `Column.__dlpack__`. BufferError for nulls and for a copy that copy=False forbids, "
+        "TypeMismatch for columns of several types.")
+      .def("_dlpack", &chosen_dlpack, nb::arg("stream").none(), nb::arg("max_version").none(),
+           nb::arg("dl_device").none(), nb::arg("copy").none(), nb::arg("nulls"), nb::arg("fill"),
+           nb::arg("reinterpret"), nb::arg("codes"), nb::arg("order"), nb::arg("dtype").none(),
+           nb::sig(chosen_signature), "`__dlpack__` with what its keywords have no room for.")
+      .def("__dlpack_device__", &device_of, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
+           "Device type and number, as DLPack numbers them.");
+}
+
+} // namespace saeta::py

@@ -1,0 +1,116 @@
+#include "saeta/device/detail/reference_gather.hpp"
+
+#include "saeta/base/half.hpp"
+#include "saeta/base/text.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace saeta {
+namespace {
+
+struct half {
+  std::uint16_t bits;
+};
+
+/// A byte, of which any but 0 is true.
+struct truth {
+  std::uint8_t byte;
+};
+
+/// Calls `run` with a value of the kind.
+template <class Run>
+void with_number(number_kind kind, Run run) {
+  switch (kind) {
+  case number_kind::int8:
+    return run(std::int8_t{});
+  case number_kind::uint8:
+    return run(std::uint8_t{});
+  case number_kind::int16:
+    return run(std::int16_t{});
+  case number_kind::uint16:
+    return run(std::uint16_t{});
+  case number_kind::int32:
+    return run(std::int32_t{});
+  case number_kind::uint32:
+    return run(std::uint32_t{});
+  case number_kind::int64:
+    return run(std::int64_t{});
+  case number_kind::uint64:
+    return run(std::uint64_t{});
+  case number_kind::half_float:
+    return run(half{});
+  case number_kind::float32:
+    return run(float{});
+  case number_kind::float64:
+    return run(double{});
+  case number_kind::boolean:
+    return run(truth{});
+  }
+}
+
+template <class Target, class Source>
+Target converted(Source value) {
+  if constexpr (std::is_same_v<Source, half> && std::is_same_v<Target, half>) {
+    return value;
+  } else if constexpr (std::is_same_v<Source, half>) {
+    return converted<Target>(half_value(value.bits));
+  } else if constexpr (std::is_same_v<Source, truth>) {
+    return converted<Target>(static_cast<std::uint8_t>(value.byte != 0));
+  } else if constexpr (std::is_same_v<Target, half>) {
+    return {half_bits(static_cast<double>(value))};
+  } else if constexpr (std::is_same_v<Target, truth>) {
+    return {static_cast<std::uint8_t>(value != 0)};
+  } else {
+    return static_cast<Target>(value);
+  }
+}
+
+bool is_set(const std::uint8_t* bits, std::int64_t position) {
+  return (bits[position / 8] >> (position % 8) & 1) != 0;
+}
+
+/// Rows [first, end) of one column.
+template <class Target, class Source>
+void gather_rows(const gathered_column& column, const gather_target& shape, std::int64_t first,
+                 std::int64_t end, Target* to) {
+  const auto* const from = static_cast<const Source*>(column.values);
+  Target fill{};
+  std::copy_n(reinterpret_cast<const std::uint8_t*>(&shape.fill), sizeof fill,
+              reinterpret_cast<std::uint8_t*>(&fill));
+  for (std::int64_t row = first; row < end; ++row) {
+    const bool valid =
+        column.validity == nullptr || is_set(column.validity, column.bit_offset + row / shape.rows_a_bit);
+    to[row * shape.row_step] = !valid            ? fill
+                               : from == nullptr ? converted<Target>(truth{1})
+                                                 : converted<Target>(from[row]);
+  }
+}
+
+} // namespace
+
+void gather_columns(stream_handle /*stream*/, std::span<const gathered_column> columns,
+                    const gather_target& shape, void* target) {
+  // Some rows of every column before the next rows of the first: those of a row-major matrix are then still in the cache.
+  constexpr std::int64_t tile = 512;
+  for (std::int64_t first = 0; first < shape.rows; first += tile) {
+    const std::int64_t end = std::min(first + tile, shape.rows);
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const gathered_column& column = columns[i];
+      if (!converts(column.kind, shape.kind)) {
+        throw error(errc::invalid_argument,
+                    concat("gather_columns: numbers of kind ", static_cast<int>(column.kind),
+                           " don't convert to kind ", static_cast<int>(shape.kind)));
+      }
+      with_number(shape.kind, [&]<class Target>(Target) {
+        with_number(column.kind, [&]<class Source>(Source) {
+          gather_rows<Target, Source>(column, shape, first, end,
+                                      static_cast<Target*>(target) +
+                                          static_cast<std::int64_t>(i) * shape.column_step);
+        });
+      });
+    }
+  }
+}
+
+} // namespace saeta
