@@ -4,14 +4,14 @@
 
     ctx = sa.context("cuda:0", budget="8GiB")   # or "host"; sa.context() picks the best
     table = sa.read_ipc("trips.arrow", ctx)     # a Table on the device
-    tensor = torch.from_dlpack(table["fare"])   # the same memory, ordered on torch's stream; of a file with
-                                                # several batches: each of table["fare"].chunks
+    tensor = torch.from_dlpack(table["fare"])   # the same memory, ordered on torch's stream; a file's batches
+                                                # are joined first
     table.with_column("doubled", tensor * 2).write_ipc("out.arrow")
 
 Importing needs neither a GPU nor a driver nor pyarrow nor NumPy: each is loaded when something asks for it.
 """
 
-from saeta import _core, allocators, hooks, testing
+from saeta import _core, allocators, hooks, testing, xlog
 from saeta import rmm as rmm  # not in __all__: a star import would hide RMM itself
 from saeta._build import column, table
 from saeta._core import (
@@ -117,4 +117,5 @@ __all__ = [
     "testing",
     "use",
     "write_ipc",
+    "xlog",
 ]

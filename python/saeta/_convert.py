@@ -102,7 +102,7 @@ def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> An
         _require_copy(column, copy, "its values are bits, NumPy's are bytes")
     chunks = [_chunk_to_numpy(numpy, chunk, copy, how) for chunk in (column.chunks or [column])]
     if len(chunks) > 1:
-        _require_copy(column, copy, f"it has {len(chunks)} chunks (hand over each of its .chunks)")
+        _require_copy(column, copy, f"it has {len(chunks)} chunks (.combine_chunks() joins them)")
         return numpy.concatenate(chunks)
     return numpy.array(chunks[0]) if copy else chunks[0]
 

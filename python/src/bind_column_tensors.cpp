@@ -11,11 +11,20 @@
 namespace saeta::py {
 namespace {
 
+/// A column of several chunks is joined: one tensor can't view them.
+nb::object tensor(const column_object& self, std::optional<version_pair> max_version, dlpack_export how) {
+  if (self.pieces->size() <= 1) {
+    return tensor_capsule(max_version, how, [&] { return single_piece(self, "DLPack"); });
+  }
+  const joined_rows rows = without_gil([&] { return join_pieces(self, how.copy); });
+  how.owned = rows.owned;
+  return tensor_capsule(max_version, how, [&] { return rows.piece; });
+}
+
 nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
                   std::optional<version_pair> max_version, std::optional<device_pair> device,
                   std::optional<bool> copy) {
-  return tensor_capsule(max_version, asked(stream, device, copy),
-                        [&] { return single_piece(self, "DLPack"); });
+  return tensor(self, max_version, asked(stream, device, copy));
 }
 
 nb::object chosen_dlpack(const column_object& self, std::optional<std::int64_t> stream,
@@ -23,9 +32,8 @@ nb::object chosen_dlpack(const column_object& self, std::optional<std::int64_t> 
                          std::optional<bool> copy, const std::string& nulls, tensor_fill fill,
                          bool reinterpret, bool codes, const std::string& order,
                          const std::optional<data_type>& dtype) {
-  return tensor_capsule(max_version,
-                        chosen(stream, device, copy, nulls, fill, reinterpret, codes, order, dtype),
-                        [&] { return single_piece(self, "DLPack"); });
+  return tensor(self, max_version,
+                chosen(stream, device, copy, nulls, fill, reinterpret, codes, order, dtype));
 }
 
 column_object valid(const column_object& self) {
@@ -40,7 +48,7 @@ column_object valid(const column_object& self) {
 nb::tuple offset_columns(const column_object& self, bool with_mask) {
   const field& described = *self.described;
   auto [parts, nulls] = without_gil([&] {
-    const column piece = single_piece(self, "offsets_and_values()");
+    const column piece = join_pieces(self, copy_policy::when_needed).piece;
     return std::pair(offsets_and_values(piece), with_mask ? 0 : piece.null_count());
   });
   if (nulls != 0) {
@@ -144,9 +152,9 @@ void bind_tensors(column_class& c) {
        "write: "
        "None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on "
        "the host "
-       "it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for "
-       "a copy "
-       "that copy=False forbids.")
+       "it must be None. Several chunks are joined, which is a copy. BufferError for nulls, for types "
+       "without "
+       "a DLPack type, and for a copy that copy=False forbids.")
       .def("_dlpack", &chosen_dlpack, nb::arg("stream").none(), nb::arg("max_version").none(),
            nb::arg("dl_device").none(), nb::arg("copy").none(), nb::arg("nulls"), nb::arg("fill"),
            nb::arg("reinterpret"), nb::arg("codes"), nb::arg("order"), nb::arg("dtype").none(),
@@ -176,8 +184,8 @@ void bind_tensors(column_class& c) {
           "and "
           "all of the values, so its offsets need not begin at 0. `with_mask=True` gives a third column of "
           "bool8, "
-          "1 where a row is not null; without it a null is ExchangeError, as are string views and several "
-          "chunks.")
+          "1 where a row is not null; without it a null is ExchangeError, as are string views. Several "
+          "chunks are joined, which is a copy.")
       .def("is_valid", &valid, nb::call_guard<gil_release>(),
            "A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel a "
            "chunk.");

@@ -326,6 +326,13 @@ void bind_dlpack(nb::module_& m) {
       "    >>> import saeta as sa\n"
       "    >>> sa.from_dlpack(np.arange(6).reshape(3, 2), 'host', columns=True)['col_1'].to_pylist()\n"
       "    [1, 3, 5]\n");
+  m.def(
+      "_tensor_device",
+      [](nb::handle capsule) {
+        const tensor_device found = device_of_capsule(capsule);
+        return std::pair(found.type, found.ordinal);
+      },
+      nb::arg("capsule"), "Device type and number of the tensor in a capsule, which stays as it is.");
 }
 
 } // namespace saeta::py

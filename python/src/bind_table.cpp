@@ -129,7 +129,14 @@ void bind_conversions(table_class& c) {
                   "typing.Any) -> typing_extensions.CapsuleType"),
           "A capsule of a stream of the batches where their memory is, without a copy. The sync_event of "
           "each array is "
-          "behind our last write.");
+          "behind our last write.")
+      .def(
+          "_device_array", [](const table_object& self) { return device_array_capsules(*self.value); },
+          nb::sig("def _device_array(self) -> tuple[typing_extensions.CapsuleType, "
+                  "typing_extensions.CapsuleType]"),
+          "Schema and device array of the table as one struct array. No protocol of its own: consumers take "
+          "an "
+          "object with `__arrow_c_device_array__` for a column of structs.");
 }
 
 } // namespace

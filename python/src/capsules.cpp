@@ -2,6 +2,7 @@
 
 #include "gil.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/transfer/combine.hpp"
 
 #include <memory>
 
@@ -145,6 +146,25 @@ nb::object device_array_capsules(const field& described, const column& piece) {
   const nb::object array = filled_capsule<ArrowDeviceArray>(
       [&](ArrowDeviceArray& target) { export_device_column(piece, target); });
   return nb::make_tuple(schema_capsule(described), array);
+}
+
+nb::object device_array_capsules(const table& source) {
+  const nb::object array = filled_capsule<ArrowDeviceArray>([&](ArrowDeviceArray& target) {
+    table whole = combine_chunks(source);
+    if (whole.batches().empty()) {
+      batch none;
+      for (const field& each : whole.fields().fields) {
+        none.columns.push_back(column::empty(whole.home(), each.type));
+      }
+      whole = table::make(whole.home(), whole.fields(), {none});
+    }
+    if (whole.batches().size() > 1) {
+      throw error(errc::exchange, concat("the batches of the table become ", whole.batches().size(),
+                                         ", not one: offsets or indices of a column can't count all rows"));
+    }
+    export_device_batch(whole, 0, target);
+  });
+  return nb::make_tuple(schema_capsule(source.fields()), array);
 }
 
 nb::object device_stream_capsule(const table& source) {

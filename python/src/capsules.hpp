@@ -34,6 +34,8 @@ nb::object stream_capsule(const field& described, std::vector<column> pieces);
 
 /// The same where the memory is, as `__arrow_c_device_array__` and `__arrow_c_device_stream__` return them.
 nb::object device_array_capsules(const field& described, const column& piece);
+/// A table as one struct array; its batches are joined. @throws error exchange where they can't become one.
+nb::object device_array_capsules(const table& source);
 nb::object device_stream_capsule(const table& source);
 nb::object device_stream_capsule(const field& described, std::vector<column> pieces);
 

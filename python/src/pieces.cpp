@@ -1,6 +1,7 @@
 #include "pieces.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/transfer/combine.hpp"
 
 #include <algorithm>
 #include <set>
@@ -108,12 +109,32 @@ column single_piece(const column_object& source, const char* protocol) {
   if (pieces.size() > 1) {
     throw error(errc::exchange,
                 concat("column '", source.described->name, "' has ", pieces.size(), " chunks and ", protocol,
-                       " carries one array: hand over each of its .chunks"));
+                       " carries one array: .combine_chunks() joins them, .chunks are the arrays"));
   }
   if (pieces.size() == 1) {
     return pieces.front();
   }
   return column::empty(source.home, source.described->type);
+}
+
+joined_rows join_pieces(const column_object& source, copy_policy copy) {
+  const std::vector<column>& pieces = *source.pieces;
+  if (pieces.size() <= 1) {
+    return {single_piece(source, "an array"), false};
+  }
+  const auto with_rows =
+      std::ranges::count_if(pieces, [](const column& piece) { return piece.length() != 0; });
+  if (with_rows > 1 && copy == copy_policy::never) {
+    throw error(errc::exchange, concat("column '", source.described->name, "' has ", pieces.size(),
+                                       " chunks, which one array can't view, and a copy was forbidden"));
+  }
+  const std::vector<column> joined = combine_chunks(pieces);
+  if (joined.size() > 1) {
+    throw error(errc::exchange,
+                concat("column '", source.described->name, "' has ", pieces.size(), " chunks that become ",
+                       joined.size(), ", not one: its offsets or indices can't count all rows"));
+  }
+  return {joined.front(), with_rows > 1};
 }
 
 bool same_view(const std::vector<column>& a, const std::vector<column>& b) {

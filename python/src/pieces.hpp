@@ -2,6 +2,7 @@
 #pragma once
 
 #include "objects.hpp"
+#include "saeta/interop/copy_policy.hpp"
 
 #include <cstdint>
 #include <utility>
@@ -18,6 +19,15 @@ std::vector<column> slice_pieces(const std::vector<column>& pieces, std::int64_t
 /// The one piece of a column, for protocols that carry a single array; of a column without pieces an empty one.
 /// @throws error exchange naming `.chunks` when there are several.
 column single_piece(const column_object& source, const char* protocol);
+
+/// The rows of a column in one piece, joined where several have rows: then nobody else has its memory.
+struct joined_rows {
+  column piece;
+  bool owned = false;
+};
+
+/// @throws error exchange where a copy was forbidden, and where the pieces can't be joined into one.
+joined_rows join_pieces(const column_object& source, copy_policy copy);
 
 /// A table of these columns, all of one length. Its batches end wherever a piece of some column ends; slices are free.
 /// @throws error invalid_argument naming the column and the lengths, or the column of another context.

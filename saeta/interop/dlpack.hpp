@@ -63,6 +63,7 @@ struct dlpack_export {
   /// integer type that has all values of the columns' types.
   std::optional<data_type> type = std::nullopt;
   tensor_order order = tensor_order::any; ///< of tables
+  bool owned = false; ///< nobody else has the memory of the source: handing it out counts as a copy
 };
 
 /// A byte_bool column: 1 where a row of `source` is valid, 0 where it is null. One kernel on the source's device; the mask that

@@ -240,7 +240,7 @@ tensor_view make_view(const tensor_numbers& source, const dlpack_export& how) {
   const bool converts = !found || replaced;
   const auto gather = [&] { return gathered(source, how.order, replaced ? value : std::nullopt, only_mask); };
 
-  const bool copy = converts || how.copy == copy_policy::always;
+  const bool copy = converts || how.owned || how.copy == copy_policy::always;
   // A copy is in the device's own memory.
   const bool download = target == on_host && (!host_reads(here) || (copy && !source.home->on_host()));
   const bool side_by_side = source.empty() || source.blocks.front().columns.size() == 1;
@@ -248,7 +248,7 @@ tensor_view make_view(const tensor_numbers& source, const dlpack_export& how) {
   if (download) {
     made = downloaded(source.home, converts || !side_by_side ? gather() : found->first);
   } else if (copy) { // first the hand-over: the hold of a copy says that its consumer writes
-    const buffer values = gather();
+    const buffer values = how.owned && !converts ? found->first : gather();
     hand_over(source.home, values, copy, to);
     made = in_place(values, copy);
     made.device = target == on_host ? target : device_of_copy(source, values, how);

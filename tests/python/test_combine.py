@@ -9,7 +9,7 @@ import pytest
 import saeta as sa
 
 
-def chunked(*values, type=None):
+def chunked(*values, type=None):  # noqa: A002
     return pa.chunked_array([pa.array(each, type) for each in values], type)
 
 
@@ -117,3 +117,44 @@ def test_ten_thousand_small_batches(anywhere):
         whole["i"].to_arrow().combine_chunks().equals(pa.array([v for i in range(10_000) for v in (i, None)]))
     )
     assert whole["s"].num_chunks == 1
+
+
+def test_tensors_of_several_chunks_are_whole(anywhere):
+    column = sa.from_arrow(chunked([1, 2], [], [3], type=pa.int32()), anywhere)
+    whole = np.from_dlpack(column) if anywhere.device == "host" else column.to_numpy()
+    assert whole.tolist() == [1, 2, 3]
+    assert column.to_numpy().tolist() == [1, 2, 3]
+    table = sa.table(in_pieces(pa.table({"fare": pa.array(range(5000), pa.float32())}), 2500), anywhere)
+    across = table[2495:2505]["fare"]
+    assert across.num_chunks == 2
+    assert across.to_numpy().tolist() == list(range(2495, 2505))
+
+
+def test_a_joined_tensor_belongs_to_its_consumer(host):
+    column = sa.from_arrow(chunked([1, 2], [3], type=pa.int32()), host)
+    owned = np.from_dlpack(column)
+    assert owned.flags.writeable
+    owned[:] = 7
+    assert column.to_pylist() == [1, 2, 3]
+    lone = sa.from_arrow(chunked([], [1, 2], type=pa.int32()), host)
+    assert not np.from_dlpack(lone).flags.writeable
+
+
+def test_chunks_are_not_joined_where_a_copy_is_forbidden(anywhere):
+    column = sa.from_arrow(chunked([1, 2], [3], type=pa.int32()), anywhere)
+    with pytest.raises(BufferError, match="2 chunks, which one array can't view, and a copy was forbidden"):
+        column.__dlpack__(copy=False)
+    with pytest.raises(BufferError, match="combine_chunks"):
+        column.__arrow_c_array__()
+
+
+def test_masks_and_offsets_of_several_chunks(anywhere):
+    column = sa.from_arrow(chunked([1, None], [3], type=pa.int32()), anywhere)
+    values, mask = column.to_numpy(with_mask=True)
+    assert mask.tolist() == [True, False, True]
+    assert values[mask].tolist() == [1, 3]
+    offsets, letters = sa.from_arrow(
+        chunked(["ab"], ["", "c"], type=pa.string()), anywhere
+    ).offsets_and_values()
+    assert offsets.to_pylist() == [0, 2, 2, 3]
+    assert bytes(letters.to_pylist()) == b"abc"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -113,7 +115,7 @@ def test_nested_arrays_make_every_round_trip(source, copy, data):
 def test_pieces_of_nested_arrays_join(source, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(source)), max_size=4)))
     edges = [0, *cuts, len(source)]
-    pieces = [source.slice(first, last - first) for first, last in zip(edges, edges[1:], strict=False)]
+    pieces = [source.slice(first, last - first) for first, last in itertools.pairwise(edges)]
     column = sa.from_arrow(pa.chunked_array(pieces, source.type), sa.context("host"), as_column=True)
     whole = column.combine_chunks()
     assert whole.num_chunks == 1

@@ -1,0 +1,79 @@
+"""The helpers of XLOG's Python layer, under their names and over this library. docs/coming-from-xlog.md maps the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from saeta import _core
+from saeta._build import table as make_table
+from saeta._core import Table
+from saeta.errors import TypeMismatch
+from saeta.exchange import CUDA, CUDA_MANAGED, context_of, from_arrow, from_dlpack
+
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType
+
+    from saeta._core import Context
+
+__all__ = ["dlpack_is_cuda", "dlpack_roundtrip", "export_arrow_device", "import_arrow_device"]
+
+
+def dlpack_roundtrip(tensor: Any, device: int | str = 0, memory_mb: int | None = None) -> CapsuleType:
+    """Takes a tensor in and hands it out again: a "dltensor" capsule over the same memory.
+
+    `tensor` has `__dlpack__` (NumPy, torch, CuPy, cuDF series) or is a capsule. `device` is the number of a GPU or a name
+    ("host"); a tensor of the host that goes to a GPU is copied there. `memory_mb` limits that copy, in MiB. Errors are those
+    of `saeta.from_dlpack`.
+    """
+    return from_dlpack(tensor, _context(device, memory_mb)).__dlpack__()
+
+
+def dlpack_is_cuda(capsule: Any) -> bool:
+    """Whether a capsule, or an object with `__dlpack_device__`, is a tensor in the memory of a GPU: its own or managed."""
+    if _core._capsule_name(capsule) is not None:
+        kind = _core._tensor_device(capsule)[0]
+    elif hasattr(capsule, "__dlpack_device__"):
+        kind = int(capsule.__dlpack_device__()[0])
+    else:
+        raise TypeMismatch(f"{type(capsule).__name__} has no __dlpack_device__ and is no capsule of a tensor")
+    return kind in (CUDA, CUDA_MANAGED)
+
+
+def export_arrow_device(
+    columns: Table | Mapping[str, Any] | Sequence[Any], device: int | str = 0, memory_mb: int | None = None
+) -> tuple[CapsuleType, CapsuleType]:
+    """Capsules "arrow_schema" and "arrow_device_array" of columns: one struct array of the Arrow C Device Data Interface.
+
+    `columns` is a table, a mapping of names to tensors, or tensors alone, which are called col_0, col_1 and so on. Nothing
+    is copied that is on the device already. A table of several batches is joined. `device` and `memory_mb` as for
+    `dlpack_roundtrip`.
+    """
+    if isinstance(columns, Table):
+        made = columns
+    else:
+        named = (
+            columns if isinstance(columns, Mapping) else {f"col_{i}": each for i, each in enumerate(columns)}
+        )
+        made = make_table(dict(named), _context(device, memory_mb))
+    return made._device_array()
+
+
+def import_arrow_device(
+    obj: Any, device: int | str = 0, memory_mb: int | None = None
+) -> tuple[list[CapsuleType], list[str], int]:
+    """What `export_arrow_device` gives, or any object of the Arrow protocols, as (tensors, names, number of rows).
+
+    The tensors are "dltensor" capsules, without a copy where the memory is on `device`; several batches are joined. Columns
+    with nulls and of types without tensors are BufferError: take such data with `saeta.from_arrow`.
+    """
+    taken = from_arrow(obj, _context(device, memory_mb))
+    if not isinstance(taken, Table):
+        raise TypeMismatch(f"a column of {taken.type}, expected an array or a stream of structs")
+    whole = taken.combine_chunks()
+    return [column.__dlpack__() for column in whole.columns], whole.column_names, whole.num_rows
+
+
+def _context(device: int | str, memory_mb: int | None) -> Context:
+    ctx = context_of(f"cuda:{device}" if isinstance(device, int) else device)
+    return ctx if memory_mb is None else ctx.memory.child("xlog", memory_mb << 20)
