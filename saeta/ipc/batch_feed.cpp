@@ -1,6 +1,7 @@
 #include "saeta/ipc/detail/batch_feed.hpp"
 
 #include "saeta/ipc/detail/arrow_bridge.hpp"
+#include "saeta/ipc/detail/union_slack.hpp"
 
 #include <arrow/record_batch.h>
 
@@ -15,7 +16,7 @@ batch_feed::batch_feed(const written_dictionaries& dictionaries, std::shared_ptr
 
 std::shared_ptr<arrow::RecordBatch> batch_feed::prepare(std::size_t index) const {
   const auto plain = export_record_batch(dictionaries_.indices(), index, plain_);
-  return dictionaries_.restore(index, *plain, described_);
+  return with_union_slack(dictionaries_.restore(index, *plain, described_));
 }
 
 void batch_feed::start(std::size_t index) {

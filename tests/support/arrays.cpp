@@ -123,9 +123,10 @@ bool same_bits(window a, window b, std::int64_t rows) {
 }
 
 bool same_values(window a, window b, std::int64_t rows, std::size_t width) {
-  return rows == 0 || std::memcmp(a.data + static_cast<std::size_t>(a.offset) * width,
-                                  b.data + static_cast<std::size_t>(b.offset) * width,
-                                  static_cast<std::size_t>(rows) * width) == 0;
+  return rows == 0 || width == 0 ||
+         std::memcmp(a.data + static_cast<std::size_t>(a.offset) * width,
+                     b.data + static_cast<std::size_t>(b.offset) * width,
+                     static_cast<std::size_t>(rows) * width) == 0;
 }
 
 template <class T>
