@@ -755,6 +755,8 @@ class Column:
         A JAX array on the column's device, without a copy. Keywords as for `to_torch`.
         """
 
+    __dlpack_c_exchange_api__: PyCapsule = ...
+
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
         """
         A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists and structs of one type. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for a copy that copy=False forbids.

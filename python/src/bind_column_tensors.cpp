@@ -143,6 +143,7 @@ void bind_arrays(column_class& c) {
 
 void bind_tensors(column_class& c) {
   bind_arrays(c);
+  bind_exchange_api(c);
   c.def(
        "__dlpack__", &dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
        nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),

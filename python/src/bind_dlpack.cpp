@@ -3,6 +3,7 @@
 // Standard  DLPack's Python specification: the producer is asked once for its device and once for its tensor, in the words of
 //           DLPack 1.x, and again in those of older ones where it does not know them.
 #include "capsules.hpp"
+#include "exchange_api.hpp"
 #include "module.hpp"
 #include "objects.hpp"
 #include "tensors.hpp"
@@ -119,20 +120,6 @@ tensor_device device_of(nb::handle source) {
   return {whole(PyTuple_GET_ITEM(pair.ptr(), 0), source), whole(PyTuple_GET_ITEM(pair.ptr(), 1), source)};
 }
 
-std::shared_ptr<context> context_for(tensor_device device) {
-  const std::optional<memory_kind> kind = kind_of(device);
-  if (!kind || device.type == static_cast<std::int32_t>(device_kind::sim)) {
-    throw error(errc::exchange, concat("a tensor on device type ", device.type,
-                                       ": only CPU (1) and CUDA (2, 3, 13) are known"));
-  }
-  const bool on_gpu = *kind == memory_kind::device || *kind == memory_kind::managed;
-  const device_id id = on_gpu ? device_id{device_kind::cuda, device.ordinal} : device_id{};
-  if (std::shared_ptr<context> opened = find_context(id)) {
-    return opened;
-  }
-  return without_gil([&] { return open_context(id); });
-}
-
 /// Null for None.
 std::shared_ptr<context> named_context(nb::handle given) {
   if (given.is_none()) {
@@ -222,10 +209,67 @@ nb::object import_tensor(const std::shared_ptr<context>& home, const taken_tenso
       return std::visit([&](auto* source) { return import_dlpack_columns(home, source, wanted); }, tensor);
     })));
   }
-  std::vector<column> piece{without_gil(
-      [&] { return std::visit([&](auto* source) { return import_dlpack(home, source, plain); }, tensor); })};
-  field described{std::move(how.name), piece.front().type(), false, {}};
-  return nb::cast(column_object(std::move(described), home, std::move(piece)));
+  column made = without_gil(
+      [&] { return std::visit([&](auto* source) { return import_dlpack(home, source, plain); }, tensor); });
+  field described{std::move(how.name), made.type(), false, {}};
+  std::vector<column> pieces;
+  pieces.push_back(std::move(made));
+  return nb::cast(column_object(std::move(described), home, std::move(pieces)));
+}
+
+struct give_back {
+  void operator()(DLManagedTensorVersioned* tensor) const {
+    if (tensor->deleter != nullptr) {
+      foreign_call([tensor] { tensor->deleter(tensor); });
+    }
+  }
+};
+
+/// A producer that fails sets an exception; one that does not is refused all the same.
+void require_success(nb::handle source, bool succeeded) {
+  if (!succeeded && PyErr_Occurred() != nullptr) {
+    throw nb::python_error();
+  }
+  if (!succeeded) {
+    throw error(errc::exchange, concat("the DLPack C exchange API of ", nb::type_name(source.type()).c_str(),
+                                       " failed without an exception"));
+  }
+}
+
+/// Through the table of C functions of the producer's type; null where it has none, or where only `__dlpack__` can bring the tensor
+/// to the host.
+nb::object import_by_table(nb::handle source, std::shared_ptr<context> home, const asked_import& how) {
+  const DLPackExchangeAPI* const table = exchange_api_of(Py_TYPE(source.ptr()));
+  if (table == nullptr) {
+    return {};
+  }
+  DLManagedTensorVersioned* found = nullptr;
+  const int asked =
+      foreign_call([&] { return table->managed_tensor_from_py_object_no_sync(source.ptr(), &found); });
+  require_success(source, asked == 0 && found != nullptr);
+  std::unique_ptr<DLManagedTensorVersioned, give_back> tensor(found);
+  const DLDevice where = found->dl_tensor.device;
+  const tensor_device device{static_cast<std::int32_t>(where.device_type), where.device_id};
+  if (home == nullptr) {
+    home = context_for(device);
+  }
+  const std::optional<memory_kind> kind = kind_of(device);
+  std::optional<std::int64_t> ready;
+  if (kind && !host_accessible(*kind)) {
+    if (home->on_host()) {
+      return {};
+    }
+    void* stream = nullptr;
+    const int told =
+        foreign_call([&] { return table->current_work_stream(where.device_type, where.device_id, &stream); });
+    require_success(source, told == 0);
+    constexpr std::int64_t legacy_default = 1;
+    ready = stream == nullptr ? legacy_default
+                              : static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream));
+  }
+  nb::object made = import_tensor(home, found, ready, how);
+  static_cast<void>(tensor.release());
+  return made;
 }
 
 nb::object import_capsule(const std::shared_ptr<context>& home, nb::handle capsule,
@@ -267,6 +311,9 @@ nb::object from_dlpack(nb::handle source, nb::handle ctx, std::optional<bool> co
       home = context_for(device_of_capsule(source));
     }
     return import_capsule(home, source, std::nullopt, std::move(how));
+  }
+  if (nb::object made = import_by_table(source, home, how); made.is_valid()) {
+    return made;
   }
   const tensor_device device = device_of(source);
   if (home == nullptr) {

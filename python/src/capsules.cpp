@@ -5,6 +5,7 @@
 #include "saeta/transfer/combine.hpp"
 
 #include <memory>
+#include <string_view>
 
 namespace saeta::py {
 namespace {
@@ -212,12 +213,16 @@ const ArrowSchema& schema_of(nb::handle capsule) {
 
 taken_tensor::taken_tensor(nb::handle capsule) : capsule_(capsule) {
   PyObject* object = capsule.ptr();
-  if (PyCapsule_IsValid(object, used_versioned) != 0 || PyCapsule_IsValid(object, used_legacy) != 0) {
+  const char* const found = PyCapsule_CheckExact(object) != 0 ? PyCapsule_GetName(object) : nullptr;
+  const std::string_view name = found != nullptr ? found : "";
+  const bool legacy = name == name_for<DLManagedTensor>;
+  if (name == used_versioned || name == used_legacy) {
     throw error(errc::closed, concat("the tensor was consumed already: ", shown(capsule)));
   }
-  const bool legacy = PyCapsule_IsValid(object, name_for<DLManagedTensor>) != 0;
   if (legacy) {
-    tensor_ = pointer_of<DLManagedTensor>(capsule);
+    tensor_ = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(object, found));
+  } else if (name == name_for<DLManagedTensorVersioned>) {
+    tensor_ = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(object, found));
   } else {
     tensor_ = pointer_of<DLManagedTensorVersioned>(capsule);
   }

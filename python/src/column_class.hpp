@@ -12,6 +12,8 @@ using column_class = nb::class_<column_object>;
 void bind_conversions(column_class& c);
 /// DLPack, the CUDA Array Interface, and the arrays of libraries.
 void bind_tensors(column_class& c);
+/// The table of C functions of DLPack.
+void bind_exchange_api(column_class& c);
 /// The Arrow PyCapsule interface.
 void bind_protocols(column_class& c);
 

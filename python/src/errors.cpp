@@ -65,6 +65,8 @@ nb::dict numbers_of(const budget_refusal& refusal) {
   return numbers;
 }
 
+} // namespace
+
 void raise(const error& failure) {
   const nb::handle type = class_of(failure.code());
   // What a C string or a file says need not be UTF-8.
@@ -74,6 +76,8 @@ void raise(const error& failure) {
       failure.refusal() != nullptr ? type(message, **numbers_of(*failure.refusal())) : type(message);
   PyErr_SetObject(type.ptr(), made.ptr());
 }
+
+namespace {
 
 void translate(const std::exception_ptr& thrown, void*) {
   try {

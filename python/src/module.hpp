@@ -14,6 +14,8 @@ namespace nb = nanobind;
 void install_interrupts();
 void install_reports();
 void bind_errors();
+/// Sets the exception of an error, for callbacks that C code calls. With the GIL held. @throws nb::python_error.
+void raise(const error& failure);
 void bind_device(nb::module_& m);
 void bind_memory(nb::module_& m);
 void bind_type(nb::module_& m);

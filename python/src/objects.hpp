@@ -8,6 +8,8 @@
 #include "saeta/column/table.hpp"
 #include "saeta/runtime/runtime.hpp"
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -67,6 +69,8 @@ struct column_object {
   std::shared_ptr<context> home;
   unlocked<std::vector<column>> pieces;
   done_once lent; ///< the Python object keeps a hold of an array interface
+  /// Shape and stride that a borrowed DLTensor points to, while the object lives.
+  std::array<std::int64_t, 2> borrowed{};
 };
 
 struct table_object {

@@ -154,7 +154,7 @@ std::size_t required_bytes(const data_type& type, std::size_t index, std::int64_
   case buffer_role::bits:
     return count / 8 + (count % 8 != 0 ? 1 : 0);
   case buffer_role::values:
-    return checked_mul(count, width, concat("bytes of the ", spec.name));
+    return checked_mul(count, width, "bytes of the values");
   case buffer_role::offsets:
     return checked_mul(count + 1, width, "bytes of the offsets");
   case buffer_role::bytes:

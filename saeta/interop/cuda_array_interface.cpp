@@ -2,8 +2,8 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
+#include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/interop/dlpack.hpp"
-#include "saeta/memory/export_hold.hpp"
 
 #include <dlpack/dlpack.h>
 
@@ -112,7 +112,7 @@ column import_array(const std::shared_ptr<context>& home, const cuda_array& from
                             &made->shape,
                             &made->stride,
                             0};
-  column taken = import_dlpack(home, &made->tensor, {ready_of(from), copy});
+  column taken = import_by_address(home, &made->tensor, {ready_of(from), copy});
   static_cast<void>(made.release()); // the column's now
   return taken;
 }
@@ -170,7 +170,7 @@ cuda_array export_cuda_array(const column& source) {
     made.data = source.values().address() + static_cast<std::uintptr_t>(source.offset()) * width;
   }
   // First the hold: whoever writes after the hand-over finds it.
-  made.owner = std::make_shared<export_hold>(source.buffers(), access::read);
+  made.owner = std::make_shared<known_export>(source.values());
   if (home->on_host()) {
     synchronize_handover(source.buffers());
   } else {

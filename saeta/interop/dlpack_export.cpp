@@ -1,8 +1,8 @@
 #include "saeta/base/text.hpp"
+#include "saeta/interop/detail/managed_tensor.hpp"
 #include "saeta/interop/detail/tensor_numbers.hpp"
 #include "saeta/interop/detail/tensor_values.hpp"
 #include "saeta/interop/dlpack.hpp"
-#include "saeta/memory/export_hold.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 
 #include <dlpack/dlpack.h>
@@ -15,35 +15,15 @@ namespace saeta {
 namespace {
 
 /// What a consumer gets, whichever struct carries it.
-struct tensor_view {
+struct view {
   void* data = nullptr;
   tensor_device device;
   tensor_type type;
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides; ///< in values
   bool copied = false;
-  std::shared_ptr<void> owner; ///< dropped by the deleter
-};
-
-/// Keeps a copy that only the consumer knows. It is no export of ours, so it is not counted as one, but the consumer's
-/// work is as unknown: the memory is released after all work of the device.
-class copy_hold {
-public:
-  explicit copy_hold(std::shared_ptr<storage> bytes) : bytes_(std::move(bytes)) {
-    if (bytes_) {
-      bytes_->ordering().begin_export(access::write);
-    }
-  }
-  copy_hold(const copy_hold&) = delete;
-  copy_hold& operator=(const copy_hold&) = delete;
-  ~copy_hold() {
-    if (bytes_ && !bytes_->home()->inherited()) {
-      bytes_->ordering().end_export(access::write);
-    }
-  }
-
-private:
-  std::shared_ptr<storage> bytes_;
+  std::shared_ptr<storage> bytes; ///< null on the host of a device
+  tensor_owner owner;
 };
 
 /// "a int8 column", "the table".
@@ -118,14 +98,14 @@ consumer consumer_of(const dlpack_export& how, tensor_device target) {
   return {.on_cpu = false, .stream = named};
 }
 
-tensor_view downloaded(const std::shared_ptr<context>& home, const buffer& values) {
+view downloaded(const std::shared_ptr<context>& home, const buffer& values) {
   constexpr std::align_val_t alignment{host_alignment};
   void* const bytes = ::operator new(values.size(), alignment, std::nothrow);
   if (bytes == nullptr) {
     throw error(errc::out_of_memory,
                 concat("dlpack: no host memory for a copy of ", values.size(), " bytes"));
   }
-  tensor_view made;
+  view made;
   made.owner = std::shared_ptr<void>(bytes, [](void* p) { ::operator delete(p, alignment); });
   if (values.size() != 0) {
     const download_range all{values, static_cast<std::byte*>(bytes)};
@@ -137,13 +117,14 @@ tensor_view downloaded(const std::shared_ptr<context>& home, const buffer& value
   return made;
 }
 
-tensor_view in_place(const buffer& values, bool copy) {
-  tensor_view made;
+view in_place(const buffer& values, bool copy) {
+  view made;
   made.copied = copy;
+  made.bytes = values.owner();
   if (copy) {
-    made.owner = std::make_shared<copy_hold>(values.owner());
+    made.owner.emplace<copy_hold>(values.owner());
   } else {
-    made.owner = std::make_shared<export_hold>(std::span(&values, 1), access::read);
+    made.owner.emplace<export_hold>(std::span(&values, 1), access::read);
   }
   made.data = reinterpret_cast<void*>(values.size() == 0 ? 0 : values.address());
   return made;
@@ -225,7 +206,7 @@ std::vector<std::int64_t> ordered(const std::vector<std::int64_t>& values,
   return made;
 }
 
-tensor_view make_view(const tensor_numbers& source, const dlpack_export& how) {
+view make_view(const tensor_numbers& source, const dlpack_export& how) {
   const bool only_mask = how.nulls == tensor_nulls::mask;
   const std::optional<std::uint64_t> value = stand_in(source.shown, how);
   const tensor_device here = device_of(source);
@@ -244,19 +225,23 @@ tensor_view make_view(const tensor_numbers& source, const dlpack_export& how) {
   // A copy is in the device's own memory.
   const bool download = target == on_host && (!host_reads(here) || (copy && !source.home->on_host()));
   const bool side_by_side = source.empty() || source.blocks.front().columns.size() == 1;
-  tensor_view made;
-  if (download) {
-    made = downloaded(source.home, converts || !side_by_side ? gather() : found->first);
-  } else if (copy) { // first the hand-over: the hold of a copy says that its consumer writes
-    const buffer values = how.owned && !converts ? found->first : gather();
-    hand_over(source.home, values, copy, to);
-    made = in_place(values, copy);
-    made.device = target == on_host ? target : device_of_copy(source, values, how);
-  } else { // last the hand-over: whoever writes after it finds the hold
-    made = in_place(found->first, copy);
+  const auto place = [&]() -> view {
+    if (download) {
+      return downloaded(source.home, converts || !side_by_side ? gather() : found->first);
+    }
+    if (copy) { // first the hand-over: the hold of a copy says that its consumer writes
+      const buffer values = how.owned && !converts ? found->first : gather();
+      hand_over(source.home, values, copy, to);
+      view made = in_place(values, copy);
+      made.device = target == on_host ? target : device_of_copy(source, values, how);
+      return made;
+    }
+    view made = in_place(found->first, copy); // last the hand-over: whoever writes after it finds the hold
     hand_over(source.home, found->first, copy, to);
     made.device = target;
-  }
+    return made;
+  };
+  view made = place();
   made.type = to_tensor_type(source.shown);
   made.shape = ordered(source.extents, source.order);
   made.strides =
@@ -264,7 +249,7 @@ tensor_view make_view(const tensor_numbers& source, const dlpack_export& how) {
   return made;
 }
 
-tensor_view make_view(const column& source, const dlpack_export& how) {
+view make_view(const column& source, const dlpack_export& how) {
   if (how.nulls != tensor_nulls::mask) {
     return make_view(numbers_of_column(source, how), how);
   }
@@ -273,50 +258,57 @@ tensor_view make_view(const column& source, const dlpack_export& how) {
   return make_view(numbers_of_column(is_valid(source), plain), plain);
 }
 
-tensor_view make_view(const table& source, const dlpack_export& how) {
+view make_view(const table& source, const dlpack_export& how) {
   return make_view(numbers_of_table(source, how), how);
 }
 
-/// One of DLPack's structs with the arrays it points to.
-template <class Managed>
-struct exported_tensor {
-  Managed tensor{};
-  std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> strides;
-  std::shared_ptr<void> owner;
-};
-
-template <class Managed>
-void delete_tensor(Managed* tensor) noexcept {
-  delete static_cast<exported_tensor<Managed>*>(tensor->manager_ctx);
+constexpr std::uint64_t flags_of(bool copied) {
+  return copied ? DLPACK_FLAG_BITMASK_IS_COPIED : DLPACK_FLAG_BITMASK_READ_ONLY;
 }
 
 template <class Managed>
-std::unique_ptr<exported_tensor<Managed>> describe(tensor_view from) {
-  auto made = std::make_unique<exported_tensor<Managed>>();
-  made->shape = std::move(from.shape);
-  made->strides = std::move(from.strides);
-  made->owner = std::move(from.owner);
-  made->tensor.manager_ctx = made.get();
-  made->tensor.deleter = delete_tensor<Managed>;
-  DLTensor& tensor = made->tensor.dl_tensor;
-  tensor.data = from.data;
-  tensor.device = {static_cast<DLDeviceType>(from.device.type), from.device.ordinal};
-  tensor.ndim = static_cast<std::int32_t>(made->shape.size());
-  tensor.dtype = {from.type.code, from.type.bits, from.type.lanes};
-  tensor.shape = made->shape.data();
-  tensor.strides = made->strides.data();
-  return made;
+Managed* managed(view from) {
+  auto made = std::make_unique<exported_tensor<Managed>>(from.shape, from.strides, std::move(from.bytes),
+                                                         std::move(from.owner));
+  made->describe(from.data, from.device, from.type, flags_of(from.copied));
+  return made.release()->get();
 }
 
-template <class Source>
-DLManagedTensorVersioned* export_versioned(const Source& source, const dlpack_export& how) {
-  tensor_view view = make_view(source, how);
-  const std::uint64_t flags = view.copied ? DLPACK_FLAG_BITMASK_IS_COPIED : DLPACK_FLAG_BITMASK_READ_ONLY;
-  auto made = describe<DLManagedTensorVersioned>(std::move(view));
-  made->tensor.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-  made->tensor.flags = flags;
-  return &made.release()->tensor;
+/// The tensor over a column of numbers that is handed out as it is, which most are; null where more than that is asked for.
+/// It is what the general way makes of it, without what that needs for everything else.
+template <class Managed>
+Managed* plain_tensor(const column& source, const dlpack_export& how) {
+  const bool numbers = source.type().layout() == layout_kind::fixed && has_tensor_type(source.type());
+  const bool as_it_is =
+      how.copy != copy_policy::always && !how.owned && !how.type && how.nulls != tensor_nulls::mask;
+  if (!numbers || !as_it_is || source.length() == 0 || !source.values().present()) {
+    return nullptr;
+  }
+  const tensor_device here = to_tensor_device(source.home()->device(), source.values().kind());
+  const tensor_device target = how.target.value_or(here);
+  if (target != here && !(target == on_host && host_reads(here))) {
+    return nullptr;
+  }
+  if (how.nulls != tensor_nulls::masked && (how.nulls != tensor_nulls::refuse || source.null_count() != 0)) {
+    return nullptr;
+  }
+  const consumer to = consumer_of(how, target);
+  const buffer values = row_values(source);
+  const std::int64_t length = source.length();
+  constexpr std::int64_t side_by_side = 1;
+  tensor_owner owner(std::in_place_type<export_hold>, std::span(&values, 1), access::read);
+  auto made = std::make_unique<exported_tensor<Managed>>(std::span(&length, 1), std::span(&side_by_side, 1),
+                                                         values.owner(), std::move(owner));
+  hand_over(source.home(), values, false, to); // last: whoever writes after it finds the hold
+  made->describe(reinterpret_cast<void*>(values.address()), target, to_tensor_type(source.type()),
+                 flags_of(false));
+  return made.release()->get();
+}
+
+template <class Managed>
+Managed* export_column(const column& source, const dlpack_export& how) {
+  Managed* const plain = plain_tensor<Managed>(source, how);
+  return plain != nullptr ? plain : managed<Managed>(make_view(source, how));
 }
 
 /// The first column that values lie in; of a column of another type than a tensor's the column itself.
@@ -351,19 +343,19 @@ tensor_device dlpack_device(const table& source) {
 }
 
 DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how) {
-  return export_versioned(source, how);
+  return export_column<DLManagedTensorVersioned>(source, how);
 }
 
 DLManagedTensor* export_dlpack(const column& source, const dlpack_export& how) {
-  return &describe<DLManagedTensor>(make_view(source, how)).release()->tensor;
+  return export_column<DLManagedTensor>(source, how);
 }
 
 DLManagedTensorVersioned* export_dlpack_versioned(const table& source, const dlpack_export& how) {
-  return export_versioned(source, how);
+  return managed<DLManagedTensorVersioned>(make_view(source, how));
 }
 
 DLManagedTensor* export_dlpack(const table& source, const dlpack_export& how) {
-  return &describe<DLManagedTensor>(make_view(source, how)).release()->tensor;
+  return managed<DLManagedTensor>(make_view(source, how));
 }
 
 } // namespace saeta

@@ -2,6 +2,7 @@
 #include "saeta/base/foreign_call.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/device/kernels.hpp"
+#include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/interop/detail/tensor_placement.hpp"
 #include "saeta/interop/dlpack.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -181,11 +182,14 @@ struct placed_values {
 template <class Managed>
 placed_values place_tensor(const std::shared_ptr<context>& home, const foreign_values& rows,
                            bool needs_gather, const std::shared_ptr<lender<Managed>>& keepalive,
-                           const dlpack_import& how) {
+                           const std::shared_ptr<storage>& known, const dlpack_import& how) {
   const way taken = way_into(*home, rows, needs_gather, how.copy);
   const point ready = producer_point(*home, rows.device, how.ready);
   if (taken == way::upload) {
     return {uploaded(home, rows, ready)};
+  }
+  if (const auto own = shared_again(known, *home, rows.lowest, rows.reach, ready); own && rows.bytes != 0) {
+    return taken == way::copy ? placed_values{copied(home, *own, rows)} : placed_values{*own, true};
   }
   // A device's driver knows better than a producer: managed and page-locked memory is handed out as the device's, too.
   const std::optional<memory_kind> said = home->on_host() ? kind_of(rows.device) : std::nullopt;
@@ -234,10 +238,12 @@ column lists_of(const std::shared_ptr<context>& home, std::span<const std::int64
 
 template <class Managed>
 column import_tensor(const std::shared_ptr<context>& home, Managed* source, mutability access,
-                     const dlpack_import& how) {
+                     bool by_address, const dlpack_import& how) {
   const foreign_values rows = check_tensor(source->dl_tensor, access, tensor_layout::rows);
+  const std::shared_ptr<storage> known =
+      by_address ? find_known(rows.lowest, rows.reach) : storage_of(*source);
   const auto keepalive = std::make_shared<lender<Managed>>();
-  const placed_values placed = place_tensor(home, rows, rows.strided(), keepalive, how);
+  const placed_values placed = place_tensor(home, rows, rows.strided(), keepalive, known, how);
   const std::int64_t count = static_cast<std::int64_t>(rows.bytes) / rows.type.byte_width();
   column made = lists_of(home, rows.shape, column_of(home, rows.type, count, placed.values));
   keepalive->arm(source);
@@ -290,7 +296,8 @@ table import_columns(const std::shared_ptr<context>& home, Managed* source, muta
   const bool dense = length <= 1 || found.strides[found.dimensions - 1] == rows.type.byte_width();
   const bool by_columns = dense && rows.bytes != 0;
   const auto keepalive = std::make_shared<lender<Managed>>();
-  const placed_values placed = place_tensor(home, rows, rows.bytes != 0 && !by_columns, keepalive, how);
+  const placed_values placed =
+      place_tensor(home, rows, rows.bytes != 0 && !by_columns, keepalive, storage_of(*source), how);
   std::int64_t first = 0; // of column 0, in bytes
   std::int64_t step = static_cast<std::int64_t>(column_bytes);
   if (placed.as_they_are && rows.bytes != 0) {
@@ -348,12 +355,12 @@ mutability checked_access(const DLManagedTensor* source) {
 
 column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
                      const dlpack_import& how) {
-  return import_tensor(home, source, checked_access(source), how);
+  return import_tensor(home, source, checked_access(source), false, how);
 }
 
 column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensor* source,
                      const dlpack_import& how) {
-  return import_tensor(home, source, checked_access(source), how);
+  return import_tensor(home, source, checked_access(source), false, how);
 }
 
 table import_dlpack_columns(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
@@ -364,6 +371,11 @@ table import_dlpack_columns(const std::shared_ptr<context>& home, DLManagedTenso
 table import_dlpack_columns(const std::shared_ptr<context>& home, DLManagedTensor* source,
                             const dlpack_table_import& how) {
   return import_columns(home, source, checked_access(source), how);
+}
+
+column import_by_address(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+                         const dlpack_import& how) {
+  return import_tensor(home, source, checked_access(source), true, how);
 }
 
 } // namespace saeta

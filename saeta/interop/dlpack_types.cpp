@@ -28,6 +28,16 @@ constexpr std::array<number_type, 11> numbers{{{type_id::int8, {kDLInt, 8}},
                                                {type_id::float32, {kDLFloat, 32}},
                                                {type_id::float64, {kDLFloat, 64}}}};
 
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (static_cast<std::size_t>(numbers[i].id) != static_cast<std::size_t>(numbers[0].id) + i) {
+      return false;
+    }
+  }
+  return true;
+}
+static_assert(in_order(), "types are found by their number");
+
 constexpr tensor_type bool_tensor{kDLBool, 8};
 
 std::string_view code_name(std::uint8_t code) {
@@ -78,25 +88,29 @@ std::string_view way_out(const data_type& type) {
 
 } // namespace
 
-tensor_type to_tensor_type(const data_type& type) {
-  if (type.is_bool8()) {
-    return bool_tensor;
-  }
-  const auto* const found =
-      std::find_if(numbers.begin(), numbers.end(), [&](const number_type& n) { return n.id == type.id(); });
+bool has_tensor_type(const data_type& type) noexcept {
   // An extension's storage would lose its meaning on the way, so it is not handed out as plain numbers.
-  if (found == numbers.end() || !type.extension_name().empty()) {
+  return (type.id() >= numbers.front().id && type.id() <= numbers.back().id &&
+          type.extension_name().empty()) ||
+         type.is_bool8();
+}
+
+tensor_type to_tensor_type(const data_type& type) {
+  if (!has_tensor_type(type)) {
     throw error(errc::exchange, concat("dlpack: a column of type ", type.name(),
                                        " has no tensor type: ", way_out(type), "use to_arrow"));
   }
-  return found->tensor;
+  if (!type.extension_name().empty()) {
+    return bool_tensor;
+  }
+  return numbers[static_cast<std::size_t>(type.id()) - static_cast<std::size_t>(numbers.front().id)].tensor;
 }
 
 data_type from_tensor_type(tensor_type type) {
   if (type == bool_tensor) {
     return data_type::byte_bool();
   }
-  const auto* const found =
+  const auto found =
       std::find_if(numbers.begin(), numbers.end(), [&](const number_type& n) { return n.tensor == type; });
   if (found == numbers.end()) {
     throw error(errc::exchange, concat("dlpack: dtype with code ", +type.code, " (", code_name(type.code),
@@ -104,7 +118,13 @@ data_type from_tensor_type(tensor_type type) {
                                        " lanes has no column type: columns carry integers of 8 to 64 bits, ",
                                        "floats of 16 to 64 bits and bool of 8 bits, of 1 lane"));
   }
-  return data_type(found->id);
+  // Parsed once: an import of a tensor asks for nothing else that takes as long.
+  static const std::array<data_type, numbers.size()> types = [] {
+    std::array<data_type, numbers.size()> made;
+    std::ranges::transform(numbers, made.begin(), [](const number_type& n) { return data_type(n.id); });
+    return made;
+  }();
+  return types[static_cast<std::size_t>(found - numbers.begin())];
 }
 
 tensor_device to_tensor_device(device_id device, memory_kind kind) noexcept {

@@ -29,6 +29,9 @@ struct tensor_type {
 /// none, its values are bits.
 tensor_type to_tensor_type(const data_type& type);
 
+/// Whether there is one.
+bool has_tensor_type(const data_type& type) noexcept;
+
 /// kDLBool becomes byte_bool().
 data_type from_tensor_type(tensor_type type);
 

@@ -13,10 +13,14 @@ namespace {
 
 std::vector<std::shared_ptr<storage>> distinct(std::span<const buffer> views) {
   std::vector<std::shared_ptr<storage>> found;
+  found.reserve(views.size());
   for (const buffer& view : views) {
     if (view.present()) {
       found.push_back(view.owner());
     }
+  }
+  if (found.size() <= 1) {
+    return found;
   }
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a->generation() < b->generation(); });
@@ -28,9 +32,12 @@ std::vector<std::shared_ptr<storage>> distinct(std::span<const buffer> views) {
 
 export_hold::export_hold(std::span<const buffer> views, access mode)
     : storages_(distinct(views)), mode_(mode) {
-  std::set<context*> homes; // complete before anything is begun, because it may fail
+  const bool one =
+      storages_.size() == 1; // as of every plain tensor, whose hand-over is counted in nanoseconds
+  std::set<context*> homes;  // complete before anything is begun, because it may fail
   for (const auto& bytes : storages_) {
-    if (!bytes->home()->inherited()) { // else of a parent process, where the consumer's other views are
+    if (!one &&
+        !bytes->home()->inherited()) { // else of a parent process, where the consumer's other views are
       homes.insert(bytes->home().get());
     }
   }
@@ -38,6 +45,9 @@ export_hold::export_hold(std::span<const buffer> views, access mode)
     if (!bytes->home()->inherited()) {
       bytes->ordering().begin_export(mode_);
       bytes->used().note();
+      if (one) {
+        bytes->home()->count().exports.fetch_add(1);
+      }
     }
   }
   for (context* const each : homes) {
@@ -55,8 +65,26 @@ export_hold::~export_hold() {
 
 namespace {
 
+/// What somebody waits for who reads one storage.
+point_set points_before_reading(storage& bytes) {
+  if (bytes.home()->inherited()) {
+    bytes.home()->require_readable(); // and nothing is pending on the host
+    return {};
+  }
+  handover needed = bytes.ordering().needs(access::read, bytes.tag());
+  if (needed.unknown) {
+    const point_set covered = bytes.home()->root().mark_unknown_work("of a hand-over");
+    bytes.ordering().settle(access::read, covered, needed.seen);
+    needed.points.add(covered.all());
+  }
+  return std::move(needed.points);
+}
+
 /// What somebody waits for who reads the storages. Unknown writes are covered by points from now on.
 point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& storages) {
+  if (storages.size() == 1) {
+    return points_before_reading(*storages.front());
+  }
   std::vector<handover> needed;
   needed.reserve(storages.size());
   std::map<context*, point_set> everything; // one a device, whatever the number of buffers

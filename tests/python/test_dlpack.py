@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -319,12 +321,70 @@ def test_views_may_be_dropped_on_any_thread(host):
     assert producer.gone.is_set()
 
 
-def test_many_exchanges_hold_nothing(host):
+def test_many_exchanges_hold_nothing_and_take_no_memory(host):
     source = np.arange(1000)
-    for _ in range(20_000):
-        sa.from_dlpack(np.from_dlpack(sa.from_dlpack(source, host)), host)
+    matrix = np.asfortranarray(np.zeros((50, 4)))
+
+    def exchange(rounds: int) -> int:
+        for _ in range(rounds):
+            sa.from_dlpack(np.from_dlpack(sa.from_dlpack(source, host)), host)
+        for _ in range(rounds // 10):
+            np.from_dlpack(sa.table(matrix, host))
+        return resident_bytes()
+
+    before = exchange(2_000)
+    assert exchange(100_000) - before < 4 << 20
     assert host.memory.statistics()["buffers"] == 0
     assert host.memory.statistics()["external"] == 0
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
+
+
+def test_our_own_tensors_come_back_as_the_memory_they_are(host):
+    column = sa.from_dlpack(np.arange(100), host, copy=True)
+    charged = host.memory.statistics()["current"]
+    for capsule in (column[10:].__dlpack__(), column[10:].__dlpack__(max_version=(1, 0))):
+        back = sa.from_dlpack(capsule, host)
+        assert back.address == column.address + 80
+        assert host.memory.statistics()["current"] == charged
+        assert host.memory.statistics()["external"] == 0
+    del column
+    gc.collect()
+    assert back.to_pylist() == list(range(10, 100))
+
+
+def test_deleters_run_on_any_thread_and_after_the_interpreter(run_python):
+    program = """
+import ctypes, threading
+import numpy as np
+import saeta as sa
+from dlpack_table import managed_of, table_of
+
+ctx = sa.context("host")
+table = table_of(sa.Column)
+at_exit = ctypes.CDLL(None).__cxa_atexit
+at_exit.argtypes = [ctypes.c_void_p] * 3
+for copy in (True, None):
+    for _ in range(3):
+        column = sa.from_dlpack(np.arange(1000), ctx, copy=copy)
+        tensor = managed_of(table, column)
+        # Runs in exit(), when the interpreter is gone.
+        deleter = ctypes.cast(tensor.contents.deleter, ctypes.c_void_p).value
+        at_exit(deleter, ctypes.cast(tensor, ctypes.c_void_p).value, None)
+        other = managed_of(table, column)
+        thread = threading.Thread(target=other.contents.deleter, args=(other,))
+        thread.start()
+        thread.join()
+del column
+assert ctx.memory.statistics()["external"] > 0
+print("done")
+"""
+    support = Path(__file__).resolve().parents[1] / "python_support"
+    done = run_python(program, PYTHONPATH=f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}{support}")
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
+    assert "rror" not in done.stderr
 
 
 def test_exports_outlive_every_object_of_ours(run_python):

@@ -223,6 +223,53 @@ TEST_P(array_interface, an_export_shows_the_same_memory) {
   EXPECT_EQ(export_cuda_array(flags.slice(4, 0)).data, 0U);
 }
 
+TEST_P(array_interface, an_array_of_ours_is_known_by_its_address_while_its_export_lives) {
+  const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
+  const column source = column::make(home(), {data_type(type_id::int32), 100, 0, 0, {{}, memory}, {}});
+  std::optional<cuda_array> shown = export_cuda_array(source.slice(10, 40));
+  cuda_array part = array_of(memory, "<i4"); // as a library shows it that has taken a slice of the array
+  part.data = shown->data + 8;
+  part.shape = {20};
+  {
+    const column back = import_cuda_array(home(), part, nullptr, copy_policy::never);
+    EXPECT_EQ(back.values().owner(), memory.owner()) << "the storage is one, and so is its order";
+    EXPECT_EQ(back.values().address(), memory.address() + 48);
+    EXPECT_EQ(home()->statistics().ledger.external, 0U);
+  }
+  cuda_array beyond = part;
+  beyond.shape = {static_cast<std::int64_t>(bytes)};
+  EXPECT_TRUE(import_cuda_array(home(), beyond).values().owner()->external())
+      << "it does not fit into the storage";
+  shown.reset();
+  EXPECT_TRUE(import_cuda_array(home(), part).values().owner()->external()) << "nobody exports it any more";
+}
+
+TEST_P(array_interface, an_array_of_ours_waits_for_the_stream_that_wrote_it_elsewhere) {
+  const buffer memory = filled([](std::size_t) { return std::uint8_t{0}; });
+  const column source = column::make(
+      home(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, memory}, {}});
+  const cuda_array shown = export_cuda_array(source);
+  const stream_handle writer = home()->on_host() ? home()->work_stream().native_handle() : foreign();
+  const auto held = close_gate(foreign());
+  device().fill(reinterpret_cast<void*>(shown.data), 3, bytes, writer);
+  cuda_array back = shown;
+  back.stream = home()->on_host() ? std::nullopt : std::optional(static_cast<std::int64_t>(writer));
+  const column taken = import_cuda_array(home(), back);
+  EXPECT_EQ(taken.values().owner(), memory.owner());
+  const buffer sink = make(bytes);
+  {
+    use_token token(home()->work_stream(), {reads(taken.values()), writes(sink)});
+    home()->copy(token.mutable_data<std::uint8_t>(sink), token.data<std::uint8_t>(taken.values()), bytes,
+                 within(), home()->work_stream());
+    token.finish();
+  }
+  if (held) {
+    held->open();
+  }
+  const auto seen = read(sink);
+  EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](std::uint8_t b) { return b == 3; }));
+}
+
 TEST_P(array_interface, an_export_refuses_nulls_and_bits) {
   const buffer memory = filled([](std::size_t) { return std::uint8_t{0x55}; });
   for (const column& source :

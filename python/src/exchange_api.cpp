@@ -1,0 +1,186 @@
+#include "exchange_api.hpp"
+
+#include "column_class.hpp"
+#include "pieces.hpp"
+#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/dlpack_allocate.hpp"
+#include "saeta/memory/export_hold.hpp"
+#include "tensors.hpp"
+
+namespace saeta::py {
+namespace {
+
+constexpr const char* capsule_name = "dlpack_exchange_api";
+
+/// Runs `action` for C code that wants 0, or -1 with a Python exception set.
+template <class Action>
+int guarded(Action action) noexcept {
+  try {
+    foreign_call(action);
+    return 0;
+  } catch (nb::python_error& failure) {
+    failure.restore();
+  } catch (const error& failure) {
+    try {
+      raise(failure);
+    } catch (nb::python_error& while_raising) {
+      while_raising.restore();
+    }
+  } catch (const std::exception& failure) {
+    PyErr_SetString(PyExc_RuntimeError, failure.what());
+  }
+  return -1;
+}
+
+/// The kind of an error in the words of `SetError`: the name of a Python exception.
+const char* kind_of_error(const error& failure) {
+  const bool memory = failure.code() == errc::budget_exceeded || failure.code() == errc::out_of_memory;
+  return memory ? "MemoryError" : "BufferError";
+}
+
+int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
+             void (*set_error)(void* error_context, const char* kind, const char* message)) noexcept {
+  try {
+    const auto [device, dtype] = std::pair(prototype->device, prototype->dtype);
+    if (prototype->ndim < 0 || (prototype->ndim > 0 && prototype->shape == nullptr)) {
+      throw error(errc::format, concat("dlpack: ndim of the prototype is ", prototype->ndim,
+                                       prototype->shape == nullptr ? " and its shape is null" : ""));
+    }
+    const std::span<const std::int64_t> shape(prototype->shape, static_cast<std::size_t>(prototype->ndim));
+    *out = released_gil([&] {
+      return allocate_dlpack(context_for({static_cast<std::int32_t>(device.device_type), device.device_id}),
+                             {dtype.code, dtype.bits, dtype.lanes}, shape);
+    });
+    return 0;
+  } catch (const error& failure) {
+    set_error(error_context, kind_of_error(failure), failure.message().c_str());
+  } catch (const std::exception& failure) {
+    set_error(error_context, "RuntimeError", failure.what());
+  }
+  *out = nullptr;
+  return -1;
+}
+
+int managed_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
+  *out = nullptr;
+  return guarded([&] {
+    const auto& source = nb::cast<const column_object&>(nb::handle(static_cast<PyObject*>(object)));
+    *out = without_gil([&] {
+      dlpack_export how;
+      how.stream = dlpack_import_stream(*source.home);
+      const joined_rows rows = join_pieces(source, copy_policy::when_needed);
+      how.owned = rows.owned;
+      return export_dlpack_versioned(rows.piece, how);
+    });
+  });
+}
+
+/// A view that nobody gives back: what the consumer does with it counts as unknown work from now on.
+int borrow_from_object(void* object, DLTensor* out) noexcept {
+  return guarded([&] {
+    auto& source = nb::cast<column_object&>(nb::handle(static_cast<PyObject*>(object)));
+    const column piece = single_piece(source, "DLPack");
+    const tensor_type type = to_tensor_type(piece.type());
+    if (source.pieces->empty() || piece.length() == 0) {
+      source.borrowed = {0, 1};
+      const tensor_device device = dlpack_device(piece);
+      *out = {nullptr,
+              {static_cast<DLDeviceType>(device.type), device.ordinal},
+              1,
+              {type.code, type.bits, type.lanes},
+              &source.borrowed[0],
+              &source.borrowed[1],
+              0};
+      return;
+    }
+    without_gil([&] {
+      dlpack_export how;
+      how.stream = dlpack_import_stream(*source.home);
+      how.copy = copy_policy::never;
+      DLManagedTensorVersioned* const view = export_dlpack_versioned(piece, how);
+      *out = view->dl_tensor;
+      view->deleter(view);
+    });
+    source.borrowed = {piece.length(), 1};
+    out->shape = &source.borrowed[0];
+    out->strides = &source.borrowed[1];
+  });
+}
+
+struct give_back {
+  void operator()(DLManagedTensorVersioned* tensor) const {
+    if (tensor->deleter != nullptr) {
+      foreign_call([tensor] { tensor->deleter(tensor); });
+    }
+  }
+};
+
+/// Takes the tensor whatever happens, as the standard says. Its producer worked on our work stream.
+int object_from_managed(DLManagedTensorVersioned* tensor, void** out) noexcept {
+  *out = nullptr;
+  return guarded([&] {
+    std::unique_ptr<DLManagedTensorVersioned, give_back> owned(tensor);
+    const DLDevice device = tensor->dl_tensor.device;
+    const auto home = context_for({static_cast<std::int32_t>(device.device_type), device.device_id});
+    column made = without_gil([&] {
+      return import_dlpack(home, tensor, {dlpack_import_stream(*home), copy_policy::when_needed});
+    });
+    static_cast<void>(owned.release());
+    field described{"", made.type(), false, {}};
+    std::vector<column> pieces;
+    pieces.push_back(std::move(made));
+    *out = nb::cast(column_object(std::move(described), home, std::move(pieces))).release().ptr();
+  });
+}
+
+int work_stream_of(DLDeviceType type, std::int32_t number, void** out) noexcept {
+  *out = nullptr;
+  return guarded([&] {
+    if (type != kDLCPU && type != kDLCUDAHost) {
+      const auto home = context_for({static_cast<std::int32_t>(type), number});
+      *out = reinterpret_cast<void*>(static_cast<std::intptr_t>(dlpack_import_stream(*home).value_or(0)));
+    }
+  });
+}
+
+const DLPackExchangeAPI own_api{{{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, nullptr},
+                                allocate,
+                                managed_from_object,
+                                object_from_managed,
+                                borrow_from_object,
+                                work_stream_of};
+
+} // namespace
+
+const DLPackExchangeAPI* exchange_api_of(PyTypeObject* type) noexcept {
+  static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  // Borrowed, from CPython's cache of attributes of types: a type without one costs no exception.
+  PyObject* const capsule = _PyType_Lookup(type, name);
+  if (capsule == nullptr || PyCapsule_IsValid(capsule, capsule_name) == 0) {
+    return nullptr;
+  }
+  auto* header = static_cast<DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule, capsule_name));
+  while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) {
+    header = header->prev_api;
+  }
+  return reinterpret_cast<const DLPackExchangeAPI*>(header);
+}
+
+std::shared_ptr<context> context_for(tensor_device device) {
+  const std::optional<memory_kind> kind = kind_of(device);
+  if (!kind || device.type == static_cast<std::int32_t>(device_kind::sim)) {
+    throw error(errc::exchange, concat("a tensor on device type ", device.type,
+                                       ": only CPU (1) and CUDA (2, 3, 13) are known"));
+  }
+  const bool on_gpu = *kind == memory_kind::device || *kind == memory_kind::managed;
+  const device_id id = on_gpu ? device_id{device_kind::cuda, device.ordinal} : device_id{};
+  std::shared_ptr<context> opened = find_context(id);
+  return opened ? opened : released_gil([&] { return open_context(id); });
+}
+
+void bind_exchange_api(column_class& c) {
+  c.attr("__dlpack_c_exchange_api__") =
+      nb::steal(PyCapsule_New(const_cast<DLPackExchangeAPI*>(&own_api), capsule_name, nullptr));
+}
+
+} // namespace saeta::py
