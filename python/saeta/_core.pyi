@@ -759,7 +759,7 @@ class Column:
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
         """
-        A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists and structs of one type. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. BufferError for nulls, for types without a DLPack type, for several chunks and for a copy that copy=False forbids.
+        A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists and structs of one type. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. Several chunks are joined, which is a copy. BufferError for nulls, for types without a DLPack type, and for a copy that copy=False forbids.
         """
 
     def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool, order: str, dtype: DataType | None) -> CapsuleType:
@@ -782,7 +782,7 @@ class Column:
         """
         Strings, binaries, lists and maps as two columns, which libraries take as tensors: row i has the values [offsets[i], offsets[i + 1]).
 
-        The offsets are int32 or int64, one more than there are rows. The values are the bytes of strings and binaries as uint8, of lists the values of every row. No copy: a slice has a part of the offsets and all of the values, so its offsets need not begin at 0. `with_mask=True` gives a third column of bool8, 1 where a row is not null; without it a null is ExchangeError, as are string views and several chunks.
+        The offsets are int32 or int64, one more than there are rows. The values are the bytes of strings and binaries as uint8, of lists the values of every row. No copy: a slice has a part of the offsets and all of the values, so its offsets need not begin at 0. `with_mask=True` gives a third column of bool8, 1 where a row is not null; without it a null is ExchangeError, as are string views. Several chunks are joined, which is a copy.
         """
 
     def is_valid(self) -> Column:
@@ -1106,6 +1106,11 @@ class Table:
         A capsule of a stream of the batches where their memory is, without a copy. The sync_event of each array is behind our last write.
         """
 
+    def _device_array(self) -> tuple[CapsuleType, CapsuleType]:
+        """
+        Schema and device array of the table as one struct array. No protocol of its own: consumers take an object with `__arrow_c_device_array__` for a column of structs.
+        """
+
     @overload
     def to_torch(self, *, order: Literal['row', 'column'] | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> torch.Tensor: ...
 
@@ -1232,6 +1237,11 @@ def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy:
         >>> import saeta as sa
         >>> sa.from_dlpack(np.arange(6).reshape(3, 2), 'host', columns=True)['col_1'].to_pylist()
         [1, 3, 5]
+    """
+
+def _tensor_device(capsule: object) -> tuple[int, int]:
+    """
+    Device type and number of the tensor in a capsule, which stays as it is.
     """
 
 def _lend(where: Context, nbytes: int, tag: str, stream: int | None) -> int:

@@ -100,7 +100,7 @@ tensor_type to_tensor_type(const data_type& type) {
     throw error(errc::exchange, concat("dlpack: a column of type ", type.name(),
                                        " has no tensor type: ", way_out(type), "use to_arrow"));
   }
-  if (!type.extension_name().empty()) {
+  if (type.is_bool8()) {
     return bool_tensor;
   }
   return numbers[static_cast<std::size_t>(type.id()) - static_cast<std::size_t>(numbers.front().id)].tensor;

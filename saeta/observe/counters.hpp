@@ -24,7 +24,7 @@ struct counter_values {
   traffic device_to_host;
   traffic device_to_device;
   traffic host_to_host;
-  traffic scalars; ///< numbers that metadata needs (null counts, offsets), and descriptions of a kernel's work
+  traffic scalars; ///< numbers that metadata needs (null counts, offsets), and descriptions of work
   std::uint64_t allocations = 0;
   std::uint64_t imports = 0;          ///< external buffers taken in without a copy
   std::uint64_t exports = 0;          ///< views handed out without a copy
