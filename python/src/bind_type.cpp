@@ -65,7 +65,8 @@ void bind_data_type(nb::module_& m) {
                    "Bytes of one value (of an index, for dictionaries); 0 for bits and variable lengths.")
       .def_prop_ro("dtype", &tensor_dtype,
                    "Name of the element type as NumPy spells it, None where a tensor has no such type.")
-      .def_prop_ro("is_bool8", &data_type::is_bool8, "True for booleans of one byte: bool8, which tensors have, and the extension arrow.bool8.")
+      .def_prop_ro("is_bool8", &data_type::is_bool8,
+                   "True for booleans of one byte: bool8, which tensors have, and the extension arrow.bool8.")
       .def_prop_ro("ordered", &data_type::ordered, "Whether the values of a dictionary are in order.")
       .def_prop_ro(
           "index_type",
