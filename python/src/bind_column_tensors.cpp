@@ -14,8 +14,11 @@ namespace {
 nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
                   std::optional<version_pair> max_version, std::optional<device_pair> device,
                   std::optional<bool> copy) {
-  return tensor_capsule(max_version, asked(stream, device, copy),
-                        [&] { return single_piece(self, "DLPack"); });
+  const dlpack_export how = asked(stream, device, copy);
+  if (self.pieces->size() == 1) { // shared by nobody more for the time of the call
+    return tensor_capsule(max_version, how, [&]() -> const column& { return self.pieces->front(); });
+  }
+  return tensor_capsule(max_version, how, [&] { return single_piece(self, "DLPack"); });
 }
 
 nb::object chosen_dlpack(const column_object& self, std::optional<std::int64_t> stream,
