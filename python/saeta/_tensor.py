@@ -61,6 +61,8 @@ def choices(
 
 def tensor_of(source: Column | Table, take: Callable[[Any], Any], **chosen: Any) -> Any:
     """What `take`, the `from_dlpack` of a library, makes of a column or table; with_mask=True: of it and of its validity."""
+    if not chosen:
+        return take(source)
     how = choices(**chosen)
     values = take(Exported(source, how))
     return (values, take(Exported(source, mask_of(how)))) if how.nulls == "masked" else values

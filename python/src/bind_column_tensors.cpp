@@ -12,9 +12,9 @@ namespace saeta::py {
 namespace {
 
 /// A column of several chunks is joined: one tensor can't view them.
-nb::object tensor(const column_object& self, std::optional<version_pair> max_version, dlpack_export how) {
-  if (self.pieces->size() <= 1) {
-    return tensor_capsule(max_version, how, [&] { return single_piece(self, "DLPack"); });
+nb::object tensor(const column_object& self, const std::optional<version_pair>& max_version, dlpack_export how) {
+  if (self.pieces->size() == 1) { // shared by nobody more for the time of the call
+    return tensor_capsule(max_version, how, [&]() -> const column& { return self.pieces->front(); });
   }
   const joined_rows rows = without_gil([&] { return join_pieces(self, how.copy); });
   how.owned = rows.owned;

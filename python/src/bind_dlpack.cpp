@@ -199,6 +199,14 @@ nb::object capsule_of(nb::handle source, tensor_device device, const context& ho
   return owned(capsule);
 }
 
+/// Whether the import makes a view of host memory, for which nothing is waited for: not worth a release of the GIL.
+bool is_host_view(const context& home, const taken_tensor::pointer& tensor, const asked_import& how) {
+  const DLTensor& shown =
+      std::visit([](auto* source) -> const DLTensor& { return source->dl_tensor; }, tensor);
+  return home.on_host() && how.copy != true && shown.ndim == 1 &&
+         (shown.strides == nullptr || shown.strides[0] == 1);
+}
+
 /// The tensor as a column or, where columns were asked for, as a table. Takes it on success only.
 nb::object import_tensor(const std::shared_ptr<context>& home, const taken_tensor::pointer& tensor,
                          std::optional<std::int64_t> ready, asked_import how) {
@@ -209,8 +217,10 @@ nb::object import_tensor(const std::shared_ptr<context>& home, const taken_tenso
       return std::visit([&](auto* source) { return import_dlpack_columns(home, source, wanted); }, tensor);
     })));
   }
-  column made = without_gil(
-      [&] { return std::visit([&](auto* source) { return import_dlpack(home, source, plain); }, tensor); });
+  const auto take = [&] {
+    return std::visit([&](auto* source) { return import_dlpack(home, source, plain); }, tensor);
+  };
+  column made = is_host_view(*home, tensor, how) ? take() : without_gil(take);
   field described{std::move(how.name), made.type(), false, {}};
   std::vector<column> pieces;
   pieces.push_back(std::move(made));

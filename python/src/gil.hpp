@@ -57,7 +57,14 @@ private:
   PyGILState_STATE state_;
 };
 
-/// A value whose destructor runs with the GIL released, wherever the owner was dropped.
+/// Whether the end of a value gives back nothing that others do not hold as well, so that it is over at once. Specialised by
+/// types that can tell.
+template <class T>
+struct end_of {
+  static bool at_once(const T&) noexcept { return false; }
+};
+
+/// A value whose destructor runs with the GIL released, wherever the owner was dropped, unless it ends at once.
 template <class T>
 class unlocked {
 public:
@@ -67,7 +74,7 @@ public:
   unlocked& operator=(const unlocked&) = delete;
   unlocked& operator=(unlocked&&) = delete;
   ~unlocked() {
-    if (value_ && Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+    if (value_ && !end_of<T>::at_once(*value_) && Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
       const gil_release release;
       value_.reset();
     }

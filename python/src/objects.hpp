@@ -8,6 +8,7 @@
 #include "saeta/column/table.hpp"
 #include "saeta/runtime/runtime.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -56,6 +57,14 @@ public:
 
 private:
   bool done_ = false;
+};
+
+/// A column that was taken from a table, or is held by another object, is dropped without a release of the GIL.
+template <>
+struct end_of<std::vector<column>> {
+  static bool at_once(const std::vector<column>& pieces) noexcept {
+    return std::ranges::all_of(pieces, [](const column& piece) { return piece.shared(); });
+  }
 };
 
 /// A column of a table: its field, which a table shares, and its pieces, one a batch.

@@ -68,6 +68,10 @@ public:
   /// The same without work: `unknown_nulls` when it would have to be counted.
   [[nodiscard]] std::int64_t known_null_count() const noexcept;
 
+  /// True where another column shares its buffers: dropping this one then gives nothing back. Another thread may drop the other
+  /// meanwhile.
+  [[nodiscard]] bool shared() const noexcept { return parts_.use_count() > 1; }
+
   /// Rows [offset, offset + length). @throws error out_of_range naming the numbers.
   [[nodiscard]] column slice(std::int64_t offset, std::int64_t length) const;
   /// Bytes that the column's rows refer to, children and dictionary included: windows of the buffers, without shared

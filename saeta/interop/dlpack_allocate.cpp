@@ -18,8 +18,7 @@ DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& home, 
   const buffer values = buffer::allocate(home, bytes, home->work_stream(), "dlpack allocation");
   tensor_owner owner(std::in_place_type<copy_hold>, values.owner());
   auto made = std::make_unique<exported_tensor<DLManagedTensorVersioned>>(
-      shape, dense_strides({shape.begin(), shape.end()}, tensor_order::row), values.owner(),
-      std::move(owner));
+      shape, dense_strides({shape.begin(), shape.end()}, tensor_order::row), std::move(owner));
   made->describe(reinterpret_cast<void*>(bytes == 0 ? 0 : values.address()),
                  to_tensor_device(home->device(), values.kind()), type, 0);
   return made.release()->get();

@@ -22,7 +22,6 @@ struct view {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides; ///< in values
   bool copied = false;
-  std::shared_ptr<storage> bytes; ///< null on the host of a device
   tensor_owner owner;
 };
 
@@ -120,7 +119,6 @@ view downloaded(const std::shared_ptr<context>& home, const buffer& values) {
 view in_place(const buffer& values, bool copy) {
   view made;
   made.copied = copy;
-  made.bytes = values.owner();
   if (copy) {
     made.owner.emplace<copy_hold>(values.owner());
   } else {
@@ -268,8 +266,7 @@ constexpr std::uint64_t flags_of(bool copied) {
 
 template <class Managed>
 Managed* managed(view from) {
-  auto made = std::make_unique<exported_tensor<Managed>>(from.shape, from.strides, std::move(from.bytes),
-                                                         std::move(from.owner));
+  auto made = std::make_unique<exported_tensor<Managed>>(from.shape, from.strides, std::move(from.owner));
   made->describe(from.data, from.device, from.type, flags_of(from.copied));
   return made.release()->get();
 }
@@ -298,7 +295,7 @@ Managed* plain_tensor(const column& source, const dlpack_export& how) {
   constexpr std::int64_t side_by_side = 1;
   tensor_owner owner(std::in_place_type<export_hold>, std::span(&values, 1), access::read);
   auto made = std::make_unique<exported_tensor<Managed>>(std::span(&length, 1), std::span(&side_by_side, 1),
-                                                         values.owner(), std::move(owner));
+                                                         std::move(owner));
   hand_over(source.home(), values, false, to); // last: whoever writes after it finds the hold
   made->describe(reinterpret_cast<void*>(values.address()), target, to_tensor_type(source.type()),
                  flags_of(false));

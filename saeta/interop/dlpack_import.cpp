@@ -103,7 +103,7 @@ private:
 
 /// Room for the bits of bools; absent for other types.
 buffer scratch_for(const std::shared_ptr<context>& home, const foreign_values& rows) {
-  return rows.type.is_bool8() && rows.bytes != 0
+  return rows.type->is_bool8() && rows.bytes != 0
              ? buffer::allocate(home, bitmap_bytes(static_cast<std::int64_t>(rows.bytes)),
                                 home->work_stream(), imported_tag)
              : buffer{};
@@ -135,7 +135,7 @@ buffer copied(const std::shared_ptr<context>& home, const buffer& view, const fo
     use_token token(work, {reads(view), writes(own)});
     strided_values source = rows.found;
     source.first = token.data<std::byte>(view) + (rows.first - rows.lowest);
-    home->kernels().gather_strided(work.native_handle(), source, rows.type.byte_width(),
+    home->kernels().gather_strided(work.native_handle(), source, rows.type->byte_width(),
                                    token.mutable_data<std::byte>(own));
     token.finish();
   } else if (rows.bytes != 0) {
@@ -158,7 +158,7 @@ buffer uploaded(const std::shared_ptr<context>& home, const foreign_values& rows
   const bool spread = rows.strided() && !repeated;
   std::vector<std::byte> gathered(spread ? rows.bytes : 0);
   if (spread) {
-    reference_kernels().gather_strided({}, rows.found, rows.type.byte_width(), gathered.data());
+    reference_kernels().gather_strided({}, rows.found, rows.type->byte_width(), gathered.data());
   }
   transfer_plan plan;
   const std::size_t bytes = repeated ? rows.reach : rows.bytes;
@@ -244,8 +244,8 @@ column import_tensor(const std::shared_ptr<context>& home, Managed* source, muta
       by_address ? find_known(rows.lowest, rows.reach) : storage_of(*source);
   const auto keepalive = std::make_shared<lender<Managed>>();
   const placed_values placed = place_tensor(home, rows, rows.strided(), keepalive, known, how);
-  const std::int64_t count = static_cast<std::int64_t>(rows.bytes) / rows.type.byte_width();
-  column made = lists_of(home, rows.shape, column_of(home, rows.type, count, placed.values));
+  const std::int64_t count = static_cast<std::int64_t>(rows.bytes) / rows.type->byte_width();
+  column made = lists_of(home, rows.shape, column_of(home, *rows.type, count, placed.values));
   keepalive->arm(source);
   return made;
 }
@@ -269,7 +269,7 @@ schema fields_of(const foreign_values& rows, const dlpack_table_import& how) {
     schema made;
     made.fields.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-      made.fields.push_back(field{concat("col_", i), rows.type, false, {}});
+      made.fields.push_back(field{concat("col_", i), *rows.type, false, {}});
     }
     return made;
   }
@@ -278,7 +278,7 @@ schema fields_of(const foreign_values& rows, const dlpack_table_import& how) {
                                             how.fields->fields.size(), " fields"));
   }
   for (const field& each : how.fields->fields) {
-    require_type(each, rows.type, how.reinterpret);
+    require_type(each, *rows.type, how.reinterpret);
   }
   return *how.fields;
 }
@@ -289,11 +289,11 @@ table import_columns(const std::shared_ptr<context>& home, Managed* source, muta
   const foreign_values rows = check_tensor(source->dl_tensor, access, tensor_layout::columns);
   schema fields = fields_of(rows, how);
   const std::int64_t length = rows.shape[0];
-  const auto width = static_cast<std::size_t>(rows.type.byte_width());
+  const auto width = static_cast<std::size_t>(rows.type->byte_width());
   const std::size_t column_bytes = rows.bytes == 0 ? 0 : static_cast<std::size_t>(length) * width;
   // Columns whose rows lie side by side are views wherever the columns are.
   const strided_values& found = rows.found;
-  const bool dense = length <= 1 || found.strides[found.dimensions - 1] == rows.type.byte_width();
+  const bool dense = length <= 1 || found.strides[found.dimensions - 1] == rows.type->byte_width();
   const bool by_columns = dense && rows.bytes != 0;
   const auto keepalive = std::make_shared<lender<Managed>>();
   const placed_values placed =
@@ -303,7 +303,7 @@ table import_columns(const std::shared_ptr<context>& home, Managed* source, muta
   if (placed.as_they_are && rows.bytes != 0) {
     first = rows.first - rows.lowest;
     const bool apart = rows.shape[1] > 1 && !rows.strides.empty();
-    step = (apart ? rows.strides[1] : 1) * rows.type.byte_width();
+    step = (apart ? rows.strides[1] : 1) * rows.type->byte_width();
   }
   batch made{length, {}};
   for (const field& each : fields.fields) {

@@ -106,9 +106,10 @@ tensor_type to_tensor_type(const data_type& type) {
   return numbers[static_cast<std::size_t>(type.id()) - static_cast<std::size_t>(numbers.front().id)].tensor;
 }
 
-data_type from_tensor_type(tensor_type type) {
+const data_type& from_tensor_type(tensor_type type) {
+  static const data_type bool8 = data_type::byte_bool();
   if (type == bool_tensor) {
-    return data_type::byte_bool();
+    return bool8;
   }
   const auto found =
       std::find_if(numbers.begin(), numbers.end(), [&](const number_type& n) { return n.tensor == type; });

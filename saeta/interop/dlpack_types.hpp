@@ -32,8 +32,8 @@ tensor_type to_tensor_type(const data_type& type);
 /// Whether there is one.
 bool has_tensor_type(const data_type& type) noexcept;
 
-/// kDLBool becomes byte_bool().
-data_type from_tensor_type(tensor_type type);
+/// kDLBool becomes byte_bool(). The type lives as long as the process.
+const data_type& from_tensor_type(tensor_type type);
 
 /// DLDevice, field by field. ARROW_DEVICE_* has the same numbers.
 struct tensor_device {

@@ -47,7 +47,7 @@ std::size_t checked_bytes(std::span<const std::int64_t> shape, std::size_t width
 class placement {
 public:
   placement(const DLTensor& tensor, foreign_values& values)
-      : tensor_(tensor), values_(values), width_(values.type.byte_width()) {}
+      : tensor_(tensor), values_(values), width_(values.type->byte_width()) {}
 
   void place(tensor_layout wanted) {
     if (values_.bytes == 0) {
@@ -167,7 +167,7 @@ std::string numbers_text(std::span<const std::int64_t> numbers) {
 
 foreign_values check_tensor(const DLTensor& tensor, mutability access, tensor_layout wanted) {
   foreign_values values;
-  values.type = from_tensor_type({tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes});
+  values.type = &from_tensor_type({tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes});
   values.shape = checked_shape(tensor);
   if (tensor.strides != nullptr) {
     values.strides = {tensor.strides, values.shape.size()};
@@ -176,7 +176,7 @@ foreign_values check_tensor(const DLTensor& tensor, mutability access, tensor_la
     throw error(errc::exchange,
                 concat("dlpack: ndim is ", tensor.ndim, " and a table of columns has two dimensions"));
   }
-  values.bytes = checked_bytes(values.shape, static_cast<std::size_t>(values.type.byte_width()));
+  values.bytes = checked_bytes(values.shape, static_cast<std::size_t>(values.type->byte_width()));
   placement(tensor, values).place(wanted);
   values.device = {tensor.device.device_type, tensor.device.device_id};
   values.access = access;

@@ -30,24 +30,32 @@ std::vector<std::shared_ptr<storage>> distinct(std::span<const buffer> views) {
 
 } // namespace
 
-export_hold::export_hold(std::span<const buffer> views, access mode)
-    : storages_(distinct(views)), mode_(mode) {
-  const bool one =
-      storages_.size() == 1; // as of every plain tensor, whose hand-over is counted in nanoseconds
-  std::set<context*> homes;  // complete before anything is begun, because it may fail
-  for (const auto& bytes : storages_) {
-    if (!one &&
-        !bytes->home()->inherited()) { // else of a parent process, where the consumer's other views are
+export_hold::export_hold(std::span<const buffer> views, access mode) : mode_(mode) {
+  if (views.size() == 1) { // as of every plain tensor, whose hand-over is counted in nanoseconds
+    first_ = views.front().owner();
+  } else if (others_ = distinct(views); !others_.empty()) {
+    first_ = std::move(others_.front());
+    others_.erase(others_.begin());
+  }
+  std::set<context*> homes; // complete before anything is begun, because it may fail
+  for (const auto& bytes : others_) {
+    if (!bytes->home()->inherited()) { // else of a parent process, where the consumer's other views are
       homes.insert(bytes->home().get());
     }
   }
-  for (const auto& bytes : storages_) {
+  const auto begin = [&](storage& bytes) {
+    bytes.ordering().begin_export(mode_);
+    bytes.used().note();
+  };
+  if (first_ && !first_->home()->inherited()) {
+    context* const home = first_->home().get();
+    begin(*first_);
+    home->count().exports.fetch_add(1);
+    homes.erase(home);
+  }
+  for (const auto& bytes : others_) {
     if (!bytes->home()->inherited()) {
-      bytes->ordering().begin_export(mode_);
-      bytes->used().note();
-      if (one) {
-        bytes->home()->count().exports.fetch_add(1);
-      }
+      begin(*bytes);
     }
   }
   for (context* const each : homes) {
@@ -56,7 +64,10 @@ export_hold::export_hold(std::span<const buffer> views, access mode)
 }
 
 export_hold::~export_hold() {
-  for (const auto& bytes : storages_) {
+  if (first_ && !first_->home()->inherited()) {
+    first_->ordering().end_export(mode_);
+  }
+  for (const auto& bytes : others_) {
     if (!bytes->home()->inherited()) {
       bytes->ordering().end_export(mode_);
     }
@@ -82,9 +93,6 @@ point_set points_before_reading(storage& bytes) {
 
 /// What somebody waits for who reads the storages. Unknown writes are covered by points from now on.
 point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& storages) {
-  if (storages.size() == 1) {
-    return points_before_reading(*storages.front());
-  }
   std::vector<handover> needed;
   needed.reserve(storages.size());
   std::map<context*, point_set> everything; // one a device, whatever the number of buffers
@@ -114,20 +122,33 @@ point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& sto
   return all;
 }
 
+/// The same of buffers.
+point_set points_before_reading(std::span<const buffer> views) {
+  if (views.size() == 1) {
+    return views.front().present() ? points_before_reading(*views.front().owner()) : point_set();
+  }
+  return points_before_reading(distinct(views));
+}
+
+/// A buffer that is there; null where none is.
+const storage* any_of(std::span<const buffer> views) {
+  const auto found = std::ranges::find_if(views, [](const buffer& view) { return view.present(); });
+  return found == views.end() ? nullptr : found->owner().get();
+}
+
 } // namespace
 
 void order_handover(std::span<const buffer> views, stream_ref stream) {
-  const auto storages = distinct(views);
-  const point_set before = points_before_reading(storages);
+  const point_set before = points_before_reading(views);
   if (is_ours(stream) || !timelines::of(stream.owner())->graph_captures().note(stream)) {
     wait(stream, before);
-  } else if (!storages.empty()) { // a capture can't wait for what is outside of it
-    storages.front()->home()->synchronize(before);
+  } else if (const storage* const any = any_of(views)) { // a capture can't wait for what is outside of it
+    any->home()->synchronize(before);
   }
 }
 
 std::optional<event> handover_event(const std::shared_ptr<context>& home, std::span<const buffer> views) {
-  point_set before = points_before_reading(distinct(views));
+  point_set before = points_before_reading(views);
   if (drop_passed(before)) {
     return std::nullopt;
   }
@@ -139,9 +160,9 @@ std::optional<event> handover_event(const std::shared_ptr<context>& home, std::s
 }
 
 void synchronize_handover(std::span<const buffer> views) {
-  const auto storages = distinct(views);
-  if (!storages.empty()) {
-    storages.front()->home()->synchronize(points_before_reading(storages));
+  const point_set before = points_before_reading(views);
+  if (!before.empty()) {
+    any_of(views)->home()->synchronize(before);
   }
 }
 

@@ -24,8 +24,12 @@ public:
   export_hold& operator=(export_hold&&) = delete;
   ~export_hold();
 
+  /// The first storage that is held; null where there is none.
+  [[nodiscard]] const std::shared_ptr<storage>& first() const noexcept { return first_; }
+
 private:
-  std::vector<std::shared_ptr<storage>> storages_; ///< distinct
+  std::shared_ptr<storage> first_;               ///< of a plain tensor the only one
+  std::vector<std::shared_ptr<storage>> others_; ///< distinct
   access mode_;
 };
 

@@ -33,6 +33,7 @@ public:
   }
   copy_hold(copy_hold&& other) noexcept = default;
   copy_hold& operator=(copy_hold&&) = delete;
+  [[nodiscard]] const std::shared_ptr<storage>& bytes() const noexcept { return bytes_; }
   ~copy_hold() {
     if (bytes_ && !bytes_->home()->inherited()) {
       bytes_->ordering().end_export(access::write);
@@ -50,10 +51,9 @@ template <class Managed>
 class exported_tensor {
 public:
   /// @param shape, strides  as many, strides in values.
-  /// @param bytes           what is shown, where it is memory of ours; detail/own_memory.hpp asks for it.
   exported_tensor(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
-                  std::shared_ptr<storage> bytes, tensor_owner owner)
-      : bytes_(std::move(bytes)), owner_(std::move(owner)) {
+                  tensor_owner owner)
+      : owner_(std::move(owner)) {
     std::int64_t* places = one_.data();
     if (shape.size() > 1) {
       more_.resize(2 * shape.size());
@@ -86,13 +86,19 @@ public:
     }
   }
   [[nodiscard]] Managed* get() noexcept { return &tensor_; }
-  [[nodiscard]] const std::shared_ptr<storage>& bytes() const noexcept { return bytes_; }
+  /// What is shown, where it is memory of ours; detail/own_memory.hpp asks for it.
+  [[nodiscard]] std::shared_ptr<storage> bytes() const {
+    if (const auto* const view = std::get_if<export_hold>(&owner_)) {
+      return view->first();
+    }
+    const auto* const copy = std::get_if<copy_hold>(&owner_);
+    return copy != nullptr ? copy->bytes() : nullptr;
+  }
 
 private:
   Managed tensor_{};
   std::array<std::int64_t, 2> one_{}; ///< shape and stride of one dimension
   std::vector<std::int64_t> more_;    ///< the shape, then the strides, of any other number
-  std::shared_ptr<storage> bytes_;
   tensor_owner owner_;
 };
 

@@ -20,7 +20,7 @@ namespace saeta {
 
 /// A tensor that was found to be sound.
 struct foreign_values {
-  data_type type;
+  const data_type* type = nullptr;       ///< never null once it was checked
   std::span<const std::int64_t> shape;   ///< the tensor's own
   std::span<const std::int64_t> strides; ///< in values; empty where it names none
   strided_values found;  ///< in the order in which they are to lie, without what is side by side
@@ -32,7 +32,7 @@ struct foreign_values {
   mutability access = mutability::writable;
 
   [[nodiscard]] bool strided() const {
-    return found.dimensions > 1 || (found.dimensions == 1 && found.strides[0] != type.byte_width());
+    return found.dimensions > 1 || (found.dimensions == 1 && found.strides[0] != type->byte_width());
   }
 };
 
