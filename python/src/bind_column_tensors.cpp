@@ -12,7 +12,8 @@ namespace saeta::py {
 namespace {
 
 /// A column of several chunks is joined: one tensor can't view them.
-nb::object tensor(const column_object& self, const std::optional<version_pair>& max_version, dlpack_export how) {
+nb::object tensor(const column_object& self, const std::optional<version_pair>& max_version,
+                  dlpack_export how) {
   if (self.pieces->size() == 1) { // shared by nobody more for the time of the call
     return tensor_capsule(max_version, how, [&]() -> const column& { return self.pieces->front(); });
   }

@@ -74,15 +74,24 @@ def test_a_borrowed_tensor_lives_as_long_as_its_column(host, table):
         (pa.array([1, None]), "1 of 2 values"),
         (pa.array(["a"]), "type string has no tensor type"),
         (pa.array([None], pa.null()), "type null has no tensor type"),
-        (pa.chunked_array([[1], [2]]), "2 chunks"),
     ],
-    ids=["nulls", "strings", "null type", "chunks"],
+    ids=["nulls", "strings", "null type"],
 )
 def test_what_is_no_tensor_is_a_buffer_error(host, table, function, values, message):
     column = sa.from_arrow(values, host)
     out = ctypes.POINTER(Managed)() if function == "from_object" else Tensor()
     with pytest.raises(BufferError, match=message):
         getattr(table, function)(column, ctypes.byref(out))
+
+
+def test_chunks_are_joined_but_not_borrowed(host, table):
+    column = sa.from_arrow(pa.chunked_array([[1], [2]]), host)
+    tensor = managed_of(table, column)
+    assert tensor.contents.tensor.shape[0] == 2
+    assert tensor.contents.flags == 2, "copied"
+    tensor.contents.deleter(tensor)
+    with pytest.raises(BufferError, match="2 chunks"):
+        table.borrow(column, ctypes.byref(Tensor()))
 
 
 def test_only_views_are_borrowed(host, table):
