@@ -87,11 +87,6 @@ def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) ->
 
 
 def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> Any:
-    if column.type.format in ("u", "U", "z", "Z"):
-        raise ExchangeError(
-            f"column '{column.name}' of type {column.type.name} has no tensor type: offsets_and_values() gives two that have "
-            "one, to_pylist() or to_arrow().to_numpy(zero_copy_only=False) Python objects"
-        )
     if how.nulls == "refuse" and column.null_count:
         raise ExchangeError(
             f"column '{column.name}' has {column.null_count} nulls, which a NumPy array can't carry: choose "

@@ -179,9 +179,8 @@ def test_torch_and_cupy_take_stand_ins_and_masks(host, monkeypatch, name):
 
 def test_strings_are_offsets_and_bytes(anywhere):
     column = sa.from_arrow(pa.array(["ab", "", "cde"]), anywhere)
-    for library in (column.to_numpy, column.__dlpack__):
-        with pytest.raises(BufferError, match=r"offsets_and_values\(\)"):
-            library()
+    with pytest.raises(BufferError, match=r"offsets_and_values\(\)"):
+        column.__dlpack__()
     offsets, data = column.offsets_and_values()
     assert offsets.to_numpy().tolist() == [0, 2, 2, 5]
     assert bytes(data.to_numpy()[:5]) == b"abcde"
