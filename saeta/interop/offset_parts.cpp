@@ -9,7 +9,7 @@ namespace {
 /// An array without rows may come without offsets, but there is one offset more than there are rows.
 buffer one_zero(const std::shared_ptr<context>& home, std::size_t width) {
   const stream_ref work = home->work_stream();
-  const buffer zero = buffer::allocate(home, width, work, "offsets");
+  buffer zero = buffer::allocate(home, width, work, "offsets");
   use_token token(work, {writes(zero)});
   home->fill(token.mutable_data<std::byte>(zero), 0, width, work);
   token.finish();

@@ -128,7 +128,7 @@ buffer gathered(const tensor_numbers& from, tensor_order wanted, std::optional<s
       return fill_nulls(packed ? unpack_bool(values) : values, *fill).values();
     }
   }
-  const buffer target = buffer::allocate(from.home, bytes, from.home->work_stream(), copied_tag);
+  buffer target = buffer::allocate(from.home, bytes, from.home->work_stream(), copied_tag);
   gather_all(only_mask ? from : with_bytes(from), wanted, fill, only_mask, target);
   return target;
 }

@@ -159,6 +159,7 @@ tensor_numbers numbers_of_table(const table& source, const dlpack_export& how) {
   made.extents = {source.rows(), static_cast<std::int64_t>(fields.size())};
   // Types are looked at even where there are no rows.
   std::vector<data_type> types;
+  types.reserve(fields.size());
   for (const field& each : fields) {
     types.push_back(number_type_of(numbers_of(column::empty(made.home, each.type), how)));
   }
