@@ -318,6 +318,7 @@ std::vector<join_node> join_nodes(const std::shared_ptr<context>& home,
     }
   }
   std::vector<join_node*> top;
+  top.reserve(made.size());
   for (join_node& node : made) {
     top.push_back(&node);
   }

@@ -415,6 +415,7 @@ std::vector<column> join_slab::columns() {
   }
   run();
   std::vector<column> columns;
+  columns.reserve(made.size());
   for (const joined& each : made) {
     columns.push_back(make(each));
   }
