@@ -13,8 +13,8 @@ void bind_protocols(column_class& c) {
       .def(
           "__arrow_c_array__",
           [](const column_object& self, nb::handle requested, const nb::kwargs&) {
-            check_requested_schema(requested, self.described->type.children().size());
-            return array_capsules(*self.described, single_piece(self, "__arrow_c_array__"));
+            const column_object shown = as_requested(self, requested);
+            return array_capsules(*shown.described, single_piece(shown, "__arrow_c_array__"));
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
           nb::sig(
@@ -26,8 +26,8 @@ void bind_protocols(column_class& c) {
       .def(
           "__arrow_c_stream__",
           [](const column_object& self, nb::handle requested, const nb::kwargs&) {
-            check_requested_schema(requested, self.described->type.children().size());
-            return stream_capsule(*self.described, *self.pieces);
+            const column_object shown = as_requested(self, requested);
+            return stream_capsule(*shown.described, *shown.pieces);
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
           nb::sig(
@@ -37,8 +37,8 @@ void bind_protocols(column_class& c) {
       .def(
           "__arrow_c_device_array__",
           [](const column_object& self, nb::handle requested, const nb::kwargs&) {
-            check_requested_schema(requested, self.described->type.children().size());
-            return device_array_capsules(*self.described, single_piece(self, "__arrow_c_device_array__"));
+            const column_object shown = as_requested(self, requested);
+            return device_array_capsules(*shown.described, single_piece(shown, "__arrow_c_device_array__"));
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
           nb::sig("def __arrow_c_device_array__(self, requested_schema: object | None = None, **kwargs: "
@@ -49,8 +49,8 @@ void bind_protocols(column_class& c) {
       .def(
           "__arrow_c_device_stream__",
           [](const column_object& self, nb::handle requested, const nb::kwargs&) {
-            check_requested_schema(requested, self.described->type.children().size());
-            return device_stream_capsule(*self.described, *self.pieces);
+            const column_object shown = as_requested(self, requested);
+            return device_stream_capsule(*shown.described, *shown.pieces);
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
           nb::sig("def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: "

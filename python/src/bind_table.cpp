@@ -109,8 +109,7 @@ void bind_conversions(table_class& c) {
       .def(
           "__arrow_c_stream__",
           [](const table_object& self, nb::handle requested, const nb::kwargs&) {
-            check_requested_schema(requested, self.value->column_count());
-            return stream_capsule(*self.value);
+            return stream_capsule(as_requested(*self.value, requested));
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
           nb::sig(
@@ -121,8 +120,7 @@ void bind_conversions(table_class& c) {
       .def(
           "__arrow_c_device_stream__",
           [](const table_object& self, nb::handle requested, const nb::kwargs&) {
-            check_requested_schema(requested, self.value->column_count());
-            return device_stream_capsule(*self.value);
+            return device_stream_capsule(as_requested(*self.value, requested));
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
           nb::sig("def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: "

@@ -2,6 +2,7 @@
 
 #include "gil.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/column/view_cast.hpp"
 #include "saeta/transfer/combine.hpp"
 
 #include <memory>
@@ -239,15 +240,57 @@ taken_tensor::~taken_tensor() {
   }
 }
 
-void check_requested_schema(nb::handle requested, std::size_t fields) {
-  if (requested.is_none()) {
-    return;
-  }
+namespace {
+
+void require_fields(nb::handle requested, std::size_t fields) {
   const auto wanted = static_cast<std::size_t>(schema_of(requested).n_children);
   if (wanted != fields) {
     throw error(errc::invalid_argument,
                 concat("requested_schema has ", wanted, " fields, the data ", fields));
   }
+}
+
+/// The type to show where `wanted` was asked for.
+const data_type& type_shown(const data_type& own, const data_type& wanted) {
+  return is_view_cast(own, wanted) ? wanted : own;
+}
+
+} // namespace
+
+column_object as_requested(const column_object& source, nb::handle requested) {
+  if (requested.is_none()) {
+    return source;
+  }
+  require_fields(requested, source.described->type.children().size());
+  const field wanted = import_field(schema_of(requested));
+  field shown = *source.described;
+  shown.type = type_shown(shown.type, wanted.type);
+  std::vector<column> pieces;
+  for (const column& piece : *source.pieces) {
+    pieces.push_back(view_cast(piece, shown.type));
+  }
+  return {std::move(shown), source.home, std::move(pieces)};
+}
+
+table as_requested(const table& source, nb::handle requested) {
+  if (requested.is_none()) {
+    return source;
+  }
+  require_fields(requested, source.column_count());
+  const schema wanted = import_schema(schema_of(requested));
+  schema shown = source.fields();
+  for (std::size_t i = 0; i < shown.fields.size(); ++i) {
+    if (shown.fields[i].name == wanted.fields[i].name) { // a schema chooses representations, not columns
+      shown.fields[i].type = type_shown(shown.fields[i].type, wanted.fields[i].type);
+    }
+  }
+  std::vector<batch> batches(source.batches().begin(), source.batches().end());
+  for (batch& each : batches) {
+    for (std::size_t i = 0; i < each.columns.size(); ++i) {
+      each.columns[i] = view_cast(each.columns[i], shown.fields[i].type);
+    }
+  }
+  return table::make(source.home(), std::move(shown), std::move(batches));
 }
 
 } // namespace saeta::py

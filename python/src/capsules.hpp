@@ -7,6 +7,7 @@
 // Standard  arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface, dmlc.github.io/dlpack (Python Specification).
 #pragma once
 
+#include "objects.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/interop/arrow_c.hpp"
@@ -82,8 +83,10 @@ private:
   bool kept_ = false;
 };
 
-/// Checks what `requested_schema=` of an export was given: None, or a schema with as many fields as ours. The conversion
-/// itself is best effort by the standard, and ours is to keep the schema.
-void check_requested_schema(nb::handle requested, std::size_t fields);
+/// A column as `requested_schema=` of an export wants it: None, or a schema with as many fields as ours. Where a type is a view of
+/// ours (column/view_cast.hpp), the column is shown as that; other types are left to the consumer's cast, as the standard
+/// allows. Names and metadata stay ours. @throws error invalid_argument for another number of fields.
+column_object as_requested(const column_object& source, nb::handle requested);
+table as_requested(const table& source, nb::handle requested);
 
 } // namespace saeta::py

@@ -146,6 +146,71 @@ def test_a_requested_schema_of_another_width_is_refused(host, names):
         table.__arrow_c_stream__(wanted)
 
 
+VIEWS = [
+    (pa.array(["a", None, "é"]), pa.binary()),
+    (pa.array(["a", "b"], pa.large_string()), pa.large_binary()),
+    (pa.array(["a" * 20, None], pa.string_view()), pa.binary_view()),
+    (pa.array([1, None, 3], pa.timestamp("us")), pa.int64()),
+    (pa.array([1, None, 3]), pa.timestamp("ns")),
+    (pa.array([1, 2], pa.date32()), pa.int32()),
+    (pa.array([1, 2], pa.duration("s")), pa.int64()),
+    (pa.array([1, 2], pa.timestamp("us", "UTC")), pa.timestamp("us", "Europe/Paris")),
+    (pa.array([["a"], None]), pa.list_(pa.binary())),
+    (pa.array([{"x": "a"}, None]), pa.struct([("x", pa.binary())])),
+    (pa.array(["a", "b", "a"]).dictionary_encode(), pa.dictionary(pa.int32(), pa.binary())),
+]
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"), VIEWS, ids=lambda value: str(value.type if hasattr(value, "type") else value)
+)
+def test_a_requested_type_that_is_a_view_is_shown(host, source, wanted):
+    column = sa.from_arrow(source, host, as_column=True)
+    named = pa.field("x", wanted)
+    for export in (column.__arrow_c_array__, column.__arrow_c_device_array__):
+        assert sa.from_arrow(export(named.__arrow_c_schema__()), host, as_column=True).type == sa.DataType(
+            wanted
+        )
+    shown = pa.Array._import_from_c_capsule(*column[1:].__arrow_c_array__(wanted.__arrow_c_schema__()))
+    shown.validate(full=True)
+    assert shown.type == wanted
+    assert shown.null_count == source[1:].null_count
+    assert shown.buffers()[-1].address == pa.array(column).buffers()[-1].address
+    table = sa.table({"x": column})
+    seen = pa.RecordBatchReader._import_from_c_capsule(
+        table.__arrow_c_stream__(pa.schema([named]).__arrow_c_schema__())
+    ).read_all()
+    assert seen.schema.field("x").type == wanted
+    assert seen["x"].combine_chunks().equals(pa.array(sa.from_arrow(seen["x"], host, as_column=True)))
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        (pa.array([1], pa.int32()), pa.int64()),
+        (pa.array([1], pa.int32()), pa.uint32()),
+        (pa.array([b"a"]), pa.string()),
+        (pa.array([1], pa.timestamp("us")), pa.timestamp("ms")),
+        (pa.array([1], pa.timestamp("us")), pa.timestamp("us", "UTC")),
+        (pa.array([1], pa.timestamp("us")), pa.duration("us")),
+        (pa.array([1.5], pa.float32()), pa.int32()),
+        (pa.array([["a"]]), pa.large_list(pa.string())),
+        (pa.array([1], pa.decimal128(9, 2)), pa.decimal128(10, 2)),
+    ],
+    ids=str,
+)
+def test_a_requested_type_that_is_no_view_is_left_to_the_consumer(host, source, wanted):
+    column = sa.from_arrow(source, host, as_column=True)
+    shown = pa.Array._import_from_c_capsule(*column.__arrow_c_array__(wanted.__arrow_c_schema__()))
+    assert shown.equals(source)
+
+
+def test_pyarrow_gets_the_schema_that_it_asks_for(host):
+    table = sa.table({"t": pa.array([1, None], pa.timestamp("us")), "n": pa.array([1, 2], pa.int32())}, host)
+    schema = pa.schema([("t", pa.int64()), ("n", pa.int64())])
+    assert pa.table(table, schema=schema).schema == schema
+
+
 def test_unknown_keywords_of_later_standards_are_accepted(host):
     table = sa.from_arrow(pa.table({"a": [1]}), host)
     assert capsule_name(table.__arrow_c_stream__(None, later=1)) == "arrow_array_stream"

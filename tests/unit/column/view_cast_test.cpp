@@ -1,0 +1,107 @@
+// Types whose columns are views of one another, and the columns.
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/column/schema.hpp"
+#include "saeta/column/view_cast.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+namespace saeta {
+namespace {
+
+bool casts(std::string_view from, std::string_view to) {
+  return is_view_cast(data_type::parse(from), data_type::parse(to));
+}
+
+TEST(view_cast, text_is_bytes_and_bytes_are_no_text) {
+  EXPECT_TRUE(casts("u", "z"));
+  EXPECT_TRUE(casts("U", "Z"));
+  EXPECT_TRUE(casts("vu", "vz"));
+  EXPECT_FALSE(casts("z", "u"));
+  EXPECT_FALSE(casts("u", "Z"));
+  EXPECT_FALSE(casts("u", "vu"));
+}
+
+TEST(view_cast, times_are_integers_of_as_many_bytes) {
+  for (const char* const time : {"tdm", "ttu", "ttn", "tss:", "tsn:UTC", "tDs", "tDn"}) {
+    EXPECT_TRUE(casts(time, "l")) << time;
+    EXPECT_TRUE(casts("l", time)) << time;
+    EXPECT_FALSE(casts(time, "i")) << time;
+    EXPECT_FALSE(casts(time, "L")) << time;
+  }
+  for (const char* const time : {"tdD", "tts", "ttm"}) {
+    EXPECT_TRUE(casts(time, "i")) << time;
+    EXPECT_FALSE(casts(time, "l")) << time;
+  }
+  EXPECT_FALSE(casts("tsu:", "tDu"));
+  EXPECT_FALSE(casts("i", "I"));
+  EXPECT_FALSE(casts("i", "f"));
+}
+
+TEST(view_cast, timestamps_keep_their_unit_and_whether_they_have_a_zone) {
+  EXPECT_TRUE(casts("tsu:UTC", "tsu:Europe/Paris"));
+  EXPECT_FALSE(casts("tsu:UTC", "tsm:UTC"));
+  EXPECT_FALSE(casts("tsu:", "tsu:UTC"));
+  EXPECT_FALSE(casts("tsu:UTC", "tsu:"));
+}
+
+TEST(view_cast, parameters_are_kept) {
+  EXPECT_FALSE(casts("w:3", "w:4"));
+  EXPECT_FALSE(casts("d:9,2", "d:10,2"));
+}
+
+TEST(view_cast, extensions_become_their_storage_and_not_the_other_way) {
+  const data_type bytes = data_type::parse("w:16");
+  const data_type uuid = bytes.with_extension("arrow.uuid", "");
+  EXPECT_TRUE(is_view_cast(uuid, bytes));
+  EXPECT_FALSE(is_view_cast(bytes, uuid));
+  EXPECT_FALSE(is_view_cast(uuid, bytes.with_extension("other", "")));
+  EXPECT_TRUE(is_view_cast(data_type::byte_bool(), data_type::bool8()));
+  EXPECT_TRUE(is_view_cast(data_type::bool8(), data_type(type_id::int8)));
+  EXPECT_FALSE(is_view_cast(data_type::byte_bool(), data_type(type_id::int8)));
+  EXPECT_FALSE(is_view_cast(data_type(type_id::int8), data_type::byte_bool()));
+  EXPECT_FALSE(is_view_cast(data_type(type_id::boolean), data_type::byte_bool()));
+}
+
+TEST(view_cast, nested_types_are_views_where_their_parts_are) {
+  const auto list = [](const char* format, const char* values) {
+    return data_type::nested(format, {{"item", data_type::parse(values), true, {}}});
+  };
+  EXPECT_TRUE(is_view_cast(list("+l", "u"), list("+l", "z")));
+  EXPECT_TRUE(is_view_cast(list("+w:2", "tsu:"), list("+w:2", "l")));
+  EXPECT_FALSE(is_view_cast(list("+w:2", "l"), list("+w:3", "l")));
+  EXPECT_FALSE(is_view_cast(list("+l", "u"), list("+L", "u")));
+  EXPECT_FALSE(is_view_cast(list("+l", "u"), list("+l", "i")));
+  const data_type index(type_id::int16);
+  const auto words = [&](const data_type& by, const char* values) {
+    return data_type::dictionary(by, data_type::parse(values));
+  };
+  EXPECT_TRUE(is_view_cast(words(index, "u"), words(index, "z")));
+  EXPECT_FALSE(is_view_cast(words(index, "u"), words(data_type(type_id::int32), "u")));
+  EXPECT_FALSE(is_view_cast(words(index, "u"), data_type::parse("u")));
+}
+
+TEST(view_cast, a_column_keeps_its_memory_its_offset_and_its_nulls) {
+  const std::shared_ptr<context> home = context::create(make_host_backend());
+  const buffer values = buffer::allocate(home, 80, home->work_stream());
+  const buffer validity = buffer::allocate(home, 2, home->work_stream());
+  const column source =
+      column::make(home, {data_type::parse("tsu:UTC"), 7, 3, 2, {validity, values}, nullptr, {}});
+  const column seen = view_cast(source, data_type(type_id::int64));
+  EXPECT_EQ(seen.type(), data_type(type_id::int64));
+  EXPECT_EQ(seen.length(), 7);
+  EXPECT_EQ(seen.offset(), 3);
+  EXPECT_EQ(seen.known_null_count(), 2);
+  EXPECT_EQ(seen.values().address(), values.address());
+  try {
+    static_cast<void>(view_cast(source, data_type(type_id::float64)));
+    FAIL() << "was taken";
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::type_mismatch);
+  }
+}
+
+} // namespace
+} // namespace saeta
