@@ -31,12 +31,12 @@ for source in bench/*.cpp bench/micro/*.cpp; do
   fi
 done
 if compgen -G "$build/python/saeta/_core.*.so" >/dev/null; then
-  for name in allocate_python handover_python; do
+  for name in allocate_python handover_python kernels_python; do
     echo "== $name"
     PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" "bench/$name.py" --rounds 2 \
       --out "$build/bench/$name.json" --commit "$commit"
   done
 else
-  echo "left out: allocate_python, handover_python (the build has no Python package)"
+  echo "left out: allocate_python, handover_python, kernels_python (the build has no Python package)"
 fi
 echo "results: $build/bench"

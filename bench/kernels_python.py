@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""What the kernels on columns reach from Python: bytes read and written a second, beside a plain copy and the libraries of arrays.
+
+    kernels_python.py [--rows N] [--rounds N] [--out FILE.json] [--commit TEXT]
+
+Operations take turns, round by round, each with the device idle before and after it; printed are the median, the 10th and
+the 90th percentile over all rounds but the first, in GB/s of what an operation must read and write, and that as a share of the copy. Results are
+checked before anything is measured. Data is random. Who is not installed is left out and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import saeta as sa
+
+PIECES = 64
+SHIFT = 5  # rows that slices begin at, so that bits are at no byte
+COPY = "copy of bytes"
+
+
+@dataclass(frozen=True)
+class Operation:
+    run: Callable[[], Any]
+    moved: int
+    """Bytes that must be read and written, once each."""
+
+
+def bitmap(rows: int) -> int:
+    return rows // 8
+
+
+def pieces_of(values: pa.Array, ctx: sa.Context) -> sa.Column:
+    step = len(values) // PIECES
+    chunks = [values.slice(i * step, step) for i in range(PIECES)]
+    return sa.from_arrow(pa.chunked_array(chunks), ctx, copy=True)
+
+
+def of_saeta(rows: int, ctx: sa.Context) -> dict[str, Operation]:
+    random = np.random.default_rng(7)
+    truth = random.random(rows) < 0.5
+    bits = sa.from_arrow(pa.array(truth), ctx, copy=True)
+    odd = bits[SHIFT:]
+    whole = bits.as_bool8()
+    assert np.array_equal(whole.to_numpy(), truth)
+    assert np.array_equal(odd.as_bool8().to_numpy(), truth[SHIFT:])
+    numbers = pieces_of(pa.array(random.random(rows), mask=random.random(rows) < 0.1), ctx)
+    texts = pieces_of(pa.array(random.integers(10**8, 10**9, rows // 8).astype(str), pa.string()), ctx)
+    codes = sa.from_arrow(
+        pa.array(random.integers(0, 1000, rows).astype(str)).dictionary_encode(), ctx, copy=True
+    )
+    for joined in (numbers, texts):
+        assert joined.combine_chunks().to_arrow().equals(joined.to_arrow())
+    return {
+        "bits to bools": Operation(lambda: bits.as_bool8(), rows + bitmap(rows)),
+        "bits to bools, shifted": Operation(lambda: odd.as_bool8(), rows + bitmap(rows)),
+        "bools to bits": Operation(lambda: whole.as_bool(), rows + bitmap(rows)),
+        f"join {PIECES} chunks of float64 with nulls": Operation(
+            lambda: numbers.combine_chunks(), 2 * (8 * rows + bitmap(rows))
+        ),
+        f"join {PIECES} chunks of strings": Operation(
+            lambda: texts.combine_chunks(), 2 * (4 + 9) * (rows // 8)
+        ),
+        "import and check of dictionary indices": Operation(
+            lambda: sa.from_arrow(codes.__arrow_c_device_array__(), ctx), 4 * rows
+        ),
+    }
+
+
+def on_gpu(rows: int) -> dict[str, Operation]:
+    found: dict[str, Operation] = {}
+    cupy = importlib.import_module("cupy")
+    source, target = (cupy.random.randint(0, 255, 8 * rows, dtype=cupy.uint8) for _ in range(2))
+    found[COPY] = Operation(lambda: cupy.copyto(target, source), 16 * rows)
+    truth = cupy.random.random(rows, dtype=cupy.float32) < 0.5
+    packed = cupy.packbits(truth, bitorder="little")
+    found["peer: cupy.packbits"] = Operation(
+        lambda: cupy.packbits(truth, bitorder="little"), rows + bitmap(rows)
+    )
+    found["peer: cupy.unpackbits"] = Operation(
+        lambda: cupy.unpackbits(packed, bitorder="little"), rows + bitmap(rows)
+    )
+    chunks = cupy.array_split(cupy.random.random(rows), PIECES)
+    found[f"peer: cupy.concatenate of {PIECES}"] = Operation(lambda: cupy.concatenate(chunks), 16 * rows)
+    torch = importlib.import_module("torch")
+    tensors = torch.rand(rows, dtype=torch.float64, device="cuda").chunk(PIECES)
+    found[f"peer: torch.cat of {PIECES}"] = Operation(lambda: torch.cat(tensors), 16 * rows)
+    return found
+
+
+def on_host(rows: int) -> dict[str, Operation]:
+    random = np.random.default_rng(9)
+    source, target = (random.integers(0, 255, 8 * rows, dtype=np.uint8) for _ in range(2))
+    truth = random.random(rows) < 0.5
+    packed = np.packbits(truth, bitorder="little")
+    values = pa.array(random.random(rows), mask=random.random(rows) < 0.1)
+    step = rows // PIECES
+    chunks = pa.chunked_array([values.slice(i * step, step) for i in range(PIECES)])
+    return {
+        COPY: Operation(lambda: np.copyto(target, source), 16 * rows),
+        "peer: numpy.packbits": Operation(lambda: np.packbits(truth, bitorder="little"), rows + bitmap(rows)),
+        "peer: numpy.unpackbits": Operation(
+            lambda: np.unpackbits(packed, bitorder="little"), rows + bitmap(rows)
+        ),
+        f"peer: pyarrow combine_chunks of {PIECES} with nulls": Operation(
+            lambda: chunks.combine_chunks(), 2 * (8 * rows + bitmap(rows))
+        ),
+    }
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="What the kernels on columns reach from Python.")
+    parser.add_argument(
+        "--rows", type=int, help="a multiple of 4096; default 2**26 on a GPU, 2**20 on the host"
+    )
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--commit", default="unknown")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parse()
+    ctx = sa.context()
+    host = ctx.device == "host"
+    rows = options.rows or (1 << (20 if host else 26))
+    if rows % 4096 != 0:
+        raise SystemExit(f"--rows {rows} is no multiple of 4096")
+    try:
+        operations = (on_host(rows) if host else on_gpu(rows)) | of_saeta(rows, ctx)
+    except ImportError as failure:
+        raise SystemExit(f"not measured: {failure}") from failure
+    synchronize = (lambda: None) if host else importlib.import_module("cupy").cuda.Device().synchronize
+    seconds: dict[str, list[float]] = {name: [] for name in operations}
+    for turn in range(options.rounds + 1):
+        for name, operation in operations.items():
+            synchronize()
+            start = time.perf_counter()
+            made = operation.run()
+            synchronize()
+            took = time.perf_counter() - start
+            del made
+            if turn > 0:
+                seconds[name].append(took)
+    copied = operations[COPY].moved / statistics.median(seconds[COPY])
+    lines = []
+    print(f"kernels_python on {ctx.device}, {rows:,} rows, {options.rounds} rounds")
+    print(f"{'operation':52}{'GB/s':>9}{'p10':>9}{'p90':>9}{'of the copy':>13}")
+    for name, operation in operations.items():
+        middle = operation.moved / statistics.median(seconds[name])
+        tenths = statistics.quantiles(seconds[name], n=10)
+        low, high = operation.moved / tenths[-1], operation.moved / tenths[0]
+        print(f"{name:52}{middle / 1e9:9.1f}{low / 1e9:9.1f}{high / 1e9:9.1f}{middle / copied:13.0%}")
+        lines.append({"operation": name, "bytes": operation.moved, "seconds": seconds[name]})
+    if options.out is not None:
+        result = {
+            "benchmark": "kernels_python",
+            "commit": options.commit,
+            "command": shlex.join(sys.argv),
+            "devices": sa.info()["devices"],
+            "device": ctx.device,
+            "rows": rows,
+            "results": lines,
+        }
+        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
