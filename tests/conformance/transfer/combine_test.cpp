@@ -1,5 +1,6 @@
 // Columns in pieces, joined: every type, every kind of piece, and what can't be joined.
 #include "conformance/harness/context_test.hpp"
+#include "saeta/device/join.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/arrow_owned.hpp"
 #include "saeta/transfer/combine.hpp"
@@ -265,6 +266,22 @@ TEST_P(combine, pads_its_buffers_with_zeroes) {
   ASSERT_EQ(whole.size(), 64u);
   const auto content = read(whole);
   EXPECT_TRUE(std::all_of(content.begin() + 6, content.end(), [](std::uint8_t b) { return b == 0; }));
+}
+
+TEST_P(combine, moves_no_data_and_counts_what_it_says_to_the_kernel) {
+  const column piece = imported(random_array(data_type(type_id::int32), {10, 0, nulls::absent, true}, 1));
+  const counter_values before = home()->read_counters();
+  const std::vector<column> joined = combine_chunks(std::vector<column>{piece, piece});
+  const counter_values now = home()->read_counters();
+  EXPECT_EQ(now.host_to_device, before.host_to_device);
+  EXPECT_EQ(now.device_to_host, before.device_to_host);
+  EXPECT_EQ(now.device_to_device, before.device_to_device);
+  EXPECT_EQ(now.synchronizations, before.synchronizations) << "the host waits for nothing";
+  const std::uint64_t told = home()->on_host() ? 0 : 1;
+  EXPECT_EQ(now.scalars.transfers - before.scalars.transfers, told);
+  EXPECT_EQ(now.scalars.calls - before.scalars.calls, told);
+  EXPECT_EQ(now.scalars.bytes - before.scalars.bytes,
+            told * 3 * sizeof(join_step)); // two pieces and the padding
 }
 
 TEST_P(combine, waits_for_the_writers_of_the_pieces) {
