@@ -8,12 +8,18 @@
 namespace saeta {
 namespace {
 
+constexpr std::int32_t most_dimensions = 64;
+
 std::span<const std::int64_t> checked_shape(const DLTensor& tensor) {
   if (tensor.ndim < 0) {
     throw error(errc::format, concat("dlpack: ndim is ", tensor.ndim));
   }
   if (tensor.ndim == 0) {
     throw error(errc::exchange, "dlpack: ndim is 0 and a column has rows: reshape the scalar to (1,)");
+  }
+  if (tensor.ndim > most_dimensions) { // as NumPy has it; before anything is read
+    throw error(errc::exchange, concat("dlpack: ndim is ", tensor.ndim, " and at most ", most_dimensions,
+                                       " dimensions are taken"));
   }
   if (tensor.shape == nullptr) {
     throw error(errc::format, concat("dlpack: shape is null and ndim is ", tensor.ndim));

@@ -18,6 +18,8 @@ namespace {
 using support::lent_tensor;
 
 constexpr std::size_t room = 512; ///< bytes of the tensor's memory
+/// Most dimensions that an import reads. Nothing says how many the arrays have, so there are as many.
+constexpr std::size_t dimensions = 64;
 
 /// Where the value of each row begins, counted from the memory; nothing where one lies outside of it.
 std::optional<std::vector<std::int64_t>> places(const DLTensor& tensor, const std::byte* memory) {
@@ -124,7 +126,7 @@ void break_field(DLTensor& tensor, input& from, std::byte* memory) {
 /// be believed, and the input says nothing about us.
 bool believable(const DLTensor& tensor, const std::byte* memory) {
   const bool sized =
-      tensor.ndim == 1 && tensor.shape != nullptr && tensor.shape[0] > 0 && tensor.data != nullptr;
+      tensor.ndim >= 1 && tensor.shape != nullptr && tensor.shape[0] > 0 && tensor.data != nullptr;
   constexpr std::int64_t few = 1 << 16; // more rows than there is memory for
   return !sized || (tensor.shape[0] < few && places(tensor, memory));
 }
@@ -141,6 +143,13 @@ void import_one(const std::shared_ptr<context>& home, input& from) {
                                         support::dtype(kDLFloat, 16)};
   lent_tensor<Managed> lent(memory.data(), from.ConsumeIntegralInRange<std::int64_t>(0, 64),
                             types[from.ConsumeIntegralInRange<std::size_t>(0, types.size() - 1)]);
+  std::array<std::int64_t, dimensions> shape;
+  std::array<std::int64_t, dimensions> strides;
+  shape.fill(1);
+  strides.fill(1);
+  shape[0] = lent.tensor().shape[0];
+  lent.tensor().shape = shape.data();
+  lent.tensor().strides = from.ConsumeBool() ? strides.data() : nullptr;
   for (int breaks = from.ConsumeIntegralInRange<int>(0, 4); breaks > 0; --breaks) {
     break_field(lent.tensor(), from, memory.data());
   }
@@ -164,7 +173,11 @@ void import_one(const std::shared_ptr<context>& home, input& from) {
   }
   try {
     const column taken = import_dlpack(home, lent.get(), how);
-    require_values(taken, places(lent.tensor(), memory.data()).value(), memory.data());
+    if (lent.tensor().ndim == 1) {
+      require_values(taken, places(lent.tensor(), memory.data()).value(), memory.data());
+    } else { // lists of lists of one value
+      require(taken.length() == shape[0], "an imported tensor has other rows than its shape");
+    }
     export_again<Managed>(taken, from);
   } catch (const error& failure) {
     require_input_error(failure);

@@ -87,6 +87,8 @@ TYPED_TEST(dlpack_import_test, refuses_each_broken_field_by_name_and_takes_nothi
       {[](DLTensor& t) { t.ndim = 0; }, errc::exchange,
        "ndim is 0 and a column has rows: reshape the scalar to (1,)"},
       {[](DLTensor& t) { t.ndim = -1; }, errc::format, "ndim is -1"},
+      {[](DLTensor& t) { t.ndim = 65; }, errc::exchange, "ndim is 65 and at most 64 dimensions are taken"},
+      {[](DLTensor& t) { t.ndim = std::numeric_limits<std::int32_t>::max(); }, errc::exchange, "at most 64"},
       {[](DLTensor& t) { t.shape = nullptr; }, errc::format, "shape is null"},
       {[](DLTensor& t) { t.shape[0] = -3; }, errc::format, "shape[0] is -3"},
       {[](DLTensor& t) { t.shape[0] = most; }, errc::format, "overflows"},
