@@ -1,6 +1,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/foreign_call.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/column/bits.hpp"
 #include "saeta/device/kernels.hpp"
 #include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/interop/detail/tensor_placement.hpp"
@@ -215,6 +216,9 @@ column column_of(const std::shared_ptr<context>& home, const data_type& type, st
 
 /// Each dimension behind the first is a fixed-size list, so that every Arrow library reads the shape without an extension type.
 column lists_of(const std::shared_ptr<context>& home, std::span<const std::int64_t> shape, column values) {
+  if (shape.size() > 1 && values.type().is_byte_bool()) {
+    values = relabel_bool8(values, data_type::bool8()); // as which bools of a byte lie inside of another type
+  }
   for (std::size_t i = shape.size(); i-- > 1;) {
     std::int64_t rows = 1;
     for (const std::int64_t extent : shape.first(i)) {

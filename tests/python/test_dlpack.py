@@ -443,6 +443,15 @@ def test_a_matrix_is_a_column_of_lists(anywhere, order):
     np.testing.assert_array_equal(sa.from_dlpack(cube.T, anywhere).to_numpy(), cube.T)
 
 
+def test_a_matrix_of_bools_keeps_its_memory(host):
+    source = np.array([[True, False, True], [False, False, True]])
+    column = sa.from_dlpack(source, host)
+    assert column.type.name == "fixed_size_list<item: extension<arrow.bool8>>[3]"
+    assert np.shares_memory(column.to_numpy(), source)
+    assert column.to_numpy().tolist() == source.tolist()
+    assert sa.from_dlpack(source, host, columns=True)["col_2"].to_pylist() == [True, True]
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_matrix_is_a_table_of_columns(anywhere, order):
     source = np.asarray(np.arange(12, dtype=np.int32).reshape(4, 3), order=order)
