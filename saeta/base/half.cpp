@@ -36,7 +36,7 @@ std::uint16_t half_bits(double value) noexcept {
 
 float half_value(std::uint16_t bits) noexcept {
   const unsigned significand = bits & 0x3ffU;
-  const int exponent = (bits & infinity) >> 10;
+  const auto exponent = static_cast<int>((bits & infinity) >> 10);
   float magnitude = 0;
   if (exponent == 31) {
     magnitude =
