@@ -2,6 +2,7 @@
 
 #include "saeta/base/half.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/device/number_kinds.hpp"
 
 #include <algorithm>
 #include <type_traits>
@@ -17,37 +18,6 @@ struct half {
 struct truth {
   std::uint8_t byte;
 };
-
-/// Calls `run` with a value of the kind.
-template <class Run>
-void with_number(number_kind kind, Run run) {
-  switch (kind) {
-  case number_kind::int8:
-    return run(std::int8_t{});
-  case number_kind::uint8:
-    return run(std::uint8_t{});
-  case number_kind::int16:
-    return run(std::int16_t{});
-  case number_kind::uint16:
-    return run(std::uint16_t{});
-  case number_kind::int32:
-    return run(std::int32_t{});
-  case number_kind::uint32:
-    return run(std::uint32_t{});
-  case number_kind::int64:
-    return run(std::int64_t{});
-  case number_kind::uint64:
-    return run(std::uint64_t{});
-  case number_kind::half_float:
-    return run(half{});
-  case number_kind::float32:
-    return run(float{});
-  case number_kind::float64:
-    return run(double{});
-  case number_kind::boolean:
-    return run(truth{});
-  }
-}
 
 template <class Target, class Source>
 Target converted(Source value) {
@@ -102,8 +72,8 @@ void gather_columns(stream_handle /*stream*/, std::span<const gathered_column> c
                     concat("gather_columns: numbers of kind ", static_cast<int>(column.kind),
                            " don't convert to kind ", static_cast<int>(shape.kind)));
       }
-      with_number(shape.kind, [&]<class Target>(Target) {
-        with_number(column.kind, [&]<class Source>(Source) {
+      with_number<half, truth>(shape.kind, [&]<class Target>(Target) {
+        with_number<half, truth>(column.kind, [&]<class Source>(Source) {
           gather_rows<Target, Source>(column, shape, first, end,
                                       static_cast<Target*>(target) +
                                           static_cast<std::int64_t>(i) * shape.column_step);

@@ -31,23 +31,15 @@ public:
 
   [[nodiscard]] std::int64_t count_nulls(const std::byte* validity, std::int64_t offset,
                                          std::int64_t length) const override {
-    const stream_ref work = home_->work_stream();
-    const buffer result = buffer::allocate(home_, sizeof(std::int64_t), work, "null count");
-    use_token token(work, {writes(result)});
-    auto* const counted = token.mutable_data<std::int64_t>(result);
-    home_->kernels().count_nulls(work.native_handle(), reinterpret_cast<const std::uint8_t*>(validity),
-                                 offset, length, counted);
-    std::int64_t nulls = 0;
-    home_->read_scalar(&nulls, counted, sizeof nulls, work);
-    token.finish();
-    return nulls;
+    const auto count = [&](const use_token& token, std::int64_t* counted) {
+      home_->kernels().count_nulls(token.stream().native_handle(),
+                                   reinterpret_cast<const std::uint8_t*>(validity), offset, length, counted);
+    };
+    return kernel_results(home_, 1, {}, count).front();
   }
 
   [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const value_request> requests) const override {
-    const device_copy<value_request> uploaded(home_, requests);
-    return results(requests.size(), uploaded.memory(), [&](const use_token& token, std::int64_t* values) {
-      home_->kernels().read_values(token.stream().native_handle(), requests, uploaded.data(token), values);
-    });
+    return read_values(home_, requests);
   }
 
   [[nodiscard]] std::vector<std::int64_t> bad_rows(check_list list) const override {
@@ -59,30 +51,14 @@ public:
     set_tables(list, tables.data(described));
     number_tiles(list.checks);
     const device_copy<value_check> uploaded(home_, list.checks);
-    return results(list.checks.size(), uploaded.memory(), [&](const use_token& token, std::int64_t* rows) {
-      home_->kernels().check_values(token.stream().native_handle(), list.checks, uploaded.data(token), rows);
-    });
+    return kernel_results(home_, list.checks.size(), uploaded.memory(),
+                          [&](const use_token& token, std::int64_t* rows) {
+                            home_->kernels().check_values(token.stream().native_handle(), list.checks,
+                                                          uploaded.data(token), rows);
+                          });
   }
 
 private:
-  /// `count` numbers that `compute(token, target)` writes, read in one go.
-  template <class Compute>
-  [[nodiscard]] std::vector<std::int64_t> results(std::size_t count, const buffer& described,
-                                                  Compute compute) const {
-    std::vector<std::int64_t> values(count);
-    if (count != 0) {
-      const stream_ref work = home_->work_stream();
-      const buffer target =
-          buffer::allocate(home_, count * sizeof(std::int64_t), work, "values of an import");
-      use_token token(work, {reads(described), writes(target)});
-      auto* const written = token.mutable_data<std::int64_t>(target);
-      compute(token, written);
-      home_->read_scalars(values, written, work);
-      token.finish();
-    }
-    return values;
-  }
-
   const std::shared_ptr<context>& home_;
 };
 

@@ -1,10 +1,14 @@
-// Small arrays of the host on the device for one kernel: descriptions of its work.
+// Small arrays of the host on the device for one kernel: descriptions of its work, and the numbers that it finds.
 #pragma once
 
+#include "saeta/device/kernels.hpp"
 #include "saeta/memory/use_token.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace saeta {
 
@@ -35,5 +39,33 @@ private:
   const T* values_;
   buffer copy_;
 };
+
+/// `count` numbers that `compute(token, target)` writes on the context's work stream, read in one go: the host waits for them.
+/// @param described  what the kernel reads, may be absent.
+template <class Compute>
+std::vector<std::int64_t> kernel_results(const std::shared_ptr<context>& home, std::size_t count,
+                                         const buffer& described, Compute compute) {
+  std::vector<std::int64_t> values(count);
+  if (count != 0) {
+    const stream_ref work = home->work_stream();
+    const buffer target = buffer::allocate(home, count * sizeof(std::int64_t), work, "kernel results");
+    use_token token(work, {reads(described), writes(target)});
+    auto* const written = token.mutable_data<std::int64_t>(target);
+    compute(token, written);
+    home->read_scalars(values, written, work);
+    token.finish();
+  }
+  return values;
+}
+
+/// What each request asks for. The caller keeps the memory that they name in place and in order.
+inline std::vector<std::int64_t> read_values(const std::shared_ptr<context>& home,
+                                             std::span<const value_request> requests) {
+  const device_copy<value_request> uploaded(home, requests);
+  return kernel_results(
+      home, requests.size(), uploaded.memory(), [&](const use_token& token, std::int64_t* values) {
+        home->kernels().read_values(token.stream().native_handle(), requests, uploaded.data(token), values);
+      });
+}
 
 } // namespace saeta

@@ -49,13 +49,7 @@ public:
       requests.push_back(each.request);
       requests.back().at = reinterpret_cast<const std::byte*>(each.values->address()) + each.byte;
     }
-    const device_copy<value_request> uploaded(home, requests);
-    const buffer results = buffer::allocate(home, requests.size() * sizeof(std::int64_t), work, "combine");
-    use_token token(work, {reads(uploaded.memory()), writes(results)});
-    auto* const found = token.mutable_data<std::int64_t>(results);
-    home->kernels().read_values(work.native_handle(), requests, uploaded.data(token), found);
-    std::vector<std::int64_t> values(requests.size());
-    home->read_scalars(values, found, work);
+    const std::vector<std::int64_t> values = read_values(home, requests);
     for (std::size_t i = 0; i < values.size(); ++i) {
       *asked_[i].target = values[i];
     }

@@ -1,6 +1,7 @@
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/launch.cuh"
 #include "saeta/base/text.hpp"
+#include "saeta/device/number_kinds.hpp"
 
 #include <cuda_fp16.h>
 
@@ -157,37 +158,6 @@ void gather(const launch_site& site, std::span<const gathered_column> columns, c
   }
 }
 
-/// Calls `run` with what a value of the matrix is.
-template <class Run>
-void with_target(number_kind kind, Run run) {
-  switch (kind) {
-  case number_kind::int8:
-    return run(std::int8_t{});
-  case number_kind::uint8:
-    return run(std::uint8_t{});
-  case number_kind::int16:
-    return run(std::int16_t{});
-  case number_kind::uint16:
-    return run(std::uint16_t{});
-  case number_kind::int32:
-    return run(std::int32_t{});
-  case number_kind::uint32:
-    return run(std::uint32_t{});
-  case number_kind::int64:
-    return run(std::int64_t{});
-  case number_kind::uint64:
-    return run(std::uint64_t{});
-  case number_kind::half_float:
-    return run(__half{});
-  case number_kind::float32:
-    return run(float{});
-  case number_kind::float64:
-    return run(double{});
-  case number_kind::boolean:
-    return run(truth{});
-  }
-}
-
 } // namespace
 
 void gather_columns(stream_handle stream, std::span<const gathered_column> columns,
@@ -203,7 +173,8 @@ void gather_columns(stream_handle stream, std::span<const gathered_column> colum
     return;
   }
   const launch_site site(target, stream);
-  with_target(shape.kind, [&]<class Target>(Target) { gather<Target>(site, columns, shape, target); });
+  with_number<__half, truth>(shape.kind,
+                             [&]<class Target>(Target) { gather<Target>(site, columns, shape, target); });
 }
 
 } // namespace saeta::cuda
