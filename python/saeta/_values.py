@@ -82,7 +82,9 @@ def decoder_of(type: DataType) -> Decoder:  # noqa: A002 - the word of the lexic
         return decoder_of(type.value_type)
     if type.is_bool8:
         return lambda raw: raw != b"\0"
-    return _nested_decoder(type) if type.format.startswith("+") else _decoder_of_format(type.format)
+    if type.format.startswith("+"):
+        return _nested_decoder(type)
+    return _temporal_decoder(type) if type.format.startswith("t") else _decoder_of_format(type.format)
 
 
 def _nested_decoder(type: DataType) -> Decoder:  # noqa: A002
@@ -121,28 +123,44 @@ def _decoder_of_format(format: str) -> Decoder:  # noqa: A002
     if format.startswith("d:"):
         scale = int(format[2:].split(",")[1])
         return lambda raw: _decimal(_integer(raw), scale)
-    if format.startswith("t"):
-        return _temporal_decoder(format)
     raise UnsupportedError(f"values of Arrow format '{format}' have no Python object")
 
 
-def _temporal_decoder(format: str) -> Decoder:  # noqa: A002
-    if format == "tdD":
-        return lambda raw: date.fromordinal(EPOCH.toordinal() + _integer(raw))
-    if format == "tdm":
-        return lambda raw: (EPOCH + timedelta(milliseconds=_integer(raw))).date()
-    if format.startswith("ts"):
-        unit, zone = format[2], format[4:]
-        return lambda raw: _timestamp(_integer(raw), unit, zone)
-    if format.startswith("tt"):
-        return lambda raw: (EPOCH + _span(_integer(raw), format[2], "time64[ns]")).time()
-    if format.startswith("tD"):
-        return lambda raw: _span(_integer(raw), format[2], "duration[ns]")
-    if format == "tiM":
+def _temporal_decoder(type: DataType) -> Decoder:  # noqa: A002
+    if type.format == "tiM":
         return _integer
-    if format == "tiD":
+    if type.format == "tiD":
         return lambda raw: DayTime(*struct.unpack("<ii", raw))
-    return lambda raw: MonthDayNano(*struct.unpack("<iiq", raw))
+    if type.format == "tin":
+        return lambda raw: MonthDayNano(*struct.unpack("<iiq", raw))
+    decode = _datetime_decoder(type.format, type.name)
+
+    def within_range(raw: bytes) -> Any:
+        try:
+            return decode(_integer(raw))
+        except InvalidError:
+            raise
+        except (OverflowError, ValueError) as error:
+            raise InvalidError(
+                f"{_integer(raw)} of type {type.name} lies outside of what Python's datetime holds; to_arrow() keeps the value"
+            ) from error
+
+    return within_range
+
+
+def _datetime_decoder(format: str, name: str) -> Callable[[int], Any]:  # noqa: A002
+    if format == "tdD":
+        return lambda days: date.fromordinal(EPOCH.toordinal() + days)
+    if format == "tdm":
+        return lambda ticks: (EPOCH + timedelta(milliseconds=ticks)).date()
+    unit = format[2]
+    if format.startswith("tt"):
+        return lambda ticks: (EPOCH + _span(ticks, unit, name)).time()
+    if format.startswith("tD"):
+        return lambda ticks: _span(ticks, unit, name)
+    if not format[4:]:
+        return lambda ticks: EPOCH + _span(ticks, unit, name)
+    return lambda ticks: (EPOCH.replace(tzinfo=UTC) + _span(ticks, unit, name)).astimezone(_zone(format[4:], name))
 
 
 def _integer(raw: bytes) -> int:
@@ -164,17 +182,17 @@ def _span(ticks: int, unit: str, type_name: str) -> timedelta:
     return timedelta(microseconds=ticks * (1_000_000 // PER_SECOND[unit]))
 
 
-def _timestamp(ticks: int, unit: str, zone: str) -> datetime:
-    moment = EPOCH + _span(ticks, unit, "timestamp[ns]")
-    return moment.replace(tzinfo=UTC).astimezone(_zone(zone)) if zone else moment
-
-
-def _zone(name: str) -> tzinfo:
-    if name[:1] in "+-":
-        sign = -1 if name[0] == "-" else 1
-        hours, minutes = name[1:3], name[-2:]
-        return timezone(sign * timedelta(hours=int(hours), minutes=int(minutes)))
-    return ZoneInfo(name)
+def _zone(zone: str, type_name: str) -> tzinfo:
+    try:
+        if zone[0] in "+-":
+            sign = -1 if zone[0] == "-" else 1
+            hours, minutes = zone[1:3], zone[-2:]
+            return timezone(sign * timedelta(hours=int(hours), minutes=int(minutes)))
+        return ZoneInfo(zone)
+    except (KeyError, ValueError, OSError) as error:
+        raise InvalidError(
+            f"Python does not know the time zone of type {type_name}; to_arrow() keeps the values"
+        ) from error
 
 
 def text_of(type: DataType, raw: Any) -> str:  # noqa: A002

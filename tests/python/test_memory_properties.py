@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import saeta as sa
+from property_settings import examples
 
 hypothesis = pytest.importorskip("hypothesis")
 stateful = pytest.importorskip("hypothesis.stateful")
@@ -291,13 +292,11 @@ class MemoryProgram(stateful.RuleBasedStateMachine):
         assert now["buffers"] == self.base["buffers"]
 
 
-MemoryProgram.TestCase.settings = hypothesis.settings(
-    max_examples=60, stateful_step_count=40, deadline=None, database=None
-)
+MemoryProgram.TestCase.settings = hypothesis.settings(stateful_step_count=40, **examples())
 TestMemoryProgram = MemoryProgram.TestCase
 
 
-@hypothesis.settings(max_examples=60, deadline=None, database=None)
+@hypothesis.settings(**examples())
 @hypothesis.given(
     st.integers(0, 300), st.lists(st.tuples(st.integers(0, 320), st.integers(0, 320)), max_size=5)
 )

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
+from property_settings import examples
 
 hypothesis = pytest.importorskip("hypothesis")
 st = hypothesis.strategies
 
 INTEGERS = {f"{sign}int{bits}": (bits, not sign) for sign in ("", "u") for bits in (8, 16, 32, 64)}
-settings = hypothesis.settings(max_examples=60, deadline=None, database=None)
+settings = hypothesis.settings(**examples())
 
 
 def integers(bits, signed):
@@ -99,7 +100,13 @@ def test_nested_arrays_make_every_round_trip(source, copy, data):
     column = sa.from_arrow(source, sa.context("host"), copy=copy or None, as_column=True)
     assert column.null_count == source.null_count
     assert pa.array(column).equals(source)
-    assert column.to_pylist() == source.to_pylist()
+    try:
+        values = source.to_pylist()
+    except OverflowError:  # not a year of Python's datetime
+        with pytest.raises(sa.InvalidError, match="to_arrow"):
+            column.to_pylist()
+    else:
+        assert column.to_pylist() == values
     start = data.draw(st.integers(0, len(source)))
     part = column.slice(start, data.draw(st.integers(0, len(source) - start)))
     expected = source.slice(start, len(part))

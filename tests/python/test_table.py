@@ -170,6 +170,37 @@ def test_a_value_that_python_would_cut_is_an_error(host):
     assert "1970-01-01 00:00:00.00" in repr(column)
 
 
+@pytest.mark.parametrize(
+    ("ticks", "type_"),
+    [
+        (-62135596800000001, pa.timestamp("us")),
+        (-62135596800000000, pa.timestamp("us", "-05:00")),
+        (253402300800, pa.timestamp("s", "UTC")),
+        (2**60, pa.timestamp("ms")),
+        (2**60, pa.duration("s")),
+        (2**60, pa.date64()),
+        (5, pa.timestamp("us", "Mars/Phobos")),
+        (5, pa.timestamp("us", "../etc")),
+        (5, pa.timestamp("us", "+25:00")),
+    ],
+)
+def test_what_datetime_does_not_hold_is_an_error(host, ticks, type_):
+    column = sa.from_arrow(pa.array([ticks, None], pa.int64()).view(type_), host)
+    with pytest.raises(sa.InvalidError, match="to_arrow") as caught:
+        column.to_pylist()
+    assert column.type.name in str(caught.value)
+    assert column[1] is None
+    assert repr(column)
+    assert pa.array(column).equals(pa.array([ticks, None], pa.int64()).view(type_))
+
+
+@pytest.mark.parametrize("days", [-719163, 2932897, -(2**31), 2**31 - 1])
+def test_days_that_python_does_not_know_are_an_error(host, days):
+    column = sa.from_arrow(pa.array([days], pa.int32()).view(pa.date32()), host)
+    with pytest.raises(sa.InvalidError, match=f"^{days} of type"):
+        column.to_pylist()
+
+
 def test_indices_outside_are_index_errors(host):
     column = sa.from_dlpack(np.arange(3), host)
     assert (column[0], column[-3]) == (0, 0)
