@@ -13,11 +13,12 @@ Importing needs neither a GPU nor a driver nor pyarrow nor NumPy: each is loaded
 
 from saeta import _core, allocators, hooks, testing, xlog
 from saeta import rmm as rmm  # not in __all__: a star import would hide RMM itself
-from saeta._build import column, table
+from saeta._build import column, counted_table, from_bytes, table
 from saeta._core import (
     Buffer,
     Column,
     Context,
+    CountedTable,
     DataType,
     Device,
     Field,
@@ -71,6 +72,7 @@ __all__ = [
     "ClosedError",
     "Column",
     "Context",
+    "CountedTable",
     "DataType",
     "Device",
     "DeviceError",
@@ -104,9 +106,11 @@ __all__ = [
     "column",
     "concat_tables",
     "context",
+    "counted_table",
     "devices",
     "field",
     "from_arrow",
+    "from_bytes",
     "from_cuda_array",
     "from_dlpack",
     "hooks",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from saeta import _core
-from saeta._core import Column, Context, DataType, Field, Schema, Table
+from saeta._core import Column, Context, CountedTable, DataType, Field, Schema, Table
 from saeta._cuda_array import from_cuda_array
 from saeta._optional import load
+from saeta._types import schema as make_schema
 from saeta.errors import InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack
 
@@ -85,6 +86,75 @@ def column(name: str | Field, data: Any, type: Any = None, ctx: ContextLike = No
         described = name.with_type(type) if isinstance(name, Field) else Field(name, type)
     own = data.context if isinstance(data, Column) else None
     return as_column(described, data, context_of(ctx if ctx is not None else own))
+
+
+def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) -> Table:
+    """Makes a table of values that lie in memory as Arrow has them: one transfer for all columns, and no look at a value.
+
+    Args:
+        columns: for each field of the schema an object with the buffer protocol (bytes, memoryview, mmap, a NumPy array) that
+            holds its values in little-endian order, row after row and without nulls.
+        ctx: a Context or the name of a device. None: the best device.
+        schema: what `saeta.schema` takes, of types with whole bytes a value: numbers, "bool8", decimals, times, binaries of
+            a fixed size.
+
+    Returns:
+        A Table of one batch, with a copy of the values.
+
+    Raises:
+        UnsupportedError: a type has bits, offsets, children or a dictionary. InvalidError: bytes that are no whole number of
+        values, columns of different rows, another number of columns than of fields. The message names the column, what was
+        expected and what it got.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.from_bytes([b"\\1\\0\\2\\0", b"ab"], "host", schema={"n": "uint16", "flag": "uint8"}).to_pydict()
+        {'n': [1, 2], 'flag': [97, 98]}
+    """
+    if isinstance(columns, str | bytes | Mapping) or not isinstance(columns, Iterable):
+        raise TypeMismatch(
+            f"columns are of type {type(columns).__name__}, expected a sequence with the bytes of each column"
+        )
+    fields = schema if isinstance(schema, Schema) else make_schema(schema)
+    given = list(columns)
+    for place, each in enumerate(given):
+        if not _offers_bytes(each):
+            name = fields[place].name if place < len(fields) else place
+            raise TypeMismatch(
+                f"column {name!r}: {type(each).__name__} does not offer its memory as contiguous bytes"
+            )
+    return _core._from_bytes(context_of(ctx), fields, given)
+
+
+def counted_table(capacity: Table, count: Any, *, num_rows: int | None = None) -> CountedTable:
+    """Joins a table that has room for more rows than there are with the number on the device that says how many are valid.
+
+    Args:
+        capacity: a Table with room for the rows.
+        count: one number of type uint32, uint64, int32 or int64: a Column, a tensor of one element or what else
+            `saeta.column` takes. A kernel may still be writing it: it is read in order.
+        num_rows: the number, where the caller knows it; it is never read then.
+
+    Returns:
+        A CountedTable. Nothing is copied.
+
+    Raises:
+        TypeMismatch: the count has another type. InvalidError: it is more than one number, or in another context. OutOfRange:
+        `num_rows` is past the capacity; the number on the device is looked at when it is read.
+
+    Example:
+        >>> import numpy as np
+        >>> import saeta as sa
+        >>> found = sa.counted_table(sa.table({"x": [7, 8, 0, 0]}, "host"), np.array([2], np.uint32))
+        >>> found.to_table().to_pydict()
+        {'x': [7, 8]}
+    """
+    if not isinstance(capacity, Table):
+        raise TypeMismatch(f"the capacity is of type {type(capacity).__name__}, expected a Table")
+    if getattr(count, "shape", None) == ():  # a tensor of one element and no dimension
+        count = count.reshape(1)
+    rows = count if isinstance(count, Column) else as_column("rows", count, capacity.context)
+    return _core._counted_table(capacity, rows, num_rows)
 
 
 def as_column(name: str | Field, value: Any, ctx: Context) -> Column:
@@ -186,6 +256,13 @@ def _whole_table(source: Any, ctx: ContextLike, schema: Schema | None) -> Table:
         if schema is None
         else _described([(each.name, each) for each in made.columns], made.context, schema)
     )
+
+
+def _offers_bytes(given: Any) -> bool:
+    try:
+        return memoryview(given).c_contiguous
+    except TypeError:
+        return False
 
 
 def _is_table(given: Any) -> bool:

@@ -520,7 +520,7 @@ class Schema:
 
     def __init__(self, fields: object, metadata: Mapping[Any, Any] | None = None) -> None:
         """
-        `fields` is a sequence of Field objects, of fields of another Arrow library or of pairs (name, type), a mapping of names to types, or an object with `__arrow_c_schema__`.
+        `fields` is a sequence of Field objects, of fields of another Arrow library or of pairs (name, type), a mapping of names to types, or an object with `__arrow_c_schema__`, whose metadata is kept unless `metadata` is given.
         """
 
     @property
@@ -1165,10 +1165,67 @@ class Table:
 def _from_columns(where: Context, columns: Sequence[Column]) -> Table:
     """A table of columns of one length and one context; no copy."""
 
+def _from_bytes(where: Context, schema: Schema, columns: Sequence[object]) -> Table:
+    """
+    A table of raw little-endian values, one object with the buffer protocol a field; one transfer.
+    """
+
 def _concat_tables(tables: Sequence[Table], schema: Schema) -> Table:
     """
     The batches of several tables one after the other, described by one schema; no copy.
     """
+
+class CountedTable:
+    """
+    A table with room for more rows than there are, and a number on the device that says how many are valid: what a kernel makes that does not know how many rows it finds. The number is read when it is asked for, once.
+    """
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises TypeMismatch, which names what makes one."""
+
+    @property
+    def capacity(self) -> Table:
+        """
+        The Table of all rows that there is room for. Those behind the count hold nothing.
+        """
+
+    @property
+    def count(self) -> Column:
+        """The number on the device, a Column of one row."""
+
+    @property
+    def num_rows(self) -> int:
+        """
+        Number of valid rows; one number is copied from the device the first time. OutOfRange where it is past the capacity.
+        """
+
+    @property
+    def known_num_rows(self) -> int | None:
+        """The same without a copy: None as long as it was not read."""
+
+    @property
+    def schema(self) -> Schema:
+        """Names, types, nullability and metadata; a copy."""
+
+    def __len__(self) -> int: ...
+
+    def to_table(self) -> Table:
+        """
+        The valid rows as a Table, over the same memory. Reads the count. OutOfRange where it is past the capacity.
+        """
+
+    def __repr__(self) -> str: ...
+
+    def __arrow_c_schema__(self) -> CapsuleType:
+        """An "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> CapsuleType:
+        """As that of Table, of the valid rows. Reads the count."""
+
+    def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> CapsuleType:
+        """As that of Table, of the valid rows. Reads the count."""
+
+def _counted_table(capacity: Table, count: Column, num_rows: int | None = None) -> CountedTable: ...
 
 def _import_stream(where: Context, stream: object, copy: bool | None = None, as_column: bool = False) -> Table | Column:
     """

@@ -15,7 +15,7 @@ from saeta._values import text_of
 from saeta.errors import DownloadForbidden
 
 if TYPE_CHECKING:
-    from saeta._core import Column, DataType, Table
+    from saeta._core import Column, CountedTable, DataType, Table
 
 HEAD_ROWS = 5
 MOST_COLUMNS = 60
@@ -54,6 +54,13 @@ def table_html(self: Table) -> str:
         f"<p><b>saeta.Table</b> {escape(_summary(self))}</p><table><thead><tr><th>column</th><th>type</th>"
         f"<th>first rows</th></tr></thead><tbody>{''.join(rows)}</tbody></table>{left_out}"
     )
+
+
+def counted_text(self: CountedTable) -> str:
+    """Body of `CountedTable.__repr__`: reads nothing from the device."""
+    rows = "an unread number" if self.known_num_rows is None else str(self.known_num_rows)
+    room = self.capacity
+    return f"<saeta.CountedTable of {rows} of {counted(room.num_rows, 'row', 'rows')}, {counted(room.num_columns, 'column', 'columns')} on {room.device}>"
 
 
 def column_text(self: Column) -> str:

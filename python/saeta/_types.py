@@ -73,20 +73,23 @@ def data_type(given: Any) -> DataType:
     )
 
 
-def fields_of(given: Any) -> list[Field]:
-    """The fields that a schema is made of: each a Field, one of another Arrow library, or a pair of name and type."""
+def parts_of(given: Any) -> tuple[list[Field], Any]:
+    """The fields that a schema is made of, each a Field, one of another Arrow library, or a pair of name and type; and the
+    metadata that it brings along.
+    """
+    if hasattr(given, "__arrow_c_schema__") and not isinstance(given, Schema):
+        given = _core._import_schema(given.__arrow_c_schema__())
     if isinstance(given, Schema):
-        return list(given.fields)
-    if hasattr(given, "__arrow_c_schema__"):
-        described = _core._import_schema(given.__arrow_c_schema__())
-        return list(described.fields) if isinstance(described, Schema) else [described]
+        return list(given.fields), given.metadata
+    if isinstance(given, Field):
+        return [given], None
     if isinstance(given, Mapping):
         given = given.items()
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise TypeMismatch(
             f"{type(given).__name__} is not a sequence of fields: expected Field objects or pairs (name, type)"
         )
-    return [field_of(each) for each in given]
+    return [field_of(each) for each in given], None
 
 
 def field_of(given: Any) -> Field:

@@ -160,7 +160,9 @@ def _datetime_decoder(format: str, name: str) -> Callable[[int], Any]:  # noqa: 
         return lambda ticks: _span(ticks, unit, name)
     if not format[4:]:
         return lambda ticks: EPOCH + _span(ticks, unit, name)
-    return lambda ticks: (EPOCH.replace(tzinfo=UTC) + _span(ticks, unit, name)).astimezone(_zone(format[4:], name))
+    return lambda ticks: (EPOCH.replace(tzinfo=UTC) + _span(ticks, unit, name)).astimezone(
+        _zone(format[4:], name)
+    )
 
 
 def _integer(raw: bytes) -> int:

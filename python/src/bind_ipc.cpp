@@ -1,6 +1,7 @@
 // The module `_ipc`: Arrow IPC files and streams. It needs the libarrow that it was built with; saeta/ipc.py loads it.
 #include "module.hpp"
 #include "objects.hpp"
+#include "python_bytes.hpp"
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/ipc/inspect.hpp"
 #include "saeta/ipc/reader.hpp"
@@ -19,28 +20,6 @@
 
 namespace saeta::py {
 namespace {
-
-/// The memory of a Python object that offers it (bytes, memoryview, mmap), for as long as this lives, on any thread.
-class python_bytes {
-public:
-  explicit python_bytes(nb::handle source) {
-    if (foreign_call([&] { return PyObject_GetBuffer(source.ptr(), &view_, PyBUF_SIMPLE); }) != 0) {
-      throw nb::python_error();
-    }
-  }
-  python_bytes(const python_bytes&) = delete;
-  python_bytes& operator=(const python_bytes&) = delete;
-  ~python_bytes() {
-    with_gil_or_leak([this] { PyBuffer_Release(&view_); });
-  }
-
-  [[nodiscard]] std::span<const std::byte> span() const noexcept {
-    return {static_cast<const std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
-  }
-
-private:
-  Py_buffer view_{};
-};
 
 /// Calls a Python callable with the progress so far, and lets Ctrl-C through.
 ipc::progress_hook hook_of(const nb::object& callable) {

@@ -33,9 +33,13 @@ metadata_list metadata_from(nb::handle given) {
   return result;
 }
 
-std::vector<field> fields_from(nb::handle given) {
+/// @param metadata  None: what `fields` brings along.
+schema schema_from(nb::handle fields, nb::handle metadata) {
   return foreign_call([&] {
-    return nb::cast<std::vector<field>>(nb::module_::import_("saeta._types").attr("fields_of")(given));
+    const nb::object parts = nb::module_::import_("saeta._types").attr("parts_of")(fields);
+    const nb::object brought = parts[1];
+    return schema{nb::cast<std::vector<field>>(parts[0]),
+                  metadata_from(metadata.is_none() ? nb::handle(brought) : metadata)};
   });
 }
 
@@ -180,7 +184,7 @@ void bind_schema(nb::module_& m) {
       .def(
           "__init__",
           [](schema* self, nb::handle fields, nb::handle metadata) {
-            new (self) schema{fields_from(fields), metadata_from(metadata)};
+            new (self) schema(schema_from(fields, metadata));
           },
           nb::arg("fields"), nb::arg("metadata").none() = nb::none(),
           nb::sig("def __init__(self, fields: object, metadata: collections.abc.Mapping[typing.Any, "
@@ -188,7 +192,8 @@ void bind_schema(nb::module_& m) {
                   "None = None) -> None"),
           "`fields` is a sequence of Field objects, of fields of another Arrow library or of pairs (name, "
           "type), a "
-          "mapping of names to types, or an object with `__arrow_c_schema__`.")
+          "mapping of names to types, or an object with `__arrow_c_schema__`, whose metadata is kept unless "
+          "`metadata` is given.")
       .def_prop_ro("names", &names_of, "Names of the fields, in order.")
       .def_prop_ro(
           "fields", [](const schema& self) { return self.fields; }, "The fields, in order.")

@@ -1,6 +1,8 @@
 // Tables with other columns, names or metadata. What a caller may mean is decided in saeta/_table.py.
 #include "pieces.hpp"
+#include "python_bytes.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/transfer/build.hpp"
 #include "saeta/transfer/combine.hpp"
 #include "table_class.hpp"
 
@@ -8,12 +10,33 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <deque>
 
 namespace saeta::py {
 namespace {
 
 table_object from_columns(const context_object& home, const std::vector<column_object>& columns) {
   return table_object(assemble(home.value, columns, {}));
+}
+
+table_object from_bytes(const context_object& home, const schema& fields, const nb::sequence& columns) {
+  std::deque<python_bytes> held;
+  for (const nb::handle each : columns) {
+    held.emplace_back(each);
+  }
+  if (held.size() != fields.fields.size()) {
+    throw error(errc::invalid_argument, concat(held.size(), " columns of bytes, expected ",
+                                               fields.fields.size(), " as the schema has fields"));
+  }
+  std::vector<host_values> given;
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    given.push_back({fields.fields[i], held[i].span()});
+  }
+  const gil_release release;
+  const table made = table_of_values(home.value, given);
+  const auto batches = made.batches();
+  return table_object(
+      table::make(made.home(), fields, {batches.begin(), batches.end()})); // with the schema's metadata
 }
 
 /// `columns` in the place of those that the table has, with its metadata.
@@ -85,6 +108,10 @@ void bind_changes(nb::module_& m, table_class& c) {
       .def("_with_schema", &with_schema, nb::arg("schema"));
   m.def("_from_columns", &from_columns, nb::arg("where"), nb::arg("columns"),
         "A table of columns of one length and one context; no copy.");
+  m.def("_from_bytes", &from_bytes, nb::arg("where"), nb::arg("schema"), nb::arg("columns"),
+        nb::sig("def _from_bytes(where: Context, schema: Schema, columns: collections.abc.Sequence[object]) "
+                "-> Table"),
+        "A table of raw little-endian values, one object with the buffer protocol a field; one transfer.");
   m.def("_concat_tables", &concatenated, nb::arg("tables"), nb::arg("schema"),
         "The batches of several tables one after the other, described by one schema; no copy.");
 }

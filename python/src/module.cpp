@@ -17,6 +17,7 @@ NB_MODULE(_core, m) {
   bind_column(m);
   bind_use(m);
   bind_table(m);
+  bind_counted_table(m);
   bind_interop(m);
   bind_lent(m);
   bind_graph_pool(m);

@@ -21,6 +21,7 @@ void bind_memory(nb::module_& m);
 void bind_type(nb::module_& m);
 void bind_column(nb::module_& m);
 void bind_table(nb::module_& m);
+void bind_counted_table(nb::module_& m);
 void bind_interop(nb::module_& m);
 void bind_dlpack(nb::module_& m);
 void bind_lent(nb::module_& m);

@@ -274,3 +274,12 @@ def test_a_table_becomes_python_objects(anywhere):
     for make in (twice.to_pydict, twice.to_pylist):
         with pytest.raises(sa.InvalidError, match="several columns are named 'a'"):
             make()
+
+
+def test_a_schema_of_a_schema_keeps_its_metadata():
+    theirs = pa.schema([pa.field("a", pa.int64(), metadata={"k": "v"})], metadata={"t": "w"})
+    made = sa.schema(theirs)
+    assert pa.schema(made).equals(theirs, check_metadata=True)
+    assert sa.schema(made) == made
+    assert dict(sa.schema(made, {"u": "x"}).metadata) == {b"u": b"x"}
+    assert dict(sa.schema(made, {}).metadata) == {}

@@ -1,0 +1,59 @@
+// Tables of values that lie in host memory as a device column has them: no Arrow structs, no loop over values.
+//
+// What      Typed spans and raw little-endian bytes, row after row and without nulls, go to the device in one planned transfer
+//           for the table.
+// Owner     The values are copied, on a host context as well: they are the caller's again when the call returns.
+// Failure   Below, and budget_exceeded, out_of_memory, closed; nothing stays allocated.
+#pragma once
+
+#include "saeta/column/table.hpp"
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+
+namespace saeta {
+
+/// The values of one column. Borrows the bytes.
+struct host_values {
+  field described; ///< of a type whose values all have the same number of bytes, and that is no dictionary
+  std::span<const std::byte> bytes;
+};
+
+template <class T>
+concept fixed_value = std::same_as<T, bool> || std::same_as<T, float> || std::same_as<T, double> ||
+    (std::integral<T> && sizeof(T) <= sizeof(std::int64_t));
+
+/// The type of a column of such values: an integer of the same width and sign, float32, float64, or "bool8" for bool.
+template <fixed_value T>
+[[nodiscard]] data_type type_of_values() {
+  if constexpr (std::same_as<T, bool>) {
+    return data_type::byte_bool();
+  } else if constexpr (std::floating_point<T>) {
+    return data_type(sizeof(T) == sizeof(float) ? type_id::float32 : type_id::float64);
+  } else {
+    constexpr type_id ids[][2] = {{type_id::uint8, type_id::int8},
+                                  {type_id::uint16, type_id::int16},
+                                  {type_id::uint32, type_id::int32},
+                                  {type_id::uint64, type_id::int64}};
+    return data_type(ids[std::countr_zero(sizeof(T))][std::signed_integral<T>]);
+  }
+}
+
+/// A column of typed values, without nulls.
+template <fixed_value T>
+[[nodiscard]] host_values values_of(std::string name, std::span<const T> values) {
+  return {{std::move(name), type_of_values<T>(), false, {}}, std::as_bytes(values)};
+}
+
+/// A table of one batch; without columns it has no rows.
+/// @throws error unsupported (a type whose values are not whole bytes of one number each), invalid_argument (bytes that are
+///         no whole number of rows, columns of different rows): column, expected and got are named.
+table table_of_values(const std::shared_ptr<context>& home, std::span<const host_values> columns,
+                      std::string tag = "values");
+
+} // namespace saeta

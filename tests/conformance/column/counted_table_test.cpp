@@ -1,0 +1,151 @@
+// Tables whose row count is on the device.
+
+#include "conformance/harness/context_test.hpp"
+#include "saeta/column/counted_table.hpp"
+#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/transfer/build.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+namespace saeta::conformance {
+namespace {
+
+class counted_tables : public context_test {
+protected:
+  template <class T>
+  [[nodiscard]] column made_of(const std::vector<T>& values) const {
+    const host_values given = values_of("x", std::span<const T>(values));
+    return table_of_values(home(), {&given, 1}).batches()[0].columns[0];
+  }
+  /// Room for eight rows.
+  [[nodiscard]] table room() const {
+    const std::vector<std::int32_t> values{1, 2, 3, 4, 5, 6, 7, 8};
+    const host_values given = values_of("x", std::span<const std::int32_t>(values));
+    return table_of_values(home(), {&given, 1});
+  }
+  template <class T>
+  [[nodiscard]] counted_table counted(T rows) const {
+    return counted_table::make(room(), made_of(std::vector<T>{rows}));
+  }
+  static void expect_error(const std::function<void()>& action, errc code, const std::string& said) {
+    try {
+      action();
+      ADD_FAILURE() << "taken; expected: " << said;
+    } catch (const error& refused) {
+      EXPECT_EQ(refused.code(), code);
+      EXPECT_THAT(refused.message(), ::testing::HasSubstr(said));
+    }
+  }
+  template <class T>
+  void expect_no_room(T rows, const std::string& said) const {
+    const counted_table made = counted(rows);
+    for (int round = 0; round < 2; ++round) {
+      expect_error([&] { static_cast<void>(made.rows()); }, errc::out_of_range,
+                   "the row count is " + said + ", the table has room for 8 rows");
+      EXPECT_FALSE(made.known_rows()) << "a wrong count is not kept";
+    }
+    expect_error([&] { static_cast<void>(made.rows_of_table()); }, errc::out_of_range, said);
+  }
+};
+
+TEST_P(counted_tables, read_their_count_once) {
+  const counted_table made = counted(std::uint32_t{5});
+  const counted_table copy =
+      made; // NOLINT(performance-unnecessary-copy-initialization): copies share what was read
+  home()->reset_counters();
+  EXPECT_FALSE(made.known_rows());
+  EXPECT_EQ(made.capacity().rows(), 8);
+  EXPECT_EQ(home()->read_counters().scalars, traffic{});
+  EXPECT_EQ(made.rows(), 5);
+  EXPECT_EQ(copy.rows(), 5);
+  EXPECT_EQ(copy.known_rows(), 5);
+  const counter_values now = home()->read_counters();
+  EXPECT_EQ(now.scalars, (traffic{1, 1, 4}));
+  EXPECT_EQ(now.device_to_host, traffic{});
+}
+
+TEST_P(counted_tables, take_counts_of_every_integer_of_four_and_eight_bytes) {
+  EXPECT_EQ(counted(std::uint32_t{8}).rows(), 8);
+  EXPECT_EQ(counted(std::uint64_t{0}).rows(), 0);
+  EXPECT_EQ(counted(std::int32_t{1}).rows(), 1);
+  EXPECT_EQ(counted(std::int64_t{7}).rows(), 7);
+  const column counts = made_of(std::vector<std::uint64_t>{9, 9, 9, 3, 9});
+  EXPECT_EQ(counted_table::make(room(), counts.slice(3, 1)).rows(), 3) << "the offset counts";
+}
+
+TEST_P(counted_tables, have_no_more_rows_than_room) {
+  expect_no_room(std::uint32_t{9}, "9");
+  expect_no_room(std::numeric_limits<std::uint32_t>::max(), "4294967295");
+  expect_no_room(std::numeric_limits<std::uint64_t>::max(), "18446744073709551615");
+  expect_no_room(std::int32_t{-1}, "-1");
+  expect_no_room(std::numeric_limits<std::int64_t>::min(), "-9223372036854775808");
+}
+
+TEST_P(counted_tables, show_valid_rows_alone) {
+  const counted_table made = counted(std::uint32_t{3});
+  const table valid = made.rows_of_table();
+  EXPECT_EQ(valid.rows(), 3);
+  EXPECT_EQ(valid.batches()[0].columns[0].values().address(),
+            made.capacity().batches()[0].columns[0].values().address());
+  owned_array given;
+  export_column(valid.batches()[0].columns[0], *given.out());
+  EXPECT_EQ(given.get().length, 3);
+}
+
+TEST_P(counted_tables, see_what_was_written_to_the_count_last) {
+  const column count = made_of(std::vector<std::uint32_t>{0});
+  const counted_table made = counted_table::make(room(), count);
+  const buffer& target = count.values();
+  const stream_lease other = home()->borrow_stream();
+  const std::unique_ptr<gate> held = close_gate(other.ref().native_handle());
+  {
+    use_token token(other.ref(), {writes(target)});
+    // One byte of the number: 4, little-endian.
+    home()->fill(token.mutable_data<std::uint8_t>(target), 4, 1, other.ref());
+  }
+  open_while_the_host_waits(held, [&] { EXPECT_EQ(made.rows(), 4); });
+}
+
+TEST_P(counted_tables, believe_a_host_that_knows_the_count) {
+  home()->reset_counters();
+  const counted_table made = counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), 6);
+  EXPECT_EQ(made.known_rows(), 6);
+  EXPECT_EQ(made.rows_of_table().rows(), 6);
+  EXPECT_EQ(home()->read_counters().scalars, traffic{});
+  expect_error([&] { counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), 9); },
+               errc::out_of_range, "the row count is 9, the table has room for 8 rows");
+  expect_error([&] { counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), -2); },
+               errc::out_of_range, "the row count is -2,");
+}
+
+TEST_P(counted_tables, refuse_what_is_no_count) {
+  expect_error([&] { counted_table::make(room(), made_of(std::vector<double>{1})); }, errc::type_mismatch,
+               "a row count of type double, expected uint32, uint64, int32 or int64");
+  expect_error([&] { counted_table::make(room(), made_of(std::vector<std::uint16_t>{1})); },
+               errc::type_mismatch, "uint16");
+  expect_error(
+      [&] {
+        counted_table::make(room(), made_of(std::vector<std::uint32_t>{1, 2}));
+      },
+      errc::invalid_argument, "a row count is one number, not 2 rows with 0 nulls");
+  expect_error([&] { counted_table::make(room(), made_of(std::vector<std::uint32_t>{})); },
+               errc::invalid_argument, "not 0 rows");
+}
+
+TEST_P(counted_tables, have_table_and_count_in_one_context) {
+  const std::shared_ptr<context> other = new_context();
+  const std::vector<std::uint32_t> one{1};
+  const host_values given = values_of("n", std::span<const std::uint32_t>(one));
+  const column elsewhere = table_of_values(other, {&given, 1}).batches()[0].columns[0];
+  expect_error([&] { counted_table::make(room(), elsewhere); }, errc::invalid_argument, "another context");
+}
+
+SAETA_CONFORMANCE_SUITE(counted_tables);
+
+} // namespace
+} // namespace saeta::conformance

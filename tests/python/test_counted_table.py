@@ -1,0 +1,101 @@
+"""Tables whose row count is a number on the device."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+
+
+def counted(ctx, rows, dtype=np.uint32):
+    room = sa.table({"x": np.arange(6), "s": pa.array(["a", "b", None, "d", "", ""])}, ctx)
+    return sa.counted_table(room, sa.column("n", np.array([rows], dtype), ctx=ctx))
+
+
+def test_the_count_is_read_once(anywhere):
+    made = counted(anywhere, 3)
+    anywhere.reset_counters()
+    assert made.known_num_rows is None
+    assert "unread" in repr(made)
+    assert anywhere.counters()["scalars"]["transfers"] == 0
+    assert (made.num_rows, len(made), made.num_rows) == (3, 3, 3)
+    assert made.known_num_rows == 3
+    assert anywhere.counters()["scalars"]["transfers"] == 1
+    assert "3 of 6 rows" in repr(made)
+
+
+def test_reading_it_is_no_download(anywhere):
+    with anywhere.forbid_downloads():
+        assert counted(anywhere, 3).num_rows == 3
+
+
+def test_valid_rows_alone_go_out(anywhere):
+    made = counted(anywhere, 3)
+    expected = {"x": [0, 1, 2], "s": ["a", "b", None]}
+    assert made.to_table().to_pydict() == expected
+    assert pa.table(made).to_pydict() == expected
+    assert polars.DataFrame(made).to_dict(as_series=False) == expected
+    assert sa.from_arrow(made, anywhere).to_pydict() == expected
+    assert made.capacity.num_rows == 6
+    assert made.count.to_pylist() == [3]
+    assert made.schema == made.capacity.schema
+
+
+def test_the_rows_are_views(host):
+    made = counted(host, 2)
+    assert made.to_table()["x"].to_numpy().ctypes.data == made.capacity["x"].to_numpy().ctypes.data
+
+
+@pytest.mark.parametrize(
+    ("rows", "dtype"), [(7, np.uint32), (2**64 - 1, np.uint64), (-1, np.int32), (-(2**63), np.int64)]
+)
+def test_a_count_without_room_is_named(anywhere, rows, dtype):
+    made = counted(anywhere, rows, dtype)
+    said = f"the row count is {rows}, the table has room for 6 rows"
+    for use in (
+        lambda: made.num_rows,
+        made.to_table,
+        lambda: len(made),
+        made.__arrow_c_stream__,
+        made.__arrow_c_device_stream__,
+    ):
+        with pytest.raises(sa.OutOfRange, match=said):
+            use()
+    assert made.known_num_rows is None
+    assert repr(made)
+
+
+def test_a_known_count_is_not_read(host):
+    room = sa.table({"x": [1, 2, 3]}, host)
+    made = sa.counted_table(room, np.array([9], np.uint64), num_rows=2)
+    assert (made.known_num_rows, made.to_table().to_pydict()) == (2, {"x": [1, 2]})
+    with pytest.raises(sa.OutOfRange, match="the row count is 4"):
+        sa.counted_table(room, np.array([9], np.uint64), num_rows=4)
+
+
+def test_what_is_no_count_is_named(host):
+    room = sa.table({"x": [1, 2, 3]}, host)
+    with pytest.raises(sa.TypeMismatch, match="type double, expected uint32"):
+        sa.counted_table(room, np.array([1.0]))
+    with pytest.raises(sa.InvalidError, match="one number, not 2 rows"):
+        sa.counted_table(room, [1, 2])
+    with pytest.raises(sa.InvalidError, match="1 nulls"):
+        sa.counted_table(room, pa.array([None], pa.uint32()))
+    with pytest.raises(sa.TypeMismatch, match="the capacity is of type dict"):
+        sa.counted_table({"x": [1]}, [1])
+    with pytest.raises(sa.TypeMismatch, match=r"saeta\.counted_table"):
+        sa.CountedTable()
+
+
+def test_tables_in_batches_are_counted_across_them(host):
+    room = sa.concat_tables([sa.table({"x": [1, 2]}, host), sa.table({"x": [3, 4]}, host)])
+    assert sa.counted_table(room, np.array([3], np.int64)).to_table().to_pydict() == {"x": [1, 2, 3]}
+
+
+def test_tensors_without_dimensions_are_numbers(host):
+    room = sa.table({"x": [1, 2]}, host)
+    assert sa.counted_table(room, np.array(1, np.uint32)).num_rows == 1
+    assert sa.counted_table(room, np.int64(0)).num_rows == 0
