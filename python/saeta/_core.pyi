@@ -965,7 +965,7 @@ class Table:
 
     def __deepcopy__(self, memo: object) -> Table:
         """
-        The table itself, which is immutable. `saeta.from_arrow(table, ctx, copy=True)` copies a host table.
+        The table itself, which is immutable. `saeta.from_arrow(table, ctx, copy=True)` copies it.
         """
 
     def _ipython_key_completions_(self) -> list[str]:

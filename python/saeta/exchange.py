@@ -47,8 +47,9 @@ def from_arrow(
     is only a schema becomes a Schema or a Field.
 
     Memory that the context's device can use is shared and kept alive until our last work on it has finished; our first work
-    waits for the producer's. `copy=True` copies host memory into memory of the context, under its budget. Host memory goes to
-    a device by one transfer a batch; `copy=False` refuses that with ExchangeError. Data on a device enters a context of
+    waits for the producer's. Memory that the context handed out and that comes back, also by way of other libraries, is shared
+    with its order and taken in as nothing new. `copy=True` copies into memory of the context, under its budget: a device's
+    memory by one kernel a batch. Host memory goes to a device by one transfer a batch; `copy=False` refuses that with ExchangeError. Data on a device enters a context of
     that device; into a host context it is downloaded by its producer, where that offers it.
     """
     found = _device_capsules(source, ctx)

@@ -66,8 +66,7 @@ void bind_objects(table_class& c) {
       .def(
           "__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"),
           nb::sig("def __deepcopy__(self, memo: object) -> Table"),
-          "The table itself, which is immutable. `saeta.from_arrow(table, ctx, copy=True)` copies a host "
-          "table.")
+          "The table itself, which is immutable. `saeta.from_arrow(table, ctx, copy=True)` copies it.")
       .def("_ipython_key_completions_", &names_of, "Names for tab completion.")
       .def("__repr__", in_python("saeta._display", "table_text"), nb::sig("def __repr__(self) -> str"))
       .def("_repr_html_", in_python("saeta._display", "table_html"), nb::sig("def _repr_html_(self) -> str"));

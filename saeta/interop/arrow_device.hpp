@@ -1,8 +1,9 @@
 // The Arrow C Device Data Interface: arrays and streams in the memory of a device, without a copy and in order.
 //
 // What      Import of any conforming ArrowDeviceArray / ArrowDeviceArrayStream, and export of ours, for memory of the host, of a
-//           GPU, page-locked and managed memory. Memory that the context's device can use is shared; of page-locked memory a
-//           GPU's context makes one planned transfer. No pointer of a device is followed on the host: of strings and lists the
+//           GPU, page-locked and managed memory. Memory that the context's device can use is shared, or copied by one kernel
+//           where the caller wants a copy; of page-locked memory a GPU's context makes one planned transfer. Memory that the
+//           context exported is known by its address and shared again, whoever passed it on. No pointer of a device is followed on the host: of strings and lists the
 //           first and last offset are read from the device, which waits for the producer. Booleans of one byte that came from
 //           tensors are packed on the device, as arrow_c.hpp says.
 // Owner     Import takes an array or stream on success and leaves it with the caller, unreleased, on failure (a stream that failed

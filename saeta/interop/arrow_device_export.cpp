@@ -3,6 +3,7 @@
 #include "saeta/interop/detail/arrow_bools.hpp"
 #include "saeta/interop/detail/arrow_device_type.hpp"
 #include "saeta/interop/detail/arrow_export.hpp"
+#include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/download.hpp"
@@ -14,9 +15,9 @@ namespace {
 
 /// What lives as long as a consumer has the array or a part of it.
 struct handed_out {
-  explicit handed_out(std::span<const buffer> views) : hold(views, access::read) {}
+  explicit handed_out(std::span<const buffer> views) : hold(views) {}
 
-  export_hold hold;
+  known_export hold;
   buffer nothing; ///< zeros on a device, where a buffer has no bytes
   std::optional<event> written;
   event_handle written_handle{}; ///< what `sync_event` points to

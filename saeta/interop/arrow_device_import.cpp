@@ -3,7 +3,9 @@
 #include "saeta/interop/arrow_device.hpp"
 #include "saeta/interop/detail/arrow_array.hpp"
 #include "saeta/interop/detail/arrow_import.hpp"
+#include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/copy_columns.hpp"
 #include "saeta/transfer/device_copy.hpp"
 #include "saeta/transfer/host_window.hpp"
 
@@ -70,7 +72,7 @@ void require_struct(const ArrowDeviceArray& source) {
 }
 
 /// Managed memory is any GPU's; page-locked memory goes to a GPU by a transfer, as memory of the host does.
-way way_into(const context& home, const ArrowDeviceArray& source, copy_policy copy) {
+way way_into(const context& home, const ArrowDeviceArray& source) {
   const tensor_device from = device_of(source);
   const memory_kind kind = *kind_of(from);
   const device_id here = home.device();
@@ -83,10 +85,6 @@ way way_into(const context& home, const ArrowDeviceArray& source, copy_policy co
   }
   const bool on_gpu = here.kind == device_kind::cuda;
   if ((kind == memory_kind::managed && on_gpu) || from == to_tensor_device(here, own_kind(here))) {
-    if (copy == copy_policy::always) {
-      throw error(errc::unsupported, concat("arrow: a copy of an array that is on ", to_string(here),
-                                            " already: import it without one, and copy its columns"));
-    }
     return way::view;
   }
   const bool readable = host_accessible(kind);
@@ -128,8 +126,13 @@ placed_batch view_on_device(const std::shared_ptr<context>& home, ArrowDeviceArr
   // The columns share the owner while it is still empty, so that a failure leaves the struct with the caller.
   const auto owner = std::make_shared<owned_device_array>();
   view.keepalive = owner;
+  const point ready = mark(work);
   batch placed =
-      adopt(home, view, dictionaries, {.tag = options.upload.tag, .on_device = true, .ready = mark(work)});
+      adopt(home, view, dictionaries,
+            {.tag = options.upload.tag, .on_device = true, .ready = ready, .own = find_own(*home, ready)});
+  if (options.copy == copy_policy::always) {
+    placed.columns = copy_columns(home, placed.columns, options.upload.tag);
+  }
   owner->take(source);
   return {std::move(placed), std::move(view)};
 }
@@ -164,7 +167,7 @@ placed_batch place_device_batch(const std::shared_ptr<context>& home, const sche
                                 ArrowDeviceArray& source, dictionary_cache& dictionaries,
                                 const import_options& options) {
   require_struct(source);
-  if (way_into(*home, source, options.copy) == way::as_host_memory) {
+  if (way_into(*home, source) == way::as_host_memory) {
     await(*home, source);
     return place_batch(home, fields, source.array, dictionaries, options);
   }
@@ -176,7 +179,7 @@ placed_batch place_device_column(const std::shared_ptr<context>& home, const fie
                                  ArrowDeviceArray& source, dictionary_cache& dictionaries,
                                  const import_options& options) {
   require_struct(source);
-  if (way_into(*home, source, options.copy) == way::as_host_memory) {
+  if (way_into(*home, source) == way::as_host_memory) {
     await(*home, source);
     return place_column(home, described, source.array, dictionaries, options);
   }

@@ -3,7 +3,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/detail/arrow_bools.hpp"
-#include "saeta/memory/export_hold.hpp"
+#include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <array>
@@ -125,7 +125,7 @@ host_batch in_host_memory(const std::shared_ptr<context>& home, const batch& sou
   for (const column& part : source.columns) {
     append_buffers(part, views);
   }
-  auto hold = std::make_shared<export_hold>(views, access::read);
+  auto hold = std::make_shared<known_export>(views);
   host_batch view = view_in_place(source);
   view.keepalive = std::move(hold);
   synchronize_handover(views);

@@ -2,6 +2,7 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/interop/detail/arrow_array.hpp"
+#include "saeta/interop/detail/own_memory.hpp"
 
 #include <algorithm>
 
@@ -13,7 +14,7 @@ batch place(const std::shared_ptr<context>& home, const host_batch& view, dictio
   const bool straight = std::all_of(view.arrays.begin(), view.arrays.end(), aligned);
   const bool usable = home->on_host() && straight;
   if (usable && options.copy != copy_policy::always) {
-    return adopt(home, view, dictionaries, {.tag = options.upload.tag});
+    return adopt(home, view, dictionaries, {.tag = options.upload.tag, .own = find_own(*home, {})});
   }
   if (options.copy == copy_policy::never) {
     throw error(errc::exchange,

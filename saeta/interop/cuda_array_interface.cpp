@@ -170,7 +170,7 @@ cuda_array export_cuda_array(const column& source) {
     made.data = source.values().address() + static_cast<std::uintptr_t>(source.offset()) * width;
   }
   // First the hold: whoever writes after the hand-over finds it.
-  made.owner = std::make_shared<known_export>(source.values());
+  made.owner = std::make_shared<known_export>(std::span(&source.values(), 1));
   if (home->on_host()) {
     synchronize_handover(source.buffers());
   } else {

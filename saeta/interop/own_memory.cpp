@@ -1,5 +1,8 @@
 #include "saeta/interop/detail/own_memory.hpp"
 
+#include "saeta/base/process.hpp"
+
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,10 +18,10 @@ struct export_table {
   std::multimap<const void*, std::weak_ptr<storage>, std::less<>> entries;
 };
 
-export_table& exports() {
-  static auto* const table = new export_table; // exports may outlive every static object
-  return *table;
-}
+/// A child of fork has none: its parent's contexts are not its own.
+per_process<export_table> all_exports;
+
+export_table& exports() { return all_exports.get(); }
 
 bool contains(const storage& bytes, const void* lowest, std::size_t size) {
   const auto first = reinterpret_cast<std::uintptr_t>(bytes.pointer());
@@ -26,29 +29,44 @@ bool contains(const storage& bytes, const void* lowest, std::size_t size) {
   return from >= first && from - first <= bytes.bytes() && size <= bytes.bytes() - (from - first);
 }
 
-} // namespace
-
-known_export::known_export(const buffer& shown)
-    : hold_(std::span(&shown, 1), access::read), bytes_(shown.owner()) {
-  if (bytes_) {
-    const std::lock_guard lock(exports().mutex);
-    exports().entries.emplace(bytes_->pointer(), bytes_);
-  }
-}
-
-known_export::~known_export() {
-  if (!bytes_) {
-    return;
-  }
-  const std::lock_guard lock(exports().mutex);
-  const auto [first, end] = exports().entries.equal_range(bytes_->pointer());
+/// Takes one entry of the storage out.
+void forget(const std::shared_ptr<storage>& bytes) noexcept {
+  const auto [first, end] = exports().entries.equal_range(bytes->pointer());
   for (auto each = first; each != end; ++each) {
-    if (!each->second.owner_before(bytes_) && !bytes_.owner_before(each->second)) {
+    if (!each->second.owner_before(bytes) && !bytes.owner_before(each->second)) {
       exports().entries.erase(each);
       return;
     }
   }
 }
+
+void forget_all(const export_hold& of) noexcept {
+  const std::lock_guard lock(exports().mutex);
+  if (of.first()) {
+    forget(of.first());
+  }
+  std::ranges::for_each(of.others(), forget);
+}
+
+} // namespace
+
+known_export::known_export(std::span<const buffer> shown) : hold_(shown, access::read) {
+  try {
+    const std::lock_guard lock(exports().mutex);
+    const auto remember = [](const std::shared_ptr<storage>& bytes) {
+      exports().entries.emplace(bytes->pointer(), bytes);
+    };
+    if (hold_.first()) {
+      remember(hold_.first());
+    }
+    std::ranges::for_each(hold_.others(), remember);
+  } catch (...) {
+    forget_all(hold_); // those that are there
+    throw;
+  }
+}
+
+known_export::~known_export() { forget_all(hold_); }
 
 std::shared_ptr<storage> find_known(const void* lowest, std::size_t bytes) {
   const std::lock_guard lock(exports().mutex);
@@ -73,6 +91,18 @@ std::optional<buffer> shared_again(const std::shared_ptr<storage>& bytes, const 
   const auto distance =
       static_cast<const std::byte*>(lowest) - static_cast<const std::byte*>(bytes->pointer());
   return buffer(bytes).slice(static_cast<std::size_t>(distance), size);
+}
+
+own_memory_finder find_own(const context& home, const point& ready) {
+  {
+    const std::lock_guard lock(exports().mutex);
+    if (exports().entries.empty()) {
+      return {};
+    }
+  }
+  return [&home, ready](std::span<const std::byte> range) {
+    return shared_again(find_known(range.data(), range.size()), home, range.data(), range.size(), ready);
+  };
 }
 
 } // namespace saeta

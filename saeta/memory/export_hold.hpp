@@ -26,6 +26,8 @@ public:
 
   /// The first storage that is held; null where there is none.
   [[nodiscard]] const std::shared_ptr<storage>& first() const noexcept { return first_; }
+  /// The others, each once.
+  [[nodiscard]] std::span<const std::shared_ptr<storage>> others() const noexcept { return others_; }
 
 private:
   std::shared_ptr<storage> first_;               ///< of a plain tensor the only one

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
+#include <utility>
 
 namespace saeta {
 namespace {
@@ -179,15 +181,6 @@ std::vector<column> send(const std::shared_ptr<context>& home, std::span<const h
   return made;
 }
 
-void add_ranges(const host_array& of, transfer_plan& plan) {
-  for (const range& r : of.buffers) {
-    plan.add(r);
-  }
-  for (const host_array& child : of.children) {
-    add_ranges(child, plan);
-  }
-}
-
 /// Columns over host memory that the context can use where it is.
 class viewed {
 public:
@@ -197,7 +190,7 @@ public:
       : home_(std::move(home)), dictionaries_(dictionaries) {
     transfer_plan plan; // joins ranges that touch; nothing is moved
     for (const host_array* a : arrays) {
-      add_ranges(*a, plan);
+      add_ranges(*a, options.own, plan);
     }
     plan.finish();
     for (const segment& s : plan.segments()) {
@@ -229,9 +222,26 @@ public:
   }
 
 private:
+  void add_ranges(const host_array& of, const own_memory_finder& find, transfer_plan& plan) {
+    for (const range& r : of.buffers) {
+      std::optional<buffer> own = find && !r.empty() ? find(r) : std::nullopt;
+      if (own) {
+        own_.insert_or_assign({r.data(), r.size()}, std::move(*own));
+      } else {
+        plan.add(r);
+      }
+    }
+    for (const host_array& child : of.children) {
+      add_ranges(child, find, plan);
+    }
+  }
+
   [[nodiscard]] buffer buffer_over(const range& r) const {
     if (r.empty()) {
       return {};
+    }
+    if (const auto own = own_.find({r.data(), r.size()}); own != own_.end()) {
+      return own->second;
     }
     const auto at = reinterpret_cast<std::uintptr_t>(r.data());
     const auto next =
@@ -243,6 +253,7 @@ private:
   std::shared_ptr<context> home_;
   const dictionary_cache& dictionaries_;
   std::vector<buffer> runs_;
+  std::map<std::pair<const std::byte*, std::size_t>, buffer> own_; ///< by address and bytes
 };
 
 } // namespace

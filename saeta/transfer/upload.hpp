@@ -8,6 +8,10 @@
 
 #include "saeta/transfer/host_array.hpp"
 
+#include <functional>
+#include <optional>
+#include <span>
+
 namespace saeta {
 
 struct upload_options {
@@ -21,13 +25,18 @@ struct upload_options {
 batch upload(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
              const upload_options& options);
 
+/// The buffer of memory that the context has already; nothing for memory of others.
+using own_memory_finder = std::function<std::optional<buffer>(std::span<const std::byte>)>;
+
 struct adopt_options {
   std::string tag{};
-  bool on_device = false; ///< the ranges are addresses of the context's device, not of host memory
-  point ready{};          ///< after the producer's pending writes
+  bool on_device = false;  ///< the ranges are addresses of the context's device, not of host memory
+  point ready{};           ///< after the producer's pending writes
+  own_memory_finder own{}; ///< empty: all memory is that of others
 };
 
-/// The batch as views of memory that the context can use where it is: no copy; counted as imports.
+/// The batch as views of memory that the context can use where it is: no copy; counted as imports. Memory of its own is shared
+/// and no import.
 /// @throws error invalid_argument for host memory when `home` is not a host context.
 batch adopt(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
             const adopt_options& options);

@@ -163,3 +163,32 @@ def test_to_numpy_asks_pyarrow_for_the_stream(anywhere, monkeypatch):
     assert stamps.to_numpy().astype("int64").tolist() == [1, 2]
     assert texts.slice(0, 2).to_numpy().tolist() == ["a", "b"]
     assert none.to_numpy().tolist() == []
+
+
+def test_a_copy_of_what_is_there_is_memory_of_its_own(anywhere):
+    table = sa.from_arrow(pa.table({"a": [1, None, 3], "s": ["x", "yy", None]}), anywhere, copy=True)
+    with anywhere.forbid_downloads():
+        copied = sa.from_arrow(table, anywhere, copy=True)
+    assert copied["a"].address != table["a"].address
+    del table
+    assert copied.to_pydict() == {"a": [1, None, 3], "s": ["x", "yy", None]}
+
+
+def test_memory_that_comes_back_is_no_import(anywhere):
+    table = sa.from_arrow(pa.table({"a": [1, None, 3], "s": ["x", "yy", None]}), anywhere, copy=True)
+    anywhere.reset_counters()
+    again = sa.from_arrow(table, anywhere)
+    assert anywhere.counters()["imports"] == 0
+    assert again["a"].address == table["a"].address
+    assert again["s"].to_pylist() == ["x", "yy", None]
+
+
+def test_memory_that_comes_back_through_pyarrow_is_no_import(host):
+    table = sa.from_arrow(pa.table({"a": [1, None, 3], "s": ["x", "yy", None]}), host, copy=True)
+    theirs = pa.table(table).slice(1)
+    host.reset_counters()
+    again = sa.from_arrow(theirs, host)
+    assert host.counters()["imports"] == 0
+    del theirs, table
+    assert again.to_pydict() == {"a": [None, 3], "s": ["yy", None]}
+    assert "external" not in host.memory.by_tag()

@@ -27,6 +27,8 @@ def load():
     for turn in range(1 << 60):
         made = [ctx.allocate(1 << (6 + turn % 12), tag=f"tag {turn % 50}") for _ in range(8)]
         sa.from_dlpack(source[:100], ctx, copy=True)
+        for _ in range(20):
+            column.__arrow_c_array__()
         del made
         if turn == 3:
             running.wait()
@@ -89,6 +91,12 @@ def child():
         assert token.pointer(kept) == kept.address
     again = sa.from_dlpack(np.from_dlpack(column), copy=True)
     assert np.array_equal(again.to_numpy(), source)
+""",
+    "arrow_data": """
+def child():
+    again = sa.from_arrow(column)
+    assert again[5] == 5 and len(again) == len(source)
+    assert sa.from_arrow(again.slice(1, 2), copy=True).to_pylist() == [1, 2]
 """,
     "nothing_but_drops": """
 def child():

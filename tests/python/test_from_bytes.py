@@ -37,7 +37,8 @@ def test_a_table_takes_one_transfer(anywhere):
     anywhere.reset_counters()
     made = sa.from_bytes([bytes(800)] * 3, anywhere, schema={"a": "int64", "b": "float64", "c": "uint64"})
     assert (
-        anywhere.counters()["host_to_host" if anywhere.device == "host" else "host_to_device"]["transfers"] == 1
+        anywhere.counters()["host_to_host" if anywhere.device == "host" else "host_to_device"]["transfers"]
+        == 1
     )
     assert made.shape == (100, 3)
 

@@ -1,30 +1,32 @@
 // Memory of ours that comes back through a protocol: the buffer of its storage, in place of a view that knows nothing of it.
 //
-// What      A tensor that we exported is known by its deleter; an array that others know by its address alone, by that, while the
-//           hold of its export lives. What was exported is shared again, with its ordering, budget and owner.
+// What      A tensor that we exported is known by its deleter. Arrays pass through other libraries, which release them by callbacks of
+//           their own: they are known by their addresses while the hold of an export lives. What was exported is shared again, with
+//           its ordering, budget and owner.
 // Thread    Any.
 #pragma once
 
 #include "saeta/interop/detail/managed_tensor.hpp"
 #include "saeta/interop/dlpack.hpp"
+#include "saeta/transfer/upload.hpp"
 
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace saeta {
 
-/// An export by address, so that an import finds it.
+/// A hand-out for reading, whose storages an import finds by their addresses.
 class known_export {
 public:
-  explicit known_export(const buffer& shown);
+  explicit known_export(std::span<const buffer> shown);
   known_export(const known_export&) = delete;
   known_export& operator=(const known_export&) = delete;
   ~known_export();
 
 private:
   export_hold hold_;
-  std::shared_ptr<storage> bytes_; ///< null where there are none
 };
 
 /// The storage around these bytes of which an export by address lives; null where there is none.
@@ -42,6 +44,10 @@ std::shared_ptr<storage> storage_of(const Managed& tensor) {
 /// wait for, too: whoever had the bytes may have written them.
 std::optional<buffer> shared_again(const std::shared_ptr<storage>& bytes, const context& home,
                                    const void* lowest, std::size_t size, point ready);
+
+/// Finds memory of ours among the ranges of an import; empty where no export by address lives. Arguments as of shared_again.
+/// @param home  outlives what is returned.
+own_memory_finder find_own(const context& home, const point& ready);
 
 /// As import_dlpack, of an array that says nothing but where it lies.
 column import_by_address(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,

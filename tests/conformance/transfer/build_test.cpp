@@ -31,6 +31,7 @@ protected:
     ASSERT_EQ(made.rows(), static_cast<std::int64_t>(values.size()));
     const column& only = made.batches()[0].columns[0];
     EXPECT_EQ(only.type(), data_type(id));
+    EXPECT_FALSE(made.fields().fields[0].nullable);
     EXPECT_EQ(only.null_count(), 0);
     EXPECT_FALSE(only.validity().present());
     EXPECT_EQ(values_in<T>(only), values);
@@ -107,6 +108,13 @@ TEST_P(building, takes_raw_bytes_of_every_type_with_whole_bytes) {
   EXPECT_EQ(made.rows(), 6);
   const std::vector<host_values> times{raw("time", data_type::parse("tsu:UTC"), bytes)};
   EXPECT_EQ(table_of_values(home(), times).rows(), 12);
+}
+
+TEST_P(building, counts_under_the_tag_that_it_was_given) {
+  const std::vector<std::byte> bytes(64);
+  const host_values given = raw("a", data_type(type_id::int64), bytes);
+  const table made = table_of_values(home(), {&given, 1}, "mine");
+  EXPECT_EQ(home()->live_by_tag().front().first, "mine");
 }
 
 TEST_P(building, without_columns_has_no_rows) { EXPECT_EQ(table_of_values(home(), {}).rows(), 0); }

@@ -1,0 +1,173 @@
+// Device arrays of which the caller wants a copy.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/interop/arrow_device.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/transfer/copy_columns.hpp"
+#include "support/arrays.hpp"
+#include "support/nested_arrays.hpp"
+#include "support/passed_on.hpp"
+
+#include <gtest/gtest.h>
+
+namespace saeta::conformance {
+namespace {
+
+using support::array_shape;
+using support::carried_types;
+using support::nulls;
+using support::passed_on;
+using support::random_array;
+using support::same_rows;
+using support::shared_array;
+
+/// The arrays are memory of `home()`, which is that of others for `theirs()`.
+class copied_arrays : public context_test {
+protected:
+  void SetUp() override {
+    context_test::SetUp();
+    context_options options;
+    options.budget = limit;
+    taker_ = new_context(options);
+  }
+  [[nodiscard]] const std::shared_ptr<context>& taker() const { return taker_; }
+  [[nodiscard]] column made(const shared_array& source) const {
+    owned_array given = support::to_c(source);
+    import_options options;
+    options.copy = copy_policy::always;
+    return import_column(home(), {"x", source->type, true, {}}, given.get(), options);
+  }
+  [[nodiscard]] static owned_device_array exported(const column& source) {
+    owned_device_array given;
+    export_device_column(source, *given.out());
+    return given;
+  }
+  [[nodiscard]] column copied(const data_type& type, ArrowDeviceArray& from) const {
+    import_options options;
+    options.copy = copy_policy::always;
+    return import_device_column(taker(), {"x", type, true, {}}, from, options);
+  }
+  [[nodiscard]] static owned_array on_host(const column& source) {
+    owned_array seen;
+    export_column(source, *seen.out());
+    return seen;
+  }
+  static void expect_own(const column& of) {
+    for (const buffer& each : of.buffers()) {
+      if (each.present()) {
+        EXPECT_FALSE(each.owner()->external());
+        EXPECT_EQ(each.address() % 64, 0U);
+      }
+    }
+    for (const column& child : of.children()) {
+      expect_own(child);
+    }
+    if (of.dictionary() != nullptr) {
+      expect_own(*of.dictionary());
+    }
+  }
+
+private:
+  std::shared_ptr<context> taker_;
+};
+
+TEST_P(copied_arrays, of_every_type_are_memory_of_the_context_alone) {
+  for (const data_type& type : carried_types()) {
+    for (const array_shape& shape :
+         {array_shape{65, 9, nulls::some, false}, array_shape{0, 3, nulls::none, true},
+          array_shape{200, 0, nulls::absent, true}, array_shape{64, 1, nulls::all, false}}) {
+      SCOPED_TRACE(::testing::Message() << type.name() << ", length " << shape.length);
+      const shared_array source = random_array(type, shape, 5);
+      const column ours = made(source);
+      taker()->reset_counters();
+      ArrowDeviceArray given = passed_on(exported(ours), 0, shape.length);
+      const column seen = copied(type, given);
+      EXPECT_EQ(given.array.release, nullptr);
+      const counter_values now = taker()->read_counters();
+      EXPECT_EQ(now.device_to_host.transfers + now.host_to_device.transfers, 0U) << "it stays on its device";
+      expect_own(seen);
+      ASSERT_TRUE(same_rows(on_host(seen).get(), *source));
+      const std::int64_t part = shape.length / 2;
+      ArrowDeviceArray cut = passed_on(exported(ours), part, shape.length - part);
+      ASSERT_TRUE(same_rows(on_host(copied(type, cut)).get(), *source, part, shape.length - part));
+    }
+  }
+}
+
+TEST_P(copied_arrays, do_not_see_what_their_producer_writes_later) {
+  const data_type type(type_id::uint8);
+  constexpr std::int64_t rows = 1 << 16;
+  const buffer memory = make(rows);
+  fill(memory, 1, home()->work_stream());
+  const column ours = column::make(home(), {type, rows, 0, 0, {{}, memory}});
+  const std::unique_ptr<gate> held = close_gate(taker()->work_stream().native_handle());
+  ArrowDeviceArray given = passed_on(exported(ours), 0, rows);
+  const column seen = copied(type, given);
+  fill(memory, 2, home()->work_stream()); // waits for the copy, which has released the array
+  if (held) {
+    held->open();
+  }
+  std::vector<std::uint8_t> found(rows);
+  {
+    const use_token token(taker()->work_stream(), {reads(seen.values())});
+    taker()->copy(found.data(), token.data<std::uint8_t>(seen.values()), rows, to_host(),
+                  taker()->work_stream());
+  }
+  taker()->synchronize(taker()->work_stream());
+  EXPECT_TRUE(std::ranges::all_of(found, [](std::uint8_t value) { return value == 1; }));
+}
+
+TEST_P(copied_arrays, take_the_window_of_their_rows) {
+  const data_type type(type_id::int64);
+  const column ours = made(random_array(type, {100'000, 0, nulls::some, false}, 5));
+  ArrowDeviceArray given = passed_on(exported(ours), 5'000, 100);
+  const std::uint64_t before = taker()->statistics().budget.current;
+  const column seen = copied(type, given);
+  EXPECT_LE(taker()->statistics().budget.current - before, 2'048U);
+  EXPECT_EQ(seen.length(), 100);
+}
+
+TEST_P(copied_arrays, that_have_no_room_stay_with_the_caller) {
+  const data_type type(type_id::int64);
+  const column ours = made(random_array(type, {100'000, 0, nulls::some, false}, 5));
+  taker()->set_budget(1'000);
+  ArrowDeviceArray given = passed_on(exported(ours), 0, 100'000);
+  const std::uint64_t before = taker()->statistics().budget.current;
+  EXPECT_THROW(static_cast<void>(copied(type, given)), error);
+  EXPECT_EQ(taker()->statistics().budget.current, before);
+  ASSERT_NE(given.array.release, nullptr);
+  given.array.release(&given.array);
+}
+
+TEST_P(copied_arrays, of_one_dictionary_share_a_copy_of_it) {
+  const data_type type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
+  const column ours = made(random_array(type, {100, 0, nulls::some, false}, 5));
+  const table both = table::make(home(), {{{"a", type, true, {}}, {"b", type, true, {}}}, {}},
+                                 {{100, {ours, ours}}, {50, {ours.slice(0, 50), ours.slice(50, 50)}}});
+  ArrowDeviceArrayStream stream{};
+  export_device_stream(both, stream);
+  import_options options;
+  options.copy = copy_policy::always;
+  const table seen = import_device_stream(taker(), stream, options).rows;
+  ASSERT_EQ(seen.batches().size(), 2U);
+  const column& first = seen.batches()[0].columns[0];
+  expect_own(first);
+  const auto bytes_of = [](const column& of) { return of.dictionary()->bytes().address(); };
+  EXPECT_EQ(bytes_of(first), bytes_of(seen.batches()[0].columns[1]));
+  EXPECT_EQ(bytes_of(first), bytes_of(seen.batches()[1].columns[0])) << "of the batch before";
+  EXPECT_NE(bytes_of(first), bytes_of(ours));
+}
+
+TEST_P(copied_arrays, are_made_by_columns_without_a_wait) {
+  const column ours = made(random_array(data_type(type_id::string), {1'000, 3, nulls::some, false}, 5));
+  home()->reset_counters();
+  const std::vector<column> seen = copy_columns(home(), std::span(&ours, 1), "copy");
+  EXPECT_EQ(home()->read_counters().synchronizations, 0U);
+  EXPECT_NE(seen[0].bytes().owner(), ours.bytes().owner());
+  EXPECT_EQ(seen[0].bytes().owner(), seen[0].offsets().owner()) << "one allocation";
+  EXPECT_THROW(static_cast<void>(copy_columns(taker(), std::span(&ours, 1), "copy")), error);
+}
+
+SAETA_CONFORMANCE_SUITE(copied_arrays);
+
+} // namespace
+} // namespace saeta::conformance

@@ -1,0 +1,158 @@
+// Memory of ours that comes back in an Arrow array, also by way of others: it is shared with its order, and taken in as nothing new.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/interop/arrow_device.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "support/arrays.hpp"
+#include "support/passed_on.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace saeta::conformance {
+namespace {
+
+using support::carried_types;
+using support::nulls;
+using support::passed_on;
+using support::random_array;
+using support::shared_array;
+
+class own_arrays : public context_test {
+protected:
+  [[nodiscard]] column made(const data_type& type) const {
+    owned_array given = support::to_c(random_array(type, {200, 0, nulls::some, false}, 5));
+    import_options options;
+    options.copy = copy_policy::always;
+    return import_column(home(), {"x", type, true, {}}, given.get(), options);
+  }
+  [[nodiscard]] static owned_device_array exported(const column& source) {
+    owned_device_array given;
+    export_device_column(source, *given.out());
+    return given;
+  }
+  [[nodiscard]] static column taken(const std::shared_ptr<context>& where, const data_type& type,
+                                    ArrowDeviceArray from) {
+    column seen = import_device_column(where, {"x", type, true, {}}, from);
+    EXPECT_EQ(from.array.release, nullptr);
+    return seen;
+  }
+  /// Buffer by buffer the same storage, children and dictionary included.
+  static void expect_same_storages(const column& seen, const column& ours) {
+    ASSERT_GE(seen.buffers().size(), ours.type().buffer_count());
+    for (std::size_t i = 0; i < ours.buffers().size(); ++i) {
+      if (seen.buffers()[i].present()) {
+        EXPECT_EQ(seen.buffers()[i].owner(), ours.buffers()[i].owner()) << "buffer " << i;
+        EXPECT_EQ(seen.buffers()[i].address(), ours.buffers()[i].address()) << "buffer " << i;
+      }
+    }
+    for (std::size_t i = 0; i < ours.children().size(); ++i) {
+      expect_same_storages(seen.children()[i], ours.children()[i]);
+    }
+    if (ours.dictionary() != nullptr) {
+      expect_same_storages(*seen.dictionary(), *ours.dictionary());
+    }
+  }
+};
+
+TEST_P(own_arrays, of_every_type_share_their_storages_and_are_no_import) {
+  for (const data_type& type : carried_types()) {
+    SCOPED_TRACE(type.name());
+    const column ours = made(type);
+    home()->reset_counters();
+    const column seen = taken(home(), type, passed_on(exported(ours), 9, 100));
+    EXPECT_EQ(seen.offset(), ours.offset() + 9);
+    EXPECT_EQ(seen.length(), 100);
+    expect_same_storages(seen, ours);
+    EXPECT_EQ(home()->read_counters().imports, 0U);
+  }
+}
+
+TEST_P(own_arrays, of_host_memory_do_so_as_well) {
+  if (!home()->on_host()) {
+    GTEST_SKIP() << "a device downloads what it shows the CPU";
+  }
+  const data_type type(type_id::string);
+  const column ours = made(type);
+  owned_array given;
+  export_column(ours, *given.out());
+  const column seen = import_column(home(), {"x", type, true, {}}, given.get());
+  expect_same_storages(seen, ours);
+}
+
+TEST_P(own_arrays, outlive_the_export_that_showed_them) {
+  const data_type type(type_id::int64);
+  std::optional<column> ours = made(type);
+  const std::weak_ptr<storage> bytes = ours->values().owner();
+  const column seen = taken(home(), type, passed_on(exported(*ours), 0, 200));
+  ours.reset();
+  EXPECT_EQ(seen.values().owner(), bytes.lock()) << "the import keeps the storage";
+  EXPECT_FALSE(seen.values().owner()->external());
+}
+
+TEST_P(own_arrays, are_those_of_others_for_a_context_that_does_not_share) {
+  const data_type type(type_id::int32);
+  const column ours = made(type);
+  const std::shared_ptr<context> child = watch(home()->with_budget("child", 1 << 20));
+  EXPECT_EQ(taken(child, type, passed_on(exported(ours), 0, 200)).values().owner(), ours.values().owner());
+  const std::shared_ptr<context> stranger = new_context();
+  const column seen = taken(stranger, type, passed_on(exported(ours), 0, 200));
+  EXPECT_NE(seen.values().owner(), ours.values().owner());
+  EXPECT_TRUE(seen.values().owner()->external());
+  EXPECT_EQ(seen.values().address(), ours.values().address());
+}
+
+TEST_P(own_arrays, are_known_as_long_as_an_export_lives) {
+  const data_type type(type_id::int32);
+  const column ours = made(type);
+  ArrowDeviceArray first = passed_on(exported(ours), 0, 200);
+  ArrowDeviceArray second = passed_on(exported(ours), 0, 200);
+  first.array.release(&first.array);
+  EXPECT_EQ(taken(home(), type, second).values().owner(), ours.values().owner())
+      << "one export of two is over";
+  // The same addresses with no export behind them: whoever says so may have got them anywhere.
+  owned_device_array shown = exported(ours);
+  ArrowDeviceArray bare = shown.get();
+  const std::vector<const void*> buffers{nullptr, bare.array.buffers[1]};
+  bare.array.buffers = const_cast<const void**>(buffers.data());
+  bare.array.private_data = nullptr;
+  bare.sync_event = nullptr;
+  bare.array.release = [](ArrowArray* array) { array->release = nullptr; };
+  shown = {};
+  const column seen = taken(home(), type, bare);
+  EXPECT_TRUE(seen.values().owner()->external());
+}
+
+TEST_P(own_arrays, wait_for_what_the_consumer_wrote) {
+  const data_type type(type_id::uint8);
+  constexpr std::int64_t rows = 1 << 16;
+  const buffer memory = make(rows);
+  fill(memory, 1, home()->work_stream());
+  const column ours = column::make(home(), {type, rows, 0, 0, {{}, memory}});
+  const stream_lease theirs = home()->borrow_stream();
+  ArrowDeviceArray given = passed_on(exported(ours), 0, rows);
+  if (given.sync_event != nullptr) {
+    device().wait_event(theirs.ref().native_handle(), *static_cast<const event_handle*>(given.sync_event));
+  }
+  const std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
+  device().fill(const_cast<void*>(given.array.buffers[1]), 2, rows, theirs.ref().native_handle());
+  const event written(shared_device());
+  event_handle handle = written.ref().native_handle();
+  device().record_event(handle, theirs.ref().native_handle());
+  given.sync_event = home()->on_host() ? nullptr : &handle;
+  const column seen = taken(home(), type, given);
+  std::vector<std::uint8_t> found(rows);
+  const stream_lease reader = home()->borrow_stream();
+  queue_read(ours.values(), found.data(), reader.ref()); // by way of the column that was there before
+  if (held) {
+    held->open();
+  }
+  home()->synchronize(reader.ref());
+  EXPECT_TRUE(std::ranges::all_of(found, [](std::uint8_t value) { return value == 2; }));
+  EXPECT_EQ(seen.values().owner(), ours.values().owner());
+}
+
+SAETA_CONFORMANCE_SUITE(own_arrays);
+
+} // namespace
+} // namespace saeta::conformance

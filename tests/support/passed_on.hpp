@@ -1,0 +1,26 @@
+// Device arrays that pass through another library.
+#pragma once
+
+#include "saeta/interop/arrow_owned.hpp"
+
+#include <cstdint>
+#include <utility>
+
+namespace saeta::support {
+
+/// What a library makes of rows of an array that it passes on: a struct of its own with a callback of its own.
+inline ArrowDeviceArray passed_on(owned_device_array from, std::int64_t first, std::int64_t rows) {
+  auto* const kept = new owned_device_array(std::move(from));
+  ArrowDeviceArray made = kept->get();
+  made.array.offset += first;
+  made.array.length = rows;
+  made.array.null_count = -1;
+  made.array.private_data = kept;
+  made.array.release = [](ArrowArray* array) {
+    delete static_cast<owned_device_array*>(array->private_data);
+    array->release = nullptr;
+  };
+  return made;
+}
+
+} // namespace saeta::support
