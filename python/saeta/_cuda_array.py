@@ -17,11 +17,13 @@ Fields = tuple[int, bool, str, list[int], list[int] | None, int, int | None, Any
 def from_cuda_array(
     source: Any, ctx: Context | None = None, *, copy: bool | None = None, name: str = ""
 ) -> Column:
-    """Takes a 1-D array with `__cuda_array_interface__` (version 2 or 3) into a context as a column.
+    """Takes an array with `__cuda_array_interface__` (version 2 or 3) into a context as a column.
+
+    Each dimension behind the first becomes a fixed-size list.
 
     The memory must lie on the context's GPU (None: the GPU that `source.device` names, else the first). It is shared and
     kept alive until our last work on it has finished; our first work waits for the array's stream, or for all work of the
-    device where the interface names none in version 2. A `mask` becomes the validity: rows whose element is not 0 are valid.
+    device where the interface names none in version 2. A `mask` of one element a row becomes the validity: rows whose element is not 0 are valid.
     `copy=True` copies into memory of the context; `copy=False` raises ExchangeError where a copy would be needed, as for a
     mask or for strides.
     """

@@ -81,6 +81,20 @@ void drop_hold(void* hold) noexcept {
   released_gil([&] { delete static_cast<std::shared_ptr<void>*>(hold); });
 }
 
+nb::tuple tuple_of(const std::vector<std::int64_t>& numbers) {
+  nb::list made;
+  for (const std::int64_t each : numbers) {
+    made.append(each);
+  }
+  return nb::tuple(made);
+}
+
+/// The type of the values inside of lists of a fixed size and structs, which are dimensions of an array.
+const data_type& innermost(const data_type& type) {
+  const bool dimension = type.layout() == layout_kind::fixed_list || type.layout() == layout_kind::structure;
+  return dimension && !type.children().empty() ? innermost(type.children().front().type) : type;
+}
+
 nb::dict array_interface(nb::handle self) {
   auto& source = nb::cast<column_object&>(self);
   if (source.home->on_host()) {
@@ -88,7 +102,7 @@ nb::dict array_interface(nb::handle self) {
         "__cuda_array_interface__ shows memory of a GPU, and the column is on the host");
   }
   try {
-    to_tensor_type(source.described->type);
+    to_tensor_type(innermost(source.described->type));
   } catch (const error& none) {
     throw nb::attribute_error(none.message().c_str());
   }
@@ -100,10 +114,10 @@ nb::dict array_interface(nb::handle self) {
     static_cast<void>(hold.release());
   }
   nb::dict interface;
-  interface["shape"] = nb::make_tuple(shown.shape.front());
+  interface["shape"] = tuple_of(shown.shape);
   interface["typestr"] = shown.typestr;
   interface["data"] = nb::make_tuple(shown.data, shown.read_only);
-  interface["strides"] = nb::none();
+  interface["strides"] = shown.strides ? nb::object(tuple_of(*shown.strides)) : nb::none();
   interface["version"] = shown.version;
   interface["stream"] = shown.stream;
   return interface;

@@ -3,10 +3,12 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/interop/detail/own_memory.hpp"
+#include "saeta/interop/detail/tensor_numbers.hpp"
 #include "saeta/interop/dlpack.hpp"
 
 #include <dlpack/dlpack.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace saeta {
@@ -17,8 +19,8 @@ constexpr const char* label = "cuda_array_interface";
 /// An array as the tensor that the import of DLPack takes.
 struct tensor_of_array {
   DLManagedTensorVersioned tensor{};
-  std::int64_t shape = 0;
-  std::int64_t stride = 1;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
   std::shared_ptr<void> owner;
 };
 
@@ -54,36 +56,37 @@ DLDataType type_of(const std::string& text) {
   return {static_cast<std::uint8_t>(code), bits, 1};
 }
 
-std::int64_t length_of(const cuda_array& from) {
+void require_shape(const cuda_array& from) {
   if (from.version < 2) {
     throw error(errc::exchange, concat(label, ": version is ", from.version, ", expected 2 or newer"));
   }
-  if (from.shape.size() != 1) {
-    throw error(errc::exchange,
-                concat(label, ": shape has ", from.shape.size(), " dimensions and a column has one"));
+  if (from.shape.empty()) {
+    throw error(errc::exchange, concat(label, ": shape has 0 dimensions, and the first one counts rows"));
   }
-  if (from.shape[0] < 0) {
-    throw error(errc::format, concat(label, ": shape[0] is ", from.shape[0]));
+  for (std::size_t i = 0; i < from.shape.size(); ++i) {
+    if (from.shape[i] < 0) {
+      throw error(errc::format, concat(label, ": shape[", i, "] is ", from.shape[i]));
+    }
   }
-  return from.shape[0];
-}
-
-/// In elements.
-std::int64_t stride_of(const cuda_array& from, std::int64_t width) {
-  if (!from.strides) {
-    return 1;
-  }
-  if (from.strides->size() != from.shape.size()) {
+  if (from.strides && from.strides->size() != from.shape.size()) {
     throw error(errc::format, concat(label, ": strides has ", from.strides->size(), " entries and shape ",
                                      from.shape.size()));
   }
-  const std::int64_t bytes = from.strides->front();
-  if (bytes % width != 0) {
-    throw error(errc::exchange,
-                concat(label, ": strides[0] is ", bytes, " bytes, which is not a multiple of ", width,
-                       ", the bytes of a value"));
+}
+
+/// In elements; empty where they follow from the shape. Of a dimension with one element it means nothing.
+std::vector<std::int64_t> strides_of(const cuda_array& from, std::int64_t width) {
+  std::vector<std::int64_t> made;
+  for (std::size_t i = 0; from.strides && i < from.shape.size(); ++i) {
+    const std::int64_t bytes = from.shape[i] > 1 ? (*from.strides)[i] : 0;
+    if (bytes % width != 0) {
+      throw error(errc::exchange,
+                  concat(label, ": strides[", i, "] is ", bytes, " bytes, which is not a multiple of ", width,
+                         ", the bytes of a value"));
+    }
+    made.push_back(bytes / width);
   }
-  return bytes / width;
+  return made;
 }
 
 /// What the import waits for, as `__dlpack__` would say it.
@@ -93,11 +96,11 @@ std::optional<std::int64_t> ready_of(const cuda_array& from) {
 }
 
 column import_array(const std::shared_ptr<context>& home, const cuda_array& from, copy_policy copy) {
-  const std::int64_t length = length_of(from);
+  require_shape(from);
   const DLDataType type = type_of(from.typestr);
   auto made = std::make_unique<tensor_of_array>();
-  made->shape = length;
-  made->stride = length > 1 ? stride_of(from, type.bits / 8) : 1;
+  made->shape = from.shape;
+  made->strides = strides_of(from, type.bits / 8);
   made->owner = from.owner;
   made->tensor.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   made->tensor.manager_ctx = made.get();
@@ -107,10 +110,10 @@ column import_array(const std::shared_ptr<context>& home, const cuda_array& from
   const tensor_device here = to_tensor_device(device, own_kind(device));
   made->tensor.dl_tensor = {reinterpret_cast<void*>(from.data),
                             {static_cast<DLDeviceType>(here.type), here.ordinal},
-                            1,
+                            static_cast<std::int32_t>(made->shape.size()),
                             type,
-                            &made->shape,
-                            &made->stride,
+                            made->shape.data(),
+                            made->strides.empty() ? nullptr : made->strides.data(),
                             0};
   column taken = import_by_address(home, &made->tensor, {ready_of(from), copy});
   static_cast<void>(made.release()); // the column's now
@@ -119,9 +122,14 @@ column import_array(const std::shared_ptr<context>& home, const cuda_array& from
 
 column packed_mask(const std::shared_ptr<context>& home, const cuda_array& mask, std::int64_t rows,
                    copy_policy copy) {
-  const std::int64_t length = length_of(mask);
-  if (length != rows) {
-    throw error(errc::format, concat(label, ": the mask has ", length, " elements and the array ", rows));
+  require_shape(mask);
+  if (mask.shape.size() != 1) {
+    throw error(errc::exchange, concat(label, ": a mask of ", mask.shape.size(),
+                                       " dimensions speaks of single values of a row, and nulls of rows"));
+  }
+  if (mask.shape[0] != rows) {
+    throw error(errc::format,
+                concat(label, ": the mask has ", mask.shape[0], " elements and the array ", rows));
   }
   const DLDataType type = type_of(mask.typestr);
   if (type.bits != 8 || type.code == kDLFloat) {
@@ -142,39 +150,56 @@ column import_cuda_array(const std::shared_ptr<context>& home, const cuda_array&
   if (mask == nullptr) {
     return import_array(home, values, copy);
   }
-  const column valid = packed_mask(home, *mask, length_of(values), copy);
+  require_shape(values);
+  const column valid = packed_mask(home, *mask, values.shape[0], copy);
   const column plain = import_array(home, values, copy);
-  return column::make(home, {.type = plain.type(),
-                             .length = plain.length(),
-                             .null_count = column::unknown_nulls,
-                             .buffers = {valid.values(), plain.values()},
-                             .dictionary = {}});
+  column::parts masked{.type = plain.type(),
+                       .length = plain.length(),
+                       .null_count = column::unknown_nulls,
+                       .buffers = {valid.values()}};
+  if (plain.children().empty()) {
+    masked.buffers.push_back(plain.values());
+  }
+  masked.children.assign(plain.children().begin(), plain.children().end());
+  return column::make(home, std::move(masked));
 }
 
 cuda_array export_cuda_array(const column& source) {
-  const tensor_type type = to_tensor_type(source.type());
+  const tensor_numbers numbers = numbers_of_column(source, {});
+  const tensor_type type = to_tensor_type(numbers.shown);
   if (const std::int64_t nulls = source.null_count(); nulls != 0) {
     throw error(errc::exchange,
                 concat(label, ": ", nulls, " of ", source.length(), " values of a ", source.type().name(),
                        " column are null, and consumers drop masks: use "
                        "DLPack with nulls='nan' (floats), fill=value or with_mask=True"));
   }
-  const auto width = static_cast<std::uintptr_t>(source.type().byte_width());
+  const std::optional<numbers_in_place> found = find_in_place(numbers, tensor_order::any);
+  if (!found) {
+    throw error(errc::exchange, concat(label, ": the values of a ", source.type().name(),
+                                       " column do not lie as one array: use DLPack, which gathers them"));
+  }
   const auto& home = source.home();
+  const std::int64_t width = numbers.shown.byte_width();
   cuda_array made;
-  made.shape = {source.length()};
+  made.shape = ordered(numbers.extents, numbers.order);
   made.read_only = true;
   const char kind = type.code == kDLInt ? 'i' : type.code == kDLUInt ? 'u' : type.code == kDLBool ? 'b' : 'f';
   made.typestr = concat(width == 1 ? '|' : '<', kind, width);
-  if (source.length() != 0) {
-    made.data = source.values().address() + static_cast<std::uintptr_t>(source.offset()) * width;
+  const std::vector<std::int64_t> strides = ordered(found->strides, numbers.order);
+  if (strides != dense_strides(made.shape, tensor_order::row)) {
+    made.strides = strides;
+    std::ranges::for_each(*made.strides, [&](std::int64_t& stride) { stride *= width; });
+  }
+  if (numbers.size() != 0) {
+    made.data = found->first.address();
   }
   // First the hold: whoever writes after the hand-over finds it.
-  made.owner = std::make_shared<known_export>(std::span(&source.values(), 1));
+  const std::span shown(&found->first, 1);
+  made.owner = std::make_shared<known_export>(shown);
   if (home->on_host()) {
-    synchronize_handover(source.buffers());
+    synchronize_handover(shown);
   } else {
-    order_handover(source.buffers(), home->work_stream());
+    order_handover(shown, home->work_stream());
     made.stream = dlpack_import_stream(*home);
   }
   return made;

@@ -1,14 +1,15 @@
 // The CUDA Array Interface: arrays of other libraries as columns, and columns as arrays.
 //
-// What      Import of 1-D arrays of version 2 and 3, with strides and with a mask, which becomes the validity. Export of
-//           columns without nulls, because consumers drop a mask silently.
+// What      Import of arrays of version 2 and 3, with strides and with a mask of rows, which becomes the validity; each dimension
+//           behind the first becomes a fixed-size list, as of DLPack. Export of columns without nulls, because consumers drop a
+//           mask silently.
 // Owner     An imported view keeps `cuda_array::owner` until our last work on the memory has finished; a copy drops it after
 //           the copy. The owner of an exported array is an export hold: it must live as long as anybody uses the array.
 // Order     Import: the column's first use waits for the array's stream, and the mask's. Without one, version 3 says that
 //           nothing is pending; version 2 says nothing, so the import waits for all work of the device. Export: the context's
 //           work stream, which the array names, waits for the last write; the consumer waits for that stream.
-// Failure   format (a field that breaks the standard: names it and the numbers), exchange (can't be carried: more than one
-//           dimension, a dtype without a column type, a copy that `copy_policy::never` forbids), invalid_argument (stream).
+// Failure   format (a field that breaks the standard: names it and the numbers), exchange (can't be carried: no dimension, a
+//           dtype without a column type, a copy that `copy_policy::never` forbids), invalid_argument (stream).
 // Standard  numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
 #pragma once
 
@@ -35,14 +36,14 @@ struct cuda_array {
   std::shared_ptr<void> owner;
 };
 
-/// The array as a column of `home`, on whose device its memory lies. `mask` may be null; it has as many elements, of bool or of
-/// integers of one byte, and one that is not 0 stands for a valid row. One kernel packs it into a validity, which `never`
+/// The array as a column of `home`, on whose device its memory lies. `mask` may be null; it has as many elements as the array has
+/// rows, of bool or of integers of one byte, and one that is not 0 stands for a valid row. One kernel packs it into a validity, which `never`
 /// refuses, as it refuses to gather a strided array.
 column import_cuda_array(const std::shared_ptr<context>& home, const cuda_array& values,
                          const cuda_array* mask = nullptr, copy_policy copy = copy_policy::when_needed);
 
 /// A view of the column's rows, read-only. On the host nothing is pending when it returns, and no stream is named.
-/// @throws error exchange for nulls and for a type without a tensor type.
+/// @throws error exchange for nulls, for a type without a tensor type, and where the values do not lie as one array.
 cuda_array export_cuda_array(const column& source);
 
 } // namespace saeta

@@ -194,16 +194,6 @@ tensor_device device_of(const tensor_numbers& source) {
                           found ? source.blocks.front().columns.front().values().kind() : own_kind(device));
 }
 
-/// The dimensions in the order of the tensor.
-std::vector<std::int64_t> ordered(const std::vector<std::int64_t>& values,
-                                  const std::vector<std::int64_t>& order) {
-  std::vector<std::int64_t> made = values;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    made[i] = values[static_cast<std::size_t>(order[i])];
-  }
-  return made;
-}
-
 view make_view(const tensor_numbers& source, const dlpack_export& how) {
   const bool only_mask = how.nulls == tensor_nulls::mask;
   const std::optional<std::uint64_t> value = stand_in(source.shown, how);

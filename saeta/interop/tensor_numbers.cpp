@@ -208,6 +208,15 @@ std::int64_t tensor_numbers::size() const {
   return values;
 }
 
+std::vector<std::int64_t> ordered(const std::vector<std::int64_t>& values,
+                                  const std::vector<std::int64_t>& order) {
+  std::vector<std::int64_t> made = values;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    made[i] = values[static_cast<std::size_t>(order[i])];
+  }
+  return made;
+}
+
 std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& extents, tensor_order order) {
   std::vector<std::int64_t> strides(extents.size());
   std::int64_t step = 1;

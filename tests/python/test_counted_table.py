@@ -99,3 +99,9 @@ def test_tensors_without_dimensions_are_numbers(host):
     room = sa.table({"x": [1, 2]}, host)
     assert sa.counted_table(room, np.array(1, np.uint32)).num_rows == 1
     assert sa.counted_table(room, np.int64(0)).num_rows == 0
+
+
+def test_tensors_have_the_valid_rows(host):
+    tensor = np.from_dlpack(counted(host, 3).to_table()["x"])
+    assert tensor.shape == (3,)
+    assert tensor.tolist() == [0, 1, 2]

@@ -58,6 +58,17 @@ def test_an_array_is_shared_and_kept(host, dtype):
     assert gone() is None
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_matrices_are_lists_of_a_fixed_size(host, order):
+    source = np.asarray(np.arange(12.0).reshape(4, 3), order=order)
+    column = import_interface(Array(source), host, None, "x")
+    assert column.type.name == "fixed_size_list<item: double>[3]"
+    assert column.to_pylist() == source.tolist()
+    assert np.shares_memory(np.from_dlpack(column), source) == (order == "C")
+    masked = import_interface(Array(source, mask=Array(np.array([1, 0, 1, 1], np.uint8))), host, None, "x")
+    assert masked.to_pylist() == [source[0].tolist(), None, *source[2:].tolist()]
+
+
 def test_a_copy_keeps_nothing(host):
     source = Array(np.arange(10))
     gone = weakref.ref(source)
@@ -160,3 +171,19 @@ def test_cupy_takes_columns():
     with pytest.raises(BufferError, match="null"):
         sa.table({"x": [1, None]}, ctx)["x"].__cuda_array_interface__  # noqa: B018 - as above
     assert not hasattr(sa.table({"x": ["a"]}, ctx)["x"], "__cuda_array_interface__")
+
+
+@pytest.mark.gpu
+def test_matrices_pass_both_ways():
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    cupy = pytest.importorskip("cupy")
+    numba_cuda = pytest.importorskip("numba.cuda")
+    ctx = sa.context("cuda")
+    source = cupy.arange(12, dtype="f4").reshape(4, 3)
+    column = sa.from_cuda_array(source, ctx, copy=False)
+    shown = cupy.asarray(column[1:])
+    assert (shown.shape, shown.data.ptr) == ((3, 3), source.data.ptr + 12)
+    theirs = numba_cuda.as_cuda_array(column)
+    assert (theirs.shape, theirs.copy_to_host().tolist()) == ((4, 3), source.get().tolist())
+    assert sa.from_cuda_array(source.T, ctx).to_pylist() == source.get().T.tolist()

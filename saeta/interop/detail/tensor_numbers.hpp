@@ -64,6 +64,10 @@ buffer gathered(const tensor_numbers& from, tensor_order wanted, std::optional<s
 /// null is nobody's value.
 std::int64_t nulls_in_valid_rows(const column& values, const column& rows);
 
+/// Extents or strides in the order of the tensor's dimensions.
+std::vector<std::int64_t> ordered(const std::vector<std::int64_t>& values,
+                                  const std::vector<std::int64_t>& order);
+
 /// Strides in values of extents that lie without gaps, the last dimension densest, or for two dimensions the first one.
 std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& extents, tensor_order order);
 

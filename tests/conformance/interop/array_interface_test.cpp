@@ -1,6 +1,7 @@
 // Imports and exports through the CUDA Array Interface on every backend: the memory of a device, or of the host on the host.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/column/schema.hpp"
 #include "saeta/interop/cuda_array_interface.hpp"
 
 #include <gmock/gmock.h>
@@ -160,10 +161,6 @@ TEST_P(array_interface, an_import_refuses_each_broken_field_by_name) {
   for (const broken& one : std::vector<broken>{
            {[](cuda_array& a) { a.version = 1; }, errc::exchange, "version is 1, expected 2 or newer"},
            {[](cuda_array& a) { a.shape = {}; }, errc::exchange, "shape has 0 dimensions"},
-           {[](cuda_array& a) {
-              a.shape = {2, 3};
-            },
-            errc::exchange, "shape has 2 dimensions"},
            {[](cuda_array& a) { a.shape = {-1}; }, errc::format, "shape[0] is -1"},
            {[](cuda_array& a) { a.typestr = ""; }, errc::format, "typestr '' is not"},
            {[](cuda_array& a) { a.typestr = "f4"; }, errc::format, "typestr 'f4' is not"},
@@ -197,9 +194,84 @@ TEST_P(array_interface, an_import_refuses_a_mask_that_does_not_fit) {
   expect_refused(values, &mask, errc::exchange, "a copy was forbidden", copy_policy::never);
   mask.shape = {5};
   expect_refused(values, &mask, errc::format, "the mask has 5 elements and the array 65536");
+  mask.shape = {256, 256};
+  expect_refused(values, &mask, errc::exchange, "a mask of 2 dimensions speaks of single values of a row");
   mask = array_of(memory, "<i2");
   mask.shape = values.shape;
   expect_refused(values, &mask, errc::exchange, "typestr of the mask is '<i2'");
+}
+
+TEST_P(array_interface, dimensions_behind_the_first_are_lists_of_a_fixed_size) {
+  const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
+  cuda_array cube = array_of(memory, "<i4");
+  cube.shape = {10, 3, 2};
+  const column taken = import_cuda_array(home(), cube, nullptr, copy_policy::never);
+  EXPECT_EQ(taken.length(), 10);
+  EXPECT_EQ(taken.type().list_size(), 3);
+  EXPECT_EQ(taken.child(0).type().list_size(), 2);
+  EXPECT_EQ(taken.child(0).child(0).values().address(), memory.address());
+  const cuda_array shown = export_cuda_array(taken.slice(2, 5));
+  EXPECT_EQ(shown.shape, (std::vector<std::int64_t>{5, 3, 2}));
+  EXPECT_EQ(shown.typestr, "<i4");
+  EXPECT_FALSE(shown.strides);
+  EXPECT_EQ(shown.data, memory.address() + std::uintptr_t{2} * 3 * 2 * 4);
+  const column back = import_cuda_array(home(), shown, nullptr, copy_policy::never);
+  EXPECT_EQ(back.type(), taken.type());
+  EXPECT_EQ(back.child(0).child(0).values().owner(), taken.child(0).child(0).values().owner());
+}
+
+TEST_P(array_interface, strides_of_a_matrix_are_gathered) {
+  const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
+  cuda_array transposed = array_of(memory);
+  transposed.shape = {3, 4};
+  transposed.strides = std::vector<std::int64_t>{1, 3};
+  expect_refused(transposed, nullptr, errc::exchange, "a copy was forbidden", copy_policy::never);
+  const column taken = import_cuda_array(home(), transposed);
+  const auto seen = read(taken.child(0).values());
+  for (std::size_t row = 0; row < 3; ++row) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      ASSERT_EQ(seen[row * 4 + i], row + 3 * i);
+    }
+  }
+  transposed.strides = std::vector<std::int64_t>{1};
+  expect_refused(transposed, nullptr, errc::format, "strides has 1 entries and shape 2");
+  transposed.shape = {3, -4};
+  expect_refused(transposed, nullptr, errc::format, "shape[1] is -4");
+}
+
+TEST_P(array_interface, a_mask_of_rows_is_the_validity_of_lists) {
+  const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i % 2); });
+  cuda_array matrix = array_of(memory, "<i2");
+  matrix.shape = {6, 4};
+  cuda_array mask = array_of(memory);
+  mask.shape = {6};
+  const column taken = import_cuda_array(home(), matrix, &mask);
+  EXPECT_EQ(taken.null_count(), 3);
+  EXPECT_EQ(taken.child(0).null_count(), 0);
+  EXPECT_EQ(taken.child(0).values().address(), memory.address());
+}
+
+TEST_P(array_interface, fields_of_a_struct_are_a_dimension_where_they_are_equally_spaced) {
+  const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
+  const data_type number(type_id::int32);
+  const data_type pair = data_type::nested("+s", {{"x", number, true, {}}, {"y", number, true, {}}});
+  const auto part = [&](std::size_t first) {
+    return column::make(
+        home(), {.type = number, .length = 8, .null_count = 0, .buffers = {{}, memory.slice(first, 32)}});
+  };
+  const column pairs = column::make(
+      home(), {.type = pair, .length = 8, .null_count = 0, .buffers = {{}}, .children = {part(0), part(64)}});
+  const cuda_array shown = export_cuda_array(pairs);
+  EXPECT_EQ(shown.shape, (std::vector<std::int64_t>{8, 2}));
+  EXPECT_EQ(shown.strides, (std::vector<std::int64_t>{4, 64}));
+  const column scattered = column::make(
+      home(), {.type = data_type::nested(
+                   "+s", {{"x", number, true, {}}, {"y", number, true, {}}, {"z", number, true, {}}}),
+               .length = 8,
+               .null_count = 0,
+               .buffers = {{}},
+               .children = {part(0), part(64), part(512)}});
+  EXPECT_THROW(static_cast<void>(export_cuda_array(scattered)), error);
 }
 
 TEST_P(array_interface, an_export_shows_the_same_memory) {
