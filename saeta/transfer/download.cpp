@@ -1,6 +1,7 @@
 #include "saeta/transfer/download.hpp"
 
 #include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/detail/byte_view.hpp"
 #include "saeta/transfer/host_window.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 
@@ -34,6 +35,7 @@ struct arriving_array {
   row_window rows;
   std::vector<arriving> buffers;
   bool rebase = false;
+  std::vector<byte_window> behind_views; ///< of each buffer of bytes; empty: all of them
   std::unique_ptr<arriving_array> dictionary;
   std::vector<arriving_array> children;
 };
@@ -47,8 +49,12 @@ public:
     arriving_array made;
     made.rows = window_of(from.type(), from.offset(), from.length());
     const child_rows pointed = from.length() == 0 ? child_rows{} : rows_behind_offsets(from, made);
+    if (from.type().layout() == layout_kind::views && from.length() != 0) {
+      made.behind_views = bytes_behind_views(from, made.rows);
+    }
     for (std::size_t i = 0; i < from.buffers().size(); ++i) {
-      made.buffers.push_back(add(window_of_buffer(from, i, made.rows, pointed)));
+      const bool changed = i == 1 && (made.rebase || !made.behind_views.empty());
+      made.buffers.push_back(add(window_of_buffer(from, i, made, pointed), changed));
     }
     for (const column& child : from.children()) {
       const auto rows = from.length() == 0 ? child_rows{} : rows_of(from, child, made.rows, pointed);
@@ -94,6 +100,11 @@ public:
     if (planned.rebase) {
       rebase(from.type(), place(planned.buffers[1]), planned.rows.rows + 1);
     }
+    if (!planned.behind_views.empty()) {
+      auto* const views = reinterpret_cast<byte_view*>(place(planned.buffers[1]));
+      move_into({views, static_cast<std::size_t>(planned.rows.rows)}, planned.behind_views,
+                sizes_behind_views(from));
+    }
     for (std::size_t i = 0; i < planned.children.size(); ++i) {
       made.children.push_back(array(from.children()[i], planned.children[i]));
     }
@@ -112,14 +123,17 @@ private:
     std::size_t arena_offset = 0;
   };
 
-  arriving add(const buffer& window) {
+  /// @param changed  on the host, where it must not be the place of other rows.
+  arriving add(const buffer& window, bool changed) {
     if (window.size() == 0) {
       return {};
     }
     const buffer whole(window.owner());
     auto [found, fresh] = plans_.try_emplace(window.owner().get(),
                                              one_storage{whole, transfer_plan(place_in_storage(whole)), 0});
-    return {true, window.owner().get(), found->second.plan.add(place_in_storage(window)), window.size()};
+    transfer_plan& plan = found->second.plan;
+    const range place = place_in_storage(window);
+    return {true, window.owner().get(), changed ? plan.add_own(place) : plan.add(place), window.size()};
   }
 
   /// What the offsets of a window point to: bytes, or rows of the child. A column that is no slice needs all of them; a
@@ -140,19 +154,49 @@ private:
     return {first, last - first};
   }
 
-  static buffer window_of_buffer(const column& from, std::size_t index, const row_window& rows,
+  static std::vector<std::size_t> sizes_behind_views(const column& from) {
+    std::vector<std::size_t> sizes;
+    for (const buffer& bytes : from.buffers().subspan(from.type().buffer_count())) {
+      sizes.push_back(bytes.size());
+    }
+    return sizes;
+  }
+
+  /// What the views of a slice name, which takes a transfer of the views before; empty where most of the rows are wanted, which
+  /// need most of the bytes.
+  [[nodiscard]] std::vector<byte_window> bytes_behind_views(const column& from,
+                                                            const row_window& rows) const {
+    const buffer& views = from.buffers()[1];
+    const byte_window wanted = bytes_of(from.type(), 1, rows);
+    const std::vector<std::size_t> sizes = sizes_behind_views(from);
+    if (sizes.empty() || wanted.bytes > views.size() / 2) {
+      return {};
+    }
+    std::vector<byte_view> there(static_cast<std::size_t>(rows.rows));
+    const download_range moved{views.slice(wanted.offset, wanted.bytes),
+                               reinterpret_cast<std::byte*>(there.data())};
+    staging_ring::of(home_)->download(std::span(&moved, 1));
+    return windows_behind(there, sizes);
+  }
+
+  static buffer window_of_buffer(const column& from, std::size_t index, const arriving_array& made,
                                  const child_rows& pointed) {
     const buffer& whole = from.buffers()[index];
-    if (!whole.present() || rows.rows == 0) {
+    if (!whole.present() || made.rows.rows == 0) {
       return {};
     }
     if (from.type().buffer(index).role != buffer_role::bytes) {
-      const byte_window w = bytes_of(from.type(), index, rows);
+      const byte_window w = bytes_of(from.type(), index, made.rows);
       return whole.slice(w.offset, w.bytes);
     }
-    return from.type().layout() == layout_kind::views ? whole
-                                                      : whole.slice(static_cast<std::size_t>(pointed.first),
-                                                                    static_cast<std::size_t>(pointed.count));
+    if (from.type().layout() != layout_kind::views) {
+      return whole.slice(static_cast<std::size_t>(pointed.first), static_cast<std::size_t>(pointed.count));
+    }
+    if (made.behind_views.empty()) {
+      return whole;
+    }
+    const byte_window& w = made.behind_views[index - from.type().buffer_count()];
+    return whole.slice(w.offset, w.bytes);
   }
 
   /// Rows of a child that the rows of a window name. Run ends are not read from the device, so all runs come along.

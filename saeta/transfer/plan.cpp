@@ -30,12 +30,35 @@ std::size_t transfer_plan::add(std::span<const std::byte> range) {
   return ranges_.size() - 1;
 }
 
+std::size_t transfer_plan::add_own(std::span<const std::byte> range) {
+  own_.push_back(ranges_.size());
+  return add(range);
+}
+
+std::vector<std::size_t> transfer_plan::take_overlapping(std::vector<std::size_t>& order) const {
+  std::vector<std::size_t> taken;
+  std::uintptr_t end_before = 0; // of the ranges that begin earlier
+  for (std::size_t at = 0; at < order.size() && !own_.empty(); ++at) {
+    const std::size_t i = order[at];
+    const bool overlaps = begin_of(ranges_[i]) < end_before ||
+                          (at + 1 < order.size() && begin_of(ranges_[order[at + 1]]) < end_of(ranges_[i]));
+    if (overlaps && std::ranges::binary_search(own_, i)) {
+      taken.push_back(i);
+    }
+    end_before = std::max(end_before, end_of(ranges_[i]));
+  }
+  std::ranges::sort(taken);
+  std::erase_if(order, [&](std::size_t i) { return std::ranges::binary_search(taken, i); });
+  return taken;
+}
+
 void transfer_plan::finish() {
   std::vector<std::size_t> order(ranges_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::erase_if(order, [&](std::size_t i) { return ranges_[i].empty(); });
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return begin_of(ranges_[a]) < begin_of(ranges_[b]); });
+  const std::vector<std::size_t> alone = take_overlapping(order);
 
   const auto joins = [&](const run& before, std::uintptr_t next) {
     if (next <= before.end) {
@@ -61,8 +84,13 @@ void transfer_plan::finish() {
     segments_.push_back({reinterpret_cast<const std::byte*>(r.begin), r.end - r.begin, target});
     slab_bytes_ = checked_add(target, r.end - r.begin, "slab of a transfer");
   }
-  slab_bytes_ = round_up(slab_bytes_, slab_alignment);
   targets_.assign(ranges_.size(), 0);
+  for (const std::size_t i : alone) {
+    targets_[i] = round_up(slab_bytes_, slab_alignment);
+    segments_.push_back({ranges_[i].data(), ranges_[i].size(), targets_[i]});
+    slab_bytes_ = checked_add(targets_[i], ranges_[i].size(), "slab of a transfer");
+  }
+  slab_bytes_ = round_up(slab_bytes_, slab_alignment);
   for (const std::size_t i : order) {
     const run& r = runs[run_of[i]];
     targets_[i] = segments_[run_of[i]].target + (begin_of(ranges_[i]) - r.begin);

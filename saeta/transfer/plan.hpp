@@ -38,6 +38,8 @@ public:
 
   /// Adds a range; a range inside another costs nothing. Returns its number for `target_of`.
   std::size_t add(std::span<const std::byte> range);
+  /// The same for a range that is changed in the slab: it shares its place with no other, however they overlap.
+  std::size_t add_own(std::span<const std::byte> range);
   /// Joins the ranges and lays the slab out. Call once, after the last `add`.
   void finish();
 
@@ -48,8 +50,12 @@ public:
   [[nodiscard]] std::size_t target_of(std::size_t number) const;
 
 private:
+  /// Takes those of `own_` that overlap another range out of the numbers, which are sorted by address.
+  [[nodiscard]] std::vector<std::size_t> take_overlapping(std::vector<std::size_t>& order) const;
+
   std::span<const std::byte> readable_;
   std::vector<std::span<const std::byte>> ranges_;
+  std::vector<std::size_t> own_; ///< numbers of those that share their place with no other
   std::vector<std::size_t> targets_;
   std::vector<segment> segments_;
   std::size_t slab_bytes_ = 0;

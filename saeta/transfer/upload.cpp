@@ -95,13 +95,14 @@ range window_of_buffer(const host_array& from, std::size_t index, const row_wind
 sending plan_rows(const host_array& from, std::int64_t offset, std::int64_t length, transfer_plan& plan) {
   sending made;
   made.rows = window_of(from.type, offset, length);
-  for (std::size_t i = 0; i < from.buffers.size(); ++i) {
-    const range sent = window_of_buffer(from, i, made.rows);
-    made.ranges.push_back(sent.empty() ? sending::absent : plan.add(sent));
-    made.bytes.push_back(sent.size());
-  }
   if (const std::size_t width = from.type.offset_width(); width != 0 && length != 0) {
     made.first_offset = read_offset(from.buffers[1].data(), width, made.rows.first);
+  }
+  for (std::size_t i = 0; i < from.buffers.size(); ++i) {
+    const range sent = window_of_buffer(from, i, made.rows);
+    const bool rebased = i == 1 && made.first_offset != 0;
+    made.ranges.push_back(sent.empty() ? sending::absent : rebased ? plan.add_own(sent) : plan.add(sent));
+    made.bytes.push_back(sent.size());
   }
   for (std::size_t i = 0; i < from.children.size(); ++i) {
     const host_array& child = from.children[i];

@@ -380,3 +380,17 @@ def test_bool8_is_the_canonical_extension(host):
     assert bytes_.as_bool().to_arrow().equals(pa.chunked_array([[True, None, False]]))
     if hasattr(pa, "bool8"):  # pyarrow 18 and newer
         assert pa.array(bytes_).type == pa.bool8()
+
+
+def test_columns_of_overlapping_rows_are_each_whole(anywhere):
+    rows = pa.array([f"row {i}" for i in range(1000)])
+    lists = pa.array([[i, -i] for i in range(1000)])
+    source = pa.table(
+        {"now": rows[500:600], "next": rows[516:616], "again": rows[500:600], "lists": lists[516:616]}
+    )
+    source = source.append_column("before", lists[500:600])
+    made = sa.from_arrow(source, anywhere, copy=True)
+    assert made.to_arrow().equals(source)
+    text = sa.column("text", rows, ctx=anywhere)
+    lag = sa.table({"now": text[1:], "before": text[:-1]})
+    assert lag.to_arrow().equals(pa.table({"now": rows[1:], "before": rows[:-1]}))

@@ -70,7 +70,7 @@ def test_schemas_of_others_are_taken(host):
 def test_bools_are_bytes(host):
     made = sa.from_bytes([b"\1\0\1"], host, schema={"a": "bool8"})
     assert made["a"].to_pylist() == [True, False, True]
-    with pytest.raises(sa.UnsupportedError, match="column 'a': raw values of bool .* bool8"):
+    with pytest.raises(sa.UnsupportedError, match=r"column 'a': raw values of bool .* bool8"):
         sa.from_bytes([b"\1"], host, schema={"a": "bool"})
 
 

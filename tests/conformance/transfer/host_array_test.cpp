@@ -1,6 +1,7 @@
 // Host arrays to a context and back: which bytes move, and how often.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/transfer/detail/byte_view.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/upload.hpp"
 
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -133,6 +135,91 @@ TEST_P(host_arrays, of_texts_are_cut_where_that_saves_a_block_of_offsets) {
     EXPECT_EQ(part.arrays[0].buffers[2].size(), static_cast<std::size_t>(reads == 0 ? 300 : rows * 3));
     expect_text<std::int32_t>(part.arrays[0], rows - 1, std::to_string(1000 + rows - 1).substr(1));
   }
+}
+
+TEST_P(host_arrays, of_views_move_the_bytes_that_their_rows_name) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "the host views columns without a copy";
+  }
+  // Texts of 20 letters in two buffers by turns, short ones at every tenth row, and one row under a null that says anything.
+  constexpr std::size_t rows = 8000;
+  const auto text_of = [](std::size_t row) {
+    const std::string number = std::to_string(100'000 + row);
+    return row % 10 == 0 ? number : number + "--" + number + number;
+  };
+  std::vector<byte_view> views(rows);
+  std::array<std::string, 2> letters;
+  for (std::size_t i = 0; i < rows; ++i) {
+    const std::string text = text_of(i);
+    std::memcpy(&views[i].prefix, text.data(), std::min<std::size_t>(text.size(), 12));
+    views[i].length = static_cast<std::int32_t>(text.size());
+    if (text.size() > 12) {
+      views[i].buffer = static_cast<std::int32_t>(i % 2);
+      views[i].offset = static_cast<std::int32_t>(letters[i % 2].size());
+      letters[i % 2] += text;
+    }
+  }
+  std::vector<std::uint8_t> valid(rows / 8, 0xFF);
+  valid[4005 / 8] &= static_cast<std::uint8_t>(~(1U << (4005 % 8)));
+  views[4005] = {77, 0, 1 << 30, -5};
+  host_array made;
+  made.type = data_type(type_id::string_view);
+  made.length = rows;
+  made.null_count = 1;
+  made.buffers = {bytes_in(valid), bytes_in(views), std::as_bytes(std::span(letters[0])),
+                  std::as_bytes(std::span(letters[1]))};
+  const column all = send({made}).columns[0];
+  for (const auto& [first, count] :
+       {std::pair(4000, 20), std::pair(0, 1), std::pair(7990, 10), std::pair(1, 7999)}) {
+    SCOPED_TRACE(::testing::Message() << first << " + " << count);
+    const host_batch part = download(home(), {count, {all.slice(first, count)}});
+    const host_batch twice = download(home(), {count, {all.slice(first, count), all.slice(first, count)}});
+    EXPECT_EQ(values_in<std::uint8_t>(twice.arrays[1].buffers[1]),
+              values_in<std::uint8_t>(part.arrays[0].buffers[1]));
+    const host_array& seen = part.arrays[0];
+    const auto shown = values_in<byte_view>(seen.buffers[1]);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto row = static_cast<std::size_t>(first + i);
+      const byte_view& view = shown[static_cast<std::size_t>(seen.offset + i)];
+      if (row == 4005) {
+        EXPECT_EQ(view.offset, -5) << "what is under a null stays";
+        continue;
+      }
+      const auto* const bytes = view.length <= byte_view::inlined
+                                    ? reinterpret_cast<const char*>(&view.prefix)
+                                    : reinterpret_cast<const char*>(
+                                          seen.buffers[2 + static_cast<std::size_t>(view.buffer)].data()) +
+                                          view.offset;
+      ASSERT_EQ(std::string(bytes, static_cast<std::size_t>(view.length)), text_of(row));
+    }
+    home()->reset_counters();
+    static_cast<void>(download(home(), {count, {all.slice(first, count)}}));
+    const traffic moved = home()->read_counters().device_to_host;
+    if (count < 4000) {
+      EXPECT_EQ(moved.transfers, 2U) << "the views, then what they name";
+      EXPECT_LT(moved.bytes, 16'000U);
+      EXPECT_LE(seen.buffers[2].size() + seen.buffers[3].size(), static_cast<std::size_t>(count + 8) * 20);
+    } else {
+      EXPECT_EQ(moved.transfers, 1U);
+      EXPECT_EQ(seen.buffers[2].size(), letters[0].size());
+    }
+  }
+}
+
+TEST_P(host_arrays, of_rows_that_overlap_are_each_whole) {
+  const auto expect_rows = [&](const host_batch& seen) {
+    for (std::int64_t i = 0; i < 100; ++i) {
+      expect_text<std::int32_t>(seen.arrays[0], i, std::to_string(1500 + i).substr(1));
+      expect_text<std::int32_t>(seen.arrays[1], i, std::to_string(1516 + i).substr(1));
+      expect_text<std::int32_t>(seen.arrays[2], i, std::to_string(1500 + i).substr(1));
+    }
+  };
+  const texts<std::int32_t> source(1000);
+  const column all = send({source.rows(0, 1000)}).columns[0];
+  expect_rows(download(home(), {100, {all.slice(500, 100), all.slice(516, 100), all.slice(500, 100)}}));
+  const batch sent = send({source.rows(500, 100), source.rows(516, 100), source.rows(500, 100)});
+  home()->synchronize(home()->work_stream());
+  expect_rows(download(home(), sent));
 }
 
 TEST_P(host_arrays, without_rows_send_nothing) {

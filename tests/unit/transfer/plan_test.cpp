@@ -95,6 +95,36 @@ TEST_F(plans, keep_alignment_together_and_align_lone_ranges) {
   EXPECT_EQ(plan.slab_bytes(), 128U);
 }
 
+TEST_F(plans, ranges_that_are_changed_share_their_place_with_no_other) {
+  transfer_plan plan(at(0, sizeof memory_));
+  const auto first = plan.add_own(at(64, 128));
+  const auto second = plan.add_own(at(128, 128)); // overlaps the first
+  const auto third = plan.add_own(at(64, 128));   // is the first
+  const auto inside = plan.add(at(70, 8));
+  const auto beside = plan.add_own(at(300, 10)); // overlaps none
+  const auto neighbour = plan.add(at(320, 10));
+  plan.finish();
+  const auto apart = [&](std::size_t a, std::size_t a_bytes, std::size_t b, std::size_t b_bytes) {
+    return plan.target_of(a) + a_bytes <= plan.target_of(b) ||
+           plan.target_of(b) + b_bytes <= plan.target_of(a);
+  };
+  EXPECT_TRUE(apart(first, 128, second, 128));
+  EXPECT_TRUE(apart(first, 128, third, 128));
+  EXPECT_TRUE(apart(second, 128, third, 128));
+  EXPECT_TRUE(apart(first, 128, inside, 8));
+  EXPECT_TRUE(apart(third, 128, inside, 8));
+  EXPECT_EQ(plan.target_of(neighbour) - plan.target_of(beside), 20U) << "they travel together";
+  EXPECT_EQ(plan.target_of(first) % 64, 0U);
+  for (const segment& each : plan.segments()) {
+    EXPECT_LE(each.target + each.bytes, plan.slab_bytes());
+  }
+  transfer_plan touching(at(0, sizeof memory_));
+  touching.add_own(at(0, 64));
+  touching.add_own(at(64, 64));
+  touching.finish();
+  EXPECT_EQ(touching.segments().size(), 1U) << "one ends where the other begins";
+}
+
 TEST_F(plans, empty_ranges_cost_nothing) {
   transfer_plan plan;
   const auto nothing = plan.add({});
