@@ -3,6 +3,7 @@
 #include "saeta/interop/arrow_device.hpp"
 #include "saeta/interop/detail/arrow_array.hpp"
 #include "saeta/interop/detail/arrow_import.hpp"
+#include "saeta/interop/detail/arrow_symbols.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/device_copy.hpp"
 #include "saeta/transfer/host_window.hpp"
@@ -130,6 +131,7 @@ placed_batch view_on_device(const std::shared_ptr<context>& home, ArrowDeviceArr
   view.keepalive = owner;
   batch placed =
       adopt(home, view, dictionaries, {.tag = options.upload.tag, .on_device = true, .ready = mark(work)});
+  wire_symbols(home, fields, view, dictionaries).apply(placed);
   owner->take(source);
   return {std::move(placed), std::move(view)};
 }
