@@ -83,7 +83,10 @@ def import_arrow_device(
 
 def _numbers(column: Column) -> CapsuleType:
     """A "dltensor" capsule; of symbols the numbers."""
-    return Exported(column, choices(codes=True)).__dlpack__() if column.type.is_symbol else column.__dlpack__()
+    if not column.type.is_symbol:
+        return column.__dlpack__()
+    capsule: Any = Exported(column, choices(codes=True)).__dlpack__()
+    return capsule
 
 
 def _context(device: int | str, memory_mb: int | None) -> Context:

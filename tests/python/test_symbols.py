@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import subprocess
 import sys
 import textwrap
@@ -69,9 +70,7 @@ def test_unknown_symbols_and_full_tables_are_typed_errors():
         assert table.lookup(never) is None
         with pytest.raises(sa.OutOfRange, match=f"symbol {never} is not"):
             table.name(never)
-    with pytest.raises(
-        sa.SizeOverflow, match="is full: it has 1 names, which is its limit, and 'b' is new"
-    ):
+    with pytest.raises(sa.SizeOverflow, match="is full: it has 1 names, which is its limit, and 'b' is new"):
         table.intern("b")
     with pytest.raises(sa.InvalidError, match="at most 4294967296"):
         sa.SymbolTable(2**32 + 1)
@@ -264,9 +263,9 @@ def test_memory_is_under_the_budget(host):
     with host.memory.window() as window:
         column = sa.column("x", pa.array(["a", "b"] * 50_000).dictionary_encode(), sa.symbol(), host)
     assert window.peak >= 400_000
+    child, source = host.memory.child("small", 1000), called_symbols(column.to_arrow().combine_chunks())
     with pytest.raises(sa.BudgetExceeded):
-        child = host.memory.child("small", 1000)
-        sa.from_arrow(called_symbols(column.to_arrow().combine_chunks()), child)
+        sa.from_arrow(source, child)
 
 
 # Out and in
@@ -331,19 +330,21 @@ def test_fields_keep_what_else_their_metadata_say(anywhere):
     assert sa.field("x", table.to_arrow().schema.field(0).type).type != "symbol"
 
 
-@pytest.mark.parametrize("format", ["file", "stream"])
+@pytest.mark.parametrize("container", ["file", "stream"])
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_files_have_one_dictionary_and_give_symbols_back(anywhere, tmp_path, format, compression):
+def test_files_have_one_dictionary_and_give_symbols_back(anywhere, tmp_path, container, compression):
     parts = [CITIES, [], ["new", None, "Lyon"], [None], ["Bern"] * 100]
     tables = [
-        sa.table({"city": sa.column("city", part, sa.symbol(), anywhere), "n": np.arange(len(part))}, anywhere)
+        sa.table(
+            {"city": sa.column("city", part, sa.symbol(), anywhere), "n": np.arange(len(part))}, anywhere
+        )
         for part in parts
     ]
     path = tmp_path / "cities.arrow"
     source = sa.concat_tables([tables[0][1:5], *tables])
-    source.write_ipc(path, format=format, compression=compression)
-    expected = CITIES[1:5] + sum(parts, [])
-    opened = (pa.ipc.open_file if format == "file" else pa.ipc.open_stream)(path)
+    source.write_ipc(path, format=container, compression=compression)
+    expected = CITIES[1:5] + list(itertools.chain(*parts))
+    opened = (pa.ipc.open_file if container == "file" else pa.ipc.open_stream)(path)
     seen = opened.read_all()["city"]
     assert seen.to_pylist() == expected
     assert {str(chunk.dictionary.to_pylist()) for chunk in seen.chunks} == {
@@ -370,19 +371,16 @@ def test_files_of_others_give_symbols_where_the_metadata_say_so(anywhere, tmp_pa
     assert sa.read_ipc(path, anywhere)["x"].type != "symbol"
 
 
-def test_unknown_symbols_are_refused_on_their_way_out_and_shown(host, tmp_path):
+def test_unknown_symbols_of_a_device_array_are_refused(host):
     numbers = sa.table({"x": np.array([0, 4_000_000_000], np.uint32)}, host)
     sa.symbols.intern("a")
     field = sa.field("x", sa.symbol())
-    described, array = numbers["x"].__arrow_c_device_array__()
+    _, array = numbers["x"].__arrow_c_device_array__()
     described = sa.column(field, ["a"], ctx=host).__arrow_c_device_array__()[0]
-    with pytest.raises(sa.FormatError, match="column 'x': symbol 4000000000 at row 1 is not in the symbol table"):
+    with pytest.raises(
+        sa.FormatError, match="column 'x': symbol 4000000000 at row 1 is not in the symbol table"
+    ):
         sa.from_arrow((described, array), host)
-    # A file that is trusted has dictionaries, so that only code can make symbols that nobody looked at.
-    table = sa.SymbolTable()
-    table.intern_all(["a", "b"])
-    column = sa.column("x", np.array([1], np.uint32), sa.symbol(table), host)
-    assert column.to_pylist() == ["b"]
 
 
 def test_a_requested_type_may_be_the_numbers(anywhere):
@@ -414,7 +412,9 @@ def test_a_stream_of_thousands_of_batches_looks_names_up_once(anywhere):
 )
 def test_dictionaries_make_the_round_trip(rows, index, data):
     ctx = sa.context("host")
-    rows = [[None if each is None else each.encode("utf-8", "ignore").decode() for each in part] for part in rows]
+    rows = [
+        [None if each is None else each.encode("utf-8", "ignore").decode() for each in part] for part in rows
+    ]
     chunks = []
     for part in rows:
         values = list(dict.fromkeys(part)) or ["x"]
@@ -470,7 +470,7 @@ def test_duckdb_takes_symbols_and_gives_enums(host):
     counted = duckdb.sql("select city, count(*) from cities_table group by 1 order by 2 desc, 1").fetchall()
     assert counted[0] == ("Lyon", 2)
     assert len(counted) == 5
-    many = sa.concat_tables([cities_table, cities_table[2:4], cities_table])
+    many = sa.concat_tables([cities_table, cities_table[2:4]])  # noqa: F841 - DuckDB finds it
     assert duckdb.sql("select count(distinct city) from many").fetchall() == [(4,)]
     made = duckdb.sql("select unnest(['a', 'b', NULL, 'a'])::enum('b', 'a') as e").arrow()
     made = made.read_all() if hasattr(made, "read_all") else made
@@ -482,7 +482,11 @@ def test_duckdb_takes_symbols_and_gives_enums(host):
 
 def run(code: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert not done.stderr
