@@ -168,7 +168,7 @@ std::optional<symbol> symbol_table::find(std::string_view name, std::uint32_t ha
 }
 
 std::optional<symbol> symbol_table::find(std::string_view name) const noexcept {
-  return find(name, hash_of(name));
+  return name.size() > longest_name ? std::nullopt : find(name, hash_of(name));
 }
 
 symbol symbol_table::intern(std::string_view name) {
@@ -220,15 +220,15 @@ std::optional<std::string_view> symbol_table::lookup(symbol of) const noexcept {
 
 /// With the lock. Everything that can fail comes before the name is seen.
 symbol symbol_table::add(std::string_view name) {
+  if (name.size() > longest_name) {
+    throw error(errc::overflow,
+                concat("a symbol with a name of ", name.size(), " bytes: at most ", longest_name));
+  }
   const std::uint32_t hash = hash_of(name);
   if (const auto known = find(name, hash)) { // another thread was faster
     return *known;
   }
   const std::uint64_t place = size_.load(std::memory_order_relaxed);
-  if (name.size() > longest_name) {
-    throw error(errc::overflow,
-                concat("a symbol with a name of ", name.size(), " bytes: at most ", longest_name));
-  }
   if (!is_utf8(name)) {
     throw error(errc::invalid_argument, concat("a symbol's name is not UTF-8: '", name, "'"));
   }
