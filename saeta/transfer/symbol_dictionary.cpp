@@ -71,7 +71,6 @@ host_array symbol_dictionary::values() {
   host_array made;
   made.type = data_type(type_id::string);
   made.length = static_cast<std::int64_t>(taken_.size());
-  made.null_count = 0;
   made.buffers = {{}, std::as_bytes(std::span(text_->offsets)), std::as_bytes(std::span(text_->bytes))};
   return made;
 }

@@ -64,6 +64,16 @@ TEST_P(symbols, of_dictionaries_have_the_names_of_their_rows) {
   }
 }
 
+TEST_P(symbols, of_values_without_a_null_know_their_nulls_as_the_indices_do) {
+  const shared_array values = random_array(data_type(type_id::string), {23, 0, nulls::absent}, 1);
+  const data_type type = data_type::dictionary(data_type(type_id::int8), values->type);
+  const column none = one(imported(random_indices(type, {150, 7, nulls::absent}, values, 2)));
+  EXPECT_FALSE(none.validity().present());
+  EXPECT_EQ(none.known_null_count(), 0);
+  const column source = imported(random_indices(type, {150, 7, nulls::some}, values, 3));
+  EXPECT_EQ(one(source).known_null_count(), source.null_count());
+}
+
 TEST_P(symbols, of_strings_have_the_names_of_their_rows) {
   for (const char* const type : {"u", "U", "vu"}) {
     for (const nulls in_rows : {nulls::absent, nulls::some, nulls::all}) {
