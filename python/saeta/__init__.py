@@ -30,15 +30,17 @@ from saeta._core import (
     MemoryWindow,
     Schema,
     StrictMode,
+    SymbolTable,
     Table,
     UseToken,
     context,
     devices,
+    symbols,
 )
 from saeta._cuda_array import from_cuda_array
 from saeta._info import info
 from saeta._table import concat_tables
-from saeta._types import field, schema
+from saeta._types import field, schema, symbol
 from saeta._use import use
 from saeta.errors import (
     BudgetExceeded,
@@ -97,6 +99,7 @@ __all__ = [
     "Schema",
     "SizeOverflow",
     "StrictMode",
+    "SymbolTable",
     "Table",
     "TypeMismatch",
     "UnsupportedError",
@@ -117,6 +120,8 @@ __all__ = [
     "info",
     "read_ipc",
     "schema",
+    "symbol",
+    "symbols",
     "table",
     "testing",
     "use",

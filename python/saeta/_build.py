@@ -66,7 +66,8 @@ def column(name: str | Field, data: Any, type: Any = None, ctx: ContextLike = No
         data: a Column, an object with DLPack (a tensor, a NumPy array), one with an Arrow protocol (a pyarrow array, a
             polars or pandas Series) or a sequence of Python values, which pyarrow converts.
         type: what `saeta.DataType` takes: "int32", "timestamp[us, tz=UTC]", a pyarrow type. Python values and NumPy arrays
-            are converted to it; anything else must have it. None: the type of the data.
+            are converted to it; anything else must have it. `saeta.symbol()` takes what `Column.as_symbols` does. None: the type
+            of the data.
         ctx: a Context or the name of a device. None: where a Column is, else the best device.
 
     Returns:
@@ -185,11 +186,15 @@ def as_column(name: str | Field, value: Any, ctx: Context) -> Column:
 
 
 def _as_field(field: Field, value: Any, ctx: Context) -> Column:
-    if _is_numpy(value) and value.dtype.name != field.type.dtype:
-        value = _arrow_array(field.name, value, field.type)
+    wanted = DataType("string") if field.type.is_symbol else field.type
+    numbers = field.type.is_symbol and _is_numpy(value) and value.dtype.kind in "iu"
+    if _is_numpy(value) and value.dtype.name != wanted.dtype and not numbers:
+        value = _arrow_array(field.name, value, wanted)
     elif _is_sequence(value) and not _is_exchangeable(value):
-        value = _arrow_array(field.name, list(value), field.type)
+        value = _arrow_array(field.name, list(value), wanted)
     made = as_column(field.name, value, ctx)
+    if field.type.is_symbol and made.type != field.type:
+        made = made.as_symbols(field.type.symbol_table)
     if field.type == "bool8" and made.type == "bool":  # pyarrow made it of Python values, and knows no bool8
         made = made.as_bool8(extension=False)
     made = made._with_field(field)

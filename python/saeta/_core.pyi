@@ -382,6 +382,57 @@ class MemoryLog:
 
     def __exit__(self, *exception: object) -> None: ...
 
+class SymbolTable:
+    """
+    Names and their symbols: numbers from 0 on, one more for each new name. Names are never taken out. The process has one, `saeta.symbols`; others are made with `SymbolTable()`.
+
+    Safe to use from any thread: look-ups of names that are there don't wait. The memory belongs to no context and no budget counts it.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        """`limit`: the most names that it takes, 2**32 without one."""
+
+    def intern(self, name: str) -> int:
+        """
+        The symbol of a name, which is added where it is new. SizeOverflow where the table is full.
+        """
+
+    def intern_all(self, names: Iterable[str]) -> list[int]:
+        """The symbols of many names, in their order."""
+
+    def name(self, symbol: int) -> str:
+        """The name of a symbol. OutOfRange for one that the table does not have."""
+
+    def lookup(self, symbol: int) -> str | None:
+        """The name of a symbol, None for one that the table does not have."""
+
+    def find(self, name: str) -> int | None:
+        """
+        The symbol of a name, None for one that the table does not have. Adds nothing.
+        """
+
+    def __contains__(self, name: object) -> bool:
+        """Whether it has a name."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def limit(self) -> int:
+        """The most names that it takes."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory that it holds."""
+
+    def __eq__(self, other: object, /) -> bool:
+        """True where both are one table."""
+
+    def __hash__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+symbols: SymbolTable = ...
+
 class DataType:
     """
     An Arrow data type, made from its name in Arrow's words ("int64", "timestamp[us, tz=UTC]") or from a type of another Arrow library, as pyarrow's. Equal to its name as text.
@@ -419,6 +470,14 @@ class DataType:
         """
         True for booleans of one byte: bool8, which tensors have, and the extension arrow.bool8.
         """
+
+    @property
+    def is_symbol(self) -> bool:
+        """True for symbols: numbers that stand for names."""
+
+    @property
+    def symbol_table(self) -> SymbolTable | None:
+        """The SymbolTable of symbols, else None."""
 
     @property
     def ordered(self) -> bool:
@@ -466,6 +525,8 @@ def _dictionary_type(indices: DataType, values: DataType, ordered: bool) -> Data
 def _bool8_type() -> DataType: ...
 
 def _byte_bool_type() -> DataType: ...
+
+def _symbol_type(table: SymbolTable | None = None) -> DataType: ...
 
 class Field:
     """A name, a type, whether nulls are allowed, and metadata."""
@@ -700,6 +761,13 @@ class Column:
     def as_bool(self) -> Column:
         """
         Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.
+        """
+
+    def as_symbols(self, table: SymbolTable | None = None) -> Column:
+        """
+        Strings, dictionaries of strings, or the numbers of symbols (uint32, int32) as symbols of a SymbolTable, without one of the process's.
+
+        The values of a dictionary are interned once, used or not, and its indices become symbols on the device. Strings are downloaded from a device. Numbers stay where they are, after a look at all of them: OutOfRange names the first row whose number the table does not have. ExchangeError for numbers that the metadata call symbols of another process.
         """
 
     def to_arrow(self) -> pyarrow.ChunkedArray:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from saeta import _core
-from saeta._core import DataType, Field, Schema
+from saeta._core import DataType, Field, Schema, SymbolTable
 from saeta._nested_types import nested_type
 from saeta.errors import InvalidError, TypeMismatch
 
@@ -57,6 +57,7 @@ SIZED = re.compile(r"fixed_size_binary\[(\d+)\]")
 DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+)(?:, ordered=([01]))?>")
 BOOL8 = "extension<arrow.bool8>"
 BYTE_BOOL = "bool8"
+SYMBOL = "symbol"
 
 
 def data_type(given: Any) -> DataType:
@@ -108,6 +109,8 @@ def _type_of_text(text: str) -> DataType:
         return _core._bool8_type()
     if text == BYTE_BOOL:
         return _core._byte_bool_type()
+    if text == SYMBOL:
+        return _core._symbol_type()
     if found := DICTIONARY.fullmatch(text):
         values, indices = _type_of_text(found[1]), _type_of_text(found[2])
         return _core._dictionary_type(indices, values, found[3] == "1")
@@ -140,6 +143,17 @@ def _format_with_parameters(text: str) -> str | None:
 def field(name: str, type: Any, nullable: bool = True, metadata: Any = None) -> Field:  # noqa: A002
     """Makes a Field, as `pyarrow.field` does: see `saeta.Field`."""
     return Field(name, type, nullable, metadata)
+
+
+def symbol(table: SymbolTable | None = None) -> DataType:
+    """The type of symbols: numbers of 32 bits that stand for the names of a table, without one of the process's.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.column("city", ["Lyon", None, "Lyon"], sa.symbol(), "host").to_pylist()
+        ['Lyon', None, 'Lyon']
+    """
+    return _core._symbol_type(table)
 
 
 def schema(fields: Any, metadata: Any = None) -> Schema:

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from saeta.errors import InvalidError, TypeMismatch, UnsupportedError
 
 if TYPE_CHECKING:
-    from saeta._core import Column, DataType
+    from saeta._core import Column, DataType, SymbolTable
 
 Decoder = Callable[[Any], Any]
 
@@ -82,9 +82,16 @@ def decoder_of(type: DataType) -> Decoder:  # noqa: A002 - the word of the lexic
         return decoder_of(type.value_type)
     if type.is_bool8:
         return lambda raw: raw != b"\0"
+    if type.symbol_table is not None:
+        return _symbol_decoder(type.symbol_table)
     if type.format.startswith("+"):
         return _nested_decoder(type)
     return _temporal_decoder(type) if type.format.startswith("t") else _decoder_of_format(type.format)
+
+
+def _symbol_decoder(table: SymbolTable) -> Decoder:
+    """A raw symbol is its name, or its number where the table has none."""
+    return lambda raw: raw.decode() if isinstance(raw, bytes) else table.name(raw)
 
 
 def _nested_decoder(type: DataType) -> Decoder:  # noqa: A002
@@ -204,6 +211,8 @@ def text_of(type: DataType, raw: Any) -> str:  # noqa: A002
     shown = type.value_type or type
     if shown.format.startswith("+"):
         return _text_of_nested(shown, raw)
+    if shown.is_symbol and isinstance(raw, int):
+        return f"symbol {raw}, unknown"
     try:
         return _text_of_temporal(shown.format, raw) or _text_of_object(decoder_of(shown)(raw))
     except (ArithmeticError, ValueError, UnsupportedError):

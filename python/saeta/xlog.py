@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from saeta import _core
 from saeta._build import table as make_table
-from saeta._core import Table
+from saeta._core import Table, symbols
+from saeta._tensor import Exported, choices
 from saeta.errors import TypeMismatch
 from saeta.exchange import CUDA, CUDA_MANAGED, context_of, from_arrow, from_dlpack
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
 
-    from saeta._core import Context
+    from saeta._core import Column, Context
 
-__all__ = ["dlpack_is_cuda", "dlpack_roundtrip", "export_arrow_device", "import_arrow_device"]
+__all__ = [
+    "dlpack_is_cuda",
+    "dlpack_roundtrip",
+    "export_arrow_device",
+    "import_arrow_device",
+    "symbols",
+]
 
 
 def dlpack_roundtrip(tensor: Any, device: int | str = 0, memory_mb: int | None = None) -> CapsuleType:
@@ -64,14 +71,22 @@ def import_arrow_device(
 ) -> tuple[list[CapsuleType], list[str], int]:
     """What `export_arrow_device` gives, or any object of the Arrow protocols, as (tensors, names, number of rows).
 
-    The tensors are "dltensor" capsules, without a copy where the memory is on `device`; several batches are joined. Columns
-    with nulls and of types without tensors are BufferError: take such data with `saeta.from_arrow`.
+    The tensors are "dltensor" capsules, without a copy where the memory is on `device`; several batches are joined. Symbols are
+    their numbers, as which `saeta.xlog.symbols` knows them. Columns with nulls and of types without tensors are BufferError: take such data with `saeta.from_arrow`.
     """
     taken = from_arrow(obj, _context(device, memory_mb))
     if not isinstance(taken, Table):
         raise TypeMismatch(f"a column of {taken.type}, expected an array or a stream of structs")
     whole = taken.combine_chunks()
-    return [column.__dlpack__() for column in whole.columns], whole.column_names, whole.num_rows
+    return [_numbers(column) for column in whole.columns], whole.column_names, whole.num_rows
+
+
+def _numbers(column: Column) -> CapsuleType:
+    """A "dltensor" capsule; of symbols the numbers."""
+    if not column.type.is_symbol:
+        return column.__dlpack__()
+    capsule: Any = Exported(column, choices(codes=True)).__dlpack__()
+    return capsule
 
 
 def _context(device: int | str, memory_mb: int | None) -> Context:

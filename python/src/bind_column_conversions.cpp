@@ -1,6 +1,11 @@
 // Columns as those of other types, and as the objects of other libraries.
 #include "column_class.hpp"
 #include "saeta/column/bits.hpp"
+#include "saeta/interop/arrow_c.hpp"
+#include "saeta/transfer/symbols.hpp"
+#include "symbol_objects.hpp"
+
+#include <nanobind/stl/optional.h>
 
 namespace saeta::py {
 namespace {
@@ -25,6 +30,19 @@ column_object as_bytes(const column_object& self, bool extension) {
   });
 }
 
+column_object symbols(const column_object& self, const std::optional<symbol_table_object>& table) {
+  const std::shared_ptr<symbol_table> into = table ? table->value : process_symbols();
+  field described = as_symbols(*self.described, into);
+  try {
+    return {std::move(described), self.home, as_symbols(*self.pieces, into)};
+  } catch (const error& why) {
+    if (why.refusal() != nullptr) {
+      throw;
+    }
+    throw error(why.code(), concat("column '", self.described->name, "': ", why.message()));
+  }
+}
+
 } // namespace
 
 void bind_conversions(column_class& c) {
@@ -37,6 +55,17 @@ void bind_conversions(column_class& c) {
           [](const column_object& self) { return converted(self, data_type(type_id::boolean), pack_bool); },
           nb::call_guard<gil_release>(),
           "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.")
+      .def("as_symbols", &symbols, nb::arg("table") = nb::none(), nb::call_guard<gil_release>(),
+           "Strings, dictionaries of strings, or the numbers of symbols (uint32, int32) as symbols of a "
+           "SymbolTable, without "
+           "one of the process's.\n\n"
+           "The values of a dictionary are interned once, used or not, and its indices become symbols on the "
+           "device. "
+           "Strings are downloaded from a device. Numbers stay where they are, after a look at all of them: "
+           "OutOfRange "
+           "names the first row whose number the table does not have. ExchangeError for numbers that the "
+           "metadata call "
+           "symbols of another process.")
       .def("to_arrow", in_python("saeta._convert", "column_to_arrow"),
            nb::sig("def to_arrow(self) -> pyarrow.ChunkedArray"),
            "A pyarrow ChunkedArray: views of a host column, a download of a device column.")

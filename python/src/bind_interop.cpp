@@ -56,14 +56,14 @@ nb::object from_stream(const context_object& home, nb::handle capsule, std::opti
 imported import_one(const std::shared_ptr<context>& home, const ArrowSchema& type, ArrowArray& array,
                     const import_options& options) {
   if (options.structs_as_column || !is_struct(type)) {
-    field described = import_field(type);
+    const field described = import_field(type);
     std::vector<column> piece{import_column(home, described, array, options)};
-    return column_object(std::move(described), home, std::move(piece));
+    return column_object(saeta::imported(described), home, std::move(piece));
   }
-  schema fields = import_schema(type);
+  const schema fields = import_schema(type);
   dictionary_cache dictionaries;
   batch rows = import_batch(home, fields, array, dictionaries, options);
-  return table_object(table::make(home, std::move(fields), {std::move(rows)}));
+  return table_object(table::make(home, saeta::imported(fields), {std::move(rows)}));
 }
 
 nb::object from_array(const context_object& home, nb::handle type, nb::handle capsule,
@@ -85,14 +85,14 @@ nb::object from_device_stream(const context_object& home, nb::handle capsule, st
 imported import_one_of_device(const std::shared_ptr<context>& home, const ArrowSchema& type,
                               ArrowDeviceArray& array, const import_options& options) {
   if (options.structs_as_column || !is_struct(type)) {
-    field described = import_field(type);
+    const field described = import_field(type);
     std::vector<column> piece{import_device_column(home, described, array, options)};
-    return column_object(std::move(described), home, std::move(piece));
+    return column_object(saeta::imported(described), home, std::move(piece));
   }
-  schema fields = import_schema(type);
+  const schema fields = import_schema(type);
   dictionary_cache dictionaries;
   batch rows = import_device_batch(home, fields, array, dictionaries, options);
-  return table_object(table::make(home, std::move(fields), {std::move(rows)}));
+  return table_object(table::make(home, saeta::imported(fields), {std::move(rows)}));
 }
 
 nb::object from_device_array(const context_object& home, nb::handle type, nb::handle capsule,
@@ -115,7 +115,8 @@ std::pair<std::int32_t, std::int64_t> device_of_capsule(nb::handle capsule) {
 
 nb::object from_schema(nb::handle capsule) {
   const ArrowSchema& described = schema_of(capsule);
-  return is_struct(described) ? nb::cast(import_schema(described)) : nb::cast(import_field(described));
+  return is_struct(described) ? nb::cast(saeta::imported(import_schema(described)))
+                              : nb::cast(saeta::imported(import_field(described)));
 }
 
 /// Pointer, read-only, typestr, shape, strides in bytes, version, stream, and the object that keeps the memory.
@@ -191,7 +192,7 @@ void bind_interop(nb::module_& m) {
         nb::sig("def _device_of_capsule(capsule: object) -> tuple[int, int]"),
         "Device type and number of a capsule with an Arrow device array or stream, which stays as it is.");
   m.def(
-      "_import_field", [](nb::handle capsule) { return import_field(schema_of(capsule)); },
+      "_import_field", [](nb::handle capsule) { return saeta::imported(import_field(schema_of(capsule))); },
       nb::arg("capsule"), nb::sig("def _import_field(capsule: object) -> Field"),
       "Reads an \"arrow_schema\" capsule as a Field, whatever its type.");
   m.def("_import_schema", &from_schema, nb::arg("capsule"),

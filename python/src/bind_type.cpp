@@ -1,6 +1,7 @@
 // Data types.
 #include "capsules.hpp"
 #include "module.hpp"
+#include "symbol_objects.hpp"
 #include "type_objects.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -17,6 +18,9 @@ std::optional<std::string> element_dtype(const data_type& type);
 
 /// Name of the element type as NumPy spells it; absent where DLPack has none, and for a column of bits.
 std::optional<std::string> tensor_dtype(const data_type& type) {
+  if (type.is_symbol()) {
+    return std::nullopt;
+  }
   switch (type.id()) {
   case type_id::int8:
     return type.is_bool8() ? "bool" : "int8";
@@ -86,6 +90,13 @@ void bind_data_type(nb::module_& m) {
           "their numbers; None where a tensor has no such type.")
       .def_prop_ro("is_bool8", &data_type::is_bool8,
                    "True for booleans of one byte: bool8, which tensors have, and the extension arrow.bool8.")
+      .def_prop_ro("is_symbol", &data_type::is_symbol, "True for symbols: numbers that stand for names.")
+      .def_prop_ro(
+          "symbol_table",
+          [](const data_type& self) {
+            return self.is_symbol() ? std::optional(symbol_table_object{self.symbols()}) : std::nullopt;
+          },
+          "The SymbolTable of symbols, else None.")
       .def_prop_ro("ordered", &data_type::ordered, "Whether the values of a dictionary are in order.")
       .def_prop_ro(
           "index_type",
@@ -147,6 +158,12 @@ void bind_type(nb::module_& m) {
         nb::arg("ordered"));
   m.def("_bool8_type", &data_type::bool8);
   m.def("_byte_bool_type", &data_type::byte_bool);
+  m.def(
+      "_symbol_type",
+      [](const std::optional<symbol_table_object>& table) {
+        return data_type::symbol(table ? table->value : nullptr);
+      },
+      nb::arg("table") = nb::none());
   bind_field(m);
   bind_schema(m);
 }

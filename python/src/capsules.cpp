@@ -121,17 +121,17 @@ Struct* pointer_of(nb::handle capsule) {
 
 } // namespace
 
-nb::object schema_capsule(const schema& source) {
-  return filled_capsule<ArrowSchema>([&](ArrowSchema& target) { export_schema(source, target); });
+nb::object schema_capsule(const schema& source, symbol_form symbols) {
+  return filled_capsule<ArrowSchema>([&](ArrowSchema& target) { export_schema(source, target, symbols); });
 }
 
-nb::object schema_capsule(const field& source) {
-  return filled_capsule<ArrowSchema>([&](ArrowSchema& target) { export_field(source, target); });
+nb::object schema_capsule(const field& source, symbol_form symbols) {
+  return filled_capsule<ArrowSchema>([&](ArrowSchema& target) { export_field(source, target, symbols); });
 }
 
 nb::object array_capsules(const field& described, const column& piece) {
   const nb::object array =
-      filled_capsule<ArrowArray>([&](ArrowArray& target) { export_column(piece, target); });
+      filled_capsule<ArrowArray>([&](ArrowArray& target) { export_column(piece, target, described.name); });
   return nb::make_tuple(schema_capsule(described), array);
 }
 
@@ -147,7 +147,7 @@ nb::object stream_capsule(const field& described, std::vector<column> pieces) {
 nb::object device_array_capsules(const field& described, const column& piece) {
   const nb::object array = filled_capsule<ArrowDeviceArray>(
       [&](ArrowDeviceArray& target) { export_device_column(piece, target); });
-  return nb::make_tuple(schema_capsule(described), array);
+  return nb::make_tuple(schema_capsule(described, symbol_form::numbers), array);
 }
 
 nb::object device_array_capsules(const table& source) {
@@ -166,7 +166,7 @@ nb::object device_array_capsules(const table& source) {
     }
     export_device_batch(whole, 0, target);
   });
-  return nb::make_tuple(schema_capsule(source.fields()), array);
+  return nb::make_tuple(schema_capsule(source.fields(), symbol_form::numbers), array);
 }
 
 nb::object device_stream_capsule(const table& source) {

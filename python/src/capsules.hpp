@@ -25,8 +25,8 @@ namespace saeta::py {
 
 namespace nb = nanobind;
 
-nb::object schema_capsule(const schema& source);
-nb::object schema_capsule(const field& source);
+nb::object schema_capsule(const schema& source, symbol_form symbols = symbol_form::dictionary);
+nb::object schema_capsule(const field& source, symbol_form symbols = symbol_form::dictionary);
 /// Schema and array of one piece, as `__arrow_c_array__` returns them. Releases the GIL.
 nb::object array_capsules(const field& described, const column& piece);
 /// A lazy stream of the batches. Releases the GIL.

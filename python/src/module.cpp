@@ -13,6 +13,7 @@ NB_MODULE(_core, m) {
   bind_errors();
   bind_device(m);
   bind_memory(m);
+  bind_symbols(m);
   bind_type(m);
   bind_column(m);
   bind_use(m);

@@ -18,6 +18,7 @@ void bind_errors();
 void raise(const error& failure);
 void bind_device(nb::module_& m);
 void bind_memory(nb::module_& m);
+void bind_symbols(nb::module_& m);
 void bind_type(nb::module_& m);
 void bind_column(nb::module_& m);
 void bind_table(nb::module_& m);

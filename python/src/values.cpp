@@ -1,6 +1,7 @@
 #include "values.hpp"
 
 #include "gil.hpp"
+#include "saeta/column/symbol_table.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <algorithm>
@@ -80,6 +81,11 @@ nb::object valid_value(const host_array& from, std::int64_t row) {
   case layout_kind::fixed: {
     if (from.dictionary != nullptr) {
       return value_at(*from.dictionary, integer_at(from, 1, row));
+    }
+    if (from.type.is_symbol()) {
+      const auto number = static_cast<symbol>(integer_at(from, 1, row));
+      const auto name = from.type.symbols()->lookup(number);
+      return name ? nb::object(nb::bytes(name->data(), name->size())) : nb::object(nb::int_(number));
     }
     const auto width = static_cast<std::size_t>(from.type.byte_width());
     return bytes_at(from.buffers[1], static_cast<std::size_t>(row) * width, width);

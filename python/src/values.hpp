@@ -10,7 +10,7 @@
 namespace saeta::py {
 
 /// One list a column. None for a null, a bool for a boolean, else the bytes of the value as the Arrow layout holds them;
-/// dictionaries give their values. Downloads these rows and no others, in one planned transfer and one more for each
+/// dictionaries give their values, symbols their names, or their numbers where the table has none. Downloads these rows and no others, in one planned transfer and one more for each
 /// dictionary; releases the GIL meanwhile.
 std::vector<nanobind::list> raw_values(const std::shared_ptr<context>& home, const batch& rows);
 

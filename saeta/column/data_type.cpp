@@ -2,6 +2,7 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
+#include "saeta/column/symbol_table.hpp"
 
 #include <nanoarrow.h>
 
@@ -318,7 +319,12 @@ void require_no_zero_byte(std::string_view format) {
 }
 
 /// Booleans are packed when a whole column leaves, so inside of a type only the extension can stand.
-data_type inside_of_another(const data_type& type) { return type.is_byte_bool() ? data_type::bool8() : type; }
+data_type inside_of_another(const data_type& type) {
+  if (type.is_symbol()) {
+    throw error(errc::unsupported, "symbols inside of another type: a column is of symbols as a whole");
+  }
+  return type.is_byte_bool() ? data_type::bool8() : type;
+}
 
 } // namespace
 
@@ -421,8 +427,16 @@ data_type data_type::byte_bool() {
   return made;
 }
 
+data_type data_type::symbol(std::shared_ptr<symbol_table> table) {
+  data_type made(type_id::uint32);
+  made.symbols_ = table != nullptr ? std::move(table) : process_symbols();
+  const std::uint64_t number = made.symbols_->number();
+  made.name_ = number == 0 ? std::string("symbol") : concat("symbol[table ", number, "]");
+  return made;
+}
+
 data_type data_type::with_extension(std::string name, std::string metadata) const {
-  data_type extended = byte_bool_ ? data_type(type_id::int8) : *this;
+  data_type extended = byte_bool_ || is_symbol() ? data_type(id_) : *this;
   extended.extension_metadata_ = name.empty() ? std::string() : std::move(metadata);
   extended.extension_name_ = std::move(name);
   return extended;
@@ -456,7 +470,7 @@ std::string data_type::name() const {
 
 bool operator==(const data_type& a, const data_type& b) noexcept {
   return a.id_ == b.id_ && a.format_ == b.format_ && a.ordered_ == b.ordered_ &&
-         a.keys_sorted_ == b.keys_sorted_ && a.byte_bool_ == b.byte_bool_ &&
+         a.keys_sorted_ == b.keys_sorted_ && a.byte_bool_ == b.byte_bool_ && a.symbols_ == b.symbols_ &&
          (a.children_ == b.children_ || std::ranges::equal(a.children(), b.children())) &&
          a.extension_name_ == b.extension_name_ && a.extension_metadata_ == b.extension_metadata_ &&
          same_or_both_null(a.index_.get(), b.index_.get()) &&

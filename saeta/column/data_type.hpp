@@ -20,7 +20,8 @@ struct ArrowLayout; // nanoarrow's
 
 namespace saeta {
 
-struct field; // column/schema.hpp
+struct field;       // column/schema.hpp
+class symbol_table; // column/symbol_table.hpp
 
 enum class type_id {
   null,
@@ -120,6 +121,9 @@ public:
   /// "bool8": the same bytes without the extension, as tensors have bools. Arrow consumers get bits, Arrow's bool. Inside of
   /// another type it is `bool8()`.
   static data_type byte_bool();
+  /// "symbol": uint32, the numbers of names in `table`; null is the process's. The table lives as long as a type names it. Arrow
+  /// consumers on the host get dictionaries. A column is one as a whole: symbols can't stand inside of another type.
+  static data_type symbol(std::shared_ptr<symbol_table> table = nullptr);
   /// The same storage under an extension name; an empty name takes the extension away.
   [[nodiscard]] data_type with_extension(std::string name, std::string metadata) const;
 
@@ -151,7 +155,9 @@ public:
   [[nodiscard]] std::span<const std::int8_t> type_codes() const noexcept { return type_codes_; }
   /// Of a map.
   [[nodiscard]] bool keys_sorted() const noexcept { return keys_sorted_; }
-  [[nodiscard]] bool is_integer() const noexcept { return id_ >= type_id::int8 && id_ <= type_id::uint64; }
+  [[nodiscard]] bool is_integer() const noexcept {
+    return id_ >= type_id::int8 && id_ <= type_id::uint64 && !is_symbol();
+  }
   [[nodiscard]] bool is_signed() const noexcept;
   [[nodiscard]] bool is_floating() const noexcept {
     return id_ >= type_id::half_float && id_ <= type_id::float64;
@@ -159,6 +165,9 @@ public:
   /// A bool of one byte: `bool8()` or `byte_bool()`.
   [[nodiscard]] bool is_bool8() const noexcept;
   [[nodiscard]] bool is_byte_bool() const noexcept { return byte_bool_; }
+  [[nodiscard]] bool is_symbol() const noexcept { return symbols_ != nullptr; }
+  /// Whose names they are; null unless this is `symbol`.
+  [[nodiscard]] const std::shared_ptr<symbol_table>& symbols() const noexcept { return symbols_; }
   /// Null unless this is a dictionary.
   [[nodiscard]] const data_type* index_type() const noexcept { return index_.get(); }
   [[nodiscard]] const data_type* value_type() const noexcept { return value_.get(); }
@@ -187,6 +196,7 @@ private:
   std::string name_ = "null";
   std::string extension_name_;
   std::string extension_metadata_;
+  std::shared_ptr<symbol_table> symbols_;
   std::shared_ptr<const data_type> index_;
   std::shared_ptr<const data_type> value_;
   std::shared_ptr<const std::vector<field>> children_;

@@ -65,6 +65,9 @@ bool is_view_cast(const data_type& from, const data_type& to) noexcept {
   if (from == to || (from.is_bool8() && to.is_bool8())) {
     return true;
   }
+  if (to.is_symbol()) {
+    return false; // numbers may name nothing in the table
+  }
   if (!to.extension_name().empty() && to.extension_name() != from.extension_name()) {
     return false; // who says what values mean has to know them
   }

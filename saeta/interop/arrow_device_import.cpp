@@ -3,6 +3,7 @@
 #include "saeta/interop/arrow_device.hpp"
 #include "saeta/interop/detail/arrow_array.hpp"
 #include "saeta/interop/detail/arrow_import.hpp"
+#include "saeta/interop/detail/arrow_symbols.hpp"
 #include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/copy_columns.hpp"
@@ -133,6 +134,7 @@ placed_batch view_on_device(const std::shared_ptr<context>& home, ArrowDeviceArr
   if (options.copy == copy_policy::always) {
     placed.columns = copy_columns(home, placed.columns, options.upload.tag);
   }
+  wire_symbols(home, fields, view, dictionaries).apply(placed);
   owner->take(source);
   return {std::move(placed), std::move(view)};
 }

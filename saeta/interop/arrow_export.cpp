@@ -3,6 +3,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/detail/arrow_bools.hpp"
+#include "saeta/interop/detail/arrow_symbols.hpp"
 #include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/transfer/download.hpp"
 
@@ -115,37 +116,50 @@ void append_buffers(const column& from, std::vector<buffer>& views) {
 
 namespace {
 
-/// The batch in host memory. Where the CPU can read ours, that is a hand-out of it: the hold comes first, so that whoever
-/// writes later waits for the consumer.
-host_batch in_host_memory(const std::shared_ptr<context>& home, const batch& source) {
-  if (!host_accessible(source)) {
-    return download(home, source);
+/// The batch in host memory, with dictionaries in the place of symbols. Where the CPU can read ours, that is a hand-out of it:
+/// the hold comes first, so that whoever writes later waits for the consumer.
+host_batch in_host_memory(const std::shared_ptr<context>& home, const batch& source, symbol_names& names) {
+  host_batch view;
+  if (host_accessible(source)) {
+    std::vector<buffer> views;
+    for (const column& part : source.columns) {
+      append_buffers(part, views);
+    }
+    auto hold = std::make_shared<known_export>(views);
+    view = view_in_place(source);
+    view.keepalive = std::move(hold);
+    synchronize_handover(views);
+  } else {
+    view = download(home, source);
   }
-  std::vector<buffer> views;
-  for (const column& part : source.columns) {
-    append_buffers(part, views);
-  }
-  auto hold = std::make_shared<known_export>(views);
-  host_batch view = view_in_place(source);
-  view.keepalive = std::move(hold);
-  synchronize_handover(views);
+  names.replace(home, view);
   return view;
 }
 
 } // namespace
 
-void export_batch(const table& source, std::size_t batch_index, ArrowArray& target) {
+void export_batch(const table& source, std::size_t batch_index, symbol_names& names, ArrowArray& target) {
   if (batch_index >= source.batches().size()) {
     throw error(errc::out_of_range,
                 concat("batch ", batch_index, " of a table with ", source.batches().size(), " batches"));
   }
-  exported_struct(in_host_memory(source.home(), as_arrow(source.batches()[batch_index])), no_bytes())
-      .move_to(target);
+  const host_batch view = in_host_memory(source.home(), as_arrow(source.batches()[batch_index]), names);
+  exported_struct(view, no_bytes()).move_to(target);
 }
 
-void export_column(const column& source, ArrowArray& target) {
-  const host_batch view = in_host_memory(source.home(), {source.length(), {as_arrow(source)}});
+void export_batch(const table& source, std::size_t batch_index, ArrowArray& target) {
+  symbol_names names(source.fields());
+  export_batch(source, batch_index, names, target);
+}
+
+void export_column(const column& source, symbol_names& names, ArrowArray& target) {
+  const host_batch view = in_host_memory(source.home(), {source.length(), {as_arrow(source)}}, names);
   exported(view.arrays.front(), view.keepalive, no_bytes()).move_to(target);
+}
+
+void export_column(const column& source, ArrowArray& target, std::string_view name) {
+  symbol_names names({{{std::string(name), source.type(), true, {}}}, {}});
+  export_column(source, names, target);
 }
 
 } // namespace saeta

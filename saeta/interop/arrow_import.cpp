@@ -2,6 +2,7 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/interop/detail/arrow_array.hpp"
+#include "saeta/interop/detail/arrow_symbols.hpp"
 #include "saeta/interop/detail/own_memory.hpp"
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 namespace saeta {
 namespace {
 
-batch place(const std::shared_ptr<context>& home, const host_batch& view, dictionary_cache& dictionaries,
-            const import_options& options) {
+batch place_as_it_is(const std::shared_ptr<context>& home, const host_batch& view,
+                     dictionary_cache& dictionaries, const import_options& options) {
   const bool straight = std::all_of(view.arrays.begin(), view.arrays.end(), aligned);
   const bool usable = home->on_host() && straight;
   if (usable && options.copy != copy_policy::always) {
@@ -24,6 +25,20 @@ batch place(const std::shared_ptr<context>& home, const host_batch& view, dictio
   return upload(home, view, dictionaries, options.upload);
 }
 
+batch place(const std::shared_ptr<context>& home, const host_batch& view, std::span<const field> fields,
+            dictionary_cache& dictionaries, const import_options& options) {
+  wire_symbols symbols(home, fields, view, dictionaries);
+  if (!symbols.any()) {
+    return place_as_it_is(home, view, dictionaries, options);
+  }
+  if (options.copy == copy_policy::never) {
+    throw error(errc::exchange, "arrow: a dictionary can't become symbols without a copy of its indices");
+  }
+  batch placed = place_as_it_is(home, symbols.without_dictionaries(), dictionaries, options);
+  symbols.apply(placed);
+  return placed;
+}
+
 placed_batch place_and_take(const std::shared_ptr<context>& home, host_batch view,
                             std::span<const field> fields, ArrowArray& source, dictionary_cache& dictionaries,
                             const import_options& options) {
@@ -33,7 +48,7 @@ placed_batch place_and_take(const std::shared_ptr<context>& home, host_batch vie
   // The columns share the owner while it is still empty, so that a failure leaves the struct with the caller.
   const auto owner = std::make_shared<owned_array>();
   view.keepalive = owner;
-  batch placed = place(home, view, dictionaries, options);
+  batch placed = place(home, view, fields, dictionaries, options);
   owner->take(source);
   return {std::move(placed), std::move(view)};
 }

@@ -1,7 +1,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/arrow_owned.hpp"
-#include "saeta/interop/detail/arrow_bools.hpp"
+#include "saeta/interop/detail/arrow_symbols.hpp"
 
 #include <nanoarrow.h>
 
@@ -141,6 +141,9 @@ public:
     found.type = storage(source, label, depth);
     found.metadata = read_metadata(source.metadata, label);
     found.type = with_extension_of(std::move(found.type), found.metadata, label);
+    if (depth == 0) { // inside of another type symbols stay what they are stored as
+      found.type = symbols_by_metadata(found.type, found.metadata).value_or(found.type);
+    }
     found.name = source.name == nullptr ? "" : source.name;
     found.nullable = (source.flags & ARROW_FLAG_NULLABLE) != 0;
     return found;
@@ -273,7 +276,7 @@ schema import_schema(const ArrowSchema& source) {
 
 field import_field(const ArrowSchema& source) { return type_reader().one(source, label_of(source)); }
 
-void export_schema(const schema& source, ArrowSchema& target) {
+void export_schema(const schema& source, ArrowSchema& target, symbol_form symbols) {
   owned_schema made;
   ArrowSchemaInit(made.out());
   require_done(ArrowSchemaSetTypeStruct(
@@ -283,16 +286,17 @@ void export_schema(const schema& source, ArrowSchema& target) {
   made.get().flags = 0;
   set_metadata(made.get(), source.metadata);
   for (std::size_t i = 0; i < source.fields.size(); ++i) {
-    const field& from = source.fields[i];
-    fill_field(from.name, arrow_type(from.type), from.nullable, from.metadata, *made.get().children[i]);
+    const field from = exported_field(source.fields[i], symbols);
+    fill_field(from.name, from.type, from.nullable, from.metadata, *made.get().children[i]);
   }
   made.move_to(target);
 }
 
-void export_field(const field& source, ArrowSchema& target) {
+void export_field(const field& source, ArrowSchema& target, symbol_form symbols) {
   owned_schema made;
   ArrowSchemaInit(made.out());
-  fill_field(source.name, arrow_type(source.type), source.nullable, source.metadata, made.get());
+  const field from = exported_field(source, symbols);
+  fill_field(from.name, from.type, from.nullable, from.metadata, made.get());
   made.move_to(target);
 }
 

@@ -3,6 +3,7 @@
 #include "saeta/interop/arrow_device.hpp"
 #include "saeta/interop/arrow_owned.hpp"
 #include "saeta/interop/detail/arrow_device_type.hpp"
+#include "saeta/interop/detail/arrow_symbols.hpp"
 
 #include <cerrno>
 #include <new>
@@ -128,7 +129,8 @@ void export_stream(const table& source, ArrowArrayStream& target) {
   require_downloads(source);
   auto state = std::make_unique<on_host::state_type>();
   state->type = [source](ArrowSchema& out) { export_schema(source.fields(), out); };
-  state->make = [source](std::size_t index, ArrowArray& out) { export_batch(source, index, out); };
+  state->make = [source, names = std::make_shared<symbol_names>(source.fields())](
+                    std::size_t index, ArrowArray& out) { export_batch(source, index, *names, out); };
   state->count = source.batches().size();
   on_host::give(std::move(state), target);
 }
@@ -141,9 +143,9 @@ void export_stream(const field& described, std::vector<column> pieces, ArrowArra
   auto state = std::make_unique<on_host::state_type>();
   state->count = pieces.size();
   state->type = [described](ArrowSchema& out) { export_field(described, out); };
-  state->make = [pieces = std::move(pieces)](std::size_t index, ArrowArray& out) {
-    export_column(pieces[index], out);
-  };
+  const schema only{{described}, {}};
+  state->make = [pieces = std::move(pieces), names = std::make_shared<symbol_names>(only)](
+                    std::size_t index, ArrowArray& out) { export_column(pieces[index], *names, out); };
   on_host::give(std::move(state), target);
 }
 
@@ -154,7 +156,7 @@ void export_device_stream(const table& source, ArrowDeviceArrayStream& target) {
   }
   const tensor_device where = device_for(*source.home(), parts);
   auto state = std::make_unique<on_device::state_type>();
-  state->type = [source](ArrowSchema& out) { export_schema(source.fields(), out); };
+  state->type = [source](ArrowSchema& out) { export_schema(source.fields(), out, symbol_form::numbers); };
   state->make = [source, where](std::size_t index, ArrowDeviceArray& out) {
     export_to_device(source.home(), source.batches()[index], where, out);
   };
@@ -170,7 +172,7 @@ void export_device_stream(const field& described, std::vector<column> pieces,
   const tensor_device where = pieces.empty() ? tensor_device{} : device_for(*pieces.front().home(), pieces);
   auto state = std::make_unique<on_device::state_type>();
   state->count = pieces.size();
-  state->type = [described](ArrowSchema& out) { export_field(described, out); };
+  state->type = [described](ArrowSchema& out) { export_field(described, out, symbol_form::numbers); };
   state->make = [pieces = std::move(pieces), where](std::size_t index, ArrowDeviceArray& out) {
     export_to_device(pieces[index], where, out);
   };

@@ -89,12 +89,14 @@ public:
 
 private:
   /// The dictionaries of an array, of its children and of its dictionary.
-  static void remember(const host_array& seen, const column& made, const std::shared_ptr<void>& source,
-                       dictionary_cache& known) {
+  void remember(const host_array& seen, const column& made, const std::shared_ptr<void>& source,
+                dictionary_cache& known) const {
     for (std::size_t i = 0; i < seen.children.size(); ++i) {
       remember(seen.children[i], made.children()[i], source, known);
     }
-    if (seen.dictionary != nullptr) {
+    if (made.type().is_symbol() && seen.dictionary != nullptr) {
+      known.remember(*seen.dictionary, known_.find_symbols(*seen.dictionary), source);
+    } else if (seen.dictionary != nullptr) {
       known.remember(*seen.dictionary, std::make_shared<const column>(*made.dictionary()), source);
       remember(*seen.dictionary, *made.dictionary(), source, known);
     }
@@ -137,7 +139,7 @@ imported_stream read_stream(const std::shared_ptr<context>& home, Source& stream
       progress(rows);
     }
   }
-  return {table::make(home, type.fields, std::move(batches)), type.batches};
+  return {table::make(home, imported(type.fields), std::move(batches)), type.batches};
 }
 
 } // namespace

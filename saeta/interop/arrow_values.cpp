@@ -1,4 +1,5 @@
 #include "saeta/base/text.hpp"
+#include "saeta/column/symbol_table.hpp"
 #include "saeta/interop/detail/arrow_array.hpp"
 #include "saeta/transfer/host_window.hpp"
 
@@ -41,7 +42,8 @@ public:
   value_checker(const array_memory& memory, const dictionary_cache& known) : memory_(memory), known_(known) {}
 
   void add(const host_array& source, std::int64_t offset, std::int64_t length, std::string label) {
-    if (source.dictionary != nullptr && known_.find(*source.dictionary) == nullptr) {
+    if (source.dictionary != nullptr && known_.find(*source.dictionary) == nullptr &&
+        known_.find_symbols(*source.dictionary) == nullptr) {
       const host_array& values = *source.dictionary;
       add(values, values.offset, values.length, concat("dictionary of ", label));
     }
@@ -110,13 +112,15 @@ private:
       return made;
     }
     default:
-      if (source.dictionary == nullptr) {
+      if (source.dictionary == nullptr && !source.type.is_symbol()) {
         return std::nullopt;
       }
       made.kind = check_kind::indices;
       made.width = source.type.byte_width();
       made.values = value_at(source, 1, of.offset, static_cast<std::size_t>(made.width));
-      made.limit = std::min(source.dictionary->length, most_entries(*source.type.index_type()));
+      made.limit = source.type.is_symbol()
+                       ? static_cast<std::int64_t>(source.type.symbols()->size())
+                       : std::min(source.dictionary->length, most_entries(*source.type.index_type()));
     }
     made.count = of.rows.rows - of.rows.offset;
     if (source.type.has_validity()) {
@@ -182,6 +186,10 @@ private:
       return concat("offsets fall from ", number(check.values, row, check.width), " to ",
                     number(check.values, row + 1, check.width), " at row ", row - of.rows.offset);
     case check_kind::indices:
+      if (source.type.is_symbol()) {
+        return concat("symbol ", static_cast<symbol>(number(check.values, row, check.width)), " at row ", row,
+                      " is not in the symbol table, which has ", check.limit, " names");
+      }
       return concat("index ", index_at(source, check, row), " at row ", row, ", the dictionary has ",
                     source.dictionary->length, " entries");
     case check_kind::list_views:

@@ -8,6 +8,7 @@
 #include "saeta/interop/dlpack.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/staging_ring.hpp"
+#include "saeta/transfer/symbols.hpp"
 
 #include <dlpack/dlpack.h>
 
@@ -255,6 +256,9 @@ column import_tensor(const std::shared_ptr<context>& home, Managed* source, muta
 }
 
 void require_type(const field& wanted, const data_type& found, bool reinterpret) {
+  if (wanted.type.is_symbol() && can_be_symbols(found)) {
+    return;
+  }
   const bool relabelled = reinterpret && wanted.type.is_integer() && found.is_integer() &&
                           wanted.type.byte_width() == found.byte_width() &&
                           wanted.type.extension_name().empty();
@@ -264,6 +268,17 @@ void require_type(const field& wanted, const data_type& found, bool reinterpret)
         concat("dlpack: the tensor is of type ", found.name(), " and column '", wanted.name, "' of ",
                wanted.type.name(),
                ": only integers of the same width can be taken for one another, with cast='reinterpret'"));
+  }
+}
+
+/// Numbers of a tensor that the caller calls symbols.
+column symbols_of(const field& wanted, const column& numbers) {
+  try {
+    return as_symbols(std::span(&numbers, 1), wanted.type.symbols()).front();
+  } catch (const error& why) {
+    throw why.refusal() != nullptr
+        ? why
+        : error(why.code(), concat("dlpack: column '", wanted.name, "': ", why.message()));
   }
 }
 
@@ -313,7 +328,9 @@ table import_columns(const std::shared_ptr<context>& home, Managed* source, muta
   for (const field& each : fields.fields) {
     const buffer values =
         rows.bytes == 0 ? buffer{} : placed.values.slice(static_cast<std::size_t>(first), column_bytes);
-    made.columns.push_back(column_of(home, each.type, length, values));
+    const bool symbols = each.type.is_symbol();
+    column taken = column_of(home, symbols ? *rows.type : each.type, length, values);
+    made.columns.push_back(symbols ? symbols_of(each, taken) : std::move(taken));
     first += step;
   }
   table result = table::make(home, std::move(fields), {std::move(made)});

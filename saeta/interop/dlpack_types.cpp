@@ -63,6 +63,9 @@ std::string_view code_name(std::uint8_t code) {
 
 /// What else a caller may do with a column that is not a tensor.
 std::string_view way_out(const data_type& type) {
+  if (type.is_symbol()) {
+    return "ask for the numbers of its symbols with codes=True, or ";
+  }
   switch (type.id()) {
   case type_id::date32:
   case type_id::date64:
@@ -91,7 +94,7 @@ std::string_view way_out(const data_type& type) {
 bool has_tensor_type(const data_type& type) noexcept {
   // An extension's storage would lose its meaning on the way, so it is not handed out as plain numbers.
   return (type.id() >= numbers.front().id && type.id() <= numbers.back().id &&
-          type.extension_name().empty()) ||
+          type.extension_name().empty() && !type.is_symbol()) ||
          type.is_bool8();
 }
 

@@ -108,6 +108,9 @@ column numbers_of(const column& source, const dlpack_export& how) {
   if (how.codes && type.index_type() != nullptr) {
     return relabelled(source, *type.index_type());
   }
+  if (how.codes && type.is_symbol()) {
+    return relabelled(source, data_type(type_id::uint32));
+  }
   if (how.reinterpret && is_temporal(type.id()) && type.extension_name().empty()) {
     return relabelled(source, data_type(type.byte_width() == 4 ? type_id::int32 : type_id::int64));
   }

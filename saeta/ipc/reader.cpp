@@ -80,7 +80,8 @@ struct reader::impl {
   detail::message_source* messages = nullptr; ///< owned by `stream`
   detail::projection projected;
   std::shared_ptr<arrow::ipc::RecordBatchStreamReader> stream;
-  schema fields;
+  schema fields; ///< of the batches as they are in the source
+  schema shown;  ///< of the columns that they become
   progress so_far;
   std::int64_t number = 0; ///< of the batch that is read next, in the source
 
@@ -99,6 +100,7 @@ reader::impl::impl(detail::source bytes, read_options chosen)
   messages = reading.get();
   projected = detail::project(*messages->described(), options.columns, from.name);
   fields = detail::schema_of(*projected.described, from.name);
+  shown = imported(fields);
 
   auto decoding = arrow::ipc::IpcReadOptions::Defaults();
   decoding.memory_pool = pool.get();
@@ -193,7 +195,7 @@ std::unique_ptr<reader> reader::open(std::span<const std::byte> bytes, std::shar
 }
 
 container reader::format() const noexcept { return impl_->messages->format(); }
-const schema& reader::fields() const noexcept { return impl_->fields; }
+const schema& reader::fields() const noexcept { return impl_->shown; }
 std::int64_t reader::batch_count() const noexcept { return impl_->messages->batch_count(); }
 std::optional<batch> reader::next(const std::shared_ptr<context>& home) { return impl_->next(home); }
 
@@ -205,7 +207,7 @@ table reader::read_all(const std::shared_ptr<context>& home, const progress_hook
       hook(impl_->so_far);
     }
   }
-  return table::make(home, impl_->fields, std::move(batches));
+  return table::make(home, impl_->shown, std::move(batches));
 }
 
 std::string built_arrow_version() { return ARROW_VERSION_STRING; }

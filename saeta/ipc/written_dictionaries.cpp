@@ -1,6 +1,7 @@
 #include "saeta/ipc/detail/written_dictionaries.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/column/view_cast.hpp"
 #include "saeta/ipc/detail/arrow_bridge.hpp"
 #include "saeta/ipc/detail/arrow_status.hpp"
 
@@ -27,16 +28,6 @@ bool same(const column& a, const column& b) {
          std::ranges::equal(a.children(), b.children(), same);
 }
 
-column plain_indices(const column& encoded) {
-  column::parts parts;
-  parts.type = *encoded.type().index_type();
-  parts.length = encoded.length();
-  parts.offset = encoded.offset();
-  parts.null_count = encoded.known_null_count();
-  parts.buffers.assign(encoded.buffers().begin(), encoded.buffers().end());
-  return column::make(encoded.home(), std::move(parts));
-}
-
 table with_plain_indices(const table& source) {
   schema fields = source.fields();
   std::vector<batch> batches(source.batches().begin(), source.batches().end());
@@ -45,7 +36,12 @@ table with_plain_indices(const table& source) {
     if (type.index_type() != nullptr) {
       type = data_type(*type.index_type());
       for (auto& part : batches) {
-        part.columns[number] = plain_indices(part.columns[number]);
+        part.columns[number] = indices_of(part.columns[number]);
+      }
+    } else if (type.is_symbol()) {
+      type = data_type(type_id::uint32);
+      for (auto& part : batches) {
+        part.columns[number] = view_cast(part.columns[number], type);
       }
     }
   }
@@ -138,6 +134,20 @@ std::shared_ptr<arrow::Buffer> renumber(const renumbering& from) {
   }
 }
 
+/// Rows of symbols in libarrow's memory.
+host_array symbols_in(const arrow::ArrayData& numbers) {
+  const auto bytes = [](const std::shared_ptr<arrow::Buffer>& of) {
+    return of == nullptr ? std::span<const std::byte>()
+                         : std::as_bytes(std::span(of->data(), static_cast<std::size_t>(of->size())));
+  };
+  host_array made;
+  made.type = data_type(type_id::uint32);
+  made.length = numbers.length;
+  made.offset = numbers.offset;
+  made.buffers = {bytes(numbers.buffers[0]), bytes(numbers.buffers[1])};
+  return made;
+}
+
 } // namespace
 
 written_dictionaries::written_dictionaries(const table& source, const arrow::Schema& described,
@@ -152,8 +162,45 @@ written_dictionaries::written_dictionaries(const table& source, const arrow::Sch
       if (format == container::file) {
         unite(gathered, *described.field(static_cast<int>(number)));
       }
+    } else if (source.fields().fields[number].type.is_symbol()) {
+      symbols_.push_back(gather_names(source, number));
     }
   }
+}
+
+written_dictionaries::symbol_column written_dictionaries::gather_names(const table& source,
+                                                                       std::size_t number) {
+  const field& described = source.fields().fields[number];
+  symbol_column made{number, concat("column '", described.name, "'"),
+                     std::make_unique<symbol_dictionary>(described.type.symbols()), nullptr};
+  for (std::size_t b = 0; b < source.batches().size(); ++b) {
+    const auto numbers =
+        export_array(view_cast(source.batches()[b].columns[number], data_type(type_id::uint32)));
+    made.names->take(symbols_in(*numbers->data()), concat("batch ", b, ": ", made.label), nullptr);
+  }
+  const auto there = std::make_shared<host_array>(made.names->values());
+  const auto text = [&](std::size_t i) {
+    const auto bytes = there->buffers[i];
+    return std::make_shared<arrow::Buffer>(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                           static_cast<std::int64_t>(bytes.size()));
+  };
+  made.values = arrow::ArrayData::Make(arrow::utf8(), there->length, {nullptr, text(1), text(2)}, 0);
+  return made;
+}
+
+std::shared_ptr<arrow::ArrayData> written_dictionaries::renamed(const symbol_column& column,
+                                                                const arrow::ArrayData& numbers,
+                                                                const arrow::Field& described) {
+  const std::int64_t rows = numbers.offset + numbers.length;
+  auto target = take(arrow::AllocateBuffer(rows * static_cast<std::int64_t>(sizeof(symbol))), column.label);
+  auto* const indices = target->mutable_data_as<std::uint32_t>();
+  std::fill_n(indices, numbers.offset, 0U);
+  column.names->take(symbols_in(numbers), column.label, indices + numbers.offset);
+  auto made = numbers.Copy();
+  made->buffers[1] = std::move(target);
+  made->type = described.type();
+  made->dictionary = column.values;
+  return made;
 }
 
 void written_dictionaries::require_inner(const table& source, std::size_t number, container format) {
@@ -244,6 +291,10 @@ written_dictionaries::restore(std::size_t index, const arrow::RecordBatch& plain
     encoded->type = field.type();
     encoded->dictionary = dictionary.values->data();
     data = std::move(encoded);
+  }
+  for (const auto& column : symbols_) {
+    auto& data = columns[column.number];
+    data = renamed(column, *data, *described->field(static_cast<int>(column.number)));
   }
   return arrow::RecordBatch::Make(described, plain.num_rows(), std::move(columns));
 }

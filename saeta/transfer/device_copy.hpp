@@ -2,6 +2,7 @@
 #pragma once
 
 #include "saeta/device/kernels.hpp"
+#include "saeta/memory/context.hpp"
 #include "saeta/memory/use_token.hpp"
 
 #include <cstddef>

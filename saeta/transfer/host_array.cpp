@@ -31,7 +31,17 @@ std::shared_ptr<const column> dictionary_cache::find(const host_array& dictionar
 
 void dictionary_cache::remember(const host_array& dictionary, std::shared_ptr<const column> uploaded,
                                 std::shared_ptr<void> source) {
-  known_[key_of(dictionary)] = {std::move(uploaded), std::move(source)};
+  known_[key_of(dictionary)] = {std::move(uploaded), nullptr, std::move(source)};
+}
+
+std::shared_ptr<const symbol_mapping> dictionary_cache::find_symbols(const host_array& dictionary) const {
+  const auto found = known_symbols_.find(key_of(dictionary));
+  return found != known_symbols_.end() ? found->second.symbols : nullptr;
+}
+
+void dictionary_cache::remember(const host_array& dictionary, std::shared_ptr<const symbol_mapping> symbols,
+                                std::shared_ptr<void> source) {
+  known_symbols_[key_of(dictionary)] = {nullptr, std::move(symbols), std::move(source)};
 }
 
 } // namespace saeta

@@ -17,6 +17,8 @@
 
 namespace saeta {
 
+class symbol_mapping; // transfer/symbols.hpp
+
 struct host_array {
   data_type type;
   std::int64_t length = 0;
@@ -34,12 +36,15 @@ struct host_batch {
   std::shared_ptr<void> keepalive;
 };
 
-/// Dictionaries of one source that are in the context already, by the addresses of their byte ranges. The cache keeps the
+/// Dictionaries of one source that are in the context already, or whose values are symbols, by the addresses of their byte ranges. The cache keeps the
 /// source of each alive, so that no other dictionary can appear at the same addresses.
 class dictionary_cache {
 public:
   [[nodiscard]] std::shared_ptr<const column> find(const host_array& dictionary) const;
   void remember(const host_array& dictionary, std::shared_ptr<const column> uploaded,
+                std::shared_ptr<void> source);
+  [[nodiscard]] std::shared_ptr<const symbol_mapping> find_symbols(const host_array& dictionary) const;
+  void remember(const host_array& dictionary, std::shared_ptr<const symbol_mapping> symbols,
                 std::shared_ptr<void> source);
   /// True for two descriptions of the same memory.
   static bool same(const host_array& a, const host_array& b) {
@@ -53,9 +58,12 @@ private:
   static void append_key(const host_array& of, key& made);
   struct entry {
     std::shared_ptr<const column> uploaded;
+    std::shared_ptr<const symbol_mapping> symbols;
     std::shared_ptr<void> source;
   };
   std::map<key, entry> known_;
+  std::map<key, entry>
+      known_symbols_; ///< apart: one column of a dictionary may be of symbols, and another not
 };
 
 } // namespace saeta

@@ -1,5 +1,6 @@
-#include "saeta/base/error.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
+#include "saeta/column/symbol_table.hpp"
 
 #include <gtest/gtest.h>
 
@@ -237,6 +238,34 @@ TEST(byte_bool, is_a_type_without_an_extension_that_stands_by_itself) {
   EXPECT_EQ(type.with_extension("", ""), data_type(type_id::int8));
   EXPECT_EQ(data_type::nested("+l", {{"item", type, true, {}}}).children()[0].type, data_type::bool8());
   EXPECT_EQ(*data_type::dictionary(data_type(type_id::int8), type).value_type(), data_type::bool8());
+}
+
+TEST(symbol_type, is_numbers_of_a_table_that_stand_by_themselves) {
+  const data_type type = data_type::symbol();
+  EXPECT_TRUE(type.is_symbol());
+  EXPECT_EQ(type.name(), "symbol");
+  EXPECT_EQ(type.id(), type_id::uint32);
+  EXPECT_EQ(type.byte_width(), 4);
+  EXPECT_FALSE(type.is_integer());
+  EXPECT_EQ(type.symbols(), process_symbols());
+  EXPECT_EQ(type, data_type::symbol(process_symbols()));
+  EXPECT_NE(type, data_type(type_id::uint32));
+  EXPECT_FALSE(data_type(type_id::uint32).is_symbol());
+  EXPECT_EQ(data_type(type_id::uint32).symbols(), nullptr);
+  const auto table = symbol_table::make();
+  EXPECT_NE(type, data_type::symbol(table));
+  EXPECT_EQ(data_type::symbol(table).name(), concat("symbol[table ", table->number(), "]"));
+  EXPECT_EQ(type.with_extension("", ""), data_type(type_id::uint32));
+  EXPECT_FALSE(type.with_extension("x", "").is_symbol());
+}
+
+TEST(symbol_type, can_not_stand_inside_of_another) {
+  const auto inside = [] { data_type::nested("+l", {{"item", data_type::symbol(), true, {}}}); };
+  EXPECT_EQ(error_of(inside).code(), errc::unsupported);
+  const auto values = [] { data_type::dictionary(data_type(type_id::int8), data_type::symbol()); };
+  EXPECT_EQ(error_of(values).code(), errc::unsupported);
+  const auto indices = [] { data_type::dictionary(data_type::symbol(), data_type(type_id::string)); };
+  EXPECT_EQ(error_of(indices).code(), errc::type_mismatch);
 }
 
 struct refusal_case {

@@ -1,0 +1,14 @@
+// What the class SymbolTable holds: a pointer of the core, which never owns a Python object.
+#pragma once
+
+#include "saeta/column/symbol_table.hpp"
+
+#include <memory>
+
+namespace saeta::py {
+
+struct symbol_table_object {
+  std::shared_ptr<symbol_table> value;
+};
+
+} // namespace saeta::py

@@ -1,0 +1,80 @@
+// Rows of strings and of symbols in host memory, one by one.
+#pragma once
+
+#include "saeta/column/symbol_table.hpp"
+#include "saeta/transfer/host_array.hpp"
+#include "saeta/transfer/host_window.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace saeta {
+
+/// Rows that are interned at a time.
+inline constexpr std::int64_t interned_block = 4096;
+
+inline bool valid_at(const host_array& of, std::int64_t row) noexcept {
+  const auto at = static_cast<std::size_t>(of.offset + row);
+  return of.buffers[0].data() == nullptr ||
+         (std::to_integer<unsigned>(of.buffers[0][at / 8]) >> (at % 8) & 1u) != 0;
+}
+
+/// A string of a row that is valid.
+inline std::string_view text_at(const host_array& of, std::int64_t row) noexcept {
+  const std::int64_t at = of.offset + row;
+  const auto base = [](std::span<const std::byte> bytes) {
+    return reinterpret_cast<const char*>(bytes.data());
+  };
+  if (of.type.layout() == layout_kind::bytes) {
+    const std::size_t width = of.type.offset_width();
+    const std::int64_t first = read_offset(of.buffers[1].data(), width, at);
+    const std::int64_t last = read_offset(of.buffers[1].data(), width, at + 1);
+    return first == last
+               ? std::string_view()
+               : std::string_view(base(of.buffers[2]) + first, static_cast<std::size_t>(last - first));
+  }
+  std::int32_t
+      view[4]; // a size, then up to 12 bytes, or their beginning, the number of a buffer, and a place
+  std::memcpy(view, of.buffers[1].data() + static_cast<std::size_t>(at) * sizeof view, sizeof view);
+  const auto bytes = static_cast<std::size_t>(view[0]);
+  return bytes <= 12
+             ? std::string_view(
+                   base(of.buffers[1]) + static_cast<std::size_t>(at) * sizeof view + sizeof *view, bytes)
+             : std::string_view(base(of.buffers[2 + static_cast<std::size_t>(view[2])]) + view[3], bytes);
+}
+
+inline symbol symbol_at(const host_array& of, std::int64_t row) noexcept {
+  symbol found = 0;
+  std::memcpy(&found, of.buffers[1].data() + static_cast<std::size_t>(of.offset + row) * sizeof(symbol),
+              sizeof(symbol));
+  return found;
+}
+
+/// Calls `take(row, symbol)` for each row that is not null. @param name_of  of such a row.
+template <class NameOf, class Take>
+void intern_rows(const host_array& of, symbol_table& table, NameOf name_of, Take take) {
+  std::vector<std::string_view> names;
+  std::vector<std::int64_t> rows;
+  std::vector<symbol> found;
+  for (std::int64_t first = 0; first < of.length; first += interned_block) {
+    names.clear();
+    rows.clear();
+    for (std::int64_t row = first; row < std::min(first + interned_block, of.length); ++row) {
+      if (valid_at(of, row)) {
+        names.push_back(name_of(row));
+        rows.push_back(row);
+      }
+    }
+    found.resize(names.size());
+    table.intern(names, found);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      take(rows[i], found[i]);
+    }
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,289 @@
+// Symbols on the border to Arrow: dictionaries on the host, numbers with metadata on devices, and both on their way back.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/interop/arrow_device.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/transfer/symbols.hpp"
+#include "support/foreign_schema.hpp"
+#include "support/symbols.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+namespace saeta::conformance {
+namespace {
+
+using support::cell;
+using support::cells;
+using support::names_of;
+
+using entries = metadata_list;
+
+class arrow_symbols : public context_test {
+protected:
+  static inline const data_type encoded =
+      data_type::dictionary(data_type(type_id::uint32), data_type(type_id::string));
+
+  [[nodiscard]] column imported(const support::shared_array& source) const {
+    owned_array given = support::to_c(source);
+    return import_column(home(), {"x", source->type, true, {}}, given.get());
+  }
+  [[nodiscard]] column symbols_of(const std::vector<std::string_view>& names,
+                                  const std::shared_ptr<symbol_table>& table = process_symbols()) const {
+    const column text = imported(support::strings(names));
+    return as_symbols(std::span(&text, 1), table).front();
+  }
+  [[nodiscard]] field described(const std::shared_ptr<symbol_table>& table = process_symbols()) const {
+    return {"x", data_type::symbol(table), true, {{"unit", "none"}}};
+  }
+  [[nodiscard]] table rows(std::vector<column> pieces) const {
+    std::vector<batch> batches;
+    for (column& each : pieces) {
+      batches.push_back({each.length(), {std::move(each)}});
+    }
+    return table::make(home(), {{described()}, {}}, std::move(batches));
+  }
+  /// A column of uint32 with these numbers.
+  [[nodiscard]] column numbers(const std::vector<symbol>& values) const {
+    support::plain_array array;
+    array.type = data_type(type_id::uint32);
+    array.length = static_cast<std::int64_t>(values.size());
+    const auto bytes = std::as_bytes(std::span(values));
+    array.buffers = {{}, {bytes.begin(), bytes.end()}};
+    return imported(std::make_shared<const support::plain_array>(std::move(array)));
+  }
+  /// Numbers that nobody looked at, as symbols.
+  [[nodiscard]] column unchecked(const std::vector<symbol>& values) const {
+    const column plain = numbers(values);
+    column::parts parts;
+    parts.type = data_type::symbol();
+    parts.length = plain.length();
+    parts.null_count = 0;
+    parts.buffers.assign(plain.buffers().begin(), plain.buffers().end());
+    return column::make(home(), std::move(parts));
+  }
+  template <class Call>
+  static error error_of(Call call) {
+    try {
+      call();
+    } catch (const error& seen) {
+      return seen;
+    }
+    throw std::runtime_error("no error");
+  }
+};
+
+TEST_P(arrow_symbols, leave_for_the_host_as_a_dictionary_of_the_names_that_rows_have) {
+  process_symbols()->intern("in no row");
+  const column source = symbols_of({"first", "b", "a", "b", "", "a"}).slice(1, 5);
+  owned_schema type;
+  export_field(described(), *type.out());
+  EXPECT_EQ(import_field(type.get()),
+            (field{"x", encoded, true, {{"unit", "none"}, {"xlog.symbol", "true"}}}));
+  owned_array out;
+  export_column(source, *out.out());
+  EXPECT_EQ(out.get().dictionary->length, 3);
+  const column seen = import_column(home(), {"x", encoded, true, {}}, out.get());
+  EXPECT_EQ(cells(seen), (std::vector<cell>{"b", "a", "b", "", "a"}));
+  EXPECT_EQ(cells(*seen.dictionary()), (std::vector<cell>{"b", "a", ""}));
+}
+
+TEST_P(arrow_symbols, leave_for_the_host_with_their_nulls_and_from_anywhere) {
+  const auto dictionary =
+      support::random_array(data_type(type_id::string), {30, 0, support::nulls::absent}, 7);
+  const column source = imported(
+      support::random_indices(data_type::dictionary(data_type(type_id::int16), data_type(type_id::string)),
+                              {500, 5, support::nulls::some}, dictionary, 8));
+  const column symbols = as_symbols(std::span(&source, 1), process_symbols()).front();
+  for (const auto& [offset, length] : {std::pair{0, 500}, {9, 300}, {491, 9}, {3, 0}}) {
+    owned_array out;
+    export_column(symbols.slice(offset, length), *out.out());
+    EXPECT_LT(out.get().offset, 8) << "no room for rows in front";
+    const column seen = import_column(home(), {"x", encoded, true, {}}, out.get());
+    EXPECT_EQ(cells(seen), cells(source.slice(offset, length)));
+  }
+}
+
+TEST_P(arrow_symbols, of_a_stream_have_dictionaries_that_begin_with_the_one_before) {
+  const table source = rows({symbols_of({"a", "b"}), symbols_of({"b", "a"}), symbols_of({"c", "a"})});
+  arrow_owned<ArrowArrayStream> out;
+  export_stream(source, *out.out());
+  std::vector<std::int64_t> values;
+  std::vector<const void*> names;
+  std::vector<owned_array> kept;
+  for (;;) {
+    owned_array& next = kept.emplace_back();
+    ASSERT_EQ(out.get().get_next(&out.get(), next.out()), 0);
+    if (next.empty()) {
+      break;
+    }
+    values.push_back(next.get().children[0]->dictionary->length);
+    names.push_back(next.get().children[0]->dictionary->buffers[2]);
+  }
+  EXPECT_EQ(values, (std::vector<std::int64_t>{2, 2, 3}));
+  EXPECT_EQ(names[0], names[1]);
+  EXPECT_EQ(std::string_view(static_cast<const char*>(kept[2].get().children[0]->dictionary->buffers[2]), 3),
+            "abc");
+}
+
+TEST_P(arrow_symbols, leave_for_devices_as_numbers_without_a_copy_under_the_metadata_of_xlog) {
+  const column source = symbols_of({"a", "b", "a"}).slice(1, 2);
+  owned_schema type;
+  export_field(described(), *type.out(), symbol_form::numbers);
+  EXPECT_EQ(std::string_view(type.get().format), "I");
+  const std::string metadata(type.get().metadata, 200);
+  EXPECT_NE(metadata.find("xlog.symbol"), std::string::npos);
+  EXPECT_NE(metadata.find("xlog.symbol_encoding"), std::string::npos);
+  EXPECT_NE(metadata.find("u32"), std::string::npos);
+  owned_device_array out;
+  export_device_column(source, *out.out());
+  EXPECT_EQ(out.get().array.dictionary, nullptr);
+  EXPECT_EQ(out.get().array.buffers[1], reinterpret_cast<const void*>(source.values().address()));
+  const field taken = import_field(type.get());
+  EXPECT_EQ(taken, described());
+  EXPECT_EQ(saeta::imported(taken), taken);
+  const column seen = import_device_column(home(), taken, out.get());
+  EXPECT_EQ(seen.type(), data_type::symbol());
+  EXPECT_EQ(seen.values().address(), source.values().address());
+  EXPECT_EQ(names_of(seen), (std::vector<cell>{"b", "a"}));
+}
+
+TEST_P(arrow_symbols, come_back_from_streams_of_both_forms) {
+  const table source = rows({symbols_of({"a", "b", "a"}), symbols_of({"c"}), symbols_of({"c", "a"})});
+  arrow_owned<ArrowArrayStream> on_host;
+  export_stream(source, *on_host.out());
+  const table again = import_stream(home(), on_host.get());
+  EXPECT_EQ(again.fields(), source.fields());
+  arrow_owned<ArrowDeviceArrayStream> on_device;
+  export_device_stream(source, *on_device.out());
+  const table there = import_device_stream(home(), on_device.get()).rows;
+  EXPECT_EQ(there.fields(), source.fields());
+  for (const table* const each : {&again, &there}) {
+    ASSERT_EQ(each->batches().size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(names_of(each->pieces(0)[i]), names_of(source.pieces(0)[i]));
+    }
+  }
+}
+
+TEST_P(arrow_symbols, come_from_dictionaries_of_others_that_the_metadata_calls_so) {
+  const std::vector<entries> called{{{"xlog.symbol", "true"}},
+                                    {{"xlog.symbol_encoding", "u32"}, {"k", "v"}, {"xlog.symbol", "true"}}};
+  for (const entries& metadata : called) {
+    const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
+    const field wire{"x", source->type, true, metadata};
+    EXPECT_TRUE(saeta::imported(wire).type.is_symbol());
+    EXPECT_EQ(saeta::imported(wire).metadata.size(), metadata.size() == 1 ? 0U : 1U);
+    owned_array given = support::to_c(source);
+    EXPECT_EQ(names_of(import_column(home(), wire, given.get())), (std::vector<cell>{"b", "a", "b"}));
+    owned_device_array handed;
+    export_device_column(imported(source), *handed.out());
+    EXPECT_EQ(names_of(import_device_column(home(), wire, handed.get())), (std::vector<cell>{"b", "a", "b"}));
+  }
+}
+
+TEST_P(arrow_symbols, do_not_come_from_what_nobody_calls_so) {
+  const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
+  const std::vector<entries> not_called{
+      {}, {{"xlog.symbol", "false"}}, {{"xlog.symbol", "true"}, {"xlog.symbol_encoding", "u64"}}};
+  for (const entries& metadata : not_called) {
+    const field wire{"x", source->type, true, metadata};
+    EXPECT_EQ(saeta::imported(wire), wire);
+    owned_array given = support::to_c(source);
+    EXPECT_EQ(import_column(home(), wire, given.get()).type(), source->type);
+  }
+  const entries called{{"xlog.symbol", "true"}};
+  for (const data_type& type :
+       {data_type(type_id::float32), data_type(type_id::int32), data_type(type_id::string),
+        data_type::dictionary(data_type(type_id::int8), data_type(type_id::binary)),
+        data_type(type_id::uint32).with_extension("x", "")}) {
+    const field wire{"x", type, true, called};
+    EXPECT_EQ(saeta::imported(wire), wire) << type.name();
+  }
+}
+
+TEST_P(arrow_symbols, of_a_table_that_is_not_here_stay_numbers_with_their_metadata) {
+  for (const char* const identity : {"somewhere-1-0-0", ""}) {
+    support::foreign_schema type("I", "x");
+    const entries metadata{
+        {"xlog.symbol", "true"}, {"xlog.symbol_encoding", "u32"}, {"saeta.symbol_table", identity}};
+    type.set_metadata(metadata);
+    const field seen = import_field(type.get());
+    EXPECT_EQ(seen, (field{"x", data_type(type_id::uint32), true, metadata}));
+    const error refused = error_of([&] { static_cast<void>(as_symbols(seen, process_symbols())); });
+    EXPECT_EQ(refused.code(), errc::exchange);
+    EXPECT_NE(refused.message().find("column 'x': its numbers are symbols of the table"), std::string::npos)
+        << refused.message();
+  }
+  support::foreign_schema of_xlog("I", "x");
+  of_xlog.set_metadata({{"xlog.symbol", "true"}, {"xlog.symbol_encoding", "u32"}});
+  EXPECT_EQ(import_field(of_xlog.get()).type, data_type::symbol());
+}
+
+TEST_P(arrow_symbols, of_another_table_of_the_process_stay_with_it) {
+  const auto table = symbol_table::make();
+  owned_schema type;
+  export_field(described(table), *type.out(), symbol_form::numbers);
+  EXPECT_EQ(import_field(type.get()).type, data_type::symbol(table));
+}
+
+TEST_P(arrow_symbols, that_the_table_does_not_have_are_refused_with_column_and_row) {
+  const std::uint64_t size = process_symbols()->size();
+  const table source = rows({unchecked({static_cast<symbol>(size + 7)})});
+  owned_array out;
+  const error leaving = error_of([&] { export_batch(source, 0, *out.out()); });
+  EXPECT_EQ(leaving.code(), errc::out_of_range);
+  EXPECT_EQ(leaving.message(), concat("column 'x': row 0: symbol ", size + 7,
+                                      " is not in the symbol table, which has ", size, " names"));
+  owned_device_array numbers;
+  export_device_column(source.pieces(0)[0], *numbers.out());
+  const error coming = error_of([&] { import_device_column(home(), described(), numbers.get()); });
+  EXPECT_EQ(coming.code(), errc::format);
+  EXPECT_EQ(coming.message(), concat("column 'x': symbol ", size + 7,
+                                     " at row 0 is not in the symbol table, which has ", size, " names"));
+  EXPECT_NE(numbers.get().array.release, nullptr) << "still the caller's";
+}
+
+TEST_P(arrow_symbols, of_memory_of_the_host_are_looked_up_without_a_download) {
+  const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
+  owned_array given = support::to_c(source);
+  const std::shared_ptr<void> strict = home()->forbid_downloads();
+  const field wire{"x", source->type, true, {{"xlog.symbol", "true"}}};
+  EXPECT_EQ(import_column(home(), wire, given.get()).type(), data_type::symbol());
+}
+
+TEST_P(arrow_symbols, are_no_view_of_a_dictionary) {
+  const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
+  owned_array given = support::to_c(source);
+  import_options options;
+  options.copy = copy_policy::never;
+  const field wire{"x", source->type, true, {{"xlog.symbol", "true"}}};
+  EXPECT_EQ(error_of([&] { import_column(home(), wire, given.get(), options); }).code(), errc::exchange);
+  EXPECT_FALSE(given.empty());
+}
+
+TEST_P(arrow_symbols, whose_names_are_not_utf8_leave_the_source_with_the_caller) {
+  const auto source = support::indices({0}, support::strings({"\xFF"}));
+  owned_array given = support::to_c(source);
+  const field wire{"x", source->type, true, {{"xlog.symbol", "true"}}};
+  const error seen = error_of([&] { import_column(home(), wire, given.get()); });
+  EXPECT_EQ(seen.code(), errc::invalid_argument);
+  EXPECT_NE(seen.message().find("column 'x': a symbol's name is not UTF-8"), std::string::npos)
+      << seen.message();
+  EXPECT_FALSE(given.empty());
+}
+
+TEST_P(arrow_symbols, inside_of_another_type_stay_what_they_are_stored_as) {
+  support::foreign_schema list("+l", "x");
+  support::foreign_schema& item = list.add_nested("I", "item");
+  item.set_metadata({{"xlog.symbol", "true"}});
+  const field seen = import_field(list.get());
+  EXPECT_EQ(seen.type.children()[0].type, data_type(type_id::uint32));
+  EXPECT_EQ(seen.type.children()[0].metadata.size(), 1U);
+}
+
+SAETA_CONFORMANCE_SUITE(arrow_symbols);
+
+} // namespace
+} // namespace saeta::conformance

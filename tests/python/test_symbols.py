@@ -1,0 +1,565 @@
+"""Symbols: numbers for names, dictionaries for consumers on the host, and symbols again where they come back."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import saeta as sa
+from protocols import OnlyArray, OnlyStream
+from saeta import xlog
+
+CITIES = ["Lyon", None, "Bern", "Lyon", "", "Zürich"]
+CALLED = {"xlog.symbol": "true"}
+INDICES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+
+
+def cities(ctx: sa.Context) -> sa.Column:
+    return sa.column("city", CITIES, sa.symbol(), ctx)
+
+
+def called_symbols(array: pa.Array, name: str = "x") -> pa.Table:
+    return pa.table([array], schema=pa.schema([pa.field(name, array.type, metadata=CALLED)]))
+
+
+# The table
+
+
+def test_a_table_numbers_names_from_0_on():
+    table = sa.SymbolTable()
+    assert [table.intern("a"), table.intern("b"), table.intern("a")] == [0, 1, 0]
+    assert table.intern_all(["c", "a"]) == [2, 0]
+    assert (len(table), table.name(2), table.lookup(2), table.lookup(3)) == (3, "c", "c", None)
+    assert (table.find("b"), table.find("d"), "b" in table, "d" in table, 7 in table) == (
+        1,
+        None,
+        True,
+        False,
+        False,
+    )
+    assert len(table) == 3
+    assert table.nbytes > 0
+    assert repr(table).startswith("<saeta.SymbolTable ")
+    assert table.limit == 2**32
+
+
+def test_an_empty_table_can_be_named_as_any_other():
+    table = sa.SymbolTable()
+    column = sa.column("x", ["a"], sa.symbol(table), "host")
+    assert column.type.symbol_table == table
+    assert (len(table), "a" in sa.SymbolTable()) == (1, False)
+
+
+def test_unknown_symbols_and_full_tables_are_typed_errors():
+    table = sa.SymbolTable(limit=1)
+    table.intern("a")
+    with pytest.raises(sa.OutOfRange, match="symbol 1 is not in the symbol table, which has 1 names"):
+        table.name(1)
+    for never in (-1, 2**32, 2**40):
+        assert table.lookup(never) is None
+        with pytest.raises(sa.OutOfRange, match=f"symbol {never} is not"):
+            table.name(never)
+    with pytest.raises(sa.SizeOverflow, match="is full: it has 1 names, which is its limit, and 'b' is new"):
+        table.intern("b")
+    with pytest.raises(sa.InvalidError, match="at most 4294967296"):
+        sa.SymbolTable(2**32 + 1)
+
+
+def test_names_are_text():
+    table = sa.SymbolTable()
+    with pytest.raises(sa.TypeMismatch, match="the name of a symbol is text, not an object of type int"):
+        table.intern(7)
+    with pytest.raises(sa.TypeMismatch, match="several names, not one"):
+        table.intern_all("abc")
+    with pytest.raises(TypeError):
+        table.intern_all(7)
+    with pytest.raises(UnicodeEncodeError):
+        table.intern("\ud800")
+    assert table.name(table.intern("a\0b")) == "a\0b"
+    assert len(table) == 1
+
+
+def test_the_process_has_one_table():
+    assert sa.symbols == sa.symbol().symbol_table == xlog.symbols
+    assert hash(sa.symbols) == hash(sa.symbol().symbol_table)
+    assert sa.SymbolTable() != sa.SymbolTable()
+    assert sa.symbols != 7
+    assert weakref.ref(sa.symbols)() is sa.symbols
+
+
+def test_threads_agree_on_symbols():
+    table = sa.SymbolTable()
+    names = [str(i) for i in range(2000)]
+    found = []
+
+    def work(turn: int) -> None:
+        order = names[turn * 100 :] + names[: turn * 100]
+        found.append(dict(zip(order, table.intern_all(order), strict=True)))
+
+    threads = [threading.Thread(target=work, args=(turn,)) for turn in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(each == found[0] for each in found)
+    assert sorted(found[0].values()) == list(range(2000))
+
+
+def test_a_table_lives_as_long_as_a_column_of_it(host):
+    column = sa.column("x", ["kept"], sa.symbol(sa.SymbolTable()), host)
+    gc.collect()
+    assert column.to_pylist() == ["kept"]
+    assert column.type.symbol_table.find("kept") == 0
+
+
+def test_a_million_names():
+    table = sa.SymbolTable()
+    names = [f"n{i}" for i in range(1_000_000)]
+    column = sa.column("x", pa.array(names), sa.symbol(table), "host")
+    assert len(table) == 1_000_000
+    assert column.to_arrow().chunk(0).dictionary.to_pylist()[-1] == names[-1]
+    assert column[765_432] == names[765_432]
+
+
+# Types and columns
+
+
+def test_the_type_is_one_of_its_own():
+    symbol = sa.symbol()
+    assert symbol == sa.DataType("symbol") == "symbol"
+    assert (symbol.is_symbol, symbol.byte_width, symbol.dtype, symbol.value_type) == (True, 4, None, None)
+    assert symbol != sa.DataType("uint32")
+    assert (sa.DataType("uint32").is_symbol, sa.DataType("uint32").symbol_table) == (False, None)
+    other = sa.symbol(sa.SymbolTable())
+    assert other != symbol
+    assert other.name.startswith("symbol[table ")
+    with pytest.raises(sa.UnsupportedError, match="symbols inside of another type"):
+        sa.DataType("list<item: symbol>")
+
+
+def test_python_values_are_names(anywhere):
+    column = cities(anywhere)
+    assert column.type == "symbol"
+    assert column.to_pylist() == CITIES
+    assert list(column) == CITIES
+    assert (column[0], column[1], column[-1]) == ("Lyon", None, "Zürich")
+    assert column.null_count == 1
+    assert "Lyon, null, Bern, Lyon" in repr(column)
+    assert "Lyon" in column._repr_html_()
+    assert sa.column("none", [], sa.symbol(), anywhere).to_pylist() == []
+    assert sa.column("none", [None], sa.symbol(), anywhere).to_pylist() == [None]
+
+
+def test_a_schema_asks_for_symbols(anywhere):
+    schema = sa.schema([("city", sa.symbol()), ("n", "int64")])
+    table = sa.table({"city": CITIES, "n": range(6)}, anywhere, schema=schema)
+    assert table.schema == schema
+    assert table["city"].to_pylist() == CITIES
+    assert table.to_pydict()["city"] == CITIES
+    whole = sa.table(pa.table({"city": CITIES, "n": range(6)}), anywhere, schema=schema)
+    assert whole["city"].to_pylist() == CITIES
+
+
+@pytest.mark.parametrize("index", INDICES)
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_dictionaries_become_symbols(anywhere, index, kind):
+    values = pa.array(["a", None, "a name of more than 12 bytes", "a"], kind)
+    source = pa.DictionaryArray.from_arrays(pa.array([3, 1, None, 2, 0, 2], index), values)
+    column = sa.column("x", source, sa.symbol(), anywhere)
+    assert column.type == "symbol"
+    assert column.to_pylist() == source.to_pylist()
+    assert column.null_count == 2
+    assert sa.from_arrow(source, anywhere).slice(2, 3).as_symbols().to_pylist() == source.to_pylist()[2:5]
+
+
+def test_a_dictionary_stays_one_until_somebody_asks(anywhere):
+    source = pa.array(CITIES).dictionary_encode()
+    column = sa.from_arrow(source, anywhere)
+    assert column.type == "dictionary<values=string, indices=int32, ordered=0>"
+    assert sa.column("x", source, None, anywhere).type != "symbol"
+    assert column.as_symbols().type == "symbol"
+
+
+def test_numbers_become_symbols_where_they_are(host):
+    table = sa.SymbolTable()
+    table.intern_all(["a", "b"])
+    for dtype in (np.uint32, np.int32):
+        numbers = np.array([1, 0, 1], dtype)
+        column = sa.column("x", numbers, sa.symbol(table), host)
+        assert column.to_pylist() == ["b", "a", "b"]
+        assert column.address == numbers.ctypes.data
+    for wrong in (np.array([0, 2], np.uint32), np.array([0, -1], np.int32)):
+        with pytest.raises(sa.OutOfRange, match=r"column 'x': row 1: symbol \d+ is not in the symbol table"):
+            sa.column("x", wrong, sa.symbol(table), host)
+    with pytest.raises(sa.TypeMismatch, match="int64 as symbols: expected strings"):
+        sa.column("x", np.array([0, 1]), sa.symbol(table), host)
+
+
+def test_tensors_of_two_dimensions_become_symbols_by_a_schema(host):
+    table = sa.SymbolTable()
+    table.intern_all(["a", "b"])
+    schema = sa.schema([("x", sa.symbol(table)), ("n", "uint32")])
+    made = sa.table(np.array([[0, 7], [1, 8]], np.uint32), host, schema=schema)
+    assert made.to_pydict() == {"x": ["a", "b"], "n": [7, 8]}
+    with pytest.raises(sa.OutOfRange, match="dlpack: column 'x': row 1: symbol 8"):
+        sa.table(np.array([[0, 7], [8, 8]], np.uint32), host, schema=schema)
+    with pytest.raises(sa.TypeMismatch, match="column 'x' of symbol"):
+        sa.table(np.array([[0, 7], [8, 8]], np.int64), host, schema=schema)
+
+
+def test_tensors_are_asked_for(anywhere):
+    column = sa.column("x", ["a", "b", "a"], sa.symbol(), anywhere)
+    with pytest.raises(BufferError, match="ask for the numbers of its symbols with codes=True"):
+        column.__dlpack__()
+    numbers = column.to_numpy(codes=True)
+    assert numbers.dtype == np.uint32
+    assert [sa.symbols.name(int(each)) for each in numbers] == ["a", "b", "a"]
+    assert column.to_numpy().tolist() == ["a", "b", "a"]
+    with pytest.raises(BufferError):
+        sa.table({"x": column}, anywhere).to_numpy()
+    with pytest.raises(AttributeError):
+        _ = column.__cuda_array_interface__
+
+
+def test_slices_chunks_and_tables_keep_symbols(anywhere):
+    column = cities(anywhere)
+    assert column.slice(1, 3).to_pylist() == CITIES[1:4]
+    both = sa.Column.from_chunks([column, column.slice(2)])
+    assert both.to_pylist() == CITIES + CITIES[2:]
+    joined = both.combine_chunks()
+    assert (joined.type, joined.num_chunks, joined.to_pylist()) == ("symbol", 1, CITIES + CITIES[2:])
+    table = sa.concat_tables([sa.table({"city": column}, anywhere)] * 2)
+    assert table["city"].to_pylist() == CITIES * 2
+    assert column == column.slice(0)
+    assert "city  symbol  Lyon, null, Bern" in repr(table)
+    with pytest.raises(sa.TypeMismatch):
+        sa.Column.from_chunks([column, sa.column("city", ["a"], sa.symbol(sa.SymbolTable()), anywhere)])
+
+
+def test_symbols_of_another_table_keep_their_names(anywhere):
+    other = sa.SymbolTable()
+    other.intern("first")
+    column = sa.column("x", CITIES, sa.symbol(other), anywhere)
+    assert column.to_pylist() == CITIES
+    again = column.as_symbols()
+    assert again.type == sa.symbol()
+    assert again.to_pylist() == CITIES
+    assert column.as_symbols(other).type == sa.symbol(other)
+    assert column.to_arrow().to_pylist() == CITIES
+
+
+def test_memory_is_under_the_budget(host):
+    with host.memory.window() as window:
+        column = sa.column("x", pa.array(["a", "b"] * 50_000).dictionary_encode(), sa.symbol(), host)
+    assert window.peak >= 400_000
+    child, source = host.memory.child("small", 1000), called_symbols(column.to_arrow().combine_chunks())
+    with pytest.raises(sa.BudgetExceeded):
+        sa.from_arrow(source, child)
+
+
+# Out and in
+
+
+def test_the_host_gets_dictionaries_of_the_names_in_rows(anywhere):
+    sa.symbols.intern("in no row")
+    column = cities(anywhere)
+    expected = pa.array(CITIES).dictionary_encode()
+    shown = column.slice(2).to_arrow().chunk(0)
+    assert shown.type == pa.dictionary(pa.uint32(), pa.string())
+    assert shown.dictionary.to_pylist() == ["Bern", "Lyon", "", "Zürich"]
+    assert column.to_arrow().to_pylist() == expected.to_pylist()
+    assert pa.field(column.field).metadata == {b"xlog.symbol": b"true"}
+    table = sa.table({"city": column}, anywhere)
+    assert pa.schema(table.schema).field("city").metadata == {b"xlog.symbol": b"true"}
+    assert pa.table(table).to_pydict() == {"city": CITIES}
+
+
+def test_devices_get_numbers(anywhere):
+    column = cities(anywhere)
+    described, _ = column.__arrow_c_device_array__()
+    field = pa.Field._import_from_c_capsule(described)
+    assert field.type == pa.uint32()
+    assert field.metadata[b"xlog.symbol"] == b"true"
+    assert field.metadata[b"xlog.symbol_encoding"] == b"u32"
+    again = sa.from_arrow(column.__arrow_c_device_array__(), anywhere)
+    assert (again.type, again.address, again.field) == ("symbol", column.address, column.field)
+    tables = [sa.table({"city": column}, anywhere)]
+    tables.append(sa.from_arrow(tables[0].__arrow_c_device_stream__(), anywhere))
+    tables.append(sa.from_arrow(xlog.export_arrow_device(tables[0], anywhere.device), anywhere))
+    for each in tables:
+        assert each.schema == tables[0].schema
+        assert each["city"].to_pylist() == CITIES
+
+
+def test_helpers_of_xlog_take_and_give_symbols():
+    table = sa.table({"x": sa.column("x", ["a", "b"], sa.symbol(), "host")}, "host")
+    tensors, names, rows = xlog.import_arrow_device(xlog.export_arrow_device(table, "host"), "host")
+    assert (names, rows) == (["x"], 2)
+    numbers = sa.from_dlpack(tensors[0], "host")
+    assert numbers.type == "uint32"
+    assert numbers.as_symbols().to_pylist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("only", [OnlyArray, OnlyStream])
+def test_symbols_come_back(anywhere, only):
+    column = cities(anywhere)
+    again = sa.from_arrow(only(column), anywhere)
+    assert again.field == column.field
+    assert again.to_pylist() == CITIES
+
+
+def test_fields_keep_what_else_their_metadata_say(anywhere):
+    field = sa.field("city", sa.symbol(), metadata={"unit": "none", "xlog.symbol": "twice"})
+    column = sa.column(field, CITIES, ctx=anywhere)
+    table = sa.table([(field, column)], anywhere)
+    assert pa.field(field).metadata == {b"unit": b"none", b"xlog.symbol": b"true"}
+    again = sa.from_arrow(table.to_arrow(), anywhere)
+    assert again.schema.fields[0] == field.with_metadata({"unit": "none"})
+    assert sa.Schema(table.to_arrow().schema) == again.schema
+    assert sa.field("x", table.to_arrow().schema.field(0).type).type != "symbol"
+
+
+@pytest.mark.parametrize("container", ["file", "stream"])
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_files_have_one_dictionary_and_give_symbols_back(anywhere, tmp_path, container, compression):
+    parts = [CITIES, [], ["new", None, "Lyon"], [None], ["Bern"] * 100]
+    tables = [
+        sa.table(
+            {"city": sa.column("city", part, sa.symbol(), anywhere), "n": np.arange(len(part))}, anywhere
+        )
+        for part in parts
+    ]
+    path = tmp_path / "cities.arrow"
+    source = sa.concat_tables([tables[0][1:5], *tables])
+    source.write_ipc(path, format=container, compression=compression)
+    expected = CITIES[1:5] + list(itertools.chain(*parts))
+    opened = (pa.ipc.open_file if container == "file" else pa.ipc.open_stream)(path)
+    seen = opened.read_all()["city"]
+    assert seen.to_pylist() == expected
+    assert {str(chunk.dictionary.to_pylist()) for chunk in seen.chunks} == {
+        str(["Bern", "Lyon", "", "Zürich", "new"])
+    }
+    again = sa.read_ipc(path, anywhere)
+    assert again.schema == source.schema
+    assert again["city"].to_pylist() == expected
+    assert sa.read_ipc(path, anywhere, columns="city")["city"].to_pylist() == expected
+    assert sa.read_ipc(path, anywhere, batches=2)["city"].type == "symbol"
+
+
+def test_files_of_others_give_symbols_where_the_metadata_say_so(anywhere, tmp_path):
+    path = tmp_path / "others.arrow"
+    table = called_symbols(pa.array(CITIES).dictionary_encode())
+    with pa.ipc.new_file(path, table.schema) as writer:
+        for batch in table.to_batches(2):
+            writer.write(batch)
+    assert sa.read_ipc(path, anywhere)["x"].to_pylist() == CITIES
+    assert sa.read_ipc(path, anywhere)["x"].type == "symbol"
+    plain = table.replace_schema_metadata(None).cast(pa.schema([("x", table.schema.field(0).type)]))
+    with pa.ipc.new_file(path, plain.schema) as writer:
+        writer.write(plain)
+    assert sa.read_ipc(path, anywhere)["x"].type != "symbol"
+
+
+def test_unknown_symbols_of_a_device_array_are_refused(host):
+    numbers = sa.table({"x": np.array([0, 4_000_000_000], np.uint32)}, host)
+    sa.symbols.intern("a")
+    field = sa.field("x", sa.symbol())
+    _, array = numbers["x"].__arrow_c_device_array__()
+    described = sa.column(field, ["a"], ctx=host).__arrow_c_device_array__()[0]
+    with pytest.raises(
+        sa.FormatError, match="column 'x': symbol 4000000000 at row 1 is not in the symbol table"
+    ):
+        sa.from_arrow((described, array), host)
+
+
+def test_a_requested_type_may_be_the_numbers(anywhere):
+    column = sa.column("x", ["a", "b", "a"], sa.symbol(), anywhere)
+    assert pa.chunked_array(column, type=pa.uint32()).type == pa.uint32()
+    table = sa.table({"x": column}, anywhere)
+    numbers = pa.table(table, schema=pa.schema([("x", pa.uint32())]))["x"].to_pylist()
+    assert [sa.symbols.name(each) for each in numbers] == ["a", "b", "a"]
+    assert pa.table(table, schema=pa.schema([("x", pa.string())]))["x"].to_pylist() == ["a", "b", "a"]
+
+
+def test_a_stream_of_thousands_of_batches_looks_names_up_once(anywhere):
+    names = [f"b{i}" for i in range(1000)]
+    encoded = pa.array(names).dictionary_encode()
+    table = pa.table([pa.chunked_array([encoded.slice(i % 990, 10) for i in range(3000)])], names=["x"])
+    table = table.cast(pa.schema([pa.field("x", encoded.type, metadata=CALLED)]))
+    made = sa.from_arrow(table, anywhere)
+    assert made["x"].num_chunks == 3000
+    assert made["x"].combine_chunks().to_pylist() == table["x"].to_pylist()
+    shown = made.to_arrow()["x"]
+    assert shown.to_pylist() == table["x"].to_pylist()
+    assert shown.chunk(2999).dictionary.to_pylist()[:10] == names[:10]
+
+
+@given(
+    rows=st.lists(st.lists(st.one_of(st.none(), st.text(max_size=20)), max_size=30), min_size=1, max_size=5),
+    index=st.sampled_from(INDICES),
+    data=st.data(),
+)
+def test_dictionaries_make_the_round_trip(rows, index, data):
+    ctx = sa.context("host")
+    rows = [
+        [None if each is None else each.encode("utf-8", "ignore").decode() for each in part] for part in rows
+    ]
+    chunks = []
+    for part in rows:
+        values = list(dict.fromkeys(part)) or ["x"]
+        if data.draw(st.booleans()):
+            values = values + values  # the same value twice
+        places = [data.draw(st.sampled_from([i for i, v in enumerate(values) if v == each])) for each in part]
+        chunk = pa.DictionaryArray.from_arrays(pa.array(places, index), pa.array(values, pa.string()))
+        start = data.draw(st.integers(0, len(part)))
+        chunks.append(chunk.slice(start))
+    table = pa.table(
+        [pa.chunked_array(chunks)], schema=pa.schema([pa.field("x", chunks[0].type, metadata=CALLED)])
+    )
+    made = sa.from_arrow(table, ctx)
+    assert made["x"].type == "symbol"
+    expected = table["x"].to_pylist()
+    assert made["x"].to_pylist() == expected
+    assert made["x"].null_count == sum(each is None for each in expected)
+    assert made.to_arrow()["x"].to_pylist() == expected
+    assert made.combine_chunks().to_arrow()["x"].to_pylist() == expected
+    assert sa.from_arrow(made.to_arrow(), ctx)["x"].to_pylist() == expected
+
+
+# Other libraries
+
+
+def test_polars_gets_categories_and_gives_them_back_as_a_dictionary(host):
+    polars = pytest.importorskip("polars")
+    column = cities(host)
+    series = column.to_polars()
+    assert series.dtype == polars.Categorical
+    assert series.to_list() == CITIES
+    again = sa.from_arrow(series, host)
+    assert again.type != "symbol", "polars drops the metadata"
+    assert again.as_symbols().to_pylist() == CITIES
+    frame = polars.DataFrame(sa.table({"city": column}, host))
+    assert sa.table(frame, host, schema=sa.schema([("city", sa.symbol())]))["city"].to_pylist() == CITIES
+    enum = polars.Series("e", ["x", "y", None], dtype=polars.Enum(["y", "x"]))
+    assert sa.from_arrow(enum, host).as_symbols().to_pylist() == ["x", "y", None]
+
+
+def test_pandas_gets_categories_and_gives_them_back_as_a_dictionary(host):
+    pandas = pytest.importorskip("pandas")
+    series = cities(host).to_pandas()
+    assert isinstance(series.dtype, pandas.CategoricalDtype)
+    assert [None if pandas.isna(each) else each for each in series] == CITIES
+    again = sa.column("city", pa.array(series), sa.symbol(), host)
+    assert again.to_pylist() == CITIES
+
+
+def test_duckdb_takes_symbols_and_gives_enums(host):
+    duckdb = pytest.importorskip("duckdb")
+    cities_table = sa.table({"city": cities(host)}, host)
+    counted = duckdb.sql("select city, count(*) from cities_table group by 1 order by 2 desc, 1").fetchall()
+    assert counted[0] == ("Lyon", 2)
+    assert len(counted) == 5
+    many = sa.concat_tables([cities_table, cities_table[2:4]])  # noqa: F841 - DuckDB finds it
+    assert duckdb.sql("select count(distinct city) from many").fetchall() == [(4,)]
+    made = duckdb.sql("select unnest(['a', 'b', NULL, 'a'])::enum('b', 'a') as e").arrow()
+    made = made.read_all() if hasattr(made, "read_all") else made
+    assert sa.from_arrow(made, host)["e"].as_symbols().to_pylist() == ["a", "b", None, "a"]
+
+
+# Processes
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return done.stdout
+
+
+def test_a_child_of_fork_has_the_names_and_takes_more():
+    run("""
+        import os, threading, warnings
+        import saeta as sa
+        warnings.simplefilter("ignore", DeprecationWarning)
+        column = sa.column("x", ["a", "b", None], sa.symbol(), "host")
+        stop = threading.Event()
+        def add():
+            number = 0
+            while not stop.is_set():
+                sa.symbols.intern(f"other {number}")
+                number += 1
+        threads = [threading.Thread(target=add) for _ in range(3)]
+        for thread in threads: thread.start()
+        codes = []
+        for _ in range(20):
+            pid = os.fork()
+            if pid == 0:
+                import signal
+                signal.alarm(30)
+                try:
+                    assert column.to_pylist() == ["a", "b", None]
+                    assert sa.symbols.name(sa.symbols.intern("child")) == "child"
+                    assert column.to_arrow().to_pylist() == ["a", "b", None]
+                    os._exit(0)
+                except BaseException:
+                    import traceback; traceback.print_exc(); os._exit(1)
+            codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        stop.set()
+        for thread in threads: thread.join()
+        assert codes == [0] * 20, codes
+    """)
+
+
+def test_symbols_of_another_process_stay_numbers():
+    from multiprocessing import get_context
+
+    described = sa.column("x", ["a"], sa.symbol(), "host").__arrow_c_device_array__()[0]
+    metadata = dict(pa.Field._import_from_c_capsule(described).metadata)
+    with get_context("spawn").Pool(1) as pool:
+        seen = pool.apply(_type_of_numbers, (metadata,))
+    assert seen == ("uint32", True, "ExchangeError")
+    here = sa.from_arrow(pa.table([pa.array([0], pa.uint32())], schema=_numbers_schema(metadata)), "host")
+    assert here["x"].type == "symbol"
+
+
+def _numbers_schema(metadata):
+    return pa.schema([pa.field("x", pa.uint32(), metadata=metadata)])
+
+
+def _type_of_numbers(metadata):
+    table = sa.from_arrow(pa.table([pa.array([0], pa.uint32())], schema=_numbers_schema(metadata)), "host")
+    kept = dict(pa.schema(table.schema).field(0).metadata) == metadata
+    try:
+        table["x"].as_symbols()
+    except sa.Error as refused:
+        return table["x"].type.name, kept, type(refused).__name__
+    return table["x"].type.name, kept, "no error"
+
+
+def test_interpreters_end_with_symbols_everywhere():
+    run("""
+        import threading
+        import saeta as sa
+        column = sa.column("x", ["a", "b"], sa.symbol(), "host")
+        other = sa.column("x", ["a"], sa.symbol(sa.SymbolTable()), "host")
+        shown = column.to_arrow()
+        stream = column.__arrow_c_stream__()
+        threading.Thread(target=lambda: sa.symbols.intern_all(map(str, range(200_000))), daemon=True).start()
+    """)

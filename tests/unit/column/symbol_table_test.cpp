@@ -1,0 +1,274 @@
+#include "saeta/base/text.hpp"
+#include "saeta/column/symbol_table.hpp"
+#include "support/child_process.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <set>
+#include <thread>
+
+#include <sys/mman.h>
+
+namespace saeta {
+namespace {
+
+template <class Call>
+error error_of(Call call) {
+  try {
+    call();
+  } catch (const error& seen) {
+    return seen;
+  }
+  throw std::runtime_error("no error");
+}
+
+std::vector<std::string> numbered_names(std::size_t count, std::string_view prefix = "name ") {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < count; ++i) {
+    names.push_back(concat(prefix, i));
+  }
+  return names;
+}
+
+std::vector<symbol> intern(symbol_table& table, const std::vector<std::string>& names) {
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  std::vector<symbol> found(names.size());
+  table.intern(views, found);
+  return found;
+}
+
+TEST(symbol_table, numbers_names_from_0_on_and_knows_them_again) {
+  const auto table = symbol_table::make();
+  EXPECT_EQ(table->size(), 0U);
+  EXPECT_EQ(table->intern("Lyon"), 0U);
+  EXPECT_EQ(table->intern("Bern"), 1U);
+  EXPECT_EQ(table->intern("Lyon"), 0U);
+  EXPECT_EQ(table->size(), 2U);
+  EXPECT_EQ(table->name(0), "Lyon");
+  EXPECT_EQ(table->name(1), "Bern");
+}
+
+TEST(symbol_table, finds_what_is_there_and_adds_nothing) {
+  const auto table = symbol_table::make();
+  EXPECT_EQ(table->find("Lyon"), std::nullopt);
+  EXPECT_EQ(table->size(), 0U);
+  const symbol lyon = table->intern("Lyon");
+  EXPECT_EQ(table->find("Lyon"), lyon);
+  EXPECT_EQ(table->find("Lyo"), std::nullopt);
+  EXPECT_EQ(table->size(), 1U);
+}
+
+TEST(symbol_table, refuses_a_symbol_that_it_does_not_have_and_says_its_size) {
+  const auto table = symbol_table::make();
+  table->intern("Lyon");
+  const error seen = error_of([&] { static_cast<void>(table->name(1)); });
+  EXPECT_EQ(seen.code(), errc::out_of_range);
+  EXPECT_EQ(seen.message(), "symbol 1 is not in the symbol table, which has 1 names");
+  EXPECT_EQ(table->lookup(1), std::nullopt);
+  EXPECT_EQ(table->lookup(0), "Lyon");
+  EXPECT_EQ(table->lookup(0xFFFFFFFF), std::nullopt);
+}
+
+TEST(symbol_table, takes_any_utf8_and_nothing_else) {
+  const auto table = symbol_table::make();
+  const std::string zero("a\0b", 3);
+  const symbol empty = table->intern("");
+  const symbol with_zero = table->intern(zero);
+  const symbol greek = table->intern("σύμβολο");
+  EXPECT_EQ(table->name(empty), "");
+  EXPECT_EQ(table->name(with_zero), zero);
+  EXPECT_EQ(table->name(greek), "σύμβολο");
+  EXPECT_EQ(table->find("a"), std::nullopt);
+  const error seen = error_of([&] { table->intern("\xFF"); });
+  EXPECT_EQ(seen.code(), errc::invalid_argument);
+  EXPECT_NE(seen.message().find("is not UTF-8"), std::string::npos) << seen.message();
+  EXPECT_EQ(table->size(), 3U);
+}
+
+TEST(symbol_table, takes_many_names_at_once) {
+  const auto table = symbol_table::make();
+  table->intern("name 7");
+  const std::vector<std::string> names = numbered_names(5000);
+  const std::vector<symbol> found = intern(*table, names);
+  EXPECT_EQ(table->size(), 5000U);
+  EXPECT_EQ(found[7], 0U);
+  EXPECT_EQ(found[0], 1U);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(table->name(found[i]), names[i]);
+  }
+  EXPECT_EQ(intern(*table, names), found);
+  std::vector<symbol> too_few(1);
+  const std::vector<std::string_view> two{"a", "b"};
+  EXPECT_EQ(error_of([&] { table->intern(two, too_few); }).code(), errc::invalid_argument);
+}
+
+TEST(symbol_table, keeps_a_million_names_where_they_are) {
+  const auto table = symbol_table::make();
+  const symbol first = table->intern("the first");
+  const char* const there = table->name(first).data();
+  const std::vector<std::string> names = numbered_names(1'000'000, "");
+  const std::vector<symbol> found = intern(*table, names);
+  EXPECT_EQ(table->size(), 1'000'001U);
+  EXPECT_EQ(table->name(first).data(), there);
+  for (const std::size_t i : {0UL, 1022UL, 1023UL, 1024UL, 65'535UL, 999'999UL}) {
+    EXPECT_EQ(found[i], i + 1);
+    EXPECT_EQ(table->find(names[i]), found[i]);
+    EXPECT_EQ(table->name(found[i]), names[i]);
+  }
+  EXPECT_GT(table->byte_size(), 6'000'000U);
+}
+
+TEST(symbol_table, that_is_full_refuses_new_names_and_knows_the_old) {
+  const auto table = symbol_table::make(2);
+  EXPECT_EQ(table->limit(), 2U);
+  table->intern("a");
+  table->intern("b");
+  const error seen = error_of([&] { table->intern("c"); });
+  EXPECT_EQ(seen.code(), errc::overflow);
+  EXPECT_EQ(seen.message(), "the symbol table is full: it has 2 names, which is its limit, and 'c' is new");
+  EXPECT_EQ(table->intern("b"), 1U);
+  EXPECT_EQ(table->size(), 2U);
+  EXPECT_EQ(symbol_table::make()->limit(), std::uint64_t{1} << 32);
+  EXPECT_EQ(error_of([] { symbol_table::make((std::uint64_t{1} << 32) + 1); }).code(),
+            errc::invalid_argument);
+}
+
+TEST(symbol_table, that_gets_full_by_many_names_keeps_those_before) {
+  const auto table = symbol_table::make(3);
+  EXPECT_EQ(error_of([&] { intern(*table, numbered_names(5)); }).code(), errc::overflow);
+  EXPECT_EQ(table->size(), 3U);
+  EXPECT_EQ(table->find("name 2"), 2U);
+}
+
+TEST(symbol_table, refuses_a_name_that_no_offset_can_count) {
+  const auto table = symbol_table::make();
+  const std::size_t bytes = symbol_table::longest_name + 1;
+  void* const pages = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  const std::string_view name(static_cast<const char*>(pages), bytes);
+  const error seen = error_of([&] { table->intern(name); });
+  EXPECT_EQ(seen.code(), errc::overflow);
+  EXPECT_EQ(seen.message(), "a symbol with a name of 2147483648 bytes: at most 2147483647");
+  EXPECT_EQ(table->size(), 0U);
+  ::munmap(pages, bytes);
+}
+
+TEST(symbol_table, has_an_identity_while_it_lives) {
+  auto table = symbol_table::make();
+  const std::string identity = table->identity();
+  EXPECT_EQ(symbol_table::of_identity(identity), table);
+  EXPECT_NE(identity, symbol_table::make()->identity());
+  EXPECT_EQ(symbol_table::of_identity(""), nullptr);
+  EXPECT_EQ(symbol_table::of_identity(identity + "x"), nullptr);
+  EXPECT_EQ(symbol_table::of_identity(identity + "0"), nullptr);
+  EXPECT_EQ(symbol_table::of_identity("x" + identity), nullptr);
+  table = nullptr;
+  EXPECT_EQ(symbol_table::of_identity(identity), nullptr);
+}
+
+TEST(symbol_table, of_the_process_is_one) {
+  EXPECT_EQ(process_symbols(), process_symbols());
+  EXPECT_EQ(process_symbols()->number(), 0U);
+  EXPECT_EQ(symbol_table::of_identity(process_symbols()->identity()), process_symbols());
+  EXPECT_NE(symbol_table::make()->number(), 0U);
+}
+
+TEST(symbol_table_threads, give_each_name_one_symbol) {
+  constexpr std::size_t threads = 8;
+  const auto table = symbol_table::make();
+  const std::vector<std::string> names = numbered_names(4000);
+  std::vector<std::vector<symbol>> found(threads);
+  std::barrier begin(threads);
+  {
+    std::vector<std::jthread> running;
+    for (std::size_t t = 0; t < threads; ++t) {
+      running.emplace_back([&, t] {
+        std::vector<std::string> order = names;
+        std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(t * 500), order.end());
+        begin.arrive_and_wait();
+        if (t % 2 == 0) {
+          found[t] = intern(*table, order);
+        } else {
+          for (const std::string& name : order) {
+            found[t].push_back(table->intern(name));
+          }
+        }
+        std::rotate(found[t].begin(), found[t].end() - static_cast<std::ptrdiff_t>(t * 500), found[t].end());
+      });
+    }
+  }
+  EXPECT_EQ(table->size(), names.size());
+  EXPECT_EQ(std::set<symbol>(found[0].begin(), found[0].end()).size(), names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(table->name(found[0][i]), names[i]);
+  }
+  for (const auto& each : found) {
+    EXPECT_EQ(each, found[0]);
+  }
+}
+
+TEST(symbol_table_threads, read_every_symbol_that_is_there_while_names_are_added) {
+  const auto table = symbol_table::make();
+  const std::vector<std::string> names = numbered_names(50'000, "");
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0};
+  {
+    std::vector<std::jthread> readers;
+    for (int t = 0; t < 3; ++t) {
+      readers.emplace_back([&] {
+        for (bool last = false; !last;) {
+          last = done;
+          const std::uint64_t size = table->size();
+          for (std::uint64_t i = size > 100 ? size - 100 : 0; i < size; ++i) {
+            const bool name = table->name(static_cast<symbol>(i)) == names[i];
+            const bool found = table->find(names[i]) == static_cast<symbol>(i);
+            wrong += name && found ? 0 : 1;
+          }
+        }
+      });
+    }
+    for (const std::string& name : names) {
+      table->intern(name);
+    }
+    done = true;
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(symbol_table_fork, leaves_a_child_the_names_and_a_table_that_takes_more) {
+  const auto table = symbol_table::make();
+  table->intern("parent");
+  std::atomic<bool> stop{false};
+  std::jthread adding([&] {
+    for (std::size_t i = 0; !stop; ++i) {
+      table->intern(concat("other ", i));
+    }
+  });
+  for (int child = 0; child < 20; ++child) {
+    support::expect_in_a_child([&] {
+      const std::uint64_t size = table->size();
+      EXPECT_EQ(table->name(0), "parent");
+      EXPECT_EQ(table->find("parent"), 0U);
+      for (std::uint64_t i = 0; i < size; ++i) {
+        EXPECT_EQ(table->find(table->name(static_cast<symbol>(i))), static_cast<symbol>(i));
+      }
+      EXPECT_EQ(table->intern("child"), size);
+      EXPECT_EQ(symbol_table::make()->intern("own"), 0U);
+      EXPECT_EQ(symbol_table::of_identity(table->identity()), table);
+    });
+  }
+  stop = true;
+}
+
+TEST(symbol_table_fork, gives_the_table_of_a_child_another_identity) {
+  const auto table = symbol_table::make();
+  const std::string identity = table->identity();
+  support::expect_in_a_child([&] { EXPECT_EQ(symbol_table::of_identity(identity), nullptr); });
+  EXPECT_EQ(symbol_table::of_identity(identity), table);
+}
+
+} // namespace
+} // namespace saeta
