@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from saeta import _core
 from saeta._build import table as make_table
@@ -85,8 +85,7 @@ def _numbers(column: Column) -> CapsuleType:
     """A "dltensor" capsule; of symbols the numbers."""
     if not column.type.is_symbol:
         return column.__dlpack__()
-    capsule: Any = Exported(column, choices(codes=True)).__dlpack__()
-    return capsule
+    return cast("CapsuleType", Exported(column, choices(codes=True)).__dlpack__())
 
 
 def _context(device: int | str, memory_mb: int | None) -> Context:

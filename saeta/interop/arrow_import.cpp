@@ -32,7 +32,8 @@ batch place(const std::shared_ptr<context>& home, const host_batch& view, std::s
     return place_as_it_is(home, view, dictionaries, options);
   }
   if (options.copy == copy_policy::never) {
-    throw error(errc::exchange, "arrow: a dictionary can't become symbols without a copy of its indices");
+    throw error(errc::exchange, concat("arrow: ", symbols.first_label(),
+                                       ": a dictionary can't become symbols without a copy of its indices"));
   }
   batch placed = place_as_it_is(home, symbols.without_dictionaries(), dictionaries, options);
   symbols.apply(placed);

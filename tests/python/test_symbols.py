@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import saeta as sa
 from protocols import OnlyArray, OnlyStream
 from saeta import xlog
+from saeta._values import decoder_of, text_of
 
 CITIES = ["Lyon", None, "Bern", "Lyon", "", "Zürich"]
 CALLED = {"xlog.symbol": "true"}
@@ -381,6 +382,13 @@ def test_unknown_symbols_of_a_device_array_are_refused(host):
         sa.FormatError, match="column 'x': symbol 4000000000 at row 1 is not in the symbol table"
     ):
         sa.from_arrow((described, array), host)
+
+
+def test_a_number_without_a_name_is_shown_and_no_value():
+    """Producers may write into their memory after every number was looked at."""
+    assert text_of(sa.symbol(), 4_000_000_000) == "symbol 4000000000, unknown"
+    with pytest.raises(sa.OutOfRange, match="symbol 4000000000 is not in the symbol table"):
+        decoder_of(sa.symbol())(4_000_000_000)
 
 
 def test_a_requested_type_may_be_the_numbers(anywhere):

@@ -30,6 +30,8 @@ public:
                dictionary_cache& known);
 
   [[nodiscard]] bool any() const noexcept { return !columns_.empty(); }
+  /// Names the first of them; there is one.
+  [[nodiscard]] const std::string& first_label() const noexcept { return columns_.front().label; }
   /// Of a batch in host memory: the same with indices alone, after their values were interned.
   [[nodiscard]] host_batch without_dictionaries();
   /// Symbols in the place of dictionaries, or of indices. Values that lie on a device are downloaded.
