@@ -3,6 +3,7 @@
 #include "saeta/device/equal_rows.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace saeta {
 namespace {
@@ -109,7 +110,42 @@ bool for_each_row(const equal_task& task, Visit visit) noexcept {
   return true;
 }
 
+/// Whether the offsets of lists without nulls rise in the same way on both sides, which they mostly do: then all lengths are
+/// equal, and the values follow each other.
+template <class Offset>
+bool rise_alike(const equal_task& task, equal_extent& extent) noexcept {
+  using number = std::make_unsigned_t<Offset>;
+  const auto left = [&](std::int64_t at) { return load<number>(task.left.values, task.left.first + at); };
+  const auto right = [&](std::int64_t at) { return load<number>(task.right.values, task.right.first + at); };
+  const auto apart = static_cast<number>(left(0) - right(0));
+  for (std::int64_t first = 0; first <= task.count; first += block_rows) {
+    const std::int64_t end = std::min(first + block_rows, task.count + 1);
+    number differing = 0;
+    for (std::int64_t at = first; at < end; ++at) {
+      differing |= static_cast<number>((left(at) - right(at)) ^ apart);
+    }
+    if (differing != 0) {
+      return false;
+    }
+  }
+  extent.left_first = static_cast<Offset>(left(0));
+  extent.left_end = static_cast<Offset>(left(task.count));
+  extent.right_first = static_cast<Offset>(right(0));
+  return true;
+}
+
+bool is_list_without_nulls(const equal_task& task) noexcept {
+  return task.kind == equal_kind::offsets && task.extent != 0 && task.left.validity == nullptr &&
+         task.right.validity == nullptr;
+}
+
 bool same_rows(const equal_task& task, equal_extent* extents) noexcept {
+  if (is_list_without_nulls(task)) {
+    equal_extent& extent = extents[task.extent];
+    if (task.width == 4 ? rise_alike<std::int32_t>(task, extent) : rise_alike<std::int64_t>(task, extent)) {
+      return true;
+    }
+  }
   switch (task.kind) {
   case equal_kind::flat_bits:
     return same_bits(task);

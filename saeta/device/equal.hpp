@@ -28,9 +28,9 @@ enum class equal_step_kind : std::uint32_t {
 struct equal_step {
   equal_step_kind kind = equal_step_kind::add;
   std::int32_t width = 0;
+  std::int8_t code = 0;
   const std::uint8_t* validity = nullptr; ///< of the rows that the step leads from; null: all are valid
   const std::int8_t* ids = nullptr;       ///< of a union: rows of other type ids than `code` are null
-  std::int64_t code = 0;
   const void* values = nullptr;
   std::int64_t count = 0;
   std::int64_t first = 0;

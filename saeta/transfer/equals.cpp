@@ -23,9 +23,9 @@ struct segment {
 void require_one_context(const context& left, const context& right) {
   if (!left.shares_with(right)) {
     throw error(errc::invalid_argument,
-                concat("equals: one side is in a context of ", to_string(left.device()),
-                       ", the other in another one, of ", to_string(right.device()),
-                       ": copy one of them into the other's context first"));
+                concat("equals: the two sides are in different contexts, one of ", to_string(left.device()),
+                       " and one of ", to_string(right.device()),
+                       ": copy one of them into the context of the other first"));
   }
 }
 

@@ -305,6 +305,45 @@ TEST_P(equal_data, refuses_offsets_that_nobody_checked_and_that_point_outside) {
   };
   expect_refused(errc::format, [&] { static_cast<void>(equals(strings_of(offsets), strings_of(more))); });
   expect_refused(errc::format, [&] { static_cast<void>(equals(strings_of(more), strings_of(offsets))); });
+  const buffer right = make(3 * sizeof(std::int32_t));
+  fill(right, 0, home()->work_stream());
+  EXPECT_TRUE(equals(strings_of(right),
+                     column::make(home(), {data_type(type_id::string), 2, 0, 0, {{}, right, {}}})));
+  const column child = column::make(home(), {data_type(type_id::int8), 8, 0, 0, {{}, make(8)}});
+  const auto lists_of = [&](const buffer& where) {
+    column::parts parts{data_type::nested("+l", {{"item", child.type(), true, {}}}), 2, 0, 0, {{}, where}};
+    parts.children.push_back(child);
+    return column::make(home(), std::move(parts));
+  };
+  for (const buffer& wrong : {offsets, more}) {
+    expect_refused(errc::format, [&] { static_cast<void>(equals(lists_of(right), lists_of(wrong))); });
+    expect_refused(errc::format, [&] { static_cast<void>(equals(lists_of(wrong), lists_of(right))); });
+    expect_refused(errc::format, [&] { static_cast<void>(equals(strings_of(right), strings_of(wrong))); });
+    expect_refused(errc::format, [&] { static_cast<void>(equals(strings_of(wrong), strings_of(right))); });
+  }
+}
+
+TEST_P(equal_data, of_misaligned_memory_is_found_on_the_host_and_elsewhere_for_all_but_floats) {
+  const buffer memory = make(128);
+  fill(memory, 0, home()->work_stream());
+  const auto at = [&](type_id id, std::size_t place) {
+    const buffer values = memory.slice(place, 64);
+    const data_type type(id);
+    return type.layout() == layout_kind::bytes ? column::make(home(), {type, 4, 0, 0, {{}, values, make(8)}})
+                                               : column::make(home(), {type, 4, 0, 0, {{}, values}});
+  };
+  EXPECT_TRUE(equals(at(type_id::int64, 1), at(type_id::int64, 0)));
+  EXPECT_TRUE(equals(at(type_id::int64, 0), at(type_id::int64, 4)));
+  for (const type_id id : {type_id::float64, type_id::string, type_id::string_view}) {
+    const column aligned = at(id, 0);
+    const column misaligned = at(id, 1);
+    if (home()->on_host()) {
+      EXPECT_TRUE(equals(aligned, misaligned));
+      continue;
+    }
+    expect_refused(errc::invalid_argument, [&] { static_cast<void>(equals(aligned, misaligned)); });
+    expect_refused(errc::invalid_argument, [&] { static_cast<void>(equals(misaligned, aligned)); });
+  }
 }
 
 SAETA_CONFORMANCE_SUITE(equal_data);
