@@ -69,8 +69,11 @@ protected:
     child.buffers = {{}, ints(values)};
     support::plain_array made{.type = data_type::nested("+l", {{"item", item, true, {}}}),
                               .length = static_cast<std::int64_t>(offsets.size()) - 1};
-    made.null_count = -1;
-    made.buffers = {{static_cast<std::byte>(valid)}, ints(offsets)};
+    made.buffers = {{}, ints(offsets)};
+    if (valid != ~0u) {
+      made.null_count = -1;
+      made.buffers[0] = {static_cast<std::byte>(valid)};
+    }
     made.children = {std::make_shared<const support::plain_array>(std::move(child))};
     return imported(std::make_shared<const support::plain_array>(std::move(made)));
   }
@@ -227,6 +230,13 @@ TEST_P(equal_data, of_tables_has_names_and_rows_but_metadata_where_it_is_asked_f
   EXPECT_FALSE(equals(plain, named("a", {}, {{"k", "v"}}, true), true));
   EXPECT_TRUE(equals(named("a", {{"k", "v"}}, {}, true), named("a", {{"k", "v"}}, {}, true), true));
   EXPECT_FALSE(equals(plain, named("b", {}, {}, true)));
+  const auto pair_of = [&](const column& first) {
+    schema fields{{{"a", first.type(), true, {}}, {"b", first.type(), true, {}}}, {}};
+    return table::make(home(), std::move(fields), {batch{4, {first, values}}});
+  };
+  const column other = fixed<std::int32_t>(values.type(), {1, 2, 3, 4});
+  EXPECT_FALSE(equals(pair_of(values), pair_of(other)));
+  EXPECT_TRUE(equals(pair_of(other), pair_of(fixed<std::int32_t>(values.type(), {1, 2, 3, 4}))));
   EXPECT_FALSE(equals(plain, named("a", {}, {}, false)));
   EXPECT_TRUE(
       equals(table::make(home(), {}, {batch{3, {}}}), table::make(home(), {}, {batch{1, {}}, batch{2, {}}})));
@@ -270,6 +280,8 @@ TEST_P(equal_data, waits_for_the_writers_of_both_sides) {
     return column::make(home(), {data_type(type_id::uint8), 1 << 16, 0, 0, {{}, memory}});
   };
   EXPECT_TRUE(equals(bytes_of(early), bytes_of(late)));
+  fill(late, 3, home()->work_stream());
+  fill(late, 7, side.ref());
   EXPECT_TRUE(equals(bytes_of(late), bytes_of(early)));
   fill(late, 9, side.ref()); // waits for the comparison in its turn
   EXPECT_FALSE(equals(bytes_of(early), bytes_of(late)));
