@@ -330,6 +330,30 @@ TEST_P(equal_kernels, say_where_the_values_of_lists_lie_and_expand_those_that_ar
   EXPECT_FALSE(same_with(count - 1, 2));
 }
 
+TEST_P(equal_kernels, notice_list_views_that_are_scattered_on_one_side_alone) {
+  const std::vector<std::int32_t> sizes{2, 3, 1};
+  const std::vector<std::int32_t> following{4, 6, 9};
+  equal_task task;
+  task.kind = equal_kind::list_views;
+  task.width = 4;
+  task.extent = 1;
+  task.count = 3;
+  task.left.second = there(sizes);
+  task.right.second = task.left.second;
+  const std::int32_t* const good = there(following);
+  const std::vector<std::vector<std::int32_t>> others{{4, 6, 10}, {4, 7, 10}, {9, 6, 4}};
+  for (const std::vector<std::int32_t>& places_of : others) {
+    task.left.values = good;
+    task.right.values = good;
+    EXPECT_EQ(compare({task}, 2)[1].scattered, 0);
+    task.right.values = there(places_of);
+    EXPECT_EQ(compare({task}, 2)[1].scattered, 1);
+    std::swap(task.left, task.right);
+    EXPECT_EQ(compare({task}, 2)[1].scattered, 1);
+    EXPECT_EQ(compare({task}, 2)[0].scattered, 0);
+  }
+}
+
 SAETA_CONFORMANCE_SUITE(equal_kernels);
 
 } // namespace
