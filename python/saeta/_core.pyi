@@ -739,7 +739,20 @@ class Column:
 
     def __eq__(self, other: object, /) -> bool:
         """
-        True where both show the same rows of the same memory under the same field, False where fields or numbers of rows differ. UnsupportedError where only their values could tell.
+        True where both show the same rows of the same memory under the same field, False where fields or numbers of rows differ. UnsupportedError where only their values could tell: `equals` compares them.
+        """
+
+    def equals(self, other: Column, *, check_metadata: bool = False) -> bool:
+        """
+        Whether both columns have the same data: types and numbers of rows are the same, nulls are at the same rows, and valid values are equal, to any depth. The columns are compared on their device; only the answer leaves it.
+
+        Names do not count, nor does the way in which the data is laid out: chunks, offsets, what lies below a null, the order of dictionaries, runs. As in pyarrow, a NaN is not equal to itself and 0.0 is equal to -0.0. Other than in pyarrow, dictionaries of another order are equal where their rows have equal values.
+
+        Args:
+            other: a Column of the same context.
+            check_metadata: metadata of the fields, and the names of the values of lists, count as well.
+
+        Raises InvalidError for a column of another context or device, and TypeMismatch for anything that is not a Column: `saeta.from_arrow` makes one.
         """
 
     def __copy__(self) -> Column: ...
@@ -1026,7 +1039,18 @@ class Table:
 
     def __eq__(self, other: object, /) -> bool:
         """
-        True where both show the same rows of the same memory under the same schema, False where schemas or numbers of rows differ. UnsupportedError where only their values could tell.
+        True where both show the same rows of the same memory under the same schema, False where schemas or numbers of rows differ. UnsupportedError where only their values could tell: `equals` compares them.
+        """
+
+    def equals(self, other: Table, *, check_metadata: bool = False) -> bool:
+        """
+        Whether both tables have the same data: names, types and nullability of the columns in order, the number of rows, and the columns as `Column.equals` compares them. The tables are compared on their device, all columns at once; only the answer leaves it.
+
+        Args:
+            other: a Table of the same context.
+            check_metadata: metadata of the schema and of the fields, and the names of the values of lists, count as well.
+
+        Raises InvalidError for a table of another context or device, and TypeMismatch for anything that is not a Table: `saeta.from_arrow` makes one.
         """
 
     def __copy__(self) -> Table: ...

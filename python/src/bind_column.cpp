@@ -3,6 +3,7 @@
 #include "pieces.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/transfer/combine.hpp"
+#include "saeta/transfer/equals.hpp"
 #include "values.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -84,6 +85,10 @@ bool equal(const column_object& a, const column_object& b) {
   return true;
 }
 
+bool has_equal_data(const column_object& self, const column_object& other, bool check_metadata) {
+  return equals(as_table(self), as_table(other), check_metadata);
+}
+
 column_object combined(const column_object& self) {
   return {self.described, self.home, combine_chunks(*self.pieces)};
 }
@@ -143,7 +148,23 @@ void bind_objects(column_class& c) {
   c.def("__eq__", &equal, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
         "True where both show the same rows of the same memory under the same field, False where fields or "
         "numbers of "
-        "rows differ. UnsupportedError where only their values could tell.")
+        "rows differ. UnsupportedError where only their values could tell: `equals` compares them.")
+      .def(
+          "equals", &has_equal_data, nb::arg("other"), nb::kw_only(), nb::arg("check_metadata") = false,
+          nb::call_guard<gil_release>(),
+          "Whether both columns have the same data: types and numbers of rows are the same, nulls are at the "
+          "same rows, and valid values are equal, to any depth. The columns are compared on their device; "
+          "only the answer leaves it.\n\n"
+          "Names do not count, nor does the way in which the data is laid out: chunks, offsets, what lies "
+          "below a null, the order of dictionaries, runs. As in pyarrow, a NaN is not equal to itself and "
+          "0.0 is equal to -0.0. Other than in pyarrow, dictionaries of another order are equal where their "
+          "rows have equal values.\n\n"
+          "Args:\n"
+          "    other: a Column of the same context.\n"
+          "    check_metadata: metadata of the fields, and the names of the values of lists, count as "
+          "well.\n\n"
+          "Raises InvalidError for a column of another context or device, and TypeMismatch for anything "
+          "that is not a Column: `saeta.from_arrow` makes one.")
       .def(
           "__copy__", [](nb::object self) { return self; }, nb::sig("def __copy__(self) -> Column"))
       .def(

@@ -1,6 +1,7 @@
 // Tables.
 #include "capsules.hpp"
 #include "pieces.hpp"
+#include "saeta/transfer/equals.hpp"
 #include "table_class.hpp"
 #include "values.hpp"
 
@@ -56,11 +57,27 @@ bool equal(const table_object& a, const table_object& b) {
   return true;
 }
 
+bool has_equal_data(const table_object& self, const table_object& other, bool check_metadata) {
+  return equals(*self.value, *other.value, check_metadata);
+}
+
 void bind_objects(table_class& c) {
   c.def("__eq__", &equal, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
         "True where both show the same rows of the same memory under the same schema, False where schemas or "
         "numbers "
-        "of rows differ. UnsupportedError where only their values could tell.")
+        "of rows differ. UnsupportedError where only their values could tell: `equals` compares them.")
+      .def(
+          "equals", &has_equal_data, nb::arg("other"), nb::kw_only(), nb::arg("check_metadata") = false,
+          nb::call_guard<gil_release>(),
+          "Whether both tables have the same data: names, types and nullability of the columns in order, the "
+          "number of rows, and the columns as `Column.equals` compares them. The tables are compared on "
+          "their device, all columns at once; only the answer leaves it.\n\n"
+          "Args:\n"
+          "    other: a Table of the same context.\n"
+          "    check_metadata: metadata of the schema and of the fields, and the names of the values of "
+          "lists, count as well.\n\n"
+          "Raises InvalidError for a table of another context or device, and TypeMismatch for anything that "
+          "is not a Table: `saeta.from_arrow` makes one.")
       .def(
           "__copy__", [](nb::object self) { return self; }, nb::sig("def __copy__(self) -> Table"))
       .def(

@@ -137,6 +137,15 @@ joined_rows join_pieces(const column_object& source, copy_policy copy) {
   return {joined.front(), with_rows > 1};
 }
 
+table as_table(const column_object& source) {
+  std::vector<batch> batches;
+  for (const column& piece : *source.pieces) {
+    batches.push_back({piece.length(), {piece}});
+  }
+  schema fields{{{"", source.described->type, true, source.described->metadata}}, {}};
+  return table::make(source.home, std::move(fields), std::move(batches));
+}
+
 bool same_view(const std::vector<column>& a, const std::vector<column>& b) {
   const auto rows = [](const std::vector<column>& pieces) {
     std::vector<const column*> result;
@@ -157,8 +166,8 @@ bool same_view(const std::vector<column>& a, const std::vector<column>& b) {
 void refuse_comparison(const char* what) {
   throw error(errc::unsupported,
               concat("whether two ", what,
-                     " in different memory are equal is not known without comparing their "
-                     "values, which Saeta does not do yet: compare what to_arrow() makes of them"));
+                     " in different memory are equal is not known without comparing their values: "
+                     "equals() does that"));
 }
 
 void require_unit_step(std::int64_t step) {

@@ -34,6 +34,9 @@ joined_rows join_pieces(const column_object& source, copy_policy copy);
 table assemble(const std::shared_ptr<context>& home, const std::vector<column_object>& columns,
                const metadata_list& metadata);
 
+/// The column alone, without its name and nullability.
+table as_table(const column_object& source);
+
 /// Whether both show the same rows of the same memory.
 bool same_view(const std::vector<column>& a, const std::vector<column>& b);
 /// @throws error unsupported, for `==` where only the values can tell.

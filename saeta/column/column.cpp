@@ -5,6 +5,8 @@
 #include "saeta/column/schema.hpp"
 #include "saeta/memory/use_token.hpp"
 
+#include <algorithm>
+
 namespace saeta {
 namespace {
 
@@ -279,6 +281,21 @@ column column::slice(std::int64_t offset, std::int64_t length) const {
     nulls = length;
   }
   return {home_, parts_, offset_ + offset, length, nulls};
+}
+
+bool same_memory(const column& a, const column& b) {
+  if (a.type() != b.type() || a.length() != b.length() || a.offset() != b.offset() ||
+      a.buffers().size() != b.buffers().size()) {
+    return false;
+  }
+  const auto same_buffer = [](const buffer& x, const buffer& y) {
+    return x.owner() == y.owner() && x.offset() == y.offset() && x.size() == y.size();
+  };
+  const bool dictionaries =
+      a.dictionary() == b.dictionary() || (a.dictionary() != nullptr && b.dictionary() != nullptr &&
+                                           same_memory(*a.dictionary(), *b.dictionary()));
+  return dictionaries && std::ranges::equal(a.buffers(), b.buffers(), same_buffer) &&
+         std::ranges::equal(a.children(), b.children(), same_memory);
 }
 
 std::uint64_t column::byte_size() const noexcept {

@@ -92,6 +92,9 @@ private:
   std::shared_ptr<null_counter> nulls_;
 };
 
+/// True for two descriptions of the same rows of the same memory, children and dictionary included.
+[[nodiscard]] bool same_memory(const column& a, const column& b);
+
 /// Bytes that buffer `index` of a column must hold for `rows` rows from row 0; 0 where nothing can be said without
 /// reading memory (what offsets and views point to).
 std::size_t required_bytes(const data_type& type, std::size_t index, std::int64_t rows);

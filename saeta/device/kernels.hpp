@@ -10,6 +10,7 @@
 // deferring backend queues them, `cuda` is tested against them.
 #pragma once
 
+#include "saeta/device/equal.hpp"
 #include "saeta/device/gather.hpp"
 #include "saeta/device/handles.hpp"
 #include "saeta/device/join.hpp"
@@ -75,6 +76,16 @@ struct kernel_table {
   /// `number_tiles`, `bad_rows` is as well. No-op without checks.
   void (*check_values)(stream_handle stream, std::span<const value_check> checks, const value_check* uploaded,
                        std::int64_t* bad_rows);
+
+  /// Compares the rows of each task. `uploaded` are the same tasks in device memory, after `number_tiles`, the results lie there
+  /// as well. No-op without tasks.
+  void (*compare)(stream_handle stream, std::span<const equal_task> tasks, const equal_task* uploaded,
+                  const equal_results& results);
+
+  /// Stores the starts and shifts of each expansion. `uploaded` are the same expansions in device memory. No-op without
+  /// expansions.
+  void (*expand)(stream_handle stream, std::span<const list_expansion> expansions,
+                 const list_expansion* uploaded);
 };
 
 /// Bytes of a bitmap of `length` bits, padded to 64 bytes as the Arrow format recommends.

@@ -234,12 +234,22 @@ void check_values(stream_handle, std::span<const value_check> checks, const valu
   check_values_now({uploaded, checks.size()}, bad_rows);
 }
 
+void compare(stream_handle, std::span<const equal_task> tasks, const equal_task* uploaded,
+             const equal_results& results) {
+  compare_now({uploaded, tasks.size()}, results);
+}
+
+void expand(stream_handle, std::span<const list_expansion> expansions, const list_expansion* uploaded) {
+  expand_now({uploaded, expansions.size()});
+}
+
 } // namespace
 
 const kernel_table& reference_kernels() noexcept {
   static constexpr kernel_table table{
-      pack_bool,  unpack_bool,    copy_bitmap,    count_nulls, rebase_offsets32, rebase_offsets64,
-      fill_nulls, gather_strided, gather_columns, join,        read_values,      check_values};
+      pack_bool,        unpack_bool,  copy_bitmap,    count_nulls,    rebase_offsets32,
+      rebase_offsets64, fill_nulls,   gather_strided, gather_columns, join,
+      read_values,      check_values, compare,        expand};
   return table;
 }
 

@@ -10,22 +10,6 @@
 namespace saeta {
 namespace {
 
-/// True for two descriptions of the same memory.
-bool same_memory(const column& a, const column& b) {
-  if (a.type() != b.type() || a.length() != b.length() || a.offset() != b.offset() ||
-      a.buffers().size() != b.buffers().size()) {
-    return false;
-  }
-  const auto same_buffer = [](const buffer& x, const buffer& y) {
-    return x.owner() == y.owner() && x.offset() == y.offset() && x.size() == y.size();
-  };
-  const bool dictionaries =
-      a.dictionary() == b.dictionary() || (a.dictionary() != nullptr && b.dictionary() != nullptr &&
-                                           same_memory(*a.dictionary(), *b.dictionary()));
-  return dictionaries && std::ranges::equal(a.buffers(), b.buffers(), same_buffer) &&
-         std::ranges::equal(a.children(), b.children(), same_memory);
-}
-
 bool bit_at(std::span<const std::byte> bits, std::int64_t position) {
   const auto at = static_cast<std::size_t>(position);
   return (std::to_integer<unsigned>(bits[at / 8]) >> (at % 8) & 1u) != 0;

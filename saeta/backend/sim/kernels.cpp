@@ -249,12 +249,103 @@ void check_values(stream_handle stream, std::span<const value_check> checks, con
   });
 }
 
+/// What a side of a task without steps reads, but for the bytes that its values point to.
+void append_accesses(const equal_task& task, const equal_side& side, std::vector<access>& touched) {
+  if (side.shifts != nullptr) {
+    touched.push_back({side.shifts, as_size(task.lists) * sizeof *side.shifts, true});
+    return; // the shifts say which rows are read
+  }
+  if (side.step_count != 0) {
+    const equal_step& step = side.steps[0];
+    if (step.validity != nullptr) {
+      touched.push_back(reading_bits(step.validity, side.first, task.count));
+    }
+    return; // the steps say which rows are read
+  }
+  if (side.validity != nullptr) {
+    touched.push_back(reading_bits(side.validity, side.first, task.count));
+  }
+  const auto* const values = static_cast<const std::uint8_t*>(side.values);
+  if (values == nullptr) {
+    return;
+  }
+  const auto read = [&](count width, count rows) {
+    touched.push_back({values + side.first * width, as_size(rows * width), true});
+  };
+  switch (task.kind) {
+  case equal_kind::flat_bits:
+  case equal_kind::bits:
+    touched.push_back(reading_bits(values, side.first, task.count));
+    break;
+  case equal_kind::flat_values:
+  case equal_kind::values:
+    read(count{task.units} * task.width, task.count);
+    break;
+  case equal_kind::views:
+    read(16, task.count);
+    break;
+  case equal_kind::list_views:
+    touched.push_back({static_cast<const std::uint8_t*>(side.second) + side.first * task.width,
+                       as_size(task.count * task.width), true});
+    read(task.width, task.count);
+    break;
+  case equal_kind::bytes:
+  case equal_kind::offsets:
+    read(task.width, task.count + 1);
+    break;
+  default:
+    break;
+  }
+}
+
+void append_accesses(const equal_task& task, std::vector<access>& touched) {
+  if (task.starts != nullptr) {
+    touched.push_back({task.starts, as_size(task.lists + 1) * sizeof *task.starts, true});
+  }
+  append_accesses(task, task.left, touched);
+  append_accesses(task, task.right, touched);
+}
+
+void compare(stream_handle stream, std::span<const equal_task> tasks, const equal_task* uploaded,
+             const equal_results& results) {
+  if (tasks.empty()) {
+    return;
+  }
+  std::vector<access> touched{{uploaded, tasks.size_bytes(), true},
+                              {results.extents, results.count * sizeof *results.extents, false}};
+  for (const equal_task& task : tasks) {
+    append_accesses(task, touched);
+  }
+  queue(stream, "compare", uploaded, touched, [=, number = tasks.size()] {
+    compare_now({uploaded, number}, results);
+  });
+}
+
+void expand(stream_handle stream, std::span<const list_expansion> expansions,
+            const list_expansion* uploaded) {
+  if (expansions.empty()) {
+    return;
+  }
+  std::vector<access> touched{{uploaded, expansions.size_bytes(), true}};
+  for (const list_expansion& each : expansions) {
+    append_accesses(each.lists, touched);
+    const std::size_t bytes = as_size(each.lists.count) * sizeof *each.starts;
+    touched.push_back({each.starts, bytes + sizeof *each.starts, false});
+    touched.push_back({each.left_shifts, bytes, false});
+    touched.push_back({each.right_shifts, bytes, false});
+  }
+  queue(stream, "expand", uploaded, touched, [uploaded, number = expansions.size()] {
+    expand_now({uploaded, number});
+  });
+}
+
 } // namespace
 
 const kernel_table& simulated_device::kernels() const noexcept {
   static constexpr kernel_table table{
-      pack_bool,  unpack_bool,    copy_bitmap,    count_nulls, rebase_offsets32, rebase_offsets64,
-      fill_nulls, gather_strided, gather_columns, join,        read_values,      check_values};
+      pack_bool,        unpack_bool,  copy_bitmap,    count_nulls,    rebase_offsets32,
+      rebase_offsets64, fill_nulls,   gather_strided, gather_columns, join,
+      read_values,      check_values, compare,        expand};
   return table;
 }
 

@@ -1,5 +1,5 @@
 // One launch for all the pieces of many columns.
-#include "saeta/backend/cuda/kernels/bit_stream.cuh"
+#include "saeta/backend/cuda/kernels/byte_run.cuh"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/tiles.cuh"
 
@@ -7,28 +7,6 @@
 
 namespace saeta::cuda {
 namespace {
-
-/// Bytes [first, last) of an array that lies at `at`, where aligned vectors of 16 bytes may reach across the ends: those
-/// are put together byte by byte, because no byte outside may be touched.
-struct byte_run {
-  const std::uint8_t* first;
-  const std::uint8_t* last;
-
-  /// The 16 aligned bytes at `at`, zero where they are not of the run.
-  [[nodiscard]] __device__ uint4 load(const std::uint8_t* at) const {
-    if (at >= first && at + vector_bytes <= last) {
-      return __ldg(reinterpret_cast<const uint4*>(at));
-    }
-    unsigned part[4] = {0, 0, 0, 0};
-#pragma unroll
-    for (int i = 0; i < vector_bytes; ++i) {
-      if (at + i >= first && at + i < last) {
-        part[i / 4] |= static_cast<unsigned>(at[i]) << (8 * (i % 4));
-      }
-    }
-    return make_uint4(part[0], part[1], part[2], part[3]);
-  }
-};
 
 /// The part of a tile in whole vectors of the target, then the bytes at either end of the step.
 __device__ void copy_tile(const join_step& step, std::int64_t tile) {
@@ -75,21 +53,6 @@ __device__ void copy_tile(const join_step& step, std::int64_t tile) {
     const std::int64_t at = i < head ? begin + i : rest + i - head;
     target[at] = zero ? std::uint8_t{0} : source[at];
   }
-}
-
-/// Up to 32 bits from bit `first` of `source` on; no byte is read that holds none of them.
-__device__ unsigned read_bits(const std::uint8_t* source, std::int64_t first, int count) {
-  const auto shift = static_cast<int>(first % 8);
-  const std::uint8_t* const from = source + first / 8;
-  const int bytes = (shift + count + 7) / 8;
-  unsigned long long found = 0;
-#pragma unroll
-  for (int i = 0; i < 5; ++i) {
-    if (i < bytes) {
-      found |= static_cast<unsigned long long>(from[i]) << (8 * i);
-    }
-  }
-  return keep_below(static_cast<unsigned>(found >> shift), 0, count);
 }
 
 /// Words of the target: those that the step fills are written, those at its ends may belong to other steps as well.

@@ -33,6 +33,9 @@ void read_values(stream_handle stream, std::span<const value_request> requests, 
                  std::int64_t* values);
 void check_values(stream_handle stream, std::span<const value_check> checks, const value_check* uploaded,
                   std::int64_t* bad_rows);
+void compare(stream_handle stream, std::span<const equal_task> tasks, const equal_task* uploaded,
+             const equal_results& results);
+void expand(stream_handle stream, std::span<const list_expansion> expansions, const list_expansion* uploaded);
 
 const kernel_table& cuda_kernels() noexcept;
 

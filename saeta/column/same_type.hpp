@@ -1,0 +1,16 @@
+// Whether two types or schemas describe the same data, as `equals` of Arrow's types and schemas has it.
+//
+// What      `==` compares everything that a type or schema says. Here metadata of fields and schemas, and the names of the values
+//           of lists, maps and run-end encoded types, count only where the caller asks for it. The name and the metadata of an
+//           extension belong to the type and always count.
+// Thread    Pure functions.
+#pragma once
+
+#include "saeta/column/schema.hpp"
+
+namespace saeta {
+
+[[nodiscard]] bool same_type(const data_type& a, const data_type& b, bool check_metadata = false);
+[[nodiscard]] bool same_schema(const schema& a, const schema& b, bool check_metadata = false);
+
+} // namespace saeta

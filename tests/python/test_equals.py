@@ -1,0 +1,308 @@
+"""Columns and tables compared on their device, against pyarrow on random arrays of every layout."""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+import math
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import saeta as sa
+
+hypothesis = pytest.importorskip("hypothesis")
+st = hypothesis.strategies
+
+settings = hypothesis.settings(max_examples=400, deadline=None, database=None)
+
+# Few values, so that rows are often equal; floats that compare in their own way.
+FLOATS = [0.0, -0.0, math.nan, 1.5, -math.inf]
+LEAVES = {
+    pa.int8(): [0, 1, -1],
+    pa.uint64(): [0, 1, 2**63],
+    pa.float16(): [np.float16(value) for value in FLOATS],
+    pa.float32(): FLOATS,
+    pa.float64(): FLOATS,
+    pa.bool_(): [False, True],
+    pa.string(): ["", "a", "b", "a much longer string"],
+    pa.large_binary(): [b"", b"a", b"b"],
+    pa.binary(3): [b"abc", b"abd"],
+    pa.string_view(): ["", "abcd", "abce", "twelve bytes", "thirteen byte", "thirteen bytf"],
+    pa.decimal128(9, 2): [decimal.Decimal("1.25"), decimal.Decimal("-1.25")],
+    pa.month_day_nano_interval(): [(1, 2, 3), (1, 2, 4)],
+}
+
+
+KINDS = (
+    "leaf",
+    "null",
+    "list",
+    "large",
+    "view",
+    "fixed",
+    "struct",
+    "map",
+    "dictionary",
+    "runs",
+    "dense",
+    "sparse",
+)
+
+
+def any_type(random, depth=3):
+    match random.choice(KINDS) if depth else "leaf":
+        case "leaf":
+            return random.choice(list(LEAVES))
+        case "null":
+            return pa.null()
+        case "list":
+            return pa.list_(any_type(random, depth - 1))
+        case "large":
+            return pa.large_list(any_type(random, depth - 1))
+        case "view":
+            return pa.list_view(any_type(random, depth - 1))
+        case "fixed":
+            return pa.list_(any_type(random, depth - 1), random.randint(0, 2))
+        case "struct":
+            return pa.struct([("a", any_type(random, depth - 1)), ("b", any_type(random, depth - 1))])
+        case "map":
+            return pa.map_(pa.string(), any_type(random, depth - 1))
+        case "dictionary":
+            return pa.dictionary(pa.int8(), any_type(random, depth - 1))
+        case "runs":
+            values = any_type(random, depth - 1)
+            return values if pa.types.is_run_end_encoded(values) else pa.run_end_encoded(pa.int16(), values)
+        case kind:
+            make = pa.dense_union if kind == "dense" else pa.sparse_union
+            return make([pa.field(name, any_type(random, depth - 1)) for name in "xy"], [3, 7])
+
+
+def bitmap(random, rows):
+    if rows == 0 or random.random() < 0.5:
+        return None
+    return pa.array([random.random() < 0.6 for _ in range(rows)], pa.bool_()).buffers()[1]
+
+
+def numbers(values, dtype):
+    return pa.py_buffer(np.array(values, dtype).tobytes())
+
+
+def offsets(random, rows, dtype):
+    """Of lists of 0 to 2 values, null or not, and the rows that their child needs."""
+    edges = np.cumsum([random.randint(0, 1), *(random.randint(0, 2) for _ in range(rows))])
+    return numbers(edges, dtype), int(edges[-1])
+
+
+def filled(random, type_, rows):
+    """An array of `rows` rows with values of its own below its nulls, and an offset."""
+    skipped = random.randint(0, 2)
+    return array_of(random, type_, rows + skipped).slice(skipped)
+
+
+def array_of(random, type_, rows):
+    make = pa.Array.from_buffers
+    if type_ in LEAVES:
+        made = pa.array(random.choices(LEAVES[type_], k=rows), type_)
+        return make(type_, rows, [bitmap(random, rows), *made.buffers()[1:]])
+    if pa.types.is_null(type_):
+        return pa.nulls(rows)
+    if pa.types.is_map(type_) or pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        edges, needed = offsets(random, rows, np.int64 if pa.types.is_large_list(type_) else np.int32)
+        if pa.types.is_map(type_):
+            keys = pa.array(random.choices("kl", k=needed), pa.string())
+            items = filled(random, type_.item_type, needed)
+            child = pa.StructArray.from_arrays([keys, items], fields=[type_.key_field, type_.item_field])
+        else:
+            child = filled(random, type_.value_type, needed)
+        return make(type_, rows, [bitmap(random, rows), edges], children=[child])
+    if pa.types.is_list_view(type_):
+        child = filled(random, type_.value_type, 4)
+        places, sizes = ([random.randint(0, 2) for _ in range(rows)] for _ in range(2))
+        buffers = [bitmap(random, rows), numbers(places, np.int32), numbers(sizes, np.int32)]
+        return make(type_, rows, buffers, children=[child])
+    if pa.types.is_fixed_size_list(type_):
+        child = filled(random, type_.value_type, rows * type_.list_size)
+        return make(type_, rows, [bitmap(random, rows)], children=[child])
+    if pa.types.is_struct(type_):
+        children = [filled(random, field.type, rows) for field in type_]
+        return make(type_, rows, [bitmap(random, rows)], children=children)
+    if pa.types.is_dictionary(type_):
+        entries = random.randint(1, 3)
+        codes = [random.randrange(entries) for _ in range(rows)]
+        indices = make(pa.int8(), rows, [bitmap(random, rows), numbers(codes, np.int8)])
+        return pa.DictionaryArray.from_arrays(indices, filled(random, type_.value_type, entries))
+    if pa.types.is_run_end_encoded(type_):
+        ends = [row for row in range(1, rows) if random.random() < 0.5] + [rows] * (rows > 0)
+        values = filled(random, type_.value_type, len(ends))
+        return pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int16()), values)
+    ids = pa.array(random.choices(type_.type_codes, k=rows), pa.int8())
+    names, codes = [field.name for field in type_], type_.type_codes
+    if type_.mode == "sparse":
+        children = [filled(random, field.type, rows) for field in type_]
+        return pa.UnionArray.from_sparse(ids, children, names, codes)
+    children = [filled(random, field.type, 3) for field in type_]
+    places = pa.array(sorted(random.randrange(3) for _ in range(rows)), pa.int32())
+    return pa.UnionArray.from_dense(ids, places, children, names, codes)
+
+
+def holds(type_, is_kind):
+    """Whether a type, or a type inside of it, is of a kind."""
+    if is_kind(type_):
+        return True
+    if pa.types.is_dictionary(type_):
+        return holds(type_.value_type, is_kind)
+    if pa.types.is_run_end_encoded(type_):
+        return holds(type_.value_type, is_kind)
+    return any(holds(type_.field(i).type, is_kind) for i in range(type_.num_fields))
+
+
+def can_show(type_):
+    """pyarrow 26 reads outside of memory where it shows runs inside of list views."""
+    return not holds(type_, lambda t: pa.types.is_list_view(t) and holds(t, pa.types.is_run_end_encoded))
+
+
+def equal_values(left, right):
+    """What two arrays show, whatever their dictionaries. A NaN in one list is never the object in another."""
+    return left.to_pylist() == right.to_pylist()
+
+
+def in_pieces(random, array):
+    edges = [0, *sorted(random.choices(range(len(array) + 1), k=random.randint(0, 3))), len(array)]
+    pieces = [array.slice(first, last - first) for first, last in itertools.pairwise(edges)]
+    return sa.from_arrow(pa.chunked_array(pieces, array.type), "host", as_column=True)
+
+
+@settings
+@hypothesis.given(st.integers(0, 2**40).map(Random))
+def test_columns_are_equal_where_pyarrow_says_so(random):
+    type_ = any_type(random)
+    rows = random.randint(0, 4)
+    one, other = filled(random, type_, rows), filled(random, type_, rows)
+    if rows and random.random() < 0.5:  # single rows are equal more often
+        source = random.choice([one, other])
+        one, other = one.slice(random.randrange(rows), 1), source.slice(random.randrange(rows), 1)
+    seen = in_pieces(random, one).equals(in_pieces(random, other))
+    if not holds(type_, pa.types.is_dictionary):  # of those pyarrow compares all entries in their order
+        assert seen == one.equals(other)
+    if not holds(type_, pa.types.is_union) and can_show(type_):  # their values say nothing of type ids
+        assert seen == equal_values(one, other)
+
+
+@settings
+@hypothesis.given(st.integers(0, 2**40).map(Random))
+def test_the_same_rows_laid_out_anew_are_equal(random):
+    source = filled(random, any_type(random), random.randint(0, 6))
+    one = in_pieces(random, source)
+    other = in_pieces(random, source).combine_chunks()
+    # A NaN that a row shows differs from itself, and the other layout must not matter.
+    assert one.equals(other) == one.equals(one)
+    if can_show(source.type):
+        assert one.equals(other) == equal_values(source, source)
+
+
+@pytest.mark.parametrize("name", arrow_data.arrays())
+def test_every_type_is_compared_anywhere(anywhere, name):
+    source = arrow_data.arrays()[name]
+    one = sa.from_arrow(source, anywhere, as_column=True)
+    other = sa.from_arrow(source, anywhere, as_column=True, copy=True)
+    assert one.equals(other) == source.equals(source)
+    assert not one.equals(other.slice(1))
+    if not holds(source.type, pa.types.is_union):
+        for row in range(12):
+            expected = equal_values(source.slice(0, 1), source.slice(row, 1))
+            assert one.slice(0, 1).equals(other.slice(row, 1)) == expected
+
+
+def test_tables_are_compared_at_once(anywhere):
+    source = arrow_data.table()
+    without_nan = source.select([name for name in source.column_names if source[name].equals(source[name])])
+    one, other = sa.from_arrow(without_nan, anywhere), sa.from_arrow(without_nan, anywhere, copy=True)
+    assert one.equals(other)
+    assert one.equals(sa.concat_tables([other[:7], other[7:]]))
+    assert not one.equals(other[1:])
+    assert not one.equals(sa.concat_tables([other[:7], other[6:7], other[8:]]))
+    names = list(without_nan.column_names)
+    assert not one.equals(other.rename_columns(["other", *names[1:]]))
+    assert not one.equals(other.select(names[::-1]))
+
+
+def test_metadata_counts_where_it_is_asked_for(host):
+    plain = sa.table({"a": [1, 2]}, host)
+    described = plain.replace_schema_metadata({"k": "v"})
+    assert plain.equals(described)
+    assert not plain.equals(described, check_metadata=True)
+    assert described.equals(plain.replace_schema_metadata({"k": "v"}), check_metadata=True)
+    of_field = sa.table({"a": [1, 2]}, host, schema=sa.schema([sa.field("a", "int64", metadata={"k": "v"})]))
+    assert plain.equals(of_field)
+    assert not plain.equals(of_field, check_metadata=True)
+    assert plain["a"].equals(of_field["a"])
+    assert not plain["a"].equals(of_field["a"], check_metadata=True)
+    not_null = sa.table({"a": [1, 2]}, host, schema=sa.schema([sa.field("a", "int64", nullable=False)]))
+    assert not plain.equals(not_null)
+
+
+def test_names_count_for_tables_and_not_for_columns(host):
+    one, other = sa.table({"a": [1, None]}, host), sa.table({"b": [1, None]}, host)
+    assert not one.equals(other)
+    assert one["a"].equals(other["b"])
+    assert one["a"].equals(other["b"], check_metadata=True)
+    assert not one["a"].equals(sa.column("a", [1, None], "int32", host))
+
+
+@pytest.mark.parametrize("other", [5, None, [1, 2], pa.array([1, 2]), pa.table({"a": [1, 2]})])
+def test_other_objects_are_refused(host, other):
+    table = sa.table({"a": [1, 2]}, host)
+    with pytest.raises(sa.TypeMismatch, match="other"):
+        table.equals(other)
+    with pytest.raises(sa.TypeMismatch, match="other"):
+        table["a"].equals(other)
+    with pytest.raises(sa.TypeMismatch):
+        table.equals(table["a"])
+
+
+@pytest.mark.gpu
+def test_columns_of_two_devices_are_refused(anywhere):
+    if anywhere.device == "host":
+        pytest.skip("needs a second device")
+    here, there = sa.table({"a": [1]}, "host"), sa.table({"a": [1]}, anywhere)
+    for one, other in ((here, there), (there, here), (here["a"], there["a"])):
+        with pytest.raises(sa.InvalidError, match="copy one of them"):
+            one.equals(other)
+
+
+def test_only_the_answer_leaves_the_device(anywhere):
+    source = pa.table({"a": list(range(1000)), "b": [str(i) for i in range(1000)]})
+    one, other = sa.from_arrow(source, anywhere), sa.from_arrow(source, anywhere, copy=True)
+    before = anywhere.counters()
+    with anywhere.forbid_downloads():
+        assert one.equals(other)
+    after = anywhere.counters()
+    for kind in ("host_to_device", "device_to_host", "device_to_device"):
+        assert after[kind] == before[kind]
+
+
+def test_tables_of_other_libraries_are_equal_to_themselves_brought_twice(host):
+    polars, pandas, duckdb = (pytest.importorskip(name) for name in ("polars", "pandas", "duckdb"))
+    frame = polars.DataFrame(
+        {
+            "n": [1, None, 3],
+            "s": ["x", None, "a string of more than twelve"],
+            "l": [[1], [], None],
+            "f": [0.5, -0.0, 1.0],
+        }
+    )
+    expected = sa.from_arrow(frame, host)
+    assert expected.equals(sa.from_arrow(polars.concat([frame[:1], frame[1:]], rechunk=False), host))
+    assert not expected.equals(sa.from_arrow(frame.reverse(), host))
+    categories = pandas.DataFrame({"c": pandas.Categorical(["u", "v", None, "u"])})
+    reordered = pandas.DataFrame({"c": pandas.Categorical(["u", "v", None, "u"], categories=["v", "w", "u"])})
+    assert sa.from_arrow(categories, host)["c"].equals(sa.from_arrow(reordered, host)["c"])
+    query = "select i % 3 as k, [i, i + 1] as l, {'a': i, 'b': i::varchar} as s from range(4000) t(i)"
+    one = sa.from_arrow(duckdb.sql(query), host)
+    assert one.equals(sa.from_arrow(duckdb.sql(query), host, copy=True))
+    changed = query + " where i <> 7 union all select 0, [0, 1], {'a': 0, 'b': '0'}"
+    assert not one.equals(sa.from_arrow(duckdb.sql(changed), host))

@@ -1,0 +1,94 @@
+#include "saeta/column/same_type.hpp"
+
+#include <gtest/gtest.h>
+
+namespace saeta {
+namespace {
+
+field int_field(std::string name, bool nullable = true, metadata_list metadata = {}) {
+  return {std::move(name), data_type(type_id::int32), nullable, std::move(metadata)};
+}
+
+data_type map_of(std::string entries, std::string key, field item, bool sorted = false) {
+  const data_type rows =
+      data_type::nested("+s", {{std::move(key), data_type(type_id::string), false, {}}, std::move(item)});
+  return data_type::nested("+m", {{std::move(entries), rows, false, {}}}, sorted);
+}
+
+TEST(same_type, names_the_values_of_lists_for_metadata_alone) {
+  for (const char* const format : {"+l", "+L", "+vl", "+vL", "+w:3"}) {
+    const data_type one = data_type::nested(format, {int_field("item")});
+    const data_type other = data_type::nested(format, {int_field("element")});
+    EXPECT_TRUE(same_type(one, other)) << format;
+    EXPECT_FALSE(same_type(one, other, true)) << format;
+    EXPECT_FALSE(same_type(one, data_type::nested(format, {int_field("item", false)}))) << format;
+    const data_type described = data_type::nested(format, {int_field("item", true, {{"k", "v"}})});
+    EXPECT_TRUE(same_type(one, described)) << format;
+    EXPECT_FALSE(same_type(one, described, true)) << format;
+    EXPECT_TRUE(same_type(described, described, true)) << format;
+  }
+}
+
+TEST(same_type, names_the_fields_of_structs_and_unions) {
+  for (const char* const format : {"+s", "+ud:0", "+us:0"}) {
+    const data_type one = data_type::nested(format, {int_field("a")});
+    EXPECT_TRUE(same_type(one, data_type::nested(format, {int_field("a", true, {{"k", "v"}})}))) << format;
+    EXPECT_FALSE(same_type(one, data_type::nested(format, {int_field("b")}))) << format;
+    EXPECT_FALSE(same_type(one, data_type::nested(format, {int_field("a", false)}))) << format;
+  }
+  EXPECT_FALSE(
+      same_type(data_type::nested("+ud:0", {int_field("a")}), data_type::nested("+ud:1", {int_field("a")})));
+}
+
+TEST(same_type, looks_into_maps_below_the_names_of_their_entries) {
+  const data_type one = map_of("entries", "key", int_field("value"));
+  EXPECT_TRUE(same_type(one, map_of("key_value", "k", int_field("v"))));
+  EXPECT_TRUE(same_type(one, map_of("entries", "key", int_field("value")), true));
+  EXPECT_FALSE(same_type(one, map_of("key_value", "key", int_field("value")), true));
+  EXPECT_FALSE(same_type(one, map_of("entries", "k", int_field("value")), true));
+  EXPECT_FALSE(same_type(one, map_of("entries", "key", int_field("value", false))));
+  EXPECT_FALSE(same_type(one, map_of("entries", "key", int_field("value"), true)));
+  EXPECT_FALSE(same_type(one, map_of("entries", "key", {"value", data_type(type_id::int64), true, {}})));
+}
+
+TEST(same_type, looks_into_dictionaries_and_runs) {
+  const data_type index(type_id::int8);
+  const auto lists_of = [](std::string name) {
+    return data_type::nested("+l", {int_field(std::move(name))});
+  };
+  const data_type one = data_type::dictionary(index, lists_of("a"));
+  EXPECT_TRUE(same_type(one, data_type::dictionary(index, lists_of("b"))));
+  EXPECT_FALSE(same_type(one, data_type::dictionary(index, lists_of("b")), true));
+  EXPECT_FALSE(same_type(one, data_type::dictionary(index, lists_of("a"), true)));
+  EXPECT_FALSE(same_type(one, data_type::dictionary(data_type(type_id::int16), lists_of("a"))));
+  EXPECT_FALSE(same_type(one, data_type::dictionary(index, index)));
+  const auto runs_of = [](type_id ends, std::string name) {
+    return data_type::nested("+r", {{"run_ends", data_type(ends), false, {}}, int_field(std::move(name))});
+  };
+  EXPECT_TRUE(same_type(runs_of(type_id::int16, "values"), runs_of(type_id::int16, "v")));
+  EXPECT_FALSE(same_type(runs_of(type_id::int16, "values"), runs_of(type_id::int32, "values")));
+}
+
+TEST(same_type, is_another_one_for_what_a_name_of_a_type_says) {
+  EXPECT_FALSE(same_type(data_type::parse("tsu:"), data_type::parse("tsu:UTC")));
+  EXPECT_FALSE(same_type(data_type::parse("d:10,2"), data_type::parse("d:10,3")));
+  EXPECT_FALSE(same_type(data_type(type_id::int8), data_type::bool8()));
+  EXPECT_FALSE(same_type(data_type(type_id::int8), data_type::byte_bool()));
+  const data_type plain(type_id::int8);
+  EXPECT_FALSE(same_type(plain.with_extension("a", "x"), plain.with_extension("a", "y")));
+  EXPECT_FALSE(same_type(plain.with_extension("a", "x"), plain.with_extension("b", "x")));
+}
+
+TEST(same_schema, has_the_fields_in_order_and_metadata_where_it_is_asked_for) {
+  const schema one{{int_field("a"), int_field("b")}, {}};
+  EXPECT_TRUE(same_schema(one, {{int_field("a"), int_field("b", true, {{"k", "v"}})}, {{"k", "v"}}}));
+  EXPECT_FALSE(same_schema(one, {{int_field("a"), int_field("b")}, {{"k", "v"}}}, true));
+  EXPECT_FALSE(same_schema(one, {{int_field("a"), int_field("b", true, {{"k", "v"}})}, {}}, true));
+  EXPECT_TRUE(same_schema(one, one, true));
+  EXPECT_FALSE(same_schema(one, {{int_field("b"), int_field("a")}, {}}));
+  EXPECT_FALSE(same_schema(one, {{int_field("a")}, {}}));
+  EXPECT_FALSE(same_schema(one, {{int_field("a"), int_field("b", false)}, {}}));
+}
+
+} // namespace
+} // namespace saeta
