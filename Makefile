@@ -36,7 +36,7 @@ mutants: setup ## plant bugs in a copy of the tree and let the tests find them (
 	@$(PYTHON) scripts/mutants.py $(MUTANTS)
 
 explore: build ## look for what no test has drawn yet: random examples and the fuzzers, half an hour
-	@SAETA_EXAMPLES=3000 $(WITH_PACKAGE) -m pytest -q tests/python/test_properties.py tests/python/test_memory_properties.py
+	@SAETA_EXAMPLES=3000 $(WITH_PACKAGE) -m pytest -q tests/python/test_properties.py tests/python/test_memory_properties.py tests/python/test_equals.py
 	@scripts/fuzz.sh 300
 
 lint: setup ## formatting, static checks, types and the structure of the tree

@@ -48,8 +48,9 @@ bool both_same(const data_type* a, const data_type* b, bool check_metadata) {
 bool same_type(const data_type& a, const data_type& b, bool check_metadata) {
   return a.id() == b.id() && a.format() == b.format() && a.ordered() == b.ordered() &&
          a.keys_sorted() == b.keys_sorted() && a.is_byte_bool() == b.is_byte_bool() &&
-         a.extension_name() == b.extension_name() && a.extension_metadata() == b.extension_metadata() &&
-         same_children(a, b, check_metadata) && both_same(a.index_type(), b.index_type(), check_metadata) &&
+         a.symbols() == b.symbols() && a.extension_name() == b.extension_name() &&
+         a.extension_metadata() == b.extension_metadata() && same_children(a, b, check_metadata) &&
+         both_same(a.index_type(), b.index_type(), check_metadata) &&
          both_same(a.value_type(), b.value_type(), check_metadata);
 }
 

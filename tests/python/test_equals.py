@@ -13,11 +13,12 @@ import pytest
 
 import arrow_data
 import saeta as sa
+from property_settings import examples
 
 hypothesis = pytest.importorskip("hypothesis")
 st = hypothesis.strategies
 
-settings = hypothesis.settings(max_examples=400, deadline=None, database=None)
+settings = hypothesis.settings(**examples(400))
 
 # Few values, so that rows are often equal; floats that compare in their own way.
 FLOATS = [0.0, -0.0, math.nan, 1.5, -math.inf]
@@ -306,3 +307,13 @@ def test_tables_of_other_libraries_are_equal_to_themselves_brought_twice(host):
     assert one.equals(sa.from_arrow(duckdb.sql(query), host, copy=True))
     changed = query + " where i <> 7 union all select 0, [0, 1], {'a': 0, 'b': '0'}"
     assert not one.equals(sa.from_arrow(duckdb.sql(changed), host))
+
+
+def test_symbols_are_equal_where_their_numbers_are(host):
+    one = sa.column("s", ["b", "a", None, "b"], "string", host).as_symbols()
+    assert one.equals(
+        sa.column("t", pa.array(["b", "a", None, "b"]).dictionary_encode(), ctx=host).as_symbols()
+    )
+    assert not one.equals(sa.column("s", ["b", "a", None, "a"], "string", host).as_symbols())
+    assert not one.equals(sa.column("s", ["b", "a", None, "b"], "string", host))
+    assert not one.equals(sa.column("s", ["b", "a", None, "b"], "string", host).as_symbols(sa.SymbolTable()))

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 
-def examples() -> dict[str, Any]:
+def examples(usual: int = 60) -> dict[str, Any]:
     """Arguments of `hypothesis.settings`."""
     wanted = int(os.environ.get("SAETA_EXAMPLES", "0"))
-    return {"max_examples": wanted or 60, "derandomize": not wanted, "deadline": None, "database": None}
+    return {"max_examples": wanted or usual, "derandomize": not wanted, "deadline": None, "database": None}
