@@ -427,9 +427,9 @@ data_type data_type::byte_bool() {
   return made;
 }
 
-data_type data_type::symbol(std::shared_ptr<symbol_table> table) {
+data_type data_type::symbol(const std::shared_ptr<symbol_table>& table) {
   data_type made(type_id::uint32);
-  made.symbols_ = table != nullptr ? std::move(table) : process_symbols();
+  made.symbols_ = table != nullptr ? table : process_symbols();
   const std::uint64_t number = made.symbols_->number();
   made.name_ = number == 0 ? std::string("symbol") : concat("symbol[table ", number, "]");
   return made;

@@ -123,7 +123,7 @@ public:
   static data_type byte_bool();
   /// "symbol": uint32, the numbers of names in `table`; null is the process's. The table lives as long as a type names it. Arrow
   /// consumers on the host get dictionaries. A column is one as a whole: symbols can't stand inside of another type.
-  static data_type symbol(std::shared_ptr<symbol_table> table = nullptr);
+  static data_type symbol(const std::shared_ptr<symbol_table>& table = nullptr);
   /// The same storage under an extension name; an empty name takes the extension away.
   [[nodiscard]] data_type with_extension(std::string name, std::string metadata) const;
 

@@ -211,7 +211,7 @@ std::string_view symbol_table::name(symbol of) const {
 }
 
 std::optional<std::string_view> symbol_table::lookup(symbol of) const noexcept {
-  if (of >= size()) {
+  if (of >= named_.load(std::memory_order_acquire)) {
     return std::nullopt;
   }
   const entry& there = entry_of(of);
@@ -242,6 +242,8 @@ symbol symbol_table::add(std::string_view name) {
   entry& target = *room_for(place);
   target = {keep(name), static_cast<std::uint32_t>(name.size()), hash};
   const auto made = static_cast<symbol>(place);
+  // Whoever finds the symbol may ask for its name at once, and whoever sees the size finds all names.
+  named_.store(place + 1, std::memory_order_release);
   put(*indices_.back(), hash, made);
   size_.store(place + 1, std::memory_order_release);
   return made;

@@ -99,6 +99,7 @@ private:
   std::uint64_t number_;
   // What readers see. Entries never move: segment s holds twice as many as the one before.
   std::atomic<std::uint64_t> size_{0};
+  std::atomic<std::uint64_t> named_{0}; ///< entries that have their names; at most one more than can be found
   std::atomic<std::uint64_t> bytes_{0};
   std::array<std::atomic<entry*>, 24> segments_{};
   std::atomic<const index*> current_{nullptr};

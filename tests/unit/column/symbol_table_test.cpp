@@ -238,6 +238,26 @@ TEST(symbol_table_threads, read_every_symbol_that_is_there_while_names_are_added
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(symbol_table_threads, name_what_was_found_while_it_is_added) {
+  const auto table = symbol_table::make();
+  const std::vector<std::string> names = numbered_names(50'000, "");
+  std::atomic<int> wrong{0};
+  {
+    const std::jthread reader([&] {
+      for (const std::string& name : names) {
+        std::optional<symbol> found;
+        while (!(found = table->find(name))) {
+        }
+        wrong += table->lookup(*found) == name ? 0 : 1;
+      }
+    });
+    for (const std::string& name : names) {
+      table->intern(name);
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(symbol_table_fork, leaves_a_child_the_names_and_a_table_that_takes_more) {
   const auto table = symbol_table::make();
   table->intern("parent");
