@@ -20,8 +20,11 @@ protected:
   [[nodiscard]] std::vector<T> values_in(const column& from) const {
     const std::vector<std::uint8_t> bytes = read(from.values());
     std::vector<T> values(static_cast<std::size_t>(from.length()));
-    std::memcpy(values.data(), bytes.data() + static_cast<std::size_t>(from.offset()) * sizeof(T),
-                values.size() * sizeof(T));
+    // A vector of nothing has no address to copy to, and memcpy wants one.
+    if (!values.empty()) {
+      std::memcpy(values.data(), bytes.data() + static_cast<std::size_t>(from.offset()) * sizeof(T),
+                  values.size() * sizeof(T));
+    }
     return values;
   }
   template <class T>
