@@ -201,10 +201,13 @@ nb::object capsule_of(nb::handle source, tensor_device device, const context& ho
 
 /// Whether the import makes a view of host memory, for which nothing is waited for: not worth a release of the GIL.
 bool is_host_view(const context& home, const taken_tensor::pointer& tensor, const asked_import& how) {
-  const DLTensor& shown =
-      std::visit([](auto* source) -> const DLTensor& { return source->dl_tensor; }, tensor);
-  return home.on_host() && how.copy != true && shown.ndim == 1 &&
-         (shown.strides == nullptr || shown.strides[0] == 1);
+  return home.on_host() && how.copy != true &&
+         std::visit(
+             [](auto* source) {
+               const DLTensor& shown = source->dl_tensor;
+               return shown.ndim == 1 && (shown.strides == nullptr || shown.strides[0] == 1);
+             },
+             tensor);
 }
 
 /// The tensor as a column or, where columns were asked for, as a table. Takes it on success only.

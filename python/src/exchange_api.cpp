@@ -64,7 +64,8 @@ int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_co
 int managed_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
   *out = nullptr;
   return guarded([&] {
-    const auto& source = nb::cast<const column_object&>(nb::handle(static_cast<PyObject*>(object)));
+    const nb::handle given(static_cast<PyObject*>(object));
+    const auto& source = nb::cast<const column_object&>(given);
     *out = without_gil([&] {
       dlpack_export how;
       how.stream = dlpack_import_stream(*source.home);

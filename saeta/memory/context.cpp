@@ -257,11 +257,16 @@ void context::read_metadata(std::span<std::byte> target, const void* source, cop
                             stream_ref stream) {
   // Into memory of our own: where the wait fails the copy is still to come, and the caller's memory may be gone by then.
   const auto landing = std::make_shared<std::vector<std::byte>>(target.size());
+  if (!on_host()) { // before the copy, which itself waits: its target is not page-locked
+    core_->counted.synchronizations.fetch_add(1);
+  }
   core_->device->copy(landing->data(), source, target.size(), kind, stream.native_handle());
   core_->counted.scalars.add_transfer();
   core_->counted.scalars.add_call(target.size());
   try {
-    synchronize(stream);
+    if (!on_host()) {
+      stream.owner().synchronize_stream(stream.native_handle());
+    }
   } catch (...) {
     core_->releases->submit({.after = {.points = {}, .unknown = true},
                              .action = [landing, self = shared_from_this()] { return true; },

@@ -4,6 +4,7 @@
 #include "saeta/backend/cuda/context.hpp"
 #include "saeta/backend/cuda/driver.hpp"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
+#include "saeta/backend/cuda/kernels/modules.hpp"
 #include "saeta/backend/cuda/memory_pool.hpp"
 #include "saeta/backend/cuda/version.hpp"
 #include "saeta/backend/cuda/waiters.hpp"
@@ -74,6 +75,7 @@ class cuda_backend final : public backend {
 public:
   explicit cuda_backend(std::int32_t ordinal) : ordinal_(ordinal), context_(cuda::primary_context(ordinal)) {
     const active_context active(context_);
+    cuda::load_kernels();
     own_pool_.emplace(ordinal);
     pool_ = &*own_pool_;
     waiters_.emplace();

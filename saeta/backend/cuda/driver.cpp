@@ -53,6 +53,12 @@ const driver_calls& driver() {
       .primary_context_get_state =
           require<PFN_cuDevicePrimaryCtxGetState_v7000>("cuDevicePrimaryCtxGetState", 7000),
       .memory_get_info = require<PFN_cuMemGetInfo_v3020>("cuMemGetInfo", 3020),
+      .function_get_module = require<PFN_cuFuncGetModule_v11000>("cuFuncGetModule", 11000),
+      .module_get_function_count =
+          require<PFN_cuModuleGetFunctionCount_v12040>("cuModuleGetFunctionCount", 12040),
+      .module_enumerate_functions =
+          require<PFN_cuModuleEnumerateFunctions_v12040>("cuModuleEnumerateFunctions", 12040),
+      .function_load = require<PFN_cuFuncLoad_v12040>("cuFuncLoad", 12040),
   };
   return calls;
 }

@@ -28,6 +28,10 @@ struct driver_calls {
   PFN_cuDeviceGetAttribute_v2000 device_get_attribute;
   PFN_cuDevicePrimaryCtxGetState_v7000 primary_context_get_state;
   PFN_cuMemGetInfo_v3020 memory_get_info;
+  PFN_cuFuncGetModule_v11000 function_get_module;
+  PFN_cuModuleGetFunctionCount_v12040 module_get_function_count;
+  PFN_cuModuleEnumerateFunctions_v12040 module_enumerate_functions;
+  PFN_cuFuncLoad_v12040 function_load;
 };
 
 /// @throws error device when there is no driver or it lacks a call.

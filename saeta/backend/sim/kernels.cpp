@@ -256,11 +256,7 @@ void append_accesses(const equal_task& task, const equal_side& side, std::vector
     return; // the shifts say which rows are read
   }
   if (side.step_count != 0) {
-    const equal_step& step = side.steps[0];
-    if (step.validity != nullptr) {
-      touched.push_back(reading_bits(step.validity, side.first, task.count));
-    }
-    return; // the steps say which rows are read
+    return; // the steps say which rows are read, and lie in memory of the device, which may not be written yet
   }
   if (side.validity != nullptr) {
     touched.push_back(reading_bits(side.validity, side.first, task.count));

@@ -127,6 +127,7 @@ TEST_P(own_arrays, wait_for_what_the_consumer_wrote) {
   const data_type type(type_id::uint8);
   constexpr std::int64_t rows = 1 << 16;
   const buffer memory = make(rows);
+  const buffer sink = make(rows);
   fill(memory, 1, home()->work_stream());
   const column ours = column::make(home(), {type, rows, 0, 0, {{}, memory}});
   const stream_lease theirs = home()->borrow_stream();
@@ -141,14 +142,17 @@ TEST_P(own_arrays, wait_for_what_the_consumer_wrote) {
   device().record_event(handle, theirs.ref().native_handle());
   given.sync_event = home()->on_host() ? nullptr : &handle;
   const column seen = taken(home(), type, given);
-  std::vector<std::uint8_t> found(rows);
-  const stream_lease reader = home()->borrow_stream();
-  queue_read(ours.values(), found.data(), reader.ref()); // by way of the column that was there before
+  {
+    // By way of the column that was there before, and on the device: a copy to the host would itself wait at the gate.
+    use_token token(home()->work_stream(), {reads(ours.values()), writes(sink)});
+    home()->copy(token.mutable_data<char>(sink), token.data<char>(ours.values()), rows, within(),
+                 home()->work_stream());
+    token.finish();
+  }
   if (held) {
     held->open();
   }
-  home()->synchronize(reader.ref());
-  EXPECT_TRUE(std::ranges::all_of(found, [](std::uint8_t value) { return value == 2; }));
+  EXPECT_EQ(read(sink), std::vector<std::uint8_t>(rows, 2));
   EXPECT_EQ(seen.values().owner(), ours.values().owner());
 }
 

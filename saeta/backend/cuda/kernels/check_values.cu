@@ -122,6 +122,8 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
+const kernel_module kernels_here(find_bad_rows);
+
 } // namespace
 
 void check_values(stream_handle stream, std::span<const value_check> checks, const value_check* uploaded,

@@ -18,6 +18,8 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+const kernel_module kernels_here(copy_vectors);
+
 } // namespace
 
 void copy_bitmap(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,

@@ -14,6 +14,8 @@ __global__ void __launch_bounds__(block_threads)
   add_block_sum(nulls, null_count);
 }
 
+const kernel_module kernels_here(count_vectors);
+
 } // namespace
 
 void count_nulls(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,

@@ -230,6 +230,8 @@ __global__ void __launch_bounds__(block_threads) add_lengths(const list_expansio
   }
 }
 
+const kernel_module kernels_here(compare_rows);
+
 } // namespace
 
 void compare(stream_handle stream, std::span<const equal_task> tasks, const equal_task* uploaded,

@@ -57,6 +57,8 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+const kernel_module kernels_here(fill_groups<std::uint8_t, 1>);
+
 } // namespace
 
 void fill_nulls(stream_handle stream, const std::uint8_t* validity, std::int64_t bit_offset,

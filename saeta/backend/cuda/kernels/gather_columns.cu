@@ -158,6 +158,8 @@ void gather(const launch_site& site, std::span<const gathered_column> columns, c
   }
 }
 
+const kernel_module kernels_here(gather_tiles<std::uint8_t>);
+
 } // namespace
 
 void gather_columns(stream_handle stream, std::span<const gathered_column> columns,

@@ -40,6 +40,8 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+const kernel_module kernels_here(gather_values<std::uint8_t>);
+
 } // namespace
 
 void gather_strided(stream_handle stream, const strided_values& source, std::int32_t width, void* target) {

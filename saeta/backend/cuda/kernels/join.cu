@@ -233,6 +233,8 @@ __global__ void __launch_bounds__(block_threads)
   for_each_tile(steps, count, tiles, [&](std::int64_t at, std::int64_t tile) { do_tile(steps[at], tile); });
 }
 
+const kernel_module kernels_here(join_steps);
+
 } // namespace
 
 void join(stream_handle stream, std::span<const join_step> steps, const join_step* uploaded) {

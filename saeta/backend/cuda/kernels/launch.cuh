@@ -2,11 +2,13 @@
 //
 // Every kernel here has blocks of `block_threads` threads and walks its work with a stride of the whole grid,
 // `unroll` independent accesses of a thread at a time, so that enough loads are in flight to fill the memory's
-// bandwidth. The grid is no larger than what the device can hold at once: more blocks only mean more atomics.
+// bandwidth. The grid is no larger than what the device can hold at once: more blocks only mean more atomics. Each file
+// that launches has a `kernel_module`, so that no launch loads code.
 #pragma once
 
 #include "saeta/backend/cuda/check.hpp"
 #include "saeta/backend/cuda/context.hpp"
+#include "saeta/backend/cuda/kernels/modules.hpp"
 #include "saeta/device/handles.hpp"
 
 #include <cuda_runtime.h>

@@ -22,6 +22,8 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
+const kernel_module kernels_here(pack_vectors);
+
 } // namespace
 
 void pack_bool(stream_handle stream, const std::uint8_t* source, std::int64_t length, std::uint8_t* target) {

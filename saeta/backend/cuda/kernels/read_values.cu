@@ -39,6 +39,8 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+const kernel_module kernels_here(fetch_values);
+
 } // namespace
 
 void read_values(stream_handle stream, std::span<const value_request> requests, const value_request* uploaded,

@@ -67,6 +67,8 @@ void rebase_offsets(const char* name, stream_handle stream, const Offset* source
   site.zero(target, sizeof(Offset));
 }
 
+const kernel_module kernels_here(rebase_groups<std::uint32_t, 1>);
+
 } // namespace
 
 void rebase_offsets32(stream_handle stream, const std::int32_t* source, std::int64_t count,

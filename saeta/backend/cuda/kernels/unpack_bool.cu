@@ -52,6 +52,8 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+const kernel_module kernels_here(unpack_groups);
+
 } // namespace
 
 void unpack_bool(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,
