@@ -59,8 +59,9 @@ def of_saeta(rows: int, ctx: sa.Context) -> dict[str, Operation]:
     assert np.array_equal(odd.as_bool8().to_numpy(), truth[SHIFT:])
     numbers = pieces_of(pa.array(random.random(rows), mask=random.random(rows) < 0.1), ctx)
     texts = pieces_of(pa.array(random.integers(10**8, 10**9, rows // 8).astype(str), pa.string()), ctx)
+    words = pa.array(np.arange(1000).astype(str))
     codes = sa.from_arrow(
-        pa.array(random.integers(0, 1000, rows).astype(str)).dictionary_encode(), ctx, copy=True
+        pa.DictionaryArray.from_arrays(random.integers(0, 1000, rows).astype(np.int32), words), ctx, copy=True
     )
     for joined in (numbers, texts):
         assert joined.combine_chunks().to_arrow().equals(joined.to_arrow())

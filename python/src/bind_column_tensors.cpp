@@ -1,5 +1,6 @@
 // Columns as tensors: DLPack, the CUDA Array Interface, and the arrays of libraries.
 #include "column_class.hpp"
+#include "exchange_api.hpp"
 #include "gil.hpp"
 #include "pieces.hpp"
 #include "saeta/column/bits.hpp"
@@ -69,11 +70,20 @@ nb::tuple offset_columns(const column_object& self, bool with_mask) {
                    : nb::make_tuple(std::move(offsets), std::move(values));
 }
 
-device_pair device_of(const column_object& self) {
-  const device_id own = self.home->device();
-  const tensor_device found =
-      self.pieces->empty() ? to_tensor_device(own, own_kind(own)) : dlpack_device(self.pieces->front());
+device_pair device_pair_of(const column_object& self) {
+  const tensor_device found = device_of(self);
   return {found.type, found.ordinal};
+}
+
+/// Without keywords through torch's table of C functions, where its `from_dlpack` would go through Python.
+nb::object to_torch(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
+  static PyObject* const torch = PyUnicode_InternFromString("torch");
+  static PyObject* const tensor_class = PyUnicode_InternFromString("Tensor");
+  nb::object made;
+  if (args.size() == 0 && kwargs.size() == 0) {
+    made = export_by_table(nb::cast<const column_object&>(self), torch, tensor_class);
+  }
+  return made.is_valid() ? made : in_python("saeta._convert", "column_to_torch")(self, args, kwargs);
 }
 
 /// Drops the hold of an exported array, at the end of the Python object that was asked for it.
@@ -125,13 +135,14 @@ nb::dict array_interface(nb::handle self) {
 
 void bind_arrays(column_class& c) {
   bind_tensor(
-      c, "to_numpy", "column_to_numpy", "numpy.typing.NDArray[typing.Any]", "copy: bool | None = None, ",
+      c, "to_numpy", in_python("saeta._convert", "column_to_numpy"), "numpy.typing.NDArray[typing.Any]",
+      "copy: bool | None = None, ",
       "A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy "
       "does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; "
       "True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` "
       "and `codes`, times and dictionaries are what pyarrow makes of them.");
   bind_tensor(
-      c, "to_torch", "column_to_torch", "torch.Tensor", "",
+      c, "to_torch", &to_torch, "torch.Tensor", "",
       "A torch tensor on the column's device, without a copy. It must not be written to.\n\n"
       "Nulls are ExchangeError unless one of three says what becomes of them. `nulls='nan'` (floats) and "
       "`fill=value` copy where there are nulls, with one kernel, into memory under the budget. "
@@ -147,10 +158,10 @@ void bind_arrays(column_class& c) {
       "without a copy, the last where the fields are equally spaced in one allocation. Choices about nulls "
       "speak of rows; nulls of values inside of rows are ExchangeError.");
   bind_tensor(
-      c, "to_cupy", "column_to_cupy", "cupy.ndarray", "",
+      c, "to_cupy", in_python("saeta._convert", "column_to_cupy"), "cupy.ndarray", "",
       "A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for "
       "`to_torch`.");
-  bind_tensor(c, "to_jax", "column_to_jax", "jax.Array", "",
+  bind_tensor(c, "to_jax", in_python("saeta._convert", "column_to_jax"), "jax.Array", "",
               "A JAX array on the column's device, without a copy. Keywords as for `to_torch`.");
 }
 
@@ -182,7 +193,7 @@ void bind_tensors(column_class& c) {
           "by the stream that it names. The memory stays while this object lives, and until all work "
           "of the device that was queued by then is done. BufferError for nulls (consumers drop masks) "
           "and for several chunks.")
-      .def("__dlpack_device__", &device_of, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
+      .def("__dlpack_device__", &device_pair_of, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
            "Device type and number, as DLPack numbers them.")
       .def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
            nb::sig(

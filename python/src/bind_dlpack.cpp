@@ -39,6 +39,13 @@ struct constants {
   PyObject* stream = PyUnicode_InternFromString("stream");
   PyObject* dl_device = PyUnicode_InternFromString("dl_device");
   PyObject* copy = PyUnicode_InternFromString("copy");
+  PyObject* torch = PyUnicode_InternFromString("torch");
+  PyObject* tensor = PyUnicode_InternFromString("Tensor");
+  PyObject* cupy = PyUnicode_InternFromString("cupy");
+  PyObject* ndarray = PyUnicode_InternFromString("ndarray");
+  PyObject* cupy_cuda = PyUnicode_InternFromString("cupy.cuda");
+  PyObject* get_current_stream = PyUnicode_InternFromString("get_current_stream");
+  PyObject* ptr = PyUnicode_InternFromString("ptr");
   PyObject* newest = Py_BuildValue("(ii)", newest_major, newest_minor);
   PyObject* host = Py_BuildValue("(ii)", static_cast<int>(kDLCPU), 0);
   PyObject* only_version = PyTuple_Pack(1, max_version);
@@ -133,13 +140,29 @@ std::shared_ptr<context> named_context(nb::handle given) {
   return nb::cast<const context_object&>(found).value;
 }
 
-/// True where torch has the tensor: it exports one only while the tensor's device is the current one of the thread.
-bool needs_current_device(tensor_device device) {
-  if (device.type != kDLCUDA) {
-    return false;
+/// True for torch's tensors: it exports one only while the tensor's device is the current one of the thread.
+bool needs_current_device(nb::handle source, tensor_device device) {
+  return device.type == kDLCUDA && is_instance_of(source, names().torch, names().tensor);
+}
+
+/// The stream that CuPy works on, whose arrays are ready for it: to be asked for another one, CuPy would make an event. Nothing for
+/// objects of others.
+std::optional<std::int64_t> current_stream_of_cupy(nb::handle source, tensor_device device) {
+  if (!is_instance_of(source, names().cupy, names().ndarray)) {
+    return std::nullopt;
   }
-  PyObject* const modules = PyImport_GetModuleDict();
-  return modules != nullptr && PyDict_GetItemString(modules, "torch") != nullptr;
+  PyObject* const library = imported_module(names().cupy_cuda);
+  if (library == nullptr) {
+    return std::nullopt;
+  }
+  const nb::object stream = foreign_call([&]() -> nb::object {
+    return nb::handle(library)
+        .attr(nb::handle(names().get_current_stream))(device.ordinal)
+        .attr(nb::handle(names().ptr));
+  });
+  constexpr std::int64_t legacy_default = 1;
+  const auto handle = nb::cast<std::int64_t>(stream);
+  return handle == 0 ? legacy_default : handle;
 }
 
 nb::object capsule_of_torch(nb::handle source, tensor_device device, nb::handle dl_device, nb::handle stream,
@@ -169,11 +192,14 @@ nb::object capsule_of(nb::handle source, tensor_device device, const context& ho
     if (home.on_host()) {
       dl_device = names().host;
     } else {
-      ready = dlpack_import_stream(home);
+      ready = current_stream_of_cupy(source, device);
+      if (!ready) {
+        ready = dlpack_import_stream(home);
+      }
       stream = nb::cast(ready);
     }
   }
-  if (needs_current_device(device)) {
+  if (needs_current_device(source, device)) {
     return capsule_of_torch(source, device, dl_device, stream, how.copy);
   }
   call modern(source);
@@ -238,17 +264,6 @@ struct give_back {
   }
 };
 
-/// A producer that fails sets an exception; one that does not is refused all the same.
-void require_success(nb::handle source, bool succeeded) {
-  if (!succeeded && PyErr_Occurred() != nullptr) {
-    throw nb::python_error();
-  }
-  if (!succeeded) {
-    throw error(errc::exchange, concat("the DLPack C exchange API of ", nb::type_name(source.type()).c_str(),
-                                       " failed without an exception"));
-  }
-}
-
 /// Through the table of C functions of the producer's type; null where it has none, or where only `__dlpack__` can bring the tensor
 /// to the host.
 nb::object import_by_table(nb::handle source, std::shared_ptr<context> home, const asked_import& how) {
@@ -259,7 +274,8 @@ nb::object import_by_table(nb::handle source, std::shared_ptr<context> home, con
   DLManagedTensorVersioned* found = nullptr;
   const int asked =
       foreign_call([&] { return table->managed_tensor_from_py_object_no_sync(source.ptr(), &found); });
-  require_success(source, asked == 0 && found != nullptr);
+  const char* const type_name = Py_TYPE(source.ptr())->tp_name;
+  require_success(type_name, asked == 0 && found != nullptr);
   std::unique_ptr<DLManagedTensorVersioned, give_back> tensor(found);
   const DLDevice where = found->dl_tensor.device;
   const tensor_device device{static_cast<std::int32_t>(where.device_type), where.device_id};
@@ -272,13 +288,7 @@ nb::object import_by_table(nb::handle source, std::shared_ptr<context> home, con
     if (home->on_host()) {
       return {};
     }
-    void* stream = nullptr;
-    const int told =
-        foreign_call([&] { return table->current_work_stream(where.device_type, where.device_id, &stream); });
-    require_success(source, told == 0);
-    constexpr std::int64_t legacy_default = 1;
-    ready = stream == nullptr ? legacy_default
-                              : static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream));
+    ready = work_stream_by(*table, device, type_name);
   }
   nb::object made = import_tensor(home, found, ready, how);
   static_cast<void>(tensor.release());

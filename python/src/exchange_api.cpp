@@ -167,6 +167,77 @@ const DLPackExchangeAPI* exchange_api_of(PyTypeObject* type) noexcept {
   return reinterpret_cast<const DLPackExchangeAPI*>(header);
 }
 
+PyObject* imported_module(PyObject* name) noexcept {
+  PyObject* const modules = PyImport_GetModuleDict();
+  return modules == nullptr ? nullptr : PyDict_GetItem(modules, name);
+}
+
+PyTypeObject* class_of_library(PyObject* library, PyObject* name) noexcept {
+  PyObject* const module = imported_module(library);
+  PyObject* const found = module == nullptr ? nullptr : PyObject_GetAttr(module, name);
+  if (found == nullptr) {
+    PyErr_Clear(); // a module that is being imported may not have it yet
+    return nullptr;
+  }
+  Py_DECREF(found);
+  return PyType_Check(found) != 0 ? reinterpret_cast<PyTypeObject*>(found) : nullptr;
+}
+
+bool is_instance_of(nb::handle object, PyObject* library, PyObject* name) noexcept {
+  PyTypeObject* const wanted = class_of_library(library, name);
+  return wanted != nullptr && PyObject_TypeCheck(object.ptr(), wanted) != 0;
+}
+
+nb::object export_by_table(const column_object& source, PyObject* library, PyObject* name) {
+  PyTypeObject* const wanted = class_of_library(library, name);
+  const DLPackExchangeAPI* const table = wanted == nullptr ? nullptr : exchange_api_of(wanted);
+  const tensor_device device = device_of(source);
+  if (table == nullptr || (device.type != kDLCPU && device.type != kDLCUDA)) {
+    return {};
+  }
+  dlpack_export how;
+  if (device.type == kDLCUDA) {
+    how.stream = work_stream_by(*table, device, wanted->tp_name);
+  }
+  DLManagedTensorVersioned* const tensor = without_gil([&] {
+    const joined_rows rows = join_pieces(source, copy_policy::when_needed);
+    how.owned = rows.owned;
+    return export_dlpack_versioned(rows.piece, how);
+  });
+  void* made = nullptr;
+  // Takes the tensor whatever happens.
+  const int done = foreign_call([&] { return table->managed_tensor_to_py_object_no_sync(tensor, &made); });
+  require_success(wanted->tp_name, done == 0 && made != nullptr);
+  return nb::steal(static_cast<PyObject*>(made));
+}
+
+tensor_device device_of(const column_object& source) {
+  const device_id own = source.home->device();
+  return source.pieces->empty() ? to_tensor_device(own, own_kind(own))
+                                : dlpack_device(source.pieces->front());
+}
+
+void require_success(const char* type_name, bool succeeded) {
+  if (!succeeded && PyErr_Occurred() != nullptr) {
+    throw nb::python_error();
+  }
+  if (!succeeded) {
+    throw error(errc::exchange,
+                concat("the DLPack C exchange API of ", type_name, " failed without an exception"));
+  }
+}
+
+std::int64_t work_stream_by(const DLPackExchangeAPI& table, tensor_device device, const char* type_name) {
+  void* stream = nullptr;
+  const int told = foreign_call([&] {
+    return table.current_work_stream(static_cast<DLDeviceType>(device.type), device.ordinal, &stream);
+  });
+  require_success(type_name, told == 0);
+  constexpr std::int64_t legacy_default = 1;
+  return stream == nullptr ? legacy_default
+                           : static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream));
+}
+
 std::shared_ptr<context> context_for(tensor_device device) {
   const std::optional<memory_kind> kind = kind_of(device);
   if (!kind || device.type == static_cast<std::int32_t>(device_kind::sim)) {

@@ -48,15 +48,14 @@ inline constexpr const char* tensor_choices =
 
 /// A `to_...` call that gives an array of a library: with a mask a pair of them, which is an overload of its own.
 /// @param first  its own keywords, each with a comma behind it.
-template <class Class>
-void bind_tensor(Class& c, const char* name, const char* in_convert, const char* array, const char* first,
+template <class Class, class Body>
+void bind_tensor(Class& c, const char* name, Body body, const char* array, const char* first,
                  const char* doc) {
   const std::string one = concat("def ", name, "(self, *, ", first, tensor_choices,
                                  ", with_mask: typing.Literal[False] = False) -> ", array);
   const std::string pair = concat("def ", name, "(self, *, ", first, tensor_choices,
                                   ", with_mask: typing.Literal[True]) -> tuple[", array, ", ", array, "]");
-  c.def(name, in_python("saeta._convert", in_convert), nb::sig(one.c_str()))
-      .def(name, in_python("saeta._convert", in_convert), nb::sig(pair.c_str()), doc);
+  c.def(name, body, nb::sig(one.c_str())).def(name, body, nb::sig(pair.c_str()), doc);
 }
 
 inline constexpr const char* dlpack_signature =

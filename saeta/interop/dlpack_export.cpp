@@ -133,7 +133,7 @@ void hand_over(const std::shared_ptr<context>& home, const buffer& values, bool 
   if (to.on_cpu) {
     synchronize_handover(all);
   } else if (to.stream) {
-    order_handover(all, stream_ref(*home->device_backend(), *to.stream));
+    order_handover(all, *home->device_backend(), *to.stream);
   } else if (copy) {
     // A consumer that orders for itself can't know the stream that we copied on.
     synchronize_handover(all);

@@ -136,14 +136,25 @@ const storage* any_of(std::span<const buffer> views) {
   return found == views.end() ? nullptr : found->owner().get();
 }
 
-} // namespace
-
-void order_handover(std::span<const buffer> views, stream_ref stream) {
-  const point_set before = points_before_reading(views);
+void order_behind(const point_set& before, std::span<const buffer> views, stream_ref stream) {
   if (is_ours(stream) || !timelines::of(stream.owner())->graph_captures().note(stream)) {
     wait(stream, before);
   } else if (const storage* const any = any_of(views)) { // a capture can't wait for what is outside of it
     any->home()->synchronize(before);
+  }
+}
+
+} // namespace
+
+void order_handover(std::span<const buffer> views, stream_ref stream) {
+  order_behind(points_before_reading(views), views, stream);
+}
+
+void order_handover(std::span<const buffer> views, backend& device, stream_handle stream) {
+  point_set before = points_before_reading(views);
+  before.remove_if(seen_to_pass);
+  if (!before.empty() || device.capturing(stream)) {
+    order_behind(before, views, stream_ref(device, stream));
   }
 }
 

@@ -40,6 +40,9 @@ private:
 /// A write token of another thread is waited for. @throws error busy under a write token of this thread, and where unknown
 /// writes can't be waited for, because a graph is captured.
 void order_handover(std::span<const buffer> views, stream_ref stream);
+/// The same for a stream of `device` by its handle: where nothing is waited for, no more is asked of the driver than whether the
+/// stream captures.
+void order_handover(std::span<const buffer> views, backend& device, stream_handle stream);
 
 /// An event behind the last writes of the buffers, for a consumer who waits for it on streams of his own; nothing where none is
 /// pending. Recorded on the context's work stream. Tokens and captures as above.

@@ -448,9 +448,17 @@ void wait(stream_ref stream, const point_set& awaited) {
   }
 }
 
+bool seen_to_pass(point asked) noexcept {
+  const timeline* const on = timeline_table::instance().find(asked.timeline);
+  return on == nullptr || on->passed.load(std::memory_order_acquire) >= asked.epoch;
+}
+
 bool passed(point asked) {
+  if (seen_to_pass(asked)) {
+    return true;
+  }
   timeline* const on = timeline_table::instance().find(asked.timeline);
-  if (on == nullptr || on->passed.load(std::memory_order_acquire) >= asked.epoch) {
+  if (on == nullptr) { // retired meanwhile
     return true;
   }
   const std::lock_guard lock(on->mutex);

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
+import types
 
 import numpy as np
 import pyarrow as pa
@@ -218,6 +220,41 @@ def test_older_tables_are_found_behind_newer_ones(host):
     unknown = producer(calls, new_table(calls, version=(2, 0)))
     assert len(sa.from_dlpack(unknown(), host)) == 5
     assert calls == ["__dlpack_device__", "__dlpack__"]
+
+
+def pretend_torch(monkeypatch, **attributes):
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(**attributes))
+
+
+def test_torch_makes_its_tensors_by_its_table(host, monkeypatch):
+    pretend_torch(monkeypatch, Tensor=sa.Column)  # whose table makes columns
+    column = sa.from_dlpack(np.arange(5), host)
+    made = column.to_torch()
+    assert isinstance(made, sa.Column)
+    assert made.address == column.address
+    chunks = sa.from_arrow(pa.chunked_array([[1, 2], [3]]), host)
+    assert chunks.to_torch().to_pylist() == [1, 2, 3]
+    with pytest.raises(sa.ExchangeError, match="1 of 2 values"):
+        sa.from_arrow(pa.array([1, None]), host).to_torch()
+
+
+def test_a_torch_without_a_table_is_asked_for_its_from_dlpack(host, monkeypatch):
+    asked = []
+    pretend_torch(monkeypatch, Tensor=object, from_dlpack=asked.append)
+    column = sa.from_dlpack(np.arange(5), host)
+    column.to_torch()
+    pretend_torch(monkeypatch, Tensor=sa.Column, from_dlpack=asked.append)
+    column.to_torch(dtype="int32")
+    assert asked[0] is column
+    assert len(asked) == 2, "keywords speak of more than the table can say"
+
+
+def test_a_table_that_makes_no_object_is_named(host, monkeypatch):
+    table = new_table([])
+    table.to_object = type(table.to_object)(lambda tensor, out: tensor.contents.deleter(tensor) or -1)
+    pretend_torch(monkeypatch, Tensor=producer([], table))
+    with pytest.raises(sa.ExchangeError, match=r"exchange API of .*Producer failed without an exception"):
+        sa.from_dlpack(np.arange(5), host).to_torch()
 
 
 def test_our_own_columns_pass_by_the_table(host):

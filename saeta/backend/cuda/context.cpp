@@ -42,7 +42,9 @@ CUcontext primary_context(std::int32_t ordinal) {
   return slot.load(std::memory_order_relaxed);
 }
 
-context_scope::context_scope(CUcontext context) noexcept {
+// The calls of the destructors don't fail once those of the constructors have succeeded, but when the process ends in between.
+
+current_context::current_context(CUcontext context) noexcept {
   const driver_calls& calls = driver(); // looked up when `context` was made: can't throw any more
   CUcontext current = nullptr;
   status_ = calls.context_get_current(&current);
@@ -50,19 +52,24 @@ context_scope::context_scope(CUcontext context) noexcept {
     status_ = calls.context_push_current(context);
     pushed_ = status_ == CUDA_SUCCESS;
   }
-  if (status_ == CUDA_SUCCESS) {
-    exchanged_ = calls.exchange_capture_mode(&mode_) == CUDA_SUCCESS;
+}
+
+current_context::~current_context() {
+  if (pushed_) {
+    CUcontext popped = nullptr;
+    static_cast<void>(driver().context_pop_current(&popped));
+  }
+}
+
+context_scope::context_scope(CUcontext context) noexcept : current_context(context) {
+  if (status() == CUDA_SUCCESS) {
+    exchanged_ = driver().exchange_capture_mode(&mode_) == CUDA_SUCCESS;
   }
 }
 
 context_scope::~context_scope() {
-  // Neither call fails once the constructor's have succeeded, but when the process ends in between.
   if (exchanged_) {
     static_cast<void>(driver().exchange_capture_mode(&mode_));
-  }
-  if (pushed_) {
-    CUcontext popped = nullptr;
-    static_cast<void>(driver().context_pop_current(&popped));
   }
 }
 

@@ -16,14 +16,13 @@ CUcontext primary_context(std::int32_t ordinal);
 
 /// Makes a context current and leaves the thread exactly as it was: its context, or that it had none.
 ///
-/// While it lives, the thread's capture mode is "relaxed": none of our calls is part of a graph that somebody else
-/// captures, and in the default mode a query or an allocation from here would spoil such a capture on any thread.
-class context_scope {
+/// Enough for the calls that no capture minds, of which asking for a capture is one.
+class current_context {
 public:
-  explicit context_scope(CUcontext context) noexcept;
-  context_scope(const context_scope&) = delete;
-  context_scope& operator=(const context_scope&) = delete;
-  ~context_scope();
+  explicit current_context(CUcontext context) noexcept;
+  current_context(const current_context&) = delete;
+  current_context& operator=(const current_context&) = delete;
+  ~current_context();
 
   /// What became of it; without success nothing was changed and nothing will be.
   [[nodiscard]] CUresult status() const noexcept { return status_; }
@@ -31,6 +30,20 @@ public:
 private:
   CUresult status_;
   bool pushed_ = false;
+};
+
+/// The same for all other calls.
+///
+/// While it lives, the thread's capture mode is "relaxed": none of our calls is part of a graph that somebody else
+/// captures, and in the default mode a query or an allocation from here would spoil such a capture on any thread.
+class context_scope : public current_context {
+public:
+  explicit context_scope(CUcontext context) noexcept;
+  context_scope(const context_scope&) = delete;
+  context_scope& operator=(const context_scope&) = delete;
+  ~context_scope();
+
+private:
   bool exchanged_ = false;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };

@@ -60,8 +60,10 @@ bool finished(cudaError_t status, const cuda::call_site& call) {
   return true;
 }
 
-/// Of the legacy default stream: whether a stream that synchronises with it captures. With the context current.
-bool captures(cudaStream_t stream) {
+/// Of the legacy default stream: whether a stream that synchronises with it captures.
+bool captures(CUcontext context, cudaStream_t stream) {
+  const cuda::current_context current(context);
+  check(current.status(), "cuCtxPushCurrent");
   CUstreamCaptureStatus status{};
   const CUresult seen = cuda::driver().stream_is_capturing(stream, &status);
   if (seen == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
@@ -101,15 +103,20 @@ public:
     static_cast<void>(attempt("cudaStreamDestroy", [&] { return cudaStreamDestroy(native(stream)); }));
   }
   std::uint64_t stream_id(stream_handle stream) override {
-    const active_context active(context_);
     // Of a capturing stream the driver does not tell the id, and the question would end the capture.
-    if (captures(native(stream))) {
+    if (captures(context_, native(stream))) {
       return new_capture_id();
     }
-    unsigned long long id = 0;
-    check(cuda::driver().stream_get_id(native(stream), &id), "cuStreamGetId");
-    // 0 means that there is no stream; the driver does not promise that it never uses it.
-    return id == 0 ? first_capture_id - 1 : id;
+    if (stream != legacy_stream) {
+      return id_of(stream, context_);
+    }
+    // The one stream that most libraries work on stays the same as long as the context does.
+    std::uint64_t known = legacy_id_.load(std::memory_order_relaxed);
+    if (known == 0) {
+      known = id_of(stream, context_);
+      legacy_id_.store(known, std::memory_order_relaxed);
+    }
+    return known;
   }
   void synchronize_stream(stream_handle stream) override {
     const active_context active(context_);
@@ -119,10 +126,7 @@ public:
     const active_context active(context_);
     return finished(cudaStreamQuery(native(stream)), "cudaStreamQuery");
   }
-  bool capturing(stream_handle stream) override {
-    const active_context active(context_);
-    return captures(native(stream));
-  }
+  bool capturing(stream_handle stream) override { return captures(context_, native(stream)); }
 
   event_handle create_event() override {
     const active_context active(context_);
@@ -157,7 +161,7 @@ public:
   [[nodiscard]] bool deallocate(void* pointer, std::size_t bytes, std::size_t alignment) noexcept override;
   void* allocate_async(std::size_t bytes, stream_handle stream) override {
     const active_context active(context_);
-    if (captures(native(stream))) {
+    if (captures(context_, native(stream))) {
       throw error(errc::device, concat("no allocation on a stream of ", to_string(device()),
                                        " that captures a graph: the memory would be the graph's"));
     }
@@ -246,8 +250,17 @@ private:
     return pointer;
   }
 
+  static std::uint64_t id_of(stream_handle stream, CUcontext context) {
+    const active_context active(context);
+    unsigned long long id = 0;
+    check(cuda::driver().stream_get_id(native(stream), &id), "cuStreamGetId");
+    // 0 means that there is no stream; the driver does not promise that it never uses it.
+    return id == 0 ? first_capture_id - 1 : id;
+  }
+
   std::int32_t ordinal_;
   CUcontext context_;
+  std::atomic<std::uint64_t> legacy_id_{0}; ///< 0: nobody has asked yet
   std::optional<cuda::memory_pool> own_pool_;
   std::optional<cuda::memory_pool> exportable_pool_; ///< stands in for the other one once it is there
   std::atomic<cuda::memory_pool*> pool_{nullptr};
@@ -264,7 +277,7 @@ device_properties cuda_backend::properties() const { return describe_cuda_device
 fence_outcome cuda_backend::record_context(event_handle event) {
   const active_context active(context_);
   // The driver would end a capture that is in the way. Those of blocking streams can be seen beforehand, unharmed.
-  if (captures(cudaStreamLegacy)) {
+  if (captures(context_, cudaStreamLegacy)) {
     return fence_outcome::refused;
   }
   const CUresult status = cuda::driver().context_record_event(context_, native(event));
@@ -304,17 +317,23 @@ memory_kind cuda_backend::kind_of(const void* pointer) const {
   if (pointer == nullptr) {
     return memory_kind::host;
   }
-  const active_context active(context_);
-  cudaPointerAttributes found{};
-  check(cudaPointerGetAttributes(&found, pointer), "cudaPointerGetAttributes", ": ", pointer);
-  switch (found.type) {
-  case cudaMemoryTypeDevice:
-    return memory_kind::device;
-  case cudaMemoryTypeManaged:
+  // The driver's call: it needs no context, and every import of memory of others pays for it.
+  unsigned type = 0; // stays as it is for memory that CUDA does not know
+  unsigned managed = 0;
+  std::array attributes{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+  std::array<void*, 2> answers{&type, &managed};
+  check(cuda::driver().pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
+                                              answers.data(), reinterpret_cast<CUdeviceptr>(pointer)),
+        "cuPointerGetAttributes", ": ", pointer);
+  if (managed != 0) {
     return memory_kind::managed;
-  case cudaMemoryTypeHost:
+  }
+  switch (type) {
+  case CU_MEMORYTYPE_DEVICE:
+    return memory_kind::device;
+  case CU_MEMORYTYPE_HOST:
     return memory_kind::pinned;
-  default: // cudaMemoryTypeUnregistered
+  default:
     return memory_kind::host;
   }
 }

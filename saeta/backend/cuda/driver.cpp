@@ -44,6 +44,7 @@ const driver_calls& driver() {
       .exchange_capture_mode =
           require<PFN_cuThreadExchangeStreamCaptureMode_v10010>("cuThreadExchangeStreamCaptureMode", 10010),
       .pointer_get_attribute = require<PFN_cuPointerGetAttribute_v4000>("cuPointerGetAttribute", 4000),
+      .pointer_get_attributes = require<PFN_cuPointerGetAttributes_v7000>("cuPointerGetAttributes", 7000),
       .stream_get_id = require<PFN_cuStreamGetId_v12000>("cuStreamGetId", 12000),
       .stream_is_capturing = require<PFN_cuStreamIsCapturing_v10000>("cuStreamIsCapturing", 10000),
       .context_record_event = require<PFN_cuCtxRecordEvent_v12050>("cuCtxRecordEvent", 12050),

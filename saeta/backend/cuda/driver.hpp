@@ -20,6 +20,7 @@ struct driver_calls {
   PFN_cuCtxPopCurrent_v4000 context_pop_current;
   PFN_cuThreadExchangeStreamCaptureMode_v10010 exchange_capture_mode;
   PFN_cuPointerGetAttribute_v4000 pointer_get_attribute;
+  PFN_cuPointerGetAttributes_v7000 pointer_get_attributes;
   PFN_cuStreamGetId_v12000 stream_get_id;
   PFN_cuStreamIsCapturing_v10000 stream_is_capturing;
   PFN_cuCtxRecordEvent_v12050 context_record_event;

@@ -263,6 +263,18 @@ TEST_P(dlpack_order, filled_nulls_are_ordered_behind_the_write_and_before_the_co
   }
 }
 
+TEST_P(dlpack_order, an_import_from_an_idle_stream_records_no_event) {
+  const buffer memory = filled(1);
+  home()->synchronize(home()->work_stream());
+  const std::uint64_t before = home()->clocks()->events_recorded();
+  for (int i = 0; i < 3; ++i) {
+    lent_tensor lent = lend(memory);
+    static_cast<void>(import_dlpack(home(), lent.get(), {number(foreign()), copy_policy::never}));
+    EXPECT_EQ(lent.deleted(), 1) << "the end of the view waited for something";
+  }
+  EXPECT_EQ(home()->clocks()->events_recorded(), before);
+}
+
 TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
   const buffer memory = filled(1);
   lent_tensor lent = lend(memory);
