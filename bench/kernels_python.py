@@ -39,6 +39,11 @@ class Operation:
     """Bytes that must be read and written, once each."""
 
 
+def many(rows: int) -> int:
+    """Rows of types so small that a call would cost more than the work of the kernel."""
+    return 8 * rows
+
+
 def bitmap(rows: int) -> int:
     return rows // 8
 
@@ -51,7 +56,8 @@ def pieces_of(values: pa.Array, ctx: sa.Context) -> sa.Column:
 
 def of_saeta(rows: int, ctx: sa.Context) -> dict[str, Operation]:
     random = np.random.default_rng(7)
-    truth = random.random(rows) < 0.5
+    bools, codes_rows = many(rows), many(rows) // 2
+    truth = random.integers(0, 2, bools, dtype=np.uint8).astype(bool)
     bits = sa.from_arrow(pa.array(truth), ctx, copy=True)
     odd = bits[SHIFT:]
     whole = bits.as_bool8()
@@ -61,14 +67,16 @@ def of_saeta(rows: int, ctx: sa.Context) -> dict[str, Operation]:
     texts = pieces_of(pa.array(random.integers(10**8, 10**9, rows // 8).astype(str), pa.string()), ctx)
     words = pa.array(np.arange(1000).astype(str))
     codes = sa.from_arrow(
-        pa.DictionaryArray.from_arrays(random.integers(0, 1000, rows).astype(np.int32), words), ctx, copy=True
+        pa.DictionaryArray.from_arrays(random.integers(0, 1000, codes_rows, dtype=np.int32), words),
+        ctx,
+        copy=True,
     )
     for joined in (numbers, texts):
         assert joined.combine_chunks().to_arrow().equals(joined.to_arrow())
     return {
-        "bits to bools": Operation(lambda: bits.as_bool8(), rows + bitmap(rows)),
-        "bits to bools, shifted": Operation(lambda: odd.as_bool8(), rows + bitmap(rows)),
-        "bools to bits": Operation(lambda: whole.as_bool(), rows + bitmap(rows)),
+        "bits to bools": Operation(lambda: bits.as_bool8(), bools + bitmap(bools)),
+        "bits to bools, shifted": Operation(lambda: odd.as_bool8(), bools + bitmap(bools)),
+        "bools to bits": Operation(lambda: whole.as_bool(), bools + bitmap(bools)),
         f"join {PIECES} chunks of float64 with nulls": Operation(
             lambda: numbers.combine_chunks(), 2 * (8 * rows + bitmap(rows))
         ),
@@ -76,7 +84,7 @@ def of_saeta(rows: int, ctx: sa.Context) -> dict[str, Operation]:
             lambda: texts.combine_chunks(), 2 * (4 + 9) * (rows // 8)
         ),
         "import and check of dictionary indices": Operation(
-            lambda: sa.from_arrow(codes.__arrow_c_device_array__(), ctx), 4 * rows
+            lambda: sa.from_arrow(codes.__arrow_c_device_array__(), ctx), 4 * codes_rows
         ),
     }
 
@@ -86,35 +94,43 @@ def on_gpu(rows: int) -> dict[str, Operation]:
     cupy = importlib.import_module("cupy")
     source, target = (cupy.random.randint(0, 255, 8 * rows, dtype=cupy.uint8) for _ in range(2))
     found[COPY] = Operation(lambda: cupy.copyto(target, source), 16 * rows)
-    truth = cupy.random.random(rows, dtype=cupy.float32) < 0.5
+    bools = many(rows)
+    truth = cupy.random.randint(0, 2, bools, dtype=cupy.uint8).astype(bool)
     packed = cupy.packbits(truth, bitorder="little")
     found["peer: cupy.packbits"] = Operation(
-        lambda: cupy.packbits(truth, bitorder="little"), rows + bitmap(rows)
+        lambda: cupy.packbits(truth, bitorder="little"), bools + bitmap(bools)
     )
     found["peer: cupy.unpackbits"] = Operation(
-        lambda: cupy.unpackbits(packed, bitorder="little"), rows + bitmap(rows)
+        lambda: cupy.unpackbits(packed, bitorder="little"), bools + bitmap(bools)
     )
     chunks = cupy.array_split(cupy.random.random(rows), PIECES)
     found[f"peer: cupy.concatenate of {PIECES}"] = Operation(lambda: cupy.concatenate(chunks), 16 * rows)
     torch = importlib.import_module("torch")
     tensors = torch.rand(rows, dtype=torch.float64, device="cuda").chunk(PIECES)
     found[f"peer: torch.cat of {PIECES}"] = Operation(lambda: torch.cat(tensors), 16 * rows)
+    codes = cupy.random.randint(0, 1000, bools // 2, dtype=cupy.int32)
+    found["peer: cupy, all indices in range"] = Operation(
+        lambda: bool(((codes >= 0) & (codes < 1000)).all()), 4 * (bools // 2)
+    )
     return found
 
 
 def on_host(rows: int) -> dict[str, Operation]:
     random = np.random.default_rng(9)
     source, target = (random.integers(0, 255, 8 * rows, dtype=np.uint8) for _ in range(2))
-    truth = random.random(rows) < 0.5
+    bools = many(rows)
+    truth = random.integers(0, 2, bools, dtype=np.uint8).astype(bool)
     packed = np.packbits(truth, bitorder="little")
     values = pa.array(random.random(rows), mask=random.random(rows) < 0.1)
     step = rows // PIECES
     chunks = pa.chunked_array([values.slice(i * step, step) for i in range(PIECES)])
     return {
         COPY: Operation(lambda: np.copyto(target, source), 16 * rows),
-        "peer: numpy.packbits": Operation(lambda: np.packbits(truth, bitorder="little"), rows + bitmap(rows)),
+        "peer: numpy.packbits": Operation(
+            lambda: np.packbits(truth, bitorder="little"), bools + bitmap(bools)
+        ),
         "peer: numpy.unpackbits": Operation(
-            lambda: np.unpackbits(packed, bitorder="little"), rows + bitmap(rows)
+            lambda: np.unpackbits(packed, bitorder="little"), bools + bitmap(bools)
         ),
         f"peer: pyarrow combine_chunks of {PIECES} with nulls": Operation(
             lambda: chunks.combine_chunks(), 2 * (8 * rows + bitmap(rows))

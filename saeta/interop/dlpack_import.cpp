@@ -70,9 +70,7 @@ point producer_point(context& home, tensor_device from, std::optional<std::int64
     return {}; // written by the CPU, before the producer handed it out
   }
   if (named) {
-    // Asking an idle stream costs less than an event, and the end of the view less than asking for that.
-    const stream_ref stream(*home.device_backend(), *named);
-    return !stream.made_in_capture() && stream.idle() ? point() : mark(stream);
+    return mark(stream_ref(*home.device_backend(), *named));
   }
   if (ready) {
     return {};

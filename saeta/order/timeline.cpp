@@ -77,7 +77,8 @@ template <class Record>
 std::optional<std::uint64_t> timeline::close(const Record& record) {
   // Everything that may fail comes before the event, so that an event is never lost.
   closed.reserve(most_closed);
-  if (closed.size() == most_closed && !ask(closed.front().epoch)) {
+  // One question for half of them; where it is too early for that, the oldest goes.
+  if (closed.size() == most_closed && !ask(closed[most_closed / 2].epoch)) {
     home->put_back(std::move(closed.front().end));
     closed.erase(closed.begin());
   }
@@ -117,18 +118,22 @@ std::shared_ptr<event> timeline::end_of(std::uint64_t epoch) {
   if (closed.empty() || closed.back().epoch < epoch) {
     close_on(stream.value());
   }
-  return std::lower_bound(closed.begin(), closed.end(), epoch,
-                          [](const closed_epoch& each, std::uint64_t wanted) { return each.epoch < wanted; })
-      ->end;
+  return find_closed(epoch)->end;
+}
+
+std::vector<timeline::closed_epoch>::iterator timeline::find_closed(std::uint64_t epoch) {
+  return std::ranges::lower_bound(closed, epoch, {}, &closed_epoch::epoch);
 }
 
 bool timeline::ask(std::uint64_t epoch) {
-  while (passed.load(std::memory_order_relaxed) < epoch) {
-    if (closed.empty() || !closed.front().end->ref().complete()) {
-      return false;
-    }
-    set_passed(closed.front().epoch);
+  if (passed.load(std::memory_order_relaxed) >= epoch) {
+    return true;
   }
+  const auto covering = find_closed(epoch); // the events before it have passed where it has
+  if (covering == closed.end() || !covering->end->ref().complete()) {
+    return false;
+  }
+  set_passed(covering->epoch);
   return true;
 }
 
@@ -446,6 +451,11 @@ void wait(stream_ref stream, const point_set& awaited) {
   for (const point& each : awaited.all()) {
     wait(stream, each);
   }
+}
+
+bool epoch_has_ended(point asked) noexcept {
+  const timeline* const on = timeline_table::instance().find(asked.timeline);
+  return on == nullptr || asked.epoch < on->open.load();
 }
 
 bool seen_to_pass(point asked) noexcept {

@@ -46,6 +46,8 @@ struct timeline;
 /// Makes later work on the stream start after the points.
 void wait(stream_ref stream, point awaited);
 void wait(stream_ref stream, const point_set& awaited);
+/// Whether what is queued on the point's stream from now on belongs to a later epoch, so that no point of it equals this one.
+[[nodiscard]] bool epoch_has_ended(point asked) noexcept;
 /// Asks the device, unless the answer is known.
 [[nodiscard]] bool passed(point asked);
 /// As `passed`, without asking: false also where only the device could tell.

@@ -46,7 +46,9 @@ struct alignas(64) timeline {
   void end_stream();
   /// The event that covers the epoch, closing it if need be; null when it has finished.
   std::shared_ptr<event> end_of(std::uint64_t epoch);
-  /// Asks the device; true when everything up to `epoch` has finished.
+  /// The first that ends with `epoch` or later.
+  std::vector<closed_epoch>::iterator find_closed(std::uint64_t epoch);
+  /// Asks the device once; true when everything up to `epoch` has finished.
   bool ask(std::uint64_t epoch);
   /// Takes the events up to `epoch` out, which has finished.
   void set_passed(std::uint64_t epoch) noexcept;

@@ -19,19 +19,6 @@ __device__ std::int64_t load_signed(const void* values, std::int32_t width, std:
   }
 }
 
-__device__ std::uint64_t load_unsigned(const void* values, std::int32_t width, std::int64_t index) {
-  switch (width) {
-  case 1:
-    return static_cast<const std::uint8_t*>(values)[index];
-  case 2:
-    return static_cast<const std::uint16_t*>(values)[index];
-  case 4:
-    return static_cast<const std::uint32_t*>(values)[index];
-  default:
-    return static_cast<const std::uint64_t*>(values)[index];
-  }
-}
-
 __device__ bool valid_row(const value_check& check, std::int64_t row) {
   const std::int64_t bit = check.bit_offset + row;
   return check.validity == nullptr || (check.validity[bit / 8] >> (bit % 8) & 1) != 0;
@@ -81,21 +68,83 @@ __device__ bool good_run_end(const value_check& check, std::int64_t row) {
   return load_signed(check.values, check.width, row) > before;
 }
 
-__device__ bool good(const value_check& check, std::int64_t row) {
+/// The first row of this thread in [begin, end) for which `good(row)` does not hold. A thread's rows rise.
+template <class Good>
+__device__ std::int64_t first_bad_row(std::int64_t begin, std::int64_t end, Good good) {
+#pragma unroll 4
+  for (std::int64_t row = begin + threadIdx.x; row < end; row += block_threads) {
+    if (!good(row)) {
+      return row;
+    }
+  }
+  return no_bad_row;
+}
+
+/// The same where a row has one value to look at. Many are loaded before the first is looked at: else each load waits for the
+/// one before.
+template <class Value, class Good>
+__device__ std::int64_t first_bad_value(const void* of, std::int64_t begin, std::int64_t end, Good good) {
+  constexpr int at_once = 8;
+  const auto* const values = static_cast<const Value*>(of);
+  for (std::int64_t start = begin + threadIdx.x; start < end; start += at_once * block_threads) {
+    Value loaded[at_once];
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) {
+      if (start + i * block_threads < end) {
+        loaded[i] = __ldg(values + start + i * block_threads);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) {
+      const std::int64_t row = start + i * block_threads;
+      if (row < end && !good(loaded[i], row)) {
+        return row;
+      }
+    }
+  }
+  return no_bad_row;
+}
+
+template <class Index>
+__device__ std::int64_t first_bad_index(const value_check& check, std::int64_t begin, std::int64_t end) {
+  const auto limit = static_cast<std::uint64_t>(check.limit);
+  return first_bad_value<Index>(check.values, begin, end, [&](Index index, std::int64_t row) {
+    return std::uint64_t{index} < limit || !valid_row(check, row);
+  });
+}
+
+template <class Offset>
+__device__ std::int64_t first_bad_offset(const value_check& check, std::int64_t begin, std::int64_t end) {
+  const auto* const offsets = static_cast<const Offset*>(check.values);
+  return first_bad_value<Offset>(check.values, begin, end, [&](Offset offset, std::int64_t row) {
+    return __ldg(offsets + row + 1) >= offset;
+  });
+}
+
+__device__ std::int64_t first_bad(const value_check& check, std::int64_t begin, std::int64_t end) {
   switch (check.kind) {
   case check_kind::offsets:
-    return load_signed(check.values, check.width, row + 1) >= load_signed(check.values, check.width, row);
+    return check.width == 4 ? first_bad_offset<std::int32_t>(check, begin, end)
+                            : first_bad_offset<std::int64_t>(check, begin, end);
   case check_kind::indices:
-    return load_unsigned(check.values, check.width, row) < static_cast<std::uint64_t>(check.limit) ||
-           !valid_row(check, row);
+    switch (check.width) {
+    case 1:
+      return first_bad_index<std::uint8_t>(check, begin, end);
+    case 2:
+      return first_bad_index<std::uint16_t>(check, begin, end);
+    case 4:
+      return first_bad_index<std::uint32_t>(check, begin, end);
+    default:
+      return first_bad_index<std::uint64_t>(check, begin, end);
+    }
   case check_kind::list_views:
-    return good_list_view(check, row);
+    return first_bad_row(begin, end, [&](std::int64_t row) { return good_list_view(check, row); });
   case check_kind::unions:
-    return good_union(check, row);
+    return first_bad_row(begin, end, [&](std::int64_t row) { return good_union(check, row); });
   case check_kind::views:
-    return good_view(check, row);
+    return first_bad_row(begin, end, [&](std::int64_t row) { return good_view(check, row); });
   default:
-    return good_run_end(check, row);
+    return first_bad_row(begin, end, [&](std::int64_t row) { return good_run_end(check, row); });
   }
 }
 
@@ -105,19 +154,15 @@ __global__ void __launch_bounds__(block_threads) fill_bad_rows(std::int64_t* bad
   }
 }
 
-/// A thread's rows rise, so its first bad one is the only one that counts.
 __global__ void __launch_bounds__(block_threads)
     find_bad_rows(const value_check* __restrict__ checks, std::int64_t count, std::int64_t tiles,
                   std::int64_t* bad_rows) {
   for_each_tile(checks, count, tiles, [&](std::int64_t at, std::int64_t tile) {
     const value_check& check = checks[at];
-    const std::int64_t end = min((tile + 1) * check_tile_rows, check.count);
-#pragma unroll 4
-    for (std::int64_t row = tile * check_tile_rows + threadIdx.x; row < end; row += block_threads) {
-      if (!good(check, row)) {
-        atomicMin(reinterpret_cast<long long*>(bad_rows + at), static_cast<long long>(row));
-        break;
-      }
+    const std::int64_t bad =
+        first_bad(check, tile * check_tile_rows, min((tile + 1) * check_tile_rows, check.count));
+    if (bad != no_bad_row) {
+      atomicMin(reinterpret_cast<long long*>(bad_rows + at), static_cast<long long>(bad));
     }
   });
 }

@@ -1,4 +1,5 @@
 // One launch for all the pieces of many columns.
+#include "saeta/backend/cuda/kernels/bit_stream.cuh"
 #include "saeta/backend/cuda/kernels/byte_run.cuh"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/tiles.cuh"
@@ -8,43 +9,61 @@
 namespace saeta::cuda {
 namespace {
 
-/// The part of a tile in whole vectors of the target, then the bytes at either end of the step.
+/// Vectors [begin, end) of the target, each of what `load` gives for it, several of them in flight.
+template <class Load>
+__device__ void store_vectors(uint4* target, std::int64_t begin, std::int64_t end, Load load) {
+  for (std::int64_t start = begin + threadIdx.x; start < end; start += unroll * block_threads) {
+    uint4 loaded[unroll];
+#pragma unroll
+    for (int i = 0; i < unroll; ++i) {
+      const std::int64_t vector = start + i * block_threads;
+      if (vector < end) {
+        loaded[i] = load(vector);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < unroll; ++i) {
+      const std::int64_t vector = start + i * block_threads;
+      if (vector < end) {
+        target[vector] = loaded[i];
+      }
+    }
+  }
+}
+
+/// The part of a tile in whole vectors of the target, then the bytes at either end. Of a source with another alignment each vector is
+/// put together from the two aligned ones that it lies in; one that would be read past an end of the step goes byte by byte.
 __device__ void copy_tile(const join_step& step, std::int64_t tile) {
   auto* const target = static_cast<std::uint8_t*>(step.target);
   const auto* const source = static_cast<const std::uint8_t*>(step.source);
   const auto skew = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(target) % vector_bytes);
   const std::int64_t begin = max(tile * join_tile_bytes - skew, std::int64_t{0});
   const std::int64_t end = min((tile + 1) * join_tile_bytes - skew, step.count);
-  const std::int64_t inner = min(begin + (vector_bytes - (skew + begin) % vector_bytes) % vector_bytes, end);
-  const std::int64_t vectors = (end - inner) / vector_bytes;
-  const bool zero = step.kind == join_kind::zero;
+  std::int64_t inner = min(begin + (vector_bytes - (skew + begin) % vector_bytes) % vector_bytes, end);
+  std::int64_t vectors = (end - inner) / vector_bytes;
 
+  const bool zero = step.kind == join_kind::zero;
+  const auto shift =
+      zero ? 0u : static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(source + inner) % vector_bytes);
+  if (shift != 0) {
+    if (vectors > 0 && inner < shift) {
+      inner += vector_bytes;
+      --vectors;
+    }
+    if (vectors > 0 && inner - shift + (vectors + 1) * vector_bytes > step.count) {
+      --vectors;
+    }
+  }
   auto* const to = reinterpret_cast<uint4*>(target + inner);
-  const std::uint8_t* const from = source + inner;
-  const auto shift = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) % vector_bytes);
-  const byte_run run{source, source + step.count};
-  for (std::int64_t start = threadIdx.x; start < vectors; start += unroll * block_threads) {
-    uint4 low[unroll];
-    uint4 high[unroll];
-#pragma unroll
-    for (int i = 0; i < unroll; ++i) {
-      const std::int64_t vector = start + i * block_threads;
-      low[i] = make_uint4(0, 0, 0, 0);
-      high[i] = low[i];
-      if (vector < vectors && !zero) {
-        low[i] = run.load(from - shift + vector * vector_bytes);
-        if (shift != 0) {
-          high[i] = run.load(from - shift + (vector + 1) * vector_bytes);
-        }
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < unroll; ++i) {
-      const std::int64_t vector = start + i * block_threads;
-      if (vector < vectors) {
-        to[vector] = shift_right(low[i], high[i], shift * 8);
-      }
-    }
+  const auto* const from = reinterpret_cast<const uint4*>(source + inner - shift);
+  if (zero) {
+    store_vectors(to, 0, vectors, [](std::int64_t) { return make_uint4(0, 0, 0, 0); });
+  } else if (shift == 0) {
+    store_vectors(to, 0, vectors, [=](std::int64_t vector) { return __ldg(from + vector); });
+  } else {
+    store_vectors(to, 0, vectors, [=](std::int64_t vector) {
+      return shift_right(__ldg(from + vector), __ldg(from + vector + 1), shift * 8);
+    });
   }
 
   const std::int64_t head = inner - begin;
@@ -228,7 +247,8 @@ __device__ void do_tile(const join_step& step, std::int64_t tile) {
   }
 }
 
-__global__ void __launch_bounds__(block_threads)
+/// Three blocks of a multiprocessor: as many as have their registers without spilling.
+__global__ void __launch_bounds__(block_threads, 3)
     join_steps(const join_step* __restrict__ steps, std::int64_t count, std::int64_t tiles) {
   for_each_tile(steps, count, tiles, [&](std::int64_t at, std::int64_t tile) { do_tile(steps[at], tile); });
 }

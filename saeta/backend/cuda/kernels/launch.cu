@@ -17,13 +17,12 @@ std::int32_t launch_site::device_of(const void* memory) {
   return ordinal;
 }
 
-unsigned launch_site::blocks_for(std::int64_t items) const {
+unsigned launch_site::blocks_for(std::int64_t items, int resident) const {
   int multiprocessors = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal_),
         "cudaDeviceGetAttribute");
-  constexpr std::int64_t resident_threads = 2048; // of a multiprocessor, at most
   constexpr std::int64_t items_per_block = std::int64_t{block_threads} * unroll;
-  const std::int64_t most = multiprocessors * (resident_threads / block_threads);
+  const std::int64_t most = std::int64_t{multiprocessors} * resident;
   return static_cast<unsigned>(
       std::clamp((items + items_per_block - 1) / items_per_block, std::int64_t{1}, most));
 }

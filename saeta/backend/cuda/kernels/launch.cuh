@@ -1,9 +1,9 @@
 // Launching a kernel: on which device, with how many blocks, and whether it worked.
 //
-// Every kernel here has blocks of `block_threads` threads and walks its work with a stride of the whole grid,
-// `unroll` independent accesses of a thread at a time, so that enough loads are in flight to fill the memory's
-// bandwidth. The grid is no larger than what the device can hold at once: more blocks only mean more atomics. Each file
-// that launches has a `kernel_module`, so that no launch loads code.
+// Every kernel here has blocks of `block_threads` threads and walks its work with a stride of the whole grid, `unroll`
+// independent accesses of a thread at a time, so that enough loads are in flight to fill the memory's bandwidth. The grid is no
+// larger than what the device holds of the kernel at once: more blocks only mean more atomics, and a last wave of few. Each
+// file that launches has a `kernel_module`, so that no launch loads code.
 #pragma once
 
 #include "saeta/backend/cuda/check.hpp"
@@ -33,7 +33,10 @@ public:
   void launch(const char* name, void (*kernel)(Parameters...), std::int64_t items,
               Arguments&&... arguments) const {
     cudaLaunchConfig_t shape{};
-    shape.gridDim = dim3(blocks_for(items));
+    int resident = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0), name,
+          ": blocks of a multiprocessor");
+    shape.gridDim = dim3(blocks_for(items, resident));
     shape.blockDim = dim3(block_threads);
     shape.stream = stream_;
     check(cudaLaunchKernelEx(&shape, kernel, std::forward<Arguments>(arguments)...), name, ": ", items,
@@ -46,7 +49,8 @@ public:
 private:
   launch_site(std::int32_t ordinal, stream_handle stream);
   static std::int32_t device_of(const void* memory);
-  [[nodiscard]] unsigned blocks_for(std::int64_t items) const;
+  /// @param resident  blocks that a multiprocessor holds at once.
+  [[nodiscard]] unsigned blocks_for(std::int64_t items, int resident) const;
 
   std::int32_t ordinal_;
   active_context active_;
