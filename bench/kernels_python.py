@@ -41,7 +41,7 @@ class Operation:
 
 def many(rows: int) -> int:
     """Rows of types so small that a call would cost more than the work of the kernel."""
-    return 8 * rows
+    return 4 * rows
 
 
 def bitmap(rows: int) -> int:
@@ -56,7 +56,7 @@ def pieces_of(values: pa.Array, ctx: sa.Context) -> sa.Column:
 
 def of_saeta(rows: int, ctx: sa.Context) -> dict[str, Operation]:
     random = np.random.default_rng(7)
-    bools, codes_rows = many(rows), many(rows) // 2
+    bools, codes_rows = many(rows), many(rows)
     truth = random.integers(0, 2, bools, dtype=np.uint8).astype(bool)
     bits = sa.from_arrow(pa.array(truth), ctx, copy=True)
     odd = bits[SHIFT:]
@@ -108,9 +108,9 @@ def on_gpu(rows: int) -> dict[str, Operation]:
     torch = importlib.import_module("torch")
     tensors = torch.rand(rows, dtype=torch.float64, device="cuda").chunk(PIECES)
     found[f"peer: torch.cat of {PIECES}"] = Operation(lambda: torch.cat(tensors), 16 * rows)
-    codes = cupy.random.randint(0, 1000, bools // 2, dtype=cupy.int32)
+    codes = cupy.random.randint(0, 1000, bools, dtype=cupy.int32)
     found["peer: cupy, all indices in range"] = Operation(
-        lambda: bool(((codes >= 0) & (codes < 1000)).all()), 4 * (bools // 2)
+        lambda: bool(((codes >= 0) & (codes < 1000)).all()), 4 * (bools)
     )
     return found
 

@@ -152,7 +152,8 @@ void order_handover(std::span<const buffer> views, stream_ref stream) {
 
 void order_handover(std::span<const buffer> views, backend& device, stream_handle stream) {
   point_set before = points_before_reading(views);
-  before.remove_if(seen_to_pass);
+  // Asked once, the answer spares every later hand-over. A point whose epoch is open has no event to ask for.
+  before.remove_if([](const point& each) { return epoch_has_ended(each) && known_to_have_passed(each); });
   if (!before.empty() || device.capturing(stream)) {
     order_behind(before, views, stream_ref(device, stream));
   }

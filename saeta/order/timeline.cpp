@@ -458,17 +458,9 @@ bool epoch_has_ended(point asked) noexcept {
   return on == nullptr || asked.epoch < on->open.load();
 }
 
-bool seen_to_pass(point asked) noexcept {
-  const timeline* const on = timeline_table::instance().find(asked.timeline);
-  return on == nullptr || on->passed.load(std::memory_order_acquire) >= asked.epoch;
-}
-
 bool passed(point asked) {
-  if (seen_to_pass(asked)) {
-    return true;
-  }
   timeline* const on = timeline_table::instance().find(asked.timeline);
-  if (on == nullptr) { // retired meanwhile
+  if (on == nullptr || on->passed.load(std::memory_order_acquire) >= asked.epoch) {
     return true;
   }
   const std::lock_guard lock(on->mutex);

@@ -50,8 +50,6 @@ void wait(stream_ref stream, const point_set& awaited);
 [[nodiscard]] bool epoch_has_ended(point asked) noexcept;
 /// Asks the device, unless the answer is known.
 [[nodiscard]] bool passed(point asked);
-/// As `passed`, without asking: false also where only the device could tell.
-[[nodiscard]] bool seen_to_pass(point asked) noexcept;
 /// As `passed`; false also where the device can't answer.
 [[nodiscard]] bool known_to_have_passed(point asked) noexcept;
 /// Takes out the points that have passed; true when none is left.

@@ -80,29 +80,46 @@ __device__ std::int64_t first_bad_row(std::int64_t begin, std::int64_t end, Good
   return no_bad_row;
 }
 
-/// The same where a row has one value to look at. Many are loaded before the first is looked at: else each load waits for the
-/// one before.
+/// The same for `good(value, row)` where a row has one value, several of which fill a vector. Vectors are loaded before the first is
+/// looked at: else each load waits for the one before.
 template <class Value, class Good>
 __device__ std::int64_t first_bad_value(const void* of, std::int64_t begin, std::int64_t end, Good good) {
-  constexpr int at_once = 8;
+  constexpr std::int64_t of_vector = sizeof(uint4) / sizeof(Value);
   const auto* const values = static_cast<const Value*>(of);
-  for (std::int64_t start = begin + threadIdx.x; start < end; start += at_once * block_threads) {
-    Value loaded[at_once];
+  const auto past_boundary = reinterpret_cast<std::uintptr_t>(values + begin) % sizeof(uint4);
+  const std::int64_t head = (sizeof(uint4) - past_boundary) % sizeof(uint4) / sizeof(Value);
+  const std::int64_t inner = min(begin + head, end);
+  const std::int64_t vectors = (end - inner) / of_vector;
+  const auto good_one = [&](std::int64_t row) { return good(__ldg(values + row), row); };
+  const std::int64_t before = first_bad_row(begin, inner, good_one);
+  if (before != no_bad_row) {
+    return before;
+  }
+  const auto* const from = reinterpret_cast<const uint4*>(values + inner);
+  for (std::int64_t start = threadIdx.x; start < vectors; start += unroll * block_threads) {
+    uint4 loaded[unroll];
 #pragma unroll
-    for (int i = 0; i < at_once; ++i) {
-      if (start + i * block_threads < end) {
-        loaded[i] = __ldg(values + start + i * block_threads);
+    for (int i = 0; i < unroll; ++i) {
+      if (start + i * block_threads < vectors) {
+        loaded[i] = __ldg(from + start + i * block_threads);
       }
     }
 #pragma unroll
-    for (int i = 0; i < at_once; ++i) {
-      const std::int64_t row = start + i * block_threads;
-      if (row < end && !good(loaded[i], row)) {
-        return row;
+    for (int i = 0; i < unroll; ++i) {
+      const std::int64_t vector = start + i * block_threads;
+      if (vector < vectors) {
+        Value parts[of_vector];
+        memcpy(parts, &loaded[i], sizeof parts);
+#pragma unroll
+        for (int k = 0; k < of_vector; ++k) {
+          if (!good(parts[k], inner + vector * of_vector + k)) {
+            return inner + vector * of_vector + k;
+          }
+        }
       }
     }
   }
-  return no_bad_row;
+  return first_bad_row(inner + vectors * of_vector, end, good_one);
 }
 
 template <class Index>

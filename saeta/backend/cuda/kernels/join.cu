@@ -74,29 +74,80 @@ __device__ void copy_tile(const join_step& step, std::int64_t tile) {
   }
 }
 
+/// Bits as aligned words of 32, put together by shifts. No word is read that has none of the bits.
+struct bit_words {
+  const unsigned* words; ///< at or below the first bit
+  std::int64_t shift;    ///< bits from there to the first of the run, less than 32
+  std::int64_t first_whole;
+  std::int64_t end_whole; ///< words [first_whole, end_whole) have bytes of the run alone
+
+  __device__ bit_words(const std::uint8_t* source, std::int64_t first, std::int64_t count) {
+    const std::uint8_t* const byte = source + first / 8;
+    const auto misaligned = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(byte) % 4);
+    words = reinterpret_cast<const unsigned*>(byte - misaligned);
+    shift = misaligned * 8 + first % 8;
+    first_whole = misaligned == 0 ? 0 : 1;
+    end_whole = (misaligned + (first % 8 + count + 7) / 8) / 4;
+  }
+  /// Whether bits [at, at + 32) of the run can be read by `load`.
+  [[nodiscard]] __device__ bool whole(std::int64_t at) const {
+    const std::int64_t word = (shift + at) / join_word_bits;
+    return word >= first_whole && word + 1 < end_whole;
+  }
+  [[nodiscard]] __device__ unsigned load(std::int64_t at) const {
+    const std::int64_t word = (shift + at) / join_word_bits;
+    return __funnelshift_r(__ldg(words + word), __ldg(words + word + 1), static_cast<unsigned>(shift + at));
+  }
+};
+
+/// The bits that a step has for word `word` of its target, at their place there, and how many they are.
+struct target_bits {
+  std::int64_t low;
+  int count;
+
+  __device__ target_bits(const join_step& step, std::int64_t word)
+      : low(max(word * join_word_bits, step.target_first)),
+        count(static_cast<int>(min((word + 1) * join_word_bits, step.target_first + step.count) - low)) {}
+};
+
 /// Words of the target: those that the step fills are written, those at its ends may belong to other steps as well.
 __device__ void bits_tile(const join_step& step, std::int64_t tile) {
   constexpr std::int64_t words_of_tile = join_tile_bytes / 4;
   const std::int64_t first_word = step.target_first / join_word_bits;
-  const std::int64_t end_bit = step.target_first + step.count;
-  const std::int64_t end_word = (end_bit + join_word_bits - 1) / join_word_bits;
+  const std::int64_t end_word = (step.target_first + step.count + join_word_bits - 1) / join_word_bits;
   const std::int64_t begin = first_word + tile * words_of_tile;
   const std::int64_t end = min(begin + words_of_tile, end_word);
+  const bool copied = step.kind == join_kind::bits;
+  const auto* const source = static_cast<const std::uint8_t*>(step.source);
   auto* const target = static_cast<unsigned*>(step.target);
+  const bit_words run(source, step.source_first, step.count);
   unsigned nulls = 0;
-  for (std::int64_t word = begin + threadIdx.x; word < end; word += block_threads) {
-    const std::int64_t low = max(word * join_word_bits, step.target_first);
-    const int count = static_cast<int>(min((word + 1) * join_word_bits, end_bit) - low);
-    unsigned found = keep_below(~0u, 0, count);
-    if (step.kind == join_kind::bits) {
-      found = read_bits(static_cast<const std::uint8_t*>(step.source),
-                        step.source_first + low - step.target_first, count);
-      nulls += static_cast<unsigned>(count - __popc(found));
+  for (std::int64_t start = begin + threadIdx.x; start < end; start += unroll * block_threads) {
+    unsigned found[unroll];
+#pragma unroll
+    for (int i = 0; i < unroll; ++i) {
+      const std::int64_t word = start + i * block_threads;
+      if (word < end) {
+        const target_bits bits(step, word);
+        const std::int64_t at = bits.low - step.target_first;
+        found[i] = !copied ? keep_below(~0u, 0, bits.count)
+                   : bits.count == join_word_bits && run.whole(at)
+                       ? run.load(at)
+                       : read_bits(source, step.source_first + at, bits.count);
+      }
     }
-    if (count == join_word_bits) {
-      target[word] = found;
-    } else {
-      atomicOr(target + word, found << (low - word * join_word_bits));
+#pragma unroll
+    for (int i = 0; i < unroll; ++i) {
+      const std::int64_t word = start + i * block_threads;
+      if (word < end) {
+        const target_bits bits(step, word);
+        nulls += copied ? static_cast<unsigned>(bits.count - __popc(found[i])) : 0;
+        if (bits.count == join_word_bits) {
+          target[word] = found[i];
+        } else {
+          atomicOr(target + word, found[i] << (bits.low - word * join_word_bits));
+        }
+      }
     }
   }
   if (step.nulls != nullptr) {
