@@ -202,6 +202,7 @@ placed_values place_tensor(const std::shared_ptr<context>& home, const foreign_v
                                            .keepalive = keepalive,
                                            .access = rows.access,
                                            .ready = ready,
+                                           .owner_orders_own_work = true,
                                            .tag = imported_tag});
   if (taken == way::copy) {
     return {copied(home, view, rows)};

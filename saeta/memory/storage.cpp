@@ -76,8 +76,9 @@ storage::storage(key own, const std::shared_ptr<context>& home, external_memory&
         foreign.bytes = memory.bytes;
         foreign.device = memory.device;
         foreign.kind = kind_of(memory, *home);
+        // What the end of the view does not wait for. In an epoch that is still open, work of ours may follow.
         foreign.ready =
-            epoch_has_ended(memory.ready) ? memory.ready : point(); // else ours may follow in the same
+            memory.owner_orders_own_work && epoch_has_ended(memory.ready) ? memory.ready : point();
         foreign.generation = next_generation();
         foreign.label = memory.tag;
         return foreign;
@@ -139,7 +140,6 @@ storage::~storage() {
     if (!external_) {
       self->release_later(*from_.load(std::memory_order_relaxed), block_, std::move(after));
     } else if (keepalive_.use_count() != 0) { // which may be a deleter without a pointer
-      // Its owner must not meet work of ours. What he queued himself before he lent the memory is none.
       after.points.remove_if([&](const point& each) { return each == block_.ready; });
       self->core_->releases->submit({.after = std::move(after),
                                      .action =

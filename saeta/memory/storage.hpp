@@ -37,6 +37,9 @@ struct external_memory {
   std::shared_ptr<void> keepalive; ///< dropped once the recorded work has finished, on any thread
   mutability access = mutability::read_only;
   point ready; ///< after the producer's pending writes
+  /// Whether the owner's own pending work is safe when the keepalive goes, as it must be of a producer whose consumers may drop what they
+  /// took before they used it (DLPack, the CUDA Array Interface). If so, the end of the view waits for work of ours alone.
+  bool owner_orders_own_work = false;
   std::string tag;
 };
 
