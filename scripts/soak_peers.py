@@ -122,7 +122,9 @@ class PyarrowPeer(Peer):
         return self.module.array(np.full(rows, value, dtype=np.int32))
 
     def take(self, column: sa.Column) -> Any:
-        return column.to_arrow()  # pyarrow.array would ask for memory of the device, which its wheels do not take
+        return (
+            column.to_arrow()
+        )  # pyarrow.array would ask for memory of the device, which its wheels do not take
 
     def give(self, array: Any, ctx: sa.Context) -> sa.Column:
         made: sa.Column = sa.from_arrow(array, ctx)

@@ -240,11 +240,10 @@ void compare(stream_handle stream, std::span<const equal_task> tasks, const equa
     return;
   }
   const std::int64_t tiles = tasks.back().first_tile + equal_tiles(tasks.back());
-  constexpr std::int64_t items_of_tile = std::int64_t{block_threads} * unroll;
   const launch_site site(results.extents, stream);
   site.zero(results.extents, results.count * sizeof *results.extents);
-  site.launch("compare", compare_rows, tiles * items_of_tile, uploaded,
-              static_cast<std::int64_t>(tasks.size()), tiles, results.extents);
+  site.launch_tiles("compare", compare_rows, tiles, uploaded, static_cast<std::int64_t>(tasks.size()), tiles,
+                    results.extents);
 }
 
 void expand(stream_handle stream, std::span<const list_expansion> expansions,

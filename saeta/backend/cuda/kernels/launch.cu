@@ -1,8 +1,6 @@
 #include "saeta/backend/cuda/driver.hpp"
 #include "saeta/backend/cuda/kernels/launch.cuh"
 
-#include <algorithm>
-
 namespace saeta::cuda {
 
 launch_site::launch_site(std::int32_t ordinal, stream_handle stream)
@@ -17,14 +15,10 @@ std::int32_t launch_site::device_of(const void* memory) {
   return ordinal;
 }
 
-unsigned launch_site::blocks_for(std::int64_t items, int resident) const {
-  int multiprocessors = 0;
-  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal_),
-        "cudaDeviceGetAttribute");
-  constexpr std::int64_t items_per_block = std::int64_t{block_threads} * unroll;
-  const std::int64_t most = std::int64_t{multiprocessors} * resident;
-  return static_cast<unsigned>(
-      std::clamp((items + items_per_block - 1) / items_per_block, std::int64_t{1}, most));
+int launch_site::multiprocessors() const {
+  int found = 0;
+  check(cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, ordinal_), "cudaDeviceGetAttribute");
+  return found;
 }
 
 void launch_site::zero(void* target, std::size_t bytes) const {

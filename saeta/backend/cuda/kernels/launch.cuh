@@ -13,6 +13,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -32,15 +33,18 @@ public:
   template <class... Parameters, class... Arguments>
   void launch(const char* name, void (*kernel)(Parameters...), std::int64_t items,
               Arguments&&... arguments) const {
-    cudaLaunchConfig_t shape{};
-    int resident = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0), name,
-          ": blocks of a multiprocessor");
-    shape.gridDim = dim3(blocks_for(items, resident));
-    shape.blockDim = dim3(block_threads);
-    shape.stream = stream_;
-    check(cudaLaunchKernelEx(&shape, kernel, std::forward<Arguments>(arguments)...), name, ": ", items,
-          " items");
+    constexpr std::int64_t items_of_block = std::int64_t{block_threads} * unroll;
+    queue(name, kernel, (items + items_of_block - 1) / items_of_block, 1,
+          std::forward<Arguments>(arguments)...);
+  }
+
+  /// The same for `tiles` of which each is the work of a block for some time (tiles.cuh). Tiles of different kinds take different
+  /// times, so the shares of blocks are smaller than what a device can hold at once.
+  template <class... Parameters, class... Arguments>
+  void launch_tiles(const char* name, void (*kernel)(Parameters...), std::int64_t tiles,
+                    Arguments&&... arguments) const {
+    constexpr int waves = 4;
+    queue(name, kernel, tiles, waves, std::forward<Arguments>(arguments)...);
   }
 
   /// Queues zeroes.
@@ -49,8 +53,22 @@ public:
 private:
   launch_site(std::int32_t ordinal, stream_handle stream);
   static std::int32_t device_of(const void* memory);
-  /// @param resident  blocks that a multiprocessor holds at once.
-  [[nodiscard]] unsigned blocks_for(std::int64_t items, int resident) const;
+  /// @param waves  the largest grid, in times of what the device holds of the kernel at once.
+  template <class... Parameters, class... Arguments>
+  void queue(const char* name, void (*kernel)(Parameters...), std::int64_t blocks, int waves,
+             Arguments&&... arguments) const {
+    int resident = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0), name,
+          ": blocks of a multiprocessor");
+    const std::int64_t most = std::int64_t{multiprocessors()} * resident * waves;
+    cudaLaunchConfig_t shape{};
+    shape.gridDim = dim3(static_cast<unsigned>(std::clamp(blocks, std::int64_t{1}, most)));
+    shape.blockDim = dim3(block_threads);
+    shape.stream = stream_;
+    check(cudaLaunchKernelEx(&shape, kernel, std::forward<Arguments>(arguments)...), name, ": ", blocks,
+          " blocks' worth of work");
+  }
+  [[nodiscard]] int multiprocessors() const;
 
   std::int32_t ordinal_;
   active_context active_;
