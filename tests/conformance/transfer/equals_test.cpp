@@ -193,6 +193,19 @@ TEST_P(equal_data, counts_nulls_but_nothing_below_them) {
   EXPECT_FALSE(equals(lists({0, 2, 3}, {1, 2, 3}), lists({0, 1, 3}, {1, 2, 3}))) << "lengths";
 }
 
+TEST_P(equal_data, counts_nulls_of_one_side_that_nobody_has_counted) {
+  const data_type type(type_id::int32);
+  const column some = fixed<std::int32_t>(type, {1, 2, 3}, 5).slice(0, 2);
+  const buffer values = fixed<std::int32_t>(type, {1, 2}).values();
+  const column none = column::make(home(), {type, 2, 0, 0, {{}, values}, {}}); // without a bitmap
+  EXPECT_FALSE(equals(some, none));
+  EXPECT_FALSE(equals(none, some));
+  const column lists_with_nulls = lists({0, 1, 2}, {1, 2}, 1);
+  const column lists_without = lists({0, 1, 2}, {1, 2});
+  EXPECT_FALSE(equals(lists_with_nulls, lists_without));
+  EXPECT_FALSE(equals(lists_without, lists_with_nulls));
+}
+
 TEST_P(equal_data, of_dictionaries_is_their_values) {
   const auto dictionary = [&](const std::vector<std::string_view>& values,
                               const std::vector<std::int32_t>& indices) {

@@ -104,7 +104,10 @@ TEST_P(symbols, of_numbers_are_the_same_memory) {
     EXPECT_EQ(made.offset(), source.offset());
     EXPECT_EQ(names_of(made), (std::vector<cell>{"a", "b", "b"}));
   }
-  EXPECT_EQ(one(numbers(type_id::uint32, {}).slice(0, 0)).length(), 0);
+  const column none = numbers(type_id::uint32, {}).slice(0, 0);
+  home()->reset_counters();
+  EXPECT_EQ(one(none).length(), 0);
+  EXPECT_EQ(home()->read_counters().scalars, traffic{}) << "no row was looked at";
 }
 
 TEST_P(symbols, of_numbers_that_name_nothing_are_refused_with_the_row) {

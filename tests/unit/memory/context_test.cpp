@@ -113,6 +113,26 @@ TEST(foreign_bytes, are_those_of_others_and_never_our_own) {
   EXPECT_EQ(home->foreign_bytes(), 0U) << "what is cached is ours";
 }
 
+TEST(foreign_bytes, are_not_what_the_pool_of_the_driver_keeps) {
+  context_options options;
+  options.memory.base = resource_kind::async;
+  const auto home = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}), options);
+  take(home, 40 << 20, "own");
+  EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
+  EXPECT_EQ(home->foreign_bytes(), 0U);
+}
+
+TEST(an_export, holds_each_storage_once) {
+  const auto home = context::create(make_host_backend());
+  const buffer a = take(home, 64, "a");
+  const buffer b = take(home, 64, "b");
+  const std::array views{a.slice(0, 8), b, a.slice(8, 8), a};
+  const export_hold held(views, access::read);
+  EXPECT_EQ(held.first(), a.owner());
+  ASSERT_EQ(held.others().size(), 1U);
+  EXPECT_EQ(held.others()[0], b.owner());
+}
+
 class scalars_that_fail : public ::testing::Test {
 protected:
   std::shared_ptr<sim::device> device_ = sim::device::create({.seed = 1, .run_percent = 0});

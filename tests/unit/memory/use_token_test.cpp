@@ -13,6 +13,7 @@
 #include <array>
 #include <optional>
 #include <thread>
+#include <vector>
 
 namespace saeta {
 namespace {
@@ -144,6 +145,24 @@ TEST(use_token, holds_a_storage_that_is_named_twice_once_with_the_stronger_acces
     EXPECT_NO_THROW(use_token(stream, {reads(whole)}));
     EXPECT_NO_THROW(token.finish());
     EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(token.data<char>(whole)); }), errc::closed);
+  }
+}
+
+TEST(use_token, gives_no_pointer_to_a_buffer_that_it_does_not_name) {
+  const auto home = context::create(make_host_backend());
+  std::vector<buffer> made;
+  for (int i = 0; i < 3; ++i) { // of rising age, so that each lies before, between or behind the others
+    made.push_back(buffer::allocate(home, 16, home->work_stream(), "b"));
+  }
+  for (std::size_t absent = 0; absent < made.size(); ++absent) {
+    std::vector<use> named;
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (i != absent) {
+        named.push_back(reads(made[i]));
+      }
+    }
+    const use_token token(home->work_stream(), named);
+    EXPECT_THROW(static_cast<void>(token.data<char>(made[absent])), error) << absent;
   }
 }
 

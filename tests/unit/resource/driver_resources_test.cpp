@@ -286,6 +286,22 @@ TEST_F(driver_resources, pinned_memory_that_the_driver_refuses_to_take_stays) {
   EXPECT_EQ(pinned.trim(), 8192U);
 }
 
+TEST_F(driver_resources, pinned_keeps_a_block_whose_work_cannot_be_waited_for) {
+  pinned_resource pinned(driver);
+  const block made = pinned.allocate({.bytes = 4096}, stream());
+  finished = false;
+  EXPECT_CALL(*driver, synchronize_event(_))
+      .WillOnce(Throw(error(errc::device, "broken")))
+      .WillRepeatedly(DoDefault());
+  const point last = mark(stream());
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  EXPECT_FALSE(pinned.deallocate(made, {&last, 1}));
+  set_report_sink(before);
+  EXPECT_EQ(pinned.trim(), 0U) << "nobody else may have it";
+  finished = true;
+  EXPECT_TRUE(pinned.deallocate(made, {&last, 1}));
+}
+
 TEST_F(driver_resources, pinned_memory_that_cannot_be_kept_stays_with_its_caller) {
   pinned_resource pinned(driver);
   const block made = pinned.allocate({.bytes = 4096}, stream());
