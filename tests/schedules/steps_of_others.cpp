@@ -29,7 +29,7 @@ void random_program::lend() {
     return; // two consumers of one buffer order themselves
   }
   source.place->home->make_visible_to(device);
-  order_handover(views, stream_ref(device, user));
+  order_handover(views, device, user); // as a protocol does that names a stream
   if (changes) {
     // A consumer that writes must see earlier readers gone, too: that is his producer's promise in DLPack.
     const handover needed = source.memory.owner()->ordering().needs(access::write, "lent");

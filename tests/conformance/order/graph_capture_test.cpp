@@ -96,6 +96,26 @@ TEST_P(graph_captures, hold_back_the_views_of_everybody_until_they_have_ended) {
   EXPECT_TRUE(home()->clocks()->mark_device().has_value()) << "held although the capture has ended";
 }
 
+TEST_P(graph_captures, are_followed_where_nothing_is_waited_for) {
+  const auto memory = filled(1);
+  auto another = std::optional(filled(2));
+  external_memory lent; // of which no work is known
+  lent.pointer = reinterpret_cast<void*>(memory.address());
+  lent.bytes = memory.size();
+  lent.device = home()->device();
+  const std::array views{buffer::adopt(home(), std::move(lent))};
+  graph_capture capture(device(), foreign().native_handle());
+  order_handover(views, device(), foreign().native_handle());
+  {
+    const std::array unannounced{*another};
+    const export_hold consumer(unannounced, access::read);
+  }
+  another.reset();
+  EXPECT_EQ(pending(), asynchronous() ? 1U : 0U);
+  EXPECT_TRUE(capture.end()) << "an event over all work was recorded and has ended the capture";
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+}
+
 TEST_P(graph_captures, are_handed_memory_whose_last_write_has_finished) {
   const buffer b = filled(1);
   const auto gate = close_gate(ours().native_handle());
