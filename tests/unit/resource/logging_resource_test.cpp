@@ -162,6 +162,17 @@ TEST_F(logging_resource_test, makes_no_record_where_nobody_listens) {
   EXPECT_EQ(log->dropped(), 0U);
 }
 
+TEST_F(logging_resource_test, counts_a_free_that_could_not_be_described_once) {
+  const auto query = root->make_child("a budget whose name no record has had, which takes memory", 50);
+  below->given.charged = query.get();
+  {
+    const unit::failing_new no_memory(0);
+    EXPECT_TRUE(logged.deallocate(below->given, std::span<const point>()));
+  }
+  EXPECT_EQ(log->dropped(), 1U);
+  EXPECT_EQ(count(), 0U) << "a record without the block";
+}
+
 TEST_F(logging_resource_test, counts_the_records_that_could_not_be_made) {
   below->takes_back = false;
   {
