@@ -20,6 +20,7 @@ struct looked_at {
   std::int64_t offset = 0; ///< of the rows that the array names
   row_window rows;
   std::string label;
+  bool nested = false; ///< its rows are those that the rows of another array name
   // In the lists of a level:
   std::size_t check = 0;
   bool checked = false;
@@ -41,7 +42,8 @@ class value_checker {
 public:
   value_checker(const array_memory& memory, const dictionary_cache& known) : memory_(memory), known_(known) {}
 
-  void add(const host_array& source, std::int64_t offset, std::int64_t length, std::string label) {
+  void add(const host_array& source, std::int64_t offset, std::int64_t length, std::string label,
+           bool nested = false) {
     if (source.dictionary != nullptr && known_.find(*source.dictionary) == nullptr &&
         known_.find_symbols(*source.dictionary) == nullptr) {
       const host_array& values = *source.dictionary;
@@ -53,6 +55,7 @@ public:
       added.offset = offset;
       added.rows = window_of(source.type, offset, length);
       added.label = std::move(label);
+      added.nested = nested;
     }
   }
 
@@ -248,11 +251,17 @@ private:
                   there ? concat(", this one of ", bytes, " bytes") : "");
   }
 
+  /// Whether the first and last offset of the window are asked for. Those of an array on its own are known to be in range.
+  [[nodiscard]] static bool asks_for_offsets(const looked_at& of) {
+    return of.array->type.offset_width() != 0 && (of.nested || !of.array->children.empty());
+  }
+
   /// The first and last offset of a window, or the first and last run.
   void ask_children(looked_at& of, std::vector<value_request>& requests) const {
     const host_array& source = *of.array;
     of.requests = requests.size();
-    if (const std::size_t width = source.type.offset_width(); width != 0 && !source.children.empty()) {
+    if (asks_for_offsets(of)) {
+      const std::size_t width = source.type.offset_width();
       for (const std::int64_t row : {of.rows.first, of.rows.first + of.rows.rows}) {
         requests.push_back(
             {.at = value_at(source, 1, row, width), .width = static_cast<std::int32_t>(width)});
@@ -267,6 +276,13 @@ private:
                             .count = ends.length,
                             .greater = row});
       }
+    }
+  }
+
+  /// Offsets that rise may still begin below 0 where a part of an array is looked at.
+  static void require_start(const looked_at& of, std::int64_t first) {
+    if (first < 0) {
+      throw error(errc::format, concat(of.label, ": its offsets begin at ", first));
     }
   }
 
@@ -293,11 +309,14 @@ private:
     }
     const std::vector<std::int64_t> answers = memory_.numbers(requests);
     for (const looked_at& each : parents) {
+      if (asks_for_offsets(each)) {
+        require_start(each, answers[each.requests]);
+      }
       for (std::size_t i = 0; i < each.array->children.size(); ++i) {
         const host_array& child = each.array->children[i];
         const child_rows rows = rows_of(each, i, answers);
         add(child, child.offset + rows.first, rows.count,
-            concat(each.label, ", child '", each.array->type.children()[i].name, "'"));
+            concat(each.label, ", child '", each.array->type.children()[i].name, "'"), true);
       }
     }
   }

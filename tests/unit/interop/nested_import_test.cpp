@@ -9,6 +9,8 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <span>
+#include <vector>
 
 namespace saeta {
 namespace {
@@ -107,6 +109,40 @@ TEST_F(nested_import, refuses_offsets_of_lists_that_fall_or_leave_the_child) {
   expect_refused(
       large, [](plain_array& a) { set<std::int64_t>(a, 1, rows, std::int64_t{1} << 62); },
       "its parent refers to");
+}
+
+/// One list of rows [first, first + 1) of a child with these ten offsets to three values.
+owned_array list_of_one(const data_type& child_type, std::int32_t first,
+                        const std::array<std::int32_t, 10>& child_offsets) {
+  const auto bytes_of = [](std::span<const std::int32_t> numbers) {
+    const auto bytes = std::as_bytes(numbers);
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  plain_array child{.type = child_type, .length = 9};
+  child.buffers = {{}, bytes_of(child_offsets)};
+  if (child_type.children().empty()) {
+    child.buffers.emplace_back(3);
+  } else {
+    plain_array values{.type = child_type.children()[0].type, .length = 3};
+    values.buffers = {{}, std::vector<std::byte>(3)};
+    child.children = {std::make_shared<const plain_array>(std::move(values))};
+  }
+  plain_array whole{.type = list_of("+l", child_type), .length = 1};
+  whole.buffers = {{}, bytes_of(std::array{first, first + 1})};
+  whole.children = {std::make_shared<const plain_array>(std::move(child))};
+  return support::to_c(std::make_shared<const plain_array>(std::move(whole)));
+}
+
+/// Those at the ends of the child are right: a part of it alone is looked at.
+TEST_F(nested_import, refuses_offsets_of_a_part_of_a_child_that_begin_below_0) {
+  for (const data_type& type : {list_of("+l", data_type(type_id::int8)), data_type(type_id::string)}) {
+    owned_array below = list_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, -500'000, 3});
+    const error seen = error_of(below, list_of("+l", type));
+    EXPECT_EQ(seen.code(), errc::format);
+    EXPECT_EQ(seen.message(), "column 'x', child 'item': its offsets begin at -500000");
+    owned_array right = list_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, 1, 3});
+    EXPECT_EQ(import_column(home_, {"x", list_of("+l", type), true, {}}, right.get()).length(), 1);
+  }
 }
 
 TEST_F(nested_import, refuses_list_views_outside_of_the_child) {
