@@ -5,8 +5,8 @@
 #
 # Each starts from tests/fuzz/corpus/<name> and keeps what it finds interesting in build/fuzz/corpus/<name>, so that the next
 # run goes on from there. An input that fails is kept in build/fuzz/findings/; give it to build/fuzz/bin/fuzz_<name> to see it
-# again. JOBS says how many run side by side, SEED where chance begins: 1 draws the same inputs in every fresh tree. Exit code 1
-# when one of them failed.
+# again. JOBS says how many run side by side, SEED where chance begins and RUNS how many inputs there are at most: with both, every fresh
+# tree meets the same inputs, on a fast machine no others than on a slow one. Exit code 1 when one of them failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,7 +31,7 @@ run() { # run <name>
   mkdir -p "$build/corpus/$name" "$build/findings" "tests/fuzz/corpus/$name"
   # Long inputs from the start, because short ones draw nothing but zeros. Leaks are looked for once, at the end: for each input
   # that would take nearly all of the time. So would the counts that entropic keeps.
-  local options=(-max_total_time="$seconds" -seed="${SEED:-0}" -max_len="$longest" -len_control=0 -entropic=0 -detect_leaks=0 -timeout=20 -rss_limit_mb=2560
+  local options=(-max_total_time="$seconds" -seed="${SEED:-0}" -runs="${RUNS:--1}" -max_len="$longest" -len_control=0 -entropic=0 -detect_leaks=0 -timeout=20 -rss_limit_mb=2560
     -print_final_stats=1 -artifact_prefix="$build/findings/$name-")
   if "$build/bin/fuzz_$name" "${options[@]}" "$build/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1; then
     echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found"

@@ -279,10 +279,15 @@ private:
     }
   }
 
-  /// Offsets that rise may still begin below 0 where a part of an array is looked at.
-  static void require_start(const looked_at& of, std::int64_t first) {
-    if (first < 0) {
-      throw error(errc::format, concat(of.label, ": its offsets begin at ", first));
+  /// Offsets that rise may still begin below 0, or end behind the values, where a part of an array is looked at.
+  static void require_range(const looked_at& of, std::int64_t first, std::int64_t last) {
+    const host_array& source = *of.array;
+    const bool bytes = source.children.empty();
+    const std::int64_t limit =
+        bytes ? static_cast<std::int64_t>(source.buffers[2].size()) : source.children.front().length;
+    if (first < 0 || last > limit) {
+      throw error(errc::format, concat(of.label, ": offsets from ", first, " to ", last, ", there are ",
+                                       limit, bytes ? " bytes" : " values"));
     }
   }
 
@@ -310,7 +315,7 @@ private:
     const std::vector<std::int64_t> answers = memory_.numbers(requests);
     for (const looked_at& each : parents) {
       if (asks_for_offsets(each)) {
-        require_start(each, answers[each.requests]);
+        require_range(each, answers[each.requests], answers[each.requests + 1]);
       }
       for (std::size_t i = 0; i < each.array->children.size(); ++i) {
         const host_array& child = each.array->children[i];

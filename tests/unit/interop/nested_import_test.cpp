@@ -10,6 +10,8 @@
 #include <cstring>
 #include <functional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace saeta {
@@ -111,15 +113,12 @@ TEST_F(nested_import, refuses_offsets_of_lists_that_fall_or_leave_the_child) {
       "its parent refers to");
 }
 
-/// One list of rows [first, first + 1) of a child with these ten offsets to three values.
-owned_array list_of_one(const data_type& child_type, std::int32_t first,
-                        const std::array<std::int32_t, 10>& child_offsets) {
-  const auto bytes_of = [](std::span<const std::int32_t> numbers) {
-    const auto bytes = std::as_bytes(numbers);
-    return std::vector<std::byte>(bytes.begin(), bytes.end());
-  };
+/// A struct of row `row` alone of a child with these ten offsets to three values.
+owned_array struct_of_one(const data_type& child_type, std::int64_t row,
+                          const std::array<std::int32_t, 10>& offsets) {
   plain_array child{.type = child_type, .length = 9};
-  child.buffers = {{}, bytes_of(child_offsets)};
+  const auto bytes = std::as_bytes(std::span(offsets));
+  child.buffers = {{}, {bytes.begin(), bytes.end()}};
   if (child_type.children().empty()) {
     child.buffers.emplace_back(3);
   } else {
@@ -127,21 +126,27 @@ owned_array list_of_one(const data_type& child_type, std::int32_t first,
     values.buffers = {{}, std::vector<std::byte>(3)};
     child.children = {std::make_shared<const plain_array>(std::move(values))};
   }
-  plain_array whole{.type = list_of("+l", child_type), .length = 1};
-  whole.buffers = {{}, bytes_of(std::array{first, first + 1})};
+  plain_array whole{
+      .type = data_type::nested("+s", {{"c", child_type, true, {}}}), .length = 1, .offset = row};
+  whole.buffers = {{}};
   whole.children = {std::make_shared<const plain_array>(std::move(child))};
   return support::to_c(std::make_shared<const plain_array>(std::move(whole)));
 }
 
 /// Those at the ends of the child are right: a part of it alone is looked at.
-TEST_F(nested_import, refuses_offsets_of_a_part_of_a_child_that_begin_below_0) {
-  for (const data_type& type : {list_of("+l", data_type(type_id::int8)), data_type(type_id::string)}) {
-    owned_array below = list_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, -500'000, 3});
-    const error seen = error_of(below, list_of("+l", type));
-    EXPECT_EQ(seen.code(), errc::format);
-    EXPECT_EQ(seen.message(), "column 'x', child 'item': its offsets begin at -500000");
-    owned_array right = list_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, 1, 3});
-    EXPECT_EQ(import_column(home_, {"x", list_of("+l", type), true, {}}, right.get()).length(), 1);
+TEST_F(nested_import, refuses_offsets_of_a_part_of_a_child_that_leave_its_values) {
+  const std::pair<data_type, std::string> cases[] = {{list_of("+l", data_type(type_id::int8)), "values"},
+                                                     {data_type(type_id::string), "bytes"}};
+  for (const auto& [type, unit] : cases) {
+    const data_type whole = data_type::nested("+s", {{"c", type, true, {}}});
+    owned_array below = struct_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, -500'000, 3});
+    EXPECT_EQ(error_of(below, whole).message(),
+              "column 'x', child 'c': offsets from -500000 to 3, there are 3 " + unit);
+    owned_array behind = struct_of_one(type, 0, {0, 500'000, 0, 0, 0, 0, 0, 0, 0, 3});
+    EXPECT_EQ(error_of(behind, whole).message(),
+              "column 'x', child 'c': offsets from 0 to 500000, there are 3 " + unit);
+    owned_array right = struct_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, 1, 3});
+    EXPECT_EQ(import_column(home_, {"x", whole, true, {}}, right.get()).length(), 1);
   }
 }
 
