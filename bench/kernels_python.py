@@ -56,7 +56,7 @@ def pieces_of(values: pa.Array, ctx: sa.Context) -> sa.Column:
 
 def of_saeta(rows: int, ctx: sa.Context) -> dict[str, Operation]:
     random = np.random.default_rng(7)
-    bools, codes_rows = many(rows), many(rows)
+    bools = indices = many(rows)
     truth = random.integers(0, 2, bools, dtype=np.uint8).astype(bool)
     bits = sa.from_arrow(pa.array(truth), ctx, copy=True)
     odd = bits[SHIFT:]
@@ -67,7 +67,7 @@ def of_saeta(rows: int, ctx: sa.Context) -> dict[str, Operation]:
     texts = pieces_of(pa.array(random.integers(10**8, 10**9, rows // 8).astype(str), pa.string()), ctx)
     words = pa.array(np.arange(1000).astype(str))
     codes = sa.from_arrow(
-        pa.DictionaryArray.from_arrays(random.integers(0, 1000, codes_rows, dtype=np.int32), words),
+        pa.DictionaryArray.from_arrays(random.integers(0, 1000, indices, dtype=np.int32), words),
         ctx,
         copy=True,
     )
@@ -84,7 +84,7 @@ def of_saeta(rows: int, ctx: sa.Context) -> dict[str, Operation]:
             lambda: texts.combine_chunks(), 2 * (4 + 9) * (rows // 8)
         ),
         "import and check of dictionary indices": Operation(
-            lambda: sa.from_arrow(codes.__arrow_c_device_array__(), ctx), 4 * codes_rows
+            lambda: sa.from_arrow(codes.__arrow_c_device_array__(), ctx), 4 * indices
         ),
     }
 

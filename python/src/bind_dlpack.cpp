@@ -160,9 +160,7 @@ std::optional<std::int64_t> current_stream_of_cupy(nb::handle source, tensor_dev
         .attr(nb::handle(names().get_current_stream))(device.ordinal)
         .attr(nb::handle(names().ptr));
   });
-  constexpr std::int64_t legacy_default = 1;
-  const auto handle = nb::cast<std::int64_t>(stream);
-  return handle == 0 ? legacy_default : handle;
+  return stream_number(nb::cast<std::int64_t>(stream));
 }
 
 nb::object capsule_of_torch(nb::handle source, tensor_device device, nb::handle dl_device, nb::handle stream,

@@ -61,18 +61,23 @@ int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_co
   return -1;
 }
 
+/// The column in one piece, ready on a stream as DLPack numbers it.
+DLManagedTensorVersioned* exported(const column_object& source, std::optional<std::int64_t> stream) {
+  return without_gil([&] {
+    const joined_rows rows = join_pieces(source, copy_policy::when_needed);
+    dlpack_export how;
+    how.stream = stream;
+    how.owned = rows.owned;
+    return export_dlpack_versioned(rows.piece, how);
+  });
+}
+
 int managed_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
   *out = nullptr;
   return guarded([&] {
     const nb::handle given(static_cast<PyObject*>(object));
     const auto& source = nb::cast<const column_object&>(given);
-    *out = without_gil([&] {
-      dlpack_export how;
-      how.stream = dlpack_import_stream(*source.home);
-      const joined_rows rows = join_pieces(source, copy_policy::when_needed);
-      how.owned = rows.owned;
-      return export_dlpack_versioned(rows.piece, how);
-    });
+    *out = exported(source, dlpack_import_stream(*source.home));
   });
 }
 
@@ -195,15 +200,11 @@ nb::object export_by_table(const column_object& source, PyObject* library, PyObj
   if (table == nullptr || (device.type != kDLCPU && device.type != kDLCUDA)) {
     return {};
   }
-  dlpack_export how;
+  std::optional<std::int64_t> stream;
   if (device.type == kDLCUDA) {
-    how.stream = work_stream_by(*table, device, wanted->tp_name);
+    stream = work_stream_by(*table, device, wanted->tp_name);
   }
-  DLManagedTensorVersioned* const tensor = without_gil([&] {
-    const joined_rows rows = join_pieces(source, copy_policy::when_needed);
-    how.owned = rows.owned;
-    return export_dlpack_versioned(rows.piece, how);
-  });
+  DLManagedTensorVersioned* const tensor = exported(source, stream);
   void* made = nullptr;
   // Takes the tensor whatever happens.
   const int done = foreign_call([&] { return table->managed_tensor_to_py_object_no_sync(tensor, &made); });
@@ -233,9 +234,7 @@ std::int64_t work_stream_by(const DLPackExchangeAPI& table, tensor_device device
     return table.current_work_stream(static_cast<DLDeviceType>(device.type), device.ordinal, &stream);
   });
   require_success(type_name, told == 0);
-  constexpr std::int64_t legacy_default = 1;
-  return stream == nullptr ? legacy_default
-                           : static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream));
+  return stream_number(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream)));
 }
 
 std::shared_ptr<context> context_for(tensor_device device) {

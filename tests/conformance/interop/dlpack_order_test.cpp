@@ -66,6 +66,23 @@ protected:
     const auto content = read(used);
     return std::all_of(content.begin(), content.end(), [&](std::uint8_t b) { return b == value; });
   }
+  /// @param lender  the stream that a view is ready on, behind a gate.
+  void expect_back_after_our_work(stream_ref lender) {
+    const buffer memory = filled(1);
+    const auto held = close_gate(lender.native_handle());
+    if (!held) {
+      GTEST_SKIP() << "nothing can be pending on this backend";
+    }
+    lent_tensor lent = lend(memory);
+    {
+      const column taken = import_dlpack(home(), lent.get(), {number(lender), copy_policy::never});
+      fill(taken.values(), 3, ours());
+    }
+    EXPECT_EQ(lent.deleted(), 0) << "our write is pending behind the gate";
+    held->open();
+    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(lent.deleted(), 1);
+  }
   void expect_consumer_waits(std::optional<std::int64_t> named, stream_handle consumer) {
     const buffer values = filled(1);
     const auto held = close_gate(ours().native_handle());
@@ -277,38 +294,10 @@ TEST_P(dlpack_order, a_view_that_nobody_used_goes_back_before_its_producer_has_f
   device().synchronize_stream(foreign().native_handle()); // as the owner of the memory does before its end
 }
 
-TEST_P(dlpack_order, a_view_that_was_used_goes_back_after_our_work) {
-  const buffer memory = filled(1);
-  const auto held = close_gate(foreign().native_handle());
-  if (!held) {
-    GTEST_SKIP() << "nothing can be pending on this backend";
-  }
-  lent_tensor lent = lend(memory);
-  {
-    const column taken = import_dlpack(home(), lent.get(), {number(foreign()), copy_policy::never});
-    fill(taken.values(), 3, ours());
-  }
-  EXPECT_EQ(lent.deleted(), 0) << "our write is pending behind the producer";
-  held->open();
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(lent.deleted(), 1);
-}
+TEST_P(dlpack_order, a_view_that_was_used_goes_back_after_our_work) { expect_back_after_our_work(foreign()); }
 
 TEST_P(dlpack_order, a_view_that_was_used_on_the_stream_that_lent_it_goes_back_after_our_work) {
-  const buffer memory = filled(1);
-  const auto held = close_gate(ours().native_handle());
-  if (!held) {
-    GTEST_SKIP() << "nothing can be pending on this backend";
-  }
-  lent_tensor lent = lend(memory);
-  {
-    const column taken = import_dlpack(home(), lent.get(), {number(ours()), copy_policy::never});
-    fill(taken.values(), 3, ours()); // in the epoch that was open when the memory was lent
-  }
-  EXPECT_EQ(lent.deleted(), 0);
-  held->open();
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(lent.deleted(), 1);
+  expect_back_after_our_work(ours()); // which is in the epoch that was open when the memory was lent
 }
 
 TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {

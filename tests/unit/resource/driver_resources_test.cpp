@@ -60,6 +60,18 @@ protected:
     });
   }
   [[nodiscard]] stream_ref stream() const { return stream_.ref(); }
+  /// Work on the block stays pending, and the wait for it fails: the resource does not take the block. Returns the point of the work.
+  point expect_kept_where_the_wait_fails(resource& from, const block& made) {
+    finished = false;
+    EXPECT_CALL(*driver, synchronize_event(_))
+        .WillOnce(Throw(error(errc::device, "broken")))
+        .WillRepeatedly(DoDefault());
+    const point last = mark(stream());
+    const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
+    EXPECT_FALSE(from.deallocate(made, {&last, 1}));
+    set_report_sink(before);
+    return last;
+  }
 
   bool finished = true; ///< all work of the device
   std::shared_ptr<backend> memory_ = make_host_backend();
@@ -166,14 +178,7 @@ TEST_F(driver_resources, direct_counts_what_it_holds_and_keeps_what_the_driver_r
 TEST_F(driver_resources, direct_keeps_a_block_whose_work_cannot_be_waited_for) {
   direct_resource direct(driver);
   const block made = direct.allocate({.bytes = 1000}, stream());
-  finished = false;
-  EXPECT_CALL(*driver, synchronize_event(_))
-      .WillOnce(Throw(error(errc::device, "broken")))
-      .WillRepeatedly(DoDefault());
-  const point last = mark(stream());
-  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  EXPECT_FALSE(direct.deallocate(made, {&last, 1}));
-  set_report_sink(before);
+  const point last = expect_kept_where_the_wait_fails(direct, made);
   EXPECT_EQ(direct.held_bytes(), made.base_bytes);
   finished = true;
   EXPECT_TRUE(direct.deallocate(made, {&last, 1}));
@@ -289,14 +294,7 @@ TEST_F(driver_resources, pinned_memory_that_the_driver_refuses_to_take_stays) {
 TEST_F(driver_resources, pinned_keeps_a_block_whose_work_cannot_be_waited_for) {
   pinned_resource pinned(driver);
   const block made = pinned.allocate({.bytes = 4096}, stream());
-  finished = false;
-  EXPECT_CALL(*driver, synchronize_event(_))
-      .WillOnce(Throw(error(errc::device, "broken")))
-      .WillRepeatedly(DoDefault());
-  const point last = mark(stream());
-  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  EXPECT_FALSE(pinned.deallocate(made, {&last, 1}));
-  set_report_sink(before);
+  const point last = expect_kept_where_the_wait_fails(pinned, made);
   EXPECT_EQ(pinned.trim(), 0U) << "nobody else may have it";
   finished = true;
   EXPECT_TRUE(pinned.deallocate(made, {&last, 1}));
