@@ -144,7 +144,12 @@ public:
     if (hold_) {
       throw error(errc::busy, "this block is open already: ask the context for one each time");
     }
-    hold_ = (home_.get()->*Begin)();
+    std::shared_ptr<void> begun;
+    {
+      const nb::gil_scoped_release released; // it may wait for a thread that takes the lock to report something
+      begun = (home_.get()->*Begin)();
+    }
+    hold_ = std::move(begun);
   }
   void leave() { hold_.reset(); }
   [[nodiscard]] bool open() const noexcept { return hold_.has_value(); }

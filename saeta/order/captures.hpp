@@ -24,8 +24,11 @@ class captures : public std::enable_shared_from_this<captures> {
 public:
   explicit captures(std::shared_ptr<backend> device) : device_(std::move(device)) {}
 
-  /// A capture that the driver would not report is active until the result is dropped.
+  /// A capture that the driver would not report is active until the result is dropped. Returns when no event over all work is
+  /// being recorded any more (`hold_off`), so that the capture may begin.
   [[nodiscard]] std::shared_ptr<void> announce();
+  /// While the result lives, no announcement returns: between the question whether a capture is active and the record.
+  [[nodiscard]] std::unique_lock<std::mutex> hold_off() { return std::unique_lock(recording_); }
   /// Asks a stream that somebody names for a use whether it captures a graph. If so, the capture is followed until it ends.
   bool note(stream_ref named);
   /// True while an announced or noted capture is active. What the driver reports is its own business (record_context).
@@ -44,6 +47,7 @@ private:
   const std::shared_ptr<backend> device_;
   std::atomic<int> announced_{0};
   std::atomic<std::size_t> followed_count_{0};
+  std::mutex recording_; ///< taken before `mutex_`
   std::mutex mutex_;
   std::vector<followed> followed_; ///< that were active when they were last asked
   std::vector<stream> companions_; ///< of captures that have ended

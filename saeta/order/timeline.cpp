@@ -323,6 +323,7 @@ std::optional<point> timelines::mark_device() {
   if (on_host(*device_)) {
     return point{};
   }
+  const auto none_begins = captures_->hold_off();
   if (captures_->active()) {
     return std::nullopt;
   }

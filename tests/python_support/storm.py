@@ -102,6 +102,8 @@ class Storm:
             ready.wait()
             pending: list[tuple[int, Callable[[], int]]] = []
             for turn in range(self.rounds):
+                if self.failures:  # of another thread, which `run` raises
+                    return
                 value = 1 + number * self.rounds + turn
                 pending.append((value, self._round(consumer, value, self.children[number])))
                 if len(pending) == self.pending or turn + 1 == self.rounds:
@@ -134,6 +136,8 @@ class Storm:
     def _upload(self, value: int, rows: int, own: sa.Context) -> sa.Column:
         values = np.full(rows, value, dtype=np.int32)
         for _ in range(ATTEMPTS):
+            if self.failures:
+                break
             try:
                 column = sa.from_dlpack(values, own, copy=True)
             except sa.BudgetExceeded:  # other threads were quicker to take what a release gave back
@@ -141,7 +145,7 @@ class Storm:
             else:
                 self._sample()
                 return column
-        raise AssertionError(f"no room for {values.nbytes} bytes in {ATTEMPTS} attempts")
+        raise AssertionError(f"no room for {values.nbytes} bytes in {ATTEMPTS} attempts, or another thread failed")
 
     def _sample(self) -> None:
         held = self.ctx.memory.statistics()["held"] or 0

@@ -1,6 +1,7 @@
 // How many events and timelines are kept, and for how long (saeta/order/timeline.hpp).
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/order/captures.hpp"
 #include "saeta/order/timeline.hpp"
 #include "unit/base/raises.hpp"
 #include "unit/device/held_device.hpp"
@@ -9,10 +10,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <new>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +27,7 @@ using ::testing::_;
 using ::testing::Exactly;
 using ::testing::NiceMock;
 using ::testing::Return;
+using namespace std::chrono_literals;
 
 constexpr std::size_t many_streams = 64; ///< from which on idle ones are looked for
 
@@ -75,6 +80,24 @@ TEST_F(events_of_timelines, are_used_again_after_the_driver_has_refused_them) {
     EXPECT_FALSE(clocks->mark_device());
   }
   EXPECT_EQ(clocks->events_recorded(), 0U);
+}
+
+TEST_F(events_of_timelines, over_all_work_are_recorded_before_an_announced_capture_may_begin) {
+  const auto clocks = timelines::of(*driver);
+  std::atomic<bool> may_begin = false;
+  std::thread capturing;
+  EXPECT_CALL(*driver, record_context(_)).WillOnce([&](event_handle) {
+    capturing = std::thread([&] {
+      const auto announced = clocks->graph_captures().announce();
+      may_begin = true;
+    });
+    std::this_thread::sleep_for(50ms); // an announcement that does not wait is quicker
+    EXPECT_FALSE(may_begin) << "the event would end the capture";
+    return fence_outcome::recorded;
+  });
+  EXPECT_TRUE(clocks->mark_device());
+  capturing.join();
+  EXPECT_TRUE(may_begin);
 }
 
 TEST_F(events_of_timelines, are_not_asked_again_once_the_host_has_waited_for_them) {
