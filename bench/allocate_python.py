@@ -89,8 +89,12 @@ class ForeignStream:
         return (0, self.handle)
 
 
-def saeta_peer(ctx: sa.Context) -> Peer:
-    return Peer("saeta", lambda stream: (lambda nbytes: ctx.allocate(nbytes, stream=stream or None), None))
+def saeta_peers(ctx: sa.Context) -> list[Peer]:
+    """On the thread's stream, which is not Saeta's, so that the end of each buffer is recorded there; and on the context's own."""
+    peers = [Peer("saeta", lambda stream: (lambda nbytes: ctx.allocate(nbytes, stream=stream or None), None))]
+    if ctx.device != "host":
+        peers.append(Peer("saeta, own stream", lambda _: (ctx.allocate, None)))
+    return peers
 
 
 def torch_peers(torch: Any) -> list[Peer]:
@@ -152,7 +156,7 @@ def pyarrow_peers(pyarrow: Any) -> list[Peer]:
 
 
 def find_peers(ctx: sa.Context) -> Peers:
-    peers = Peers([saeta_peer(ctx)], {"saeta": sa.__version__, "python": platform.python_version()})
+    peers = Peers(saeta_peers(ctx), {"saeta": sa.__version__, "python": platform.python_version()})
     if ctx.device == "host":
         peers.add("numpy", numpy_peers)
         peers.add("pyarrow", pyarrow_peers)

@@ -145,7 +145,9 @@ class Storm:
             else:
                 self._sample()
                 return column
-        raise AssertionError(f"no room for {values.nbytes} bytes in {ATTEMPTS} attempts, or another thread failed")
+        raise AssertionError(
+            f"no room for {values.nbytes} bytes in {ATTEMPTS} attempts, or another thread failed"
+        )
 
     def _sample(self) -> None:
         held = self.ctx.memory.statistics()["held"] or 0

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -24,6 +25,8 @@ public:
 
   /// The `position`th call from now fails (1: the next); 0: none. @param thrown  instead of an error of ours.
   void fail_at(std::uint64_t position, std::exception_ptr thrown = nullptr) noexcept {
+    const std::lock_guard lock(mutex_);
+    fail_at_ = 0; // calls of other threads may come in between
     calls_ = 0;
     thrown_ = std::move(thrown);
     fail_at_ = position;
@@ -135,6 +138,7 @@ private:
   void count(errc failure = errc::device) {
     const std::uint64_t position = ++calls_;
     if (position == fail_at_) {
+      const std::lock_guard lock(mutex_);
       if (thrown_) {
         std::rethrow_exception(thrown_);
       }
@@ -157,7 +161,8 @@ private:
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> fail_at_{0};
   std::optional<device_id> passed_for_;
-  std::exception_ptr thrown_; ///< published by fail_at_
+  std::mutex mutex_;
+  std::exception_ptr thrown_; ///< with the lock
   std::atomic<std::int64_t> alive_{0};
 };
 
