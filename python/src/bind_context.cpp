@@ -146,7 +146,8 @@ public:
     }
     std::shared_ptr<void> begun;
     {
-      const nb::gil_scoped_release released; // it may wait for a thread that takes the lock to report something
+      const nb::gil_scoped_release
+          released; // it may wait for a thread that takes the lock to report something
       begun = (home_.get()->*Begin)();
     }
     hold_ = std::move(begun);
