@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(saeta_libraries saeta)
 if(SAETA_WITH_IPC)
-  list(APPEND saeta_libraries saeta_ipc)
+  list(APPEND saeta_libraries saeta_ipc saeta_bridge)
 endif()
 
 if(DEFINED SKBUILD)
@@ -14,7 +14,7 @@ if(DEFINED SKBUILD)
   if(SAETA_WITH_IPC)
     list(APPEND modules _ipc)
     # pyarrow lies beside the package; Python imports it first, and the loader finds it by this path otherwise.
-    set_target_properties(saeta_ipc PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../pyarrow")
+    set_target_properties(saeta_ipc saeta_bridge PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../pyarrow")
   endif()
   if(SAETA_WITH_RMM)
     list(APPEND modules _rmm)
@@ -26,9 +26,11 @@ endif()
 set_target_properties(${saeta_libraries} PROPERTIES
   VERSION "${PROJECT_VERSION}" SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
   INSTALL_RPATH "$ORIGIN")
-set(ipc_headers_excluded PATTERN ipc EXCLUDE)
+set(ipc_headers_excluded PATTERN ipc EXCLUDE PATTERN bridge EXCLUDE)
 if(SAETA_WITH_IPC)
-  set_target_properties(saeta_ipc PROPERTIES EXPORT_NAME ipc INSTALL_RPATH "$ORIGIN;${SAETA_ARROW_LIBRARY_DIR}")
+  set_target_properties(saeta_ipc saeta_bridge PROPERTIES INSTALL_RPATH "$ORIGIN;${SAETA_ARROW_LIBRARY_DIR}")
+  set_target_properties(saeta_ipc PROPERTIES EXPORT_NAME ipc)
+  set_target_properties(saeta_bridge PROPERTIES EXPORT_NAME bridge)
   set(ipc_headers_excluded)
 endif()
 

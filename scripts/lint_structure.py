@@ -38,6 +38,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "transfer": BELOW_MEMORY | {"memory", "column"},
     "interop": BELOW_MEMORY | {"memory", "column", "transfer"},
     "ipc": BELOW_MEMORY | {"memory", "column", "transfer", "interop"},
+    "bridge": BELOW_MEMORY | {"memory", "column", "transfer", "interop", "ipc"},
     "backend/host": frozenset({"base", "device"}),
     "backend/cuda": frozenset({"base", "device"}),
     "backend/sim": frozenset({"base", "device"}),

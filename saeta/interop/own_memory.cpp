@@ -50,7 +50,7 @@ void forget_all(const export_hold& of) noexcept {
 
 } // namespace
 
-known_export::known_export(std::span<const buffer> shown) : hold_(shown, access::read) {
+known_export::known_export(std::span<const buffer> shown, access mode) : hold_(shown, mode) {
   try {
     const std::lock_guard lock(exports().mutex);
     const auto remember = [](const std::shared_ptr<storage>& bytes) {

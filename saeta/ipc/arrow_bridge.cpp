@@ -2,7 +2,7 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow_owned.hpp"
-#include "saeta/ipc/detail/arrow_status.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 
 #include <arrow/array.h>
 #include <arrow/c/bridge.h>

@@ -1,13 +1,17 @@
-#include "saeta/ipc/detail/arrow_status.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 
 #include "saeta/base/text.hpp"
 
 #include <arrow/util/io_util.h>
 
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
 #include <string>
 #include <system_error>
 
-namespace saeta::ipc::detail {
+namespace saeta::ipc {
 namespace {
 
 errc code_of(const arrow::Status& status) {
@@ -25,9 +29,71 @@ errc code_of(const arrow::Status& status) {
   }
 }
 
+arrow::StatusCode code_of(const error& failure) {
+  switch (failure.code()) {
+  case errc::budget_exceeded:
+  case errc::out_of_memory:
+    return arrow::StatusCode::OutOfMemory;
+  case errc::type_mismatch:
+    return arrow::StatusCode::TypeError;
+  case errc::unsupported:
+    return arrow::StatusCode::NotImplemented;
+  case errc::out_of_range:
+    return arrow::StatusCode::IndexError;
+  case errc::overflow:
+    return arrow::StatusCode::CapacityError;
+  case errc::device:
+  case errc::device_lost:
+  case errc::io:
+  case errc::busy:
+  case errc::download_forbidden:
+    return arrow::StatusCode::IOError;
+  case errc::invalid_argument:
+  case errc::format:
+  case errc::exchange:
+  case errc::closed:
+    break;
+  }
+  return arrow::StatusCode::Invalid;
+}
+
+constexpr const char* detail_type = "saeta::error";
+
+/// An exception on its way through libarrow.
+class passed_exception final : public arrow::StatusDetail {
+public:
+  passed_exception(std::exception_ptr thrown, std::string_view kind)
+      : thrown_(std::move(thrown)), kind_(kind) {}
+  [[nodiscard]] const char* type_id() const override { return detail_type; }
+  [[nodiscard]] std::string ToString() const override { return kind_; }
+  [[nodiscard]] const std::exception_ptr& thrown() const noexcept { return thrown_; }
+
+private:
+  std::exception_ptr thrown_;
+  std::string kind_;
+};
+
+arrow::Status carried(arrow::StatusCode code, std::string_view message, std::string_view kind) {
+  return {code, std::string(message), std::make_shared<passed_exception>(std::current_exception(), kind)};
+}
+
+/// Throws what another method of ours has passed on; returns where there is nothing.
+void throw_passed(const arrow::Status& status, std::string_view where) {
+  const auto& known = status.detail();
+  if (known == nullptr || std::strcmp(known->type_id(), detail_type) != 0) {
+    return;
+  }
+  try {
+    std::rethrow_exception(static_cast<const passed_exception&>(*known).thrown());
+  } catch (const error& failure) {
+    rethrow(failure, where);
+  }
+}
+
 } // namespace
 
 void raise(const arrow::Status& status, std::string_view where) {
+  throw_passed(status, where);
   const int number = arrow::internal::ErrnoFromStatus(status);
   const std::string reason =
       number == 0 ? "" : concat(": ", std::generic_category().message(number), " (errno ", number, ")");
@@ -41,4 +107,18 @@ void rethrow(const error& failure, std::string_view where) {
   throw error(failure.code(), concat(where, ": ", failure.message()), failure.where());
 }
 
-} // namespace saeta::ipc::detail
+arrow::Status current_failure() {
+  try {
+    throw;
+  } catch (const error& failure) {
+    return carried(code_of(failure), failure.message(), name_of(failure.code()));
+  } catch (const std::bad_alloc&) {
+    return carried(arrow::StatusCode::OutOfMemory, "no host memory", name_of(errc::out_of_memory));
+  } catch (const std::exception& failure) {
+    return carried(arrow::StatusCode::UnknownError, failure.what(), "exception");
+  } catch (...) {
+    return carried(arrow::StatusCode::UnknownError, "unknown exception", "exception");
+  }
+}
+
+} // namespace saeta::ipc

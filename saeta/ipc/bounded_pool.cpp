@@ -1,7 +1,7 @@
 #include "saeta/ipc/detail/bounded_pool.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/detail/arrow_status.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 
 #include <arrow/status.h>
 

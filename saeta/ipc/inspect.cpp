@@ -1,8 +1,8 @@
 #include "saeta/ipc/inspect.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/detail/arrow_bridge.hpp"
-#include "saeta/ipc/detail/arrow_status.hpp"
 #include "saeta/ipc/detail/bounded_pool.hpp"
 #include "saeta/ipc/detail/message_source.hpp"
 
@@ -80,10 +80,9 @@ void count_dictionary_values(file_summary& summary, const detail::source& from) 
   auto decoding = arrow::ipc::IpcReadOptions::Defaults();
   decoding.memory_pool = pool.get();
   decoding.included_fields = encoded;
-  const auto stream =
-      detail::take(arrow::ipc::RecordBatchStreamReader::Open(
-                       std::make_unique<detail::message_source>(from, std::nullopt), decoding),
-                   from.name);
+  const auto stream = take(arrow::ipc::RecordBatchStreamReader::Open(
+                               std::make_unique<detail::message_source>(from, std::nullopt), decoding),
+                           from.name);
   std::shared_ptr<arrow::RecordBatch> batch;
   do {
     detail::check_decoded(stream->ReadNext(&batch), *pool, from.bytes.size(), from.name);
@@ -112,12 +111,12 @@ file_summary inspect(const std::filesystem::path& file) {
     }
   }
   summary.columns = describe(described);
-  while (const auto message = detail::take(messages.ReadNextMessage(), from.name)) {
+  while (const auto message = take(messages.ReadNextMessage(), from.name)) {
     if (message->type() == arrow::ipc::MessageType::RECORD_BATCH) {
       try {
         add_batch(summary, described, *message);
       } catch (const error& failure) {
-        detail::rethrow(failure, concat(from.name, ": batch ", summary.batch_rows.size()));
+        rethrow(failure, concat(from.name, ": batch ", summary.batch_rows.size()));
       }
     }
   }

@@ -1,7 +1,7 @@
 #include "saeta/ipc/detail/message_source.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/ipc/detail/arrow_status.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 
 #include <arrow/buffer.h>
 #include <arrow/ipc/dictionary.h>

@@ -1,8 +1,8 @@
 #include "saeta/ipc/reader.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/detail/arrow_bridge.hpp"
-#include "saeta/ipc/detail/arrow_status.hpp"
 #include "saeta/ipc/detail/bounded_pool.hpp"
 #include "saeta/ipc/detail/message_source.hpp"
 #include "saeta/ipc/detail/projection.hpp"
@@ -106,7 +106,7 @@ reader::impl::impl(detail::source bytes, read_options chosen)
   decoding.memory_pool = pool.get();
   decoding.included_fields = projected.decoded;
   decoding.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
-  stream = detail::take(arrow::ipc::RecordBatchStreamReader::Open(std::move(reading), decoding), from.name);
+  stream = take(arrow::ipc::RecordBatchStreamReader::Open(std::move(reading), decoding), from.name);
   so_far.total_batches = messages->batch_count();
   number = options.batches ? options.batches->first : 0;
 }
@@ -127,7 +127,7 @@ bool reader::impl::decode() {
   if (messages->format() == container::file && stream->stats().num_replaced_dictionaries > 0) {
     throw error(errc::format, concat(from.name, ": a dictionary is given twice, which a file can't hold"));
   }
-  decoded = detail::take(decoded->SelectColumns(projected.order), place());
+  decoded = take(decoded->SelectColumns(projected.order), place());
   check(decoded->Validate());
   if (options.copy == copy_policy::never) {
     for (int i = 0; i < decoded->num_columns(); ++i) {
@@ -176,7 +176,7 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& home) {
     so_far.bytes = messages->body_bytes();
     return imported;
   } catch (const error& failure) {
-    detail::rethrow(failure, place());
+    rethrow(failure, place());
   }
 }
 

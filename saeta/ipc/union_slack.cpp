@@ -1,6 +1,6 @@
 #include "saeta/ipc/detail/union_slack.hpp"
 
-#include "saeta/ipc/detail/arrow_status.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 
 #include <arrow/array/data.h>
 #include <arrow/buffer.h>

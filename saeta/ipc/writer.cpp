@@ -1,8 +1,8 @@
 #include "saeta/ipc/writer.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/detail/arrow_bridge.hpp"
-#include "saeta/ipc/detail/arrow_status.hpp"
 #include "saeta/ipc/detail/atomic_file.hpp"
 #include "saeta/ipc/detail/batch_feed.hpp"
 #include "saeta/ipc/detail/os_error.hpp"
@@ -26,7 +26,7 @@ std::shared_ptr<arrow::util::Codec> codec_of(compression body) {
     return nullptr;
   }
   const auto kind = body == compression::lz4 ? arrow::Compression::LZ4_FRAME : arrow::Compression::ZSTD;
-  return detail::take(arrow::util::Codec::Create(kind), "compression");
+  return take(arrow::util::Codec::Create(kind), "compression");
 }
 
 /// Writes all of the table to `sink`, which stays open. @param name  begins messages.
@@ -39,17 +39,17 @@ void encode(const table& source, arrow::io::OutputStream* sink, const std::strin
 
   const auto described = detail::arrow_schema(source.fields());
   const detail::written_dictionaries dictionaries(source, *described, options.format);
-  const auto writer = detail::take(options.format == container::file
-                                       ? arrow::ipc::MakeFileWriter(sink, described, encoding)
-                                       : arrow::ipc::MakeStreamWriter(sink, described, encoding),
-                                   name);
+  const auto writer =
+      take(options.format == container::file ? arrow::ipc::MakeFileWriter(sink, described, encoding)
+                                             : arrow::ipc::MakeStreamWriter(sink, described, encoding),
+           name);
   detail::batch_feed feed(dictionaries, described);
   progress so_far;
   so_far.total_batches = static_cast<std::int64_t>(source.batches().size());
   while (const auto next = feed.next()) {
     const auto place = concat(name, ": batch ", so_far.batches);
-    detail::check(next->Validate(), place);
-    detail::check(writer->WriteRecordBatch(*next), place);
+    check(next->Validate(), place);
+    check(writer->WriteRecordBatch(*next), place);
     ++so_far.batches;
     so_far.rows += next->num_rows();
     so_far.bytes = static_cast<std::uint64_t>(writer->stats().total_serialized_body_size);
@@ -57,7 +57,7 @@ void encode(const table& source, arrow::io::OutputStream* sink, const std::strin
       hook(so_far);
     }
   }
-  detail::check(writer->Close(), name);
+  check(writer->Close(), name);
 }
 
 } // namespace
@@ -84,9 +84,9 @@ std::uint64_t write(const table& source, const std::filesystem::path& file, cons
     throw detail::os_error("write", file, errno);
   }
   const std::string name = file.string();
-  const auto sink = detail::take(arrow::io::FileOutputStream::Open(descriptor), name);
+  const auto sink = take(arrow::io::FileOutputStream::Open(descriptor), name);
   encode(source, sink.get(), name, options, hook);
-  const auto bytes = detail::take(sink->Tell(), name);
+  const auto bytes = take(sink->Tell(), name);
   if (!sink->Close().ok()) {
     throw detail::os_error("write", file, errno); // libarrow's own text leaves the reason out
   }

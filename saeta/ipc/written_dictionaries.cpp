@@ -2,8 +2,8 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/column/view_cast.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/detail/arrow_bridge.hpp"
-#include "saeta/ipc/detail/arrow_status.hpp"
 
 #include <arrow/array.h>
 #include <arrow/buffer.h>

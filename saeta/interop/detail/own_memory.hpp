@@ -8,6 +8,7 @@
 
 #include "saeta/interop/detail/managed_tensor.hpp"
 #include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/known_memory.hpp"
 #include "saeta/transfer/upload.hpp"
 
 #include <cstddef>
@@ -16,21 +17,6 @@
 #include <span>
 
 namespace saeta {
-
-/// A hand-out for reading, whose storages an import finds by their addresses.
-class known_export {
-public:
-  explicit known_export(std::span<const buffer> shown);
-  known_export(const known_export&) = delete;
-  known_export& operator=(const known_export&) = delete;
-  ~known_export();
-
-private:
-  export_hold hold_;
-};
-
-/// The storage around these bytes of which an export by address lives; null where there is none.
-std::shared_ptr<storage> find_known(const void* lowest, std::size_t bytes);
 
 /// The storage that a tensor of ours shows; null for tensors of others.
 template <class Managed>

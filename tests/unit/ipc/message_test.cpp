@@ -1,8 +1,8 @@
 // Messages that are not the ones expected where they are.
 
 #include "ipc_test.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/detail/arrow_bridge.hpp"
-#include "saeta/ipc/detail/arrow_status.hpp"
 #include "saeta/ipc/detail/message_metadata.hpp"
 #include "saeta/ipc/detail/string_sink.hpp"
 
@@ -54,8 +54,8 @@ protected:
     arrow::io::BufferReader in(arrow::Buffer::FromString(stream));
     std::vector<std::string> found;
     std::size_t begin = 0;
-    while (detail::take(arrow::ipc::ReadMessage(&in), "message") != nullptr) {
-      const auto end = static_cast<std::size_t>(detail::take(in.Tell(), "place"));
+    while (take(arrow::ipc::ReadMessage(&in), "message") != nullptr) {
+      const auto end = static_cast<std::size_t>(take(in.Tell(), "place"));
       found.push_back(stream.substr(begin, end - begin));
       begin = end;
     }
@@ -132,12 +132,11 @@ TEST_F(messages, the_compression_is_that_of_the_first_batch) {
 TEST_F(messages, nulls_are_counted_beside_columns_that_have_columns_inside) {
   constexpr std::int64_t rows = 3;
   const auto nothing = [&](const std::shared_ptr<arrow::DataType>& type) {
-    return detail::take(arrow::MakeArrayOfNull(type, rows), "nulls");
+    return take(arrow::MakeArrayOfNull(type, rows), "nulls");
   };
-  const auto sevens = detail::take(arrow::MakeArrayFromScalar(arrow::Int32Scalar(7), rows), "sevens");
+  const auto sevens = take(arrow::MakeArrayFromScalar(arrow::Int32Scalar(7), rows), "sevens");
   const auto inside = arrow::struct_({arrow::field("x", arrow::int8()), arrow::field("y", arrow::utf8())});
-  const auto tensor =
-      detail::take(arrow::extension::FixedShapeTensorType::Make(arrow::int8(), {2}), "tensor");
+  const auto tensor = take(arrow::extension::FixedShapeTensorType::Make(arrow::int8(), {2}), "tensor");
   const std::vector<std::shared_ptr<arrow::Array>> columns{
       nothing(inside), sevens, nothing(tensor), sevens, nothing(arrow::int8()), sevens};
   arrow::FieldVector fields;
@@ -146,9 +145,9 @@ TEST_F(messages, nulls_are_counted_beside_columns_that_have_columns_inside) {
   }
   const auto described = arrow::schema(fields);
   detail::string_sink sink;
-  const auto writer = detail::take(arrow::ipc::MakeStreamWriter(&sink, described), "writer");
-  detail::check(writer->WriteRecordBatch(*arrow::RecordBatch::Make(described, rows, columns)), "batch");
-  detail::check(writer->Close(), "end");
+  const auto writer = take(arrow::ipc::MakeStreamWriter(&sink, described), "writer");
+  check(writer->WriteRecordBatch(*arrow::RecordBatch::Make(described, rows, columns)), "batch");
+  check(writer->Close(), "end");
   store(file("nested"), sink.take());
 
   std::vector<std::int64_t> nulls;
@@ -185,7 +184,7 @@ using arrow_status = ipc_test;
 TEST_F(arrow_status, becomes_an_error_with_the_systems_reason) {
   using arrow::Status;
   const auto raised = [](const Status& status) {
-    const error seen = error_of([&] { detail::raise(status, "here"); });
+    const error seen = error_of([&] { raise(status, "here"); });
     return concat(name_of(seen.code()), ", ", seen.message());
   };
   const auto expected = [](errc code, std::string_view text) {
@@ -206,7 +205,7 @@ TEST_F(arrow_status, becomes_an_error_with_the_systems_reason) {
 TEST(string_sink, collects_what_is_written) {
   detail::string_sink sink;
   ASSERT_TRUE(sink.Write("rows", 4).ok());
-  EXPECT_EQ(detail::take(sink.Tell(), "place"), 4);
+  EXPECT_EQ(take(sink.Tell(), "place"), 4);
   EXPECT_FALSE(sink.closed());
   ASSERT_TRUE(sink.Close().ok());
   EXPECT_TRUE(sink.closed());

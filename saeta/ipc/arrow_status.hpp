@@ -3,6 +3,8 @@
 // Failure   Invalid and serialization errors are format; an IOError is io where errno says so and format where the bytes
 //           ended early; NotImplemented is unsupported; OutOfMemory out_of_memory. The message starts with `where`: the
 //           file and the batch.
+// Back      An exception of ours that libarrow passes on travels in the detail of its Status, and is thrown again as it was: a
+//           refused budget keeps its numbers, an interrupt stays one.
 #pragma once
 
 #include "saeta/base/error.hpp"
@@ -13,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-namespace saeta::ipc::detail {
+namespace saeta::ipc {
 
 [[noreturn]] void raise(const arrow::Status& status, std::string_view where);
 
@@ -32,4 +34,18 @@ T take(arrow::Result<T> result, std::string_view where) {
   return std::move(result).ValueUnsafe();
 }
 
-} // namespace saeta::ipc::detail
+/// For methods that libarrow calls, out of which nothing may be thrown: the exception being handled, with its message. Call only
+/// inside a catch block. Refused budgets are OutOfMemory, ranges IndexError, what a device or the system refused IOError.
+arrow::Status current_failure();
+
+/// What `action` returns, a Status or a Result; current_failure() where it throws.
+template <class Action>
+auto guarded(const Action& action) -> decltype(action()) {
+  try {
+    return action();
+  } catch (...) {
+    return current_failure();
+  }
+}
+
+} // namespace saeta::ipc

@@ -1,0 +1,106 @@
+// Files over one buffer: libarrow's RandomAccessFile to read it, and its WritableFile to write into it.
+//
+// What      Both work on memory of any kind, and on the host. Reading gives slices of the buffer, or copies into host memory.
+//           Writing copies from host memory, at once or through a host buffer of the size that the caller sets.
+// Owner     They keep the buffer.
+// Order     The host waits for every copy: its users may follow the buffer's address as soon as a call returns. What is buffered is
+//           written by `Flush`, `Seek`, `Close` and the destructor, which reports a failure.
+// Thread    Reading: any. Writing: any, calls take turns.
+// Failure   A Status: Invalid naming the number for a negative one, and once it is closed; IndexError naming the numbers past the end.
+//           Nothing was moved then.
+#pragma once
+
+#include "saeta/memory/buffer.hpp"
+
+#include <arrow/buffer.h>
+#include <arrow/io/interfaces.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace saeta {
+
+class context;
+
+class buffer_reader final : public arrow::io::RandomAccessFile {
+public:
+  /// @throws error invalid_argument for a buffer of no memory manager of ours.
+  explicit buffer_reader(std::shared_ptr<arrow::Buffer> source);
+
+  arrow::Status Close() override;
+  [[nodiscard]] bool closed() const override { return closed_; }
+  [[nodiscard]] arrow::Result<std::int64_t> Tell() const override;
+  /// Up to the end, where nothing is left to read.
+  arrow::Status Seek(std::int64_t position) override;
+  arrow::Result<std::int64_t> GetSize() override;
+  [[nodiscard]] bool supports_zero_copy() const override { return true; }
+
+  using RandomAccessFile::ReadAt;
+  /// Bytes in host memory, fewer at the end.
+  arrow::Result<std::int64_t> Read(std::int64_t bytes, void* out) override;
+  /// A slice of the buffer, shorter at the end.
+  arrow::Result<std::shared_ptr<arrow::Buffer>> Read(std::int64_t bytes) override;
+  /// The same from a place, which does not move the position.
+  arrow::Result<std::int64_t> ReadAt(std::int64_t position, std::int64_t bytes, bool allow_short_read,
+                                     void* out) override;
+  arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(std::int64_t position, std::int64_t bytes,
+                                                       bool allow_short_read) override;
+
+private:
+  /// How many of the bytes there are. @throws error closed, invalid_argument, out_of_range.
+  [[nodiscard]] std::int64_t present(std::int64_t position, std::int64_t bytes, bool allow_short_read) const;
+  void copy_out(std::int64_t position, std::int64_t bytes, void* out) const;
+
+  const std::shared_ptr<arrow::Buffer> source_;
+  const std::shared_ptr<context> home_;
+  mutable std::mutex mutex_;
+  std::int64_t position_ = 0;
+  std::atomic<bool> closed_{false};
+};
+
+class buffer_writer final : public arrow::io::WritableFile {
+public:
+  /// Unbuffered, at the beginning.
+  /// @throws error invalid_argument for a buffer that is immutable, or of no memory manager of ours.
+  explicit buffer_writer(std::shared_ptr<arrow::Buffer> target);
+  ~buffer_writer() override;
+
+  /// Collects writes in host memory of this size; larger ones go past it. 0: every write goes to the buffer at once.
+  arrow::Status SetBufferSize(std::int64_t bytes);
+  [[nodiscard]] std::int64_t buffer_size() const;
+  /// Bytes that were written and wait to be flushed.
+  [[nodiscard]] std::int64_t num_bytes_buffered() const;
+
+  arrow::Status Close() override;
+  [[nodiscard]] bool closed() const override;
+  arrow::Status Flush() override;
+  [[nodiscard]] arrow::Result<std::int64_t> Tell() const override;
+  arrow::Status Seek(std::int64_t position) override;
+  using Writable::Write;
+  arrow::Status Write(const void* data, std::int64_t bytes) override;
+  /// Moves the position behind what it wrote, as libarrow's files do.
+  arrow::Status WriteAt(std::int64_t position, const void* data, std::int64_t bytes) override;
+
+private:
+  // The caller holds the mutex; they throw error.
+  void require_open() const;
+  void require_place(std::int64_t position, std::int64_t bytes) const;
+  void seek(std::int64_t position);
+  void write(const void* data, std::int64_t bytes);
+  void flush();
+  void send(std::int64_t position, const void* data, std::int64_t bytes);
+
+  const std::shared_ptr<arrow::Buffer> target_;
+  const std::shared_ptr<context> home_;
+  mutable std::mutex mutex_;
+  std::int64_t position_ = 0; ///< of the next write; what is buffered lies before it
+  std::int64_t size_limit_ = 0;
+  std::vector<std::byte> waiting_;
+  bool closed_ = false;
+};
+
+} // namespace saeta

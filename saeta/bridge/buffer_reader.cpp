@@ -1,0 +1,116 @@
+#include "saeta/base/text.hpp"
+#include "saeta/bridge/bridge.hpp"
+#include "saeta/bridge/buffer_io.hpp"
+#include "saeta/bridge/detail/copies.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+
+#include <algorithm>
+
+namespace saeta {
+namespace {
+
+std::shared_ptr<context> require_home(const arrow::Buffer& of) {
+  std::shared_ptr<context> home = context_of(*of.memory_manager());
+  if (home == nullptr) {
+    throw error(errc::invalid_argument,
+                concat("a buffer on ", of.device()->ToString(), " is not of a Saeta context"));
+  }
+  return home;
+}
+
+} // namespace
+
+buffer_reader::buffer_reader(std::shared_ptr<arrow::Buffer> source)
+    : source_(std::move(source)), home_(require_home(*source_)) {}
+
+arrow::Status buffer_reader::Close() {
+  closed_ = true;
+  return arrow::Status::OK();
+}
+
+std::int64_t buffer_reader::present(std::int64_t position, std::int64_t bytes, bool allow_short_read) const {
+  if (closed_) {
+    throw error(errc::closed, "read of a closed file");
+  }
+  if (position < 0 || bytes < 0) {
+    throw error(errc::invalid_argument, concat("read of ", bytes, " bytes at position ", position));
+  }
+  const std::int64_t size = source_->size();
+  if (position > size || (!allow_short_read && bytes > size - position)) {
+    throw error(errc::out_of_range,
+                concat("read of ", bytes, " bytes at position ", position, " of a buffer of ", size));
+  }
+  return std::min(bytes, size - position);
+}
+
+void buffer_reader::copy_out(std::int64_t position, std::int64_t bytes, void* out) const {
+  if (bytes == 0) {
+    return;
+  }
+  // Asked for each time: memory of others is read behind all work that is queued by now.
+  const buffer all = bytes_of(home_, source_);
+  download(all.slice(static_cast<std::size_t>(position), static_cast<std::size_t>(bytes)),
+           {static_cast<std::byte*>(out), static_cast<std::size_t>(bytes)});
+}
+
+arrow::Result<std::int64_t> buffer_reader::Tell() const {
+  return ipc::guarded([&]() -> arrow::Result<std::int64_t> {
+    static_cast<void>(present(0, 0, true));
+    const std::lock_guard lock(mutex_);
+    return position_;
+  });
+}
+
+arrow::Status buffer_reader::Seek(std::int64_t position) {
+  return ipc::guarded([&] {
+    static_cast<void>(present(position, 0, true));
+    const std::lock_guard lock(mutex_);
+    position_ = position;
+    return arrow::Status::OK();
+  });
+}
+
+arrow::Result<std::int64_t> buffer_reader::GetSize() {
+  return ipc::guarded([&]() -> arrow::Result<std::int64_t> {
+    static_cast<void>(present(0, 0, true));
+    return source_->size();
+  });
+}
+
+arrow::Result<std::int64_t> buffer_reader::Read(std::int64_t bytes, void* out) {
+  return ipc::guarded([&]() -> arrow::Result<std::int64_t> {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t there = present(position_, bytes, true);
+    copy_out(position_, there, out);
+    position_ += there;
+    return there;
+  });
+}
+
+arrow::Result<std::shared_ptr<arrow::Buffer>> buffer_reader::Read(std::int64_t bytes) {
+  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Buffer>> {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t there = present(position_, bytes, true);
+    auto part = arrow::SliceBuffer(source_, position_, there);
+    position_ += there;
+    return part;
+  });
+}
+
+arrow::Result<std::int64_t> buffer_reader::ReadAt(std::int64_t position, std::int64_t bytes,
+                                                  bool allow_short_read, void* out) {
+  return ipc::guarded([&]() -> arrow::Result<std::int64_t> {
+    const std::int64_t there = present(position, bytes, allow_short_read);
+    copy_out(position, there, out);
+    return there;
+  });
+}
+
+arrow::Result<std::shared_ptr<arrow::Buffer>> buffer_reader::ReadAt(std::int64_t position, std::int64_t bytes,
+                                                                    bool allow_short_read) {
+  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Buffer>> {
+    return arrow::SliceBuffer(source_, position, present(position, bytes, allow_short_read));
+  });
+}
+
+} // namespace saeta

@@ -1,0 +1,64 @@
+// libarrow's Device, Stream and SyncEvent for a context.
+//
+// Owner     Each keeps the context. What stands behind a stream or event is released by the function that came with it.
+// Failure   What libarrow calls returns a Status.
+#pragma once
+
+#include "saeta/device/event.hpp"
+#include "saeta/memory/context.hpp"
+
+#include <arrow/device.h>
+
+#include <memory>
+#include <string>
+
+namespace saeta {
+
+/// The number that Arrow's C Device interface has for such memory.
+arrow::DeviceAllocationType allocation_type(const context& home, memory_kind kind) noexcept;
+
+class bridged_device final : public arrow::Device {
+public:
+  bridged_device(std::shared_ptr<context> home, memory_kind kind);
+
+  [[nodiscard]] const char* type_name() const override;
+  [[nodiscard]] std::string ToString() const override { return described_; }
+  /// The same memory of the same device, whatever contexts they are of.
+  [[nodiscard]] bool Equals(const arrow::Device& other) const override;
+  [[nodiscard]] std::int64_t device_id() const override;
+  std::shared_ptr<arrow::MemoryManager> default_memory_manager() override;
+  [[nodiscard]] arrow::DeviceAllocationType device_type() const override;
+
+  arrow::Result<std::shared_ptr<Stream>> MakeStream() override { return MakeStream(0); }
+  /// @param flags  0, or 1 as cudaStreamNonBlocking: every stream of ours is non-blocking.
+  arrow::Result<std::shared_ptr<Stream>> MakeStream(unsigned flags) override;
+  /// @param stream  points to a stream of the device; on CUDA a cudaStream_t*.
+  arrow::Result<std::shared_ptr<Stream>> WrapStream(void* stream, Stream::release_fn_t release) override;
+
+private:
+  const std::shared_ptr<context> home_;
+  const memory_kind kind_;
+  const std::string described_;
+};
+
+class bridged_event final : public arrow::Device::SyncEvent {
+public:
+  /// @param handle   points to an event of the device (on CUDA a cudaEvent_t*), or null: nothing is pending.
+  /// @param release  empty: the handle is somebody else's.
+  bridged_event(std::shared_ptr<context> home, void* handle, release_fn_t release);
+  /// An event of our own.
+  static std::shared_ptr<bridged_event> make(const std::shared_ptr<context>& home);
+
+  arrow::Status Wait() override;
+  arrow::Status Record(const arrow::Device::Stream& stream) override;
+
+  [[nodiscard]] bool pending() { return get_raw() != nullptr; }
+  /// While it is pending.
+  [[nodiscard]] event_ref ref() const;
+  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return home_; }
+
+private:
+  const std::shared_ptr<context> home_;
+};
+
+} // namespace saeta

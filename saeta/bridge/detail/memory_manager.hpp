@@ -1,0 +1,58 @@
+// libarrow's MemoryManager for one kind of memory of a context.
+//
+// What      Allocates in the context's budget and copies between it, host memory and other contexts. Copies are immutable;
+//           what is allocated is mutable. Between GPUs that can't reach each other libarrow goes by way of the CPU.
+// Order     bridge.hpp.
+#pragma once
+
+#include "saeta/memory/context.hpp"
+
+#include <arrow/device.h>
+#include <arrow/result.h>
+
+#include <memory>
+
+namespace saeta {
+
+class bridged_memory final : public arrow::MemoryManager {
+public:
+  /// For memory_manager_of, which knows every one.
+  bridged_memory(std::shared_ptr<context> home, memory_kind kind);
+  ~bridged_memory() override;
+
+  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return home_; }
+  [[nodiscard]] memory_kind kind() const noexcept { return kind_; }
+
+  arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>>
+  GetBufferReader(std::shared_ptr<arrow::Buffer> source) override;
+  arrow::Result<std::shared_ptr<arrow::io::OutputStream>>
+  GetBufferWriter(std::shared_ptr<arrow::Buffer> target) override;
+  arrow::Result<std::unique_ptr<arrow::Buffer>> AllocateBuffer(std::int64_t bytes) override;
+  /// Null on the host, where nothing is pending.
+  arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> MakeDeviceSyncEvent() override;
+  arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>>
+  WrapDeviceSyncEvent(void* event, arrow::Device::SyncEvent::release_fn_t release) override;
+
+protected:
+  using manager = std::shared_ptr<arrow::MemoryManager>;
+  using shared_copy = arrow::Result<std::shared_ptr<arrow::Buffer>>;
+  using owned_copy = arrow::Result<std::unique_ptr<arrow::Buffer>>;
+
+  shared_copy CopyBufferFrom(const std::shared_ptr<arrow::Buffer>& source, const manager& from) override;
+  shared_copy CopyBufferTo(const std::shared_ptr<arrow::Buffer>& source, const manager& to) override;
+  owned_copy CopyNonOwnedFrom(const arrow::Buffer& source, const manager& from) override;
+  owned_copy CopyNonOwnedTo(const arrow::Buffer& source, const manager& to) override;
+  shared_copy ViewBufferFrom(const std::shared_ptr<arrow::Buffer>& source, const manager& from) override;
+  shared_copy ViewBufferTo(const std::shared_ptr<arrow::Buffer>& source, const manager& to) override;
+
+private:
+  /// Null where the memory manager of the source is not one that this knows.
+  std::unique_ptr<arrow::Buffer> copy_in(const arrow::Buffer& source, std::shared_ptr<void> keepalive);
+  /// Null where `to` is not the CPU's.
+  owned_copy copy_out(const arrow::Buffer& source, std::shared_ptr<void> keepalive, arrow::MemoryManager& to);
+
+  const std::shared_ptr<context> home_;
+  const memory_kind kind_;
+};
+
+} // namespace saeta

@@ -1,0 +1,153 @@
+#include "saeta/bridge/detail/held_buffer.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/bridge/bridge.hpp"
+#include "saeta/bridge/detail/device.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/memory/context.hpp"
+
+namespace saeta {
+namespace {
+
+/// @throws error invalid_argument.
+const buffer& usable(const buffer& bytes, access mode) {
+  if (!bytes.present()) {
+    throw error(errc::invalid_argument, "an absent buffer can't be shown to libarrow");
+  }
+  if (mode != access::read && !bytes.owner()->writable()) {
+    throw error(errc::invalid_argument, concat("buffer '", bytes.owner()->tag(), "' is read-only"));
+  }
+  return bytes;
+}
+
+/// Calls `look` with the buffer and with those that it is a slice of, until it returns true.
+template <class Look>
+void for_each_parent(const arrow::Buffer& of, Look look) {
+  std::shared_ptr<arrow::Buffer> held;
+  for (const arrow::Buffer* each = &of; each != nullptr && !look(*each); each = held.get()) {
+    held = each->parent();
+  }
+}
+
+/// The bytes of ours that an ancestor holds. The range is checked, because anybody may construct such a buffer.
+std::optional<buffer> held_bytes(const arrow::Buffer& of) {
+  std::optional<buffer> found;
+  for_each_parent(of, [&](const arrow::Buffer& each) {
+    const auto* const ours = dynamic_cast<const held_buffer*>(&each);
+    if (ours != nullptr && of.address() >= ours->address()) {
+      const std::size_t offset = of.address() - ours->address();
+      const auto size = static_cast<std::size_t>(of.size());
+      if (offset <= ours->bytes().size() && size <= ours->bytes().size() - offset) {
+        found = ours->bytes().slice(offset, size);
+      }
+    }
+    return ours != nullptr;
+  });
+  return found;
+}
+
+std::optional<buffer> known_bytes(const arrow::Buffer& of) {
+  if (of.size() <= 0) {
+    return std::nullopt;
+  }
+  const auto* const lowest = reinterpret_cast<const std::byte*>(of.address());
+  const auto size = static_cast<std::size_t>(of.size());
+  const std::shared_ptr<storage> found = find_known(lowest, size);
+  if (found == nullptr || found->home()->inherited()) {
+    return std::nullopt;
+  }
+  return buffer(found).slice(of.address() - reinterpret_cast<std::uintptr_t>(found->pointer()), size);
+}
+
+/// Makes the stream wait for the event that came with the buffer, or the host, where the event is not one of ours. True where there
+/// is one.
+bool wait_for_event(const stream_ref& stream, const arrow::Buffer& of) {
+  std::shared_ptr<arrow::Device::SyncEvent> event;
+  for_each_parent(of, [&](const arrow::Buffer& each) {
+    event = each.device_sync_event();
+    return event != nullptr;
+  });
+  if (event == nullptr || event->get_raw() == nullptr) {
+    return false;
+  }
+  const auto* const ours = dynamic_cast<const bridged_event*>(event.get());
+  if (ours != nullptr && ours->home()->device_backend().get() == &stream.owner()) {
+    stream.wait(ours->ref());
+  } else {
+    ipc::check(event->Wait(), "sync event of an arrow buffer");
+  }
+  return true;
+}
+
+/// Whether the device of the context can use the memory where it is.
+bool within_reach(const context& home, const arrow::Buffer& of) {
+  if (home.on_host()) {
+    return of.is_cpu();
+  }
+  if (of.device_type() == allocation_type(home, own_kind(home.device()))) {
+    return of.device()->device_id() == home.device().ordinal;
+  }
+  return !of.is_cpu() && (of.device_type() == allocation_type(home, memory_kind::pinned) ||
+                          of.device_type() == allocation_type(home, memory_kind::managed));
+}
+
+} // namespace
+
+held_buffer::held_buffer(const buffer& bytes, access mode, std::shared_ptr<arrow::MemoryManager> manager)
+    : Buffer(usable(bytes, mode).address(), checked_cast<std::int64_t>(bytes.size(), "bytes of a buffer"),
+             std::move(manager)),
+      bytes_(bytes), hold_(std::span(&bytes_, 1), mode) {
+  is_mutable_ = mode != access::read;
+  synchronize_handover(
+      std::span(&bytes_, 1)); // the hold comes first: whoever writes later waits for its users
+}
+
+std::shared_ptr<arrow::Buffer> arrow_buffer(const buffer& bytes, access mode) {
+  const std::shared_ptr<storage>& owner = usable(bytes, mode).owner();
+  return std::make_shared<held_buffer>(bytes, mode, memory_manager_of(owner->home(), bytes.kind()));
+}
+
+std::optional<buffer> own_bytes(const arrow::Buffer& of) {
+  if (std::optional<buffer> held = held_bytes(of)) {
+    return held;
+  }
+  std::optional<buffer> known = known_bytes(of);
+  if (known) {
+    const stream_ref work = known->owner()->home()->work_stream();
+    if (wait_for_event(work, of)) {
+      known->owner()->ordering().add_write(mark(work));
+    }
+  }
+  return known;
+}
+
+buffer view_of(const std::shared_ptr<context>& home, const arrow::Buffer& from,
+               std::shared_ptr<void> keepalive) {
+  std::optional<buffer> ours = own_bytes(from);
+  if (ours && ours->owner()->home()->shares_with(*home)) {
+    return *std::move(ours);
+  }
+  if (!within_reach(*home, from)) {
+    throw error(errc::exchange, concat("an arrow buffer on ", from.device()->ToString(),
+                                       " can't be used where it is in the context of ",
+                                       to_string(home->device()), ": copy it there"));
+  }
+  const stream_ref work = home->work_stream();
+  wait_for_event(work, from);
+  wait(work, home->root().mark_unknown_work("arrow"));
+  external_memory memory;
+  memory.pointer = reinterpret_cast<void*>(from.address());
+  memory.bytes = static_cast<std::size_t>(from.size());
+  memory.device = home->device();
+  memory.keepalive = std::move(keepalive);
+  memory.access = from.is_mutable() ? mutability::writable : mutability::read_only;
+  memory.ready = mark(work);
+  memory.tag = "arrow";
+  return buffer::adopt(home, std::move(memory));
+}
+
+buffer bytes_of(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::Buffer>& from) {
+  return view_of(home, *from, from);
+}
+
+} // namespace saeta

@@ -1,0 +1,120 @@
+// The memory managers that are alive, and what makes libarrow find them.
+#include "saeta/base/process.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/bridge/bridge.hpp"
+#include "saeta/bridge/detail/device.hpp"
+#include "saeta/bridge/detail/memory_manager.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace saeta {
+namespace {
+
+struct manager_table {
+  using key = std::pair<const context*, memory_kind>;
+
+  std::mutex mutex;
+  std::map<key, std::weak_ptr<bridged_memory>>
+      entries; ///< a manager keeps its context, so no key is used twice
+};
+
+/// A child of fork has none: its parent's contexts are not its own.
+per_process<manager_table> all_managers;
+
+/// The kind of memory of which buffers with this number are; nothing for types that are none of ours.
+std::optional<memory_kind> kind_of(arrow::DeviceAllocationType type) noexcept {
+  switch (type) {
+  case arrow::DeviceAllocationType::kCUDA:
+  case arrow::DeviceAllocationType::kEXT_DEV:
+    return memory_kind::device;
+  case arrow::DeviceAllocationType::kCUDA_HOST:
+    return memory_kind::pinned;
+  case arrow::DeviceAllocationType::kCUDA_MANAGED:
+    return memory_kind::managed;
+  default:
+    return std::nullopt;
+  }
+}
+
+arrow::Result<std::shared_ptr<arrow::MemoryManager>> find_manager(const context_finder& open,
+                                                                  std::int64_t ordinal, memory_kind kind) {
+  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::MemoryManager>> {
+    const std::shared_ptr<context> home = open(ordinal);
+    if (home == nullptr) {
+      throw error(errc::device, concat("there is no device number ", ordinal, " here"));
+    }
+    return memory_manager_of(home, kind);
+  });
+}
+
+} // namespace
+
+bridged_memory::bridged_memory(std::shared_ptr<context> home, memory_kind kind)
+    : MemoryManager(std::make_shared<bridged_device>(home, kind)), home_(std::move(home)), kind_(kind) {}
+
+bridged_memory::~bridged_memory() {
+  manager_table& known = all_managers.get();
+  const std::lock_guard lock(known.mutex);
+  const auto entry = known.entries.find({home_.get(), kind_});
+  if (entry != known.entries.end() && entry->second.expired()) { // else another one took its place
+    known.entries.erase(entry);
+  }
+}
+
+std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& home,
+                                                        memory_kind kind) {
+  const memory_kind kept = home->on_host() ? memory_kind::host : kind;
+  if (!home->on_host() && kept == memory_kind::host) {
+    throw error(
+        errc::invalid_argument,
+        concat("ordinary host memory has no memory manager in the context of ", to_string(home->device())));
+  }
+  manager_table& known = all_managers.get();
+  const std::lock_guard lock(known.mutex);
+  std::weak_ptr<bridged_memory>& entry = known.entries[{home.get(), kept}];
+  std::shared_ptr<bridged_memory> found = entry.lock();
+  if (found == nullptr) {
+    found = std::make_shared<bridged_memory>(home, kept);
+    entry = found;
+  }
+  return found;
+}
+
+std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& home) {
+  return memory_manager_of(home, own_kind(home->device()));
+}
+
+std::shared_ptr<context> context_of(const arrow::MemoryManager& of) {
+  const auto* const ours = dynamic_cast<const bridged_memory*>(&of);
+  return ours == nullptr ? nullptr : ours->home();
+}
+
+void register_devices(arrow::DeviceAllocationType type, context_finder open) {
+  static std::mutex mutex;
+  static std::set<arrow::DeviceAllocationType> registered;
+  const std::optional<memory_kind> kind = kind_of(type);
+  if (!kind) {
+    throw error(errc::invalid_argument,
+                concat("device type ", static_cast<int>(type),
+                       ": known are CUDA (2), CUDA_HOST (3), EXT_DEV (12) ", "and CUDA_MANAGED (13)"));
+  }
+  const std::lock_guard lock(mutex);
+  if (registered.contains(type)) {
+    return;
+  }
+  const arrow::Status done =
+      arrow::RegisterDeviceMapper(type, [open = std::move(open), kind = *kind](std::int64_t ordinal) {
+        return find_manager(open, ordinal, kind);
+      });
+  if (!done.ok()) {
+    throw error(errc::exchange, concat("libarrow has memory managers of another library for device type ",
+                                       static_cast<int>(type), ": ", done.message()));
+  }
+  registered.insert(type);
+}
+
+} // namespace saeta

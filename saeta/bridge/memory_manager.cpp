@@ -1,0 +1,154 @@
+#include "saeta/bridge/detail/memory_manager.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/bridge/bridge.hpp"
+#include "saeta/bridge/buffer_io.hpp"
+#include "saeta/bridge/detail/copies.hpp"
+#include "saeta/bridge/detail/device.hpp"
+#include "saeta/bridge/detail/held_buffer.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+
+#include <arrow/buffer.h>
+#include <arrow/io/memory.h>
+
+namespace saeta {
+namespace {
+
+std::span<const std::byte> host_bytes(const arrow::Buffer& of) {
+  return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
+}
+
+/// To read on the CPU without a copy: pending writes are over. Null where an ordinary load can't reach the memory.
+std::shared_ptr<arrow::Buffer> view_on_cpu(const std::shared_ptr<context>& home,
+                                           const std::shared_ptr<arrow::Buffer>& source,
+                                           std::shared_ptr<arrow::MemoryManager> cpu) {
+  const buffer bytes = bytes_of(home, source);
+  if (!host_accessible(bytes.kind())) {
+    return nullptr;
+  }
+  synchronize_handover(std::span(&bytes, 1));
+  return std::make_shared<arrow::Buffer>(source->address(), source->size(), std::move(cpu), source);
+}
+
+} // namespace
+
+std::unique_ptr<arrow::Buffer> bridged_memory::copy_in(const arrow::Buffer& source,
+                                                       std::shared_ptr<void> keepalive) {
+  buffer made;
+  if (source.is_cpu()) {
+    made = upload_bytes(home_, host_bytes(source), kind_);
+  } else if (const std::shared_ptr<context> from = context_of(*source.memory_manager())) {
+    const buffer bytes = view_of(from, source, std::move(keepalive));
+    if (home_->on_host()) {
+      made = allocate_memory(home_, bytes.size(), kind_);
+      download(bytes,
+               {reinterpret_cast<std::byte*>(made.address()), made.size()}); // nobody else knows it yet
+    } else {
+      made = copy_bytes(home_, bytes, kind_);
+    }
+  } else {
+    return nullptr;
+  }
+  return std::make_unique<held_buffer>(made, access::read, shared_from_this());
+}
+
+bridged_memory::owned_copy bridged_memory::copy_out(const arrow::Buffer& source,
+                                                    std::shared_ptr<void> keepalive,
+                                                    arrow::MemoryManager& to) {
+  if (!to.is_cpu()) {
+    return nullptr;
+  }
+  ARROW_ASSIGN_OR_RAISE(auto made, to.AllocateBuffer(source.size()));
+  download(view_of(home_, source, std::move(keepalive)),
+           {reinterpret_cast<std::byte*>(made->mutable_data()), static_cast<std::size_t>(made->size())});
+  return made;
+}
+
+arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>>
+bridged_memory::GetBufferReader(std::shared_ptr<arrow::Buffer> source) {
+  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>> {
+    if (source->is_cpu()) {
+      return std::make_shared<arrow::io::BufferReader>(std::move(source));
+    }
+    return std::make_shared<buffer_reader>(std::move(source));
+  });
+}
+
+arrow::Result<std::shared_ptr<arrow::io::OutputStream>>
+bridged_memory::GetBufferWriter(std::shared_ptr<arrow::Buffer> target) {
+  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::io::OutputStream>> {
+    return std::make_shared<buffer_writer>(std::move(target));
+  });
+}
+
+arrow::Result<std::unique_ptr<arrow::Buffer>> bridged_memory::AllocateBuffer(std::int64_t bytes) {
+  return ipc::guarded([&]() -> arrow::Result<std::unique_ptr<arrow::Buffer>> {
+    if (bytes < 0) {
+      throw error(errc::invalid_argument, concat("a buffer of ", bytes, " bytes"));
+    }
+    const buffer made = allocate_memory(home_, static_cast<std::size_t>(bytes), kind_);
+    return std::make_unique<held_buffer>(made, access::write, shared_from_this());
+  });
+}
+
+arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> bridged_memory::MakeDeviceSyncEvent() {
+  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
+    if (home_->on_host()) {
+      return nullptr;
+    }
+    return bridged_event::make(home_);
+  });
+}
+
+arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>>
+bridged_memory::WrapDeviceSyncEvent(void* event, arrow::Device::SyncEvent::release_fn_t release) {
+  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
+    return std::make_shared<bridged_event>(home_, event, std::move(release));
+  });
+}
+
+bridged_memory::shared_copy bridged_memory::CopyBufferFrom(const std::shared_ptr<arrow::Buffer>& source,
+                                                           const manager& /*from*/) {
+  try {
+    return copy_in(*source, source);
+  } catch (const error& failure) {
+    if (failure.code() == errc::unsupported) { // out of reach: libarrow tries by way of the CPU
+      return nullptr;
+    }
+    return ipc::current_failure();
+  } catch (...) {
+    return ipc::current_failure();
+  }
+}
+
+bridged_memory::shared_copy bridged_memory::CopyBufferTo(const std::shared_ptr<arrow::Buffer>& source,
+                                                         const manager& to) {
+  return ipc::guarded([&]() -> shared_copy { return copy_out(*source, source, *to); });
+}
+
+bridged_memory::owned_copy bridged_memory::CopyNonOwnedFrom(const arrow::Buffer& source,
+                                                            const manager& /*from*/) {
+  return ipc::guarded([&]() -> owned_copy { return copy_in(source, nullptr); });
+}
+
+bridged_memory::owned_copy bridged_memory::CopyNonOwnedTo(const arrow::Buffer& source, const manager& to) {
+  return ipc::guarded([&]() -> owned_copy { return copy_out(source, nullptr, *to); });
+}
+
+bridged_memory::shared_copy bridged_memory::ViewBufferFrom(const std::shared_ptr<arrow::Buffer>& source,
+                                                           const manager& from) {
+  return ipc::guarded([&]() -> shared_copy {
+    if (!home_->on_host() || context_of(*from) == nullptr) {
+      return nullptr;
+    }
+    return view_on_cpu(context_of(*from), source, shared_from_this());
+  });
+}
+
+bridged_memory::shared_copy bridged_memory::ViewBufferTo(const std::shared_ptr<arrow::Buffer>& source,
+                                                         const manager& to) {
+  return ipc::guarded(
+      [&]() -> shared_copy { return to->is_cpu() ? view_on_cpu(home_, source, to) : nullptr; });
+}
+
+} // namespace saeta
