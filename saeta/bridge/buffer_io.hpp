@@ -39,12 +39,17 @@ public:
   arrow::Result<std::int64_t> GetSize() override;
   [[nodiscard]] bool supports_zero_copy() const override { return true; }
 
-  using RandomAccessFile::ReadAt;
   /// Bytes in host memory, fewer at the end.
   arrow::Result<std::int64_t> Read(std::int64_t bytes, void* out) override;
   /// A slice of the buffer, shorter at the end.
   arrow::Result<std::shared_ptr<arrow::Buffer>> Read(std::int64_t bytes) override;
-  /// The same from a place, which does not move the position.
+  /// The same from a place. The position stays, which it does not by the methods of the base.
+  arrow::Result<std::int64_t> ReadAt(std::int64_t position, std::int64_t bytes, void* out) override {
+    return ReadAt(position, bytes, true, out);
+  }
+  arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(std::int64_t position, std::int64_t bytes) override {
+    return ReadAt(position, bytes, true);
+  }
   arrow::Result<std::int64_t> ReadAt(std::int64_t position, std::int64_t bytes, bool allow_short_read,
                                      void* out) override;
   arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(std::int64_t position, std::int64_t bytes,

@@ -1,0 +1,273 @@
+// Buffers of libarrow over our memory: what they say of themselves, what they keep, and who waits for whom.
+#include "conformance/bridge/bridge_test.hpp"
+
+#include <arrow/io/interfaces.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace saeta::conformance {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::size_t bytes = 1 << 16;
+
+class arrow_buffers : public bridge_test {
+protected:
+  static std::string repeated(char value) { return std::string(bytes, value); }
+  /// Queues a fill by somebody who does not tell us, behind a gate.
+  std::unique_ptr<gate> write_late(std::uintptr_t address, char value, const stream_lease& theirs) {
+    std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
+    device().fill(reinterpret_cast<void*>(address), static_cast<std::uint8_t>(value), bytes,
+                  theirs.ref().native_handle());
+    return held;
+  }
+};
+
+TEST_P(arrow_buffers, say_where_they_are_and_whether_they_may_be_written) {
+  const buffer memory = make(bytes);
+  const buffer_ptr read_only = arrow_buffer(memory);
+  const buffer_ptr writable = arrow_buffer(memory, access::write);
+  EXPECT_EQ(read_only->address(), memory.address());
+  EXPECT_EQ(read_only->size(), static_cast<std::int64_t>(bytes));
+  EXPECT_EQ(read_only->is_cpu(), home()->on_host());
+  EXPECT_FALSE(read_only->is_mutable());
+  EXPECT_TRUE(writable->is_mutable());
+  EXPECT_EQ(static_cast<int>(read_only->device_type()), static_cast<int>(home()->device().kind));
+  EXPECT_EQ(read_only->device()->device_id(), home()->on_host() ? -1 : home()->device().ordinal);
+  EXPECT_EQ(read_only->memory_manager(), manager());
+  EXPECT_EQ(context_of(*read_only->memory_manager()), home());
+  EXPECT_EQ(read_only->device()->default_memory_manager(), manager());
+  EXPECT_EQ(context_of(*cpu()), nullptr);
+  EXPECT_THROW(static_cast<void>(arrow_buffer({})), error);
+}
+
+TEST_P(arrow_buffers, have_one_memory_manager_a_context) {
+  const auto first = manager();
+  EXPECT_EQ(first, manager());
+  const std::shared_ptr<context> other = new_context();
+  const auto second = memory_manager_of(other);
+  EXPECT_NE(first, second);
+  EXPECT_TRUE(first->device()->Equals(*second->device()));
+  EXPECT_FALSE(first->device()->Equals(*arrow::CPUDevice::Instance()));
+}
+
+TEST_P(arrow_buffers, are_copied_both_ways) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, bytes + 7}) {
+    const std::string given = text(size);
+    const buffer_ptr copied = there(given);
+    EXPECT_EQ(copied->memory_manager(), manager());
+    EXPECT_EQ(here(copied), given);
+    const buffer_ptr again = take(arrow::Buffer::Copy(copied, manager()));
+    EXPECT_TRUE(size == 0 || again->address() != copied->address());
+    EXPECT_EQ(here(again), given);
+    const auto source = arrow::Buffer::FromString(given);
+    const buffer_ptr unowned = take(arrow::Buffer::CopyNonOwned(*source, manager()));
+    EXPECT_EQ(take(arrow::Buffer::CopyNonOwned(*unowned, cpu()))->ToString(), given);
+    EXPECT_EQ(here(take(arrow::Buffer::CopyNonOwned(*unowned, manager()))), given);
+  }
+}
+
+TEST_P(arrow_buffers, of_a_slice_of_a_slice_keep_address_and_memory) {
+  buffer_ptr whole = there(text(bytes));
+  const std::uintptr_t first = whole->address();
+  const std::weak_ptr<storage> memory = own_bytes(*whole)->owner();
+  buffer_ptr outer = arrow::SliceBuffer(whole, 100, 1000);
+  const buffer_ptr inner = arrow::SliceBuffer(outer, 10, 20);
+  whole.reset();
+  outer.reset();
+  EXPECT_FALSE(memory.expired());
+  EXPECT_EQ(inner->address(), first + 110);
+  EXPECT_EQ(inner->device_type(), manager()->device()->device_type());
+  const std::optional<buffer> ours = own_bytes(*inner);
+  ASSERT_TRUE(ours);
+  EXPECT_EQ(ours->address(), first + 110);
+  EXPECT_EQ(ours->size(), 20U);
+  EXPECT_EQ(here(inner), text(bytes).substr(110, 20));
+  EXPECT_EQ(bytes_of(home(), inner).owner(), memory.lock());
+}
+
+TEST_P(arrow_buffers, of_others_are_not_ours) {
+  EXPECT_FALSE(own_bytes(*arrow::Buffer::FromString("of libarrow")));
+  if (!home()->on_host()) {
+    EXPECT_THROW(static_cast<void>(bytes_of(home(), arrow::Buffer::FromString("of libarrow"))), error);
+  }
+}
+
+TEST_P(arrow_buffers, wait_for_the_last_write_before_they_tell_the_address) {
+  const buffer memory = make(bytes);
+  const stream_lease side = home()->borrow_stream();
+  const std::unique_ptr<gate> held = close_gate(side.ref().native_handle());
+  fill(memory, 'x', side.ref());
+  buffer_ptr shown;
+  open_while_the_host_waits(held, [&] { shown = arrow_buffer(memory); });
+  const stream_lease theirs = home()->borrow_stream(); // follows the address without a word
+  const buffer sink = make(bytes);
+  {
+    use_token token(theirs.ref(), {writes(sink)});
+    device().copy(token.mutable_data<char>(sink), reinterpret_cast<const void*>(shown->address()), bytes,
+                  within(), theirs.ref().native_handle());
+    token.finish();
+  }
+  EXPECT_EQ(read(sink), std::vector<std::uint8_t>(bytes, 'x'));
+}
+
+TEST_P(arrow_buffers, that_are_mutable_are_copied_after_writers_who_do_not_tell) {
+  const buffer_ptr shown = take(manager()->AllocateBuffer(bytes));
+  const stream_lease theirs = home()->borrow_stream();
+  const std::unique_ptr<gate> held = write_late(shown->address(), 'x', theirs);
+  std::string seen;
+  open_while_the_host_waits(held, [&] { seen = here(shown); });
+  EXPECT_EQ(seen, repeated('x'));
+}
+
+TEST_P(arrow_buffers, of_others_are_copied_after_all_work_of_the_device) {
+  void* const foreign = device().allocate(bytes, 256);
+  {
+    const buffer_ptr shown =
+        std::make_shared<arrow::Buffer>(reinterpret_cast<std::uintptr_t>(foreign), bytes, manager());
+    EXPECT_FALSE(own_bytes(*shown));
+    const stream_lease theirs = home()->borrow_stream();
+    std::unique_ptr<gate> held = write_late(shown->address(), 'x', theirs);
+    std::string seen;
+    open_while_the_host_waits(held, [&] { seen = here(shown); });
+    EXPECT_EQ(seen, repeated('x'));
+    held.reset();
+    held = write_late(shown->address(), 'y', theirs);
+    open_while_the_host_waits(held,
+                              [&] { seen = take(arrow::Buffer::CopyNonOwned(*shown, cpu()))->ToString(); });
+    EXPECT_EQ(seen, repeated('y'));
+    held.reset();
+    held = write_late(shown->address(), 'z', theirs);
+    const auto reader = take(arrow::Buffer::GetReader(shown));
+    open_while_the_host_waits(held, [&] { static_cast<void>(take(reader->Read(bytes, seen.data()))); });
+    EXPECT_EQ(seen, repeated('z'));
+  }
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(device().deallocate(foreign, bytes, 256));
+}
+
+TEST_P(arrow_buffers, of_others_are_not_read_while_a_graph_is_captured) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << nothing_pends;
+  }
+  void* const foreign = device().allocate(bytes, 256);
+  {
+    const buffer_ptr shown =
+        std::make_shared<arrow::Buffer>(reinterpret_cast<std::uintptr_t>(foreign), bytes, manager());
+    const std::shared_ptr<void> capture = home()->capturing();
+    const arrow::Status refused = arrow::Buffer::Copy(shown, cpu()).status();
+    EXPECT_TRUE(refused.IsIOError()) << refused.ToString();
+    EXPECT_THAT(refused.message(), HasSubstr("captures a graph"));
+  }
+  EXPECT_TRUE(device().deallocate(foreign, bytes, 256));
+}
+
+TEST_P(arrow_buffers, that_are_dropped_are_reused_after_their_readers) {
+  const buffer sink = make(bytes);
+  const stream_lease theirs = home()->borrow_stream();
+  buffer_ptr shown = there(repeated('a'));
+  use_token token(theirs.ref(), {writes(sink)});
+  const std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
+  device().copy(token.mutable_data<char>(sink), reinterpret_cast<const void*>(shown->address()), bytes,
+                within(), theirs.ref().native_handle());
+  token.finish();
+  buffer_ptr slice = arrow::SliceBuffer(shown, 5);
+  shown.reset();
+  std::jthread([&] { slice.reset(); }).join();
+  const buffer next = make(bytes); // the cache would give it the same memory
+  fill(next, 'b', home()->work_stream());
+  if (held) {
+    held->open();
+  }
+  EXPECT_EQ(read(sink), std::vector<std::uint8_t>(bytes, 'a'));
+  EXPECT_EQ(read(next), std::vector<std::uint8_t>(bytes, 'b'));
+}
+
+TEST_P(arrow_buffers, beyond_the_budget_are_out_of_memory_with_the_numbers) {
+  const arrow::Status refused = manager()->AllocateBuffer(2 * limit).status();
+  EXPECT_TRUE(refused.IsOutOfMemory()) << refused.ToString();
+  EXPECT_THAT(refused.message(), HasSubstr(std::to_string(2 * limit)));
+  EXPECT_THAT(refused.message(), HasSubstr(std::to_string(limit)));
+  try {
+    check(refused);
+    ADD_FAILURE() << "no error";
+  } catch (const error& thrown) {
+    ASSERT_NE(thrown.refusal(), nullptr) << "it came through libarrow as it was";
+    EXPECT_EQ(thrown.refusal()->limit, limit);
+  }
+  const std::string large(limit + 1, 'x');
+  EXPECT_TRUE(
+      arrow::Buffer::Copy(std::make_shared<arrow::Buffer>(large), manager()).status().IsOutOfMemory());
+  EXPECT_EQ(home()->statistics().budget.current, 0U);
+}
+
+TEST_P(arrow_buffers, of_negative_sizes_are_refused) {
+  const arrow::Status refused = manager()->AllocateBuffer(-5).status();
+  EXPECT_TRUE(refused.IsInvalid()) << refused.ToString();
+  EXPECT_THAT(refused.message(), HasSubstr("-5"));
+  EXPECT_TRUE(manager()->AllocateBuffer(0).ok());
+}
+
+TEST_P(arrow_buffers, of_page_locked_memory_are_viewed_on_the_cpu) {
+  const auto pinned = memory_manager_of(home(), memory_kind::pinned);
+  const buffer_ptr whole = take(arrow::Buffer::Copy(arrow::Buffer::FromString(text(100)), pinned));
+  const buffer_ptr part = arrow::SliceBuffer(whole, 10, 50);
+  if (!home()->on_host()) {
+    EXPECT_EQ(part->device_type(), arrow::DeviceAllocationType::kCUDA_HOST) << "a slice says it, too";
+    EXPECT_FALSE(part->is_cpu());
+  }
+  const buffer_ptr view = take(arrow::Buffer::View(part, cpu()));
+  ASSERT_NE(view, nullptr);
+  EXPECT_EQ(view->address(), part->address());
+  EXPECT_EQ(view->ToString(), text(100).substr(10, 50));
+  EXPECT_TRUE(own_bytes(*view));
+  EXPECT_EQ(here(take(arrow::Buffer::Copy(part, manager()))), text(100).substr(10, 50));
+  if (!home()->on_host()) {
+    EXPECT_TRUE(arrow::Buffer::View(there("x"), cpu()).status().IsNotImplemented())
+        << "a device's own memory";
+  }
+}
+
+TEST_P(arrow_buffers, that_are_viewed_wait_for_their_writer) {
+  const auto pinned = memory_manager_of(home(), memory_kind::pinned);
+  const buffer_ptr shown = take(pinned->AllocateBuffer(bytes));
+  const stream_lease theirs = home()->borrow_stream();
+  const std::unique_ptr<gate> held = write_late(shown->address(), 'x', theirs);
+  std::string seen;
+  open_while_the_host_waits(held, [&] { seen = take(arrow::Buffer::View(shown, cpu()))->ToString(); });
+  EXPECT_EQ(seen, repeated('x'));
+}
+
+TEST_P(arrow_buffers, go_between_two_devices) {
+  if (!second_device()) {
+    GTEST_SKIP() << one_device_alone;
+  }
+  const std::shared_ptr<context> other = watch(context::create(second_device()));
+  const auto second = memory_manager_of(other);
+  const buffer_ptr given = there(text(bytes));
+  const buffer_ptr sent = take(arrow::Buffer::Copy(given, second));
+  EXPECT_EQ(sent->memory_manager(), second);
+  if (!home()->on_host()) {
+    EXPECT_EQ(second->device()->device_id(), 1);
+    EXPECT_FALSE(second->device()->Equals(*manager()->device()));
+    EXPECT_THAT(second->device()->ToString(), HasSubstr("(device_number=1, name=\""));
+    EXPECT_THROW(static_cast<void>(bytes_of(home(), sent)), error);
+  }
+  EXPECT_EQ(here(sent), text(bytes));
+  EXPECT_EQ(here(take(arrow::Buffer::Copy(sent, manager()))), text(bytes));
+}
+
+TEST_P(arrow_buffers, outlive_everything_else_that_knows_the_context) {
+  buffer_ptr kept = there(text(100));
+  std::weak_ptr<context> alive = context_->weak_from_this();
+  context_.reset();
+  EXPECT_FALSE(alive.expired());
+  EXPECT_EQ(here(kept), text(100));
+  context_ = context_of(*kept->memory_manager());
+}
+
+SAETA_CONFORMANCE_SUITE(arrow_buffers);
+
+} // namespace
+} // namespace saeta::conformance
