@@ -11,11 +11,13 @@ constexpr unsigned footer_batches = 3;
 constexpr unsigned message_header = 2;
 constexpr unsigned batch_length = 0;
 constexpr unsigned batch_nodes = 1;
+constexpr unsigned batch_buffers = 2;
 constexpr unsigned batch_compression = 3;
+constexpr unsigned batch_variadic_counts = 4;
 constexpr unsigned compression_codec = 0;
 
 static_assert(sizeof(message_block) == 24 && offsetof(message_block, body_bytes) == 16);
-static_assert(sizeof(field_node) == 16);
+static_assert(sizeof(field_node) == 16 && sizeof(buffer_place) == 16);
 
 std::string compression_name(const flat_table& batch) {
   const auto compression = batch.table(batch_compression);
@@ -55,6 +57,7 @@ batch_metadata read_batch_metadata(std::span<const std::byte> message) {
     throw error(errc::format, "a record batch message without a record batch");
   }
   return {batch->scalar<std::int64_t>(batch_length, 0), batch->structs<field_node>(batch_nodes),
+          batch->structs<buffer_place>(batch_buffers), batch->structs<std::int64_t>(batch_variadic_counts),
           compression_name(*batch)};
 }
 

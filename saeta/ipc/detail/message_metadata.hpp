@@ -34,9 +34,17 @@ struct field_node {
   std::int64_t null_count = 0;
 };
 
+/// One buffer of a body: Schema.fbs, struct Buffer.
+struct buffer_place {
+  std::int64_t offset = 0;
+  std::int64_t length = 0;
+};
+
 struct batch_metadata {
   std::int64_t rows = 0;
   std::vector<field_node> nodes;
+  std::vector<buffer_place> buffers;
+  std::vector<std::int64_t> variadic_counts; ///< of each column of views, the buffers behind them
   std::string compression; ///< "none", "lz4", "zstd", or "codec N" for one that the standard did not have
 };
 

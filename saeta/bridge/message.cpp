@@ -1,0 +1,165 @@
+#include "saeta/bridge/message.hpp"
+
+#include "saeta/base/text.hpp"
+#include "saeta/bridge/bridge.hpp"
+#include "saeta/bridge/detail/copies.hpp"
+#include "saeta/bridge/detail/device_batch.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/message.hpp"
+#include "saeta/memory/context.hpp"
+
+#include <arrow/array/data.h>
+#include <arrow/buffer.h>
+#include <arrow/device.h>
+#include <arrow/ipc/dictionary.h>
+#include <arrow/ipc/message.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace saeta {
+namespace {
+
+constexpr const char* label = "IPC message";
+constexpr std::int32_t continuation = -1;
+
+std::span<const std::byte> host_bytes(const arrow::Buffer& of) {
+  return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
+}
+
+bool on_cpu(const arrow::ArrayData& array) {
+  return std::ranges::all_of(array.buffers,
+                             [](const auto& each) { return each == nullptr || each->is_cpu(); }) &&
+         std::ranges::all_of(array.child_data, [](const auto& child) { return on_cpu(*child); }) &&
+         (array.dictionary == nullptr || on_cpu(*array.dictionary));
+}
+
+/// Part of a buffer in host memory. @param from  within it.
+std::shared_ptr<arrow::Buffer> to_host(const std::shared_ptr<arrow::Buffer>& from, std::int64_t offset,
+                                       std::int64_t bytes, arrow::MemoryPool* pool) {
+  const std::shared_ptr<arrow::Buffer> part = arrow::SliceBuffer(from, offset, bytes);
+  if (from->is_cpu()) {
+    return part;
+  }
+  const std::shared_ptr<context> home = context_of(*from->memory_manager());
+  if (home == nullptr) {
+    throw error(errc::exchange, concat("an IPC message on ", from->device()->ToString(),
+                                       " is not in memory of a Saeta context"));
+  }
+  std::shared_ptr<arrow::Buffer> copy = ipc::take(arrow::AllocateBuffer(bytes, pool), label);
+  download(bytes_of(home, part),
+           {reinterpret_cast<std::byte*>(copy->mutable_data()), static_cast<std::size_t>(copy->size())});
+  return copy;
+}
+
+std::int32_t number_at(const arrow::Buffer& of, std::size_t offset) {
+  std::int32_t value = 0;
+  std::memcpy(&value, of.data() + offset, sizeof(value));
+  return value;
+}
+
+/// The size of the metadata, and where they begin: before Arrow 0.15 messages had no mark in front.
+struct prefix {
+  std::int64_t bytes = 0;
+  std::int64_t metadata = 0;
+};
+
+prefix read_prefix(const std::shared_ptr<arrow::Buffer>& bytes, arrow::MemoryPool* pool) {
+  constexpr std::int64_t word = sizeof(std::int32_t);
+  const auto first = to_host(bytes, 0, std::min(bytes->size(), 2 * word), pool);
+  if (first->size() < word || (number_at(*first, 0) == continuation && first->size() < 2 * word)) {
+    throw error(errc::format, concat(label, ": it ends after ", bytes->size(), " bytes, in its prefix"));
+  }
+  const bool marked = number_at(*first, 0) == continuation;
+  const prefix seen{marked ? 2 * word : word, number_at(*first, marked ? word : 0)};
+  if (seen.metadata < 0 || seen.metadata > bytes->size() - seen.bytes) {
+    throw error(errc::format, concat(label, ": metadata of ", seen.metadata, " bytes after a prefix of ",
+                                     seen.bytes, ", of ", bytes->size()));
+  }
+  return seen;
+}
+
+std::unique_ptr<arrow::ipc::Message> require_batch(std::unique_ptr<arrow::ipc::Message> message) {
+  if (message == nullptr || message->type() != arrow::ipc::MessageType::RECORD_BATCH) {
+    throw error(errc::format, concat(label, ": a record batch is expected, there is ",
+                                     message == nullptr ? "the end of a stream"
+                                                        : arrow::ipc::FormatMessageType(message->type())));
+  }
+  return message;
+}
+
+/// For a schema with dictionaries that nobody has given: libarrow then says which one is missing.
+const arrow::ipc::DictionaryMemo& or_empty(const arrow::ipc::DictionaryMemo* given,
+                                           const arrow::Schema& described,
+                                           arrow::ipc::DictionaryMemo& empty) {
+  if (given != nullptr) {
+    return *given;
+  }
+  ipc::check(empty.fields().AddSchemaFields(described), label);
+  return empty;
+}
+
+} // namespace
+
+buffer serialize_batch(const std::shared_ptr<context>& home,
+                       const std::shared_ptr<arrow::RecordBatch>& batch) {
+  // Asked of the buffers: batches that others read from a device say that they are in host memory.
+  const bool here = std::ranges::all_of(batch->column_data(), [](const auto& each) { return on_cpu(*each); });
+  const auto on_host =
+      here ? batch : ipc::take(batch->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "record batch");
+  return upload_bytes(home, host_bytes(*ipc::encode_batch(on_host)), own_kind(home->device()));
+}
+
+std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::Buffer>& bytes,
+                                                  arrow::MemoryPool* pool) {
+  if (bytes->size() == 0) {
+    return nullptr;
+  }
+  const prefix front = read_prefix(bytes, pool);
+  if (front.metadata == 0) {
+    return nullptr;
+  }
+  const auto metadata = to_host(bytes, front.bytes, front.metadata, pool);
+  const auto verified = ipc::take(arrow::ipc::Message::Open(metadata, nullptr), label);
+  const std::int64_t begin = front.bytes + front.metadata;
+  const std::int64_t size = verified->body_length();
+  if (size < 0 || size > bytes->size() - begin) {
+    throw error(errc::format,
+                concat(label, ": a body of ", size, " bytes at offset ", begin, " of ", bytes->size()));
+  }
+  return ipc::take(arrow::ipc::Message::Open(metadata, arrow::SliceBuffer(bytes, begin, size)), label);
+}
+
+std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& home,
+                                               const std::shared_ptr<arrow::Schema>& schema,
+                                               const arrow::ipc::DictionaryMemo* dictionaries,
+                                               const std::shared_ptr<arrow::Buffer>& bytes,
+                                               arrow::MemoryPool* pool) {
+  const auto message = require_batch(read_message(bytes, pool));
+  const std::shared_ptr<arrow::Buffer> body = message->body();
+  const bool compressed = ipc::check_body(host_bytes(*message->metadata()), body->size());
+  arrow::ipc::DictionaryMemo none;
+  const arrow::ipc::DictionaryMemo& memo = or_empty(dictionaries, *schema, none);
+  if (body->is_cpu()) {
+    return ipc::decode_batch(*message, schema, memo);
+  }
+  if (compressed || !schema->is_native_endian()) {
+    const auto here = ipc::take(
+        arrow::ipc::Message::Open(message->metadata(), to_host(body, 0, body->size(), pool)), label);
+    const auto decoded = ipc::decode_batch(*here, schema, memo);
+    return read_batch(home, decoded->schema(), &memo, arrow_buffer(serialize_batch(home, decoded)), pool);
+  }
+  if (body->address() % 8 != 0) {
+    throw error(errc::format, concat(label, ": its body is at address ", body->address(),
+                                     ", which is not a multiple of 8"));
+  }
+  arrow::ipc::IpcReadOptions options;
+  options.memory_pool = pool;
+  const auto read = ipc::take(arrow::ipc::ReadRecordBatch(*message, schema, &memo, options), label);
+  return device_batch(context_of(*bytes->memory_manager()), *read, body);
+}
+
+} // namespace saeta

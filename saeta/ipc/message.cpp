@@ -1,0 +1,84 @@
+#include "saeta/ipc/message.hpp"
+
+#include "saeta/base/text.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/detail/bounded_pool.hpp"
+#include "saeta/ipc/detail/message_metadata.hpp"
+#include "saeta/ipc/detail/union_slack.hpp"
+
+#include <arrow/buffer.h>
+#include <arrow/ipc/dictionary.h>
+#include <arrow/ipc/message.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/ipc/writer.h>
+#include <arrow/record_batch.h>
+
+namespace saeta::ipc {
+namespace {
+
+constexpr const char* label = "record batch message";
+
+void require_node(const detail::field_node& node, std::size_t number) {
+  if (node.length < 0 || node.null_count < -1 || node.null_count > node.length) {
+    throw error(errc::format, concat(label, ": field ", number, " has ", node.length, " rows and ",
+                                     node.null_count, " nulls"));
+  }
+}
+
+void require_buffer(const detail::buffer_place& place, std::size_t number, std::int64_t body_bytes) {
+  if (place.offset < 0 || place.length < 0 || place.offset > body_bytes ||
+      place.length > body_bytes - place.offset) {
+    throw error(errc::format, concat(label, ": buffer ", number, " has ", place.length, " bytes at offset ",
+                                     place.offset, " of a body of ", body_bytes));
+  }
+  if (place.offset % 8 != 0) {
+    throw error(errc::format, concat(label, ": buffer ", number, " is at offset ", place.offset,
+                                     ", which is not a multiple of 8"));
+  }
+}
+
+} // namespace
+
+std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordBatch>& batch) {
+  return take(arrow::ipc::SerializeRecordBatch(*detail::with_union_slack(batch),
+                                               arrow::ipc::IpcWriteOptions::Defaults()),
+              label);
+}
+
+bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes) {
+  const detail::batch_metadata batch = detail::read_batch_metadata(metadata);
+  if (batch.rows < 0) {
+    throw error(errc::format, concat(label, ": ", batch.rows, " rows"));
+  }
+  for (std::size_t i = 0; i < batch.nodes.size(); ++i) {
+    require_node(batch.nodes[i], i);
+  }
+  for (std::size_t i = 0; i < batch.buffers.size(); ++i) {
+    require_buffer(batch.buffers[i], i, body_bytes);
+  }
+  std::uint64_t left = batch.buffers.size();
+  for (const std::int64_t count : batch.variadic_counts) {
+    if (count < 0 || static_cast<std::uint64_t>(count) > left) {
+      throw error(errc::format, concat(label, ": ", count, " buffers behind the views of a column, of ",
+                                       batch.buffers.size(), " in all"));
+    }
+    left -= static_cast<std::uint64_t>(count);
+  }
+  return batch.compression != "none";
+}
+
+std::shared_ptr<arrow::RecordBatch> decode_batch(const arrow::ipc::Message& message,
+                                                 const std::shared_ptr<arrow::Schema>& described,
+                                                 const arrow::ipc::DictionaryMemo& dictionaries) {
+  const auto bytes = static_cast<std::size_t>(message.metadata()->size() + message.body_length());
+  const auto pool = detail::bounded_pool::make(detail::default_decode_limit(bytes));
+  arrow::ipc::IpcReadOptions options;
+  options.memory_pool = pool.get();
+  auto read = arrow::ipc::ReadRecordBatch(message, described, &dictionaries, options);
+  detail::check_decoded(read.status(), *pool, bytes, label);
+  const auto batch = std::move(read).ValueUnsafe();
+  check(batch->Validate(), label);
+  return batch;
+}
+
+} // namespace saeta::ipc
