@@ -34,6 +34,9 @@ protected:
   [[nodiscard]] arrow::DeviceMemoryMapper mapper() const {
     return [here = manager()](ArrowDeviceType type,
                               std::int64_t) -> arrow::Result<std::shared_ptr<arrow::MemoryManager>> {
+      if (type == ARROW_DEVICE_CPU) {
+        return cpu(); // of arrays without any buffer, too
+      }
       if (type != static_cast<ArrowDeviceType>(here->device()->device_type())) {
         return arrow::Status::Invalid("device type ", type);
       }

@@ -7,6 +7,7 @@
 #include "saeta/interop/arrow_owned.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
+#include "support/golden_files.hpp"
 #include "support/tables.hpp"
 
 #include <gtest/gtest.h>
@@ -22,24 +23,8 @@
 namespace saeta::conformance {
 namespace {
 
+using support::golden_files;
 using support::same_contents;
-
-std::vector<std::filesystem::path> golden_files() {
-  const char* const named = std::getenv("SAETA_SHARED_DATA"); // NOLINT(concurrency-mt-unsafe)
-  const auto folder = std::filesystem::path(named != nullptr ? named : SAETA_SHARED_DATA) / "golden";
-  std::vector<std::filesystem::path> found;
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) {
-    return found;
-  }
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() == ".arrow_file" || entry.path().extension() == ".stream") {
-      found.push_back(entry.path());
-    }
-  }
-  std::ranges::sort(found);
-  return found;
-}
 
 class golden_exchange : public context_test {
 protected:
