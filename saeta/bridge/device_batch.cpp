@@ -146,7 +146,7 @@ private:
 
   /// A dictionary of the memo, which is in host memory, or here already.
   [[nodiscard]] data_ptr on_device(const data_ptr& dictionary) const {
-    const auto to = memory_manager_of(home_);
+    const auto& to = body_->memory_manager(); // a batch is in memory of one kind
     return ipc::take(arrow::MakeArray(dictionary)->ViewOrCopyTo(to), "dictionary of a message")->data();
   }
 

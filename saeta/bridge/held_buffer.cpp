@@ -98,12 +98,13 @@ held_buffer::held_buffer(const buffer& bytes, access mode, std::shared_ptr<arrow
              std::move(manager)),
       bytes_(bytes), hold_(std::span(&bytes_, 1), mode) {
   is_mutable_ = mode != access::read;
-  synchronize_handover(
-      std::span(&bytes_, 1)); // the hold comes first: whoever writes later waits for its users
+  // Behind the hold, so that whoever writes later waits for its users.
+  synchronize_handover(std::span(&bytes_, 1));
 }
 
 std::shared_ptr<arrow::Buffer> arrow_buffer(const buffer& bytes, access mode) {
   const std::shared_ptr<storage>& owner = usable(bytes, mode).owner();
+  const storage_pin stays(owner); // before its kind and address are looked at
   return std::make_shared<held_buffer>(bytes, mode, memory_manager_of(owner->home(), bytes.kind()));
 }
 

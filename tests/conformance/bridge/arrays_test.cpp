@@ -132,13 +132,15 @@ TEST_P(arrow_arrays, of_ours_that_came_with_an_event_are_used_behind_it) {
     GTEST_SKIP() << nothing_pends;
   }
   constexpr std::int64_t rows = 1 << 16;
-  const buffer_ptr values = take(manager()->AllocateBuffer(rows));
-  const buffer ours = *own_bytes(*values);
+  const buffer ours = make(rows);
+  fill(ours, 'o', home()->work_stream());
+  const buffer_ptr values = arrow_buffer(ours); // nobody is said to write it
   const buffer sink = make(rows);
   const auto data = arrow::ArrayData::Make(arrow::int8(), rows, {nullptr, values}, 0);
   const batch_ptr shown = arrow::RecordBatch::Make(arrow::schema({arrow::field("x", arrow::int8())}), rows,
                                                    {data}, manager()->device()->device_type());
   const stream_lease theirs = home()->borrow_stream();
+  const stream_lease side = home()->borrow_stream();
   stream_handle handle = theirs.ref().native_handle();
   const auto written = take(manager()->MakeDeviceSyncEvent());
   const auto stream = take(manager()->device()->WrapStream(&handle, nullptr));
@@ -149,9 +151,8 @@ TEST_P(arrow_arrays, of_ours_that_came_with_an_event_are_used_behind_it) {
   const buffer again = bytes_of(home(), seen->column_data(0)->buffers[1]);
   EXPECT_EQ(again.owner(), ours.owner());
   {
-    use_token token(home()->work_stream(), {reads(again), writes(sink)});
-    home()->copy(token.mutable_data<char>(sink), token.data<char>(again), rows, within(),
-                 home()->work_stream());
+    use_token token(side.ref(), {reads(ours), writes(sink)});
+    home()->copy(token.mutable_data<char>(sink), token.data<char>(ours), rows, within(), side.ref());
     token.finish();
   }
   held->open();

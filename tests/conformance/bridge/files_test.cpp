@@ -105,6 +105,35 @@ TEST_P(buffer_files, are_written_at_once_or_when_flushed) {
   }
 }
 
+TEST_P(buffer_files, have_been_written_when_a_call_returns) {
+  const buffer_ptr target = zeros();
+  const buffer sink = make(size);
+  const stream_lease reader = home()->borrow_stream();
+  const stream_lease theirs = home()->borrow_stream(); // follows the address without a word
+  const std::unique_ptr<gate> held = close_gate(reader.ref().native_handle());
+  {
+    use_token token(reader.ref(), {reads(*own_bytes(*target)), writes(sink)});
+    device().copy(token.mutable_data<char>(sink), reinterpret_cast<const void*>(target->address()), size,
+                  within(), reader.ref().native_handle());
+    token.finish();
+  }
+  buffer_writer file(target);
+  open_while_the_host_waits(held, [&] { check(file.Write(text(size).data(), size)); });
+  const buffer second = make(size);
+  {
+    use_token token(theirs.ref(), {writes(second)});
+    device().copy(token.mutable_data<char>(second), reinterpret_cast<const void*>(target->address()), size,
+                  within(), theirs.ref().native_handle());
+    token.finish();
+  }
+  if (held) {
+    held->open(); // where the call did not wait
+  }
+  const std::string expected = text(size);
+  EXPECT_EQ(read(second), std::vector<std::uint8_t>(expected.begin(), expected.end()));
+  EXPECT_EQ(read(sink), std::vector<std::uint8_t>(size, '0'));
+}
+
 TEST_P(buffer_files, that_are_dropped_have_been_flushed) {
   const buffer_ptr target = zeros();
   {
