@@ -19,6 +19,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <stdexcept>
 
 namespace saeta::ipc {
 namespace {
@@ -194,6 +196,13 @@ TEST_F(arrow_status, becomes_an_error_with_the_systems_reason) {
   EXPECT_EQ(raised(Status::NotImplemented("not yet")), expected(errc::unsupported, "not yet"));
   EXPECT_EQ(raised(Status::CapacityError("too many")), expected(errc::overflow, "too many"));
   EXPECT_EQ(raised(Status::Invalid("wrong")), expected(errc::format, "wrong"));
+  const Status passed = guarded([]() -> Status { throw error(errc::busy, "in use"); });
+  EXPECT_TRUE(passed.IsIOError());
+  EXPECT_EQ(passed.message(), "in use");
+  EXPECT_EQ(raised(passed.WithMessage("as libarrow says it")), expected(errc::busy, "in use"));
+  EXPECT_TRUE(guarded([]() -> Status { throw error(errc::out_of_range, "far"); }).IsIndexError());
+  EXPECT_TRUE(guarded([]() -> Status { throw std::bad_alloc(); }).IsOutOfMemory());
+  EXPECT_THROW(raise(guarded([]() -> Status { throw std::range_error("ours"); }), "here"), std::range_error);
   EXPECT_EQ(raised(Status::IOError("cut off")), expected(errc::format, "cut off"));
   for (const int number : {EPERM, EIO}) {
     EXPECT_EQ(raised(arrow::internal::IOErrorFromErrno(number, "reading")),
