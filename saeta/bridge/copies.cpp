@@ -33,7 +33,7 @@ buffer allocate_memory(const std::shared_ptr<context>& home, std::size_t bytes, 
 buffer upload_bytes(const std::shared_ptr<context>& home, std::span<const std::byte> source,
                     memory_kind kind) {
   if (kind != own_kind(home->device())) {
-    const buffer made = allocate_memory(home, source.size(), kind);
+    buffer made = allocate_memory(home, source.size(), kind);
     write_bytes(made, source);
     return made;
   }

@@ -40,7 +40,7 @@ bool on_cpu(const arrow::ArrayData& array) {
 /// Part of a buffer in host memory. @param from  within it.
 std::shared_ptr<arrow::Buffer> to_host(const std::shared_ptr<arrow::Buffer>& from, std::int64_t offset,
                                        std::int64_t bytes, arrow::MemoryPool* pool) {
-  const std::shared_ptr<arrow::Buffer> part = arrow::SliceBuffer(from, offset, bytes);
+  std::shared_ptr<arrow::Buffer> part = arrow::SliceBuffer(from, offset, bytes);
   if (from->is_cpu()) {
     return part;
   }
