@@ -20,6 +20,12 @@ const buffer& usable(const buffer& bytes, access mode) {
   return bytes;
 }
 
+/// After the last write. Before a hold to write begins: then the writers are unknown, and all work of the device would be waited for.
+const buffer& written(const buffer& bytes) {
+  synchronize_handover(std::span(&bytes, 1));
+  return bytes;
+}
+
 /// Calls `look` with the buffer and with those that it is a slice of, until it returns true.
 template <class Look>
 void for_each_parent(const arrow::Buffer& of, Look look) {
@@ -96,10 +102,11 @@ bool within_reach(const context& home, const arrow::Buffer& of) {
 held_buffer::held_buffer(const buffer& bytes, access mode, std::shared_ptr<arrow::MemoryManager> manager)
     : Buffer(usable(bytes, mode).address(), checked_cast<std::int64_t>(bytes.size(), "bytes of a buffer"),
              std::move(manager)),
-      bytes_(bytes), hold_(std::span(&bytes_, 1), mode) {
+      bytes_(mode == access::read ? bytes : written(bytes)), hold_(std::span(&bytes_, 1), mode) {
   is_mutable_ = mode != access::read;
-  // Behind the hold, so that whoever writes later waits for its users.
-  synchronize_handover(std::span(&bytes_, 1));
+  if (mode == access::read) { // behind the hold, so that whoever writes later waits for its users
+    synchronize_handover(std::span(&bytes_, 1));
+  }
 }
 
 std::shared_ptr<arrow::Buffer> arrow_buffer(const buffer& bytes, access mode) {

@@ -163,6 +163,38 @@ TEST_P(arrow_buffers, of_others_are_not_read_while_a_graph_is_captured) {
   EXPECT_TRUE(device().deallocate(foreign, bytes, 256));
 }
 
+TEST_P(arrow_buffers, are_made_and_copied_without_waiting_for_others) {
+  const stream_lease theirs = home()->borrow_stream();
+  std::vector<buffer_ptr> kept; // whoever gets memory of a dropped one waits for its users, who are unknown
+  const auto use_all = [&] {
+    kept.push_back(take(manager()->AllocateBuffer(bytes)));
+    kept.push_back(there(repeated('a')));
+    EXPECT_EQ(here(kept.back()), repeated('a'));
+    kept.push_back(arrow_buffer(make(bytes), access::write));
+    kept.push_back(arrow_buffer(make(bytes)));
+  };
+  use_all(); // what is made once is there: memory of the cache, chunks of the ring
+  const buffer busy = make(bytes);
+  const std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
+  fill(busy, 'b', theirs.ref());
+  use_all(); // with a wait for the busy stream it would never end
+  EXPECT_EQ(kept.size(), 8U);
+}
+
+TEST_P(arrow_buffers, come_and_go_on_many_threads) {
+  std::vector<std::jthread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([&, number] {
+      const std::string mine = text(100 + static_cast<std::size_t>(number));
+      for (int round = 0; round < 50; ++round) {
+        const buffer_ptr slice = arrow::SliceBuffer(there(mine), 10);
+        EXPECT_EQ(own_bytes(*slice)->address(), slice->address());
+        EXPECT_EQ(here(slice), mine.substr(10));
+      }
+    });
+  }
+}
+
 TEST_P(arrow_buffers, that_are_dropped_are_reused_after_their_readers) {
   const buffer sink = make(bytes);
   const stream_lease theirs = home()->borrow_stream();
