@@ -24,7 +24,7 @@ protected:
     context_ = watch(context::create(faulty_, options));
   }
   void TearDown() override {
-    bridge_test::TearDown();
+    context_test::TearDown();
     context_.reset();
     EXPECT_EQ(faulty_->alive(), 0);
   }

@@ -19,7 +19,7 @@ protected:
   void TearDown() override {
     EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
-    bridge_test::TearDown();
+    context_test::TearDown();
   }
 
   [[nodiscard]] buffer_ptr sent(const batch_ptr& batch) const {
