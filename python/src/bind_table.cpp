@@ -145,6 +145,23 @@ void bind_conversions(table_class& c) {
           "each array is "
           "behind our last write.")
       .def(
+          "__arrow_c_device_array__",
+          [](const table_object& self, nb::handle requested, const nb::kwargs&) {
+            const table shown = as_requested(*self.value, requested);
+            if (shown.batches().size() > 1) {
+              throw error(errc::exchange, concat("the table has ", shown.batches().size(),
+                                                 " batches, and __arrow_c_device_array__ is for one: "
+                                                 "combine_chunks() joins them, a stream has them all"));
+            }
+            return device_array_capsules(shown);
+          },
+          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
+          nb::sig("def __arrow_c_device_array__(self, requested_schema: object | None = None, **kwargs: "
+                  "typing.Any) -> tuple[typing_extensions.CapsuleType, typing_extensions.CapsuleType]"),
+          "Capsules of the schema and of a struct array of the one batch where its memory is, without a "
+          "copy, as "
+          "`pyarrow.record_batch` takes it. ExchangeError for a table of several batches.")
+      .def(
           "_device_array", [](const table_object& self) { return device_array_capsules(*self.value); },
           nb::sig("def _device_array(self) -> tuple[typing_extensions.CapsuleType, "
                   "typing_extensions.CapsuleType]"),

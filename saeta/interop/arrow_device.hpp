@@ -8,6 +8,7 @@
 //           tensors are packed on the device, as arrow_c.hpp says.
 // Owner     Import takes an array or stream on success and leaves it with the caller, unreleased, on failure (a stream that failed
 //           in the middle is released). Export fills a struct that the caller releases.
+//           Null counts of what is exported are known: those that are not are counted on the device, and the host waits for them.
 // Order     Export: `sync_event` is an event behind our last writes, null where none is pending; the event is ours and lives until
 //           the release. The memory is reused only after the release and all work of the device (memory/export_hold.hpp).
 //           Import: the context's work stream waits for `sync_event` before anything is read, and so does the first use of the

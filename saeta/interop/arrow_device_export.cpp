@@ -6,6 +6,7 @@
 #include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/device_copy.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <algorithm>
@@ -49,6 +50,53 @@ buffer zeros_on(const std::shared_ptr<context>& home) {
   return made;
 }
 
+/// Arrays whose null count is not known. Dictionaries with such ones become copies of their own.
+void append_uncounted(host_array& from, std::vector<host_array*>& to) {
+  const bool may_have_nulls =
+      from.type.has_validity() && from.length != 0 && from.buffers[0].data() != nullptr;
+  if (may_have_nulls && from.null_count == column::unknown_nulls) {
+    to.push_back(&from);
+  }
+  for (host_array& child : from.children) {
+    append_uncounted(child, to);
+  }
+  if (from.dictionary != nullptr) {
+    auto own = std::make_shared<host_array>(*from.dictionary);
+    append_uncounted(*own, to);
+    from.dictionary = std::move(own);
+  }
+}
+
+/// One read of all the counts. A consumer may count by itself, but libarrow does it on the host whatever the memory is: exporting or
+/// showing what it imported would follow pointers of the device there.
+void count_nulls(const std::shared_ptr<context>& home, std::span<const buffer> views,
+                 std::span<host_array> arrays) {
+  std::vector<host_array*> uncounted;
+  for (host_array& each : arrays) {
+    append_uncounted(each, uncounted);
+  }
+  if (home->on_host() || uncounted.empty()) {
+    return;
+  }
+  std::vector<use> used;
+  for (const buffer& each : views) {
+    used.push_back(reads(each));
+  }
+  use_token token(home->work_stream(), used);
+  const auto counts =
+      kernel_results(home, uncounted.size(), {}, [&](const use_token& results, std::int64_t* values) {
+        for (const host_array* each : uncounted) {
+          home->kernels().count_nulls(results.stream().native_handle(),
+                                      reinterpret_cast<const std::uint8_t*>(each->buffers[0].data()),
+                                      each->offset, each->length, values++);
+        }
+      });
+  token.finish();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    uncounted[i]->null_count = counts[i];
+  }
+}
+
 /// The hold comes first, so that whoever writes later waits for the consumer.
 device_view view_of(const std::shared_ptr<context>& home, const batch& source) {
   std::vector<buffer> views;
@@ -65,6 +113,7 @@ device_view view_of(const std::shared_ptr<context>& home, const batch& source) {
   made.owner->nothing = std::move(nothing);
   made.arrays = view_in_place(source);
   made.arrays.keepalive = made.owner;
+  count_nulls(home, views, made.arrays.arrays);
   made.owner->written = handover_event(home, views);
   return made;
 }

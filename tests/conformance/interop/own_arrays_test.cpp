@@ -115,6 +115,7 @@ TEST_P(own_arrays, are_known_as_long_as_an_export_lives) {
   ArrowDeviceArray bare = shown.get();
   const std::vector<const void*> buffers{nullptr, bare.array.buffers[1]};
   bare.array.buffers = const_cast<const void**>(buffers.data());
+  bare.array.null_count = 0;
   bare.array.private_data = nullptr;
   bare.sync_event = nullptr;
   bare.array.release = [](ArrowArray* array) { array->release = nullptr; };
