@@ -37,6 +37,12 @@ class context;
 /// @throws error invalid_argument (absent, or to write read-only memory), busy (unknown writes, while a graph is captured), device.
 std::shared_ptr<arrow::Buffer> arrow_buffer(const buffer& bytes, access mode = access::read);
 
+/// A part of a buffer, mutable where that is. libarrow's own slices of a mutable buffer forget its memory manager, so that they claim
+/// to be memory of the CPU.
+/// @throws error out_of_range naming the numbers.
+std::shared_ptr<arrow::Buffer> slice_buffer(const std::shared_ptr<arrow::Buffer>& of, std::int64_t offset,
+                                            std::int64_t bytes);
+
 /// The bytes of ours that the buffer shows: one of `arrow_buffer`, a slice of one, or one that libarrow made from our exports, which is
 /// known by its address. Where that one comes with an event, later uses of the bytes wait for it, too. Nothing for memory of
 /// others, and for a buffer of no bytes that is not ours.

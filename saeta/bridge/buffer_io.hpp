@@ -74,7 +74,7 @@ public:
   explicit buffer_writer(std::shared_ptr<arrow::Buffer> target);
   ~buffer_writer() override;
 
-  /// Collects writes in host memory of this size; larger ones go past it. 0: every write goes to the buffer at once.
+  /// Collects writes in host memory of this size; one that would fill it goes past it. 0: every write goes to the buffer at once.
   arrow::Status SetBufferSize(std::int64_t bytes);
   [[nodiscard]] std::int64_t buffer_size() const;
   /// Bytes that were written and wait to be flushed.

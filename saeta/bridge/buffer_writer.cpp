@@ -86,10 +86,9 @@ void buffer_writer::write(const void* data, std::int64_t bytes) {
   if (bytes == 0) {
     return;
   }
-  if (bytes > size_limit_ - static_cast<std::int64_t>(waiting_.size())) {
+  // As pyarrow.cuda has it: what would fill the host's buffer goes past it.
+  if (bytes >= size_limit_ - static_cast<std::int64_t>(waiting_.size())) {
     flush();
-  }
-  if (bytes > size_limit_) {
     send(position_, data, bytes);
   } else {
     const auto* const first = static_cast<const std::byte*>(data);

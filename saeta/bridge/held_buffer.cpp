@@ -9,6 +9,14 @@
 namespace saeta {
 namespace {
 
+class buffer_slice final : public arrow::Buffer {
+public:
+  buffer_slice(const std::shared_ptr<arrow::Buffer>& of, std::int64_t offset, std::int64_t bytes)
+      : Buffer(of, offset, bytes) {
+    is_mutable_ = of->is_mutable();
+  }
+};
+
 /// @throws error invalid_argument.
 const buffer& usable(const buffer& bytes, access mode) {
   if (!bytes.present()) {
@@ -113,6 +121,15 @@ std::shared_ptr<arrow::Buffer> arrow_buffer(const buffer& bytes, access mode) {
   const std::shared_ptr<storage>& owner = usable(bytes, mode).owner();
   const storage_pin stays(owner); // before its kind and address are looked at
   return std::make_shared<held_buffer>(bytes, mode, memory_manager_of(owner->home(), bytes.kind()));
+}
+
+std::shared_ptr<arrow::Buffer> slice_buffer(const std::shared_ptr<arrow::Buffer>& of, std::int64_t offset,
+                                            std::int64_t bytes) {
+  if (offset < 0 || bytes < 0 || offset > of->size() || bytes > of->size() - offset) {
+    throw error(errc::out_of_range, concat("a slice of ", bytes, " bytes at offset ", offset,
+                                           " of a buffer of ", of->size(), " bytes"));
+  }
+  return std::make_shared<buffer_slice>(of, offset, bytes);
 }
 
 std::optional<buffer> own_bytes(const arrow::Buffer& of) {
