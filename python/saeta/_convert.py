@@ -1,15 +1,16 @@
-"""Columns and tables as the objects of NumPy, pyarrow, pandas, polars, torch and CuPy."""
+"""Columns and tables as the objects of NumPy, pyarrow, pandas, polars, torch, CuPy, JAX and Numba."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from saeta._core import Column, from_dlpack
 from saeta._optional import load
 from saeta._tensor import Choices, Exported, choices, mask_of, tensor_of
 from saeta.errors import ExchangeError, TypeMismatch
 
 if TYPE_CHECKING:
-    from saeta._core import Column, Table
+    from saeta._core import Table
 
 
 def table_to_arrow(self: Table) -> Any:
@@ -46,6 +47,19 @@ def column_to_torch(self: Column, **chosen: Any) -> Any:
 
 def column_to_cupy(self: Column, **chosen: Any) -> Any:
     return tensor_of(self, load("cupy", "Column.to_cupy").from_dlpack, **chosen)
+
+
+def column_to_numba(self: Column, **chosen: Any) -> Any:
+    as_cuda_array = load("numba.cuda", "Column.to_numba").as_cuda_array
+    if self.device == "host":
+        raise ExchangeError(f"column '{self.name}' is on the host, and arrays of Numba are on a GPU")
+
+    def take(source: Any) -> Any:
+        column = source if isinstance(source, Column) else from_dlpack(source, self.context)
+        whole = column if column.num_chunks == 1 else column.combine_chunks()
+        return as_cuda_array(whole.as_bool8() if whole.type == "bool" else whole)
+
+    return tensor_of(self, take, **chosen)
 
 
 def column_to_jax(self: Column, **chosen: Any) -> Any:

@@ -2,6 +2,7 @@
 
     torch.cuda.memory.change_current_allocator(saeta.allocators.torch_allocator(ctx))   # before torch's first tensor
     cupy.cuda.set_allocator(saeta.allocators.cupy_allocator(ctx))
+    numba.cuda.set_memory_manager(saeta.allocators.numba_manager(ctx))                  # before Numba's first call of CUDA
 
 Pass a context of `ctx.memory.child` to give a library a share of its own. RMM has a module for itself: `saeta.rmm`.
 
@@ -20,7 +21,7 @@ from saeta._optional import load
 from saeta._use import stream_number
 from saeta.errors import InvalidError
 
-__all__ = ["GraphPool", "cupy_allocator", "graph_pool", "torch_allocator", "torch_mem_pool"]
+__all__ = ["GraphPool", "cupy_allocator", "graph_pool", "numba_manager", "torch_allocator", "torch_mem_pool"]
 
 
 def torch_allocator(ctx: Context, tag: str = "torch") -> Any:
@@ -102,6 +103,20 @@ def cupy_allocator(ctx: Context, tag: str = "cupy") -> Callable[[int], Any]:
         return cupy.cuda.MemoryPointer(memory, 0)
 
     return allocate
+
+
+def numba_manager(ctx: Context, tag: str = "numba") -> type[Any]:
+    """A memory manager class for `numba.cuda.set_memory_manager`: Numba's device memory comes from the context.
+
+    Numba asks for one class for all devices: those of other devices than the context's lend from the process's context of that
+    device, under the same tag. Page-locked and mapped host memory stays Numba's own. Memory is ready on every stream when Numba gets
+    it, because Numba does not tell on which one it will be used, and is reused behind all work of the device at the moment
+    that Numba frees it. `cuda.current_context().get_memory_info()` tells of the budget where there is one. A refusal is
+    BudgetExceeded. InvalidError for a context on the host.
+    """
+    from saeta._numba_manager import manager_class
+
+    return manager_class(ctx, cuda_ordinal(ctx, "Numba's memory manager"), tag)
 
 
 def cuda_ordinal(ctx: Context, what: str) -> int:

@@ -161,6 +161,12 @@ void bind_arrays(column_class& c) {
       c, "to_cupy", in_python("saeta._convert", "column_to_cupy"), "cupy.ndarray", "",
       "A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for "
       "`to_torch`.");
+  bind_tensor(
+      c, "to_numba", in_python("saeta._convert", "column_to_numba"), "typing.Any", "",
+      "A device array of Numba, for a kernel, without a copy. It must not be written to. Numba waits for our "
+      "last write before it returns. Bools are one byte a value, which is a copy of packed ones. Keywords as "
+      "for "
+      "`to_torch`. ExchangeError for a column on the host.");
   bind_tensor(c, "to_jax", in_python("saeta._convert", "column_to_jax"), "jax.Array", "",
               "A JAX array on the column's device, without a copy. Keywords as for `to_torch`.");
 }

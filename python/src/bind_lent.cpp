@@ -30,6 +30,11 @@ std::uintptr_t lend_address(const context_object& from, std::size_t bytes, const
   });
 }
 
+std::uintptr_t lend_ready(const context_object& from, std::size_t bytes, const std::string& label) {
+  return without_gil(
+      [&] { return reinterpret_cast<std::uintptr_t>(lend_ready_memory(from.value, bytes, label)); });
+}
+
 void take_back(const context_object& home, std::uintptr_t address, std::size_t bytes,
                std::optional<std::int64_t> stream) {
   without_gil(
@@ -82,6 +87,9 @@ void bind_lent(nb::module_& m) {
         nb::sig("def _lend(where: Context, nbytes: int, tag: str, stream: int | None) -> int"),
         "Address of memory that is charged to the context until `_take_back`, ready on a stream as "
         "`__dlpack__` numbers it (None: the context's own).");
+  m.def("_lend_ready", &lend_ready, nb::arg("where"), nb::arg("nbytes"), nb::arg("tag"),
+        nb::sig("def _lend_ready(where: Context, nbytes: int, tag: str) -> int"),
+        "The same, ready on every stream: the host waits for earlier users.");
   m.def("_take_back", &take_back, nb::arg("where"), nb::arg("address"), nb::arg("nbytes"),
         nb::arg("stream").none(),
         nb::sig("def _take_back(where: Context, address: int, nbytes: int, stream: int | None) -> None"),
