@@ -33,7 +33,7 @@ TEXT = CODE | {".py", ".pyi", ".sh", ".cmake", ".txt", ".json", ".in"}
 OWN_FILES = {"lint_names.py", "test_lint_names.py"}  # they name what does not exist
 
 # Columns of tables that name another project's things: page -> how many, from the left.
-FOREIGN_COLUMNS = {"docs/coming-from-xlog.md": 2}
+FOREIGN_COLUMNS = {"docs/coming-from-xlog.md": 2, "docs/coming-from-pyarrow-cuda.md": 1}
 # Whole spans that are no names of this tree.
 FOREIGN = {
     "../shared/data": "a folder beside the checkout",
@@ -89,9 +89,18 @@ class Package:
         self.names: set[str] = set()  # of the package itself
         self.classes: dict[str, dict[str, str | None]] = {}  # members and what they are annotated to give
         self.modules: dict[str, set[str]] = {}
-        for path in sorted([*folder.glob("*.py"), *folder.glob("*.pyi")]):
+        packages = [path.parent for path in folder.glob("*/__init__.py")]
+        files = [
+            *folder.glob("*.py"),
+            *folder.glob("*.pyi"),
+            *(file for each in packages for file in each.glob("*.py")),
+        ]
+        for path in sorted(files):
             module = ast.parse(path.read_text(encoding="utf-8"))
-            self.modules[path.stem] = names = set()
+            inner = path.parent != folder
+            name = path.parent.name if inner and path.stem == "__init__" else path.stem
+            # Modules of a package are its own business; their classes are not.
+            names = set() if inner and path.stem != "__init__" else self.modules.setdefault(name, set())
             for node in ast.walk(module):
                 if isinstance(node, ast.ClassDef):
                     self.classes.setdefault(node.name, {}).update(self._members(node))

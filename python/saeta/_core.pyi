@@ -19,7 +19,7 @@ import pandas
 import polars
 import pyarrow
 import torch
-from typing_extensions import CapsuleType
+from typing_extensions import Buffer as _Buffer, CapsuleType
 
 import saeta._metadata
 
@@ -828,6 +828,15 @@ class Column:
         """
 
     @overload
+    def to_numba(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> Any: ...
+
+    @overload
+    def to_numba(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[Any, Any]:
+        """
+        A device array of Numba, for a kernel, without a copy. It must not be written to. Numba waits for our last write before it returns. Bools are one byte a value, which is a copy of packed ones. Keywords as for `to_torch`. ExchangeError for a column on the host.
+        """
+
+    @overload
     def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> jax.Array: ...
 
     @overload
@@ -1198,6 +1207,11 @@ class Table:
         A capsule of a stream of the batches where their memory is, without a copy. The sync_event of each array is behind our last write.
         """
 
+    def __arrow_c_device_array__(self, requested_schema: object | None = None, **kwargs: Any) -> tuple[CapsuleType, CapsuleType]:
+        """
+        Capsules of the schema and of a struct array of the one batch where its memory is, without a copy, as `pyarrow.record_batch` takes it. ExchangeError for a table of several batches.
+        """
+
     def _device_array(self) -> tuple[CapsuleType, CapsuleType]:
         """
         Schema and device array of the table as one struct array. No protocol of its own: consumers take an object with `__arrow_c_device_array__` for a column of structs.
@@ -1398,6 +1412,9 @@ def _lend(where: Context, nbytes: int, tag: str, stream: int | None) -> int:
     Address of memory that is charged to the context until `_take_back`, ready on a stream as `__dlpack__` numbers it (None: the context's own).
     """
 
+def _lend_ready(where: Context, nbytes: int, tag: str) -> int:
+    """The same, ready on every stream: the host waits for earlier users."""
+
 def _take_back(where: Context, address: int, nbytes: int, stream: int | None) -> None:
     """
     Ends a loan behind what is queued on the stream (None: on the whole device). Never raises.
@@ -1423,6 +1440,30 @@ def _serve_torch(where: Context, ordinal: int, tag: str) -> dict[str, int]:
 
 def _serve_torch_segments(where: Context, ordinal: int, tag: str) -> None:
     """As `_serve_torch`, for saeta_torch_allocate_segment."""
+
+def _write_bytes(target: Buffer, offset: int, source: _Buffer) -> None:
+    """
+    Copies host memory into a buffer, behind its users; returns when that is done.
+    """
+
+def _read_bytes(source: Buffer, offset: int, target: _Buffer) -> None:
+    """
+    Fills writable host memory from a buffer, behind its last writers; returns when that is done.
+    """
+
+def _copy_bytes(target: Buffer, target_offset: int, source: Buffer, source_offset: int, nbytes: int) -> None:
+    """Copies among buffers in order; the host does not wait."""
+
+def _foreign_bytes(where: Context, address: int, nbytes: int, owner: object, tag: str) -> Buffer:
+    """A view of memory that the device reaches, kept by `owner`."""
+
+def _kind_at(where: Context, address: int) -> str:
+    """
+    What the driver says of the memory at an address: "device", "managed", "pinned", or "host" for memory that it does not know.
+    """
+
+def _driver_context(where: Context) -> int:
+    """The CUcontext that the context works in; 0 where there is none."""
 
 class GraphPool:
     """

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from saeta import _progress
+from saeta import _libarrow, _progress
 from saeta._core import Table
-from saeta.errors import FileError, InvalidError, MissingDependency, MissingFileError, TypeMismatch
+from saeta.errors import FileError, InvalidError, MissingFileError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
 if TYPE_CHECKING:
@@ -99,38 +99,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
 @functools.cache
 def module() -> Any:
     """The compiled module, or MissingDependency that says what is missing."""
-    try:
-        import pyarrow
-    except ImportError as failure:
-        raise MissingDependency(
-            f"Arrow IPC needs the libarrow of pyarrow: {failure} (pip install 'saeta[ipc]')"
-        ) from failure
-    try:
-        from saeta import _ipc
-    except ImportError as failure:
-        raise _explain(failure, pyarrow.__version__) from failure
-    built = _ipc.built_arrow_version()
-    if built.partition(".")[0] != pyarrow.__version__.partition(".")[0]:
-        raise MissingDependency(_mismatch(built, pyarrow.__version__))
-    return _ipc
-
-
-def _explain(failure: ImportError, found: str) -> MissingDependency:
-    import re
-
-    wanted = re.search(r"libarrow\.so\.(\d+)", str(failure))
-    if wanted:
-        return MissingDependency(_mismatch(str(int(wanted[1]) // 100), found))
-    return MissingDependency(f"this build of saeta has no working IPC module: {failure}")
-
-
-def _mismatch(built: str, found: str) -> str:
-    major = built.partition(".")[0]
-    return (
-        f"saeta's IPC module was built with pyarrow {built}, but pyarrow {found} is installed: "
-        f"pip install 'pyarrow=={major}.*', or build saeta again for the installed one, in its source tree: "
-        f"pip install . -C build.requires=pyarrow=={found}"
-    )
+    return _libarrow.load("_ipc", "Arrow IPC")
 
 
 def _bytes_of(source: Any) -> bytes | bytearray | memoryview:

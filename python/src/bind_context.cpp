@@ -144,13 +144,8 @@ public:
     if (hold_) {
       throw error(errc::busy, "this block is open already: ask the context for one each time");
     }
-    std::shared_ptr<void> begun;
-    {
-      const nb::gil_scoped_release
-          released; // it may wait for a thread that takes the lock to report something
-      begun = (home_.get()->*Begin)();
-    }
-    hold_ = std::move(begun);
+    // Without the lock: it may wait for a thread that takes it to report something.
+    hold_ = without_gil([this] { return (home_.get()->*Begin)(); });
   }
   void leave() { hold_.reset(); }
   [[nodiscard]] bool open() const noexcept { return hold_.has_value(); }

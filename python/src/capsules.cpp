@@ -144,13 +144,38 @@ nb::object stream_capsule(const field& described, std::vector<column> pieces) {
       [&](ArrowArrayStream& target) { export_stream(described, std::move(pieces), target); });
 }
 
+namespace {
+
+/// A pyarrow that is loaded takes arrays on a device once saeta.cuda has told it of our memory. Where that can't be, it says so itself.
+void tell_pyarrow(const context& home) {
+  static bool told = false; // with the GIL
+  if (told || home.on_host()) {
+    return;
+  }
+  foreign_call([] {
+    const nb::object modules = nb::module_::import_("sys").attr("modules");
+    if (!nb::cast<bool>(modules.attr("__contains__")("pyarrow"))) {
+      return;
+    }
+    told = true;
+    try {
+      nb::module_::import_("saeta.cuda");
+    } catch (const nb::python_error&) { // built without it, or for another pyarrow
+    }
+  });
+}
+
+} // namespace
+
 nb::object device_array_capsules(const field& described, const column& piece) {
+  tell_pyarrow(*piece.home());
   const nb::object array = filled_capsule<ArrowDeviceArray>(
       [&](ArrowDeviceArray& target) { export_device_column(piece, target); });
   return nb::make_tuple(schema_capsule(described, symbol_form::numbers), array);
 }
 
 nb::object device_array_capsules(const table& source) {
+  tell_pyarrow(*source.home());
   const nb::object array = filled_capsule<ArrowDeviceArray>([&](ArrowDeviceArray& target) {
     table whole = combine_chunks(source);
     if (whole.batches().empty()) {
@@ -170,6 +195,7 @@ nb::object device_array_capsules(const table& source) {
 }
 
 nb::object device_stream_capsule(const table& source) {
+  tell_pyarrow(*source.home());
   return filled_capsule<ArrowDeviceArrayStream>(
       [&](ArrowDeviceArrayStream& target) { export_device_stream(source, target); });
 }

@@ -101,6 +101,8 @@ std::shared_ptr<backend> make_cuda(std::int32_t ordinal) { return make_cuda_back
 
 device_properties properties_of_cuda(std::int32_t ordinal) { return describe_cuda_device(ordinal); }
 
+std::uintptr_t context_of_cuda(std::int32_t ordinal) { return cuda_driver_context(ordinal); }
+
 std::string cuda_version(std::int32_t number) {
   return number == 0 ? std::string{} : concat(number / 1000, ".", number % 1000 / 10);
 }
@@ -126,6 +128,8 @@ std::int32_t cuda_devices() { return 0; }
 std::shared_ptr<backend> make_cuda(std::int32_t) { throw error(errc::device, no_cuda); }
 
 device_properties properties_of_cuda(std::int32_t) { throw error(errc::device, no_cuda); }
+
+std::uintptr_t context_of_cuda(std::int32_t) { throw error(errc::device, no_cuda); }
 
 runtime_report describe_cuda() {
   runtime_report found;
@@ -260,6 +264,10 @@ device_properties describe_device(device_id device) {
     return properties_of_cuda(device.ordinal);
   }
   return make_backend(device)->properties();
+}
+
+std::uintptr_t driver_context(device_id device) {
+  return device.kind == device_kind::cuda ? context_of_cuda(device.ordinal) : 0;
 }
 
 std::vector<device_entry> devices() {

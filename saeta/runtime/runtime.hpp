@@ -35,6 +35,10 @@ struct runtime_report {
 /// asking takes no memory of it.
 std::vector<device_entry> devices();
 
+/// The driver's context that a device's contexts work in (CUcontext), for libraries that take one; 0 on the host.
+/// @throws error device when it does not exist here.
+std::uintptr_t driver_context(device_id device);
+
 /// What `devices()` says of one of them. @throws error device when it does not exist here.
 device_properties describe_device(device_id device);
 

@@ -20,7 +20,7 @@ ON_HOST = {
     "jax": ["jax"],
     "handover": ["numpy"],
 }
-ON_GPU = ["torch", "cupy", "numba", "cudf"]
+ON_GPU = ["torch", "cupy", "numba", "cudf", "pyarrow-cuda"]
 BLOCK = re.compile(r"^(?:<!-- gpu: ([\w.]+) -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

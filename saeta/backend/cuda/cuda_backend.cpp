@@ -423,4 +423,8 @@ std::shared_ptr<backend> make_cuda_backend(std::int32_t ordinal) {
   return std::make_shared<cuda_backend>(ordinal);
 }
 
+std::uintptr_t cuda_driver_context(std::int32_t ordinal) {
+  return reinterpret_cast<std::uintptr_t>(cuda::primary_context(ordinal));
+}
+
 } // namespace saeta

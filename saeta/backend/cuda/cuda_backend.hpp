@@ -46,4 +46,7 @@ device_properties describe_cuda_device(std::int32_t ordinal);
 /// @throws error device when CUDA is not usable or has no such ordinal.
 std::shared_ptr<backend> make_cuda_backend(std::int32_t ordinal);
 
+/// The device's primary context (CUcontext), made if the process has none yet. @throws error device.
+std::uintptr_t cuda_driver_context(std::int32_t ordinal);
+
 } // namespace saeta

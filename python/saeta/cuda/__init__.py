@@ -1,0 +1,37 @@
+"""Arrow's CUDA module on a stock pyarrow: the names of `pyarrow.cuda`, on Saeta's contexts.
+
+    import saeta.cuda as cuda            # in place of: import pyarrow.cuda as cuda
+
+    ctx = cuda.Context(0)
+    buf = ctx.buffer_from_data(numpy_array)
+    buf.copy_to_host()
+
+Names, arguments, defaults and errors are those of the published module. Memory is that of the device's context of the process: it
+counts in its budget and ledger, is copied in the order of its users, and is given back behind them. Buffers, devices and
+memory managers are pyarrow's own classes, so `pyarrow.record_batch(table)`, `.copy_to(ctx.memory_manager)` and `repr` work for
+arrays on a device, ours and those of others. `install()` makes `import pyarrow.cuda` find this module.
+
+It is built against one release of pyarrow and says so where it finds another: MissingDependency, which is an ImportError.
+"""
+
+from __future__ import annotations
+
+from saeta.cuda._buffers import CudaBuffer, HostBuffer, new_host_buffer
+from saeta.cuda._context import Context, IpcMemHandle
+from saeta.cuda._files import BufferReader, BufferWriter
+from saeta.cuda._install import install
+from saeta.cuda._messages import read_message, read_record_batch, serialize_record_batch
+
+__all__ = [
+    "BufferReader",
+    "BufferWriter",
+    "Context",
+    "CudaBuffer",
+    "HostBuffer",
+    "IpcMemHandle",
+    "install",
+    "new_host_buffer",
+    "read_message",
+    "read_record_batch",
+    "serialize_record_batch",
+]

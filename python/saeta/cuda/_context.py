@@ -1,0 +1,216 @@
+"""`Context`: a device, and the memory that this module takes from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow.util import get_contiguous_span
+
+from saeta import _core
+from saeta.cuda import _devices
+from saeta.cuda._libarrow import classes
+
+if TYPE_CHECKING:
+    from saeta.cuda._buffers import CudaBuffer
+
+
+class Context:
+    """The primary CUDA context of a device, with the memory that Saeta keeps there.
+
+    Parameters
+    ----------
+    device_number : int (default 0)
+        The GPU.
+    handle : int, optional
+        A CUcontext of another library. Saeta works in the primary context of a device, as CUDA's runtime and all
+        frameworks do: ValueError for any other.
+    """
+
+    def __init__(self, device_number: int = 0, handle: int = 0) -> None:
+        known = self.get_num_devices()
+        if not 0 <= device_number < known:
+            raise ValueError(f"device_number argument must be non-negative less than {known}")
+        home = _devices.home(device_number)
+        if handle:
+            own = _core._driver_context(home)
+            if handle != own:
+                raise ValueError(
+                    f"context {handle:#x} is not the primary context of device {device_number}, which is {own:#x}: "
+                    "Saeta works in primary contexts alone"
+                )
+        self._open(home)
+
+    def _open(self, home: _core.Context) -> None:
+        self._home = home
+        self._share = _devices.share(home)
+
+    @classmethod
+    def from_saeta(cls, ctx: _core.Context) -> Context:
+        """The context of a device that Saeta has open: a GPU or the host, whose memory is ordinary host memory then."""
+        made = cls.__new__(cls)
+        made._open(ctx)
+        return made
+
+    @staticmethod
+    def from_numba(context: Any = None) -> Context:
+        """The context of a Numba CUDA context; None: Numba's current one."""
+        from saeta.cuda import _numba
+
+        return _numba.context_from(context)
+
+    def to_numba(self) -> Any:
+        """Numba's context of the device."""
+        from saeta.cuda import _numba
+
+        return _numba.context_of(self.device_number)
+
+    @staticmethod
+    def get_num_devices() -> int:
+        """The number of GPUs."""
+        return _devices.count()
+
+    @property
+    def device_number(self) -> int:
+        """The number of the device."""
+        return _devices.number_of(self._home)
+
+    @property
+    def handle(self) -> int:
+        """The CUcontext; 0 where there is none."""
+        return _core._driver_context(self._home)
+
+    @property
+    def saeta(self) -> _core.Context:
+        """Saeta's context of the device, with its budget, ledger and counters."""
+        return self._home
+
+    @property
+    def bytes_allocated(self) -> int:
+        """Bytes of the buffers that this module has made on the device. Waits for those that are being given back."""
+        memory = self._share.memory
+        if memory.statistics()["pending_releases"]:
+            self._home.synchronize()
+        return memory.statistics()["current"] or 0
+
+    @property
+    def memory_manager(self) -> pa.MemoryManager:
+        """pyarrow's memory manager of the device, for `copy_to`."""
+        return classes.memory_manager_of(self.new_buffer(0))
+
+    @property
+    def device(self) -> pa.Device:
+        """pyarrow's object for the device."""
+        return self.memory_manager.device
+
+    def synchronize(self) -> None:
+        """Waits until the device has done all that was asked of it so far, by whomever."""
+        self._home.synchronize()
+
+    def get_device_address(self, address: int) -> int:
+        """The address at which kernels reach memory of the device, managed memory or page-locked host memory.
+
+        OSError for memory that the device does not reach.
+        """
+        if self._home.device != "host" and _core._kind_at(self._home, address) == "host":
+            raise OSError(
+                f"address {address:#x}: no memory that {self._home.device} reaches (not of a device, managed or page-locked)"
+            )
+        return address
+
+    def new_buffer(self, nbytes: int) -> CudaBuffer:
+        """Device memory of undefined content, charged to the budget: BudgetExceeded, a MemoryError, where it has no room."""
+        from saeta.cuda._buffers import wrap
+
+        if nbytes < 0:
+            raise ValueError(f"nbytes must not be negative, got {nbytes}")
+        return wrap(self._share.allocate(nbytes, tag=_devices.TAG))
+
+    def foreign_buffer(self, address: int, size: int, base: object = None) -> CudaBuffer:
+        """A view of memory that somebody else owns and the device reaches.
+
+        `base` is kept until work of ours on the memory has finished. With address and size 0 a new buffer of no bytes.
+        """
+        from saeta.cuda._buffers import wrap
+
+        if not address and size == 0:
+            return self.new_buffer(0)
+        if size < 0:
+            raise ValueError(f"size must not be negative, got {size}")
+        if not address:
+            raise ValueError(f"{size} bytes at address 0")
+        reached = self.get_device_address(address)
+        return wrap(_core._foreign_bytes(self._home, reached, size, base, _devices.TAG))
+
+    def open_ipc_buffer(self, ipc_handle: IpcMemHandle) -> CudaBuffer:
+        """Memory of another process by its handle."""
+        raise NotImplementedError(_IPC)
+
+    def buffer_from_data(self, data: Any, offset: int = 0, size: int = -1) -> CudaBuffer:
+        """A new device buffer with a copy of the bytes of `data` from `offset` on; size -1: all of them.
+
+        `data` is a buffer of the device or the host, or an object that `pyarrow.py_buffer` takes.
+        """
+        from saeta.cuda._buffers import is_on_device
+
+        source = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
+        whole = source.size
+        if offset < 0 or (whole and offset >= whole):
+            raise ValueError("offset argument is out-of-range")
+        if size < 0:
+            size = max(whole - offset, 0)
+        elif offset + size > whole:
+            raise ValueError("requested larger slice than available in device buffer")
+        part = source.slice(offset, size) if whole else source
+        made = self.new_buffer(size)
+        if is_on_device(part):
+            made.copy_from_device(part, position=0, nbytes=size)
+        else:
+            made.copy_from_host(part, position=0, nbytes=size)
+        return made
+
+    def buffer_from_object(self, obj: Any) -> CudaBuffer:
+        """A view of memory that the device reaches: a buffer of this module, or any object with `__cuda_array_interface__`.
+
+        An array that is not contiguous is a ValueError, other objects a pyarrow.ArrowTypeError.
+        """
+        from saeta.cuda._buffers import CudaBuffer, HostBuffer
+
+        if isinstance(obj, HostBuffer):
+            return self.foreign_buffer(obj.address, obj.size, base=obj)
+        if isinstance(obj, pa.Buffer):
+            return CudaBuffer.from_buffer(obj)
+        described = getattr(obj, "__cuda_array_interface__", None)
+        if described is None:
+            raise pa.ArrowTypeError(f"cannot create device buffer view from `{type(obj)}` object")
+        address = described["data"][0]
+        start, end = get_contiguous_span(
+            described["shape"], described.get("strides"), int(described["typestr"][2:])
+        )
+        if not address or start == end:
+            return self.new_buffer(0)
+        return self.foreign_buffer(address + start, end - start, base=obj)
+
+    def __repr__(self) -> str:
+        return f"<saeta.cuda.Context of {self._home.device}>"
+
+
+_IPC = "handles of device memory for other processes are not built yet"
+
+
+class IpcMemHandle:
+    """A handle of device memory for another process."""
+
+    def __init__(self) -> None:
+        raise TypeError(
+            "Do not call IpcMemHandle's constructor directly, use `CudaBuffer.export_for_ipc` instead."
+        )
+
+    @staticmethod
+    def from_buffer(opaque_handle: pa.Buffer) -> IpcMemHandle:
+        """The handle that `serialize` wrote, in another process."""
+        raise NotImplementedError(_IPC)
+
+    def serialize(self, pool: pa.MemoryPool | None = None) -> pa.Buffer:
+        """The handle as bytes."""
+        raise NotImplementedError(_IPC)

@@ -1,0 +1,46 @@
+"""The contexts of the process by device number, as `Context` and libarrow ask for them."""
+
+from __future__ import annotations
+
+from saeta import _core
+from saeta._core import Context
+from saeta.cuda._libarrow import bridge
+
+TAG = "saeta.cuda"
+
+# What stands in for a GPU of that number; tests put simulated devices here.
+stand_ins: dict[int, Context] = {}
+_shares: dict[str, tuple[Context, Context]] = {}
+
+
+def count() -> int:
+    if stand_ins:
+        return len(stand_ins)
+    return sum(1 for each in _core.devices() if each.name.startswith("cuda"))
+
+
+def home(number: int) -> Context:
+    """The process's context of a GPU."""
+    return stand_ins[number] if number in stand_ins else _core.context(f"cuda:{number}")
+
+
+def share(of: Context) -> Context:
+    """What allocates for this module: a context of the same device whose bytes are counted apart."""
+    known = _shares.get(of.device)
+    if known is None or known[0] is not of or known[0].closed:
+        known = _shares[of.device] = (of, of.memory.child(TAG))
+    return known[1]
+
+
+def whole(of: Context) -> Context:
+    """The context that a share was made of."""
+    known = _shares.get(of.device)
+    return known[0] if known is not None else of
+
+
+def number_of(ctx: Context) -> int:
+    kind, _, ordinal = ctx.device.partition(":")
+    return int(ordinal) if kind != "host" else 0
+
+
+bridge.register(home)

@@ -1,0 +1,77 @@
+"""Device buffers as files: what pyarrow reads from and writes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from saeta.cuda._buffers import CudaBuffer
+from saeta.cuda._libarrow import classes
+
+
+class BufferReader(classes.BufferReaderBase):  # type: ignore[misc, name-defined]
+    """A pyarrow.NativeFile that reads a device buffer. `read` copies to the host; `read_buffer` does not.
+
+    What C++ code of Arrow reads from it is memory of the device.
+    """
+
+    def __init__(self, obj: CudaBuffer) -> None:
+        if not isinstance(obj, CudaBuffer):
+            raise TypeError(f"expected CudaBuffer instance, got {type(obj).__name__}")
+        self._open(obj)
+        self._source = obj
+
+    def read_buffer(self, nbytes: int | None = None) -> CudaBuffer:
+        """The next bytes as a slice of the buffer; None: all that are left."""
+        if nbytes is not None and nbytes < 0:
+            raise ValueError(f"nbytes must not be negative, got {nbytes}")
+        at = self.tell()
+        left = self.size() - at
+        count = left if nbytes is None else min(left, nbytes)
+        self.seek(at + count)
+        return self._source._part(at, count)
+
+
+class BufferWriter(classes.BufferWriterBase):  # type: ignore[misc, name-defined]
+    """A pyarrow.NativeFile that writes to a device buffer, from its beginning on. Nothing is written beyond its end.
+
+    Each write is a copy to the device unless `buffer_size` is set: then they are collected on the host, and `flush` or a full
+    buffer copies them.
+    """
+
+    def __init__(self, buffer: CudaBuffer) -> None:
+        if not isinstance(buffer, CudaBuffer):
+            raise TypeError(f"expected CudaBuffer instance, got {type(buffer).__name__}")
+        if not buffer.is_mutable:
+            raise ValueError("the device buffer is read-only")
+        self._open(buffer)
+
+    def writeat(self, position: int, data: Any) -> None:
+        """Writes bytes of the host at a position. `write` goes on behind them."""
+        self._write_at(position, data if isinstance(data, pa.Buffer) else pa.py_buffer(data))
+
+    def flush(self) -> None:
+        """Copies what is collected on the host to the device."""
+        super().flush()
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        """Goes to a position from the beginning (whence 0) or from the current one (1). Returns it."""
+        if whence not in (0, 1):
+            raise ValueError(f"Invalid value of whence: {whence}")
+        self._seek(position + (self.tell() if whence == 1 else 0))
+        return int(self.tell())
+
+    @property
+    def buffer_size(self) -> int:
+        """Bytes that are collected on the host; 0: none."""
+        return int(self._buffer_size())
+
+    @buffer_size.setter
+    def buffer_size(self, buffer_size: int) -> None:
+        self._set_buffer_size(buffer_size)
+
+    @property
+    def num_bytes_buffered(self) -> int:
+        """Bytes that wait on the host for `flush`."""
+        return int(self._num_bytes_buffered())

@@ -1,0 +1,82 @@
+"""Messages of Arrow IPC whose bytes are on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from saeta.cuda._buffers import CudaBuffer, wrap
+from saeta.cuda._context import Context
+from saeta.cuda._files import BufferReader
+from saeta.cuda._libarrow import bridge, classes
+from saeta.errors import FormatError
+
+
+@contextmanager
+def _as_arrow() -> Iterator[None]:
+    """Bad bytes are pyarrow.ArrowInvalid, which is what callers of pyarrow's functions catch."""
+    try:
+        yield
+    except FormatError as failure:
+        raise pa.ArrowInvalid(str(failure)) from failure
+
+
+def serialize_record_batch(batch: pa.RecordBatch, ctx: Context) -> CudaBuffer:
+    """Writes a record batch, of the host or of the device, as an IPC message into memory of the context.
+
+    Returns the device buffer, whose bytes are those of `batch.serialize()`.
+    """
+    if not isinstance(ctx, Context):
+        raise TypeError(f"expected Context instance, got {type(ctx).__name__}")
+    if not isinstance(batch, pa.RecordBatch):
+        raise TypeError(f"expected RecordBatch instance, got {type(batch).__name__}")
+    with _as_arrow():
+        return wrap(bridge.serialize(ctx._share, batch))
+
+
+def read_message(source: CudaBuffer | BufferReader, pool: pa.MemoryPool | None = None) -> pa.Message:
+    """Reads an IPC message from a device buffer, or the next one of a reader: its metadata come to the host, its body stays.
+
+    pyarrow.ArrowInvalid where the bytes are no message, EOFError at the end of a stream.
+    """
+    if isinstance(source, BufferReader):
+        at = source.tell()
+        rest = source.read_buffer()
+        source.seek(at)
+    elif isinstance(source, CudaBuffer):
+        rest = source
+    else:
+        raise TypeError(f"expected CudaBuffer or BufferReader instance, got {type(source).__name__}")
+    with _as_arrow():
+        address, taken = bridge.read_message(rest, classes.pool_address(pool))
+    if not address:
+        raise EOFError("End of Arrow stream")
+    if isinstance(source, BufferReader):
+        source.seek(at + taken)
+    return classes.message_at(address)
+
+
+def read_record_batch(
+    buffer: CudaBuffer,
+    schema: pa.Schema,
+    *,
+    dictionary_memo: pa.lib.DictionaryMemo | None = None,
+    pool: pa.MemoryPool | None = None,
+) -> pa.RecordBatch:
+    """The record batch of an IPC message that is on a device; its columns stay there. Compressed bodies are decoded on the host.
+
+    `dictionary_memo` has the dictionaries of the schema's fields, where it has such fields. pyarrow.ArrowInvalid where the bytes
+    are no such message: every length in it is checked before anything follows it.
+    """
+    if not isinstance(buffer, CudaBuffer):
+        raise TypeError(f"expected CudaBuffer instance, got {type(buffer).__name__}")
+    with _as_arrow():
+        return bridge.read_batch(
+            buffer.memory.context,
+            schema,
+            classes.memo_address(dictionary_memo),
+            buffer,
+            classes.pool_address(pool),
+        )

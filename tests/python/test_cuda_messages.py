@@ -1,0 +1,164 @@
+"""IPC messages on a device: saeta.cuda.serialize_record_batch, read_message and read_record_batch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cuda_module import CPU, KINDS, cuda, example, opened
+
+
+@pytest.fixture(params=KINDS)
+def ctx(request: Any) -> Iterator[Any]:
+    with opened(request.param) as found:
+        yield found
+
+
+def plain(rows: int) -> pa.RecordBatch:
+    """Without dictionaries, which come in messages of their own."""
+    batch = example().drop_columns(["codes"])
+    return (
+        pa.Table.from_batches([batch] * rows).combine_chunks().to_batches()[0] if rows else batch.slice(0, 0)
+    )
+
+
+@pytest.mark.parametrize("rows", [0, 1, 50])
+def test_a_batch_makes_the_trip(ctx: Any, rows: int) -> None:
+    batch = plain(rows)
+    message = cuda.serialize_record_batch(batch, ctx)
+    assert isinstance(message, cuda.CudaBuffer)
+    assert message.context.device_number == ctx.device_number
+    read = cuda.read_record_batch(message, batch.schema)
+    assert isinstance(read, pa.RecordBatch)
+    assert read.schema == batch.schema
+    assert (read.num_rows, read.num_columns) == (batch.num_rows, batch.num_columns)
+    assert read.copy_to(CPU).equals(batch)
+    assert pa.ipc.read_record_batch(message.copy_to_host(), batch.schema).equals(batch)
+
+
+def test_the_bytes_are_those_of_pyarrow(ctx: Any) -> None:
+    batch = pa.record_batch({"a": pa.array([1, 2, 3]), "b": pa.array(["x", None, "z"])})
+    assert cuda.serialize_record_batch(batch, ctx).to_pybytes() == batch.serialize().to_pybytes()
+
+
+def test_a_batch_that_was_read_says_where_it_is(ctx: Any) -> None:
+    """pyarrow.cuda's says that it is memory of the CPU."""
+    message = cuda.serialize_record_batch(plain(3), ctx)
+    read = cuda.read_record_batch(message, plain(3).schema)
+    assert read.is_cpu == (ctx.saeta.device == "host")
+    values = read["ints"].buffers()[1]
+    assert message.address <= values.address < message.address + message.size, "without a copy"
+    assert str(read) == str(plain(3))
+    del message
+    assert read.copy_to(CPU).equals(plain(3)), "a batch keeps its message"
+
+
+def test_a_batch_of_the_device_is_serialized(ctx: Any) -> None:
+    batch = plain(2)
+    there = batch.copy_to(ctx.memory_manager)
+    message = cuda.serialize_record_batch(there, ctx)
+    assert cuda.read_record_batch(message, batch.schema).copy_to(CPU).equals(batch)
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_compressed_bodies_are_decoded(ctx: Any, codec: str) -> None:
+    batch = pa.record_batch({"a": pa.array(np.arange(5000) // 7), "b": pa.array([None, "text"] * 2500)})
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as out:
+        out.write_batch(batch)
+    reader = cuda.BufferReader(ctx.buffer_from_data(sink.getvalue()))
+    cuda.read_message(reader)
+    rest = reader.read_buffer()
+    read = cuda.read_record_batch(rest, batch.schema)
+    assert read.copy_to(CPU).equals(batch)
+    assert read.is_cpu == (ctx.saeta.device == "host")
+
+
+def test_dictionaries_come_from_the_memo(ctx: Any) -> None:
+    batch = example().select(["codes"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as out:
+        out.write_batch(batch)
+    table = pa.ipc.open_stream(cuda.BufferReader(ctx.buffer_from_data(sink.getvalue()))).read_all()
+    assert table.num_rows == 4
+    memo = pa.lib.DictionaryMemo()
+    schema = pa.ipc.read_schema(sink.getvalue(), memo)
+    message = cuda.serialize_record_batch(batch, ctx)
+    with pytest.raises((pa.ArrowInvalid, pa.ArrowKeyError, KeyError)):
+        cuda.read_record_batch(message, schema, dictionary_memo=memo)
+
+
+def test_messages_are_read_one_after_the_other(ctx: Any) -> None:
+    batch = plain(2)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as out:
+        out.write_batch(batch)
+        out.write_batch(batch)
+    device = ctx.buffer_from_data(sink.getvalue())
+    reader = cuda.BufferReader(device)
+    schema = cuda.read_message(reader)
+    assert isinstance(schema, pa.Message)
+    assert schema.type == "schema"
+    for _ in range(2):
+        message = cuda.read_message(reader, pa.system_memory_pool())
+        assert message.type == "record batch"
+        assert message.body.is_cpu == (ctx.saeta.device == "host")
+    for _ in range(2):
+        with pytest.raises(EOFError):
+            cuda.read_message(reader)
+    assert cuda.read_message(device).type == "schema"
+    with pytest.raises(EOFError):
+        cuda.read_message(ctx.new_buffer(0))
+
+
+def test_wrong_arguments_are_type_errors(ctx: Any) -> None:
+    batch = plain(1)
+    for call in (
+        lambda: cuda.serialize_record_batch(batch, None),
+        lambda: cuda.serialize_record_batch([1], ctx),
+        lambda: cuda.read_message(batch.serialize()),
+        lambda: cuda.read_record_batch(batch.serialize(), batch.schema),
+        lambda: cuda.read_record_batch(cuda.serialize_record_batch(batch, ctx), "schema"),
+        lambda: cuda.read_record_batch(cuda.serialize_record_batch(batch, ctx), batch.schema, pool=3),
+    ):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_another_schema_is_refused(ctx: Any) -> None:
+    message = cuda.serialize_record_batch(pa.record_batch({"a": [1, 2]}), ctx)
+    with pytest.raises((pa.ArrowInvalid, OSError)):
+        cuda.read_record_batch(message, pa.schema([("a", pa.int64()), ("b", pa.string())]))
+
+
+def test_what_is_cut_off_is_refused(ctx: Any) -> None:
+    batch = plain(1)
+    whole = cuda.serialize_record_batch(batch, ctx)
+    for size in list(range(1, 64)) + list(range(64, whole.size - 8, 61)):
+        with pytest.raises((pa.ArrowInvalid, OSError, EOFError)):
+            cuda.read_record_batch(whole.slice(0, size), batch.schema)
+    assert ctx.saeta.memory.statistics()["buffers"] is not None
+
+
+def test_damaged_messages_are_refused_or_harmless(ctx: Any) -> None:
+    """Every byte of the metadata is flipped, and some of the body: whatever comes out can be copied and looked at."""
+    batch = pa.record_batch(
+        {"a": pa.array([1, None, 3]), "s": pa.array(["x", "yy", None]), "l": pa.array([[1], [], None])}
+    )
+    content = bytearray(cuda.serialize_record_batch(batch, ctx).to_pybytes())
+    places = random.Random(5)
+    for position in range(len(content)):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << places.randrange(8)
+        try:
+            read = cuda.read_record_batch(ctx.buffer_from_data(damaged), batch.schema)
+            copied = read.copy_to(CPU)
+            copied.validate(full=True)
+        except (pa.ArrowException, OSError, EOFError, MemoryError, ValueError):
+            pass

@@ -1,0 +1,106 @@
+// A Python module for tests: contexts over simulated devices, which find races, and a foreign library that works late on streams
+// that nobody announces. Never installed.
+#include "../../python/src/objects.hpp"
+#include "saeta/backend/sim/sim.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace saeta::py {
+namespace {
+
+/// What a foreign library has queued; its thread opens the gate before the work later.
+class late_work {
+public:
+  late_work(std::shared_ptr<sim::device> on, double seconds) : device_(std::move(on)), stream_(device_) {
+    gate_ = device_->close_gate(stream_.native_handle());
+    opening_ = std::thread([this, seconds] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+      gate_->open();
+    });
+  }
+  ~late_work() { opening_.join(); }
+
+  void fill(void* target, std::size_t bytes, int value) {
+    device_->launch(stream_.native_handle(), "late fill", {}, {{target, bytes}},
+                    [=] { std::memset(target, value, bytes); });
+  }
+  void read(const void* source, std::size_t bytes) {
+    device_->launch(stream_.native_handle(), "late read", {{source, bytes}}, {},
+                    [this, source, bytes] { seen_.assign(static_cast<const char*>(source), bytes); });
+  }
+  /// What `read` has read, once it has.
+  std::string seen() {
+    device_->synchronize_stream(stream_.native_handle());
+    return seen_;
+  }
+
+private:
+  std::shared_ptr<sim::device> device_;
+  stream stream_;
+  std::unique_ptr<sim::hold> gate_;
+  std::thread opening_;
+  std::string seen_;
+};
+
+struct simulated {
+  simulated(std::int32_t ordinal, const simulated* beside) {
+    sim::options chosen;
+    chosen.ordinal = ordinal;
+    chosen.how = sim::pace::automatic;
+    chosen.beside = beside == nullptr ? nullptr : beside->device;
+    device = sim::device::create(chosen);
+    home = context::create(device);
+  }
+
+  std::shared_ptr<sim::device> device;
+  std::shared_ptr<context> home;
+};
+
+std::vector<std::string> races(const simulated& of) {
+  std::vector<std::string> found;
+  for (const sim::race& each : of.device->races()) {
+    found.push_back(each.text);
+  }
+  return found;
+}
+
+} // namespace
+} // namespace saeta::py
+
+NB_MODULE(saeta_sim, m) {
+  using namespace saeta;
+  using namespace saeta::py;
+  nb::set_leak_warnings(false);
+  nb::module_::import_("saeta._core");
+  nb::class_<late_work>(m, "LateWork").def("seen", [](late_work& self) {
+    const std::string bytes = without_gil([&] { return self.seen(); });
+    return nb::bytes(bytes.data(), bytes.size());
+  });
+  nb::class_<simulated>(m, "Device")
+      .def(nb::init<std::int32_t, const simulated*>(), nb::arg("ordinal") = 0,
+           nb::arg("beside").none() = nb::none())
+      .def_prop_ro("context", [](const simulated& self) { return context_object{self.home}; })
+      .def_prop_ro("races", &races)
+      .def(
+          "fill_late",
+          [](const simulated& self, std::uintptr_t address, std::size_t bytes, int value, double seconds) {
+            auto work = std::make_unique<late_work>(self.device, seconds);
+            work->fill(reinterpret_cast<void*>(address), bytes, value);
+            return work;
+          },
+          nb::call_guard<gil_release>())
+      .def(
+          "read_late",
+          [](const simulated& self, std::uintptr_t address, std::size_t bytes, double seconds) {
+            auto work = std::make_unique<late_work>(self.device, seconds);
+            work->read(reinterpret_cast<const void*>(address), bytes);
+            return work;
+          },
+          nb::call_guard<gil_release>());
+}

@@ -1,0 +1,100 @@
+"""saeta.cuda on what there is: ordinary host memory, simulated devices, a GPU."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+
+cuda = pytest.importorskip("saeta.cuda", exc_type=ImportError)
+
+KINDS = ["host", "sim", pytest.param("cuda", marks=pytest.mark.gpu)]
+CPU = pa.default_cpu_memory_manager()
+DEVICES = ["sim", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def simulator() -> Any:
+    """The module of tests/python_sim, which lies in the build folder."""
+    build = os.environ.get("SAETA_BUILD")
+    if build is None:
+        pytest.skip("SAETA_BUILD does not name the build folder, which has the simulator")
+    folder = str(Path(build, "tests", "python"))
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return pytest.importorskip("saeta_sim")
+
+
+@contextmanager
+def simulated(count: int = 1) -> Iterator[list[Any]]:
+    """Simulated devices of one machine, which saeta.cuda takes for the GPUs. Races between uses are failures."""
+    from saeta.cuda import _devices
+
+    devices: list[Any] = []
+    for number in range(count):
+        devices.append(simulator().Device(number, devices[0] if devices else None))
+    _devices.stand_ins.update({number: each.context for number, each in enumerate(devices)})
+    try:
+        yield devices
+    finally:
+        gc.collect()
+        _devices.stand_ins.clear()
+    for each in devices:
+        assert each.races == [], each.races
+
+
+@contextmanager
+def opened(kind: str) -> Iterator[Any]:
+    """A saeta.cuda.Context that holds no memory when the block ends."""
+    if kind == "sim":
+        with simulated(), leaving_nothing(cuda.Context(0)) as ctx:
+            yield ctx
+    elif kind == "host":
+        with leaving_nothing(cuda.Context.from_saeta(sa.context("host"))) as ctx:
+            yield ctx
+    else:
+        if not sa.info()["cuda"]["usable"]:
+            pytest.skip("no usable CUDA device")
+        with leaving_nothing(cuda.Context(0)) as ctx:
+            yield ctx
+
+
+@contextmanager
+def leaving_nothing(ctx: Any) -> Iterator[Any]:
+    before = ctx.bytes_allocated
+    yield ctx
+    gc.collect()
+    assert ctx.bytes_allocated == before
+
+
+def example() -> pa.RecordBatch:
+    """With null counts that are known: pyarrow itself counts the others on the host, in memory of the device."""
+    return pa.record_batch(
+        {
+            "ints": pa.array([1, None, 3, 4], pa.int32()),
+            "floats": pa.array([0.5, 1.5, None, 2.5]),
+            "bools": pa.array([True, None, False, True]),
+            "words": pa.array(["a", None, "ccc", ""]),
+            "large": pa.array(["a", None, "ccc", ""], pa.large_string()),
+            "binary": pa.array([b"a", None, b"ccc", b""]),
+            "lists": pa.array([[1, 2], None, [], [None, 4]], pa.list_(pa.int64())),
+            "fixed": pa.array([[1, 2], None, [3, 4], [5, 6]], pa.list_(pa.int8(), 2)),
+            "structs": pa.array([{"x": 1, "y": "p"}, None, {"x": None, "y": "q"}, {"x": 4, "y": None}]),
+            "maps": pa.array([[("k", 1)], None, [], [("l", None)]], pa.map_(pa.string(), pa.int32())),
+            "dates": pa.array([0, 1, None, 3], pa.date32()),
+            "times": pa.array([0, None, 2, 3], pa.timestamp("us", "UTC")),
+            "decimals": pa.array([Decimal(1), Decimal(2), None, Decimal(4)], pa.decimal128(12, 2)),
+            "codes": pa.DictionaryArray.from_arrays(
+                pa.array([0, None, 1, 0], pa.int32()), pa.array(["a", "ccc"])
+            ),
+        }
+    )

@@ -1,0 +1,76 @@
+"""Another library that exports a column of int32 on a GPU through the Arrow C Device interface: structs by ctypes over CuPy's memory."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pyarrow as pa
+
+_RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Array(ctypes.Structure):
+    pass
+
+
+_Array._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.c_void_p),
+    ("dictionary", ctypes.c_void_p),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+
+
+class _DeviceArray(ctypes.Structure):
+    _fields_ = (
+        ("array", _Array),
+        ("device_id", ctypes.c_int64),
+        ("device_type", ctypes.c_int32),
+        ("sync_event", ctypes.c_void_p),
+        ("reserved", ctypes.c_int64 * 3),
+    )
+
+
+# A consumer may release on any thread, after the producer's object is gone, and nothing may free a callback while it runs.
+_EXPORTED: list[Any] = []
+
+
+class Producer:
+    """One array of int32, or of strings where `data` is given; `released` counts the ends of what was exported."""
+
+    def __init__(self, cupy: Any, values: Any, *, data: Any = None, event: Any = None) -> None:
+        self.values, self.data, self.event = values, data, event
+        self.released = 0
+        self.device = cupy.cuda.runtime.getDevice()
+
+    def __arrow_c_device_array__(self, requested_schema: object = None, **_: object) -> tuple[Any, Any]:
+        offsets = self.data is not None
+        schema = pa.field("", pa.string() if offsets else pa.int32()).__arrow_c_schema__()
+        pointers = [None, self.values.data.ptr] + ([self.data.data.ptr] if offsets else [])
+        buffers = (ctypes.c_void_p * len(pointers))(*pointers)
+        handle = ctypes.c_void_p(self.event.ptr) if self.event is not None else None
+        made = _DeviceArray()
+        made.array.length = len(self.values) - (1 if offsets else 0)
+        made.array.null_count = 0
+        made.array.n_buffers = len(pointers)
+        made.array.buffers = ctypes.cast(buffers, ctypes.POINTER(ctypes.c_void_p))
+        made.device_id, made.device_type = self.device, 2
+        made.sync_event = ctypes.addressof(handle) if handle is not None else None
+
+        def release(array: int) -> None:
+            _Array.from_address(array).release = None
+            self.released += 1
+
+        callback = _RELEASE(release)
+        made.array.release = ctypes.cast(callback, ctypes.c_void_p)
+        _EXPORTED.extend([self, made, buffers, callback, handle])
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return schema, new(ctypes.addressof(made), b"arrow_device_array", None)
