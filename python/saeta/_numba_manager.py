@@ -41,7 +41,7 @@ def manager_class(ctx: Context, ordinal: int, tag: str) -> type[Any]:
 
             given: dict[str, Any] = {"context": self.context} if with_context else {}
             return driver.MemoryPointer(
-                pointer=ctypes.c_uint64(address), size=size, finalizer=give_back, **given
+                pointer=ctypes.c_void_p(address), size=size, finalizer=give_back, **given
             )
 
         def _home(self) -> Context:

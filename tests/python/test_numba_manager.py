@@ -1,0 +1,35 @@
+"""Numba's memory manager over a simulated device, with Numba's own classes: a GPU is in tests/interop/test_gpu_cuda_module.py."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+import saeta as sa
+from cuda_module import simulator
+
+
+def test_numba_gets_memory_of_the_context() -> None:
+    pytest.importorskip("numba.cuda")
+    from saeta._numba_manager import manager_class
+
+    home = simulator().Device(0).context
+    made = manager_class(home, 0, "numba")(context=SimpleNamespace(device=SimpleNamespace(id=0)))
+    made.initialize()
+    assert made.interface_version == 1
+    pointer = made.memalloc(1000)
+    assert (int(pointer.device_pointer), pointer.size) == (pointer.device_pointer_value, 1000)
+    assert home.memory.by_tag() == {"numba": 1000}
+    home.budget = 4096
+    assert made.get_memory_info() == (3096, 4096)
+    with pytest.raises(sa.BudgetExceeded):
+        made.memalloc(1 << 20)
+    pointer.free()
+    home.synchronize()
+    assert home.memory.by_tag() == {}
+
+
+def test_the_host_has_no_memory_for_numba() -> None:
+    with pytest.raises(sa.InvalidError, match="this context is on host"):
+        sa.allocators.numba_manager(sa.context("host"))
