@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from saeta import _core
 from saeta._core import Context, Device, from_dlpack
+from saeta._pyarrow_device import parts_on_device
 from saeta.errors import ExchangeError, TypeMismatch
 
 # Device types as DLPack and Arrow number them.
@@ -52,6 +53,9 @@ def from_arrow(
     memory by one kernel a batch. Host memory goes to a device by one transfer a batch; `copy=False` refuses that with ExchangeError. Data on a device enters a context of
     that device; into a host context it is downloaded by its producer, where that offers it.
     """
+    parts = parts_on_device(source)
+    if parts is not None and (len(parts) != 1 or parts[0] is not source):
+        return _joined([from_arrow(each, ctx, copy=copy, as_column=as_column) for each in parts])
     found = _device_capsules(source, ctx)
     if found is not None:
         return _take_from_device(found, ctx, copy, as_column)
@@ -75,6 +79,16 @@ def from_arrow(
         f"{type(source).__name__} has none of __arrow_c_device_stream__, __arrow_c_device_array__, __arrow_c_stream__, "
         "__arrow_c_array__ and __arrow_c_schema__, and is no capsule of them"
     )
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Tables, or columns of one type, as one, without a copy."""
+    from saeta._build import table
+    from saeta._table import concat_tables
+
+    if isinstance(parts[0], _core.Table):
+        return concat_tables(parts)
+    return concat_tables([table({"": each}) for each in parts])[""]
 
 
 def _device_capsules(source: Any, ctx: ContextLike) -> Any:

@@ -3,7 +3,9 @@
 #include "bridge_objects.hpp"
 #include "saeta/bridge/bridge.hpp"
 
+#include <arrow/array/array_base.h>
 #include <arrow/device.h>
+#include <arrow/record_batch.h>
 #include <nanobind/stl/optional.h>
 
 namespace saeta::py {
@@ -28,6 +30,20 @@ std::optional<buffer_object> memory_of(nb::handle object) {
     }
     return buffer_object(bytes_of(home, given));
   });
+}
+
+void count_nulls_of(nb::handle object) {
+  if (saeta::foreign_call([&] { return arrow::py::is_batch(object.ptr()); })) {
+    const auto batch = taken(foreign_call([&] { return arrow::py::unwrap_batch(object.ptr()); }));
+    without_gil([&] {
+      for (const auto& each : batch->column_data()) {
+        count_nulls(*each);
+      }
+    });
+  } else {
+    const auto array = taken(foreign_call([&] { return arrow::py::unwrap_array(object.ptr()); }));
+    without_gil([&] { count_nulls(*array->data()); });
+  }
 }
 
 /// Page-locked memory as memory of the CPU, which it is to pyarrow's users; others would be refused its content.
@@ -81,6 +97,9 @@ NB_MODULE(_bridge, m) {
   m.def("memory_of", &memory_of, nb::arg("buffer"),
         nb::sig("def memory_of(buffer: pyarrow.Buffer) -> saeta._core.Buffer | None"),
         "The memory of a buffer on a device; None for one of the host.");
+  m.def("count_nulls", &count_nulls_of, nb::arg("data"),
+        nb::sig("def count_nulls(data: pyarrow.Array | pyarrow.RecordBatch) -> None"),
+        "Notes null counts that are not known of data on a device, which pyarrow would count on the host.");
   m.def("register", &register_finder, nb::arg("finder"),
         nb::sig("def register(finder: collections.abc.Callable[[int], saeta._core.Context]) -> None"),
         "Tells libarrow where to find the memory manager of a device by its number.");

@@ -53,6 +53,11 @@ std::optional<buffer> own_bytes(const arrow::Buffer& of);
 /// @throws error exchange naming both devices for memory elsewhere, busy while a graph is captured, closed, device.
 buffer bytes_of(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::Buffer>& from);
 
+/// Notes the null counts of an array on a device that nobody knows, counted there, as libarrow notes those that it counts: it would follow
+/// pointers of the device on the host. Arrays on the CPU, and on devices of no context of ours, stay as they are.
+/// @throws error format (a validity buffer that is too small), busy, device.
+void count_nulls(const arrow::ArrayData& of);
+
 /// The context's memory manager for its own memory, which on a host context is the CPU's: the same object as long as somebody holds it.
 std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& home);
 /// The same for page-locked or managed memory; on a host context all memory is the host's.

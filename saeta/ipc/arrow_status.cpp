@@ -62,19 +62,19 @@ constexpr const char* detail_type = "saeta::error";
 /// An exception on its way through libarrow.
 class passed_exception final : public arrow::StatusDetail {
 public:
-  passed_exception(std::exception_ptr thrown, std::string_view kind)
-      : thrown_(std::move(thrown)), kind_(kind) {}
+  /// Of the exception that is being handled.
+  explicit passed_exception(std::string_view kind) : kind_(kind) {}
   [[nodiscard]] const char* type_id() const override { return detail_type; }
   [[nodiscard]] std::string ToString() const override { return kind_; }
   [[nodiscard]] const std::exception_ptr& thrown() const noexcept { return thrown_; }
 
 private:
-  std::exception_ptr thrown_;
+  std::exception_ptr thrown_ = std::current_exception();
   std::string kind_;
 };
 
 arrow::Status carried(arrow::StatusCode code, std::string_view message, std::string_view kind) {
-  return {code, std::string(message), std::make_shared<passed_exception>(std::current_exception(), kind)};
+  return {code, std::string(message), std::make_shared<passed_exception>(kind)};
 }
 
 /// Throws what another method of ours has passed on; returns where there is nothing.

@@ -76,7 +76,7 @@ std::shared_ptr<arrow::RecordBatch> decode_batch(const arrow::ipc::Message& mess
   options.memory_pool = pool.get();
   auto read = arrow::ipc::ReadRecordBatch(message, described, &dictionaries, options);
   detail::check_decoded(read.status(), *pool, bytes, label);
-  const auto batch = std::move(read).ValueUnsafe();
+  auto batch = std::move(read).ValueUnsafe();
   check(batch->Validate(), label);
   return batch;
 }

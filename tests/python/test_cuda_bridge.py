@@ -134,6 +134,27 @@ def test_null_counts_that_nobody_knows_are_counted_before_pyarrow_would(gpu: Any
     assert pa.record_batch(back).copy_to(CPU).equals(batch.slice(0, 3))
 
 
+def test_arrays_whose_nulls_pyarrow_has_not_counted_are_taken(gpu: Any) -> None:
+    """It would count them on the host when it exports them."""
+    uncounted = pa.array(["a", None, "ccc"]).cast(pa.large_string())
+    array = uncounted.copy_to(gpu.memory_manager)
+    assert sa.from_arrow(array, gpu.saeta).to_pylist() == ["a", None, "ccc"]
+    batch = pa.record_batch({"s": uncounted, "l": pa.array([[1], None, [2]]).cast(pa.large_list(pa.int32()))})
+    assert (
+        sa.from_arrow(batch.copy_to(gpu.memory_manager), gpu.saeta).to_arrow().to_batches()[0].equals(batch)
+    )
+
+
+def test_tables_and_chunked_arrays_of_pyarrow_on_a_device_are_taken(gpu: Any) -> None:
+    batch = example().drop_columns(["codes"])
+    there = batch.copy_to(gpu.memory_manager)
+    table = sa.from_arrow(pa.Table.from_batches([there, there]), gpu.saeta)
+    assert (table.num_rows, table.num_columns) == (8, batch.num_columns)
+    assert table.to_arrow().equals(pa.Table.from_batches([batch, batch]))
+    column = sa.from_arrow(pa.chunked_array([there["words"], there["words"]]), gpu.saeta)
+    assert column.to_pylist() == 2 * ["a", None, "ccc", ""]
+
+
 def test_a_view_of_pyarrow_keeps_the_memory(gpu: Any) -> None:
     table = on_device(gpu, example())
     shown = pa.array(table["words"])

@@ -1,0 +1,37 @@
+"""Data of pyarrow that is on a device, as `saeta.from_arrow` takes it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from saeta.errors import MissingDependency
+
+
+def parts_on_device(source: Any) -> list[Any] | None:
+    """Arrays or record batches of pyarrow that offer the device protocol; None for other objects and for data on the CPU.
+
+    A table or chunked array of pyarrow offers the protocol of the host alone, which it refuses for memory of a device.
+    """
+    pyarrow = sys.modules.get("pyarrow")
+    kinds = ("Array", "RecordBatch", "ChunkedArray", "Table")
+    if pyarrow is None or not isinstance(source, tuple(getattr(pyarrow, kind) for kind in kinds)):
+        return None
+    if source.is_cpu:
+        return None
+    if isinstance(source, pyarrow.Table):
+        parts = source.to_batches()
+    else:
+        parts = source.chunks if isinstance(source, pyarrow.ChunkedArray) else [source]
+    _count_nulls(parts)
+    return list(parts)
+
+
+def _count_nulls(parts: list[Any]) -> None:
+    """pyarrow counts nulls that nobody knows when it exports an array: on the host, in memory of the device."""
+    try:
+        from saeta.cuda._libarrow import bridge
+    except MissingDependency:
+        return
+    for each in parts:
+        bridge.count_nulls(each)
