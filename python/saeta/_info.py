@@ -42,7 +42,14 @@ def info() -> dict[str, Any]:
         },
         "ipc": {key: ipc[key] for key in ("usable", "built_for", "loaded")},
         "packages": packages,
-        "missing": _missing(runtime["cuda_missing"], ipc["missing"], packages),
+        "missing": _missing(
+            {
+                "cuda": runtime["cuda_missing"],
+                "ipc": ipc["missing"],
+                "saeta.cuda": "" if ipc["missing"] else _bridge_missing(),
+            },
+            packages,
+        ),
     }
 
 
@@ -66,6 +73,18 @@ def _ipc_state() -> dict[str, Any]:
     }
 
 
+def _bridge_missing() -> str:
+    """Why saeta.cuda can't be used, where the IPC module can; empty where it can."""
+    from saeta import _libarrow
+
+    try:
+        for name in ("_bridge", "_arrow"):
+            _libarrow.load(name, "pyarrow's device memory (saeta.cuda)")
+    except MissingDependency as failure:
+        return str(failure)
+    return ""
+
+
 def _version_of(distributions: tuple[str, ...]) -> str | None:
     import importlib.metadata
 
@@ -77,12 +96,8 @@ def _version_of(distributions: tuple[str, ...]) -> str | None:
     return None
 
 
-def _missing(cuda: str, ipc: str, packages: dict[str, str | None]) -> list[dict[str, str]]:
-    parts = []
-    if cuda:
-        parts.append({"part": "cuda", "why": cuda})
-    if ipc:
-        parts.append({"part": "ipc", "why": ipc})
+def _missing(own: dict[str, str], packages: dict[str, str | None]) -> list[dict[str, str]]:
+    parts = [{"part": name, "why": why} for name, why in own.items() if why]
     for name, version in packages.items():
         if version is None:
             parts.append({"part": name, "why": f"not installed (pip install {distribution(name)})"})
