@@ -13,11 +13,10 @@ def parts_on_device(source: Any) -> list[Any] | None:
 
     A table or chunked array of pyarrow offers the protocol of the host alone, which it refuses for memory of a device.
     """
-    pyarrow = sys.modules.get("pyarrow")
+    pyarrow: Any = sys.modules.get("pyarrow")
     kinds = ("Array", "RecordBatch", "ChunkedArray", "Table")
-    if pyarrow is None or not isinstance(source, tuple(getattr(pyarrow, kind) for kind in kinds)):
-        return None
-    if source.is_cpu:
+    of_pyarrow = pyarrow is not None and isinstance(source, tuple(getattr(pyarrow, kind) for kind in kinds))
+    if not of_pyarrow or source.is_cpu:
         return None
     if isinstance(source, pyarrow.Table):
         parts = source.to_batches()
