@@ -65,6 +65,10 @@ def test_bytes_allocated_counts_buffers_to_the_byte(ctx: Any) -> None:
     assert ctx.bytes_allocated == before + 128
     more = ctx.new_buffer(1000)
     assert ctx.bytes_allocated == before + 1128
+    assert cuda.Context.from_saeta(ctx.saeta).bytes_allocated == before + 1128, (
+        "the same for all objects of a device"
+    )
+    assert kept.context.bytes_allocated == before + 1128
     part = kept.slice(10, 20)
     del kept
     assert ctx.bytes_allocated == before + 1128, "a slice keeps its buffer"

@@ -91,7 +91,7 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         """The context that holds the memory."""
         from saeta.cuda._context import Context
 
-        return Context.from_saeta(_devices.whole(self._memory.context))
+        return Context.from_saeta(_devices.holding(self._memory))
 
     def copy_to_host(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from saeta import _core
-from saeta._core import Context
+from saeta._core import Buffer, Context
 from saeta.cuda._libarrow import bridge
 
 TAG = "saeta.cuda"
@@ -27,15 +27,14 @@ def home(number: int) -> Context:
 def share(of: Context) -> Context:
     """What allocates for this module: a context of the same device whose bytes are counted apart."""
     known = _shares.get(of.device)
-    if known is None or known[0] is not of or known[0].closed:
+    if known is None or known[0] != of or known[0].closed:
         known = _shares[of.device] = (of, of.memory.child(TAG))
     return known[1]
 
 
-def whole(of: Context) -> Context:
-    """The context that a share was made of."""
-    known = _shares.get(of.device)
-    return known[0] if known is not None else of
+def holding(memory: Buffer) -> Context:
+    """The context of the device that memory is on, whatever part of its budget pays for it."""
+    return _core.context("host") if memory.device == "host" else home(number_of(memory.context))
 
 
 def number_of(ctx: Context) -> int:
