@@ -69,7 +69,22 @@ void read_bytes(const buffer_object& source, std::size_t offset, nb::handle targ
   });
 }
 
-/// On the work stream of the target's context, which may be another device's. Ranges of one storage may overlap in no byte.
+/// By address: a view of memory of others may show bytes of ours.
+bool overlap(const buffer& a, const buffer& b) {
+  return a.address() < b.address() + b.size() && b.address() < a.address() + a.size();
+}
+
+/// On the work stream of the target's context, which may be another device's. Both are of one size.
+void copy_whole(const buffer& to, const buffer& from) {
+  const std::shared_ptr<context>& home = to.owner()->home();
+  const stream_ref work = home->work_stream();
+  use_token token(work, {reads(from), writes(to)});
+  home->copy(token.mutable_data<std::byte>(to), token.data<std::byte>(from), to.size(),
+             copy_between(from.kind(), to.kind()), work);
+  token.finish();
+}
+
+/// Parts of one memory that overlap take a detour: a copy of a device reads and writes in any order.
 void copy_bytes(const buffer_object& target, std::size_t target_offset, const buffer_object& source,
                 std::size_t source_offset, std::size_t bytes) {
   without_gil([&] {
@@ -78,12 +93,13 @@ void copy_bytes(const buffer_object& target, std::size_t target_offset, const bu
     if (bytes == 0) {
       return;
     }
+    if (!overlap(from, to)) {
+      return copy_whole(to, from);
+    }
     const std::shared_ptr<context>& home = to.owner()->home();
-    const stream_ref work = home->work_stream();
-    use_token token(work, {reads(from), writes(to)});
-    home->copy(token.mutable_data<std::byte>(to), token.data<std::byte>(from), bytes,
-               copy_between(from.kind(), to.kind()), work);
-    token.finish();
+    const buffer between = buffer::allocate(home, bytes, home->work_stream(), "overlapping copy");
+    copy_whole(between, from);
+    copy_whole(to, between);
   });
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -228,6 +229,25 @@ def test_a_buffer_outlives_its_context_object(ctx: Any) -> None:
     made = cuda.Context.from_saeta(ctx.saeta).buffer_from_data(b"still here")
     assert made.to_pybytes() == b"still here"
     assert made.context.device_number == ctx.device_number
+
+
+def test_a_child_of_fork_has_memory_of_its_own(run_python: Any) -> None:
+    program = """
+        import os
+        import saeta as sa
+        import saeta.cuda as cuda
+
+        ctx = cuda.Context.from_saeta(sa.context("host"))
+        kept = ctx.buffer_from_data(b"of the parent")
+        child = os.fork()
+        if child == 0:
+            made = ctx.buffer_from_data(b"of the child")
+            assert ctx.bytes_allocated == 12, ctx.bytes_allocated
+            assert made.to_pybytes() == b"of the child"
+            os._exit(0)
+        print(os.waitpid(child, 0)[1], ctx.bytes_allocated)
+    """
+    assert run_python(textwrap.dedent(program)).stdout.split() == ["0", "13"]
 
 
 def test_the_memory_manager_is_pyarrows(gpu: Any) -> None:

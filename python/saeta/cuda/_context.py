@@ -43,7 +43,11 @@ class Context:
 
     def _open(self, home: _core.Context) -> None:
         self._home = home
-        self._share = _devices.share(home)
+
+    @property
+    def _share(self) -> _core.Context:
+        """What pays for buffers; a child of fork has its own."""
+        return _devices.share(self._home)
 
     @classmethod
     def from_saeta(cls, ctx: _core.Context) -> Context:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from saeta import _core
 from saeta._core import Buffer, Context
 from saeta.cuda._libarrow import bridge
@@ -42,4 +44,5 @@ def number_of(ctx: Context) -> int:
     return int(ordinal) if kind != "host" else 0
 
 
+os.register_at_fork(after_in_child=_shares.clear)  # a child's contexts are its own
 bridge.register(home)
