@@ -15,22 +15,22 @@ struct unit {
   double bytes;
 };
 
-constexpr std::array<unit, 16> units{{{"", 1},
-                                      {"B", 1},
-                                      {"K", 0x1p10},
-                                      {"KIB", 0x1p10},
-                                      {"KB", 1e3},
-                                      {"M", 0x1p20},
-                                      {"MIB", 0x1p20},
-                                      {"MB", 1e6},
-                                      {"G", 0x1p30},
-                                      {"GIB", 0x1p30},
-                                      {"GB", 1e9},
-                                      {"T", 0x1p40},
-                                      {"TIB", 0x1p40},
-                                      {"TB", 1e12},
-                                      {"PIB", 0x1p50},
-                                      {"EIB", 0x1p60}}};
+constexpr auto units = std::to_array<unit>({{"", 1},
+                                            {"B", 1},
+                                            {"K", 0x1p10},
+                                            {"KIB", 0x1p10},
+                                            {"KB", 1e3},
+                                            {"M", 0x1p20},
+                                            {"MIB", 0x1p20},
+                                            {"MB", 1e6},
+                                            {"G", 0x1p30},
+                                            {"GIB", 0x1p30},
+                                            {"GB", 1e9},
+                                            {"T", 0x1p40},
+                                            {"TIB", 0x1p40},
+                                            {"TB", 1e12},
+                                            {"PIB", 0x1p50},
+                                            {"EIB", 0x1p60}});
 
 [[noreturn]] void refuse(std::string_view text) {
   throw error(
@@ -54,8 +54,8 @@ std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 7> names{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   auto value = static_cast<double>(bytes);
   std::size_t unit = 0;
-  // What is rounded to 1024 of a unit is one of the next.
-  while (std::round(value * 100) / 100 >= 1024 && unit + 1 < names.size()) {
+  // What is rounded to 1024 of a unit is one of the next. The last needs none: 2^64 bytes are 16 EiB.
+  while (std::round(value * 100) / 100 >= 1024) {
     value /= 1024;
     ++unit;
   }

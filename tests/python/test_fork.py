@@ -158,6 +158,22 @@ if __name__ == "__main__":
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_child_counts_the_nulls_of_slices_of_its_parents_columns(run_python):
+    program = """
+import os
+import saeta as sa
+
+column = sa.column("x", [None if row % 3 == 0 else row for row in range(1000)], "int64", "host")
+pid = os.fork()
+if pid == 0:
+    print(column.slice(1, 100).null_count, column.slice(3, 8).null_count, flush=True)
+    os._exit(0)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    done = run_python(program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "33 3\n", "")
+
+
 def test_a_child_budget_of_the_parent_allocates_nothing_in_a_child(run_python):
     program = """
 import os

@@ -13,9 +13,22 @@
 namespace saeta::conformance {
 namespace {
 
+using ::testing::HasSubstr;
+
 using support::carried_types;
 using support::nulls;
 using support::random_array;
+
+/// As another library has it.
+class foreign_stream final : public arrow::Device::Stream {
+public:
+  foreign_stream() : Stream(&handle_, [](void*) {}) {}
+  arrow::Status WaitEvent(const arrow::Device::SyncEvent&) override { return arrow::Status::OK(); }
+  [[nodiscard]] arrow::Status Synchronize() const override { return arrow::Status::OK(); }
+
+private:
+  stream_handle handle_{};
+};
 
 class arrow_arrays : public bridge_test {
 protected:
@@ -181,7 +194,18 @@ TEST_P(arrow_arrays, have_streams_and_events_of_the_device) {
                                                              [&](void*) { released = true; }));
   }
   EXPECT_EQ(released, !home()->on_host());
-  check(take(manager()->WrapDeviceSyncEvent(nullptr, nullptr))->Wait());
+  const auto nothing = take(manager()->WrapDeviceSyncEvent(nullptr, nullptr));
+  check(nothing->Wait());
+  const arrow::Status no_event = nothing->Record(*stream);
+  EXPECT_TRUE(no_event.IsInvalid());
+  EXPECT_THAT(no_event.message(), HasSubstr("there is no event"));
+  for (const auto& each : {event, nothing}) {
+    if (each != nullptr) {
+      const arrow::Status of_others = each->Record(foreign_stream());
+      EXPECT_TRUE(of_others.IsInvalid());
+      EXPECT_THAT(of_others.message(), HasSubstr("the stream is not one of a Saeta device"));
+    }
+  }
 }
 
 TEST_P(arrow_arrays, find_registered_devices) {
@@ -200,7 +224,7 @@ TEST_P(arrow_arrays, find_registered_devices) {
   EXPECT_EQ(take(find(0)), manager());
   const arrow::Status missing = find(7).status();
   EXPECT_TRUE(missing.IsIOError());
-  EXPECT_THAT(missing.message(), ::testing::HasSubstr("7"));
+  EXPECT_THAT(missing.message(), HasSubstr("7"));
   const batch_ptr original = all_types();
   ArrowDeviceArray array;
   ArrowSchema schema;

@@ -1,9 +1,13 @@
 // Buffers of libarrow over our memory: what they say of themselves, what they keep, and who waits for whom.
 #include "conformance/bridge/bridge_test.hpp"
+#include "saeta/base/text.hpp"
+#include "support/child_process.hpp"
 
 #include <arrow/io/interfaces.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <barrier>
 
 namespace saeta::conformance {
 namespace {
@@ -85,6 +89,99 @@ TEST_P(arrow_buffers, of_a_slice_of_a_slice_keep_address_and_memory) {
   EXPECT_EQ(ours->size(), 20U);
   EXPECT_EQ(here(inner), text(bytes).substr(110, 20));
   EXPECT_EQ(bytes_of(home(), inner).owner(), memory.lock());
+}
+
+TEST_P(arrow_buffers, are_sliced_with_their_memory_manager_and_whether_they_may_be_written) {
+  for (const buffer_ptr& whole : {arrow_buffer(make(1000)), arrow_buffer(make(1000), access::write)}) {
+    const buffer_ptr part = slice_buffer(whole, 100, 900);
+    EXPECT_EQ(part->address(), whole->address() + 100);
+    EXPECT_EQ(part->size(), 900);
+    EXPECT_EQ(part->is_mutable(), whole->is_mutable());
+    EXPECT_EQ(part->is_cpu(), whole->is_cpu());
+    EXPECT_EQ(part->memory_manager(), manager());
+    EXPECT_EQ(part->device_type(), whole->device_type());
+    EXPECT_EQ(part->parent(), whole);
+    EXPECT_EQ(own_bytes(*part)->owner(), own_bytes(*whole)->owner());
+    EXPECT_EQ(slice_buffer(whole, 1000, 0)->size(), 0);
+    for (const auto& [offset, size] :
+         {std::pair<std::int64_t, std::int64_t>{-1, 1}, {0, -1}, {1001, 0}, {0, 1001}, {101, 900}}) {
+      try {
+        static_cast<void>(slice_buffer(whole, offset, size));
+        ADD_FAILURE() << "no error at " << offset;
+      } catch (const error& refused) {
+        EXPECT_EQ(refused.code(), errc::out_of_range);
+        EXPECT_EQ(refused.message(),
+                  concat("a slice of ", size, " bytes at offset ", offset, " of a buffer of 1000 bytes"));
+      }
+    }
+  }
+}
+
+TEST_P(arrow_buffers, of_no_bytes_of_ours_are_ours) {
+  const buffer memory = make(bytes);
+  const buffer_ptr inner = arrow::SliceBuffer(arrow::SliceBuffer(arrow_buffer(memory), 100, 50), 10, 0);
+  const std::optional<buffer> ours = own_bytes(*inner);
+  ASSERT_TRUE(ours);
+  EXPECT_EQ(ours->owner(), memory.owner());
+  EXPECT_EQ(ours->address(), memory.address() + 110);
+  EXPECT_EQ(ours->size(), 0U);
+}
+
+TEST_P(arrow_buffers, that_reach_beyond_their_parent_are_not_ours) {
+  const buffer memory = make(bytes);
+  const buffer_ptr held = arrow_buffer(memory.slice(100, 100));
+  const auto own = [&](std::int64_t offset, std::int64_t size) {
+    return own_bytes(arrow::Buffer(held, offset, size));
+  };
+  EXPECT_TRUE(own(0, 100));
+  EXPECT_TRUE(own(100, 0));
+  const auto whole = static_cast<std::int64_t>(bytes);
+  EXPECT_FALSE(own(0, whole));
+  EXPECT_FALSE(own(99, whole));
+  EXPECT_FALSE(own(whole, 100));
+  EXPECT_FALSE(own(101, 0));
+  EXPECT_FALSE(own(-1, 0));
+}
+
+TEST_P(arrow_buffers, of_read_only_memory_are_shown_to_readers_alone) {
+  void* const foreign = device().allocate(bytes, 256);
+  {
+    external_memory theirs;
+    theirs.pointer = foreign;
+    theirs.bytes = bytes;
+    theirs.device = home()->device();
+    theirs.tag = "theirs";
+    const buffer memory = buffer::adopt(home(), std::move(theirs));
+    EXPECT_EQ(arrow_buffer(memory)->address(), memory.address());
+    for (const access mode : {access::write, access::read_write}) {
+      try {
+        static_cast<void>(arrow_buffer(memory, mode));
+        ADD_FAILURE() << "no error";
+      } catch (const error& refused) {
+        EXPECT_EQ(refused.code(), errc::invalid_argument);
+        EXPECT_EQ(refused.message(), "buffer 'theirs' is read-only");
+      }
+    }
+  }
+  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(device().deallocate(foreign, bytes, 256));
+}
+
+TEST_P(arrow_buffers, are_copied_on_their_device_without_the_host) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "its copies are all of the host";
+  }
+  const buffer_ptr given = there(text(bytes));
+  const buffer_ptr empty = there("");
+  home()->reset_counters();
+  const buffer_ptr copied = take(arrow::Buffer::Copy(given, manager()));
+  EXPECT_EQ(home()->read_counters().device_to_device.transfers, 1U);
+  EXPECT_EQ(take(arrow::Buffer::Copy(empty, manager()))->size(), 0);
+  const counter_values now = home()->read_counters();
+  EXPECT_EQ(now.device_to_device.transfers, 1U) << "of no bytes there is none";
+  EXPECT_EQ(now.device_to_host.transfers, 0U);
+  EXPECT_EQ(now.host_to_device.transfers, 0U);
+  EXPECT_EQ(here(copied), text(bytes));
 }
 
 TEST_P(arrow_buffers, of_others_are_not_ours) {
@@ -193,6 +290,38 @@ TEST_P(arrow_buffers, come_and_go_on_many_threads) {
       }
     });
   }
+}
+
+TEST_P(arrow_buffers, have_one_memory_manager_while_others_drop_theirs) {
+  constexpr int count = 4;
+  std::atomic<int> wrong{0};
+  std::barrier begin(count);
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < count; ++t) {
+      threads.emplace_back([&] {
+        begin.arrive_and_wait();
+        for (int round = 0; round < 20'000; ++round) {
+          const auto first = manager(); // often the only one, and dropped while another thread asks
+          wrong += manager() == first ? 0 : 1;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(arrow_buffers, are_dropped_by_a_child_of_fork_with_the_memory_manager_of_its_parent) {
+  if (!home()->on_host()) {
+    GTEST_SKIP() << "a child has no device of its parent";
+  }
+  auto kept = manager();
+  support::expect_in_a_child([&] {
+    kept = nullptr;
+    const std::shared_ptr<context> own = new_context();
+    EXPECT_EQ(memory_manager_of(own), memory_manager_of(own));
+  });
+  EXPECT_EQ(kept, manager());
 }
 
 TEST_P(arrow_buffers, that_are_dropped_are_reused_after_their_readers) {

@@ -96,6 +96,10 @@ TEST_P(buffer_files, are_written_at_once_or_when_flushed) {
     EXPECT_EQ(here(target), expected);
     check(file.Seek(990));
     write(10);
+    write(0);
+    EXPECT_EQ(take(file.Tell()), size);
+    check(file.WriteAt(size, nullptr, 0));
+    check(file.Seek(size));
     check(file.Close());
     EXPECT_EQ(here(target), expected);
     EXPECT_TRUE(file.closed());

@@ -88,6 +88,24 @@ TEST_P(bridge_messages, are_one_transfer) {
   EXPECT_EQ(now.allocations, 1U);
 }
 
+TEST_P(bridge_messages, in_host_memory_of_others_are_read_there) {
+  const batch_ptr original = all_types();
+  const buffer_ptr message = arrow::Buffer::FromString(encoded(original));
+  const batch_ptr seen = read(original, message);
+  for_each_buffer(*seen, [&](const buffer_ptr& each) { EXPECT_TRUE(each->is_cpu()); });
+  check(seen->ValidateFull());
+  EXPECT_TRUE(seen->Equals(*original));
+}
+
+TEST_P(bridge_messages, have_buffers_of_no_bytes_where_those_were) {
+  const batch_ptr original = one(array(arrow::StringBuilder(), "", "", ""));
+  const batch_ptr seen = read(original, sent(original));
+  const buffer_ptr letters = seen->column_data(0)->buffers[2];
+  EXPECT_EQ(letters->size(), 0);
+  EXPECT_EQ(letters->is_cpu(), home()->on_host());
+  EXPECT_TRUE(on_cpu(seen)->Equals(*original));
+}
+
 TEST_P(bridge_messages, may_be_empty) {
   const batch_ptr original = all_types()->Slice(0, 0);
   EXPECT_TRUE(on_cpu(read(original, sent(original)))->Equals(*original));

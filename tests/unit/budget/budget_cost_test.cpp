@@ -112,6 +112,19 @@ TEST_F(budget_cost, of_a_charge_within_the_peak_is_bounded_however_many_budgets_
   }
 }
 
+TEST_F(budget_cost, of_a_search_for_an_idle_shard_is_once_around_the_open_ones) {
+  family of(0);
+  const auto charge_another = [&] {
+    of.children.push_back(of.root->make_child("child"));
+    ASSERT_TRUE(of.children.back()->try_charge(0)); // opens a shard, and needs no credit
+  };
+  for (std::size_t i = 0; i < budget_tree::most_open; ++i) {
+    EXPECT_EQ(of.visits_of(charge_another), 0U);
+  }
+  EXPECT_EQ(of.visits_of(charge_another), budget_tree::most_open + 1) << "all have been in use";
+  EXPECT_EQ(of.visits_of(charge_another), 1U) << "the next one has not been since";
+}
+
 TEST_F(budget_cost, budgets_that_are_not_in_use_cost_nothing_after_a_while) {
   const family of(1000);
   const auto cost = [&] { return of.visits_of([&] { EXPECT_EQ(of.root->statistics().current, 0U); }); };

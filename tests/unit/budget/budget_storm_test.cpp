@@ -88,6 +88,43 @@ TEST(budget_storm, threads_that_borrow_from_each_other_stay_below_the_peak_they_
   EXPECT_EQ(after.requests, 1 + count * 20'000);
 }
 
+TEST(budget_storm, no_credit_is_lost_that_is_called_back_while_it_is_spent) {
+  constexpr std::uint64_t limit = 1'000'000;
+  const auto b = budget::create("test", limit);
+  ASSERT_TRUE(b->try_charge(limit));
+  b->refund(limit);
+  std::atomic<std::uint64_t> turns{0};
+  std::atomic<bool> done{false};
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&] {
+        while (!done) {
+          for (std::uint64_t bytes = 1; bytes < 100; ++bytes) {
+            if (b->try_charge(bytes)) {
+              b->refund(bytes);
+            }
+          }
+          ++turns;
+        }
+      });
+    }
+    for (int i = 0; i < 100; ++i) {
+      const std::uint64_t seen = turns;
+      while (turns == seen) { // until some have credit again
+        std::this_thread::yield();
+      }
+      b->set_limit(limit); // calls all of it back
+    }
+    done = true;
+  }
+  const budget_statistics after = b->statistics();
+  EXPECT_EQ(after.current, 0U);
+  EXPECT_EQ(after.remaining, limit);
+  EXPECT_EQ(after.refused, 0U);
+  EXPECT_TRUE(b->try_charge(limit));
+}
+
 TEST(budget_storm, no_refusal_says_that_the_request_fits) {
   constexpr int rounds = 2000;
   const auto root = budget::create("root", 1000);

@@ -169,6 +169,17 @@ TEST(symbol_table, has_an_identity_while_it_lives) {
   EXPECT_EQ(symbol_table::of_identity(identity), nullptr);
 }
 
+TEST(symbol_table, is_numbered_as_it_is_made_and_found_by_its_identity_whatever_its_number) {
+  std::vector<std::shared_ptr<symbol_table>> made;
+  for (std::uint64_t i = 0; i < 111; ++i) { // numbers of three digits, too
+    made.push_back(symbol_table::make());
+    EXPECT_EQ(made.back()->number(), made.front()->number() + i);
+  }
+  for (const auto& each : made) {
+    EXPECT_EQ(symbol_table::of_identity(each->identity()), each) << each->number();
+  }
+}
+
 TEST(symbol_table, of_the_process_is_one) {
   EXPECT_EQ(process_symbols(), process_symbols());
   EXPECT_EQ(process_symbols()->number(), 0U);

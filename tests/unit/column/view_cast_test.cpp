@@ -113,5 +113,30 @@ TEST(view_cast, a_column_keeps_its_memory_its_offset_and_its_nulls) {
   }
 }
 
+TEST(view_cast, a_dictionary_of_text_has_the_same_values_as_bytes) {
+  const std::shared_ptr<context> home = context::create(make_host_backend());
+  const auto allocate = [&](std::size_t bytes) { return buffer::allocate(home, bytes, home->work_stream()); };
+  const data_type text(type_id::string);
+  const data_type bytes(type_id::binary);
+  const data_type index(type_id::int32);
+  const column words = column::make(home, {text, 3, 0, 0, {{}, allocate(16), allocate(20)}, nullptr, {}});
+  const column source = column::make(home, {data_type::dictionary(index, text),
+                                            5,
+                                            1,
+                                            0,
+                                            {{}, allocate(24)},
+                                            std::make_shared<const column>(words),
+                                            {}});
+  const column seen = view_cast(source, data_type::dictionary(index, bytes));
+  EXPECT_EQ(seen.type(), data_type::dictionary(index, bytes));
+  EXPECT_EQ(seen.values().address(), source.values().address());
+  ASSERT_NE(seen.dictionary(), nullptr);
+  EXPECT_EQ(seen.dictionary()->type(), bytes);
+  EXPECT_EQ(seen.dictionary()->length(), 3);
+  ASSERT_EQ(seen.dictionary()->buffers().size(), 3U);
+  EXPECT_EQ(seen.dictionary()->buffers()[1].address(), words.buffers()[1].address());
+  EXPECT_EQ(seen.dictionary()->buffers()[2].address(), words.buffers()[2].address());
+}
+
 } // namespace
 } // namespace saeta
