@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -65,3 +66,11 @@ def test_the_configuration_holds_no_path_of_the_machine_that_built_it() -> None:
         "@PROJECT_BINARY_DIR@",
     ):
         assert variable not in template
+
+
+def test_a_wheel_holds_every_extension_module() -> None:
+    built = (ROOT / "python/CMakeLists.txt").read_text(encoding="utf-8")
+    modules = set(re.findall(r"^ *(?:saeta_extension|Python_add_library)\((\w+) ", built, re.MULTILINE))
+    wheel = (ROOT / "cmake/saeta_install.cmake").read_text(encoding="utf-8").partition("return()")[0]
+    installed = set(re.findall(r"\b_\w+", " ".join(re.findall(r"modules ([\w ]+)\)", wheel))))
+    assert {"_core", "_ipc", "_bridge", "_arrow", "_rmm"} == modules == installed
