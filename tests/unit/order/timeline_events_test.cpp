@@ -98,6 +98,7 @@ TEST_F(events_of_timelines, over_all_work_are_recorded_before_an_announced_captu
   EXPECT_TRUE(clocks->mark_device());
   capturing.join();
   EXPECT_TRUE(may_begin);
+  finished = true;
 }
 
 TEST_F(events_of_timelines, are_not_asked_again_once_the_host_has_waited_for_them) {
