@@ -73,7 +73,14 @@ void register_finder(nb::object finder) {
   using arrow::DeviceAllocationType;
   for (const auto type : {DeviceAllocationType::kCUDA, DeviceAllocationType::kCUDA_HOST,
                           DeviceAllocationType::kCUDA_MANAGED, DeviceAllocationType::kEXT_DEV}) {
-    register_devices(type, open);
+    try {
+      register_devices(type, open);
+    } catch (const error& failure) {
+      if (failure.code() != errc::exchange) {
+        throw;
+      }
+      // A pyarrow that was built with CUDA has memory managers of its own for such arrays, and keeps them.
+    }
   }
 }
 
