@@ -68,7 +68,13 @@ void register_finder(nb::object finder) {
   auto* const kept = new nb::object(std::move(finder));
   const context_finder open = [kept](std::int64_t ordinal) -> std::shared_ptr<context> {
     const gil_acquire acquire;
-    return foreign_call([&] { return nb::cast<const context_object&>((*kept)(ordinal)).value; });
+    return foreign_call([&]() -> std::shared_ptr<context> {
+      try {
+        return nb::cast<const context_object&>((*kept)(ordinal)).value;
+      } catch (const nb::python_error& failure) { // a Status has room for its sentence, not for its traceback
+        throw error(errc::device, nb::str(failure.value()).c_str());
+      }
+    });
   };
   using arrow::DeviceAllocationType;
   for (const auto type : {DeviceAllocationType::kCUDA, DeviceAllocationType::kCUDA_HOST,

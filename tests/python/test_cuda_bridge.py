@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import subprocess
 import sys
@@ -153,6 +154,20 @@ def test_tables_and_chunked_arrays_of_pyarrow_on_a_device_are_taken(gpu: Any) ->
     assert table.to_arrow().equals(pa.Table.from_batches([batch, batch]))
     column = sa.from_arrow(pa.chunked_array([there["words"], there["words"]]), gpu.saeta)
     assert column.to_pylist() == 2 * ["a", None, "ccc", ""]
+
+
+@pytest.mark.parametrize("number", [7, -1, 2**40])
+def test_arrays_on_a_device_that_is_not_there_are_refused(number: int) -> None:
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    with simulated() as (device,):
+        column = sa.from_arrow(pa.array([1, 2, 3]), device.context)
+        schema, array = column.__arrow_c_device_array__()
+        size_of_an_array = 80  # struct ArrowArray; the device number follows it
+        ctypes.c_int64.from_address(pointer(array, b"arrow_device_array") + size_of_an_array).value = number
+        with pytest.raises((pa.ArrowException, OSError, ValueError), match=str(number)):
+            pa.Array._import_from_c_device_capsule(schema, array)
+        del column, schema, array
 
 
 def test_a_view_of_pyarrow_keeps_the_memory(gpu: Any) -> None:
