@@ -10,6 +10,8 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t slab_alignment = 64;
+/// That kernels need of values: a device faults at a load from an address that is not a multiple of its width.
+constexpr std::size_t value_alignment = 8;
 
 std::uintptr_t begin_of(std::span<const std::byte> range) {
   return reinterpret_cast<std::uintptr_t>(range.data());
@@ -21,6 +23,7 @@ struct run {
   std::uintptr_t begin;
   std::uintptr_t end;
   std::size_t ranges; ///< more than one: the phase of the addresses must be kept
+  bool even = true;   ///< all begin at a multiple of `value_alignment` from the first
 };
 
 } // namespace
@@ -61,7 +64,10 @@ void transfer_plan::finish() {
   const std::vector<std::size_t> alone = take_overlapping(order);
 
   const auto joins = [&](const run& before, std::uintptr_t next) {
-    if (next <= before.end) {
+    if (next < before.end) {
+      return true;
+    }
+    if (next == before.end && (next - before.begin) % value_alignment == 0) {
       return true;
     }
     return next - before.end <= max_gap && before.end >= begin_of(readable_) && next <= end_of(readable_);
@@ -70,15 +76,18 @@ void transfer_plan::finish() {
   std::vector<std::size_t> run_of(ranges_.size());
   for (const std::size_t i : order) {
     if (runs.empty() || !joins(runs.back(), begin_of(ranges_[i]))) {
-      runs.push_back({begin_of(ranges_[i]), end_of(ranges_[i]), 0});
+      runs.push_back({begin_of(ranges_[i]), end_of(ranges_[i]), 0, true});
     }
+    runs.back().even &= (begin_of(ranges_[i]) - runs.back().begin) % value_alignment == 0;
     runs.back().end = std::max(runs.back().end, end_of(ranges_[i]));
     ++runs.back().ranges;
     run_of[i] = runs.size() - 1;
   }
   for (const run& r : runs) {
-    // Ranges that travel together keep their alignment towards each other; a lone one starts on a fresh boundary.
-    const std::size_t phase = r.ranges > 1 ? r.begin % slab_alignment : 0;
+    // Ranges that travel together keep their alignment towards each other; a lone one starts on a fresh boundary, and so do those that
+    // are all as far from being aligned.
+    const bool shifted = r.even && r.begin % value_alignment != 0;
+    const std::size_t phase = r.ranges > 1 && !shifted ? r.begin % slab_alignment : 0;
     const std::size_t target =
         checked_add(round_up(slab_bytes_, slab_alignment), phase, "slab of a transfer");
     segments_.push_back({reinterpret_cast<const std::byte*>(r.begin), r.end - r.begin, target});

@@ -84,13 +84,12 @@ TEST_F(plans, carry_overlapping_and_repeated_ranges_once) {
 
 TEST_F(plans, keep_alignment_together_and_align_lone_ranges) {
   transfer_plan plan;
-  const auto odd = plan.add(at(4, 4));
-  const auto next = plan.add(at(8, 8)); // touches: travels with it and stays aligned to 8
+  const auto first = plan.add(at(8, 16));
+  const auto next = plan.add(at(24, 8)); // touches: travels with it and stays aligned to 8
   const auto lone = plan.add(at(1001, 3));
   plan.finish();
-  EXPECT_EQ(plan.target_of(next) % 8, 0U);
-  EXPECT_EQ(plan.target_of(odd) % 4, 0U);
-  EXPECT_EQ(plan.target_of(odd), 4U) << "as far behind a boundary as on the host";
+  EXPECT_EQ(plan.target_of(first), 8U) << "as far behind a boundary as on the host";
+  EXPECT_EQ(plan.target_of(next), 24U);
   EXPECT_EQ(plan.target_of(lone), 64U) << "the next boundary";
   EXPECT_EQ(plan.slab_bytes(), 128U);
 }
@@ -123,6 +122,20 @@ TEST_F(plans, ranges_that_are_changed_share_their_place_with_no_other) {
   touching.add_own(at(64, 64));
   touching.finish();
   EXPECT_EQ(touching.segments().size(), 1U) << "one ends where the other begins";
+}
+
+TEST_F(plans, align_what_is_not_aligned_on_the_host) {
+  transfer_plan plan;
+  const auto odd = plan.add(at(1, 80));
+  const auto beside = plan.add(at(81, 80)); // travels with it
+  const auto bits = plan.add(at(1000, 5));
+  const auto behind_bits = plan.add(at(1005, 16)); // would have an odd address
+  plan.finish();
+  for (const auto each : {odd, beside, bits, behind_bits}) {
+    EXPECT_EQ(plan.target_of(each) % 8, 0U) << each;
+  }
+  EXPECT_EQ(plan.target_of(beside), plan.target_of(odd) + 80);
+  EXPECT_EQ(plan.segments().size(), 3U);
 }
 
 TEST_F(plans, empty_ranges_cost_nothing) {
