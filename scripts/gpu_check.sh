@@ -3,7 +3,7 @@
 # build, the C++ and Python tests, the early-release storm, three minutes of soak, compute-sanitizer over the conformance
 # suite, the demo and the benchmarks.
 #
-#   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python storm soak demo trip bench; all without any
+#   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python jax storm soak demo trip bench; all without any
 #
 # Needs no network: .deps/ as it is and the system's Python. Writes one log a step to OUT and a line each to the
 # terminal; goes on after a failed step and ends with 1 if there was one.
@@ -11,7 +11,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
-steps=${*:-build test sanitize python storm soak demo trip bench}
+steps=${*:-build test sanitize python jax storm soak demo trip bench}
 build=build/gpu
 python=$([ -x .deps/venv/bin/python ] && echo .deps/venv/bin/python || echo python3)
 # The system's compiler by its path: one that links libstdc++ statically would put a copy into every library.
@@ -56,6 +56,10 @@ for s in $steps; do
       "$build/bin/saeta_conformance_tests" '--gtest_filter=*kernels*cuda*' --gtest_brief=1
     ;;
   python) step python 400 "$python" -m pytest -q -p no:cacheprovider -rs tests/python tests/interop ;;
+  jax) # the tests beside it see JAX on the CPU alone, because it takes most of a GPU's memory
+    JAX_PLATFORMS=cuda,cpu step jax 200 "$python" -m pytest -q -p no:cacheprovider -rs -m gpu \
+      tests/interop/test_gpu_order_of_numba_and_jax.py
+    ;;
   storm) step storm 300 "$python" -m pytest -q -p no:cacheprovider -rs -m gpu tests/interop/test_gpu_storm.py tests/interop/test_capture.py ;;
   soak) step soak 300 "$python" scripts/soak.py --seconds "${SOAK_SECONDS:-180}" --device cuda:0 --guard ;;
   demo) step demo 240 "$python" -m saeta demo ${DEMO_FILE:+"$DEMO_FILE"} ;;

@@ -107,7 +107,7 @@ def test_memory_that_numba_reads_is_not_reused_before(ctx: sa.Context) -> None:
 def jax() -> Any:
     found = pytest.importorskip("jax")
     if all(device.platform != "gpu" for device in found.devices()):
-        pytest.skip("JAX sees no GPU")
+        pytest.skip("JAX sees no GPU: run this file with JAX_PLATFORMS=cuda,cpu")
     return found
 
 
