@@ -36,7 +36,10 @@ if compgen -G "$build/python/saeta/_core.*.so" >/dev/null; then
     PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" "bench/$name.py" --rounds 2 \
       --out "$build/bench/$name.json" --commit "$commit"
   done
+  echo "== movement"
+  PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" bench/movement.py --quick \
+    --out "$build/bench/movement.json" --commit "$commit"
 else
-  echo "left out: allocate_python, handover_python, kernels_python (the build has no Python package)"
+  echo "left out: allocate_python, handover_python, kernels_python, movement (the build has no Python package)"
 fi
 echo "results: $build/bench"

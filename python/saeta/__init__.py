@@ -39,6 +39,8 @@ from saeta._core import (
 )
 from saeta._cuda_array import from_cuda_array
 from saeta._info import info
+from saeta._parquet import read_parquet
+from saeta._scan import Scan, scan_ipc
 from saeta._table import concat_tables
 from saeta._types import field, schema, symbol
 from saeta._use import use
@@ -96,6 +98,7 @@ __all__ = [
     "MissingFileError",
     "OutOfMemory",
     "OutOfRange",
+    "Scan",
     "Schema",
     "SizeOverflow",
     "StrictMode",
@@ -119,6 +122,8 @@ __all__ = [
     "hooks",
     "info",
     "read_ipc",
+    "read_parquet",
+    "scan_ipc",
     "schema",
     "symbol",
     "symbols",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from saeta._core import Column, from_dlpack
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def table_to_arrow(self: Table) -> Any:
-    return load("pyarrow", "Table.to_arrow").table(self)
+    pyarrow = load("pyarrow", "Table.to_arrow")
+    with _interruptible():
+        return pyarrow.table(self)
 
 
 def table_to_pandas(self: Table) -> Any:
@@ -27,7 +31,20 @@ def table_to_polars(self: Table) -> Any:
 
 
 def column_to_arrow(self: Column) -> Any:
-    return load("pyarrow", "Column.to_arrow").chunked_array(self)
+    pyarrow = load("pyarrow", "Column.to_arrow")
+    with _interruptible():
+        return pyarrow.chunked_array(self)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C while a stream is made comes back as an error of pyarrow: the C stream interface passes text alone."""
+    try:
+        yield
+    except Exception as failure:
+        if "KeyboardInterrupt" in str(failure):
+            raise KeyboardInterrupt from failure
+        raise
 
 
 def column_to_pandas(self: Column) -> Any:

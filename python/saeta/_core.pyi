@@ -82,6 +82,9 @@ def _human_bytes(bytes: int) -> str:
     Bytes with a binary unit and at most two decimals: "512 B", "1.5 KiB", "8 GiB".
     """
 
+def _parse_bytes(text: str) -> int:
+    """Bytes of a size for people, as "8GiB"."""
+
 def _runtime() -> dict[str, Any]:
     """
     What this build and this machine can do, and why CUDA can't be used where it can't.
@@ -139,7 +142,7 @@ class Context:
     @property
     def options(self) -> dict[str, Any]:
         """
-        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `pool_threshold` (bytes; None: all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 8), `staging_chunk` (bytes). The budget has an attribute of its own.
+        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `exportable_pool` (whether other processes can open its memory), `pool_threshold` (bytes; None: all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 16), `staging_chunk` (bytes), `host_cache` (bytes of host memory kept for downloads). The budget has an attribute of its own.
         """
 
     @property
@@ -192,11 +195,11 @@ class Context:
 
     def __repr__(self) -> str: ...
 
-def context(device: str | None = None, *, budget: int | str | None = None, stack: str | None = None, wait: float | None = None) -> Context:
+def context(device: str | None = None, *, budget: int | str | None = None, stack: str | None = None, wait: float | None = None, exportable_pool: bool | None = None) -> Context:
     """
     The context of a device ("host", "cuda", "cuda:1"; None: the best there is), made on first use.
 
-    `budget` is its limit: bytes, "8GiB", or "50%" of the device's memory; None takes it as it is. `stack` names its resources, top first ("logging, budget, guard, caching"); `wait` is how many seconds a request that does not fit waits in line for others to free. All three belong to the first use: InvalidError where the context exists with others. Set `Context.budget` to change the limit of the process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such device, with the reason.
+    `budget` is its limit: bytes, "8GiB", or "50%" of the device's memory; None takes it as it is. `stack` names its resources, top first ("logging, budget, guard, caching"); `wait` is how many seconds a request that does not fit waits in line for others to free. With `exportable_pool` other processes can open its memory (`saeta.cuda`); the host has no pool. All of them belong to the first use: InvalidError where the context exists with others. Set `Context.budget` to change the limit of the process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such device, with the reason.
     """
 
 class Memory:
@@ -207,7 +210,7 @@ class Memory:
 
     def statistics(self) -> dict[str, int | None]:
         """
-        Bytes of the context's budget: `limit`, `current`, `reserved` (promised and not drawn yet), `remaining` (None: no limit), `peak`; its counts of accepted `requests` and `refused` ones. Bytes of the device: `own` (held by buffers), `external` (views of the memory of others), `pinned` (page-locked host memory), `held` (taken from the device: in use or cached), `foreign` (used on the device by others; 0 on the host); counts of live `buffers` and of `pending_releases` (waiting for work to finish).
+        Bytes of the context's budget: `limit`, `current`, `reserved` (promised and not drawn yet), `remaining` (None: no limit), `peak`; its counts of accepted `requests` and `refused` ones. Bytes of the device: `own` (held by buffers), `external` (views of the memory of others), `pinned` (page-locked host memory), `held` (taken from the device: in use or cached), `foreign` (used on the device by others; 0 on the host), `host_held` (ordinary host memory taken for downloads: in use, where it counts as `own`, or kept for the next); counts of live `buffers` and of `pending_releases` (waiting for work to finish).
         """
 
     def by_tag(self) -> dict[str, int]:
@@ -1151,6 +1154,11 @@ class Table:
         The table with a column in the place of the one of that name, or at the end; no copy of columns on its device. `values` is what `saeta.column` takes.
         """
 
+    def to_batches(self, max_chunksize: int | None = None) -> list[Table]:
+        """
+        The batches, each as a table, cut where they have more than `max_chunksize` rows; no copy.
+        """
+
     def append_column(self, name: str | Field, values: Any) -> Table:
         """
         The table with one more column at the end, even where the name is there already. A Field gives its type, nullability and metadata as well.
@@ -1191,7 +1199,7 @@ class Table:
     def to_polars(self) -> polars.DataFrame:
         """A polars DataFrame, through the Arrow C stream."""
 
-    def write_ipc(self, path: str | os.PathLike[str], *, compression: str | None = None, format: str = 'file', progress: Any = None) -> int:
+    def write_ipc(self, path: str | os.PathLike[str], *, compression: str | None = None, format: str = 'file', progress: Any = None, durable: bool = True, replace_read_only: bool = False) -> int:
         """Writes the table as an Arrow IPC file; see `saeta.write_ipc`."""
 
     def __arrow_c_schema__(self) -> CapsuleType:
@@ -1464,6 +1472,32 @@ def _kind_at(where: Context, address: int) -> str:
 
 def _driver_context(where: Context) -> int:
     """The CUcontext that the context works in; 0 where there is none."""
+
+class _ImportedPool:
+    """The memory pool of another process."""
+
+    def __init__(self, where: Context, descriptor: int) -> None: ...
+
+    def open(self, where: Context, shared: bytes, lease: object, tag: str) -> Buffer:
+        """
+        A view of bytes that the other process shares. `lease` is dropped once our work on them has finished and they are unmapped.
+        """
+
+def _shareable_context(device: str) -> Context:
+    """
+    The context of a device, opened with an exportable pool where it was not open.
+    """
+
+def _device_uuid(where: Context) -> bytes:
+    """16 bytes that name the device in every process of the machine."""
+
+def _share_pool(where: Context) -> int:
+    """A descriptor of the context's memory pool, which the caller closes."""
+
+def _share_bytes(of: Buffer) -> bytes:
+    """
+    What another process needs to open the bytes, behind their last writes. They must be kept until it has closed them.
+    """
 
 class GraphPool:
     """

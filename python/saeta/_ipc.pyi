@@ -40,21 +40,35 @@ class Reader:
 
     def read_all(self, where: saeta._core.Context, progress: Callable[[Progress], object] | None = None) -> saeta._core.Table:
         """
-        All batches from here on, as a table of the context. `progress` is called after each.
+        All batches from here on, as a table of the context. `progress` is called now and then, at least at the end.
         """
 
     def next(self, where: saeta._core.Context) -> saeta._core.Table | None:
         """The next batch as a table, None at the end."""
 
-def open_file(path: str | os.PathLike[str], columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool = True) -> Reader:
-    """Opens a file, memory-mapped."""
+    def close(self) -> None:
+        """
+        Lets the source go. Columns that view it keep it. Using the reader then is ClosedError.
+        """
 
-def open_bytes(source: bytes | bytearray | memoryview, columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool = True) -> Reader:
+    def __enter__(self) -> Reader: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+def open_file(path: str | os.PathLike[str], columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader:
+    """Opens a file. It is mapped only where columns view it."""
+
+def open_bytes(source: bytes | bytearray | memoryview, columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader:
     """
     Opens bytes, which columns of a host context may view for as long as they live.
     """
 
-def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = 'none', format: str = 'file', progress: Callable[[Progress], object] | None = None) -> int:
+def open_ranges(read: Callable[[int, memoryview], object], name: str, size: int, columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader:
+    """
+    Opens a source of `size` bytes. `read(offset, target)` fills the target; several threads call it.
+    """
+
+def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = 'none', format: str = 'file', progress: Callable[[Progress], object] | None = None, durable: bool = True, replace_read_only: bool = False) -> int:
     """Writes a table, atomically; returns the bytes of the file."""
 
 def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') -> bytes: ...

@@ -34,6 +34,7 @@ def memory_report(self: Memory) -> str:
         f"  external  {_bytes(now['external'])} (views of the memory of others)",
         f"  pinned    {_bytes(now['pinned'])} (page-locked host memory)",
         f"  held      {_bytes(now['held'])} (taken from the device, in use or cached)",
+        f"  downloads {_bytes(now['host_held'])} (host memory, in use or kept for the next)",
         f"  foreign   {_bytes(now['foreign'])} (used on the device by others)",
         f"  requests  {now['requests']:,} accepted, {now['refused']:,} refused",
         f"  buffers   {now['buffers']:,} live, {now['pending_releases']:,} waiting to be released",

@@ -110,6 +110,19 @@ def replace_schema_metadata(self: Table, metadata: Mapping[Any, Any] | None = No
     return self._with_schema(self.schema.with_metadata(metadata))
 
 
+def to_batches(self: Table, max_chunksize: int | None = None) -> list[Table]:
+    """Body of `Table.to_batches`."""
+    if max_chunksize is None:
+        return self.batches
+    if isinstance(max_chunksize, bool) or not isinstance(max_chunksize, int) or max_chunksize < 1:
+        raise InvalidError(f"max_chunksize is {max_chunksize!r}, expected a number of rows from 1 on")
+    return [
+        batch.slice(first, min(max_chunksize, batch.num_rows - first))
+        for batch in self.batches
+        for first in range(0, max(batch.num_rows, 1), max_chunksize)
+    ]
+
+
 def to_pydict(self: Table) -> dict[str, list[Any]]:
     """Body of `Table.to_pydict`."""
     _require_distinct_names(self)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from saeta import _core
 from saeta._core import Context, Device, from_dlpack
 from saeta._pyarrow_device import parts_on_device
+from saeta._pyarrow_tables import stream_of
 from saeta.errors import ExchangeError, TypeMismatch
 
 # Device types as DLPack and Arrow number them.
@@ -45,7 +46,8 @@ def from_arrow(
     `source` has one of `__arrow_c_device_stream__`, `__arrow_c_device_array__`, `__arrow_c_stream__` and `__arrow_c_array__`,
     asked for in this order, or is a capsule of a stream, or a pair of capsules (schema, array). A stream or array of structs
     becomes a Table, with `as_column=True` one Column of structs; any other type becomes a Column. An object or capsule that
-    is only a schema becomes a Schema or a Field.
+    is only a schema becomes a Schema or a Field. Tables and record batches of the installed pyarrow are taken without
+    these protocols where that is faster: the result is the same.
 
     Memory that the context's device can use is shared and kept alive until our last work on it has finished; our first work
     waits for the producer's. Memory that the context handed out and that comes back, also by way of other libraries, is shared
@@ -53,6 +55,9 @@ def from_arrow(
     memory by one kernel a batch. Host memory goes to a device by one transfer a batch; `copy=False` refuses that with ExchangeError. Data on a device enters a context of
     that device; into a host context it is downloaded by its producer, where that offers it.
     """
+    stream = stream_of(source)
+    if stream is not None:
+        return _core._import_stream(context_of(ctx), stream, copy, as_column)
     parts = parts_on_device(source)
     if parts is not None and (len(parts) != 1 or parts[0] is not source):
         return _joined([from_arrow(each, ctx, copy=copy, as_column=as_column) for each in parts])

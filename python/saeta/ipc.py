@@ -10,17 +10,18 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from saeta import _libarrow, _progress
+from saeta import _libarrow, _progress, _sources
 from saeta._core import Table
 from saeta.errors import FileError, InvalidError, MissingFileError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
 if TYPE_CHECKING:
-    from saeta._ipc import Progress
+    from saeta._ipc import Progress, Reader
+    from saeta._sources import Source
 
-    Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
     ProgressArgument = bool | Callable[[Progress], object] | None
 
 
@@ -31,37 +32,64 @@ def read_ipc(
     columns: str | Iterable[str] | None = None,
     batches: int | slice | range | tuple[int, int] | None = None,
     copy: bool | None = None,
-    validate: bool = True,
+    validate: bool | Literal["utf8"] = True,
+    rechunk: bool | None = None,
     progress: ProgressArgument = None,
+    filesystem: Any = None,
 ) -> Table:
     """Reads an Arrow IPC file or stream into a table of a context (a Context or the name of its device; None: the best
     device).
 
     Args:
-        source: a path (memory-mapped), bytes, or an object with `read()`.
+        source: a path, bytes, a URL ("s3://..."), or an object with `read()`: files of pyarrow.fs and of fsspec, and seekable
+            ones, are read by ranges, the large ones several at a time.
         columns: only these, in this order; one name or several.
         batches: only these: the number of one, or a range, slice or pair of batch numbers [first, last).
         copy: on the host, None views the mapped file where it can and True copies into memory of the context, under
-            its budget. A device gets one transfer a batch.
+            its budget. A file that is cut short while it is copied is a FileError; a column that views it ends the
+            process (SIGBUS).
         validate: checks every offset and dictionary index before anything follows it. False checks sizes only: for
-            files that you trust.
-        progress: True shows a progress bar; a callable is called with a Progress after each batch.
+            files that you trust. "utf8" checks strings and string views, too: one that is not UTF-8 is a FormatError with its
+            batch, column and row.
+        rechunk: True joins the batches, so that each column is one piece; where 32-bit offsets could not count its
+            bytes, or a stream replaces a dictionary, it has as few as go. False keeps the batches of the file. None
+            joins on a device and keeps the batches on the host, where they can be views.
+        progress: True shows a progress bar; a callable is called with a Progress now and then, at least at the end
+            and, where batches are read one by one, after each.
+        filesystem: of pyarrow.fs or of fsspec: `source` is a path that it knows.
+
+    On a device, and wherever batches are joined, copied or compressed, a source is read at once: one allocation for the table,
+    one transfer that streams through the staging ring, and at most one chunk of memory a thread beside it. Each compressed
+    buffer is decoded by one thread, all threads of the ring side by side. Metadata older than version 5 are read batch by
+    batch; joining them takes the memory of both for a moment.
 
     Raises:
         FileError (MissingFileError where there is none), FormatError (not Arrow, truncated, hostile), UnsupportedError
         (names the column and its type), BudgetExceeded. Nothing of a failed read stays allocated.
     """
-    ipc = module()
     where = context_of(ctx)
+    reader = opened(source, filesystem, columns, batches, copy, validate, rechunk)
+    with _naming_missing_files(source), _progress.hook(progress, "reading") as hook:
+        made: Table = reader.read_all(where, hook)
+        return made
+
+
+def opened(
+    source: Any,
+    filesystem: Any,
+    columns: str | Iterable[str] | None,
+    batches: Any,
+    copy: bool | None,
+    validate: bool | str,
+    rechunk: bool | None = None,
+) -> Reader:
+    """The compiled reader of a source, with the arguments as the public functions take them."""
+    ipc = module()
     chosen = _names(columns)
-    is_path = isinstance(source, str | os.PathLike)
-    opened, kept = (ipc.open_file, source) if is_path else (ipc.open_bytes, _bytes_of(source))
     with _naming_missing_files(source):
-        numbers = _batch_range(batches, lambda: opened(kept).num_batches)
-        reader = opened(kept, chosen, numbers, copy, validate)
-        with _progress.hook(progress, "reading") as hook:
-            made: Table = reader.read_all(where, hook)
-            return made
+        found = _sources.resolved(source, filesystem)
+        numbers = _batch_range(batches, lambda: _sources.open_reader(ipc, found).num_batches)
+        return _sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk)
 
 
 def write_ipc(
@@ -71,20 +99,34 @@ def write_ipc(
     compression: str | None = None,
     format: str = "file",  # noqa: A002 - the word that pyarrow and pandas use
     progress: ProgressArgument = None,
+    durable: bool = True,
+    replace_read_only: bool = False,
 ) -> int:
     """Writes a table as an Arrow IPC file and returns its size in bytes.
 
-    The file appears by a rename after everything is written and synced: a failure leaves what was there before. Batches are
-    as the table has them; a device table is downloaded batch by batch.
+    The file appears under its name when everything is written. A failure, Ctrl-C and the end of the process leave what was
+    there before, and no temporary file. A file that is replaced hands its permissions on, and its owner where the system
+    allows that; of a symbolic link the file that it names is replaced. Batches are as the table has them; a device table is
+    downloaded by windows of 64 MiB, of several batches or of a part of one, while the one before is written, by several
+    threads. Windows and what is compressed are charged to the host's budget; of a compressed batch that is all of its body.
 
     Args:
         compression: of batch bodies: None, "lz4" or "zstd".
         format: "file", or "stream" for the streaming format.
         progress: as for `read_ipc`.
+        durable: True waits until the disk has the file and its name: they outlast a crash of the system. False returns
+            when the system has the file: it outlasts the process, and a crash soon after may leave it empty or broken.
+        replace_read_only: replaces a file that may not be written, too; otherwise that is a FileError.
+
+    Raises:
+        FileError (MissingFileError where there is no folder), UnsupportedError (dictionaries that one file can't hold),
+        BudgetExceeded (of the host).
     """
     ipc = module()
     with _naming_missing_files(path, of_folder=True), _progress.hook(progress, "writing") as hook:
-        written: int = ipc.write_file(source, path, compression or "none", format, hook)
+        written: int = ipc.write_file(
+            source, path, compression or "none", format, hook, durable, replace_read_only
+        )
         return written
 
 
@@ -100,20 +142,6 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
 def module() -> Any:
     """The compiled module, or MissingDependency that says what is missing."""
     return _libarrow.load("_ipc", "Arrow IPC")
-
-
-def _bytes_of(source: Any) -> bytes | bytearray | memoryview:
-    if isinstance(source, bytes | bytearray | memoryview):
-        return source
-    if hasattr(source, "read"):
-        content: bytes = source.read()
-        return content
-    try:
-        return memoryview(source)
-    except TypeError:
-        raise TypeMismatch(
-            f"source is of type {type(source).__name__}, expected a path, bytes or an object with read()"
-        ) from None
 
 
 def _names(columns: str | Iterable[str] | None) -> list[str] | None:
@@ -163,10 +191,12 @@ def _naming_missing_files(path: Any, *, of_folder: bool = False) -> Iterator[Non
     try:
         yield
     except FileError as failure:
-        from pathlib import Path
-
         if isinstance(path, str | os.PathLike):
-            needed = Path(path).parent if of_folder else Path(path)
-            if not needed.exists():
+            named = Path(os.fsdecode(path))
+            try:
+                (named.parent if of_folder else named).stat()
+            except (FileNotFoundError, NotADirectoryError):
                 raise MissingFileError(str(failure)) from None
+            except (OSError, ValueError):  # a folder that can't be searched, a name that is too long
+                pass
         raise

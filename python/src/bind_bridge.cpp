@@ -117,5 +117,6 @@ NB_MODULE(_bridge, m) {
         nb::sig("def register(finder: collections.abc.Callable[[int], saeta._core.Context]) -> None"),
         "Tells libarrow where to find the memory manager of a device by its number.");
   bind_messages(m);
+  bind_tables(m);
   complete_functions(m);
 }

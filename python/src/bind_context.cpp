@@ -29,10 +29,11 @@ std::optional<std::chrono::milliseconds> to_wait(std::optional<double> seconds) 
 }
 
 context_object open(const std::optional<std::string>& device, const std::optional<size_spec>& limit,
-                    std::optional<std::string> stack, std::optional<double> wait) {
+                    std::optional<std::string> stack, std::optional<double> wait,
+                    std::optional<bool> exportable_pool) {
   return without_gil([&] {
     const device_id chosen = device ? parse_device(*device) : best_device();
-    open_options options{std::nullopt, std::move(stack), to_wait(wait)};
+    open_options options{std::nullopt, std::move(stack), to_wait(wait), exportable_pool};
     if (limit) {
       options.budget = to_bytes(*limit, chosen);
     }
@@ -110,10 +111,12 @@ nb::dict options_dict(const context_object& self) {
   result["stack"] = to_string(made_with.memory);
   result["wait"] = static_cast<double>(made_with.pressure.wait.count()) / 1000;
   result["guard_quarantine"] = made_with.memory.guard.quarantine;
+  result["exportable_pool"] = made_with.memory.exportable_pool;
   result["pool_threshold"] = limit_or_none(made_with.memory.pool_threshold);
   result["record"] = made_with.recorded;
   result["staging_threads"] = made_with.staging.threads;
   result["staging_chunk"] = made_with.staging.chunk_bytes;
+  result["host_cache"] = made_with.staging.host_cache.value_or(0);
   return result;
 }
 
@@ -264,9 +267,10 @@ void bind_context(nb::module_& m) {
           "What its memory is used for.")
       .def_prop_ro("options", &options_dict, nb::sig("def options(self) -> dict[str, typing.Any]"),
                    "What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, "
+                   "`exportable_pool` (whether other processes can open its memory), "
                    "`pool_threshold` (bytes; None: all), `record` (events kept from the start), "
-                   "`staging_threads` (0: the machine's, at most 8), "
-                   "`staging_chunk` (bytes). "
+                   "`staging_threads` (0: the machine's, at most 16), "
+                   "`staging_chunk` (bytes), `host_cache` (bytes of host memory kept for downloads). "
                    "The budget has an attribute of its own.")
       .def_prop_ro(
           "closed", [](const context_object& self) { return self.value->closed(); },
@@ -304,19 +308,23 @@ void bind_context(nb::module_& m) {
           "download.");
   bind_life(c);
 
-  m.def("context", &open, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("budget") = nb::none(),
-        nb::arg("stack") = nb::none(), nb::arg("wait") = nb::none(),
-        nb::sig("def context(device: str | None = None, *, budget: int | str | None = None, "
-                "stack: str | None = None, wait: float | None = None) -> Context"),
-        "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
-        "use.\n\n"
-        "`budget` is its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None takes it as it is. "
-        "`stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is how many "
-        "seconds "
-        "a request that does not fit waits in line for others to free. All three belong to the first use: "
-        "InvalidError where the context exists with others. Set `Context.budget` to change the limit of the "
-        "process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such "
-        "device, with the reason.");
+  m.def(
+      "context", &open, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("budget") = nb::none(),
+      nb::arg("stack") = nb::none(), nb::arg("wait") = nb::none(), nb::arg("exportable_pool") = nb::none(),
+      nb::sig("def context(device: str | None = None, *, budget: int | str | None = None, "
+              "stack: str | None = None, wait: float | None = None, exportable_pool: bool | None = None) -> "
+              "Context"),
+      "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
+      "use.\n\n"
+      "`budget` is its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None takes it as it is. "
+      "`stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is how many "
+      "seconds "
+      "a request that does not fit waits in line for others to free. With `exportable_pool` other "
+      "processes can open its memory (`saeta.cuda`); the host has no pool. All of them belong to the first "
+      "use: "
+      "InvalidError where the context exists with others. Set `Context.budget` to change the limit of the "
+      "process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such "
+      "device, with the reason.");
 }
 
 } // namespace saeta::py

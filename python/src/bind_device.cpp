@@ -68,6 +68,9 @@ void bind_device(nb::module_& m) {
         "and takes no memory of any device.");
   m.def("_human_bytes", &human_bytes, nb::arg("bytes"),
         "Bytes with a binary unit and at most two decimals: \"512 B\", \"1.5 KiB\", \"8 GiB\".");
+  m.def(
+      "_parse_bytes", [](const std::string& text) { return parse_bytes(text); }, nb::arg("text"),
+      "Bytes of a size for people, as \"8GiB\".");
   m.def("_runtime", &runtime_dict, nb::sig("def _runtime() -> dict[str, typing.Any]"),
         "What this build and this machine can do, and why CUDA can't be used where it can't.");
 }

@@ -60,10 +60,10 @@ imported import_one(const std::shared_ptr<context>& home, const ArrowSchema& typ
     std::vector<column> piece{import_column(home, described, array, options)};
     return column_object(saeta::imported(described), home, std::move(piece));
   }
-  const schema fields = import_schema(type);
+  schema fields = import_schema(type);
   dictionary_cache dictionaries;
   batch rows = import_batch(home, fields, array, dictionaries, options);
-  return table_object(table::make(home, saeta::imported(fields), {std::move(rows)}));
+  return table_object(table::make(home, saeta::imported(std::move(fields)), {std::move(rows)}));
 }
 
 nb::object from_array(const context_object& home, nb::handle type, nb::handle capsule,
@@ -89,10 +89,10 @@ imported import_one_of_device(const std::shared_ptr<context>& home, const ArrowS
     std::vector<column> piece{import_device_column(home, described, array, options)};
     return column_object(saeta::imported(described), home, std::move(piece));
   }
-  const schema fields = import_schema(type);
+  schema fields = import_schema(type);
   dictionary_cache dictionaries;
   batch rows = import_device_batch(home, fields, array, dictionaries, options);
-  return table_object(table::make(home, saeta::imported(fields), {std::move(rows)}));
+  return table_object(table::make(home, saeta::imported(std::move(fields)), {std::move(rows)}));
 }
 
 nb::object from_device_array(const context_object& home, nb::handle type, nb::handle capsule,

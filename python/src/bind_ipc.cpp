@@ -3,6 +3,7 @@
 #include "objects.hpp"
 #include "python_bytes.hpp"
 #include "saeta/base/interruptible_lock.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/ipc/inspect.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
@@ -13,10 +14,12 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
-#include <mutex>
+#include <string>
+#include <variant>
 
 namespace saeta::py {
 namespace {
@@ -37,18 +40,57 @@ ipc::progress_hook hook_of(const nb::object& callable) {
 /// One thread a reader: other threads that use it meanwhile wait.
 struct reader_object {
   explicit reader_object(std::unique_ptr<ipc::reader> of) : value(std::move(of)) {}
-  std::unique_ptr<ipc::reader> value;
-  std::timed_mutex turn;
+  /// The reader. The caller holds `turn`. @throws error closed.
+  ipc::reader& opened() {
+    if (value == nullptr) {
+      throw error(errc::closed, "the reader is closed");
+    }
+    return *value;
+  }
+
+  std::unique_ptr<ipc::reader> value; ///< null once it is closed
+  interruptible_mutex turn;
 };
+
+/// Runs `action` with the reader, without the GIL, when its turn has come.
+template <class Action>
+auto with_reader(reader_object& self, Action action) {
+  const gil_release release;
+  const auto lock = self.turn.lock("a read");
+  return action(self.opened());
+}
+
+/// Fills a range by a call of `read(offset, memoryview)`.
+void read_range(const nb::object& read, std::uint64_t offset, std::span<std::byte> target) {
+  const gil_acquire acquire;
+  foreign_call([&] {
+    const nb::object view = nb::steal(PyMemoryView_FromMemory(
+        reinterpret_cast<char*>(target.data()), static_cast<Py_ssize_t>(target.size()), PyBUF_WRITE));
+    if (!view.is_valid()) {
+      throw nb::python_error();
+    }
+    read(offset, view);
+  });
+}
+
+/// True, False, or "utf8".
+using checks = std::variant<bool, std::string>;
 
 ipc::read_options options_of(std::optional<std::vector<std::string>> columns,
                              std::optional<std::pair<std::int64_t, std::int64_t>> batches,
-                             std::optional<bool> copy, bool validate) {
+                             std::optional<bool> copy, const checks& validate, std::optional<bool> rechunk) {
   ipc::read_options options;
   options.columns = std::move(columns);
   options.batches = batches;
   options.copy = !copy ? copy_policy::when_needed : *copy ? copy_policy::always : copy_policy::never;
-  options.check = validate ? validation::full : validation::structure;
+  options.check_texts = std::holds_alternative<std::string>(validate);
+  if (options.check_texts && std::get<std::string>(validate) != "utf8") {
+    throw error(errc::invalid_argument, concat("validate is '", std::get<std::string>(validate),
+                                               "', expected True, False or 'utf8'"));
+  }
+  const bool values = options.check_texts || std::get<bool>(validate);
+  options.check = values ? validation::full : validation::structure;
+  options.rechunk = rechunk;
   return options;
 }
 
@@ -56,43 +98,69 @@ using range = std::optional<std::pair<std::int64_t, std::int64_t>>;
 using names = std::optional<std::vector<std::string>>;
 
 std::unique_ptr<reader_object> open_file(const std::filesystem::path& file, names columns,
-                                         const range& batches, std::optional<bool> copy, bool validate) {
+                                         const range& batches, std::optional<bool> copy,
+                                         const checks& validate, std::optional<bool> rechunk) {
   const gil_release release;
   return std::make_unique<reader_object>(
-      ipc::reader::open(file, options_of(std::move(columns), batches, copy, validate)));
+      ipc::reader::open(file, options_of(std::move(columns), batches, copy, validate, rechunk)));
 }
 
 std::unique_ptr<reader_object> open_bytes(nb::handle source, names columns, const range& batches,
-                                          std::optional<bool> copy, bool validate) {
+                                          std::optional<bool> copy, const checks& validate,
+                                          std::optional<bool> rechunk) {
   auto bytes = std::make_shared<python_bytes>(source);
   const gil_release release;
   const auto span = bytes->span();
-  return std::make_unique<reader_object>(
-      ipc::reader::open(span, std::move(bytes), options_of(std::move(columns), batches, copy, validate)));
+  return std::make_unique<reader_object>(ipc::reader::open(
+      span, std::move(bytes), options_of(std::move(columns), batches, copy, validate, rechunk)));
+}
+
+std::unique_ptr<reader_object> open_ranges(const nb::object& read, std::string name, std::uint64_t size,
+                                           names columns, const range& batches, std::optional<bool> copy,
+                                           const checks& validate, std::optional<bool> rechunk) {
+  // Dropped with the GIL, wherever the last column that views what was read is dropped.
+  const std::shared_ptr<nb::object> kept(new nb::object(read), [](nb::object* held) {
+    PyObject* const object = held->release().ptr();
+    delete held;
+    with_gil_or_leak([object] { Py_DECREF(object); });
+  });
+  const gil_release release;
+  return std::make_unique<reader_object>(ipc::reader::open(
+      std::move(name), size,
+      [kept](std::uint64_t offset, std::span<std::byte> target) { read_range(*kept, offset, target); },
+      options_of(std::move(columns), batches, copy, validate, rechunk)));
 }
 
 table_object read_all(reader_object& self, const context_object& home, const nb::object& progress) {
-  const gil_release release;
-  const auto lock = lock_interruptibly(self.turn);
-  return table_object(self.value->read_all(home.value, hook_of(progress)));
+  return with_reader(
+      self, [&](ipc::reader& from) { return table_object(from.read_all(home.value, hook_of(progress))); });
 }
 
 std::optional<table_object> next(reader_object& self, const context_object& home) {
+  return with_reader(self, [&](ipc::reader& from) -> std::optional<table_object> {
+    auto rows = from.next(home.value);
+    if (!rows) {
+      return std::nullopt;
+    }
+    return table_object(table::make(home.value, from.fields(), {std::move(*rows)}));
+  });
+}
+
+void close_reader(reader_object& self) {
   const gil_release release;
-  const auto lock = lock_interruptibly(self.turn);
-  auto rows = self.value->next(home.value);
-  if (!rows) {
-    return std::nullopt;
-  }
-  return table_object(table::make(home.value, self.value->fields(), {std::move(*rows)}));
+  const auto lock = self.turn.lock("a read");
+  self.value = nullptr;
 }
 
 const char* name_of_container(ipc::container format) {
   return format == ipc::container::file ? "file" : "stream";
 }
 
-ipc::write_options writing(const std::string& compression, const std::string& format) {
+ipc::write_options writing(const std::string& compression, const std::string& format, bool durable = true,
+                           bool replace_read_only = false) {
   ipc::write_options options;
+  options.durable = durable;
+  options.replace_read_only = replace_read_only;
   options.body = ipc::parse_compression(compression);
   if (format != "file" && format != "stream") {
     throw error(errc::invalid_argument, "format '" + format + "': expected file or stream");
@@ -103,9 +171,10 @@ ipc::write_options writing(const std::string& compression, const std::string& fo
 
 std::uint64_t write_file(const table_object& source, const std::filesystem::path& file,
                          const std::string& compression, const std::string& format,
-                         const nb::object& progress) {
+                         const nb::object& progress, bool durable, bool replace_read_only) {
   const gil_release release;
-  return ipc::write(*source.value, file, writing(compression, format), hook_of(progress));
+  return ipc::write(*source.value, file, writing(compression, format, durable, replace_read_only),
+                    hook_of(progress));
 }
 
 nb::bytes write_memory(const table_object& source, const std::string& compression,
@@ -160,44 +229,74 @@ NB_MODULE(_ipc, m) {
 
   nb::class_<reader_object>(m, "Reader", "An open Arrow IPC file or stream.")
       .def_prop_ro(
-          "format", [](const reader_object& self) { return name_of_container(self.value->format()); },
+          "format",
+          [](reader_object& self) {
+            return name_of_container(with_reader(self, [](ipc::reader& of) { return of.format(); }));
+          },
           "\"file\" or \"stream\".")
       .def_prop_ro(
-          "schema", [](const reader_object& self) { return self.value->fields(); },
+          "schema",
+          [](reader_object& self) { return with_reader(self, [](ipc::reader& of) { return of.fields(); }); },
           nb::sig("def schema(self) -> saeta._core.Schema"))
       .def_prop_ro(
-          "num_batches", [](const reader_object& self) { return self.value->batch_count(); },
+          "num_batches",
+          [](reader_object& self) {
+            return with_reader(self, [](ipc::reader& of) { return of.batch_count(); });
+          },
           "Batches in the range asked for; -1 for a stream.")
       .def("read_all", &read_all, nb::arg("where"), nb::arg("progress") = nb::none(),
            nb::sig("def read_all(self, where: saeta._core.Context, progress: "
                    "collections.abc.Callable[[Progress], object] | None = None) -> saeta._core.Table"),
-           "All batches from here on, as a table of the context. `progress` is called after each.")
+           "All batches from here on, as a table of the context. `progress` is called now and then, at least "
+           "at the end.")
       .def("next", &next, nb::arg("where"),
            nb::sig("def next(self, where: saeta._core.Context) -> saeta._core.Table | None"),
-           "The next batch as a table, None at the end.");
+           "The next batch as a table, None at the end.")
+      .def("close", &close_reader,
+           "Lets the source go. Columns that view it keep it. Using the reader then is ClosedError.")
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> Reader"))
+      .def(
+          "__exit__", [](reader_object& self, const nb::args&) { close_reader(self); },
+          nb::sig("def __exit__(self, *exception: object) -> None"));
 
   m.def(
       "open_file", &open_file, nb::arg("path"), nb::arg("columns") = nb::none(),
       nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
+      nb::arg("rechunk") = nb::none(),
       nb::sig(
           "def open_file(path: str | os.PathLike[str], columns: collections.abc.Sequence[str] | None = None, "
-          "batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool = True) -> "
+          "batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, "
+          "rechunk: bool | None = None) -> "
           "Reader"),
-      "Opens a file, memory-mapped.");
+      "Opens a file. It is mapped only where columns view it.");
   m.def("open_bytes", &open_bytes, nb::arg("source"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
+        nb::arg("rechunk") = nb::none(),
         nb::sig(
             "def open_bytes(source: bytes | bytearray | memoryview, columns: collections.abc.Sequence[str] | "
             "None = None, "
-            "batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool = True) -> "
+            "batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, "
+            "rechunk: bool | None = None) -> "
             "Reader"),
         "Opens bytes, which columns of a host context may view for as long as they live.");
+  m.def(
+      "open_ranges", &open_ranges, nb::arg("read"), nb::arg("name"), nb::arg("size"),
+      nb::arg("columns") = nb::none(), nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(),
+      nb::arg("validate") = true, nb::arg("rechunk") = nb::none(),
+      nb::sig(
+          "def open_ranges(read: collections.abc.Callable[[int, memoryview], object], name: str, size: int, "
+          "columns: collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, "
+          "copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader"),
+      "Opens a source of `size` bytes. `read(offset, target)` fills the target; several threads call it.");
   m.def("write_file", &write_file, nb::arg("source"), nb::arg("path"), nb::arg("compression") = "none",
-        nb::arg("format") = "file", nb::arg("progress") = nb::none(),
+        nb::arg("format") = "file", nb::arg("progress") = nb::none(), nb::arg("durable") = true,
+        nb::arg("replace_read_only") = false,
         nb::sig("def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = "
                 "'none', "
-                "format: str = 'file', progress: collections.abc.Callable[[Progress], object] | None = None) "
-                "-> int"),
+                "format: str = 'file', progress: collections.abc.Callable[[Progress], object] | None = None, "
+                "durable: bool = True, replace_read_only: bool = False) -> int"),
         "Writes a table, atomically; returns the bytes of the file.");
   m.def("write_bytes", &write_memory, nb::arg("source"), nb::arg("compression") = "none",
         nb::arg("format") = "file",

@@ -26,6 +26,7 @@ nb::dict statistics_dict(const memory_view& self) {
   result["pinned"] = now.pinned;
   result["held"] = now.held;
   result["foreign"] = foreign;
+  result["host_held"] = now.host_held;
   result["pending_releases"] = now.pending_releases;
   return result;
 }
@@ -62,7 +63,9 @@ void bind_reports(memory_class& c) {
        "`own` (held by buffers), `external` (views of the memory of others), `pinned` (page-locked host "
        "memory), `held` (taken from the device: in use or cached), `foreign` (used on the device by others; "
        "0 "
-       "on the host); counts of live `buffers` and of `pending_releases` (waiting for work to finish).")
+       "on the host), `host_held` (ordinary host memory taken for downloads: in use, where it counts as "
+       "`own`, or "
+       "kept for the next); counts of live `buffers` and of `pending_releases` (waiting for work to finish).")
       .def(
           "by_tag",
           [](const memory_view& self) {

@@ -116,7 +116,8 @@ void bind_conversions(table_class& c) {
            "A polars DataFrame, through the Arrow C stream.")
       .def("write_ipc", in_python("saeta.ipc", "write_ipc"),
            nb::sig("def write_ipc(self, path: str | os.PathLike[str], *, compression: str | None = None, "
-                   "format: str = 'file', progress: typing.Any = None) -> int"),
+                   "format: str = 'file', progress: typing.Any = None, durable: bool = True, "
+                   "replace_read_only: bool = False) -> int"),
            "Writes the table as an Arrow IPC file; see `saeta.write_ipc`.")
       .def(
           "__arrow_c_schema__", [](const table_object& self) { return schema_capsule(self.value->fields()); },

@@ -74,6 +74,9 @@ void bind_changes(nb::module_& m, table_class& c) {
         nb::sig("def with_column(self, name: str | Field, values: typing.Any) -> Table"),
         "The table with a column in the place of the one of that name, or at the end; no copy of columns "
         "on its device. `values` is what `saeta.column` takes.")
+      .def("to_batches", in_python("saeta._table", "to_batches"),
+           nb::sig("def to_batches(self, max_chunksize: int | None = None) -> list[Table]"),
+           "The batches, each as a table, cut where they have more than `max_chunksize` rows; no copy.")
       .def("append_column", in_python("saeta._table", "append_column"),
            nb::sig("def append_column(self, name: str | Field, values: typing.Any) -> Table"),
            "The table with one more column at the end, even where the name is there already. A Field gives "

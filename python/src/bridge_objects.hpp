@@ -34,5 +34,6 @@ inline std::shared_ptr<arrow::Buffer> buffer_in(nb::handle object) {
 }
 
 void bind_messages(nb::module_& m);
+void bind_tables(nb::module_& m);
 
 } // namespace saeta::py

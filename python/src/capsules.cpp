@@ -1,6 +1,6 @@
 #include "capsules.hpp"
 
-#include "gil.hpp"
+#include "filled_capsule.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/view_cast.hpp"
 #include "saeta/transfer/combine.hpp"
@@ -9,62 +9,16 @@
 #include <string_view>
 
 namespace saeta::py {
-namespace {
 
-template <class Struct>
-constexpr const char* name_for = nullptr;
-template <>
-constexpr const char* name_for<ArrowSchema> = "arrow_schema";
-template <>
-constexpr const char* name_for<ArrowArray> = "arrow_array";
-template <>
-constexpr const char* name_for<ArrowArrayStream> = "arrow_array_stream";
-template <>
-constexpr const char* name_for<ArrowDeviceArray> = "arrow_device_array";
-template <>
-constexpr const char* name_for<ArrowDeviceArrayStream> = "arrow_device_array_stream";
 template <>
 constexpr const char* name_for<DLManagedTensorVersioned> = "dltensor_versioned";
 template <>
 constexpr const char* name_for<DLManagedTensor> = "dltensor";
 
+namespace {
+
 constexpr const char* used_versioned = "used_dltensor_versioned";
 constexpr const char* used_legacy = "used_dltensor";
-
-template <class Struct>
-struct release_and_delete {
-  void operator()(Struct* owned) const {
-    auto& released = releasable(*owned);
-    if (released.release != nullptr) {
-      foreign_call([&] { released.release(&released); });
-    }
-    delete owned;
-  }
-};
-template <class Struct>
-using owned_struct = std::unique_ptr<Struct, release_and_delete<Struct>>;
-
-/// A capsule's destructor may run while an exception is on its way: it must not disturb it.
-class keep_error {
-public:
-  keep_error() { PyErr_Fetch(&type_, &value_, &trace_); }
-  keep_error(const keep_error&) = delete;
-  keep_error& operator=(const keep_error&) = delete;
-  ~keep_error() { PyErr_Restore(type_, value_, trace_); }
-
-private:
-  PyObject* type_ = nullptr;
-  PyObject* value_ = nullptr;
-  PyObject* trace_ = nullptr;
-};
-
-template <class Struct>
-void destroy_arrow(PyObject* capsule) {
-  const keep_error guard;
-  if (auto* held = static_cast<Struct*>(PyCapsule_GetPointer(capsule, name_for<Struct>))) {
-    const owned_struct<Struct> owned(held);
-  }
-}
 
 template <class Struct>
 void destroy_tensor(PyObject* capsule) {
@@ -76,19 +30,6 @@ void destroy_tensor(PyObject* capsule) {
   if (held->deleter != nullptr) {
     foreign_call([held] { held->deleter(held); });
   }
-}
-
-/// A new capsule around a struct that `fill` fills without the GIL.
-template <class Struct, class Fill>
-nb::object filled_capsule(Fill&& fill) {
-  owned_struct<Struct> made(new Struct{});
-  without_gil([&] { fill(*made); });
-  nb::object capsule = nb::steal(PyCapsule_New(made.get(), name_for<Struct>, &destroy_arrow<Struct>));
-  if (!capsule.is_valid()) {
-    throw nb::python_error();
-  }
-  static_cast<void>(made.release());
-  return capsule;
 }
 
 template <class Struct>

@@ -1,4 +1,4 @@
-// PyCapsules of the Arrow PyCapsule Interface and of DLPack's Python specification: the only code that makes or opens them.
+// PyCapsules of the Arrow PyCapsule Interface and of DLPack's Python specification: the only code that opens them.
 //
 // Owner     A capsule that nobody consumed gives its struct back when it is destroyed. Consuming an Arrow capsule moves the
 //           struct out and leaves it marked as released; consuming a DLPack capsule renames it to "used_...".

@@ -22,6 +22,7 @@ NB_MODULE(_core, m) {
   bind_interop(m);
   bind_lent(m);
   bind_bytes(m);
+  bind_sharing(m);
   bind_graph_pool(m);
   bind_measure(m);
   complete_functions(m);

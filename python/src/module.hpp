@@ -27,6 +27,7 @@ void bind_interop(nb::module_& m);
 void bind_dlpack(nb::module_& m);
 void bind_lent(nb::module_& m);
 void bind_bytes(nb::module_& m);
+void bind_sharing(nb::module_& m);
 void bind_graph_pool(nb::module_& m);
 void bind_measure(nb::module_& m);
 void bind_use(nb::module_& m);

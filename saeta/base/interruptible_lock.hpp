@@ -1,20 +1,53 @@
-// Taking a lock that another thread may hold for long, such as that of a movement of gigabytes (base/interrupt.hpp).
+// A lock that a thread may hold for long, such as that of a movement of gigabytes (base/interrupt.hpp).
+//
+// Failure   error busy where the thread holds it already: a hook that is called in the middle of a movement would wait for itself.
 #pragma once
 
+#include "saeta/base/error.hpp"
 #include "saeta/base/interrupt.hpp"
 
+#include <atomic>
 #include <mutex>
+#include <string>
+#include <thread>
 
 namespace saeta {
 
-/// @throws whatever the hook throws; the lock is not taken then.
-[[nodiscard]] inline std::unique_lock<std::timed_mutex> lock_interruptibly(std::timed_mutex& mutex) {
-  std::unique_lock lock(mutex, std::try_to_lock);
-  while (!lock) {
-    check_interrupt();
-    static_cast<void>(lock.try_lock_for(interrupt_interval));
+class interruptible_mutex {
+public:
+  class guard {
+  public:
+    explicit guard(interruptible_mutex& held) noexcept : held_(held) {}
+    guard(const guard&) = delete;
+    guard& operator=(const guard&) = delete;
+    ~guard() {
+      held_.holder_.store({}, std::memory_order_relaxed);
+      held_.mutex_.unlock();
+    }
+
+  private:
+    interruptible_mutex& held_;
+  };
+
+  /// @param what  the caller wants to do, for the message.
+  /// @throws error busy, and whatever the interrupt hook throws; the lock is not taken then.
+  [[nodiscard]] guard lock(const char* what) {
+    if (holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+      throw error(errc::busy,
+                  std::string(what) + ": asked for in the middle of another one, by a hook of this thread");
+    }
+    bool locked = mutex_.try_lock();
+    while (!locked) {
+      check_interrupt();
+      locked = mutex_.try_lock_for(interrupt_interval);
+    }
+    holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    return guard(*this);
   }
-  return lock;
-}
+
+private:
+  std::timed_mutex mutex_;
+  std::atomic<std::thread::id> holder_;
+};
 
 } // namespace saeta

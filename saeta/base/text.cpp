@@ -40,6 +40,11 @@ constexpr auto units = std::to_array<unit>({{"", 1},
 
 } // namespace
 
+std::string hexadecimal(std::uint64_t value) {
+  std::array<char, 16> digits;
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr};
+}
+
 std::string decimal(uint128 value) {
   std::string digits;
   do {
@@ -131,6 +136,9 @@ std::size_t utf8_length(std::string_view text) noexcept {
 }
 
 bool is_utf8(std::string_view text) noexcept {
+  if (std::ranges::all_of(text, [](char each) { return static_cast<std::uint8_t>(each) < 0x80; })) {
+    return true; // as nearly all names are
+  }
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
     if (length == 0) {

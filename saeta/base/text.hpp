@@ -3,21 +3,56 @@
 
 #include "saeta/base/error.hpp"
 
+#include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace saeta {
 
-/// Streams every argument into one string; g++ 12 has no std::format.
+namespace detail {
+
+/// Integers that streams show as characters.
+template <class Part>
+constexpr bool one_byte = std::is_same_v<Part, signed char> || std::is_same_v<Part, unsigned char>;
+
+/// Text and integers go straight into the string: a stream takes as long to make as a column does.
+template <class Part>
+void append_to(std::string& text, const Part& part) {
+  static_assert(!std::is_function_v<Part>, "a stream's manipulators say nothing about other parts");
+  if constexpr (std::is_same_v<Part, char>) {
+    text.push_back(part);
+  } else if constexpr (std::is_same_v<Part, bool>) {
+    text.push_back(part ? '1' : '0');
+  } else if constexpr (std::is_convertible_v<const Part&, std::string_view>) {
+    text.append(std::string_view(part));
+  } else if constexpr (std::is_integral_v<Part> && !one_byte<Part>) {
+    std::array<char, std::numeric_limits<Part>::digits10 + 3> digits;
+    text.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), part).ptr);
+  } else {
+    std::ostringstream out;
+    out << part;
+    text.append(std::move(out).str());
+  }
+}
+
+} // namespace detail
+
+/// Every argument as a stream shows it, in one string; g++ 12 has no std::format.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return std::move(out).str();
+  std::string text;
+  (detail::append_to(text, parts), ...);
+  return text;
 }
+
+/// As 16 digits at most, without a prefix: "2a".
+std::string hexadecimal(std::uint64_t value);
 
 /// 128-bit integer in decimal; the standard streams have none.
 std::string decimal(uint128 value);

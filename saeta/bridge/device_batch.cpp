@@ -43,8 +43,8 @@ public:
 
   [[nodiscard]] data_ptr placed(const arrow::ArrayData& read) {
     auto made = std::make_shared<arrow::ArrayData>(read);
-    for (auto& each : made->buffers) {
-      if (each != nullptr && each->size() == 0) {
+    for (auto& each : made->buffers) { // without rows the one offset says nothing, and nobody checks it
+      if (each != nullptr && (each->size() == 0 || made->length == 0)) {
         each = empty_;
       }
     }

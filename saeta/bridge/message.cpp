@@ -144,12 +144,12 @@ std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& h
   arrow::ipc::DictionaryMemo none;
   const arrow::ipc::DictionaryMemo& memo = or_empty(dictionaries, *schema, none);
   if (body->is_cpu()) {
-    return ipc::decode_batch(*message, schema, memo);
+    return ipc::decode_batch(home, *message, schema, memo);
   }
   if (compressed || !schema->is_native_endian()) {
     const auto here = ipc::take(
         arrow::ipc::Message::Open(message->metadata(), to_host(body, 0, body->size(), pool)), label);
-    const auto decoded = ipc::decode_batch(*here, schema, memo);
+    const auto decoded = ipc::decode_batch(home, *here, schema, memo);
     return read_batch(home, decoded->schema(), &memo, arrow_buffer(serialize_batch(home, decoded)), pool);
   }
   if (body->address() % 8 != 0) {

@@ -47,9 +47,9 @@ std::int64_t carry_validity(const column& source, const target& to, const use_to
 
 /// Runs `convert(token, target)` between a token's waits and records, and makes the column of what it wrote.
 template <class Convert>
-column converted(const column& source, data_type type, std::size_t value_bytes, Convert convert) {
+column converted(const column& source, const data_type& type, std::size_t value_bytes, Convert convert) {
   if (source.length() == 0) {
-    return column::make(source.home(), {std::move(type), 0, 0, 0, {buffer(), buffer()}, nullptr});
+    return column::make(source.home(), {type, 0, 0, 0, {buffer(), buffer()}, nullptr});
   }
   const target to = make_target(source, value_bytes);
   use_token token(source.home()->work_stream(),
@@ -58,8 +58,7 @@ column converted(const column& source, data_type type, std::size_t value_bytes, 
   convert(token, to);
   const std::int64_t nulls = carry_validity(source, to, token);
   token.finish();
-  return column::make(source.home(),
-                      {std::move(type), source.length(), 0, nulls, {to.validity, to.values}, nullptr});
+  return column::make(source.home(), {type, source.length(), 0, nulls, {to.validity, to.values}, nullptr});
 }
 
 } // namespace

@@ -180,12 +180,9 @@ std::optional<child_rows> rows_of_children(const data_type& type, std::int64_t f
   }
 }
 
-column::column(std::shared_ptr<context> home, std::shared_ptr<const parts> from, std::int64_t offset,
-               std::int64_t length, std::int64_t nulls)
-    : home_(std::move(home)), parts_(std::move(from)), offset_(offset), length_(length),
-      nulls_(std::make_shared<null_counter>()) {
-  nulls_->value = nulls;
-}
+column::column(std::shared_ptr<context> home, std::shared_ptr<const shared_parts> from, std::int64_t offset,
+               std::int64_t length)
+    : home_(std::move(home)), parts_(std::move(from)), offset_(offset), length_(length) {}
 
 column column::make(std::shared_ptr<context> home, parts from) {
   if (home == nullptr) {
@@ -198,7 +195,7 @@ column column::make(std::shared_ptr<context> home, parts from) {
   const std::int64_t offset = from.offset;
   const std::int64_t length = from.length;
   const std::int64_t nulls = nulls_of(from);
-  return {std::move(home), std::make_shared<const parts>(std::move(from)), offset, length, nulls};
+  return {std::move(home), std::make_shared<const shared_parts>(std::move(from), nulls), offset, length};
 }
 
 column column::empty(const std::shared_ptr<context>& home, const data_type& type) {
@@ -254,16 +251,16 @@ column column::child(std::size_t index) const {
 }
 
 std::int64_t column::null_count() const {
-  std::int64_t nulls = known_null_count();
-  if (nulls == unknown_nulls) {
+  std::int64_t count = known_null_count();
+  if (count == unknown_nulls) {
     // Two threads may both count: they find and store the same number.
-    nulls = count_on_device(home_, validity(), offset_, length_);
-    nulls_->value = nulls;
+    count = count_on_device(home_, validity(), offset_, length_);
+    nulls() = count;
   }
-  return nulls;
+  return count;
 }
 
-std::int64_t column::known_null_count() const noexcept { return nulls_->value; }
+std::int64_t column::known_null_count() const noexcept { return nulls(); }
 
 column column::slice(std::int64_t offset, std::int64_t length) const {
   if (offset < 0 || length < 0 || offset > length_ || length > length_ - offset) {
@@ -274,13 +271,15 @@ column column::slice(std::int64_t offset, std::int64_t length) const {
     return *this;
   }
   const std::int64_t known = known_null_count();
-  std::int64_t nulls = unknown_nulls;
+  std::int64_t count = unknown_nulls;
   if (known == 0 || length == 0) {
-    nulls = 0;
+    count = 0;
   } else if (known == length_) {
-    nulls = length;
+    count = length;
   }
-  return {home_, parts_, offset_ + offset, length, nulls};
+  column part(home_, parts_, offset_ + offset, length);
+  part.of_slice_ = std::make_shared<null_counter>(count);
+  return part;
 }
 
 bool same_memory(const column& a, const column& b) {

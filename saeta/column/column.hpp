@@ -8,6 +8,7 @@
 //           the children's lengths and types.
 #pragma once
 
+#include "saeta/base/short_list.hpp"
 #include "saeta/column/data_type.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
@@ -17,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace saeta {
@@ -32,7 +34,7 @@ public:
     std::int64_t null_count = unknown_nulls;
     /// In Arrow's order, `type.buffer_count()` of them, for views any number more; an absent validity means no nulls. Bytes of a
     /// column with offsets may be absent when every value is empty.
-    std::vector<buffer> buffers;
+    short_list<buffer, 3> buffers;
     std::shared_ptr<const column> dictionary{}; ///< for dictionary types only
     /// Of a nested type, as Arrow has them: the offset of the column counts for those of structs, sparse unions and
     /// fixed-size lists as well.
@@ -79,17 +81,21 @@ public:
   [[nodiscard]] std::uint64_t byte_size() const noexcept;
 
 private:
-  struct null_counter {
-    std::atomic<std::int64_t> value{unknown_nulls};
+  using null_counter = std::atomic<std::int64_t>;
+  /// The parts with the null count of the rows that they were made for.
+  struct shared_parts : parts {
+    shared_parts(parts&& from, std::int64_t known) : parts(std::move(from)), nulls(known) {}
+    mutable null_counter nulls;
   };
-  column(std::shared_ptr<context> home, std::shared_ptr<const parts> from, std::int64_t offset,
-         std::int64_t length, std::int64_t nulls);
+  column(std::shared_ptr<context> home, std::shared_ptr<const shared_parts> from, std::int64_t offset,
+         std::int64_t length);
+  [[nodiscard]] null_counter& nulls() const noexcept { return of_slice_ ? *of_slice_ : parts_->nulls; }
 
   std::shared_ptr<context> home_;
-  std::shared_ptr<const parts> parts_;
+  std::shared_ptr<const shared_parts> parts_;
   std::int64_t offset_;
   std::int64_t length_;
-  std::shared_ptr<null_counter> nulls_;
+  std::shared_ptr<null_counter> of_slice_; ///< null for all rows that the parts were made for
 };
 
 /// True for two descriptions of the same rows of the same memory, children and dictionary included.

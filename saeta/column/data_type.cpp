@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 
 namespace saeta {
 namespace {
@@ -318,6 +319,12 @@ void require_no_zero_byte(std::string_view format) {
   }
 }
 
+void require_depth(int levels) {
+  if (levels > data_type::max_depth) {
+    throw error(errc::unsupported, concat("a type of ", levels, " levels, at most ", data_type::max_depth));
+  }
+}
+
 /// Booleans are packed when a whole column leaves, so inside of a type only the extension can stand.
 data_type inside_of_another(const data_type& type) {
   if (type.is_symbol()) {
@@ -328,74 +335,103 @@ data_type inside_of_another(const data_type& type) {
 
 } // namespace
 
+data_type::data_type(parts made) : parts_(std::make_shared<const parts>(std::move(made))) {}
+
+/// Shares no count, so that threads that copy a type don't meet.
+data_type::data_type(const parts* of_the_process) noexcept
+    : parts_(std::shared_ptr<const void>(), of_the_process) {}
+
+data_type::data_type() noexcept
+    : data_type([] {
+        static const parts* const null = known("n");
+        return null;
+      }()) {}
+
 data_type::data_type(type_id simple) : data_type(parse(format_of(simple))) {}
 
+const data_type::parts* data_type::known(std::string_view format) {
+  using list = std::unordered_map<std::string_view, parts>;
+  static const list& all = *new list([] { // types may outlive what the process destroys at its end
+    list made;
+    for (const known_type& each : known_types) {
+      if (!each.format.empty()) {
+        made.emplace(each.format, parsed(each.format));
+      }
+    }
+    return made;
+  }());
+  const auto found = all.find(format);
+  return found == all.end() ? nullptr : &found->second;
+}
+
 data_type data_type::parse(std::string_view format) {
-  if (format.starts_with('+')) {
-    return nested(format, {});
+  if (const parts* const simple = known(format)) {
+    return data_type(simple);
   }
+  return format.starts_with('+') ? nested(format, {}) : data_type(parsed(format));
+}
+
+data_type::parts data_type::parsed(std::string_view format) {
   require_no_zero_byte(format);
-  data_type parsed;
-  parsed.format_ = without_zero_size(format);
-  const ArrowSchemaView view = view_of(parsed.format_, {});
+  parts made;
+  made.format = without_zero_size(format);
+  const ArrowSchemaView view = view_of(made.format, {});
   const known_type& known = known_type_of(view.type);
-  parsed.id_ = known.id;
-  parsed.layout_ = layout_of(known.id);
-  parsed.take_buffers(view.layout);
-  parsed.name_ = name_with_parameters(known, view);
+  made.id = known.id;
+  made.layout = layout_of(known.id);
+  take_buffers(view.layout, made);
+  made.name = name_with_parameters(known, view);
   if (view.decimal_bitwidth != 0) {
-    parsed.format_ = decimal_format(view, parsed.format_);
+    made.format = decimal_format(view, made.format);
   }
   if (known.id == type_id::fixed_size_binary) {
     const std::int32_t size = size_in(format, "w:", view.fixed_size);
-    parsed.buffers_[1].width = size;
-    parsed.name_ = concat(known.name, "[", size, "]");
-    parsed.format_ = format;
+    made.buffers[1].width = size;
+    made.name = concat(known.name, "[", size, "]");
+    made.format = format;
   }
-  return parsed;
+  return made;
 }
 
 data_type data_type::nested(std::string_view format, std::vector<field> children, bool keys_sorted) {
   require_no_zero_byte(format);
-  data_type made;
-  made.format_ = without_zero_size(format);
-  const ArrowSchemaView view = view_of(made.format_, children);
+  parts made;
+  made.format = without_zero_size(format);
+  const ArrowSchemaView view = view_of(made.format, children);
   const known_type& known = known_type_of(view.type);
-  made.id_ = known.id;
-  made.layout_ = layout_of(known.id);
-  made.take_buffers(view.layout);
-  made.format_ = format;
-  made.keys_sorted_ = keys_sorted;
+  made.id = known.id;
+  made.layout = layout_of(known.id);
+  take_buffers(view.layout, made);
+  made.format = format;
+  made.keys_sorted = keys_sorted;
   if (known.id == type_id::fixed_size_list) {
-    made.list_size_ = size_in(format, "+w:", view.fixed_size);
+    made.list_size = size_in(format, "+w:", view.fixed_size);
   } else if (view.union_type_ids != nullptr) {
-    made.type_codes_ = codes_of(view, made.format_, children.size());
+    made.type_codes = codes_of(view, made.format, children.size());
   } else if (known.id == type_id::run_end_encoded) {
-    require_run_ends(children, made.format_);
+    require_run_ends(children, made.format);
   }
   if (keys_sorted && known.id != type_id::map) {
     refuse_text(format, "only the keys of a map can be sorted");
   }
   for (field& child : children) {
     child.type = inside_of_another(child.type);
-    made.depth_ = std::max(made.depth_, child.type.depth() + 1);
+    made.depth = std::max(made.depth, child.type.depth() + 1);
   }
-  if (made.depth_ > max_depth) {
-    throw error(errc::unsupported, concat("a type of ", made.depth_, " levels, at most ", max_depth));
-  }
-  made.name_ = nested_name(known, children, made.type_codes_, keys_sorted);
+  require_depth(made.depth);
+  made.name = nested_name(known, children, made.type_codes, keys_sorted);
   if (known.id == type_id::fixed_size_list) {
-    made.name_ += concat("[", made.list_size_, "]");
+    made.name += concat("[", made.list_size, "]");
   }
-  made.children_ = std::make_shared<const std::vector<field>>(std::move(children));
-  return made;
+  made.children = std::make_shared<const std::vector<field>>(std::move(children));
+  return data_type(std::move(made));
 }
 
-void data_type::take_buffers(const ArrowLayout& layout) {
-  buffer_count_ = 0;
-  while (buffer_count_ < buffers_.size() && layout.buffer_type[buffer_count_] != NANOARROW_BUFFER_TYPE_NONE) {
-    buffers_[buffer_count_] = spec_of(layout, buffer_count_);
-    ++buffer_count_;
+void data_type::take_buffers(const ArrowLayout& layout, parts& made) {
+  while (made.buffer_count < made.buffers.size() &&
+         layout.buffer_type[made.buffer_count] != NANOARROW_BUFFER_TYPE_NONE) {
+    made.buffers[made.buffer_count] = spec_of(layout, made.buffer_count);
+    ++made.buffer_count;
   }
 }
 
@@ -404,77 +440,85 @@ data_type data_type::dictionary(const data_type& index, const data_type& values,
     throw error(errc::type_mismatch,
                 concat("dictionary indices are of type ", index.name(), ", expected an integer type"));
   }
-  data_type made = index.with_extension({}, {});
-  made.id_ = type_id::dictionary;
-  made.ordered_ = ordered;
-  made.name_ = concat("dictionary<values=", inside_of_another(values).name(), ", indices=", index.name(),
-                      ", ordered=", ordered ? 1 : 0, ">");
-  made.depth_ = values.depth() + 1;
-  if (made.depth_ > max_depth) {
-    throw error(errc::unsupported, concat("a type of ", made.depth_, " levels, at most ", max_depth));
-  }
-  made.index_ = std::make_shared<const data_type>(index);
-  made.value_ = std::make_shared<const data_type>(inside_of_another(values));
-  return made;
+  parts made = *index.with_extension({}, {}).parts_;
+  made.id = type_id::dictionary;
+  made.ordered = ordered;
+  made.name = concat("dictionary<values=", inside_of_another(values).name(), ", indices=", index.name(),
+                     ", ordered=", ordered ? 1 : 0, ">");
+  made.depth = values.depth() + 1;
+  require_depth(made.depth);
+  made.index = std::make_shared<const data_type>(index);
+  made.value = std::make_shared<const data_type>(inside_of_another(values));
+  return data_type(std::move(made));
 }
 
 data_type data_type::bool8() { return data_type(type_id::int8).with_extension("arrow.bool8", {}); }
 
 data_type data_type::byte_bool() {
-  data_type made(type_id::int8);
-  made.byte_bool_ = true;
-  made.name_ = "bool8";
-  return made;
+  parts made = *known("c");
+  made.byte_bool = true;
+  made.name = "bool8";
+  return data_type(std::move(made));
 }
 
 data_type data_type::symbol(const std::shared_ptr<symbol_table>& table) {
-  data_type made(type_id::uint32);
-  made.symbols_ = table != nullptr ? table : process_symbols();
-  const std::uint64_t number = made.symbols_->number();
-  made.name_ = number == 0 ? std::string("symbol") : concat("symbol[table ", number, "]");
-  return made;
+  parts made = *known("I");
+  made.symbols = table != nullptr ? table : process_symbols();
+  const std::uint64_t number = made.symbols->number();
+  made.name = number == 0 ? std::string("symbol") : concat("symbol[table ", number, "]");
+  return data_type(std::move(made));
 }
 
 data_type data_type::with_extension(std::string name, std::string metadata) const {
-  data_type extended = byte_bool_ || is_symbol() ? data_type(id_) : *this;
-  extended.extension_metadata_ = name.empty() ? std::string() : std::move(metadata);
-  extended.extension_name_ = std::move(name);
-  return extended;
+  const data_type storage = is_byte_bool() || is_symbol() ? data_type(id()) : *this;
+  if (name.empty() && storage.extension_name().empty()) {
+    return storage;
+  }
+  parts extended = *storage.parts_;
+  extended.extension_metadata = name.empty() ? std::string() : std::move(metadata);
+  extended.extension_name = std::move(name);
+  return data_type(std::move(extended));
 }
 
 buffer_spec data_type::buffer(std::size_t index) const noexcept {
-  return index < buffer_count_ ? buffers_[index] : buffer_spec{buffer_role::bytes, 0, "bytes"};
+  return index < parts_->buffer_count ? parts_->buffers[index] : buffer_spec{buffer_role::bytes, 0, "bytes"};
 }
 
 std::size_t data_type::offset_width() const noexcept {
-  return buffer_count_ > 1 && buffers_[1].role == buffer_role::offsets
-             ? static_cast<std::size_t>(buffers_[1].width)
+  return parts_->buffer_count > 1 && parts_->buffers[1].role == buffer_role::offsets
+             ? static_cast<std::size_t>(parts_->buffers[1].width)
              : 0;
 }
 
 std::span<const field> data_type::children() const noexcept {
-  return children_ == nullptr ? std::span<const field>() : std::span<const field>(*children_);
+  return parts_->children == nullptr ? std::span<const field>() : std::span<const field>(*parts_->children);
 }
 
 bool data_type::is_signed() const noexcept {
-  return id_ == type_id::int8 || id_ == type_id::int16 || id_ == type_id::int32 || id_ == type_id::int64;
+  return id() == type_id::int8 || id() == type_id::int16 || id() == type_id::int32 || id() == type_id::int64;
 }
 
 bool data_type::is_bool8() const noexcept {
-  return byte_bool_ || (id_ == type_id::int8 && extension_name_ == "arrow.bool8");
+  return is_byte_bool() || (id() == type_id::int8 && extension_name() == "arrow.bool8");
 }
 
 std::string data_type::name() const {
-  return extension_name_.empty() ? name_ : concat("extension<", extension_name_, ">");
+  return extension_name().empty() ? parts_->name : concat("extension<", extension_name(), ">");
 }
 
 bool operator==(const data_type& a, const data_type& b) noexcept {
-  return a.id_ == b.id_ && a.format_ == b.format_ && a.ordered_ == b.ordered_ &&
-         a.keys_sorted_ == b.keys_sorted_ && a.byte_bool_ == b.byte_bool_ && a.symbols_ == b.symbols_ &&
-         (a.children_ == b.children_ || std::ranges::equal(a.children(), b.children())) &&
-         a.extension_name_ == b.extension_name_ && a.extension_metadata_ == b.extension_metadata_ &&
-         same_or_both_null(a.index_.get(), b.index_.get()) &&
-         same_or_both_null(a.value_.get(), b.value_.get());
+  if (a.parts_ == b.parts_) {
+    return true;
+  }
+  const data_type::parts& of_a = *a.parts_;
+  const data_type::parts& of_b = *b.parts_;
+  return of_a.id == of_b.id && of_a.format == of_b.format && of_a.ordered == of_b.ordered &&
+         of_a.keys_sorted == of_b.keys_sorted && of_a.byte_bool == of_b.byte_bool &&
+         of_a.symbols == of_b.symbols &&
+         (of_a.children == of_b.children || std::ranges::equal(a.children(), b.children())) &&
+         of_a.extension_name == of_b.extension_name && of_a.extension_metadata == of_b.extension_metadata &&
+         same_or_both_null(of_a.index.get(), of_b.index.get()) &&
+         same_or_both_null(of_a.value.get(), of_b.value.get());
 }
 
 } // namespace saeta

@@ -3,6 +3,8 @@
 // What      A value: the Arrow format string (C Data Interface), what follows from it, the fields of a nested type, an
 //           extension's name and metadata, and for dictionaries the index and value types. Parsing and layouts come from
 //           nanoarrow.
+// Owner     A handle of shared, immutable parts, as cheap to copy as a pointer: wide tables hold one for each column many times
+//           over. Types without parameters are the process's; copies of them count nothing.
 // Thread    Immutable.
 // Failure   error format for text that is no type, and for children that its type can't have.
 // Standard  Arrow columnar format and C Data Interface, arrow.apache.org/docs/format.
@@ -103,7 +105,11 @@ struct buffer_spec {
 
 class data_type {
 public:
-  data_type() = default; ///< null
+  data_type() noexcept; ///< null
+  // No moves: a type that was moved from would be none.
+  data_type(const data_type&) noexcept = default;
+  data_type& operator=(const data_type&) noexcept = default;
+  ~data_type() = default;
   /// A type without parameters, by its id. @throws error invalid_argument for the others.
   explicit data_type(type_id simple);
   /// From a C Data Interface format string ("i", "u", "tsu:UTC", "d:10,2"); not for dictionaries.
@@ -127,53 +133,53 @@ public:
   /// The same storage under an extension name; an empty name takes the extension away.
   [[nodiscard]] data_type with_extension(std::string name, std::string metadata) const;
 
-  [[nodiscard]] type_id id() const noexcept { return id_; }
+  [[nodiscard]] type_id id() const noexcept { return parts_->id; }
   /// Format string of the storage; a dictionary's is that of its indices.
-  [[nodiscard]] const std::string& format() const noexcept { return format_; }
-  [[nodiscard]] layout_kind layout() const noexcept { return layout_; }
+  [[nodiscard]] const std::string& format() const noexcept { return parts_->format; }
+  [[nodiscard]] layout_kind layout() const noexcept { return parts_->layout; }
   /// Bytes of one value (of an index, for dictionaries) where all values of the type have as many; 0 for others.
   [[nodiscard]] std::int32_t byte_width() const noexcept {
-    return layout_ == layout_kind::fixed ? buffers_[1].width : 0;
+    return parts_->layout == layout_kind::fixed ? parts_->buffers[1].width : 0;
   }
   /// Number of buffers in the Arrow layout, at least: views have any number of buffers of bytes behind them.
-  [[nodiscard]] std::size_t buffer_count() const noexcept { return buffer_count_; }
+  [[nodiscard]] std::size_t buffer_count() const noexcept { return parts_->buffer_count; }
   /// What buffer `index` holds.
   [[nodiscard]] buffer_spec buffer(std::size_t index) const noexcept;
   /// Unions, run-end encoded columns and nulls have no validity of their own.
   [[nodiscard]] bool has_validity() const noexcept {
-    return buffer_count_ != 0 && buffers_[0].role == buffer_role::validity;
+    return parts_->buffer_count != 0 && parts_->buffers[0].role == buffer_role::validity;
   }
   /// Bytes of one offset of the layouts with offsets: 4 or 8; 0 for others.
   [[nodiscard]] std::size_t offset_width() const noexcept;
   /// The fields of a nested type.
   [[nodiscard]] std::span<const field> children() const noexcept;
   /// Levels of nesting: 0 without children and dictionaries.
-  [[nodiscard]] int depth() const noexcept { return depth_; }
+  [[nodiscard]] int depth() const noexcept { return parts_->depth; }
   /// Rows of the child for each row of a fixed-size list; 0 for others.
-  [[nodiscard]] std::int32_t list_size() const noexcept { return list_size_; }
+  [[nodiscard]] std::int32_t list_size() const noexcept { return parts_->list_size; }
   /// For each child of a union the type id of its rows, 0 to 127.
-  [[nodiscard]] std::span<const std::int8_t> type_codes() const noexcept { return type_codes_; }
+  [[nodiscard]] std::span<const std::int8_t> type_codes() const noexcept { return parts_->type_codes; }
   /// Of a map.
-  [[nodiscard]] bool keys_sorted() const noexcept { return keys_sorted_; }
+  [[nodiscard]] bool keys_sorted() const noexcept { return parts_->keys_sorted; }
   [[nodiscard]] bool is_integer() const noexcept {
-    return id_ >= type_id::int8 && id_ <= type_id::uint64 && !is_symbol();
+    return id() >= type_id::int8 && id() <= type_id::uint64 && !is_symbol();
   }
   [[nodiscard]] bool is_signed() const noexcept;
   [[nodiscard]] bool is_floating() const noexcept {
-    return id_ >= type_id::half_float && id_ <= type_id::float64;
+    return id() >= type_id::half_float && id() <= type_id::float64;
   }
   /// A bool of one byte: `bool8()` or `byte_bool()`.
   [[nodiscard]] bool is_bool8() const noexcept;
-  [[nodiscard]] bool is_byte_bool() const noexcept { return byte_bool_; }
-  [[nodiscard]] bool is_symbol() const noexcept { return symbols_ != nullptr; }
+  [[nodiscard]] bool is_byte_bool() const noexcept { return parts_->byte_bool; }
+  [[nodiscard]] bool is_symbol() const noexcept { return parts_->symbols != nullptr; }
   /// Whose names they are; null unless this is `symbol`.
-  [[nodiscard]] const std::shared_ptr<symbol_table>& symbols() const noexcept { return symbols_; }
+  [[nodiscard]] const std::shared_ptr<symbol_table>& symbols() const noexcept { return parts_->symbols; }
   /// Null unless this is a dictionary.
-  [[nodiscard]] const data_type* index_type() const noexcept { return index_.get(); }
-  [[nodiscard]] const data_type* value_type() const noexcept { return value_.get(); }
-  [[nodiscard]] bool ordered() const noexcept { return ordered_; }
-  [[nodiscard]] const std::string& extension_name() const noexcept { return extension_name_; }
-  [[nodiscard]] const std::string& extension_metadata() const noexcept { return extension_metadata_; }
+  [[nodiscard]] const data_type* index_type() const noexcept { return parts_->index.get(); }
+  [[nodiscard]] const data_type* value_type() const noexcept { return parts_->value.get(); }
+  [[nodiscard]] bool ordered() const noexcept { return parts_->ordered; }
+  [[nodiscard]] const std::string& extension_name() const noexcept { return parts_->extension_name; }
+  [[nodiscard]] const std::string& extension_metadata() const noexcept { return parts_->extension_metadata; }
 
   /// For people, in Arrow's words: "timestamp[us, tz=UTC]", "dictionary<values=string, indices=int32>".
   [[nodiscard]] std::string name() const;
@@ -181,26 +187,35 @@ public:
   friend bool operator==(const data_type& a, const data_type& b) noexcept;
 
 private:
-  void take_buffers(const ArrowLayout& layout);
+  struct parts {
+    type_id id = type_id::null;
+    layout_kind layout = layout_kind::none;
+    bool ordered = false;
+    bool keys_sorted = false;
+    bool byte_bool = false;
+    std::uint8_t buffer_count = 0;
+    std::int32_t list_size = 0;
+    int depth = 0;
+    std::array<buffer_spec, 3> buffers{};
+    std::string format = "n";
+    std::string name = "null";
+    std::string extension_name{};
+    std::string extension_metadata{};
+    std::shared_ptr<symbol_table> symbols{};
+    std::shared_ptr<const data_type> index{};
+    std::shared_ptr<const data_type> value{};
+    std::shared_ptr<const std::vector<field>> children{};
+    std::vector<std::int8_t> type_codes{};
+  };
+  explicit data_type(parts made);
+  explicit data_type(const parts* of_the_process) noexcept;
 
-  type_id id_ = type_id::null;
-  layout_kind layout_ = layout_kind::none;
-  bool ordered_ = false;
-  bool keys_sorted_ = false;
-  bool byte_bool_ = false;
-  std::uint8_t buffer_count_ = 0;
-  std::int32_t list_size_ = 0;
-  int depth_ = 0;
-  std::array<buffer_spec, 3> buffers_{};
-  std::string format_ = "n";
-  std::string name_ = "null";
-  std::string extension_name_;
-  std::string extension_metadata_;
-  std::shared_ptr<symbol_table> symbols_;
-  std::shared_ptr<const data_type> index_;
-  std::shared_ptr<const data_type> value_;
-  std::shared_ptr<const std::vector<field>> children_;
-  std::vector<std::int8_t> type_codes_;
+  static parts parsed(std::string_view format);
+  static void take_buffers(const ArrowLayout& layout, parts& made);
+  /// Types without parameters by their format; null for others.
+  static const parts* known(std::string_view format);
+
+  std::shared_ptr<const parts> parts_; ///< never null
 };
 
 } // namespace saeta

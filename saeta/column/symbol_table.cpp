@@ -66,7 +66,7 @@ public:
   }
   /// What tells the tables of this process from those of others, a parent's among them.
   [[nodiscard]] std::string prefix() const {
-    return concat(std::hex, random_, "-", std::dec, ::getpid(), "-", fork_generation(), "-");
+    return concat(hexadecimal(random_), "-", ::getpid(), "-", fork_generation(), "-");
   }
 
 private:

@@ -18,6 +18,7 @@
 #include "saeta/device/kernels.hpp"
 #include "saeta/device/memory_kind.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,8 @@ struct device_properties {
   std::string architecture;         ///< "sm_90", "x86_64"
   std::string driver;               ///< driver version, empty on host
   std::int32_t multiprocessors = 0; ///< or CPU threads
+  /// The same in every process of the machine, whatever number the device has there. Zeros on the host.
+  std::array<std::uint8_t, 16> uuid{};
 };
 
 enum class copy_kind { host_to_device, device_to_host, device_to_device, host_to_host };
@@ -118,6 +121,22 @@ public:
   /// @throws error busy when the pool has memory, unsupported where there is no such pool: on the host, always.
   virtual void make_pool_exportable() = 0;
   [[nodiscard]] virtual bool pool_exportable() const = 0;
+  /// A descriptor of the exportable pool, with which another process can import it. The caller closes it.
+  /// @throws error unsupported when the pool is not exportable.
+  [[nodiscard]] virtual int export_pool() = 0;
+  /// The name of an allocation of the exportable pool. The allocation must not be freed while another process has it open:
+  /// the pool would use its memory again.
+  /// @param base  as `allocate_async` returned it. @throws error unsupported when the pool is not exportable.
+  [[nodiscard]] virtual allocation_name export_allocation(const void* base) = 0;
+  /// Imports the pool of another process by its descriptor, which stays the caller's. Work of this device may touch its memory.
+  /// @throws error unsupported on the host.
+  [[nodiscard]] virtual pool_handle import_pool(int descriptor) = 0;
+  /// Allocations that are open stay valid.
+  virtual void release_pool(pool_handle imported) noexcept = 0;
+  /// Maps an allocation of the imported pool: its first byte. One that is open already can't be opened again.
+  [[nodiscard]] virtual void* open_allocation(pool_handle imported, const allocation_name& name) = 0;
+  /// Unmaps it in stream order. The exporter may free the memory once that is done. False when the driver refused.
+  [[nodiscard]] virtual bool close_allocation(void* pointer, stream_handle stream) noexcept = 0;
   /// Page-locked host memory that the device reads and writes at link speed; ordinary memory on host.
   virtual void* allocate_pinned(std::size_t bytes) = 0;
   [[nodiscard]] virtual bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept = 0;

@@ -1,7 +1,9 @@
 // Handles of a backend, as distinct types: a stream can't be passed for an event.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace saeta {
@@ -11,6 +13,12 @@ enum class stream_handle : std::uintptr_t {};
 
 /// A backend's event.
 enum class event_handle : std::uintptr_t {};
+
+/// A memory pool of another process that a backend has imported.
+enum class pool_handle : std::uintptr_t {};
+
+/// Names an allocation of an exportable pool to whoever has imported the pool (CUDA: cudaMemPoolPtrExportData).
+using allocation_name = std::array<std::byte, 64>;
 
 inline constexpr stream_handle legacy_stream{1};
 inline constexpr stream_handle per_thread_stream{2};

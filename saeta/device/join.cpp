@@ -1,7 +1,9 @@
 #include "saeta/device/join.hpp"
 
+#include "saeta/device/detail/bit_run.hpp"
+
 #include <algorithm>
-#include <bit>
+#include <atomic>
 #include <cstring>
 #include <type_traits>
 
@@ -47,23 +49,60 @@ unsigned read_bits(const std::uint8_t* source, std::int64_t first, std::int64_t 
   return found & ((1u << count) - 1);
 }
 
-void join_bits(const join_step& step) noexcept {
+/// Adds bits to a byte. The first and last of a step may have bits of others, which another thread may write.
+void add_bits(std::uint8_t& byte, unsigned bits, bool shared) noexcept {
+  if (shared) {
+    std::atomic_ref(byte).fetch_or(static_cast<std::uint8_t>(bits), std::memory_order_relaxed);
+  } else {
+    byte = static_cast<std::uint8_t>(bits);
+  }
+}
+
+/// Bits [from, end) of a step, those of one byte of the target at a time. Returns how many are 0.
+std::int64_t join_bytes_of_bits(const join_step& step, std::int64_t from, std::int64_t end) noexcept {
   auto* const target = static_cast<std::uint8_t*>(step.target);
   const auto* const source = static_cast<const std::uint8_t*>(step.source);
   std::int64_t nulls = 0;
-  for (std::int64_t done = 0; done < step.count;) {
+  for (std::int64_t done = from; done < end;) {
     const std::int64_t to = step.target_first + done;
-    const std::int64_t taken = std::min(8 - to % 8, step.count - done);
+    const std::int64_t taken = std::min(8 - to % 8, end - done);
     unsigned found = (1u << taken) - 1;
     if (step.kind == join_kind::bits) {
       found = read_bits(source, step.source_first + done, taken);
-      nulls += taken - std::popcount(found);
+      nulls += taken - count_ones(found);
     }
-    target[to / 8] = static_cast<std::uint8_t>(target[to / 8] | found << (to % 8));
+    add_bits(target[to / 8], found << (to % 8), taken != 8);
     done += taken;
   }
+  return nulls;
+}
+
+/// As many words of bits from bit `from` of a step on, which is the first of a byte of the target.
+std::int64_t join_words_of_bits(const join_step& step, std::int64_t from, std::int64_t words) noexcept {
+  auto* const target = static_cast<std::uint8_t*>(step.target) + (step.target_first + from) / 8;
+  if (step.kind == join_kind::ones) {
+    std::memset(target, 0xFF, static_cast<std::size_t>(words) * 8);
+    return 0;
+  }
+  const bit_run bits(static_cast<const std::uint8_t*>(step.source), step.source_first + from,
+                     words * word_bits);
+  std::int64_t valid = 0;
+  for (std::int64_t i = 0; i < words; ++i) {
+    const std::uint64_t word = bits.word(i);
+    valid += count_ones(word);
+    store_word(target + i * 8, word);
+  }
+  return words * word_bits - valid;
+}
+
+void join_bits(const join_step& step) noexcept {
+  const std::int64_t head = std::min((8 - step.target_first % 8) % 8, step.count);
+  const std::int64_t words = (step.count - head) / word_bits;
+  const std::int64_t tail = head + words * word_bits;
+  const std::int64_t nulls = join_bytes_of_bits(step, 0, head) + join_words_of_bits(step, head, words) +
+                             join_bytes_of_bits(step, tail, step.count);
   if (step.nulls != nullptr) {
-    *step.nulls += nulls;
+    std::atomic_ref(*step.nulls).fetch_add(nulls, std::memory_order_relaxed);
   }
 }
 
@@ -89,7 +128,7 @@ void remap(const join_step& step) noexcept {
 void shift_views(const join_step& step) noexcept {
   constexpr std::int64_t words = 4;
   constexpr std::int32_t inline_bytes = 12;
-  std::memcpy(step.target, step.source, static_cast<std::size_t>(step.count) * words * 4);
+  std::memmove(step.target, step.source, static_cast<std::size_t>(step.count) * words * 4);
   for (std::int64_t i = 0; i < step.count; ++i) {
     if (load<std::int32_t>(step.target, i * words) > inline_bytes) {
       const auto index = load<std::uint32_t>(step.target, i * words + 2);

@@ -23,9 +23,10 @@ enum class join_kind : std::uint32_t {
   run_ends ///< `count` run ends of `width` 2, 4 or 8 bytes: less `source_first`, at most `target_first`, plus `addend`
 };
 
-/// One piece of work of `join`. Targets of different steps don't overlap, but bits may share a byte. Of `bits` and `ones`
-/// the target starts at a multiple of 4 bytes and its bits are 0 before the kernel runs. Pointers are aligned to `width`
-/// where a kind has one, to 8 bytes for views, to 4 for unions.
+/// One piece of work of `join`. Targets of different steps don't overlap, but bits may share a byte, also with those of a
+/// kernel that runs at the same time, and so may counters. Of `bits` and `ones` the target starts at a multiple of 4 bytes
+/// and its bits are 0 before the kernel runs. Of `add`, `views` and `unions` the target may be the source. Pointers are
+/// aligned to `width` where a kind has one, to 8 bytes for views, to 4 for unions.
 struct join_step {
   join_kind kind = join_kind::copy;
   std::int32_t width = 0;

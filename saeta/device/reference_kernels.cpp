@@ -1,58 +1,12 @@
 #include "saeta/base/text.hpp"
+#include "saeta/device/detail/bit_run.hpp"
 #include "saeta/device/detail/reference_gather.hpp"
 #include "saeta/device/kernels.hpp"
 
-#include <bit>
 #include <cstring>
 
 namespace saeta {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "bitmaps are read a word at a time");
-
-constexpr std::int64_t word_bits = 64;
-
-std::uint64_t load_word(const std::uint8_t* from) {
-  std::uint64_t word = 0;
-  std::memcpy(&word, from, sizeof word);
-  return word;
-}
-
-void store_word(std::uint8_t* to, std::uint64_t word) { std::memcpy(to, &word, sizeof word); }
-
-/// A run of bits at any offset, read 64 at a time without touching a byte that holds none of them.
-class bit_run {
-public:
-  bit_run(const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length)
-      : first_(source + bit_offset / 8), shift_(static_cast<unsigned>(bit_offset % 8)), length_(length) {}
-
-  [[nodiscard]] std::int64_t whole_words() const { return length_ / word_bits; }
-  [[nodiscard]] std::int64_t tail_bits() const { return length_ % word_bits; }
-
-  /// Bits [64 i, 64 i + 64), i < whole_words().
-  [[nodiscard]] std::uint64_t word(std::int64_t i) const {
-    const std::uint8_t* const from = first_ + i * 8;
-    const std::uint64_t low = load_word(from);
-    return shift_ == 0 ? low : (low >> shift_) | (std::uint64_t{from[8]} << (64 - shift_));
-  }
-
-  /// The bits past the whole words, the rest of the word zero.
-  [[nodiscard]] std::uint64_t tail() const {
-    const std::uint8_t* const from = first_ + whole_words() * 8;
-    std::uint64_t bits = 0;
-    for (unsigned taken = 0, byte = 0; taken < static_cast<unsigned>(tail_bits()); ++byte) {
-      const unsigned skipped = byte == 0 ? shift_ : 0;
-      bits |= (std::uint64_t{from[byte]} >> skipped) << taken;
-      taken += 8 - skipped;
-    }
-    return bits & ((std::uint64_t{1} << tail_bits()) - 1);
-  }
-
-private:
-  const std::uint8_t* first_;
-  unsigned shift_;
-  std::int64_t length_;
-};
 
 /// Bit i of the result is set where byte i of `bytes` is not 0.
 std::uint64_t gather_bytes(std::uint64_t bytes) {
@@ -114,12 +68,12 @@ void copy_bitmap(stream_handle, const std::uint8_t* source, std::int64_t bit_off
   std::int64_t words = bits.whole_words();
   for (std::int64_t i = 0; i < words; ++i) {
     const std::uint64_t word = bits.word(i);
-    valid += std::popcount(word);
+    valid += count_ones(word);
     store_word(target + i * 8, word);
   }
   if (bits.tail_bits() != 0) {
     const std::uint64_t tail = bits.tail();
-    valid += std::popcount(tail);
+    valid += count_ones(tail);
     store_word(target + words * 8, tail);
     ++words;
   }
@@ -132,9 +86,9 @@ void copy_bitmap(stream_handle, const std::uint8_t* source, std::int64_t bit_off
 void count_nulls(stream_handle, const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length,
                  std::int64_t* null_count) {
   const bit_run bits(source, bit_offset, length);
-  std::int64_t valid = bits.tail_bits() == 0 ? 0 : std::popcount(bits.tail());
+  std::int64_t valid = bits.tail_bits() == 0 ? 0 : count_ones(bits.tail());
   for (std::int64_t i = 0; i < bits.whole_words(); ++i) {
-    valid += std::popcount(bits.word(i));
+    valid += count_ones(bits.word(i));
   }
   *null_count = length - valid;
 }

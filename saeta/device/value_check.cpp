@@ -1,5 +1,7 @@
 #include "saeta/device/value_check.hpp"
 
+#include "saeta/device/utf8.hpp"
+
 #include <cstring>
 #include <type_traits>
 
@@ -148,6 +150,14 @@ std::int64_t first_bad(const value_check& check) noexcept {
     return check.width == 2   ? fall_back<std::int16_t>(check)
            : check.width == 4 ? fall_back<std::int32_t>(check)
                               : fall_back<std::int64_t>(check);
+  case check_kind::texts:
+    return find_bad(0, check.count, [&](std::int64_t row) {
+      return valid_row(check, row) && !good_text(check, row) ? 1 : 0;
+    });
+  case check_kind::text_views:
+    return find_bad(0, check.count, [&](std::int64_t row) {
+      return valid_row(check, row) && !good_text_view(check, row) ? 1 : 0;
+    });
   }
   return no_bad_row;
 }

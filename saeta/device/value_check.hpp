@@ -18,7 +18,9 @@ enum class check_kind : std::uint32_t {
   list_views, ///< `count` signed offsets of `width` bytes with their sizes (`second`) stay within `limit` rows
   unions, ///< `count` type ids are known to `table`; with `second`, offsets are below the rows that it has for them
   views, ///< `count` views of 16 bytes point into their buffers and repeat the first 4 bytes, where the row is valid
-  run_ends ///< `count` signed run ends of `width` bytes rise, from above 0
+  run_ends, ///< `count` signed run ends of `width` bytes rise, from above 0
+  texts, ///< `count` strings, with `count` + 1 offsets of `width` bytes into `second`, `limit` bytes, are UTF-8 where the row is valid
+  text_views ///< what `count` views show is UTF-8 where the row is valid
 };
 
 struct value_check {

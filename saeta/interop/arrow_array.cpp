@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 namespace saeta {
 namespace {
@@ -16,53 +17,59 @@ struct selected_rows {
   std::int64_t length = 0;
 };
 
-void require_counts(const ArrowArray& source, std::string_view label) {
+void require_counts(const ArrowArray& source, const array_place& place) {
   if (source.release == nullptr) {
-    throw error(errc::closed, concat(label, ": the ArrowArray was released already"));
+    throw error(errc::closed, concat(place, ": the ArrowArray was released already"));
   }
   if (source.length < 0 || source.offset < 0) {
-    throw error(errc::format, concat(label, ": length ", source.length, " and offset ", source.offset,
+    throw error(errc::format, concat(place, ": length ", source.length, " and offset ", source.offset,
                                      " must not be negative"));
   }
   if (source.null_count < -1 || source.null_count > source.length) {
-    throw error(errc::format, concat(label, ": null_count ", source.null_count,
+    throw error(errc::format, concat(place, ": null_count ", source.null_count,
                                      " is not in -1 to the length ", source.length));
   }
-  checked_add(source.offset, source.length, concat(label, ": offset + length"));
+  if (source.length > std::numeric_limits<std::int64_t>::max() - source.offset) {
+    throw error(errc::overflow,
+                concat(place, ": offset + length: ", source.offset, " + ", source.length, " overflows"));
+  }
 }
 
 void require_shape(const ArrowArray& source, std::int64_t buffers, std::int64_t children, bool dictionary,
-                   std::string_view label) {
+                   const array_place& place) {
   if (source.n_buffers != buffers) {
-    throw error(errc::format, concat(label, ": n_buffers is ", source.n_buffers, ", expected ", buffers));
+    throw error(errc::format, concat(place, ": n_buffers is ", source.n_buffers, ", expected ", buffers));
   }
   if (source.n_buffers > 0 && source.buffers == nullptr) {
-    throw error(errc::format, concat(label, ": buffers is null, n_buffers is ", source.n_buffers));
+    throw error(errc::format, concat(place, ": buffers is null, n_buffers is ", source.n_buffers));
   }
   if (source.n_children != children) {
-    throw error(errc::format, concat(label, ": n_children is ", source.n_children, ", expected ", children));
+    throw error(errc::format, concat(place, ": n_children is ", source.n_children, ", expected ", children));
   }
   if (source.n_children > 0 && source.children == nullptr) {
-    throw error(errc::format, concat(label, ": children is null, n_children is ", source.n_children));
+    throw error(errc::format, concat(place, ": children is null, n_children is ", source.n_children));
   }
   if (dictionary != (source.dictionary != nullptr)) {
-    throw error(errc::format, concat(label, dictionary ? ": dictionary is null" : ": has a dictionary"));
+    throw error(errc::format, concat(place, dictionary ? ": dictionary is null" : ": has a dictionary"));
   }
 }
 
-std::span<const std::byte> bytes_at(const void* pointer, std::size_t bytes, std::string_view label,
+std::span<const std::byte> bytes_at(const void* pointer, std::size_t bytes, const array_place& place,
                                     std::size_t index) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   if (pointer == nullptr && bytes != 0) {
-    throw error(errc::format, concat(label, ": buffers[", index, "] is null, ", bytes, " bytes are needed"));
+    throw error(errc::format, concat(place, ": buffers[", index, "] is null, ", bytes, " bytes are needed"));
   }
-  checked_add(address, bytes, concat(label, ": address + bytes of buffers[", index, "]"));
+  if (bytes > std::numeric_limits<std::uintptr_t>::max() - address) {
+    throw error(errc::overflow, concat(place, ": address + bytes of buffers[", index, "]: ", address, " + ",
+                                       bytes, " overflows"));
+  }
   return {static_cast<const std::byte*>(pointer), bytes};
 }
 
 /// Bytes, or rows of the child, that the offsets of an array reach to. The offsets of the window are those of its rows and of up to seven rows
 /// before them, because uploads start at a whole byte of the validity.
-std::int64_t reached(const host_array& source, const array_memory& memory, std::string_view label) {
+std::int64_t reached(const host_array& source, const array_memory& memory, const array_place& place) {
   const std::size_t width = source.type.offset_width();
   const std::byte* const offsets = source.buffers[1].data();
   const auto offset_at = [&](std::int64_t row) {
@@ -73,7 +80,7 @@ std::int64_t reached(const host_array& source, const array_memory& memory, std::
   const std::int64_t start = before == source.offset ? first : offset_at(before);
   const std::int64_t last = offset_at(source.offset + source.length);
   if (start < 0 || first < start || last < first) {
-    throw error(errc::format, concat(label, ": the offsets of its first and last value are ", first, " and ",
+    throw error(errc::format, concat(place, ": the offsets of its first and last value are ", first, " and ",
                                      last, start == first ? "" : concat(", after ", start)));
   }
   return last;
@@ -81,12 +88,12 @@ std::int64_t reached(const host_array& source, const array_memory& memory, std::
 
 /// Sizes of the buffers behind the views, which the struct's last buffer lists.
 std::vector<std::int64_t> variadic_sizes(const ArrowArray& source, std::size_t fixed_buffers,
-                                         std::string_view label) {
+                                         const array_place& place) {
   const auto count = static_cast<std::size_t>(source.n_buffers) - fixed_buffers - 1;
   std::vector<std::int64_t> sizes(count);
   const void* const list = source.buffers[source.n_buffers - 1];
   if (count != 0 && list == nullptr) {
-    throw error(errc::format, concat(label, ": buffers[", source.n_buffers - 1,
+    throw error(errc::format, concat(place, ": buffers[", source.n_buffers - 1,
                                      "] is null, it lists the sizes of ", count, " buffers"));
   }
   if (count != 0) {
@@ -95,56 +102,56 @@ std::vector<std::int64_t> variadic_sizes(const ArrowArray& source, std::size_t f
   for (std::size_t i = 0; i < count; ++i) {
     if (sizes[i] < 0) {
       throw error(errc::format,
-                  concat(label, ": the size of buffers[", fixed_buffers + i, "] is ", sizes[i]));
+                  concat(place, ": the size of buffers[", fixed_buffers + i, "] is ", sizes[i]));
     }
   }
   return sizes;
 }
 
 void add_buffers(const ArrowArray& source, const array_memory& memory, host_array& view,
-                 std::string_view label) {
+                 const array_place& place) {
   const std::int64_t rows = view.offset + view.length;
   for (std::size_t i = 0; i < view.type.buffer_count(); ++i) {
     const void* const pointer = source.buffers[i];
     const buffer_role role = view.type.buffer(i).role;
     std::size_t bytes = 0;
     if (role == buffer_role::bytes) {
-      bytes = static_cast<std::size_t>(reached(view, memory, label));
+      bytes = static_cast<std::size_t>(reached(view, memory, place));
     } else if (role != buffer_role::validity || pointer != nullptr) {
       bytes = required_bytes(view.type, i, rows);
     }
-    view.buffers.push_back(bytes_at(pointer, bytes, label, i));
+    view.buffers.push_back(bytes_at(pointer, bytes, place, i));
   }
   if (view.type.layout() == layout_kind::views) {
     const std::size_t first = view.type.buffer_count();
-    const auto sizes = variadic_sizes(source, first, label);
+    const auto sizes = variadic_sizes(source, first, place);
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const auto bytes = static_cast<std::size_t>(sizes[i]);
-      view.buffers.push_back(bytes_at(source.buffers[first + i], bytes, label, first + i));
+      view.buffers.push_back(bytes_at(source.buffers[first + i], bytes, place, first + i));
     }
   }
 }
 
 host_array view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
-                     const array_memory& memory, std::string_view label);
+                     const array_memory& memory, const array_place& place);
 
 /// Rows that a child must have for the rows of its parent, those before the offset included.
-std::int64_t needed_rows(const host_array& view, const array_memory& memory, std::string_view label) {
+std::int64_t needed_rows(const host_array& view, const array_memory& memory, const array_place& place) {
   if (view.length == 0) {
     return 0;
   }
   if (const auto known = rows_of_children(view.type, 0, view.offset + view.length)) {
     return known->count;
   }
-  return view.type.offset_width() != 0 ? reached(view, memory, label) : 0;
+  return view.type.offset_width() != 0 ? reached(view, memory, place) : 0;
 }
 
 /// Run ends are read here to know that they reach the last row; whether they rise is for `check_values`.
-void require_runs(const host_array& view, const array_memory& memory, std::string_view label) {
+void require_runs(const host_array& view, const array_memory& memory, const array_place& place) {
   const host_array& ends = view.children[0];
   const host_array& values = view.children[1];
   if (ends.length != values.length || ends.null_count > 0) {
-    throw error(errc::format, concat(label, ": ", ends.length, " run ends with null_count ", ends.null_count,
+    throw error(errc::format, concat(place, ": ", ends.length, " run ends with null_count ", ends.null_count,
                                      " and ", values.length, " values"));
   }
   const std::int64_t rows = view.offset + view.length;
@@ -155,18 +162,18 @@ void require_runs(const host_array& view, const array_memory& memory, std::strin
                                            static_cast<std::size_t>(ends.offset + ends.length - 1) * width,
                                        width);
   if (view.length != 0 && last < rows) {
-    throw error(errc::format, concat(label, ": the last of ", ends.length, " run ends is ", last,
+    throw error(errc::format, concat(place, ": the last of ", ends.length, " run ends is ", last,
                                      ", the array has offset ", view.offset, " and length ", view.length));
   }
 }
 
 /// All rows of the children, so that the offset of the array counts for them too. Without rows they have none.
 void add_children(const ArrowArray& source, const array_memory& memory, host_array& view,
-                  std::string_view label) {
+                  const array_place& place) {
   const std::span<const field> fields = view.type.children();
-  const std::int64_t needed = needed_rows(view, memory, label);
+  const std::int64_t needed = needed_rows(view, memory, place);
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const std::string inner = concat(label, ", child '", fields[i].name, "'");
+    const array_place inner = place.child(fields[i].name);
     if (source.children[i] == nullptr) {
       throw error(errc::format, concat(inner, ": children[", i, "] is null"));
     }
@@ -181,26 +188,26 @@ void add_children(const ArrowArray& source, const array_memory& memory, host_arr
     view.children.push_back(view_rows(fields[i].type, child, {0, kept}, memory, inner));
   }
   if (view.type.layout() == layout_kind::run_ends) {
-    require_runs(view, memory, label);
+    require_runs(view, memory, place);
   }
 }
 
-void require_type_shape(const data_type& type, const ArrowArray& source, std::string_view label) {
+void require_type_shape(const data_type& type, const ArrowArray& source, const array_place& place) {
   auto buffers = static_cast<std::int64_t>(type.buffer_count());
   if (type.layout() == layout_kind::views) {
     buffers = std::max(source.n_buffers, buffers + 1); // any number, and their sizes
   }
   require_shape(source, buffers, static_cast<std::int64_t>(type.children().size()),
-                type.id() == type_id::dictionary, label);
+                type.id() == type_id::dictionary, place);
   if (source.null_count > 0 && type.has_validity() && source.buffers[0] == nullptr) {
     throw error(errc::format,
-                concat(label, ": null_count is ", source.null_count, " but buffers[0] is null"));
+                concat(place, ": null_count is ", source.null_count, " but buffers[0] is null"));
   }
 }
 
 host_array view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
-                     const array_memory& memory, std::string_view label) {
-  require_type_shape(type, source, label);
+                     const array_memory& memory, const array_place& place) {
+  require_type_shape(type, source, place);
   host_array view;
   view.type = type;
   view.length = rows.length;
@@ -209,12 +216,12 @@ host_array view_rows(const data_type& type, const ArrowArray& source, const sele
     view.buffers.resize(type.buffer_count());
   } else {
     view.offset = source.offset + rows.offset;
-    add_buffers(source, memory, view, label);
+    add_buffers(source, memory, view, place);
   }
-  add_children(source, memory, view, label);
+  add_children(source, memory, view, place);
   if (type.id() == type_id::dictionary) {
     view.dictionary = std::make_shared<const host_array>(
-        view_array(*type.value_type(), *source.dictionary, concat("dictionary of ", label), memory));
+        view_array(*type.value_type(), *source.dictionary, place.dictionary(), memory));
   }
   return view;
 }
@@ -287,32 +294,34 @@ const array_memory& in_host_memory() noexcept {
   return reader;
 }
 
-host_array view_array(const data_type& type, const ArrowArray& source, std::string_view label,
+host_array view_array(const data_type& type, const ArrowArray& source, const array_place& place,
                       const array_memory& memory) {
-  require_counts(source, label);
-  return view_rows(type, source, {0, source.length}, memory, label);
+  require_counts(source, place);
+  return view_rows(type, source, {0, source.length}, memory, place);
 }
 
 host_batch view_batch(const schema& fields, const ArrowArray& source, const array_memory& memory) {
-  require_counts(source, "batch");
+  const array_place whole("batch");
+  require_counts(source, whole);
   require_shape(source, 1, checked_cast<std::int64_t>(fields.fields.size(), "number of columns"), false,
-                "batch");
+                whole);
   require_no_null_rows(source, memory);
   host_batch view;
   view.rows = source.length;
+  view.arrays.reserve(fields.fields.size());
   for (std::size_t i = 0; i < fields.fields.size(); ++i) {
-    const std::string label = concat("column '", fields.fields[i].name, "'");
+    const array_place place = array_place::column(fields.fields[i].name);
     if (source.children[i] == nullptr) {
-      throw error(errc::format, concat(label, ": children[", i, "] of the batch is null"));
+      throw error(errc::format, concat(place, ": children[", i, "] of the batch is null"));
     }
     const ArrowArray& child = *source.children[i];
-    require_counts(child, label);
+    require_counts(child, place);
     if (child.length < source.offset + source.length) {
-      throw error(errc::format, concat(label, ": length is ", child.length, ", the batch has offset ",
+      throw error(errc::format, concat(place, ": length is ", child.length, ", the batch has offset ",
                                        source.offset, " and length ", source.length));
     }
     view.arrays.push_back(
-        view_rows(fields.fields[i].type, child, {source.offset, source.length}, memory, label));
+        view_rows(fields.fields[i].type, child, {source.offset, source.length}, memory, place));
   }
   return view;
 }

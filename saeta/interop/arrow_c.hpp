@@ -40,7 +40,7 @@ schema import_schema(const ArrowSchema& source);
 field import_field(const ArrowSchema& source);
 /// What the columns of an import are where arrays are described so: dictionaries that the metadata calls symbols become symbols,
 /// and everything else is what it was.
-schema imported(const schema& described);
+schema imported(schema described);
 field imported(const field& described);
 
 /// The field of a column that becomes symbols of `table`, without what metadata said of them before.
@@ -74,7 +74,8 @@ struct imported_stream {
   bool of_structs = true;
 };
 
-/// Every batch of a stream. Takes the stream; an error in the middle releases it. `progress`, where given, hears the rows
+/// Every batch of a stream. Takes the stream; an error in the middle releases it. A producer that works for each batch is asked
+/// for the next one on another thread, never for two at a time, while the last one is uploaded. `progress`, where given, hears the rows
 /// so far after each batch.
 imported_stream import_any_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
                                   const import_options& options = {},
@@ -89,9 +90,11 @@ table import_stream(const std::shared_ptr<context>& home, ArrowArrayStream& sour
 void export_batch(const table& source, std::size_t batch_index, ArrowArray& target);
 /// @param name  for messages.
 void export_column(const column& source, ArrowArray& target, std::string_view name = {});
-/// A table as a stream of its batches, each exported when it is asked for. In strict mode error download_forbidden at once: a
+/// A table as a stream of its batches. On a device they are exported by windows of about `stream_window_bytes`, one transfer each, when
+/// the first of a window is asked for. In strict mode error download_forbidden at once: a
 /// stream could only pass on its text. The dictionary of symbols grows with the batches: each one begins with the one before.
 void export_stream(const table& source, ArrowArrayStream& target);
+inline constexpr std::uint64_t stream_window_bytes = std::uint64_t{256} << 20;
 /// The pieces of a column as a stream of arrays of its type.
 void export_stream(const field& described, std::vector<column> pieces, ArrowArrayStream& target);
 

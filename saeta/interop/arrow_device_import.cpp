@@ -190,7 +190,7 @@ placed_batch place_device_column(const std::shared_ptr<context>& home, const fie
                           host_batch view;
                           view.rows = source.array.length;
                           view.arrays.push_back(view_array(described.type, source.array,
-                                                           concat("column '", described.name, "'"), memory));
+                                                           array_place::column(described.name), memory));
                           return view;
                         });
 }

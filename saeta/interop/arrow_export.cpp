@@ -1,12 +1,14 @@
 #include "saeta/interop/detail/arrow_export.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/interop/arrow_batches.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/detail/arrow_bools.hpp"
 #include "saeta/interop/detail/arrow_symbols.hpp"
 #include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/transfer/download.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace saeta {
@@ -116,50 +118,108 @@ void append_buffers(const column& from, std::vector<buffer>& views) {
 
 namespace {
 
-/// The batch in host memory, with dictionaries in the place of symbols. Where the CPU can read ours, that is a hand-out of it:
-/// the hold comes first, so that whoever writes later waits for the consumer.
-host_batch in_host_memory(const std::shared_ptr<context>& home, const batch& source, symbol_names& names) {
-  host_batch view;
-  if (host_accessible(source)) {
-    std::vector<buffer> views;
-    for (const column& part : source.columns) {
-      append_buffers(part, views);
-    }
-    auto hold = std::make_shared<known_export>(views);
-    view = view_in_place(source);
-    view.keepalive = std::move(hold);
-    synchronize_handover(views);
-  } else {
-    view = download(home, source);
+/// A hand-out of memory that the CPU reads: the hold comes first, so that whoever writes later waits for the consumer.
+host_batch handed_out(const batch& source) {
+  std::vector<buffer> views;
+  for (const column& part : source.columns) {
+    append_buffers(part, views);
   }
-  names.replace(home, view);
+  auto hold = std::make_shared<known_export>(views);
+  host_batch view = view_in_place(source);
+  view.keepalive = std::move(hold);
+  synchronize_handover(views);
   return view;
+}
+
+/// Batches in host memory, with dictionaries in the place of symbols. One transfer brings all that the CPU can't read.
+std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& home, std::span<const batch> sources,
+                                       symbol_names& names) {
+  std::vector<host_batch> made(sources.size());
+  std::vector<batch> far;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (host_accessible(sources[i])) {
+      made[i] = handed_out(sources[i]);
+    } else {
+      far.push_back(sources[i]);
+      places.push_back(i);
+    }
+  }
+  if (!far.empty()) {
+    auto there = download(home, far);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      made[places[i]] = std::move(there[i]);
+    }
+  }
+  for (host_batch& each : made) {
+    names.replace(home, each);
+  }
+  return made;
 }
 
 } // namespace
 
-void export_batch(const table& source, std::size_t batch_index, symbol_names& names, ArrowArray& target) {
+std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count,
+                                        symbol_names& names) {
+  const auto batches = source.batches();
+  if (first > batches.size() || count > batches.size() - first) {
+    throw error(errc::out_of_range, concat("batches ", first, " to ", first + count, " of a table with ",
+                                           batches.size(), " batches"));
+  }
+  std::span<const batch> shown = batches.subspan(first, count);
+  std::vector<batch> packed;
+  if (std::ranges::any_of(source.fields().fields,
+                          [](const field& each) { return each.type.is_byte_bool(); })) {
+    for (const batch& each : shown) {
+      packed.push_back(as_arrow(each));
+    }
+    shown = packed;
+  }
+  std::vector<owned_array> made;
+  for (const host_batch& view : in_host_memory(source.home(), shown, names)) {
+    made.push_back(exported_struct(view, no_bytes()));
+  }
+  return made;
+}
+
+std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count) {
+  symbol_names names(source.fields());
+  return export_batches(source, first, count, names);
+}
+
+streamed_rows export_streamed(const std::shared_ptr<context>& home, const batch& source,
+                              std::size_t window_bytes) {
+  const batch plain = as_arrow(source);
+  const auto bytes = std::make_shared<column_stream>(home, plain.columns, window_bytes);
+  return {exported_struct({source.rows, bytes->arrays(), bytes}, no_bytes()), bytes};
+}
+
+void export_batch(const table& source, std::size_t batch_index, ArrowArray& target) {
   if (batch_index >= source.batches().size()) {
     throw error(errc::out_of_range,
                 concat("batch ", batch_index, " of a table with ", source.batches().size(), " batches"));
   }
-  const host_batch view = in_host_memory(source.home(), as_arrow(source.batches()[batch_index]), names);
-  exported_struct(view, no_bytes()).move_to(target);
+  export_batches(source, batch_index, 1).front().move_to(target);
 }
 
-void export_batch(const table& source, std::size_t batch_index, ArrowArray& target) {
-  symbol_names names(source.fields());
-  export_batch(source, batch_index, names, target);
-}
-
-void export_column(const column& source, symbol_names& names, ArrowArray& target) {
-  const host_batch view = in_host_memory(source.home(), {source.length(), {as_arrow(source)}}, names);
-  exported(view.arrays.front(), view.keepalive, no_bytes()).move_to(target);
+std::vector<owned_array> export_columns(std::span<const column> sources, symbol_names& names) {
+  std::vector<owned_array> made;
+  if (sources.empty()) {
+    return made;
+  }
+  std::vector<batch> single;
+  for (const column& each : sources) {
+    single.push_back({each.length(), {as_arrow(each)}});
+  }
+  for (const host_batch& view : in_host_memory(sources.front().home(), single, names)) {
+    made.push_back(exported(view.arrays.front(), view.keepalive, no_bytes()));
+  }
+  return made;
 }
 
 void export_column(const column& source, ArrowArray& target, std::string_view name) {
   symbol_names names({{{std::string(name), source.type(), true, {}}}, {}});
-  export_column(source, names, target);
+  export_columns(std::span(&source, 1), names).front().move_to(target);
 }
 
 } // namespace saeta

@@ -12,9 +12,8 @@ namespace {
 
 batch place_as_it_is(const std::shared_ptr<context>& home, const host_batch& view,
                      dictionary_cache& dictionaries, const import_options& options) {
-  const bool straight = std::all_of(view.arrays.begin(), view.arrays.end(), aligned);
-  const bool usable = home->on_host() && straight;
-  if (usable && options.copy != copy_policy::always) {
+  const bool wanted = home->on_host() && options.copy != copy_policy::always;
+  if (wanted && std::ranges::all_of(view.arrays, aligned)) {
     return adopt(home, view, dictionaries, {.tag = options.upload.tag, .own = find_own(*home, {})});
   }
   if (options.copy == copy_policy::never) {
@@ -64,7 +63,7 @@ placed_batch place_batch(const std::shared_ptr<context>& home, const schema& fie
 placed_batch place_column(const std::shared_ptr<context>& home, const field& described, ArrowArray& source,
                           dictionary_cache& dictionaries, const import_options& options) {
   host_batch view;
-  view.arrays.push_back(view_array(described.type, source, concat("column '", described.name, "'")));
+  view.arrays.push_back(view_array(described.type, source, array_place::column(described.name)));
   view.rows = source.length;
   return place_and_take(home, std::move(view), std::span(&described, 1), source, dictionaries, options);
 }

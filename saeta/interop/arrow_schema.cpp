@@ -1,6 +1,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/detail/array_place.hpp"
 #include "saeta/interop/detail/arrow_symbols.hpp"
 
 #include <nanoarrow.h>
@@ -17,14 +18,14 @@ constexpr std::string_view extension_metadata_key = "ARROW:extension:metadata";
 /// Reads the pieces of an encoded metadata string. It carries no total size, so only signs can be checked.
 class metadata_reader {
 public:
-  metadata_reader(const char* at, std::string_view label) : at_(at), label_(label) {}
+  metadata_reader(const char* at, const array_place& place) : at_(at), place_(place) {}
 
   std::int32_t number(std::string_view part) {
     std::int32_t value = 0;
     std::memcpy(&value, at_, sizeof value);
     at_ += sizeof value;
     if (value < 0) {
-      throw error(errc::format, concat(label_, ": ", part, " of the metadata is ", value));
+      throw error(errc::format, concat(place_, ": ", part, " of the metadata is ", value));
     }
     return value;
   }
@@ -37,15 +38,15 @@ public:
 
 private:
   const char* at_;
-  std::string_view label_;
+  const array_place& place_;
 };
 
-metadata_list read_metadata(const char* encoded, std::string_view label) {
+metadata_list read_metadata(const char* encoded, const array_place& place) {
   metadata_list found;
   if (encoded == nullptr) {
     return found;
   }
-  metadata_reader reader(encoded, label);
+  metadata_reader reader(encoded, place);
   for (std::int32_t left = reader.number("the number of keys"); left > 0; --left) {
     std::string key = reader.text("the size of a key");
     found.emplace_back(std::move(key), reader.text("the size of a value"));
@@ -66,44 +67,44 @@ std::optional<std::string> take(metadata_list& from, std::string_view key) {
 }
 
 /// Names, time zones and other text of the standard are UTF-8; Python could not show anything else.
-void require_utf8(std::string_view text, std::string_view part, std::string_view label) {
+void require_utf8(std::string_view text, std::string_view part, const array_place& place) {
   if (!is_utf8(text)) {
-    throw error(errc::format, concat(label, ": ", part, " is not UTF-8: '", text, "'"));
+    throw error(errc::format, concat(place, ": ", part, " is not UTF-8: '", text, "'"));
   }
 }
 
 /// Moves the extension keys from the metadata into the type. Without a name the metadata stay as they are.
-data_type with_extension_of(data_type storage, metadata_list& metadata, std::string_view label) {
+data_type with_extension_of(const data_type& storage, metadata_list& metadata, const array_place& place) {
   const auto named = std::ranges::find(metadata, extension_name_key, &metadata_list::value_type::first);
   if (named == metadata.end() || named->second.empty()) {
     return storage;
   }
   const std::string name = take(metadata, extension_name_key).value();
-  require_utf8(name, extension_name_key, label);
+  require_utf8(name, extension_name_key, place);
   return storage.with_extension(name, take(metadata, extension_metadata_key).value_or(std::string()));
 }
 
-void require_valid(const ArrowSchema& source, std::string_view label) {
+void require_valid(const ArrowSchema& source, const array_place& place) {
   if (source.release == nullptr) {
-    throw error(errc::closed, concat(label, ": the ArrowSchema was released already"));
+    throw error(errc::closed, concat(place, ": the ArrowSchema was released already"));
   }
   if (source.format == nullptr) {
-    throw error(errc::format, concat(label, ": format is null"));
+    throw error(errc::format, concat(place, ": format is null"));
   }
-  require_utf8(source.format, "format", label);
-  require_utf8(source.name == nullptr ? "" : source.name, "name", label);
+  require_utf8(source.format, "format", place);
+  require_utf8(source.name == nullptr ? "" : source.name, "name", place);
   if (source.n_children < 0 || (source.n_children > 0 && source.children == nullptr)) {
-    throw error(errc::format, concat(label, ": n_children is ", source.n_children,
+    throw error(errc::format, concat(place, ": n_children is ", source.n_children,
                                      source.children == nullptr ? " and children is null" : ""));
   }
   constexpr std::int64_t known_flags =
       ARROW_FLAG_DICTIONARY_ORDERED | ARROW_FLAG_NULLABLE | ARROW_FLAG_MAP_KEYS_SORTED;
   if ((source.flags & ~known_flags) != 0) {
     throw error(errc::format,
-                concat(label, ": flags ", source.flags, " have bits that the standard does not name"));
+                concat(place, ": flags ", source.flags, " have bits that the standard does not name"));
   }
   if ((source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0 && source.dictionary == nullptr) {
-    throw error(errc::format, concat(label, ": flag DICTIONARY_ORDERED without a dictionary"));
+    throw error(errc::format, concat(place, ": flag DICTIONARY_ORDERED without a dictionary"));
   }
 }
 
@@ -112,37 +113,45 @@ void require_valid(const ArrowSchema& source, std::string_view label) {
 class type_reader {
 public:
   /// The type without its extension.
-  data_type storage(const ArrowSchema& source, std::string_view label, int depth = 0) {
-    require_valid(source, label);
+  data_type storage(const ArrowSchema& source, const array_place& place, int depth = 0) {
+    require_valid(source, place);
     if (depth > data_type::max_depth) {
       throw error(errc::unsupported,
-                  concat(label, ": a type of more than ", data_type::max_depth, " levels"));
+                  concat(place, ": a type of more than ", data_type::max_depth, " levels"));
     }
     if (++fields_ > max_fields) {
-      throw error(errc::unsupported, concat(label, ": a type of more than ", max_fields, " fields"));
+      throw error(errc::unsupported, concat(place, ": a type of more than ", max_fields, " fields"));
     }
-    data_type parsed = parsed_type(source, label, depth);
+    if (source.dictionary == nullptr && source.n_children == 0 && source.format == last_.format()) {
+      return last_;
+    }
+    const data_type parsed = parsed_type(source, place, depth);
     if (source.dictionary == nullptr) {
+      if (source.format[0] != '+') {
+        last_ = parsed;
+      }
       return parsed;
     }
-    const std::string inner = concat("dictionary of ", label);
+    const array_place inner = place.dictionary();
     data_type values = storage(*source.dictionary, inner, depth + 1);
     metadata_list metadata = read_metadata(source.dictionary->metadata, inner);
-    values = with_extension_of(std::move(values), metadata, inner);
+    values = with_extension_of(values, metadata, inner);
     if (!parsed.is_integer()) {
       throw error(errc::format,
-                  concat(label, ": dictionary indices of type ", parsed.name(), ", expected an integer"));
+                  concat(place, ": dictionary indices of type ", parsed.name(), ", expected an integer"));
     }
     return data_type::dictionary(parsed, values, (source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0);
   }
 
-  field one(const ArrowSchema& source, std::string_view label, int depth = 0) {
+  field one(const ArrowSchema& source, const array_place& place, int depth = 0) {
     field found;
-    found.type = storage(source, label, depth);
-    found.metadata = read_metadata(source.metadata, label);
-    found.type = with_extension_of(std::move(found.type), found.metadata, label);
-    if (depth == 0) { // inside of another type symbols stay what they are stored as
-      found.type = symbols_by_metadata(found.type, found.metadata).value_or(found.type);
+    found.type = storage(source, place, depth);
+    if (source.metadata != nullptr) {
+      found.metadata = read_metadata(source.metadata, place);
+      found.type = with_extension_of(found.type, found.metadata, place);
+      if (depth == 0) { // inside of another type symbols stay what they are stored as
+        found.type = symbols_by_metadata(found.type, found.metadata).value_or(found.type);
+      }
     }
     found.name = source.name == nullptr ? "" : source.name;
     found.nullable = (source.flags & ARROW_FLAG_NULLABLE) != 0;
@@ -152,20 +161,20 @@ public:
 private:
   static constexpr std::int64_t max_fields = std::int64_t{1} << 20;
 
-  data_type parsed_type(const ArrowSchema& source, std::string_view label, int depth) {
+  data_type parsed_type(const ArrowSchema& source, const array_place& place, int depth) {
     std::vector<field> children;
     for (std::int64_t i = 0; i < source.n_children; ++i) {
       if (source.children[i] == nullptr) {
-        throw error(errc::format, concat(label, ": children[", i, "] is null"));
+        throw error(errc::format, concat(place, ": children[", i, "] is null"));
       }
       const ArrowSchema& child = *source.children[i];
-      const std::string inner = concat(
-          label, ", child '", child.release == nullptr || child.name == nullptr ? "" : child.name, "'");
+      const array_place inner =
+          place.child(child.release == nullptr || child.name == nullptr ? "" : child.name);
       children.push_back(one(child, inner, depth + 1));
     }
     const bool nested = source.format[0] == '+';
     if (!nested && source.n_children != 0) {
-      throw error(errc::format, concat(label, ": n_children is ", source.n_children,
+      throw error(errc::format, concat(place, ": n_children is ", source.n_children,
                                        ", expected 0 for format '", source.format, "'"));
     }
     try {
@@ -173,16 +182,16 @@ private:
                                         (source.flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0)
                     : data_type::parse(source.format);
     } catch (const error& why) {
-      throw error(why.code(), concat(label, ": ", why.message()));
+      throw error(why.code(), concat(place, ": ", why.message()));
     }
   }
 
   std::int64_t fields_ = 0;
+  data_type last_; ///< without children; columns of one type often follow each other
 };
 
-std::string label_of(const ArrowSchema& source) {
-  return source.release == nullptr || source.name == nullptr ? "column ''"
-                                                             : concat("column '", source.name, "'");
+array_place place_of(const ArrowSchema& source) {
+  return array_place::column(source.release == nullptr || source.name == nullptr ? "" : source.name);
 }
 
 void require_done(ArrowErrorCode code, std::string_view part) {
@@ -257,24 +266,26 @@ void fill_field(const std::string& name, const data_type& type, bool nullable, m
 } // namespace
 
 schema import_schema(const ArrowSchema& source) {
-  require_valid(source, "schema");
+  const array_place whole("schema");
+  require_valid(source, whole);
   if (std::strcmp(source.format, "+s") != 0 || source.dictionary != nullptr) {
-    throw error(errc::format, concat("schema: type ", type_reader().one(source, "schema").type.name(),
+    throw error(errc::format, concat("schema: type ", type_reader().one(source, whole).type.name(),
                                      ", expected a struct whose children are the columns"));
   }
   schema found;
-  found.metadata = read_metadata(source.metadata, "schema");
+  found.metadata = read_metadata(source.metadata, whole);
   type_reader reader;
+  found.fields.reserve(static_cast<std::size_t>(source.n_children));
   for (std::int64_t i = 0; i < source.n_children; ++i) {
     if (source.children[i] == nullptr) {
       throw error(errc::format, concat("schema: children[", i, "] is null"));
     }
-    found.fields.push_back(reader.one(*source.children[i], label_of(*source.children[i])));
+    found.fields.push_back(reader.one(*source.children[i], place_of(*source.children[i])));
   }
   return found;
 }
 
-field import_field(const ArrowSchema& source) { return type_reader().one(source, label_of(source)); }
+field import_field(const ArrowSchema& source) { return type_reader().one(source, place_of(source)); }
 
 void export_schema(const schema& source, ArrowSchema& target, symbol_form symbols) {
   owned_schema made;

@@ -4,6 +4,7 @@
 #include "saeta/interop/arrow_owned.hpp"
 #include "saeta/interop/detail/arrow_device_type.hpp"
 #include "saeta/interop/detail/arrow_symbols.hpp"
+#include "saeta/transfer/download.hpp"
 
 #include <cerrno>
 #include <new>
@@ -114,6 +115,32 @@ void require_downloads(const Source& of) {
   }
 }
 
+/// Arrays that were exported together and are asked for one by one.
+struct export_window {
+  std::vector<owned_array> arrays;
+  std::size_t next = 0;
+
+  /// @param make  the arrays that follow, at least one.
+  template <class Make>
+  void give(ArrowArray& out, const Make& make) {
+    if (next == arrays.size()) {
+      arrays = make();
+      next = 0;
+    }
+    arrays[next++].move_to(out);
+  }
+};
+
+/// How many pieces from `first` on are exported together.
+std::size_t window_of_pieces(const std::vector<column>& pieces, std::size_t first) {
+  std::uint64_t bytes = 0;
+  std::size_t end = first;
+  do {
+    bytes += pieces[end++].byte_size();
+  } while (end != pieces.size() && bytes < stream_window_bytes && pieces[end].home() == pieces[first].home());
+  return end - first;
+}
+
 void require_type(const field& described, std::span<const column> pieces) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (pieces[i].type() != described.type) {
@@ -128,9 +155,15 @@ void require_type(const field& described, std::span<const column> pieces) {
 void export_stream(const table& source, ArrowArrayStream& target) {
   require_downloads(source);
   auto state = std::make_unique<on_host::state_type>();
-  state->type = [source](ArrowSchema& out) { export_schema(source.fields(), out); };
-  state->make = [source, names = std::make_shared<symbol_names>(source.fields())](
-                    std::size_t index, ArrowArray& out) { export_batch(source, index, *names, out); };
+  const auto rows = std::make_shared<const table>(source);
+  state->type = [rows](ArrowSchema& out) { export_schema(rows->fields(), out); };
+  state->make = [rows, names = std::make_shared<symbol_names>(source.fields()),
+                 window = std::make_shared<export_window>()](std::size_t index, ArrowArray& out) {
+    window->give(out, [&] {
+      const std::size_t end = end_of_window(rows->batches(), index, stream_window_bytes);
+      return export_batches(*rows, index, end - index, *names);
+    });
+  };
   state->count = source.batches().size();
   on_host::give(std::move(state), target);
 }
@@ -144,8 +177,12 @@ void export_stream(const field& described, std::vector<column> pieces, ArrowArra
   state->count = pieces.size();
   state->type = [described](ArrowSchema& out) { export_field(described, out); };
   const schema only{{described}, {}};
-  state->make = [pieces = std::move(pieces), names = std::make_shared<symbol_names>(only)](
-                    std::size_t index, ArrowArray& out) { export_column(pieces[index], *names, out); };
+  state->make = [pieces = std::move(pieces), names = std::make_shared<symbol_names>(only),
+                 window = std::make_shared<export_window>()](std::size_t index, ArrowArray& out) {
+    window->give(out, [&] {
+      return export_columns(std::span(pieces).subspan(index, window_of_pieces(pieces, index)), *names);
+    });
+  };
   on_host::give(std::move(state), target);
 }
 

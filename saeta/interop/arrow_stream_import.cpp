@@ -1,10 +1,14 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/foreign_call.hpp"
+#include "saeta/base/interrupt.hpp"
 #include "saeta/interop/arrow_device.hpp"
 #include "saeta/interop/detail/arrow_import.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <future>
+#include <utility>
 
 namespace saeta {
 namespace {
@@ -74,6 +78,45 @@ private:
   arrow_owned<Stream> stream_;
 };
 
+/// Asks a stream for its next array while the last one is on its way to the context. Only a producer that works for each array is
+/// asked on another thread: for one that has them all a thread would cost more than the call.
+template <class Source>
+class look_ahead {
+public:
+  explicit look_ahead(Source& from) : from_(from) {}
+
+  /// Empty at the end. The wait can be interrupted; the producer's call ends before the stream goes.
+  auto next() {
+    check_interrupt(); // a stream may have no end
+    if (!asked_.valid()) {
+      return ask_now();
+    }
+    while (asked_.wait_for(interrupt_interval) != std::future_status::ready) {
+      check_interrupt();
+    }
+    return asked_.get();
+  }
+  /// Begins with the call for the next one.
+  void ask() {
+    if (slow_) {
+      asked_ = std::async(std::launch::async, [this] { return ask_now(); });
+    }
+  }
+
+private:
+  auto ask_now() {
+    constexpr std::chrono::milliseconds worth_a_thread{1};
+    const auto start = std::chrono::steady_clock::now();
+    auto found = from_.next();
+    slow_ = std::chrono::steady_clock::now() - start > worth_a_thread;
+    return found;
+  }
+
+  Source& from_;
+  bool slow_ = false; ///< of the last call; written by the thread that made it
+  std::future<decltype(std::declval<Source&>().next())> asked_;
+};
+
 /// The cache keeps the batch of each dictionary alive. So it holds those of the batch before and no more.
 class rolling_dictionaries {
 public:
@@ -124,11 +167,13 @@ template <class Source, class PlaceBatch, class PlaceColumn>
 imported_stream read_stream(const std::shared_ptr<context>& home, Source& stream,
                             const import_options& options, const std::function<void(std::int64_t)>& progress,
                             PlaceBatch place_batch, PlaceColumn place_column) {
-  const stream_type type = read_type(stream.type().get(), options);
+  stream_type type = read_type(stream.type().get(), options);
   rolling_dictionaries dictionaries;
   std::vector<batch> batches;
   std::int64_t rows = 0;
-  for (auto chunk = stream.next(); !chunk.empty(); chunk = stream.next()) {
+  look_ahead ahead(stream);
+  for (auto chunk = ahead.next(); !chunk.empty(); chunk = ahead.next()) {
+    ahead.ask();
     placed_batch placed = type.batches
                               ? place_batch(type.fields, chunk.get(), dictionaries.known())
                               : place_column(type.fields.fields.front(), chunk.get(), dictionaries.known());
@@ -139,7 +184,7 @@ imported_stream read_stream(const std::shared_ptr<context>& home, Source& stream
       progress(rows);
     }
   }
-  return {table::make(home, imported(type.fields), std::move(batches)), type.batches};
+  return {table::make(home, imported(std::move(type.fields)), std::move(batches)), type.batches};
 }
 
 } // namespace

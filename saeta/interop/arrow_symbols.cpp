@@ -86,12 +86,13 @@ field imported(const field& described) {
   return made;
 }
 
-schema imported(const schema& described) {
-  schema made{{}, described.metadata};
-  for (const field& each : described.fields) {
-    made.fields.push_back(imported(each));
+schema imported(schema described) {
+  for (field& each : described.fields) {
+    if (becomes_symbols(each)) {
+      each = imported(each);
+    }
   }
-  return made;
+  return described;
 }
 
 field as_symbols(const field& described, const std::shared_ptr<symbol_table>& table) {
@@ -175,10 +176,13 @@ field exported_field(const field& source, symbol_form form) {
 }
 
 symbol_names::symbol_names(const schema& fields) {
-  for (const field& each : fields.fields) {
-    columns_.push_back(
-        {each.name.empty() ? "symbols" : concat("column '", each.name, "'"),
-         each.type.is_symbol() ? std::make_unique<symbol_dictionary>(each.type.symbols()) : nullptr});
+  columns_.resize(fields.fields.size());
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const field& each = fields.fields[i];
+    if (each.type.is_symbol()) {
+      columns_[i] = {each.name.empty() ? "symbols" : concat("column '", each.name, "'"),
+                     std::make_unique<symbol_dictionary>(each.type.symbols())};
+    }
   }
 }
 

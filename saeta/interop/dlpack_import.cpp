@@ -230,9 +230,10 @@ column lists_of(const std::shared_ptr<context>& home, std::span<const std::int64
       throw error(errc::exchange, concat("dlpack: shape[", i, "] is ", shape[i],
                                          " and a fixed-size list has at most 2147483647 values"));
     }
-    data_type type = data_type::nested(concat("+w:", shape[i]), {field{"item", values.type(), true, {}}});
+    const data_type type =
+        data_type::nested(concat("+w:", shape[i]), {field{"item", values.type(), true, {}}});
     column::parts parts;
-    parts.type = std::move(type);
+    parts.type = type;
     parts.length = rows;
     parts.null_count = 0;
     parts.buffers.resize(1);

@@ -91,9 +91,9 @@ bool is_temporal(type_id id) {
 }
 
 /// The same rows under another type of the same width.
-column relabelled(const column& source, data_type type) {
+column relabelled(const column& source, const data_type& type) {
   column::parts parts;
-  parts.type = std::move(type);
+  parts.type = type;
   parts.length = source.length();
   parts.offset = source.offset();
   parts.null_count = source.known_null_count();

@@ -1,7 +1,7 @@
 #include "saeta/ipc/detail/arrow_bridge.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow_batches.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 
 #include <arrow/array.h>
@@ -69,11 +69,15 @@ batch import_record_batch(const std::shared_ptr<context>& home, const schema& fi
   return import_batch(home, fields, exported.get(), dictionaries, options);
 }
 
-std::shared_ptr<arrow::RecordBatch> export_record_batch(const table& source, std::size_t index,
-                                                        const std::shared_ptr<arrow::Schema>& described) {
-  owned_array exported;
-  export_batch(source, index, exported.get());
-  return take(arrow::ImportRecordBatch(&exported.get(), described), concat("batch ", index));
+std::vector<std::shared_ptr<arrow::RecordBatch>>
+export_record_batches(const table& source, std::size_t first, std::size_t count,
+                      const std::shared_ptr<arrow::Schema>& described) {
+  std::vector<std::shared_ptr<arrow::RecordBatch>> made;
+  for (owned_array& each : export_batches(source, first, count)) {
+    made.push_back(
+        take(arrow::ImportRecordBatch(&each.get(), described), concat("batch ", first + made.size())));
+  }
+  return made;
 }
 
 std::shared_ptr<arrow::Array> export_array(const column& source) {

@@ -3,29 +3,22 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/detail/arrow_bridge.hpp"
-#include "saeta/ipc/detail/bounded_pool.hpp"
+#include "saeta/ipc/detail/body_ranges.hpp"
 #include "saeta/ipc/detail/message_source.hpp"
 
-#include <arrow/array.h>
+#include <arrow/buffer.h>
 #include <arrow/extension_type.h>
-#include <arrow/ipc/reader.h>
-#include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <arrow/util/key_value_metadata.h>
+
+#include <map>
+#include <span>
 
 namespace saeta::ipc {
 namespace {
 
-/// Field nodes that a column of this type takes in a batch; a dictionary's values lie in messages of their own.
-std::size_t node_count(const arrow::DataType& type) {
-  if (const auto* const extension = dynamic_cast<const arrow::ExtensionType*>(&type)) {
-    return node_count(*extension->storage_type());
-  }
-  std::size_t nodes = 1;
-  for (const auto& child : type.fields()) {
-    nodes += node_count(*child->type());
-  }
-  return nodes;
+std::span<const std::byte> bytes_of(const arrow::Buffer& of) {
+  return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
 }
 
 bool is_encoded(const arrow::DataType& type) {
@@ -47,9 +40,7 @@ std::string version_name(arrow::ipc::MetadataVersion version) {
 }
 
 void add_batch(file_summary& summary, const arrow::Schema& described, const arrow::ipc::Message& message) {
-  const auto metadata = message.metadata();
-  const auto batch = detail::read_batch_metadata(
-      {reinterpret_cast<const std::byte*>(metadata->data()), static_cast<std::size_t>(metadata->size())});
+  const auto batch = detail::read_batch_metadata(bytes_of(*message.metadata()));
   if (summary.batch_rows.empty()) {
     summary.compression = batch.compression;
   }
@@ -60,38 +51,36 @@ void add_batch(file_summary& summary, const arrow::Schema& described, const arro
     }
     summary.columns[i].nulls =
         checked_add(summary.columns[i].nulls, batch.nodes[node].null_count, "null count");
-    node += node_count(*described.field(static_cast<int>(i))->type());
+    node += detail::parts_of(*described.field(static_cast<int>(i))->type(), message.metadata_version()).nodes;
   }
   summary.batch_rows.push_back(batch.rows);
 }
 
-/// Sizes of the dictionaries at the end of the source. A file has them all before its first batch.
-void count_dictionary_values(file_summary& summary, const detail::source& from) {
-  std::vector<int> encoded;
-  for (std::size_t i = 0; i < summary.columns.size(); ++i) {
-    if (summary.columns[i].dictionary_values >= 0) {
-      encoded.push_back(static_cast<int>(i));
+/// Sizes of the dictionaries at the end of the source, by their numbers.
+class dictionary_sizes {
+public:
+  void add(const arrow::ipc::Message& message) {
+    const auto found = detail::read_dictionary_metadata(bytes_of(*message.metadata()));
+    if (found.values < 0) {
+      throw error(errc::format, concat("dictionary ", found.id, " has ", found.values, " values"));
+    }
+    std::int64_t& size = sizes_[found.id];
+    size = checked_add(found.is_delta ? size : 0, found.values, "values of a dictionary");
+  }
+
+  void show(file_summary& summary, const detail::message_source& messages) const {
+    for (std::size_t i = 0; i < summary.columns.size(); ++i) {
+      const auto id = messages.dictionary_of(static_cast<int>(i));
+      const auto found = id && summary.columns[i].dictionary_values >= 0 ? sizes_.find(*id) : sizes_.end();
+      if (found != sizes_.end()) {
+        summary.columns[i].dictionary_values = found->second;
+      }
     }
   }
-  if (encoded.empty()) {
-    return;
-  }
-  const auto pool = detail::bounded_pool::make(detail::default_decode_limit(from.bytes.size()));
-  auto decoding = arrow::ipc::IpcReadOptions::Defaults();
-  decoding.memory_pool = pool.get();
-  decoding.included_fields = encoded;
-  const auto stream = take(arrow::ipc::RecordBatchStreamReader::Open(
-                               std::make_unique<detail::message_source>(from, std::nullopt), decoding),
-                           from.name);
-  std::shared_ptr<arrow::RecordBatch> batch;
-  do {
-    detail::check_decoded(stream->ReadNext(&batch), *pool, from.bytes.size(), from.name);
-    for (int i = 0; batch != nullptr && i < batch->num_columns(); ++i) {
-      const auto column = static_cast<std::size_t>(encoded[static_cast<std::size_t>(i)]);
-      summary.columns[column].dictionary_values = batch->column_data(i)->dictionary->length;
-    }
-  } while (batch != nullptr && summary.format == container::stream);
-}
+
+private:
+  std::map<std::int64_t, std::int64_t> sizes_;
+};
 
 } // namespace
 
@@ -102,7 +91,7 @@ file_summary inspect(const std::filesystem::path& file) {
 
   file_summary summary;
   summary.format = messages.format();
-  summary.bytes = from.bytes.size();
+  summary.bytes = from->size();
   summary.compression = "none";
   summary.metadata_version = version_name(messages.version());
   if (described.metadata() != nullptr) {
@@ -111,16 +100,19 @@ file_summary inspect(const std::filesystem::path& file) {
     }
   }
   summary.columns = describe(described);
-  while (const auto message = take(messages.ReadNextMessage(), from.name)) {
-    if (message->type() == arrow::ipc::MessageType::RECORD_BATCH) {
-      try {
+  dictionary_sizes sizes;
+  while (const auto message = take(messages.ReadNextMessage(), from->name())) {
+    try {
+      if (message->type() == arrow::ipc::MessageType::RECORD_BATCH) {
         add_batch(summary, described, *message);
-      } catch (const error& failure) {
-        rethrow(failure, concat(from.name, ": batch ", summary.batch_rows.size()));
+      } else if (message->type() == arrow::ipc::MessageType::DICTIONARY_BATCH) {
+        sizes.add(*message);
       }
+    } catch (const error& failure) {
+      rethrow(failure, concat(from->name(), ": batch ", summary.batch_rows.size()));
     }
   }
-  count_dictionary_values(summary, from);
+  sizes.show(summary, messages);
   return summary;
 }
 

@@ -1,6 +1,6 @@
 // What an Arrow IPC file says about itself.
 //
-// What      Bodies are not read, but for those of dictionaries.
+// What      Bodies are not read.
 // Failure   As of the reader (ipc/reader.hpp); a type that a context can't hold is no failure.
 #pragma once
 

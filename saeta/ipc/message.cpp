@@ -3,6 +3,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/detail/bounded_pool.hpp"
+#include "saeta/ipc/detail/decoded_bound.hpp"
 #include "saeta/ipc/detail/message_metadata.hpp"
 #include "saeta/ipc/detail/union_slack.hpp"
 
@@ -67,17 +68,30 @@ bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes) {
   return batch.compression != "none";
 }
 
-std::shared_ptr<arrow::RecordBatch> decode_batch(const arrow::ipc::Message& message,
+std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& home,
+                                                 const arrow::ipc::Message& message,
                                                  const std::shared_ptr<arrow::Schema>& described,
                                                  const arrow::ipc::DictionaryMemo& dictionaries) {
-  const auto bytes = static_cast<std::size_t>(message.metadata()->size() + message.body_length());
-  const auto pool = detail::bounded_pool::make(detail::default_decode_limit(bytes));
+  const auto bytes = [](const arrow::Buffer& of) {
+    return std::span(reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size()));
+  };
+  try {
+    detail::require_honest_sizes(detail::read_batch_metadata(bytes(*message.metadata())),
+                                 bytes(*message.body()));
+  } catch (const error& failure) {
+    rethrow(failure, label);
+  }
+  const auto pool = detail::bounded_pool::make();
+  pool->allocate_for(home);
   arrow::ipc::IpcReadOptions options;
   options.memory_pool = pool.get();
-  auto read = arrow::ipc::ReadRecordBatch(message, described, &dictionaries, options);
-  detail::check_decoded(read.status(), *pool, bytes, label);
-  auto batch = std::move(read).ValueUnsafe();
+  auto batch = take(arrow::ipc::ReadRecordBatch(message, described, &dictionaries, options), label);
   check(batch->Validate(), label);
+  pool->charge_to(nullptr);
+  if (!batch->schema()->is_native_endian()) { // the values are, after libarrow has swapped them
+    batch = arrow::RecordBatch::Make(batch->schema()->WithEndianness(arrow::Endianness::Native),
+                                     batch->num_rows(), batch->columns());
+  }
   return batch;
 }
 

@@ -16,6 +16,10 @@ class DictionaryMemo;
 class Message;
 } // namespace arrow::ipc
 
+namespace saeta {
+class context;
+} // namespace saeta
+
 namespace saeta::ipc {
 
 /// The message of a batch whose buffers are all in host memory: metadata, then the body at a multiple of 8.
@@ -26,8 +30,10 @@ std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordB
 /// @param metadata  which libarrow has verified. Returns whether the buffers are compressed.
 bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes);
 
-/// The batch of a message in host memory, decompressed within the bounds of ipc::read_options::decode_limit, and structurally valid.
-std::shared_ptr<arrow::RecordBatch> decode_batch(const arrow::ipc::Message& message,
+/// The batch of a message in host memory, structurally valid. What is decompressed is charged as host memory of `home` while it
+/// lives; a buffer that claims more than its bytes can hold is refused before.
+std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& home,
+                                                 const arrow::ipc::Message& message,
                                                  const std::shared_ptr<arrow::Schema>& described,
                                                  const arrow::ipc::DictionaryMemo& dictionaries);
 

@@ -2,11 +2,17 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/detail/body_ranges.hpp"
+#include "saeta/ipc/detail/decoded_bound.hpp"
+#include "saeta/ipc/detail/sparse_buffer.hpp"
 
 #include <arrow/buffer.h>
 #include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/type.h>
+
+#include <array>
+#include <cstring>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -14,17 +20,23 @@ namespace {
 using arrow::ipc::Message;
 using arrow::ipc::MessageType;
 
-/// Bytes that live as long as a slice of them does.
-class held_buffer final : public arrow::Buffer {
+constexpr std::uint32_t continuation = 0xFFFFFFFF;
+constexpr std::uint64_t word = sizeof(std::uint32_t);
+
+/// A part of a view, which keeps its source.
+class viewed_buffer final : public arrow::Buffer {
 public:
-  explicit held_buffer(const source& from)
-      : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(from.bytes.data()),
-                      checked_cast<std::int64_t>(from.bytes.size(), "bytes of the source")),
-        keepalive_(from.keepalive) {}
+  viewed_buffer(source of, std::span<const std::byte> bytes)
+      : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(bytes.data()), std::ssize(bytes)),
+        source_(std::move(of)) {}
 
 private:
-  std::shared_ptr<const void> keepalive_;
+  source source_;
 };
+
+std::span<const std::byte> bytes_of(const arrow::Buffer& of) {
+  return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
+}
 
 void require_range(std::string_view name, const batch_range& range, std::int64_t batches) {
   if (range &&
@@ -36,93 +48,252 @@ void require_range(std::string_view name, const batch_range& range, std::int64_t
 
 } // namespace
 
-message_source::message_source(const source& from, const batch_range& range)
-    : name_(from.name), format_(recognise(from)), range_(range),
-      input_(std::make_shared<arrow::io::BufferReader>(std::make_shared<held_buffer>(from))) {
+message_source::message_source(source from, const batch_range& range)
+    : from_(std::move(from)), format_(recognise(*from_)), range_(range),
+      dictionaries_(std::make_unique<arrow::ipc::DictionaryMemo>()) {
   if (format_ == container::file) {
-    open_file(from);
+    open_file();
   } else {
-    open_stream();
+    if (const auto at = take(find(0), from_->name())) {
+      first_ = take(Message::Open(at->metadata, nullptr), from_->name());
+      at_ = at->body + static_cast<std::uint64_t>(at->body_bytes);
+    }
   }
   if (first_ == nullptr || first_->type() != MessageType::SCHEMA) {
-    throw error(errc::format, concat(name_, ": its first message is no schema"));
+    throw error(errc::format, concat(from_->name(), ": its first message is no schema"));
   }
-  arrow::ipc::DictionaryMemo memo;
-  schema_ = take(arrow::ipc::ReadSchema(*first_, &memo), name_);
+  schema_ = take(arrow::ipc::ReadSchema(*first_, dictionaries_.get()), from_->name());
   version_ = first_->metadata_version();
-  require_range(name_, range_,
-                format_ == container::file ? static_cast<std::int64_t>(blocks_.batches.size()) : -1);
+  require_range(from_->name(), range_,
+                format_ == container::file ? static_cast<std::int64_t>(footer_.batches.size()) : -1);
   next_batch_ = format_ == container::file && range_ ? range_->first : 0;
 }
 
-void message_source::open_file(const source& from) {
-  // Opening verifies the footer, whose blocks libarrow keeps to itself.
-  const auto verified = take(arrow::ipc::RecordBatchFileReader::Open(input_), concat(name_, ": footer"));
-  blocks_ = read_footer_blocks(from.bytes);
-  constexpr std::int64_t after_magic = 8;
-  check(input_->Seek(after_magic), name_);
-  first_ = take(arrow::ipc::ReadMessage(input_.get()), name_);
-  if (first_ != nullptr && first_->type() == MessageType::SCHEMA) {
-    arrow::ipc::DictionaryMemo memo;
-    const auto leading = take(arrow::ipc::ReadSchema(*first_, &memo), name_);
-    // The footer's schema was made native already; only fields are compared.
-    if (!arrow::Schema(leading->fields()).Equals(arrow::Schema(verified->schema()->fields()))) {
-      throw error(errc::format, concat(name_, ": the schema at the beginning is not the one in the footer"));
-    }
+message_source::~message_source() = default;
+
+void message_source::open_file() {
+  const std::string label = concat(from_->name(), ": footer");
+  constexpr std::uint64_t magic = 6;
+  constexpr std::uint64_t front = 8; // the magic and its padding
+  constexpr std::uint64_t tail = sizeof(std::int32_t) + magic;
+  std::array<std::byte, sizeof(std::int32_t)> raw{};
+  from_->read_at(from_->size() - tail, raw);
+  const auto size = std::bit_cast<std::int32_t>(raw);
+  if (size <= 0 || from_->size() < front + tail ||
+      static_cast<std::uint64_t>(size) > from_->size() - front - tail) {
+    throw error(errc::format, concat(label, " of ", size, " bytes in a file of ", from_->size()));
   }
+  const auto bytes =
+      read(from_->size() - tail - static_cast<std::uint64_t>(size), size, arrow::default_memory_pool());
+  try {
+    footer_ = read_footer(bytes_of(*bytes));
+  } catch (const error& failure) {
+    rethrow(failure, label);
+  }
+  auto schema = arrow::Buffer::FromVector(std::move(footer_.schema));
+  first_ = take(Message::Open(std::move(schema), nullptr), label);
 }
 
-void message_source::open_stream() {
-  stream_ = arrow::ipc::MessageReader::Open(input_);
-  first_ = take(stream_->ReadNextMessage(), name_);
+std::optional<std::int64_t> message_source::dictionary_of(int column) const {
+  const auto found = dictionaries_->fields().GetFieldId({column});
+  return found.ok() ? std::optional(*found) : std::nullopt;
 }
 
 std::int64_t message_source::batch_count() const noexcept {
   if (format_ == container::stream) {
     return -1;
   }
-  return range_ ? range_->second - range_->first : static_cast<std::int64_t>(blocks_.batches.size());
+  return range_ ? range_->second - range_->first : static_cast<std::int64_t>(footer_.batches.size());
+}
+
+std::shared_ptr<arrow::Buffer> message_source::read(std::uint64_t offset, std::int64_t bytes,
+                                                    arrow::MemoryPool* pool) const {
+  std::shared_ptr<arrow::Buffer> made = take(arrow::AllocateBuffer(bytes, pool), from_->name());
+  from_->read_at(offset,
+                 {reinterpret_cast<std::byte*>(made->mutable_data()), static_cast<std::size_t>(bytes)});
+  return made;
+}
+
+std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const batch_metadata& batch) const {
+  if (columns_.empty()) {
+    return nullptr;
+  }
+  const auto ranges = body_ranges(*schema_, version_, batch, columns_, at.body_bytes);
+  std::int64_t needed = 0;
+  for (const buffer_place& each : ranges) {
+    needed += each.length;
+  }
+  if (needed >= at.body_bytes / 2) {
+    return nullptr;
+  }
+  auto body = sparse_buffer::make(at.body_bytes);
+  for (const buffer_place& each : ranges) {
+    from_->read_at(at.body + static_cast<std::uint64_t>(each.offset),
+                   {reinterpret_cast<std::byte*>(body->mutable_data()) + each.offset,
+                    static_cast<std::size_t>(each.length)});
+  }
+  return body;
+}
+
+arrow::Result<std::optional<message_source::place>> message_source::find(std::uint64_t offset,
+                                                                         std::int64_t front_bytes) const {
+  const std::uint64_t left = from_->has(offset, 0) ? from_->size() - offset : 0;
+  if (left == 0) {
+    return std::nullopt;
+  }
+  std::array<std::uint32_t, 2> front{};
+  if (left >= word) {
+    from_->read_at(offset, std::as_writable_bytes(std::span(front)).first(std::min(left, 2 * word)));
+  }
+  const bool marked = front[0] == continuation; // before 0.15 messages had no mark in front
+  const std::uint64_t prefix = marked ? 2 * word : word;
+  if (left < prefix) {
+    return arrow::Status::Invalid("a message at offset ", offset, " ends after ", left,
+                                  " bytes, in its prefix");
+  }
+  const auto bytes = static_cast<std::int32_t>(front[marked ? 1 : 0]);
+  if (bytes == 0) {
+    return std::nullopt;
+  }
+  if (bytes < 0 || static_cast<std::uint64_t>(bytes) > left - prefix) {
+    return arrow::Status::Invalid("a message at offset ", offset, " has ", bytes, " bytes of metadata, ",
+                                  left - prefix, " are left");
+  }
+  place found;
+  found.metadata = read(offset + prefix, bytes, arrow::default_memory_pool());
+  ARROW_RETURN_NOT_OK(Message::Open(found.metadata, nullptr)); // verifies them
+  const std::uint64_t end = prefix + static_cast<std::uint64_t>(bytes);
+  found.body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes));
+  found.body_bytes = read_body_length(bytes_of(*found.metadata));
+  if (found.body < offset + end) {
+    return arrow::Status::Invalid("a message at offset ", offset, " has ", end,
+                                  " bytes before its body, the footer says ", front_bytes);
+  }
+  if (found.body_bytes < 0 || !from_->has(found.body, static_cast<std::uint64_t>(found.body_bytes))) {
+    return arrow::Status::Invalid("a message at offset ", offset, " has a body of ", found.body_bytes,
+                                  " bytes at ", found.body, " of ", from_->size());
+  }
+  return found;
+}
+
+arrow::Result<std::unique_ptr<Message>> message_source::message_at(const place& at) {
+  ARROW_ASSIGN_OR_RAISE(auto bare, Message::Open(at.metadata, nullptr));
+  if (how_ == bodies::none || !Message::HasBody(bare->type())) {
+    return bare;
+  }
+  scratch_ = false;
+  const batch_metadata batch = read_batch_metadata(bytes_of(*at.metadata));
+  const bool packed = batch.compression != "none";
+  std::shared_ptr<arrow::Buffer> body;
+  if (how_ == bodies::viewed && !packed) {
+    if (const auto all = from_->view(); !all.empty()) {
+      body = std::make_shared<viewed_buffer>(from_,
+                                             all.subspan(at.body, static_cast<std::size_t>(at.body_bytes)));
+    }
+  }
+  if (body == nullptr && bare->type() == MessageType::RECORD_BATCH) {
+    body = read_some(at, batch);
+    scratch_ = body != nullptr;
+  }
+  if (body == nullptr) {
+    // libarrow views what a compressed body has as it is, so that it may stay as well.
+    body = read(at.body, at.body_bytes, how_ == bodies::viewed ? pool_ : arrow::default_memory_pool());
+  }
+  if (packed) {
+    require_honest_sizes(batch, bytes_of(*body));
+  }
+  return Message::Open(at.metadata, std::move(body));
 }
 
 arrow::Result<std::unique_ptr<Message>> message_source::ReadNextMessage() {
   if (first_ != nullptr) {
     return std::move(first_);
   }
-  ARROW_ASSIGN_OR_RAISE(auto message, format_ == container::file ? next_of_file() : next_of_stream());
-  if (message != nullptr && message->type() == MessageType::RECORD_BATCH) {
-    ++next_batch_;
-    body_bytes_ += static_cast<std::uint64_t>(message->body_length());
+  return guarded([this]() -> arrow::Result<std::unique_ptr<Message>> {
+    last_batch_ = std::nullopt;
+    const std::uint64_t begin = at_;
+    ARROW_ASSIGN_OR_RAISE(auto message, format_ == container::file ? next_of_file() : next_of_stream());
+    if (message != nullptr && message->type() == MessageType::RECORD_BATCH) {
+      const auto bytes = static_cast<std::uint64_t>(read_body_length(bytes_of(*message->metadata())));
+      ++next_batch_;
+      body_bytes_ += bytes;
+      last_batch_ = {begin, bytes};
+    }
+    return message;
+  });
+}
+
+bool message_source::packed() const {
+  std::uint64_t at = at_;
+  std::int64_t front = -1;
+  if (format_ == container::file) {
+    if (next_batch_ == static_cast<std::int64_t>(footer_.batches.size())) {
+      return false;
+    }
+    const message_block& block = footer_.batches[static_cast<std::size_t>(next_batch_)];
+    at = static_cast<std::uint64_t>(block.offset);
+    front = block.metadata_bytes;
   }
-  return message;
+  const auto next = find(at, front);
+  if (!next.ok() || !*next) {
+    return false; // whoever reads it says so
+  }
+  const auto bare = Message::Open((*next)->metadata, nullptr);
+  return bare.ok() && Message::HasBody((*bare)->type()) &&
+         read_batch_metadata(bytes_of(*(*next)->metadata)).compression != "none";
+}
+
+bool message_source::repeat() {
+  if (!last_batch_) {
+    return false;
+  }
+  at_ = last_batch_->first;
+  body_bytes_ -= last_batch_->second;
+  --next_batch_;
+  last_batch_ = std::nullopt;
+  return true;
 }
 
 arrow::Result<std::unique_ptr<Message>> message_source::next_of_file() {
-  const bool dictionary = next_dictionary_ < blocks_.dictionaries.size();
-  const auto end = range_ ? range_->second : static_cast<std::int64_t>(blocks_.batches.size());
+  const bool dictionary = next_dictionary_ < footer_.dictionaries.size();
+  const auto end = range_ ? range_->second : static_cast<std::int64_t>(footer_.batches.size());
   if (!dictionary && next_batch_ == end) {
     return nullptr;
   }
-  const auto& block = dictionary ? blocks_.dictionaries[next_dictionary_++]
-                                 : blocks_.batches[static_cast<std::size_t>(next_batch_)];
-  ARROW_ASSIGN_OR_RAISE(auto message,
-                        arrow::ipc::ReadMessage(block.offset, block.metadata_bytes, input_.get()));
+  const auto& block = dictionary ? footer_.dictionaries[next_dictionary_]
+                                 : footer_.batches[static_cast<std::size_t>(next_batch_)];
   const auto expected = dictionary ? MessageType::DICTIONARY_BATCH : MessageType::RECORD_BATCH;
+  std::unique_ptr<Message> message;
+  if (block.offset >= 0 && block.metadata_bytes >= 0) {
+    ARROW_ASSIGN_OR_RAISE(const auto at,
+                          find(static_cast<std::uint64_t>(block.offset), block.metadata_bytes));
+    if (at) {
+      ARROW_ASSIGN_OR_RAISE(message, message_at(*at));
+    }
+  }
   if (message == nullptr || message->type() != expected) {
     return arrow::Status::Invalid("the footer names a ", FormatMessageType(expected), " at offset ",
                                   block.offset, ", there is ",
                                   message ? FormatMessageType(message->type()) : "none");
   }
+  next_dictionary_ += dictionary ? 1 : 0;
   return message;
 }
 
 arrow::Result<std::unique_ptr<Message>> message_source::next_of_stream() {
   while (!range_ || next_batch_ < range_->second) {
-    ARROW_ASSIGN_OR_RAISE(auto message, stream_->ReadNextMessage());
-    const bool passed_over = message != nullptr && message->type() == MessageType::RECORD_BATCH && range_ &&
-                             next_batch_ < range_->first;
-    if (!passed_over) {
+    ARROW_ASSIGN_OR_RAISE(const auto at, find(at_));
+    if (!at) {
+      return nullptr;
+    }
+    const std::uint64_t next = at->body + static_cast<std::uint64_t>(at->body_bytes);
+    ARROW_ASSIGN_OR_RAISE(const auto bare, Message::Open(at->metadata, nullptr));
+    if (bare->type() != MessageType::RECORD_BATCH || !range_ || next_batch_ >= range_->first) {
+      ARROW_ASSIGN_OR_RAISE(auto message, message_at(*at));
+      at_ = next;
       return message;
     }
+    at_ = next;
     ++next_batch_;
   }
   return nullptr;
@@ -130,7 +301,7 @@ arrow::Result<std::unique_ptr<Message>> message_source::next_of_stream() {
 
 void message_source::close_range() const {
   if (format_ == container::stream && range_ && next_batch_ < range_->second) {
-    throw error(errc::out_of_range, concat(name_, ": batches [", range_->first, ", ", range_->second,
+    throw error(errc::out_of_range, concat(from_->name(), ": batches [", range_->first, ", ", range_->second,
                                            ") of a stream that has ", next_batch_));
   }
 }

@@ -7,7 +7,10 @@
 #include "saeta/ipc/detail/message_source.hpp"
 #include "saeta/ipc/detail/projection.hpp"
 #include "saeta/ipc/detail/source.hpp"
+#include "saeta/ipc/detail/whole_read.hpp"
+#include "saeta/transfer/combine.hpp"
 
+#include <arrow/array/array_base.h>
 #include <arrow/array/data.h>
 #include <arrow/buffer.h>
 #include <arrow/config.h>
@@ -15,19 +18,13 @@
 #include <arrow/record_batch.h>
 #include <arrow/util/config.h>
 
-#include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace saeta::ipc {
 namespace {
 
 using dictionary_list = std::vector<std::shared_ptr<arrow::ArrayData>>;
-
-std::int64_t decode_limit(const read_options& options, std::size_t source_bytes) {
-  constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
-  return options.decode_limit == 0 ? detail::default_decode_limit(source_bytes)
-                                   : static_cast<std::int64_t>(std::min(most, options.decode_limit));
-}
 
 void append_dictionaries(const arrow::ArrayData& of, dictionary_list& found) {
   for (const auto& child : of.child_data) {
@@ -47,19 +44,19 @@ dictionary_list dictionaries_of(const arrow::RecordBatch& source) {
   return found;
 }
 
-void require_views(const arrow::ArrayData& data, const detail::source& from, const std::string& column) {
+void require_views(const arrow::ArrayData& data, std::span<const std::byte> view, const std::string& column) {
   for (const auto& part : data.buffers) {
-    if (part != nullptr && !from.contains(part->data(), static_cast<std::size_t>(part->size()))) {
+    if (part != nullptr && !detail::contains(view, part->data(), static_cast<std::size_t>(part->size()))) {
       throw error(errc::exchange,
                   concat("column '", column, "' can't be a view of the source: its body is compressed, ",
                          "misaligned, of foreign byte order or a dictionary in parts"));
     }
   }
   for (const auto& child : data.child_data) {
-    require_views(*child, from, column);
+    require_views(*child, view, column);
   }
   if (data.dictionary != nullptr) {
-    require_views(*data.dictionary, from, column);
+    require_views(*data.dictionary, view, column);
   }
 }
 
@@ -69,10 +66,14 @@ struct reader::impl {
   impl(detail::source bytes, read_options chosen);
 
   std::optional<batch> next(const std::shared_ptr<context>& home);
+  std::optional<batch> decode_and_import(const std::shared_ptr<context>& home);
+  void open_decoder();
+  table read_all(const std::shared_ptr<context>& home, const progress_hook& hook);
+  std::optional<table> read_at_once(const std::shared_ptr<context>& home, bool join,
+                                    const progress_hook& hook);
   bool decode();
   void renew_dictionaries(const std::shared_ptr<context>& home);
   [[nodiscard]] std::string place() const;
-  void check(const arrow::Status& status) const;
 
   detail::source from;
   read_options options;
@@ -83,10 +84,13 @@ struct reader::impl {
   schema fields; ///< of the batches as they are in the source
   schema shown;  ///< of the columns that they become
   progress so_far;
+  bool ended = false;      ///< by a read of all batches at once
   std::int64_t number = 0; ///< of the batch that is read next, in the source
 
   std::shared_ptr<arrow::RecordBatch> decoded; ///< read, but not in a context yet
   std::optional<error> broken;                 ///< what stopped the decoder: it can't go on
+  bool retry = false;                          ///< the decoder had no memory, and gets the batch again
+  bool reopen = false;                         ///< from the beginning
   // The cache keeps alive what it knows, a decoded batch perhaps: it begins anew when a dictionary changes.
   dictionary_cache uploaded;
   dictionary_list on_host;
@@ -94,44 +98,52 @@ struct reader::impl {
 };
 
 reader::impl::impl(detail::source bytes, read_options chosen)
-    : from(std::move(bytes)), options(std::move(chosen)),
-      pool(detail::bounded_pool::make(decode_limit(options, from.bytes.size()))) {
-  auto reading = std::make_unique<detail::message_source>(from, options.batches);
-  messages = reading.get();
-  projected = detail::project(*messages->described(), options.columns, from.name);
-  fields = detail::schema_of(*projected.described, from.name);
+    : from(std::move(bytes)), options(std::move(chosen)), pool(detail::bounded_pool::make()) {
+  open_decoder();
+  fields = detail::schema_of(*projected.described, from->name());
   shown = imported(fields);
-
-  auto decoding = arrow::ipc::IpcReadOptions::Defaults();
-  decoding.memory_pool = pool.get();
-  decoding.included_fields = projected.decoded;
-  decoding.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
-  stream = take(arrow::ipc::RecordBatchStreamReader::Open(std::move(reading), decoding), from.name);
   so_far.total_batches = messages->batch_count();
   number = options.batches ? options.batches->first : 0;
 }
 
-std::string reader::impl::place() const { return concat(from.name, ": batch ", number); }
-
-void reader::impl::check(const arrow::Status& status) const {
-  detail::check_decoded(status, *pool, from.bytes.size(), place());
+void reader::impl::open_decoder() {
+  auto reading = std::make_unique<detail::message_source>(from, options.batches);
+  messages = reading.get();
+  projected = detail::project(*messages->described(), options.columns, from->name());
+  messages->project(projected.decoded);
+  auto decoding = arrow::ipc::IpcReadOptions::Defaults();
+  decoding.memory_pool = pool.get();
+  decoding.included_fields = projected.decoded;
+  decoding.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
+  stream = take(arrow::ipc::RecordBatchStreamReader::Open(std::move(reading), decoding), from->name());
 }
+
+std::string reader::impl::place() const { return concat(from->name(), ": batch ", number); }
 
 /// Reads the next batch into `decoded`; false at the end.
 bool reader::impl::decode() {
-  check(stream->ReadNext(&decoded));
+  if (const auto status = stream->ReadNext(&decoded); !status.ok()) {
+    if (status.IsOutOfMemory()) {
+      retry = messages->repeat() || so_far.batches == 0;
+      reopen = retry && so_far.batches == 0; // it may have a part of the dictionaries
+    }
+    raise(status, place());
+  }
   if (decoded == nullptr) {
     messages->close_range();
     return false;
   }
   if (messages->format() == container::file && stream->stats().num_replaced_dictionaries > 0) {
-    throw error(errc::format, concat(from.name, ": a dictionary is given twice, which a file can't hold"));
+    throw error(errc::format, concat(from->name(), ": a dictionary is given twice, which a file can't hold"));
   }
   decoded = take(decoded->SelectColumns(projected.order), place());
-  check(decoded->Validate());
+  check(decoded->Validate(), place());
+  for (int i = 0; options.check_texts && i < decoded->num_columns(); ++i) {
+    check(decoded->column(i)->ValidateFull(), concat(place(), ": column '", decoded->column_name(i), "'"));
+  }
   if (options.copy == copy_policy::never) {
     for (int i = 0; i < decoded->num_columns(); ++i) {
-      require_views(*decoded->column_data(i), from, decoded->column_name(i));
+      require_views(*decoded->column_data(i), from->view(), decoded->column_name(i));
     }
   }
   return true;
@@ -150,23 +162,43 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& home) {
   if (broken) {
     throw *broken;
   }
+  if (ended) {
+    return std::nullopt;
+  }
+  if (std::exchange(reopen, false)) {
+    open_decoder();
+  }
+  const bool views = home->on_host() && options.copy != copy_policy::always;
+  if (home->on_host() && !views) {
+    pool->charge_to(home->memory_budget()); // copied at once: no memory of the context's own
+  } else {
+    pool->allocate_for(home);
+  }
+  messages->take_bodies(views ? detail::bodies::viewed : detail::bodies::copied, *pool);
+  const std::unique_ptr<detail::bounded_pool, void (*)(detail::bounded_pool*)> charged(
+      pool.get(), [](detail::bounded_pool* of) { of->charge_to(nullptr); });
+  return decode_and_import(home);
+}
+
+std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<context>& home) {
+  retry = false;
   try {
     if (decoded == nullptr && !decode()) {
       return std::nullopt;
     }
   } catch (const error& failure) {
     decoded = nullptr;
-    broken = failure;
+    if (!retry) {
+      broken = failure;
+    }
     throw;
   }
   renew_dictionaries(home);
 
   import_options importing;
-  importing.copy = options.copy;
+  importing.copy = messages->scratch() ? copy_policy::always : options.copy;
   importing.check = options.check;
   importing.upload.tag = "read_ipc";
-  importing.upload.readable = from.bytes;
-  importing.upload.file = from.region();
   try {
     auto imported = detail::import_record_batch(home, fields, *decoded, uploaded, importing);
     decoded = nullptr;
@@ -180,6 +212,85 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& home) {
   }
 }
 
+/// Every batch from the next one on; nothing where that takes another way.
+std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& home, bool join,
+                                                const progress_hook& hook) {
+  constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t count = so_far.total_batches;
+  const std::int64_t first = options.batches ? options.batches->first : 0;
+  const std::int64_t last = count >= 0 ? first + count : options.batches ? options.batches->second : unknown;
+  const detail::whole_request asked{.from = from,
+                                    .format = messages->format(),
+                                    .described = messages->described(),
+                                    .projected = &projected,
+                                    .fields = &fields,
+                                    .batches = {number, last},
+                                    .join = join,
+                                    .check = options.check,
+                                    .texts = options.check_texts};
+  const progress before = so_far;
+  const auto since = [&](const progress& read) {
+    progress sum = before;
+    sum.batches += read.batches;
+    sum.rows = checked_add(sum.rows, read.rows, "rows of the source");
+    sum.bytes += read.bytes;
+    return sum;
+  };
+  try {
+    const progress_hook told = [&](const progress& read) { hook(since(read)); };
+    auto made = detail::read_whole(home, asked, hook ? told : hook);
+    if (!made) {
+      return std::nullopt;
+    }
+    so_far = since({made->batches, -1, made->rows.rows(), made->body_bytes});
+    number += made->batches;
+    ended = true;
+    decoded = nullptr;
+    return std::move(made->rows);
+  } catch (const error& failure) {
+    if (failure.code() == errc::format) {
+      broken = failure;
+    }
+    throw;
+  }
+}
+
+table reader::impl::read_all(const std::shared_ptr<context>& home, const progress_hook& hook) {
+  if (broken) {
+    throw *broken;
+  }
+  const bool join = options.rechunk.value_or(!home->on_host());
+  const bool symbols = fields != shown;
+  // A plan reads single offsets before the rest: one request each where every read is one.
+  const bool near_by = from->descriptor() >= 0 || !from->view().empty();
+  const bool planned = near_by && !symbols && !ended && options.copy != copy_policy::never;
+  const auto copied = [&] {
+    return options.copy == copy_policy::always || !home->on_host() || options.rechunk == true ||
+           messages->packed();
+  };
+  if (planned && copied()) {
+    if (auto made = read_at_once(home, join, hook)) {
+      return std::move(*made);
+    }
+  }
+  std::vector<batch> batches;
+  while (auto read = next(home)) {
+    batches.push_back(std::move(*read));
+    if (hook) {
+      hook(so_far);
+    }
+  }
+  table made = table::make(home, shown, std::move(batches));
+  if (!join || made.batches().size() <= 1) {
+    return made;
+  }
+  if (options.copy == copy_policy::never) {
+    throw error(errc::exchange,
+                concat(from->name(), ": ", made.batches().size(), " batches can't be joined without a copy"));
+  }
+  return combine_chunks(made);
+}
+
 reader::reader(std::unique_ptr<impl> state) : impl_(std::move(state)) {}
 reader::~reader() = default;
 
@@ -190,7 +301,14 @@ std::unique_ptr<reader> reader::open(const std::filesystem::path& file, read_opt
 
 std::unique_ptr<reader> reader::open(std::span<const std::byte> bytes, std::shared_ptr<void> keepalive,
                                      read_options options) {
-  detail::source from{"bytes", bytes, std::move(keepalive), -1};
+  auto from = detail::source_of(bytes, std::move(keepalive));
+  return std::unique_ptr<reader>(new reader(std::make_unique<impl>(std::move(from), std::move(options))));
+}
+
+std::unique_ptr<reader> reader::open(std::string name, std::uint64_t size,
+                                     std::function<void(std::uint64_t, std::span<std::byte>)> read,
+                                     read_options options) {
+  auto from = detail::source_of(std::move(name), size, std::move(read));
   return std::unique_ptr<reader>(new reader(std::make_unique<impl>(std::move(from), std::move(options))));
 }
 
@@ -200,14 +318,7 @@ std::int64_t reader::batch_count() const noexcept { return impl_->messages->batc
 std::optional<batch> reader::next(const std::shared_ptr<context>& home) { return impl_->next(home); }
 
 table reader::read_all(const std::shared_ptr<context>& home, const progress_hook& hook) {
-  std::vector<batch> batches;
-  while (auto read = next(home)) {
-    batches.push_back(std::move(*read));
-    if (hook) {
-      hook(impl_->so_far);
-    }
-  }
-  return table::make(home, impl_->shown, std::move(batches));
+  return impl_->read_all(home, hook);
 }
 
 std::string built_arrow_version() { return ARROW_VERSION_STRING; }

@@ -1,13 +1,16 @@
 // Reading Arrow IPC files and streams into a context, on libarrow.
 //
-// What      A reader opens a file (memory-mapped) or bytes, tells the schema at once and yields batches lazily. An
+// What      A reader opens a file, bytes or an object that reads ranges, tells the schema at once and yields batches lazily. An
 //           uncompressed batch body is one planned transfer and its columns are views into one slab; on a host context
-//           an uncompressed batch is a view of the mapping, without a copy, unless one is asked for.
+//           an uncompressed batch is a view of the mapped file, without a copy, unless one is asked for. Everything that is
+//           copied or decoded is read by `pread`: a file that is cut short meanwhile is an error.
 // Owner     The mapping lives as long as a column that views it; nobody may shorten the file meanwhile (replacing it by
 //           rename, as the writer does, is safe). Bytes given by the caller live through `keepalive`.
+// Budget    What bodies are decoded to, and bodies that columns view, is charged for as long as it lives: to the context's budget
+//           on the host, to that of page-locked memory for a device. The body of one batch, while its columns are copied, is not.
 // Order     Columns are ready in stream order (memory/buffer.hpp).
 // Thread    One thread a reader.
-// Failure   io (missing, a directory, unreadable: errno's text), format (not Arrow, truncated, hostile: names the batch),
+// Failure   io (missing, a directory, unreadable: errno's text; become shorter: the offset), budget_exceeded, format (not Arrow, truncated, hostile: names the batch),
 //           unsupported (names the column and its type). Nothing of a failed batch stays allocated.
 // Standard  Arrow IPC format; both the file format (magic ARROW1) and the stream format are recognised.
 #pragma once
@@ -36,15 +39,21 @@ struct read_options {
   std::optional<std::pair<std::int64_t, std::int64_t>> batches = {};
   copy_policy copy = copy_policy::when_needed;
   validation check = validation::full;
-  /// Bytes that decoded bodies may take at one time, those that columns still view among them; a source that claims more
-  /// is refused before memory is asked for. 0: the larger of 1 GiB and 1024 times the source's own bytes.
-  std::uint64_t decode_limit = 0;
+  /// Strings must be UTF-8, too: error format where one is not, naming the row. With `validation::full`.
+  bool check_texts = false;
+  /// Whether all batches become one, as far as their offsets can count. Nothing: on a device they do, on the host they stay as
+  /// they are, views where they can be. Joined batches are never views.
+  std::optional<bool> rechunk = {};
 };
 
 class reader {
 public:
   static std::unique_ptr<reader> open(const std::filesystem::path& file, read_options options = {});
   static std::unique_ptr<reader> open(std::span<const std::byte> bytes, std::shared_ptr<void> keepalive,
+                                      read_options options = {});
+  /// An object that reads ranges: of `size` bytes, each read by a call that fills the target or throws, on any thread.
+  static std::unique_ptr<reader> open(std::string name, std::uint64_t size,
+                                      std::function<void(std::uint64_t, std::span<std::byte>)> read,
                                       read_options options = {});
   reader(const reader&) = delete;
   reader& operator=(const reader&) = delete;
@@ -58,7 +67,11 @@ public:
   /// The next batch, or nothing at the end. A batch that the context refused (its budget) can be asked for again; what
   /// could not be decoded fails again.
   [[nodiscard]] std::optional<batch> next(const std::shared_ptr<context>& home);
-  /// All batches from here on.
+  /// All batches from here on: one allocation and one planned transfer where the source is a file or memory of metadata version 5
+  /// and in the machine's byte order, nothing becomes symbols, and nothing is to be viewed; others batch by batch, and joined
+  /// afterwards. Compressed buffers are decoded by the threads of the staging ring, each by one. A read that was refused can be
+  /// repeated.
+  /// @throws error exchange where batches can't be joined without a copy.
   [[nodiscard]] table read_all(const std::shared_ptr<context>& home, const progress_hook& hook = {});
 
 private:

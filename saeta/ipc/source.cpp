@@ -1,14 +1,17 @@
 #include "saeta/ipc/detail/source.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/detail/mapped_file.hpp"
+#include "saeta/ipc/detail/file_source.hpp"
 
 #include <algorithm>
-#include <cstdint>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <iomanip>
 #include <string_view>
+#include <vector>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -17,9 +20,73 @@ constexpr std::string_view magic = "ARROW1";
 constexpr std::uint32_t continuation =
     0xFFFFFFFF; ///< before the length of a message, since format version 0.15
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+/// Bytes of the caller.
+class memory_source final : public byte_source {
+public:
+  memory_source(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive)
+      : byte_source("bytes", bytes.size()), bytes_(bytes), keepalive_(std::move(keepalive)) {}
+
+  void read_at(std::uint64_t offset, std::span<std::byte> target) const override {
+    if (!has(offset, target.size())) {
+      throw error(errc::io,
+                  concat(name(), ": reading ", target.size(), " bytes at offset ", offset, " of ", size()));
+    }
+    std::ranges::copy(bytes_.subspan(offset, target.size()), target.begin());
+  }
+  [[nodiscard]] std::span<const std::byte> view() const override { return bytes_; }
+
+private:
+  std::span<const std::byte> bytes_;
+  std::shared_ptr<const void> keepalive_;
+};
+
+/// Bytes that a function reads, large ranges in several calls at once.
+class function_source final : public byte_source {
+public:
+  using function = std::function<void(std::uint64_t, std::span<std::byte>)>;
+  function_source(std::string name, std::uint64_t size, function read)
+      : byte_source(std::move(name), size), read_(std::move(read)) {}
+
+  void read_at(std::uint64_t offset, std::span<std::byte> target) const override {
+    if (target.size() <= piece) {
+      read_piece(offset, target);
+      return;
+    }
+    // Whoever reads ranges for us waits for a network, mostly: several at once take no longer than one.
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+      for (std::size_t at = next.fetch_add(piece); at < target.size(); at = next.fetch_add(piece)) {
+        try {
+          read_piece(offset + at, target.subspan(at, std::min(piece, target.size() - at)));
+        } catch (...) {
+          next = target.size();
+          throw;
+        }
+      }
+    };
+    const std::size_t helpers = std::min(most_at_once, (target.size() + piece - 1) / piece) - 1;
+    std::vector<std::future<void>> others;
+    for (std::size_t i = 0; i < helpers; ++i) {
+      others.push_back(std::async(std::launch::async, work));
+    }
+    work(); // where it throws, the futures wait for the others
+    for (auto& each : others) {
+      each.get();
+    }
+  }
+
+private:
+  static constexpr std::size_t piece = std::size_t{4} << 20;
+  static constexpr std::size_t most_at_once = 8;
+
+  void read_piece(std::uint64_t offset, std::span<std::byte> target) const {
+    if (!target.empty()) {
+      read_(offset, target);
+    }
+  }
+
+  function read_;
+};
 
 std::string hexadecimal(std::span<const std::byte> bytes) {
   std::ostringstream out;
@@ -30,55 +97,63 @@ std::string hexadecimal(std::span<const std::byte> bytes) {
   return std::move(out).str();
 }
 
-bool begins_with_message(std::span<const std::byte> bytes) {
+bool begins_with_message(std::span<const std::byte> beginning, std::uint64_t size) {
   std::uint32_t first = 0;
-  if (bytes.size() < sizeof(first)) {
+  if (beginning.size() < sizeof(first)) {
     return false;
   }
-  std::memcpy(&first, bytes.data(), sizeof(first));
+  std::memcpy(&first, beginning.data(), sizeof(first));
   // Older streams begin with the length itself.
-  return first == continuation || (first > 0 && first <= bytes.size() - sizeof(first));
+  return first == continuation || (first > 0 && first <= size - sizeof(first));
+}
+
+bool is_magic(std::span<const std::byte> bytes) {
+  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
 } // namespace
 
-bool source::contains(const void* data, std::size_t size) const noexcept {
+bool contains(std::span<const std::byte> bytes, const void* data, std::size_t size) noexcept {
   const auto* const first = static_cast<const std::byte*>(data);
   const std::less_equal<> before;
   return size == 0 || (before(bytes.data(), first) && before(first, bytes.data() + bytes.size()) &&
                        size <= static_cast<std::size_t>(bytes.data() + bytes.size() - first));
 }
 
-file_region source::region() const noexcept {
-  return descriptor < 0 ? file_region{} : file_region{bytes.data(), bytes.size(), descriptor, 0};
+source open_source(const std::filesystem::path& file) { return file_source::open(file); }
+
+source source_of(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive) {
+  return std::make_shared<memory_source>(bytes, std::move(keepalive));
 }
 
-source open_source(const std::filesystem::path& file) {
-  auto mapped = mapped_file::open(file);
-  const auto bytes = mapped->bytes();
-  const int descriptor = mapped->descriptor();
-  return {file.string(), bytes, std::move(mapped), descriptor};
+source source_of(std::string name, std::uint64_t size,
+                 std::function<void(std::uint64_t offset, std::span<std::byte> target)> read) {
+  return std::make_shared<function_source>(std::move(name), size, std::move(read));
 }
 
-container recognise(const source& from) {
-  const auto text = text_of(from.bytes);
-  if (text.empty()) {
-    throw error(errc::format, concat(from.name, ": no Arrow file or stream: it is empty"));
+container recognise(const byte_source& from) {
+  if (from.size() == 0) {
+    throw error(errc::format, concat(from.name(), ": no Arrow file or stream: it is empty"));
   }
-  if (text.starts_with(magic)) {
-    if (text.size() < 2 * magic.size() || !text.ends_with(magic)) {
-      throw error(errc::format, concat(from.name, ": truncated: ", text.size(),
+  std::array<std::byte, 8> first{};
+  const auto beginning = std::span(first).first(std::min<std::uint64_t>(from.size(), first.size()));
+  from.read_at(0, beginning);
+  if (is_magic(beginning)) {
+    std::array<std::byte, magic.size()> last{};
+    if (from.size() >= 2 * magic.size()) {
+      from.read_at(from.size() - magic.size(), last);
+    }
+    if (!is_magic(last)) {
+      throw error(errc::format, concat(from.name(), ": truncated: ", from.size(),
                                        " bytes begin as an Arrow file but do not end with ", magic));
     }
     return container::file;
   }
-  if (begins_with_message(from.bytes)) {
+  if (begins_with_message(beginning, from.size())) {
     return container::stream;
   }
-  throw error(errc::format,
-              concat(from.name, ": no Arrow file or stream: expected ", magic,
-                     " or a message, found the bytes ",
-                     hexadecimal(from.bytes.first(std::min<std::size_t>(from.bytes.size(), 8)))));
+  throw error(errc::format, concat(from.name(), ": no Arrow file or stream: expected ", magic,
+                                   " or a message, found the bytes ", hexadecimal(beginning)));
 }
 
 } // namespace saeta::ipc::detail

@@ -1,63 +1,78 @@
 #include "saeta/ipc/writer.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/detail/arrow_bridge.hpp"
 #include "saeta/ipc/detail/atomic_file.hpp"
 #include "saeta/ipc/detail/batch_feed.hpp"
-#include "saeta/ipc/detail/os_error.hpp"
+#include "saeta/ipc/detail/block_codec.hpp"
+#include "saeta/ipc/detail/bounded_pool.hpp"
+#include "saeta/ipc/detail/message_writer.hpp"
+#include "saeta/ipc/detail/piece_sink.hpp"
+#include "saeta/ipc/detail/streamed_buffer.hpp"
+#include "saeta/ipc/detail/streamed_message.hpp"
 #include "saeta/ipc/detail/string_sink.hpp"
+#include "saeta/ipc/detail/write_team.hpp"
 #include "saeta/ipc/detail/written_dictionaries.hpp"
+#include "saeta/memory/context.hpp"
 
-#include <arrow/io/file.h>
-#include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
-#include <arrow/util/compression.h>
 
-#include <cerrno>
-
-#include <fcntl.h>
+#include <memory>
+#include <vector>
 
 namespace saeta::ipc {
 namespace {
 
-std::shared_ptr<arrow::util::Codec> codec_of(compression body) {
-  if (body == compression::none) {
-    return nullptr;
-  }
-  const auto kind = body == compression::lz4 ? arrow::Compression::LZ4_FRAME : arrow::Compression::ZSTD;
-  return take(arrow::util::Codec::Create(kind), "compression");
+/// What compressed bodies are made in: charged to the budget of the host, of a host context to its own.
+detail::bounded_pool::pointer pool_for(const context& home) {
+  auto pool = detail::bounded_pool::make();
+  pool->charge_to(home.on_host() ? home.memory_budget() : home.pinned_budget());
+  return pool;
 }
 
 /// Writes all of the table to `sink`, which stays open. @param name  begins messages.
 void encode(const table& source, arrow::io::OutputStream* sink, const std::string& name,
-            const write_options& options, const progress_hook& hook) {
+            const write_options& options, detail::write_team& team, const progress_hook& hook) {
+  const auto pool = pool_for(*source.home());
   auto encoding = arrow::ipc::IpcWriteOptions::Defaults();
-  encoding.allow_64bit = true; // a batch of a device may have 2^31 rows and more
-  encoding.codec = codec_of(options.body);
+  encoding.allow_64bit = true;  // a batch of a device may have 2^31 rows and more
+  encoding.use_threads = false; // the team's do the work
   encoding.emit_dictionary_deltas = options.dictionary_deltas;
-
+  encoding.memory_pool = pool.get();
+  std::shared_ptr<detail::block_codec> codec;
+  if (options.body != compression::none) {
+    codec = std::make_shared<detail::block_codec>(options.body, team);
+    encoding.codec = codec;
+  }
   const auto described = detail::arrow_schema(source.fields());
   const detail::written_dictionaries dictionaries(source, *described, options.format);
-  const auto writer =
-      take(options.format == container::file ? arrow::ipc::MakeFileWriter(sink, described, encoding)
-                                             : arrow::ipc::MakeStreamWriter(sink, described, encoding),
-           name);
-  detail::batch_feed feed(dictionaries, described);
+  detail::streamed_sink target(*sink);
+  detail::message_writer messages(&target, described, encoding, options.format, name);
+  const detail::streamed_messages streamed(messages, team, codec, pool.get());
+  detail::batch_feed feed(dictionaries, described, options.window_bytes);
   progress so_far;
   so_far.total_batches = static_cast<std::int64_t>(source.batches().size());
-  while (const auto next = feed.next()) {
-    const auto place = concat(name, ": batch ", so_far.batches);
-    check(next->Validate(), place);
-    check(writer->WriteRecordBatch(*next), place);
-    ++so_far.batches;
-    so_far.rows += next->num_rows();
-    so_far.bytes = static_cast<std::uint64_t>(writer->stats().total_serialized_body_size);
-    if (hook) {
-      hook(so_far);
+  for (auto window = feed.next(); !window.batches.empty(); window = feed.next()) {
+    std::vector<arrow::ipc::IpcPayload> encoded(window.batches.size());
+    if (encoded.size() == 1) { // by all threads
+      encoded.front() = streamed.encode(*window.batches.front(), so_far.batches, window.bytes);
+    } else {
+      team.run(encoded.size(), [&](std::size_t i) {
+        encoded[i] = messages.encode(*window.batches[i], so_far.batches + static_cast<std::int64_t>(i));
+      });
+    }
+    for (std::size_t i = 0; i < encoded.size(); ++i) {
+      messages.write(*window.batches[i], encoded[i]);
+      ++so_far.batches;
+      so_far.rows += window.batches[i]->num_rows();
+      so_far.bytes += static_cast<std::uint64_t>(encoded[i].body_length);
+      encoded[i] = {};
+      if (hook) {
+        hook(so_far);
+      }
     }
   }
-  check(writer->Close(), name);
+  messages.close();
 }
 
 } // namespace
@@ -77,26 +92,19 @@ compression parse_compression(std::string_view name) {
 
 std::uint64_t write(const table& source, const std::filesystem::path& file, const write_options& options,
                     const progress_hook& hook) {
-  detail::atomic_file target(file);
-  const int descriptor =
-      ::fcntl(target.descriptor(), F_DUPFD_CLOEXEC, 0); // the stream closes what it is given
-  if (descriptor < 0) {
-    throw detail::os_error("write", file, errno);
-  }
-  const std::string name = file.string();
-  const auto sink = take(arrow::io::FileOutputStream::Open(descriptor), name);
-  encode(source, sink.get(), name, options, hook);
-  const auto bytes = take(sink->Tell(), name);
-  if (!sink->Close().ok()) {
-    throw detail::os_error("write", file, errno); // libarrow's own text leaves the reason out
-  }
+  detail::atomic_file target(file, {options.durable, options.replace_read_only});
+  detail::write_team team;
+  detail::piece_sink sink(team, target.descriptor(), file);
+  encode(source, &sink, file.string(), options, team, hook);
+  const std::uint64_t bytes = sink.finish();
   target.commit();
-  return static_cast<std::uint64_t>(bytes);
+  return bytes;
 }
 
 std::string write_bytes(const table& source, const write_options& options) {
+  detail::write_team team;
   detail::string_sink sink;
-  encode(source, &sink, "bytes", options, {});
+  encode(source, &sink, "bytes", options, team, {});
   return sink.take();
 }
 

@@ -1,11 +1,18 @@
 // Writing tables as Arrow IPC files and streams, on libarrow.
 //
 // What      Batches as the table has them, dictionaries once, bodies plain or compressed. A device table is downloaded
-//           batch by batch, the next one while the present one is being written.
-// Atomic    A path gets its file by rename after everything is written and synced; a failure leaves what was there
-//           before and no temporary file.
+//           window by window, of several batches or of a part of one, the next one while threads put the one before into the
+//           file; they compress blocks and batches at once.
+// Memory    About three windows, however large a batch is, and dictionaries. Of a batch larger than a window run-end encoded columns, list views,
+//           symbols, indices that change since dictionaries are united, and slices of less than half of a column of views
+//           come as a whole besides. What is compressed stays until it is in the file: three windows of it, or the largest batch. All of it
+//           is charged to the budget of the host, of a host context to its own.
+// Atomic    A path gets its file after everything is written; a failure, or the end of the process, leaves what was there
+//           before. The file replaced is followed through symbolic links and hands its permissions on, and its owner where the
+//           system allows that.
 // Files     A file holds one dictionary a column: different ones are united on the host. A stream holds them as they are.
-// Failure   io (full disk, no directory, no permission: errno's text and the path), unsupported (dictionaries that can't
+// Interrupt  The thread that writes looks for one (base/interrupt.hpp) at least after each few MiB; what it was writing is gone then.
+// Failure   budget_exceeded (of the host), io (full disk, no directory, no permission: errno's text and the path), unsupported (dictionaries that can't
 //           be united), format and out_of_range (a column whose offsets or indices contradict its buffers).
 #pragma once
 
@@ -30,6 +37,13 @@ struct write_options {
   compression body = compression::none;
   /// In streams: a dictionary that begins with the one before it is written as a delta. Not every reader knows deltas.
   bool dictionary_deltas = false;
+  /// When `write` returns, the file and its name outlast a crash of the system (fsync of the file before it gets its name,
+  /// and of its folder afterwards). False: they outlast the process, and a crash soon after may leave an empty or a broken file.
+  bool durable = true;
+  /// A file without permission to write is replaced as well; otherwise that is error io.
+  bool replace_read_only = false;
+  /// Bytes of columns that are downloaded and encoded together.
+  std::uint64_t window_bytes = std::uint64_t{64} << 20;
 };
 
 /// Bytes of the finished file.

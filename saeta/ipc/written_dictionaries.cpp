@@ -134,6 +134,18 @@ std::shared_ptr<arrow::Buffer> renumber(const renumbering& from) {
   }
 }
 
+/// Bytes of names, which threads may write after the dictionary itself is gone.
+class text_buffer final : public arrow::Buffer {
+public:
+  text_buffer(std::span<const std::byte> bytes, std::shared_ptr<const void> kept)
+      : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                      static_cast<std::int64_t>(bytes.size())),
+        kept_(std::move(kept)) {}
+
+private:
+  std::shared_ptr<const void> kept_;
+};
+
 /// Rows of symbols in libarrow's memory.
 host_array symbols_in(const arrow::ArrayData& numbers) {
   const auto bytes = [](const std::shared_ptr<arrow::Buffer>& of) {
@@ -178,13 +190,11 @@ written_dictionaries::symbol_column written_dictionaries::gather_names(const tab
         export_array(view_cast(source.batches()[b].columns[number], data_type(type_id::uint32)));
     made.names->take(symbols_in(*numbers->data()), concat("batch ", b, ": ", made.label), nullptr);
   }
-  const auto there = std::make_shared<host_array>(made.names->values());
+  const host_array there = made.names->values();
   const auto text = [&](std::size_t i) {
-    const auto bytes = there->buffers[i];
-    return std::make_shared<arrow::Buffer>(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                                           static_cast<std::int64_t>(bytes.size()));
+    return std::make_shared<text_buffer>(there.buffers[i], made.names->keepalive());
   };
-  made.values = arrow::ArrayData::Make(arrow::utf8(), there->length, {nullptr, text(1), text(2)}, 0);
+  made.values = arrow::ArrayData::Make(arrow::utf8(), there.length, {nullptr, text(1), text(2)}, 0);
   return made;
 }
 
@@ -274,6 +284,14 @@ void written_dictionaries::unite(encoded_column& column, const arrow::Field& des
                                           "': its batches have different dictionaries, a file holds one (a ",
                                           "stream would hold them all): ", failure.message()));
   }
+}
+
+bool written_dictionaries::rewrites(std::size_t number) const {
+  const auto renumbered = [](const entry& each) { return !each.renumbered.empty(); };
+  return std::ranges::any_of(symbols_, [&](const auto& each) { return each.number == number; }) ||
+         std::ranges::any_of(columns_, [&](const auto& each) {
+           return each.number == number && std::ranges::any_of(each.distinct, renumbered);
+         });
 }
 
 std::shared_ptr<arrow::RecordBatch>

@@ -99,7 +99,7 @@ std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbook
     if (e.refusal() == nullptr) {
       throw;
     }
-    throw with_owners(e, core_->holders, *budget_);
+    throw with_owners(e, *core_->holders, *budget_);
   }
   return hand_out({new context(core_, as_base(), budget_, std::move(promised)), delete_in_own_process{}});
 }
@@ -117,6 +117,42 @@ const resource_stack& context::memory() const noexcept { return core_->memory; }
 const context_options& context::options() const noexcept { return core_->options; }
 resource& context::pinned() const noexcept { return *core_->pinned; }
 const std::shared_ptr<budget>& context::pinned_budget() const noexcept { return core_->pinned_budget; }
+
+std::shared_ptr<void> context::charge_host(std::uint64_t bytes, tag label) {
+  require_open();
+  struct charged_bytes {
+    std::shared_ptr<budget> charged;
+    std::shared_ptr<ledger> holders;
+    std::uint64_t bytes;
+    std::uint64_t made_in = fork_generation();
+    bool taken = false;
+    ledger::entry entry{};
+
+    charged_bytes(std::shared_ptr<budget> by, std::shared_ptr<ledger> in, std::uint64_t of)
+        : charged(std::move(by)), holders(std::move(in)), bytes(of) {}
+    charged_bytes(const charged_bytes&) = delete;
+    charged_bytes& operator=(const charged_bytes&) = delete;
+    ~charged_bytes() {
+      if (taken && made_in == fork_generation()) {
+        ledger::remove(entry);
+        charged->refund(bytes);
+      }
+    }
+  };
+  const auto made = std::make_shared<charged_bytes>(core_->pinned_budget, core_->holders, bytes);
+  try {
+    core_->pinned->charge(bytes, *core_->pinned_budget);
+  } catch (const error& e) {
+    if (e.refusal() == nullptr) {
+      throw;
+    }
+    throw with_owners(e, *core_->holders, *core_->pinned_budget);
+  }
+  made->taken = true;
+  made->entry = core_->holders->add(owner_kind::own, label, bytes, core_->pinned_budget.get());
+  return made;
+}
+
 counters& context::count() noexcept { return core_->counted; }
 const std::shared_ptr<timelines>& context::clocks() const noexcept { return core_->clocks; }
 const std::shared_ptr<event_log>& context::log() const noexcept { return core_->log; }
@@ -127,8 +163,9 @@ memory_statistics context::statistics() const {
   require_own_process();
   memory_statistics now;
   now.budget = budget_->statistics();
-  now.ledger = core_->holders.totals();
+  now.ledger = core_->holders->totals();
   now.pinned = core_->pinned->held_bytes();
+  now.host_held = core_->of_services([](context_service& each) { return each.host_bytes(); });
   now.held = core_->memory.top->held_bytes();
   now.pending_releases = core_->releases->pending();
   return now;
@@ -154,12 +191,12 @@ void context::reset_counters() {
 
 bytes_by_name context::live_by_tag() const {
   require_own_process();
-  return core_->holders.by_tag(base_ ? budget_.get() : nullptr);
+  return core_->holders->by_tag(base_ ? budget_.get() : nullptr);
 }
 
 bytes_by_name context::live_by_budget() const {
   require_own_process();
-  return core_->holders.by_budget();
+  return core_->holders->by_budget();
 }
 
 std::uint64_t context::foreign_bytes() const {
@@ -379,7 +416,7 @@ std::shared_ptr<context> context::counted_by_storage(const std::shared_ptr<conte
   return base_ == nullptr ? nullptr : kept_by_storages_.copy();
 }
 
-bool context::let_go() noexcept { return base_ != nullptr || core_->holders.let_go(); }
+bool context::let_go() noexcept { return base_ != nullptr || core_->holders->let_go(); }
 
 std::shared_ptr<context> context::as_base() {
   auto known = handed_out_.lock();
@@ -421,7 +458,7 @@ block context::allocate(const memory_source& out_of, std::size_t bytes, std::siz
     if (e.refusal() == nullptr) {
       throw;
     }
-    throw with_owners(e, core_->holders, *out_of.charged);
+    throw with_owners(e, *core_->holders, *out_of.charged);
   }
 }
 

@@ -64,8 +64,9 @@ struct context_options {
 struct memory_statistics {
   budget_statistics budget;
   ledger_totals ledger;
-  std::uint64_t pinned = 0;           ///< page-locked bytes held
-  std::uint64_t held = 0;             ///< bytes taken from the device: in use, cached, or lost to rounding
+  std::uint64_t pinned = 0;    ///< page-locked bytes held
+  std::uint64_t host_held = 0; ///< pageable host memory taken for downloads: in use, or kept for the next
+  std::uint64_t held = 0;      ///< bytes taken from the device: in use, cached, or lost to rounding
   std::uint64_t pending_releases = 0; ///< waiting for work to finish
 };
 
@@ -106,6 +107,9 @@ public:
   /// Page-locked memory, charged to `pinned_budget`; on the host ordinary memory.
   [[nodiscard]] resource& pinned() const noexcept;
   [[nodiscard]] const std::shared_ptr<budget>& pinned_budget() const noexcept;
+  /// Charges ordinary host memory to `pinned_budget` and enters it in the ledger, until the result is dropped, which may be after
+  /// the context's end. Makes room and waits as a request for page-locked memory does. @throws error budget_exceeded.
+  [[nodiscard]] std::shared_ptr<void> charge_host(std::uint64_t bytes, tag label);
   [[nodiscard]] counters& count() noexcept;
   /// The clocks of the device's streams.
   [[nodiscard]] const std::shared_ptr<timelines>& clocks() const noexcept;
@@ -180,7 +184,7 @@ public:
 
   /// Asked to make room when a request does not fit (memory/pressure.hpp). @param priority  higher is asked earlier.
   [[nodiscard]] hook_registration add_pressure_hook(std::string name, int priority, pressure_hook ask);
-  /// Returns memory that is cached or pending and unused to the device; bytes.
+  /// Returns memory that is cached or pending and unused to the device, and what is kept for downloads to the system; bytes.
   std::size_t trim();
   /// Does the releases whose work has finished; how many.
   std::size_t drain();

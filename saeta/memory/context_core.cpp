@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include <unistd.h>
+
 namespace saeta {
 
 namespace {
@@ -29,6 +31,11 @@ pressure_policy without_hooks(pressure_policy policy) {
   return policy;
 }
 
+std::uint64_t machine_bytes() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 } // namespace
 
 context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
@@ -45,8 +52,15 @@ context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
                                         [this](const shortage& need) { return make_room(need); })) {
   if (!on_host()) {
     pinned_relief = std::make_unique<pressure>(
-        without_hooks(options.pressure), *releases, *log, device->device(),
-        [this](const shortage& need) { return need.full == nullptr ? pinned_pool->trim() : 0; });
+        without_hooks(options.pressure), *releases, *log, device->device(), [this](const shortage& need) {
+          return need.full == nullptr
+                     ? pinned_pool->trim() +
+                           of_services([](context_service& each) { return std::uint64_t{each.trim()}; })
+                     : 0;
+        });
+  }
+  if (!options.staging.host_cache) {
+    options.staging.host_cache = machine_bytes() / 8;
   }
   stack_parts parts;
   parts.device = device;
@@ -114,7 +128,18 @@ std::size_t context_core::make_room(const shortage& need) {
 
 std::size_t context_core::trim() {
   drain();
-  return memory.top->trim() + pinned->trim();
+  const std::uint64_t on_the_host =
+      of_services([](context_service& each) { return std::uint64_t{each.trim()}; });
+  return memory.top->trim() + pinned->trim() + on_the_host;
+}
+
+std::uint64_t context_core::of_services(std::uint64_t (*ask)(context_service&)) {
+  const std::lock_guard lock(services_mutex);
+  std::uint64_t sum = 0;
+  for (const auto& [kind, each] : services) {
+    sum += each == nullptr ? 0 : ask(*each);
+  }
+  return sum;
 }
 
 std::size_t context_core::drain() {
@@ -124,7 +149,7 @@ std::size_t context_core::drain() {
 }
 
 counter_values context_core::counted_elsewhere() const {
-  const ledger_additions added = holders.additions();
+  const ledger_additions added = holders->additions();
   counter_values sums;
   sums.allocations = added.own;
   sums.imports = added.external;

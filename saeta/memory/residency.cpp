@@ -97,8 +97,8 @@ void storage::relocate(memory_kind to) {
     if (there()) { // by another thread, meanwhile
       return self->release_later(*from, other, {});
     }
-    ledger::entry held = self->core_->holders.add(owner_kind::own, block_.label, bytes(), source.charged,
-                                                  kept_ ? keeps_owner::no : keeps_owner::yes);
+    ledger::entry held = self->core_->holders->add(owner_kind::own, block_.label, bytes(), source.charged,
+                                                   kept_ ? keeps_owner::no : keeps_owner::yes);
     const copy_kind kind = self->kind_of_copy(block_.kind, other.kind);
     try {
       self->copy(other.pointer, block_.pointer, bytes(), kind, stream);

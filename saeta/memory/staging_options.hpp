@@ -1,14 +1,18 @@
-// How the staging ring of a context works (transfer/staging_ring.hpp).
+// How the staging ring of a context works (transfer/staging_ring.hpp), and where downloads land.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
 namespace saeta {
 
 struct staging_options {
-  std::size_t threads = 0;            ///< that fill chunks, each with a stream; 0: the machine's, at most 8
+  std::size_t threads = 0;            ///< that fill chunks, each with a stream; 0: the machine's, at most 16
   std::size_t chunk_bytes = 4u << 20; ///< of one pinned chunk, and of one copy
   std::size_t chunks_per_thread = 3;
+  /// Bytes of host memory that are kept for the next downloads; nothing: an eighth of the machine's.
+  std::optional<std::uint64_t> host_cache{};
 };
 
 } // namespace saeta

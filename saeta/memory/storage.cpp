@@ -53,8 +53,8 @@ storage::storage(key own, const std::shared_ptr<context>& home, std::size_t byte
               [&] { return home->allocate(home->own_source(), bytes, alignment, label, stream); }) {
   from_.store(home->core_->memory.top.get(), std::memory_order_relaxed);
   ordering_.start_after(block_.ready);
-  entry_ = home->core_->holders.add(owner_kind::own, label, bytes, home->budget_.get(),
-                                    kept_ ? keeps_owner::no : keeps_owner::yes);
+  entry_ = home->core_->holders->add(owner_kind::own, label, bytes, home->budget_.get(),
+                                     kept_ ? keeps_owner::no : keeps_owner::yes);
 }
 
 storage::storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
@@ -65,8 +65,8 @@ storage::storage(key own, const std::shared_ptr<context>& home, std::size_t byte
   const context::memory_source source = home->source_of(kind, label.name());
   from_.store(source.from, std::memory_order_relaxed);
   ordering_.start_after(block_.ready);
-  entry_ = home->core_->holders.add(owner_kind::own, label, bytes, source.charged,
-                                    kept_ ? keeps_owner::no : keeps_owner::yes);
+  entry_ = home->core_->holders->add(owner_kind::own, label, bytes, source.charged,
+                                     kept_ ? keeps_owner::no : keeps_owner::yes);
 }
 
 storage::storage(key own, const std::shared_ptr<context>& home, external_memory& memory)
@@ -86,8 +86,8 @@ storage::storage(key own, const std::shared_ptr<context>& home, external_memory&
   external_ = true;
   access_ = memory.access;
   ordering_.start_after(memory.ready);
-  entry_ = home->core_->holders.add(owner_kind::external, block_.label, memory.bytes, nullptr,
-                                    kept_ ? keeps_owner::no : keeps_owner::yes);
+  entry_ = home->core_->holders->add(owner_kind::external, block_.label, memory.bytes, nullptr,
+                                     kept_ ? keeps_owner::no : keeps_owner::yes);
   keepalive_ = std::move(memory.keepalive);
   log_view(*home->core_->log, memory_event::adopt, block_);
 }

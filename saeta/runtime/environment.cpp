@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include <unistd.h>
+
 namespace saeta {
 namespace {
 
@@ -22,8 +24,9 @@ constexpr const char* log_name = "SAETA_LOG";
 constexpr const char* record_name = "SAETA_RECORD";
 constexpr const char* threads_name = "SAETA_STAGING_THREADS";
 constexpr const char* chunk_name = "SAETA_STAGING_CHUNK";
+constexpr const char* cache_name = "SAETA_HOST_CACHE";
 
-constexpr std::array<environment_variable, 10> table{{
+constexpr std::array<environment_variable, 11> table{{
     {budget_name, "bytes like 8GiB, or a share of the device's memory like 50%",
      "limit of each device's budget", "none"},
     {resource_name, "caching, async or direct",
@@ -44,6 +47,8 @@ constexpr std::array<environment_variable, 10> table{{
     {threads_name, "0 to 256", "threads of the staging ring; 0 asks for the machine's", "0"},
     {chunk_name, "64KiB to 1GiB", "size of one page-locked chunk of the staging ring, and of one copy",
      "4MiB"},
+    {cache_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
+     "how much host memory is kept for the next downloads", "an eighth of the machine's"},
 }};
 
 constexpr std::size_t most_threads = 256;
@@ -117,6 +122,11 @@ std::vector<std::string> sinks_of(std::string_view text) {
   return sinks;
 }
 
+std::uint64_t machine_bytes() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 std::size_t chunk_of(std::string_view text) {
   const std::uint64_t bytes = bytes_of(chunk_name, text, 0);
   if (bytes < least_chunk || bytes > largest_chunk) {
@@ -165,6 +175,9 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
   }
   if (const auto text = text_of(chunk_name)) {
     options.staging.chunk_bytes = chunk_of(*text);
+  }
+  if (const auto text = text_of(cache_name)) {
+    options.staging.host_cache = bytes_of(cache_name, *text, machine_bytes());
   }
   return options;
 }

@@ -203,6 +203,7 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
     parse_stack(*chosen.stack, options.memory);
   }
   options.memory.custom_slabs = chosen.slabs;
+  options.memory.exportable_pool = chosen.exportable_pool.value_or(false);
   options.recorded = defaults.recorded;
   options.staging = defaults.staging;
   options.pressure.wait = chosen.wait.value_or(defaults.wait);
@@ -248,6 +249,11 @@ void require_same(const context& opened, const open_options& chosen) {
     throw error(errc::invalid_argument,
                 concat("the context of ", to_string(opened.device()), " exists with a wait of ",
                        has.pressure.wait.count(), " ms, not ", chosen.wait->count(), " ms; close it first"));
+  }
+  if (chosen.exportable_pool && *chosen.exportable_pool != has.memory.exportable_pool) {
+    throw error(errc::invalid_argument,
+                concat("the context of ", to_string(opened.device()), " exists with",
+                       has.memory.exportable_pool ? "" : "out", " an exportable pool; close it first"));
   }
   if (chosen.slabs) {
     throw error(

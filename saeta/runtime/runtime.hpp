@@ -52,12 +52,14 @@ struct open_options {
   std::optional<std::uint64_t> budget{}; ///< bytes
   std::optional<std::string> stack{};    ///< as parse_stack reads it
   std::optional<std::chrono::milliseconds>
-      wait{};              ///< how long a request that does not fit waits for others to free
+      wait{}; ///< how long a request that does not fit waits for others to free
+  /// Whether other processes can open memory of the device (stack_options::exportable_pool).
+  std::optional<bool> exportable_pool{};
   resource_source slabs{}; ///< where the cache takes its memory from; null: the driver
 };
 
 /// The process's context of a device, created on first use.
-/// @throws error invalid_argument when the context exists with another budget, stack or wait, or exists at all and `slabs`
+/// @throws error invalid_argument when the context exists with another budget, stack, wait or pool, or exists at all and `slabs`
 ///         is given: what one library has chosen is not changed by another that opens the device.
 std::shared_ptr<context> open_context(device_id device, const open_options& options);
 std::shared_ptr<context> open_context(device_id device, std::optional<std::uint64_t> budget = std::nullopt);

@@ -5,6 +5,7 @@
 // Failure   Validated by whoever made the array (interop/, ipc/): offsets lie inside their bytes.
 #pragma once
 
+#include "saeta/base/short_list.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/transfer/plan.hpp"
 
@@ -25,7 +26,7 @@ struct host_array {
   std::int64_t offset = 0;
   std::int64_t null_count = column::unknown_nulls;
   /// As `column::parts::buffers`; a null data pointer is an absent buffer.
-  std::vector<std::span<const std::byte>> buffers{};
+  short_list<std::span<const std::byte>, 3> buffers{};
   std::shared_ptr<const host_array> dictionary{};
   std::vector<host_array> children{}; ///< as `column::parts::children`
 };

@@ -382,7 +382,7 @@ column join_slab::make(const joined& from) const {
   if (type.layout() == layout_kind::views) {
     for_each_span(*from.node, [&](const join_span& span, std::size_t) {
       const auto bytes = span.of->buffers().subspan(type.buffer_count());
-      parts.buffers.insert(parts.buffers.end(), bytes.begin(), bytes.end());
+      parts.buffers.append(bytes.begin(), bytes.end());
     });
   }
   for (const place& ends : from.run_ends) {

@@ -20,10 +20,10 @@ std::uintptr_t end_of(std::span<const std::byte> range) { return begin_of(range)
 
 /// What one segment will carry, as host addresses.
 struct run {
-  std::uintptr_t begin;
-  std::uintptr_t end;
-  std::size_t ranges; ///< more than one: the phase of the addresses must be kept
-  bool even = true;   ///< all begin at a multiple of `value_alignment` from the first
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  std::size_t ranges = 0; ///< more than one: the phase of the addresses must be kept
+  bool even = true;       ///< all begin at a multiple of `value_alignment` from the first
 };
 
 } // namespace
@@ -59,8 +59,12 @@ void transfer_plan::finish() {
   std::vector<std::size_t> order(ranges_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::erase_if(order, [&](std::size_t i) { return ranges_[i].empty(); });
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return begin_of(ranges_[a]) < begin_of(ranges_[b]); });
+  const auto earlier = [&](std::size_t a, std::size_t b) {
+    return begin_of(ranges_[a]) < begin_of(ranges_[b]);
+  };
+  if (!std::ranges::is_sorted(order, earlier)) {
+    std::ranges::sort(order, earlier);
+  }
   const std::vector<std::size_t> alone = take_overlapping(order);
 
   const auto joins = [&](const run& before, std::uintptr_t next) {
@@ -72,18 +76,7 @@ void transfer_plan::finish() {
     }
     return next - before.end <= max_gap && before.end >= begin_of(readable_) && next <= end_of(readable_);
   };
-  std::vector<run> runs;
-  std::vector<std::size_t> run_of(ranges_.size());
-  for (const std::size_t i : order) {
-    if (runs.empty() || !joins(runs.back(), begin_of(ranges_[i]))) {
-      runs.push_back({begin_of(ranges_[i]), end_of(ranges_[i]), 0, true});
-    }
-    runs.back().even &= (begin_of(ranges_[i]) - runs.back().begin) % value_alignment == 0;
-    runs.back().end = std::max(runs.back().end, end_of(ranges_[i]));
-    ++runs.back().ranges;
-    run_of[i] = runs.size() - 1;
-  }
-  for (const run& r : runs) {
+  const auto lay_out = [&](const run& r) {
     // Ranges that travel together keep their alignment towards each other; a lone one starts on a fresh boundary, and so do those that
     // are all as far from being aligned.
     const bool shifted = r.even && r.begin % value_alignment != 0;
@@ -92,20 +85,42 @@ void transfer_plan::finish() {
         checked_add(round_up(slab_bytes_, slab_alignment), phase, "slab of a transfer");
     segments_.push_back({reinterpret_cast<const std::byte*>(r.begin), r.end - r.begin, target});
     slab_bytes_ = checked_add(target, r.end - r.begin, "slab of a transfer");
+  };
+  segments_.reserve(order.size());
+  run last;
+  for (const std::size_t i : order) {
+    if (last.ranges == 0 || !joins(last, begin_of(ranges_[i]))) {
+      if (last.ranges != 0) {
+        lay_out(last);
+      }
+      last = {begin_of(ranges_[i]), end_of(ranges_[i])};
+    }
+    last.even &= (begin_of(ranges_[i]) - last.begin) % value_alignment == 0;
+    last.end = std::max(last.end, end_of(ranges_[i]));
+    ++last.ranges;
+  }
+  if (last.ranges != 0) {
+    lay_out(last);
   }
   targets_.assign(ranges_.size(), 0);
+  auto carrier =
+      segments_.begin(); // no two segments of runs overlap, and they are in the order of the ranges
+  for (const std::size_t i : order) {
+    while (begin_of(ranges_[i]) >= end_of({carrier->source, carrier->bytes})) {
+      ++carrier;
+    }
+    targets_[i] = carrier->target + (begin_of(ranges_[i]) - begin_of({carrier->source, carrier->bytes}));
+  }
   for (const std::size_t i : alone) {
     targets_[i] = round_up(slab_bytes_, slab_alignment);
     segments_.push_back({ranges_[i].data(), ranges_[i].size(), targets_[i]});
     slab_bytes_ = checked_add(targets_[i], ranges_[i].size(), "slab of a transfer");
   }
   slab_bytes_ = round_up(slab_bytes_, slab_alignment);
-  for (const std::size_t i : order) {
-    const run& r = runs[run_of[i]];
-    targets_[i] = segments_[run_of[i]].target + (begin_of(ranges_[i]) - r.begin);
-  }
 }
 
 std::size_t transfer_plan::target_of(std::size_t number) const { return targets_.at(number); }
+
+std::size_t transfer_plan::bytes_of(std::size_t number) const { return ranges_.at(number).size(); }
 
 } // namespace saeta

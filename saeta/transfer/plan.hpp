@@ -48,6 +48,10 @@ public:
   [[nodiscard]] std::size_t slab_bytes() const noexcept { return slab_bytes_; }
   /// Offset of range `number` in the slab.
   [[nodiscard]] std::size_t target_of(std::size_t number) const;
+  /// Its bytes.
+  [[nodiscard]] std::size_t bytes_of(std::size_t number) const;
+  /// Makes room for that many ranges.
+  void reserve(std::size_t count) { ranges_.reserve(count); }
 
 private:
   /// Takes those of `own_` that overlap another range out of the numbers, which are sorted by address.

@@ -2,12 +2,15 @@
 
 #include "saeta/base/report.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace saeta {
 
 staging_lane::staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks)
-    : home_(home), chunk_bytes_(chunk_bytes), chunks_(chunks) {}
+    : home_(home), chunk_bytes_(chunk_bytes), most_(chunks) {
+  chunks_.reserve(chunks);
+}
 
 staging_lane::~staging_lane() {
   for (chunk& c : chunks_) {
@@ -16,7 +19,7 @@ staging_lane::~staging_lane() {
     } catch (...) {
       report_current_exception("staging_lane");
     }
-    if (c.memory.base != nullptr && !home_.pinned().deallocate(c.memory, stream())) {
+    if (!home_.pinned().deallocate(c.memory, stream())) {
       report("staging_lane", "a pinned chunk could not be freed");
     }
   }
@@ -34,33 +37,52 @@ point staging_lane::done() { return record(stream()); }
 stream_ref staging_lane::stream() { return stream_->ref(); }
 
 staging_lane::chunk& staging_lane::next() {
-  if (chunks_[turn_].memory.base == nullptr && !make_chunk()) {
-    turn_ = 0;
+  chunk* found = find_free();
+  if (found == nullptr) {
+    found = make_chunk();
   }
-  chunk& taken = chunks_[turn_];
-  turn_ = (turn_ + 1) % chunks_.size();
-  land(taken);
-  return taken;
+  chunk& next = found != nullptr ? *found : oldest();
+  land(next);
+  next.taken = ++taken_;
+  return next;
 }
 
-bool staging_lane::make_chunk() {
+staging_lane::chunk* staging_lane::find_free() {
+  chunk* found = nullptr;
+  for (chunk& c : chunks_) {
+    if ((found == nullptr || c.taken > found->taken) && passed(c.last_copy)) {
+      found = &c;
+    }
+  }
+  return found;
+}
+
+staging_lane::chunk* staging_lane::make_chunk() {
+  if (chunks_.size() == most_) {
+    return nullptr;
+  }
   try {
-    chunks_[turn_].memory =
-        home_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
-    return true;
+    chunk made;
+    made.memory = home_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
+    return &chunks_.emplace_back(made); // there is room for it
   } catch (const error& refused) {
     const bool no_room = refused.code() == errc::budget_exceeded || refused.code() == errc::out_of_memory;
-    if (!no_room || turn_ == 0) {
+    if (!no_room || chunks_.empty()) {
       throw;
     }
-    chunks_.resize(turn_);
-    return false;
+    most_ = chunks_.size();
+    return nullptr;
   }
 }
+
+staging_lane::chunk& staging_lane::oldest() { return *std::ranges::min_element(chunks_, {}, &chunk::taken); }
 
 void staging_lane::land_all() {
   for (chunk& c : chunks_) {
-    land(c);
+    if (c.landing.bytes !=
+        0) { // the others may still be on their way: a drained link stands still until the next movement
+      land(c);
+    }
   }
 }
 

@@ -1,9 +1,9 @@
 #include "saeta/transfer/staging_ring.hpp"
 
-#include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/detail/chunk_cutter.hpp"
 #include "saeta/transfer/detail/staging_lane.hpp"
 #include "saeta/transfer/detail/worker_team.hpp"
 
@@ -18,7 +18,8 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t most_default_threads = 8; // where the link is full on the machines measured
+/// As many as it takes where the source is read by the system (pread); memory alone is read as fast by eight.
+constexpr std::size_t most_default_threads = 16;
 
 std::size_t thread_count(const staging_options& options) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -95,7 +96,7 @@ std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& h
 }
 
 staging_ring::staging_ring(context& home, const staging_options& options)
-    : home_(home), chunk_bytes_(std::max<std::size_t>(options.chunk_bytes, 64)),
+    : home_(home), chunk_bytes_(std::max(options.chunk_bytes, chunk_cutter::least)),
       team_(std::make_unique<worker_team>(thread_count(options))) {
   for (std::size_t i = 0; i < team_->members(); ++i) {
     lanes_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_,
@@ -117,7 +118,7 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
   const std::size_t tasks = (slab.size() + chunk_bytes_ - 1) / chunk_bytes_;
   home_.count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   if (home_.on_host()) {
-    const auto turn = lock_interruptibly(turn_);
+    const auto turn = turn_.lock("a transfer");
     team_->run(tasks, [&](std::size_t, std::size_t task) {
       const std::size_t begin = task * chunk_bytes_;
       const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
@@ -126,7 +127,7 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
     });
     return slab;
   }
-  run(tasks, [&](staging_lane& lane, std::size_t task) {
+  run(tasks, [&](staging_lane& lane, std::size_t, std::size_t task) {
     const std::size_t begin = task * chunk_bytes_;
     const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
     auto& chunk = lane.next();
@@ -154,7 +155,7 @@ void staging_ring::download(std::span<const download_range> ranges) {
   }
   home_.count_transfer(from_device != 0 ? copy_kind::device_to_host : copy_kind::host_to_host);
   if (home_.on_host()) {
-    const auto turn = lock_interruptibly(turn_);
+    const auto turn = turn_.lock("a transfer");
     team_->run(pieces.size(), [&](std::size_t, std::size_t task) {
       const piece& p = pieces[task];
       home_.copy(p.target, p.source, p.bytes, p.kind, token.stream());
@@ -162,7 +163,7 @@ void staging_ring::download(std::span<const download_range> ranges) {
     return;
   }
   home_.count().synchronizations.fetch_add(1); // the bytes are on the host when this returns
-  run(pieces.size(), [&](staging_lane& lane, std::size_t task) {
+  run(pieces.size(), [&](staging_lane& lane, std::size_t, std::size_t task) {
     const piece& p = pieces[task];
     auto& chunk = lane.next();
     home_.copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
@@ -186,8 +187,9 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
 
 // The caller holds a token on the work stream. Lanes start behind it, and it ends behind them, so that one point of the
 // work stream covers all lanes.
-void staging_ring::run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work) {
-  const auto turn = lock_interruptibly(turn_);
+void staging_ring::run(std::size_t tasks,
+                       const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work) {
+  const auto turn = turn_.lock("a transfer");
   const stream_ref home = home_.work_stream();
   const point start = mark(home);
   std::vector<char> begun(lanes_.size(), 0); // by lane; each is touched by its own member only
@@ -198,7 +200,7 @@ void staging_ring::run(std::size_t tasks, const std::function<void(staging_lane&
         lanes_[member]->begin(start);
         begun[member] = 1;
       }
-      work(*lanes_[member], task);
+      work(*lanes_[member], member, task);
     });
     team_->run(lanes_.size(), [&](std::size_t, std::size_t lane) { lanes_[lane]->land_all(); });
   } catch (...) {

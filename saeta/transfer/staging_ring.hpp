@@ -9,14 +9,15 @@
 //           consumed, the slab goes back. The host waits then for the copies that are on their way.
 #pragma once
 
+#include "saeta/base/interruptible_lock.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/transfer/plan.hpp"
+#include "saeta/transfer/scatter.hpp"
 
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +45,16 @@ public:
   /// @param into  a context of the ring's device, whose budget is charged.
   [[nodiscard]] buffer upload(const std::shared_ptr<context>& into, const transfer_plan& plan, tag label,
                               const file_region& file = {});
+  /// One slab with the plan's pieces in their places: one planned transfer of many ranges of the source. On a device each lane lands
+  /// its chunks in memory of the context; where its budget has no room for that, kernels read the pinned chunks. The host waits
+  /// where the plan counts or checks.
+  /// @param after_early  called when the early steps have been read; it may add to what the plan has besides them.
+  [[nodiscard]] scattered scatter(const std::shared_ptr<context>& into, const scatter_plan& plan,
+                                  const scatter_source& source, tag label,
+                                  const scatter_progress& progress = {},
+                                  const std::function<void()>& after_early = {});
+  /// Calls `work` for each task in [0, tasks) by the ring's threads (detail/worker_team.hpp), in its turn.
+  void in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work);
   /// One planned transfer for all ranges.
   void download(std::span<const download_range> ranges);
   /// Copies within the device: one planned transfer. Source and target don't overlap.
@@ -51,11 +62,14 @@ public:
 
 private:
   staging_ring(context& home, const staging_options& options);
-  void run(std::size_t tasks, const std::function<void(staging_lane&, std::size_t task)>& work);
+  void run(std::size_t tasks,
+           const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work);
   void end(staging_lane& lane, std::exception_ptr& failure) noexcept;
+  struct scatter_work;
+  void scatter_chunks(scatter_work& work, std::span<const scatter_step> steps);
 
-  context& home_;         ///< owns this
-  std::timed_mutex turn_; ///< one movement at a time
+  context& home_;            ///< owns this
+  interruptible_mutex turn_; ///< one movement at a time
   std::size_t chunk_bytes_;
   std::vector<std::unique_ptr<staging_lane>> lanes_;
   std::unique_ptr<worker_team> team_;

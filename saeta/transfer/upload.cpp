@@ -52,6 +52,7 @@ std::vector<column> with_dictionaries(std::span<const host_array* const> arrays,
 /// be gone at once.
 batch make_batch(const host_batch& source, dictionary_cache& dictionaries, const maker& make) {
   std::vector<const host_array*> arrays;
+  arrays.reserve(source.arrays.size());
   for (const host_array& a : source.arrays) {
     arrays.push_back(&a);
   }
@@ -61,14 +62,17 @@ batch make_batch(const host_batch& source, dictionary_cache& dictionaries, const
   return made;
 }
 
-/// What one array sends: its row window, the number of each buffer's range in the plan, and the value of its first offset.
+/// What one array sends: its row window, and the value of its first offset.
+struct sent_array {
+  row_window rows;
+  std::int64_t first_offset = 0;
+};
+
+/// What a batch sends: its arrays, each before its children, and for each of their buffers the range of the plan.
 struct sending {
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
-  row_window rows;
+  std::vector<sent_array> arrays;
   std::vector<std::size_t> ranges;
-  std::vector<std::size_t> bytes;
-  std::int64_t first_offset = 0;
-  std::vector<sending> children;
 };
 
 /// The part of buffer `index` that a window of rows refers to.
@@ -91,25 +95,27 @@ range window_of_buffer(const host_array& from, std::size_t index, const row_wind
   return whole.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
 }
 
-/// Rows [offset, offset + length) of the array's buffers.
-sending plan_rows(const host_array& from, std::int64_t offset, std::int64_t length, transfer_plan& plan) {
-  sending made;
-  made.rows = window_of(from.type, offset, length);
+/// Adds rows [offset, offset + length) of the array's buffers.
+void plan_rows(const host_array& from, std::int64_t offset, std::int64_t length, transfer_plan& plan,
+               sending& to) {
+  sent_array made{window_of(from.type, offset, length)};
   if (const std::size_t width = from.type.offset_width(); width != 0 && length != 0) {
     made.first_offset = read_offset(from.buffers[1].data(), width, made.rows.first);
   }
+  to.arrays.push_back(made);
   for (std::size_t i = 0; i < from.buffers.size(); ++i) {
     const range sent = window_of_buffer(from, i, made.rows);
-    const bool rebased = i == 1 && made.first_offset != 0;
-    made.ranges.push_back(sent.empty() ? sending::absent : rebased ? plan.add_own(sent) : plan.add(sent));
-    made.bytes.push_back(sent.size());
+    std::size_t& number = to.ranges.emplace_back(sending::absent);
+    if (!sent.empty()) {
+      const bool rebased = i == 1 && made.first_offset != 0;
+      number = rebased ? plan.add_own(sent) : plan.add(sent);
+    }
   }
   for (std::size_t i = 0; i < from.children.size(); ++i) {
     const host_array& child = from.children[i];
     const child_rows rows = rows_of_child(from, i, made.rows);
-    made.children.push_back(plan_rows(child, child.offset + rows.first, rows.count, plan));
+    plan_rows(child, child.offset + rows.first, rows.count, plan, to);
   }
-  return made;
 }
 
 /// Offsets that were cut out of the middle start at 0 again.
@@ -127,30 +133,33 @@ void rebase(const std::shared_ptr<context>& home, const data_type& type, const b
   token.finish();
 }
 
-/// Columns over a slab that has arrived.
+/// Columns over a slab that has arrived, of arrays in the order in which they were planned.
 class arrived {
 public:
-  arrived(std::shared_ptr<context> home, const transfer_plan& plan, buffer slab,
+  arrived(std::shared_ptr<context> home, const transfer_plan& plan, const sending& sent, buffer slab,
           const dictionary_cache& dictionaries)
-      : home_(std::move(home)), plan_(plan), slab_(std::move(slab)), dictionaries_(dictionaries) {}
+      : home_(std::move(home)), plan_(plan), array_(sent.arrays.begin()), range_(sent.ranges.begin()),
+        slab_(std::move(slab)), dictionaries_(dictionaries) {}
 
-  [[nodiscard]] column make(const host_array& from, const sending& sent) const {
+  [[nodiscard]] column next(const host_array& from) {
+    const sent_array& sent = *array_++;
     column::parts parts;
     parts.type = from.type;
     parts.length = sent.rows.rows - sent.rows.offset;
     parts.offset = sent.rows.offset;
     parts.null_count = nulls_of_part(from.null_count, from.length, parts.length);
     parts.dictionary = from.dictionary ? dictionaries_.find(*from.dictionary) : nullptr;
-    for (std::size_t i = 0; i < sent.ranges.size(); ++i) {
-      parts.buffers.push_back(sent.ranges[i] == sending::absent
+    for (std::size_t i = 0; i < from.buffers.size(); ++i) {
+      const std::size_t number = *range_++;
+      parts.buffers.push_back(number == sending::absent
                                   ? buffer{}
-                                  : slab_.slice(plan_.target_of(sent.ranges[i]), sent.bytes[i]));
+                                  : slab_.slice(plan_.target_of(number), plan_.bytes_of(number)));
     }
     if (sent.first_offset != 0) {
       rebase(home_, from.type, parts.buffers[1], sent.rows.rows + 1);
     }
-    for (std::size_t i = 0; i < from.children.size(); ++i) {
-      parts.children.push_back(make(from.children[i], sent.children[i]));
+    for (const host_array& child : from.children) {
+      parts.children.push_back(next(child));
     }
     return column::make(home_, std::move(parts));
   }
@@ -158,26 +167,36 @@ public:
 private:
   std::shared_ptr<context> home_;
   const transfer_plan& plan_;
+  std::vector<sent_array>::const_iterator array_;
+  std::vector<std::size_t>::const_iterator range_;
   buffer slab_;
   const dictionary_cache& dictionaries_;
 };
 
 std::vector<column> send(const std::shared_ptr<context>& home, std::span<const host_array* const> arrays,
                          const dictionary_cache& dictionaries, const upload_options& options) {
-  transfer_plan plan(options.readable);
-  std::vector<sending> sent;
+  std::size_t buffers = 0; // without those of children
   for (const host_array* a : arrays) {
-    sent.push_back(plan_rows(*a, a->offset, a->length, plan));
+    buffers += a->buffers.size();
+  }
+  transfer_plan plan(options.readable);
+  plan.reserve(buffers);
+  sending sent;
+  sent.arrays.reserve(arrays.size());
+  sent.ranges.reserve(buffers);
+  for (const host_array* a : arrays) {
+    plan_rows(*a, a->offset, a->length, plan, sent);
   }
   plan.finish();
-  const arrived there(home, plan,
-                      plan.slab_bytes() == 0
-                          ? buffer{}
-                          : staging_ring::of(home)->upload(home, plan, options.tag, options.file),
-                      dictionaries);
+  arrived there(home, plan, sent,
+                plan.slab_bytes() == 0
+                    ? buffer{}
+                    : staging_ring::of(home)->upload(home, plan, options.tag, options.file),
+                dictionaries);
   std::vector<column> made;
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    made.push_back(there.make(*arrays[i], sent[i]));
+  made.reserve(arrays.size());
+  for (const host_array* a : arrays) {
+    made.push_back(there.next(*a));
   }
   return made;
 }
@@ -194,6 +213,7 @@ public:
       add_ranges(*a, options.own, plan);
     }
     plan.finish();
+    runs_.reserve(plan.segments().size());
     for (const segment& s : plan.segments()) {
       external_memory memory;
       memory.pointer = const_cast<std::byte*>(s.source); // read_only guards it
@@ -206,7 +226,7 @@ public:
     }
   }
 
-  [[nodiscard]] column make(const host_array& from) const {
+  [[nodiscard]] column make(const host_array& from) {
     column::parts parts;
     parts.type = from.type;
     parts.length = from.length;
@@ -237,7 +257,7 @@ private:
     }
   }
 
-  [[nodiscard]] buffer buffer_over(const range& r) const {
+  [[nodiscard]] buffer buffer_over(const range& r) {
     if (r.empty()) {
       return {};
     }
@@ -245,15 +265,27 @@ private:
       return own->second;
     }
     const auto at = reinterpret_cast<std::uintptr_t>(r.data());
-    const auto next =
-        std::partition_point(runs_.begin(), runs_.end(), [&](const buffer& b) { return b.address() <= at; });
-    const buffer& run = *std::prev(next);
+    const buffer& run = run_at(at);
     return run.slice(at - run.address(), r.size());
+  }
+
+  [[nodiscard]] const buffer& run_at(std::uintptr_t address) {
+    const auto begins_behind = [&](std::size_t i) {
+      return i == runs_.size() || runs_[i].address() > address;
+    };
+    if (begins_behind(next_) || !begins_behind(next_ + 1)) {
+      const auto next =
+          std::ranges::partition_point(runs_, [&](const buffer& each) { return each.address() <= address; });
+      next_ = static_cast<std::size_t>(next - runs_.begin()) - 1;
+    }
+    return runs_[next_++];
   }
 
   std::shared_ptr<context> home_;
   const dictionary_cache& dictionaries_;
   std::vector<buffer> runs_;
+  std::size_t next_ =
+      0; ///< behind the run that was found last: arrays often lie in the order of their columns
   std::map<std::pair<const std::byte*, std::size_t>, buffer> own_; ///< by address and bytes
 };
 
@@ -274,8 +306,9 @@ batch adopt(const std::shared_ptr<context>& home, const host_batch& source, dict
                 concat("host memory can't be viewed in the context of ", to_string(home->device())));
   }
   const maker make = [&](auto arrays, const dictionary_cache& known) {
-    const viewed in_place(home, arrays, known, source.keepalive, options);
+    viewed in_place(home, arrays, known, source.keepalive, options);
     std::vector<column> made;
+    made.reserve(arrays.size());
     for (const host_array* a : arrays) {
       made.push_back(in_place.make(*a));
     }

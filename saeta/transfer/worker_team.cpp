@@ -1,5 +1,7 @@
 #include "saeta/transfer/detail/worker_team.hpp"
 
+#include "saeta/base/interrupt_pace.hpp"
+
 #include <utility>
 
 namespace saeta {
@@ -68,8 +70,12 @@ void worker_team::loop(std::size_t member) {
 
 void worker_team::take_part(std::size_t member) noexcept {
   try {
+    interrupt_pace pace;
     for (std::size_t task = next_++; task < tasks_; task = next_++) {
       (*work_)(member, task);
+      if (member == 0) {
+        pace.look();
+      }
     }
   } catch (...) {
     next_ = tasks_;

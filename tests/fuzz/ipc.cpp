@@ -1,4 +1,5 @@
-// Bytes as an Arrow IPC file or stream. libarrow is not instrumented: what it reads past its buffers shows only where it
+// Bytes as an Arrow IPC file or stream: as views on the host, and by the plan over the whole read on the host and on a simulated
+// device. libarrow is not instrumented: what it reads past its buffers shows only where it
 // crashes, what we read past ours always.
 #include "fuzz/harness.hpp"
 #include "saeta/column/table.hpp"
@@ -15,7 +16,6 @@
 namespace saeta::fuzz {
 namespace {
 
-constexpr std::uint64_t decode_limit = std::uint64_t{16} << 20;
 constexpr std::int64_t many_rows = 100'000; // rows of a null column cost nothing, whatever their number
 
 bool small(const table& read) {
@@ -32,7 +32,7 @@ void require_round_trip(const table& read, ipc::container format) {
 
 void read_bytes(const std::shared_ptr<context>& home, std::span<const std::byte> bytes) {
   try {
-    const auto reading = ipc::reader::open(bytes, nullptr, {.decode_limit = decode_limit});
+    const auto reading = ipc::reader::open(bytes, nullptr);
     const ipc::container format = reading->format();
     const table read = reading->read_all(home);
     if (small(read)) { // its rows are looked at twice
@@ -46,6 +46,28 @@ void read_bytes(const std::shared_ptr<context>& home, std::span<const std::byte>
   settle(*home);
 }
 
+/// All batches at once, joined and not, as the device and the copies of a host have them.
+void read_at_once(const std::shared_ptr<context>& home, std::span<const std::byte> bytes) {
+  for (const bool joined : {true, false}) {
+    try {
+      ipc::read_options options;
+      options.copy = copy_policy::always;
+      options.rechunk = joined;
+      const table read = ipc::reader::open(bytes, nullptr, options)->read_all(home);
+      if (small(read)) {
+        for (std::size_t i = 0; i < read.column_count(); ++i) {
+          support::cells(read, i);
+        }
+      }
+    } catch (const error& failure) {
+      if (failure.code() != errc::budget_exceeded && failure.code() != errc::out_of_memory) {
+        require_input_error(failure); // the device is small
+      }
+    }
+    settle(*home);
+  }
+}
+
 } // namespace
 } // namespace saeta::fuzz
 
@@ -55,5 +77,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::vector<std::uint8_t> exact(data, data + size);
   const auto bytes = std::as_bytes(std::span(exact));
   read_bytes(host_context(), bytes);
+  read_at_once(host_context(), bytes);
+  const simulation& machine = simulated_device();
+  read_at_once(machine.home, bytes);
+  require_clean(machine);
   return 0;
 }

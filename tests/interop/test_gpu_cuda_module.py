@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import os
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -268,44 +270,32 @@ def test_numba_allocates_under_our_budget(numba_cuda: Any) -> None:
     assert done.stdout.strip() == "done", done.stderr
 
 
-# What these ask for is not here: handles for other processes, page-locked memory that can't be read once it is given back (Saeta
-# keeps it for the next one), and contexts of Numba whose handle is a ctypes object (those of numba-cuda are CUDA's own).
+# What these ask for is not here: page-locked memory that can't be read once it is given back (Saeta keeps it for the next one), and
+# contexts of Numba whose handle is a ctypes object (those of numba-cuda are CUDA's own).
 NOT_HERE = {
-    "test_cuda": "test_IPC or test_foreign_buffer",
+    "test_cuda": "test_foreign_buffer",
     "test_cuda_numba_interop": "test_context or test_numba_context",
 }
 
 
 @pytest.mark.parametrize("suite", ["test_cuda", "test_cuda_numba_interop"])
-def test_the_tests_of_pyarrow_cuda_pass(suite: str) -> None:
-    """As they come with pyarrow, over this module."""
+def test_the_tests_of_pyarrow_cuda_pass(suite: str, tmp_path: Path) -> None:
+    """As they come with pyarrow, over this module. The processes that they start find it by a sitecustomize."""
     if cuda.Context.get_num_devices() == 0:
         pytest.skip("no usable CUDA device")
     if importlib.util.find_spec(f"pyarrow.tests.{suite}") is None:
         pytest.skip("this pyarrow comes without its tests")
-    arguments = [
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        f"not ({NOT_HERE[suite]})",
-        "--pyargs",
-        f"pyarrow.tests.{suite}",
-    ]
-    program = f"""
-        import sys
-        import saeta.cuda
-        saeta.cuda.install()
-        import pytest
-        sys.exit(pytest.main({arguments!r}))
-    """
+    (tmp_path / "sitecustomize.py").write_text("import saeta.cuda\nsaeta.cuda.install()\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["-k", f"not ({NOT_HERE[suite]})", "--pyargs", f"pyarrow.tests.{suite}"]
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
+        command,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
         cwd="/",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 

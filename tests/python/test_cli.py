@@ -59,7 +59,7 @@ def test_version_and_help():
     assert saeta("--version").stdout.strip() == f"saeta {sa.__version__}"
     help_ = saeta("--help")
     assert help_.returncode == 0
-    for command in ("info", "inspect", "demo"):
+    for command in ("info", "inspect", "demo", "load", "convert", "bench"):
         assert command in help_.stdout
     assert "Exit codes" in help_.stdout
 
@@ -136,7 +136,7 @@ def test_the_demo_makes_its_trip_and_proves_it(tmp_path):
     for name in (
         "the refusal carries its numbers",
         "nothing of it stays allocated",
-        "one transfer a batch and one for the dictionaries",
+        "one transfer for the table",
         "numpy: the same memory",
         "numpy: no copy at the hand-over",
         "the same memory",
@@ -185,7 +185,7 @@ def test_the_demo_takes_a_file(flights):
     assert "✗" not in done.stdout
     for text in (
         "budget of host refused",
-        "one transfer a batch",
+        "one transfer for the table",
         "sum of delay",
         "live bytes by tag",
         "GB/s",
@@ -283,7 +283,160 @@ def test_the_demo_on_a_gpu(tmp_path):
     done = saeta("demo", "--device", "cuda", "--rows", "1000000", "--out", tmp_path, "--json")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     checks = steps_of(done)
-    assert checks["one transfer a batch and one for the dictionaries"]["passed"]
+    assert checks["one transfer for the table"]["passed"]
     assert {"pinned host -> device", "device -> pinned host"} <= {
         row["name"] for row in json.loads(done.stdout)["rates"]
     }
+
+
+def test_load_tells_the_rate_and_checks_the_values(tmp_path):
+    import pyarrow.parquet as pq
+
+    source = arrow_data.table(600)
+    path = tmp_path / "types.arrow"
+    with pa.ipc.new_file(path, source.schema) as writer:
+        writer.write_table(source, max_chunksize=100)
+    pq.write_table(pa.table({"a": range(1000)}), tmp_path / "a.parquet")
+    done = saeta("load", path, tmp_path / "a.parquet", "--device", "host", "--check", "--rounds", 2)
+    assert done.returncode == 0, done.stderr
+    assert "2 files as pyarrow reads them" in done.stdout
+    assert "GB/s" in done.stdout
+    found = json.loads(saeta("load", path, "--device", "host", "--columns", "int8,string", "--json").stdout)
+    assert found["device"] == "host"
+    assert found["link_gb_per_s"] > 0
+    (only,) = found["files"]
+    assert (only["rows"], only["columns"]) == (600, 2)
+    assert only["gb_per_s"] / found["link_gb_per_s"] == pytest.approx(only["share"])
+    assert "same" not in only
+
+
+def test_load_fails_with_the_codes_of_all_commands(tmp_path):
+    path = tmp_path / "a.arrow"
+    table = pa.table({"a": range(100_000)})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    assert saeta("load", tmp_path / "missing.arrow", "--device", "host").returncode == 3
+    done = saeta("load", path, "--device", "host", "--budget", "4KiB", "--json")
+    assert done.returncode == 4
+    assert json.loads(done.stdout)["error"]["type"] == "BudgetExceeded"
+    assert saeta("load", path, "--device", "host", "--columns", "x").returncode == 2
+
+
+def test_load_sees_a_difference(tmp_path):
+    from saeta.cli import load as command
+
+    path = tmp_path / "a.arrow"
+    table = pa.table({"a": [1, 2, 3]})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    same = sa.from_arrow(table, "host")
+    assert command._same(path, same, None)
+    other = sa.from_arrow(pa.table({"a": [1, 2, 4]}), "host")
+    assert not command._same(path, other, None)
+
+
+@pytest.mark.parametrize("target", ["out.arrow", "out.arrows", "out.parquet"])
+@pytest.mark.parametrize("origin", ["in.arrow", "in.arrows", "in.parquet", "in.csv"])
+def test_convert_keeps_the_rows(tmp_path, origin, target):
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    table = pa.table({"a": range(1000), "s": [f"row {i}" for i in range(1000)]})
+    path = tmp_path / origin
+    if origin.endswith(".csv"):
+        csv.write_csv(table, path)
+    elif origin.endswith(".parquet"):
+        pq.write_table(table, path)
+    else:
+        opened = pa.ipc.new_file if origin == "in.arrow" else pa.ipc.new_stream
+        with opened(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=70)
+    done = saeta("convert", path, tmp_path / target, "--batch-rows", 300, "--compression", "zstd", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["rows"] == 1000
+    if target.endswith(".parquet"):
+        assert pq.read_table(tmp_path / target).equals(table)
+        return
+    found = sa.ipc.inspect(tmp_path / target)
+    assert found["batch_rows"] == [300, 300, 300, 100]
+    assert found["compression"] == "zstd"
+    assert found["format"] == ("stream" if target == "out.arrows" else "file")
+    assert sa.read_ipc(tmp_path / target, "host").to_arrow().equals(table)
+
+
+def test_convert_says_what_it_can_not_do(tmp_path):
+    (tmp_path / "in.csv").write_text("a,b\n1,2\n")
+    assert saeta("convert", tmp_path / "missing.arrow", tmp_path / "out.arrow").returncode == 3
+    assert saeta("convert", tmp_path / "in.csv", tmp_path / "out.xyz").returncode == 2
+    done = saeta("convert", tmp_path / "in.csv", tmp_path / "out.arrow", "--compression", "gzip")
+    assert done.returncode == 2
+    assert "gzip" in done.stderr
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing that follows PAR1")
+    (tmp_path / "out.parquet").write_bytes(b"before")
+    assert saeta("convert", tmp_path / "bad.parquet", tmp_path / "out.parquet").returncode == 3
+    assert (tmp_path / "out.parquet").read_bytes() == b"before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.parquet", "in.csv", "out.parquet"]
+    assert (
+        saeta("convert", tmp_path / "in.csv", tmp_path / "o", "--to", "file", "--columns", "b").returncode
+        == 0
+    )
+    assert sa.read_ipc(tmp_path / "o", "host").column_names == ["b"]
+
+
+def test_bench_measures_every_job_beside_its_peers(tmp_path):
+    out = tmp_path / "results.json"
+    done = saeta(
+        "bench", "--quick", "--device", "host", "--bytes", "1MiB", "--rounds", 1, "--out", out, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())
+    assert found == json.loads(done.stdout)
+    assert (found["benchmark"], found["device"], found["rounds"]) == ("movement", "host", 1)
+    assert sorted(found["limits"]) == ["1", "2"]
+    own = [each for each in found["results"] if each["peer"] == "saeta"]
+    jobs = {each["job"] for each in own}
+    assert len(jobs) == 16
+    assert len(own) == 2 * len(jobs), "each at each number of threads"
+    for each in own:
+        assert each["gb_per_s"] == pytest.approx(each["bytes"] / each["seconds_p50"] / 1e9)
+        assert each["share"] == pytest.approx(each["gb_per_s"] / each["limit_gb_per_s"])
+    beside = {each["job"] for each in found["results"] if each["peer"] != "saeta" and "gb_per_s" in each}
+    assert beside == jobs
+    assert list(tmp_path.iterdir()) == [out], "its own files are gone"
+
+
+def test_bench_shows_a_table_of_what_is_asked_for():
+    done = saeta("bench", "--quick", "--device", "host", "--bytes", "1MiB", "--rounds", 1, "--only", "LZ4")
+    assert done.returncode == 0, done.stderr
+    assert "the same, LZ4" in done.stdout
+    assert "numeric" not in done.stdout
+    assert "pyarrow, to host memory" in done.stdout
+    assert saeta("bench", "--device", "host", "--threads", "0").returncode == 2
+    assert saeta("bench", "--device", "host", "--bytes", "much").returncode == 2
+
+
+def test_bench_draws_a_plot(tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "bench.png"
+    arguments = ["--quick", "--device", "host", "--bytes", "1MiB", "--rounds", 1, "--only", "LZ4"]
+    done = saeta("bench", *arguments, "--plot", picture)
+    assert done.returncode == 0, done.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(tmp_path):
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = saeta("bench", "--quick", "--device", "host", "--plot", "x.png", PYTHONPATH=path)
+    assert done.returncode == 6
+    assert "matplotlib" in done.stderr
+
+
+def test_bench_sees_values_that_are_wrong():
+    from saeta.bench import worker
+    from saeta.bench.jobs import Job
+
+    job = Job("wrong", 1, "in", {"saeta": lambda: 1}, lambda made: made == 2)
+    asked = {"peers": True, "rounds": 1, "check": True, "threads": 1}
+    with pytest.raises(SystemExit, match="wrong"):
+        worker._measure(sa.context("host"), job, asked, {"in": 1.0})

@@ -208,6 +208,7 @@ def test_memory_of_a_view_waits_for_readers_that_nobody_announced() -> None:
         for value in range(1, 20):
             column = sa.from_arrow(pa.array(np.full(4096, value, dtype="u1")), home)
             view = pa.array(column)
+            home.synchronize()  # the reader waits for nothing
             work = device.read_late(view.buffers()[1].address, 4096, 0.01)
             del column, view
             other = sa.from_arrow(pa.array(np.zeros(4096, dtype="u1")), home)

@@ -166,6 +166,23 @@ print(ctx.counters()["host_to_host"]["calls"])
 
 
 @pytest.mark.gpu
+def test_saeta_host_cache_is_how_much_is_kept_for_the_next_downloads(shown):
+    import saeta as sa
+
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    program = """
+import numpy as np
+
+here = sa.table({"n": np.arange(1 << 18)}, ctx).to_arrow()
+del here
+print(ctx.memory.statistics()["host_held"] >> 20)
+"""
+    assert shown(program, "cuda:0", SAETA_HOST_CACHE="0") == ["0"]
+    assert shown(program, "cuda:0", SAETA_HOST_CACHE="64MiB") == ["2"]
+
+
+@pytest.mark.gpu
 def test_saeta_pool_threshold_is_what_the_pool_of_the_driver_keeps(shown):
     import saeta as sa
 

@@ -19,6 +19,7 @@ ON_HOST = {
     "duckdb": ["duckdb"],
     "jax": ["jax"],
     "handover": ["numpy"],
+    "reading": ["pyarrow"],
 }
 ON_GPU = ["torch", "cupy", "numba", "cudf", "pyarrow-cuda"]
 BLOCK = re.compile(r"^(?:<!-- gpu: ([\w.]+) -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import mmap
 import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -37,7 +39,7 @@ def batched(tmp_path):
 def test_every_type_is_read_as_pyarrow_reads_it(anywhere, tmp_path, stream, compression, copy):
     source = arrow_data.table()
     path = write(tmp_path / "source.arrow", source, stream=stream, compression=compression, chunk=30)
-    table = sa.read_ipc(path, anywhere, copy=copy)
+    table = sa.read_ipc(path, anywhere, copy=copy, rechunk=False)
     assert table.num_batches == 3
     again = table.to_arrow()
     assert again.equals(source)
@@ -67,12 +69,12 @@ def test_slices_and_batches_are_written_as_they_are(host, batched, tmp_path):
     assert reader.read_all().equals(arrow_data.table(60).slice(15, 35))
 
 
-def test_a_mapped_file_is_viewed_and_a_copy_is_one_transfer_a_batch(host, tmp_path):
+def test_a_mapped_file_is_viewed_and_a_copy_is_one_transfer(host, tmp_path):
     path = write(tmp_path / "numbers.arrow", pa.table({"a": range(90), "b": np.arange(90.0)}), chunk=30)
     viewed = sa.read_ipc(path, host)
     assert (copies(host), host.memory.statistics()["current"]) == (0, 0)
     copied = sa.read_ipc(path, host, copy=True)
-    assert copies(host) == 3
+    assert copies(host) == 1
     assert host.memory.statistics()["own"] >= copied.nbytes
     assert viewed.to_arrow().equals(copied.to_arrow())
 
@@ -229,3 +231,107 @@ def test_flights_are_read_and_summed(anywhere, flights):
     assert table["delay"].to_numpy().sum(dtype=np.int64) == pa.ipc.open_file(flights).read_all()[
         "delay"
     ].to_numpy().sum(dtype=np.int64)
+
+
+@pytest.mark.parametrize("copy", [None, True], ids=["views", "copies"])
+def test_batches_are_joined_or_kept_as_asked(host, batched, copy):
+    expected = arrow_data.table(60)
+    for rechunk, chunks in ((None, 3), (False, 3), (True, 1)):
+        table = sa.read_ipc(batched, host, copy=copy, rechunk=rechunk)
+        assert {len(table.to_arrow().column(i).chunks) for i in range(table.num_columns)} == {chunks}
+        assert table.to_arrow().combine_chunks().equals(expected.combine_chunks())
+
+
+def test_batches_that_must_be_views_are_not_joined(host, batched):
+    with pytest.raises(sa.ExchangeError, match="can't be joined without a copy"):
+        sa.read_ipc(batched, host, copy=False, rechunk=True)
+
+
+def test_deltas_extend_a_dictionary_and_replacements_begin_another_piece(host, tmp_path):
+    schema = pa.schema([("d", pa.dictionary(pa.int8(), pa.string()))])
+    batches = [
+        pa.record_batch([pa.array(values).dictionary_encode().cast(schema.field(0).type)], schema)
+        for values in (["a", "b"], ["a", "b", "c"], ["b", "c"] * 4, ["z"], ["z", None, "y"])
+    ]
+    path = tmp_path / "deltas.arrows"
+    with pa.ipc.new_stream(
+        path, schema, options=pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    ) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    expected = [value for batch in batches for value in batch.column(0).to_pylist()]
+    for rechunk in (None, True, False):
+        table = sa.read_ipc(path, host, copy=True, rechunk=rechunk)
+        assert table["d"].to_pylist() == expected
+        chunks = table.to_arrow().column("d").chunks
+        assert len(chunks) == (3 if rechunk else 5)
+        assert [len(chunk.dictionary) for chunk in chunks][:2] == ([3, 2] if rechunk else [2, 3])
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_large_buffers_are_compressed_in_blocks_that_pyarrow_and_we_read(anywhere, tmp_path, compression):
+    rows = 3 << 20  # 24 MiB a buffer: above the size that is compressed as one
+    noise = np.random.default_rng(5).integers(0, 1 << 62, rows)
+    source = pa.table({"low": np.arange(rows) // 1000, "noise": noise})
+    path = tmp_path / "blocks.arrow"
+    sa.from_arrow(source, anywhere).write_ipc(path, compression=compression)
+    assert path.stat().st_size < source.nbytes * 0.7
+    assert pa.ipc.open_file(path).read_all().equals(source)
+    assert sa.read_ipc(path, anywhere).to_arrow().equals(source)
+
+
+def test_batches_of_several_windows_come_in_their_order(anywhere, tmp_path):
+    rows = 2_200_000  # 17 MiB a batch, 64 MiB a window
+    source = pa.table({"n": np.arange(9 * rows)})
+    table = sa.from_arrow(pa.Table.from_batches(source.to_batches(rows)), anywhere)
+    assert table.num_batches == 9
+    seen = []
+    table.write_ipc(tmp_path / "windows.arrow", durable=False, progress=lambda now: seen.append(now.batches))
+    assert seen == list(range(1, 10))
+    again = pa.ipc.open_file(tmp_path / "windows.arrow")
+    assert again.num_record_batches == 9
+    assert again.read_all().equals(source)
+
+
+def test_a_file_that_may_not_be_written_is_replaced_only_when_asked(host, tmp_path):
+    path = tmp_path / "kept.arrow"
+    table = sa.table({"n": np.arange(5)}, host)
+    table.write_ipc(path)
+    path.chmod(0o444)
+    with pytest.raises(sa.errors.FileError, match="replace_read_only"):
+        table.write_ipc(path)
+    table.slice(0, 2).write_ipc(path, replace_read_only=True)
+    assert path.stat().st_mode & 0o777 == 0o444
+    assert sa.read_ipc(path, host).num_rows == 2
+
+
+def test_names_that_the_system_refuses_are_errors_of_ours(host, tmp_path):
+    table = sa.table({"n": np.arange(5)}, host)
+    with pytest.raises(sa.errors.FileError, match="File name too long"):
+        table.write_ipc(tmp_path / ("x" * 300))
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(sa.errors.FileError, match="Too many levels"):
+        table.write_ipc(tmp_path / "circle")
+    with pytest.raises(sa.errors.MissingFileError):
+        table.write_ipc(tmp_path / "no" / "folder")
+    with pytest.raises(sa.errors.FileError, match="File name too long"):
+        sa.read_ipc(tmp_path / ("x" * 300), host)
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+import saeta as sa
+
+table = sa.table({"n": np.arange(4_000_000)}, "host")
+sa.concat_tables([table] * 4).write_ipc(sys.argv[1], progress=lambda now: os.kill(os.getpid(), signal.SIGKILL))
+"""
+
+
+def test_a_writer_that_is_killed_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "kept.arrow"
+    path.write_bytes(b"the old one")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], capture_output=True, check=False)
+    assert done.returncode == -9
+    assert [each.name for each in tmp_path.iterdir()] == ["kept.arrow"]
+    assert path.read_bytes() == b"the old one"

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import saeta as sa
-from cuda_module import simulator
+from sim_devices import simulator
 
 
 def test_numba_gets_memory_of_the_context() -> None:

@@ -49,13 +49,15 @@ private:
 };
 
 struct simulated {
-  simulated(std::int32_t ordinal, const simulated* beside) {
+  simulated(std::int32_t ordinal, const simulated* beside, bool exportable) {
     sim::options chosen;
     chosen.ordinal = ordinal;
     chosen.how = sim::pace::automatic;
     chosen.beside = beside == nullptr ? nullptr : beside->device;
     device = sim::device::create(chosen);
-    home = context::create(device);
+    context_options options;
+    options.memory.exportable_pool = exportable;
+    home = context::create(device, options);
   }
 
   std::shared_ptr<sim::device> device;
@@ -83,8 +85,8 @@ NB_MODULE(saeta_sim, m) {
     return nb::bytes(bytes.data(), bytes.size());
   });
   nb::class_<simulated>(m, "Device")
-      .def(nb::init<std::int32_t, const simulated*>(), nb::arg("ordinal") = 0,
-           nb::arg("beside").none() = nb::none())
+      .def(nb::init<std::int32_t, const simulated*, bool>(), nb::arg("ordinal") = 0,
+           nb::arg("beside").none() = nb::none(), nb::arg("exportable") = false)
       .def_prop_ro("context", [](const simulated& self) { return context_object{self.home}; })
       .def_prop_ro("races", &races)
       .def(

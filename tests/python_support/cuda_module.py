@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import gc
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import saeta as sa
+from sim_devices import simulator
 
 cuda = pytest.importorskip("saeta.cuda", exc_type=ImportError)
 
@@ -23,25 +21,14 @@ CPU = pa.default_cpu_memory_manager()
 DEVICES = ["sim", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
-def simulator() -> Any:
-    """The module of tests/python_sim, which lies in the build folder."""
-    build = os.environ.get("SAETA_BUILD")
-    if build is None:
-        pytest.skip("SAETA_BUILD does not name the build folder, which has the simulator")
-    folder = str(Path(build, "tests", "python"))
-    if folder not in sys.path:
-        sys.path.append(folder)
-    return pytest.importorskip("saeta_sim")
-
-
 @contextmanager
-def simulated(count: int = 1) -> Iterator[list[Any]]:
+def simulated(count: int = 1, exportable: bool = True) -> Iterator[list[Any]]:
     """Simulated devices of one machine, which saeta.cuda takes for the GPUs. Races between uses are failures."""
     from saeta.cuda import _devices
 
     devices: list[Any] = []
     for number in range(count):
-        devices.append(simulator().Device(number, devices[0] if devices else None))
+        devices.append(simulator().Device(number, devices[0] if devices else None, exportable))
     _devices.stand_ins.update({number: each.context for number, each in enumerate(devices)})
     try:
         yield devices

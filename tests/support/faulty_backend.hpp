@@ -105,6 +105,27 @@ public:
   void set_pool_threshold(std::uint64_t bytes) override { inner_->set_pool_threshold(bytes); }
   void make_pool_exportable() override { inner_->make_pool_exportable(); }
   [[nodiscard]] bool pool_exportable() const override { return inner_->pool_exportable(); }
+  int export_pool() override {
+    count();
+    return inner_->export_pool();
+  }
+  allocation_name export_allocation(const void* base) override {
+    count();
+    return inner_->export_allocation(base);
+  }
+  pool_handle import_pool(int descriptor) override {
+    return made([&] { return inner_->import_pool(descriptor); });
+  }
+  void release_pool(pool_handle imported) noexcept override {
+    --alive_;
+    inner_->release_pool(imported);
+  }
+  void* open_allocation(pool_handle imported, const allocation_name& name) override {
+    return made([&] { return inner_->open_allocation(imported, name); });
+  }
+  bool close_allocation(void* pointer, stream_handle stream) noexcept override {
+    return gone(inner_->close_allocation(pointer, stream));
+  }
   void* allocate_pinned(std::size_t bytes) override {
     return made([&] { return inner_->allocate_pinned(bytes); }, errc::out_of_memory);
   }

@@ -104,3 +104,135 @@ def demo(
             timeline=timeline,
             as_json=as_json,
         )
+
+
+@app.command(epilog=EXIT_CODES)
+def load(
+    files: Annotated[list[Path], typer.Argument(help="Arrow IPC or Parquet files.", show_default=False)],
+    device: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help='"host", "cuda" or "cuda:1".', show_default="the best there is"),
+    ] = None,
+    budget: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help='For example "8GiB", or "50%" of the device.', show_default="none"),
+    ] = None,
+    columns: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Only these, with commas between.", show_default="all"),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often; the median counts.")] = 1,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare the values with what pyarrow reads.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Files to the device: the rate, the share of the link, and what the memory holds."""
+    from saeta.cli import load as command
+
+    with reported(as_json):
+        command.run(
+            files,
+            device=device,
+            budget=budget,
+            columns=columns,
+            rounds=rounds,
+            check=check,
+            as_json=as_json,
+        )
+
+
+@app.command(epilog=EXIT_CODES)
+def convert(
+    source: Annotated[Path, typer.Argument(help="Arrow IPC, Parquet or CSV.", show_default=False)],
+    target: Annotated[
+        Path, typer.Argument(help="An Arrow IPC file or stream, or Parquet.", show_default=False)
+    ],
+    to: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help='"file", "stream" or "parquet".', show_default="by the suffix"),
+    ] = None,
+    compression: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help='"none", "lz4" or "zstd"; of Parquet any that pyarrow has.', show_default="none"),
+    ] = None,
+    batch_rows: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Rows of a batch.", show_default="as they come"),
+    ] = None,
+    columns: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Only these, with commas between.", show_default="all"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Writes what one file has as another: Arrow IPC, Parquet or CSV in, Arrow IPC or Parquet out."""
+    from saeta.cli import convert as command
+
+    with reported(as_json):
+        command.run(
+            source,
+            target,
+            to=to,
+            compression=compression,
+            batch_rows=batch_rows,
+            columns=columns,
+            as_json=as_json,
+        )
+
+
+@app.command(epilog=EXIT_CODES)
+def bench(
+    device: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help='"host", "cuda" or "cuda:1".', show_default="the best there is"),
+    ] = None,
+    size: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--bytes", help="Of each file and table.", show_default="2GiB"),
+    ] = None,
+    threads: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Numbers of threads, with commas between.", show_default="1,2,4,8,16"),
+    ] = None,
+    rounds: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="The median of so many counts.", show_default="5"),
+    ] = None,
+    only: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Only jobs with this in their name.", show_default="all"),
+    ] = None,
+    folder: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder for the files, seven times --bytes.", show_default="the temporary one"),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Seconds, small: not for numbers.")] = False,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="JSON file for the results.", show_default="none"),
+    ] = None,
+    plot: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Picture of the results: .png, .svg or .pdf.", show_default="none"),
+    ] = None,
+    commit: Annotated[str, typer.Option(help="What was measured, for the JSON file.")] = "",
+    as_json: Json = False,
+) -> None:
+    """What moves at which rate on this machine, as a share of what it can do, beside what people use instead."""
+    from saeta.cli import bench as command
+
+    with reported(as_json):
+        command.run(
+            device=device,
+            size=size,
+            threads=threads,
+            rounds=rounds,
+            only=only,
+            folder=folder,
+            quick=quick,
+            out=out,
+            plot=plot,
+            commit=commit,
+            as_json=as_json,
+        )

@@ -30,7 +30,7 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "everything asked for was done",
-    Exit.CHECK_FAILED: "a check of the demo failed",
+    Exit.CHECK_FAILED: "a check of the values failed",
     Exit.USAGE: "the command line is wrong",
     Exit.FILE: "a file can't be read or written, or is no Arrow file that Saeta carries",
     Exit.BUDGET: "the budget or the memory was not enough",

@@ -11,6 +11,7 @@ from saeta.cuda import _devices
 from saeta.cuda._libarrow import bridge, classes
 
 if TYPE_CHECKING:
+    from saeta.cuda._broker import Exported
     from saeta.cuda._context import Context, IpcMemHandle
 
 
@@ -49,6 +50,7 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
     """
 
     _memory: _core.Buffer
+    _exported: Exported | None = None  # once other processes may open it
 
     def __init__(self) -> None:
         raise TypeError(
@@ -146,10 +148,17 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         return count
 
     def export_for_ipc(self) -> IpcMemHandle:
-        """A handle of the memory for another process."""
-        from saeta.cuda._context import _IPC
+        """A handle of these bytes for other processes of the same user on this machine.
 
-        raise NotImplementedError(_IPC)
+        Waits for the last writes. Keep the buffer, or the handle, until the other process has opened it; from then on the
+        other process keeps the memory. UnsupportedError, a NotImplementedError, for memory that is not the context's own, and
+        where the context was opened before without `exportable_pool` (`saeta.context`).
+        """
+        from saeta.cuda import _sharing
+        from saeta.cuda._context import IpcMemHandle
+
+        exported = _sharing.export(self)
+        return IpcMemHandle._make(_sharing.handle_of(exported), exported)
 
     def slice(self, offset: int = 0, length: int | None = None) -> CudaBuffer:
         """The bytes from `offset` on, at most `length`, without a copy."""

@@ -10,8 +10,10 @@ from pyarrow.util import get_contiguous_span
 from saeta import _core
 from saeta.cuda import _devices
 from saeta.cuda._libarrow import classes
+from saeta.cuda._wire import Handle
 
 if TYPE_CHECKING:
+    from saeta.cuda._broker import Exported
     from saeta.cuda._buffers import CudaBuffer
 
 
@@ -147,8 +149,18 @@ class Context:
         return wrap(_core._foreign_bytes(self._home, reached, size, base, _devices.TAG))
 
     def open_ipc_buffer(self, ipc_handle: IpcMemHandle) -> CudaBuffer:
-        """Memory of another process by its handle."""
-        raise NotImplementedError(_IPC)
+        """Memory of another process by its handle, without a copy.
+
+        The other process keeps the memory until the last object here that shows it is gone and our work on it has finished.
+        Streams of two processes don't wait for each other: what is written after the export is for the processes to agree on.
+        OSError where the other process has ended, shares the buffer no more or belongs to another user. ArrowInvalid for
+        memory of another device. In the process that exported the buffer it is a view of the buffer itself.
+        """
+        from saeta.cuda import _sharing
+
+        if not isinstance(ipc_handle, IpcMemHandle):
+            raise TypeError(f"expected an IpcMemHandle, got {type(ipc_handle).__name__}")
+        return _sharing.open_buffer(self._home, ipc_handle._handle)
 
     def buffer_from_data(self, data: Any, offset: int = 0, size: int = -1) -> CudaBuffer:
         """A new device buffer with a copy of the bytes of `data` from `offset` on; size -1: all of them.
@@ -199,11 +211,14 @@ class Context:
         return f"<saeta.cuda.Context of {self._home.device}>"
 
 
-_IPC = "handles of device memory for other processes are not built yet"
-
-
 class IpcMemHandle:
-    """A handle of device memory for another process."""
+    """A handle of device memory for other processes of the same user on this machine. `CudaBuffer.export_for_ipc` makes it.
+
+    Keep it, or the buffer, until the other process has opened it.
+    """
+
+    _handle: Handle
+    _exported: Exported | None  # in the process that made it
 
     def __init__(self) -> None:
         raise TypeError(
@@ -211,10 +226,24 @@ class IpcMemHandle:
         )
 
     @staticmethod
+    def _make(handle: Handle, exported: Exported | None = None) -> IpcMemHandle:
+        made = IpcMemHandle.__new__(IpcMemHandle)
+        made._handle = handle
+        made._exported = exported
+        return made
+
+    @staticmethod
     def from_buffer(opaque_handle: pa.Buffer) -> IpcMemHandle:
-        """The handle that `serialize` wrote, in another process."""
-        raise NotImplementedError(_IPC)
+        """The handle that `serialize` wrote, in another process. ArrowInvalid for other bytes."""
+        given = opaque_handle if isinstance(opaque_handle, pa.Buffer) else pa.py_buffer(opaque_handle)
+        return IpcMemHandle._make(Handle.unpack(given.to_pybytes()))
 
     def serialize(self, pool: pa.MemoryPool | None = None) -> pa.Buffer:
-        """The handle as bytes."""
-        raise NotImplementedError(_IPC)
+        """The handle as bytes in host memory, of `pool`. Who has them may open the buffer."""
+        packed = self._handle.pack()
+        made = pa.allocate_buffer(len(packed), memory_pool=pool)
+        memoryview(made).cast("B")[:] = packed
+        return made
+
+    def __repr__(self) -> str:
+        return f"<saeta.cuda.IpcMemHandle of {self._handle.size} bytes>"

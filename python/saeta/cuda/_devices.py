@@ -12,6 +12,7 @@ TAG = "saeta.cuda"
 
 # What stands in for a GPU of that number; tests put simulated devices here.
 stand_ins: dict[int, Context] = {}
+_uuids: dict[str, bytes] = {}
 _shares: dict[str, tuple[Context, Context]] = {}
 
 
@@ -22,8 +23,8 @@ def count() -> int:
 
 
 def home(number: int) -> Context:
-    """The process's context of a GPU."""
-    return stand_ins[number] if number in stand_ins else _core.context(f"cuda:{number}")
+    """The process's context of a GPU; with an exportable pool where it was not open."""
+    return stand_ins[number] if number in stand_ins else _core._shareable_context(f"cuda:{number}")
 
 
 def share(of: Context) -> Context:
@@ -37,6 +38,14 @@ def share(of: Context) -> Context:
 def holding(memory: Buffer) -> Context:
     """The context of the device that memory is on, whatever part of its budget pays for it."""
     return _core.context("host") if memory.device == "host" else home(number_of(memory.context))
+
+
+def uuid_of(ctx: Context) -> bytes:
+    """16 bytes that name the device in every process of the machine."""
+    known = _uuids.get(ctx.device)
+    if known is None:
+        known = _uuids[ctx.device] = _core._device_uuid(ctx)
+    return known
 
 
 def number_of(ctx: Context) -> int:

@@ -3,6 +3,7 @@
 #include "saeta/backend/cuda/check.hpp"
 #include "saeta/backend/cuda/context.hpp"
 #include "saeta/backend/cuda/driver.hpp"
+#include "saeta/backend/cuda/imported_pools.hpp"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/modules.hpp"
 #include "saeta/backend/cuda/memory_pool.hpp"
@@ -12,6 +13,7 @@
 #include "saeta/base/report.hpp"
 
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -30,6 +32,7 @@ constexpr std::size_t driver_alignment = 256;
 
 cudaStream_t native(stream_handle stream) { return reinterpret_cast<cudaStream_t>(stream); }
 cudaEvent_t native(event_handle event) { return reinterpret_cast<cudaEvent_t>(event); }
+cudaMemPool_t native(pool_handle pool) { return reinterpret_cast<cudaMemPool_t>(pool); }
 
 cudaMemcpyKind native(copy_kind kind) {
   switch (kind) {
@@ -186,6 +189,36 @@ public:
   }
   void make_pool_exportable() override;
   [[nodiscard]] bool pool_exportable() const override { return &pool() != &*own_pool_; }
+  int export_pool() override {
+    require_exportable();
+    const active_context active(context_);
+    return pool().descriptor();
+  }
+  allocation_name export_allocation(const void* base) override {
+    require_exportable();
+    const active_context active(context_);
+    return pool().name_of(base);
+  }
+  pool_handle import_pool(int descriptor) override {
+    const active_context active(context_);
+    return pool_handle{reinterpret_cast<std::uintptr_t>(imported_pools_.add(descriptor))};
+  }
+  void release_pool(pool_handle imported) noexcept override {
+    static_cast<void>(
+        attempt("cudaMemPoolDestroy", [&] { return imported_pools_.release(native(imported)); }));
+  }
+  void* open_allocation(pool_handle imported, const allocation_name& name) override {
+    const active_context active(context_);
+    cudaMemPoolPtrExportData exported{};
+    std::memcpy(&exported, name.data(), sizeof exported);
+    void* pointer = nullptr;
+    check(cudaMemPoolImportPointer(&pointer, native(imported), &exported), "cudaMemPoolImportPointer",
+          " on cuda:", ordinal_);
+    return pointer;
+  }
+  [[nodiscard]] bool close_allocation(void* pointer, stream_handle stream) noexcept override {
+    return attempt("cudaFreeAsync", [&] { return cudaFreeAsync(pointer, native(stream)); });
+  }
   void* allocate_pinned(std::size_t bytes) override {
     const active_context active(context_);
     void* pointer = nullptr;
@@ -236,10 +269,19 @@ private:
 
   [[nodiscard]] cuda::memory_pool& pool() const noexcept { return *pool_.load(std::memory_order_acquire); }
 
+  void require_exportable() const {
+    if (!pool_exportable()) {
+      throw error(errc::unsupported,
+                  concat("the pool of cuda:", ordinal_,
+                         " is not exportable: make it so before the first allocation (stack_options)"));
+    }
+  }
+
   /// Lets work on another device touch the pool.
   void admit(std::int32_t ordinal) {
     const std::scoped_lock lock(pool_mutex_);
     pool().admit(ordinal);
+    imported_pools_.admit(ordinal);
     admitted_.push_back(ordinal);
   }
 
@@ -267,6 +309,7 @@ private:
   std::mutex pool_mutex_; ///< of what is set for the pool
   std::optional<std::uint64_t> pool_threshold_;
   std::vector<std::int32_t> admitted_; ///< devices
+  cuda::imported_pools imported_pools_{ordinal_};
   std::optional<cuda::waiters> waiters_;
   std::mutex mutex_;
   std::unordered_map<void*, void*> bases_; ///< allocation that an address aligned by us lies in

@@ -49,6 +49,7 @@ const driver_calls& driver() {
       .stream_is_capturing = require<PFN_cuStreamIsCapturing_v10000>("cuStreamIsCapturing", 10000),
       .context_record_event = require<PFN_cuCtxRecordEvent_v12050>("cuCtxRecordEvent", 12050),
       .device_get_name = require<PFN_cuDeviceGetName_v2000>("cuDeviceGetName", 2000),
+      .device_get_uuid = require<PFN_cuDeviceGetUuid_v11040>("cuDeviceGetUuid", 11040),
       .device_total_memory = require<PFN_cuDeviceTotalMem_v3020>("cuDeviceTotalMem", 3020),
       .device_get_attribute = require<PFN_cuDeviceGetAttribute_v2000>("cuDeviceGetAttribute", 2000),
       .primary_context_get_state =

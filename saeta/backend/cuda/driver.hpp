@@ -25,6 +25,7 @@ struct driver_calls {
   PFN_cuStreamIsCapturing_v10000 stream_is_capturing;
   PFN_cuCtxRecordEvent_v12050 context_record_event;
   PFN_cuDeviceGetName_v2000 device_get_name;
+  PFN_cuDeviceGetUuid_v11040 device_get_uuid;
   PFN_cuDeviceTotalMem_v3020 device_total_memory;
   PFN_cuDeviceGetAttribute_v2000 device_get_attribute;
   PFN_cuDevicePrimaryCtxGetState_v7000 primary_context_get_state;

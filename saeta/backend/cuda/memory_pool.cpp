@@ -2,7 +2,13 @@
 
 #include "saeta/backend/cuda/check.hpp"
 
+#include <cerrno>
+#include <cstring>
 #include <limits>
+#include <system_error>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace saeta::cuda {
 
@@ -35,6 +41,9 @@ memory_pool::memory_pool(std::int32_t ordinal, bool exportable) : ordinal_(ordin
   // By default a pool gives everything back at every synchronisation and asks for it again.
   try {
     set_threshold(std::numeric_limits<std::uint64_t>::max());
+    if (exportable) {
+      share();
+    }
   } catch (...) {
     static_cast<void>(settled(cudaMemPoolDestroy(pool_), "cudaMemPoolDestroy"));
     throw;
@@ -42,6 +51,9 @@ memory_pool::memory_pool(std::int32_t ordinal, bool exportable) : ordinal_(ordin
 }
 
 memory_pool::~memory_pool() {
+  if (shared_ >= 0) {
+    ::close(shared_);
+  }
   if (pool_ != nullptr) {
     static_cast<void>(settled(cudaMemPoolDestroy(pool_), "cudaMemPoolDestroy"));
   }
@@ -82,12 +94,30 @@ void memory_pool::admit(std::int32_t ordinal) {
   if (pool_ == nullptr) {
     return;
   }
-  cudaMemAccessDesc access{};
-  access.location.type = cudaMemLocationTypeDevice;
-  access.location.id = ordinal;
-  access.flags = cudaMemAccessFlagsProtReadWrite;
-  check(cudaMemPoolSetAccess(pool_, &access, 1), "cudaMemPoolSetAccess", ": cuda:", ordinal,
-        " to the pool of cuda:", ordinal_);
+  set_pool_access(pool_, ordinal, concat("cuda:", ordinal_));
+}
+
+void memory_pool::share() {
+  check(cudaMemPoolExportToShareableHandle(&shared_, pool_, cudaMemHandleTypePosixFileDescriptor, 0),
+        "cudaMemPoolExportToShareableHandle", ": the pool of cuda:", ordinal_);
+}
+
+int memory_pool::descriptor() const {
+  const int made = ::fcntl(shared_, F_DUPFD_CLOEXEC, 0);
+  if (made < 0) {
+    throw error(errc::device, concat("the descriptor of the pool of cuda:", ordinal_,
+                                     " can't be copied: ", std::generic_category().message(errno)));
+  }
+  return made;
+}
+
+allocation_name memory_pool::name_of(const void* base) const {
+  cudaMemPoolPtrExportData exported{};
+  check(cudaMemPoolExportPointer(&exported, const_cast<void*>(base)), "cudaMemPoolExportPointer", ": ", base);
+  allocation_name name{};
+  static_assert(sizeof exported == sizeof name);
+  std::memcpy(name.data(), &exported, sizeof exported);
+  return name;
 }
 
 std::uint64_t memory_pool::reserved_bytes() const {
@@ -97,6 +127,15 @@ std::uint64_t memory_pool::reserved_bytes() const {
   std::uint64_t bytes = 0;
   check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes), "cudaMemPoolGetAttribute");
   return bytes;
+}
+
+void set_pool_access(cudaMemPool_t pool, std::int32_t ordinal, const std::string& whose) {
+  cudaMemAccessDesc access{};
+  access.location.type = cudaMemLocationTypeDevice;
+  access.location.id = ordinal;
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  check(cudaMemPoolSetAccess(pool, &access, 1), "cudaMemPoolSetAccess", ": cuda:", ordinal,
+        " to the pool of ", whose);
 }
 
 } // namespace saeta::cuda

@@ -5,10 +5,13 @@
 // Failure   error device or out_of_memory; unsupported on a device without such pools.
 #pragma once
 
+#include "saeta/device/handles.hpp"
+
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace saeta::cuda {
 
@@ -31,12 +34,23 @@ public:
   /// Work on device `ordinal` may touch what is allocated from the pool, before this call or after it.
   void admit(std::int32_t ordinal);
 
+  /// Of an exportable pool: a descriptor that the caller closes, and the name of an allocation. @throws error device.
+  [[nodiscard]] int descriptor() const;
+  [[nodiscard]] allocation_name name_of(const void* base) const;
+
   /// Bytes taken from the device, used or not.
   [[nodiscard]] std::uint64_t reserved_bytes() const;
 
 private:
+  void share();
+
   std::int32_t ordinal_;
   cudaMemPool_t pool_ = nullptr;
+  int shared_ =
+      -1; ///< the descriptor of an exportable pool: the driver names allocations only of pools that are shared already
 };
+
+/// Lets work on device `ordinal` touch what is allocated from a pool, before this call or after it. @param whose  the pool is.
+void set_pool_access(cudaMemPool_t pool, std::int32_t ordinal, const std::string& whose);
 
 } // namespace saeta::cuda

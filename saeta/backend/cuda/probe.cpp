@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <optional>
 
 namespace saeta {
@@ -103,13 +104,19 @@ device_properties describe_cuda_device(std::int32_t ordinal) {
     cuda::check(calls.device_get_attribute(&value, which, device), "cuDeviceGetAttribute");
     return value;
   };
-  return {.name = name.data(),
-          .total_bytes = total,
-          .free_bytes = in_use(device) ? std::optional(free_bytes_of(ordinal)) : std::nullopt,
-          .architecture = concat("sm_", attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-                                 attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)),
-          .driver = cuda::version_text(status.driver_version),
-          .multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)};
+  CUuuid uuid{};
+  cuda::check(calls.device_get_uuid(&uuid, device), "cuDeviceGetUuid");
+  device_properties found{.name = name.data(),
+                          .total_bytes = total,
+                          .free_bytes = in_use(device) ? std::optional(free_bytes_of(ordinal)) : std::nullopt,
+                          .architecture =
+                              concat("sm_", attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                                     attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)),
+                          .driver = cuda::version_text(status.driver_version),
+                          .multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)};
+  static_assert(sizeof uuid.bytes == sizeof found.uuid);
+  std::memcpy(found.uuid.data(), uuid.bytes, sizeof uuid.bytes);
+  return found;
 }
 
 } // namespace saeta

@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
@@ -60,6 +61,21 @@ std::optional<std::uint64_t> available_bytes() {
              : std::optional<std::uint64_t>(std::strtoull(kibibytes.c_str(), nullptr, 10) * 1024);
 }
 
+/// Faulting small pages in takes longer than filling them. Where the system has no huge pages, small ones do.
+void ask_for_huge_pages(void* memory, std::size_t bytes) noexcept {
+  constexpr std::uintptr_t huge_page = std::uintptr_t{2} << 20;
+  constexpr std::size_t worth_it =
+      2 * huge_page; // smaller ones come from memory that the C library has used before
+  if (bytes < worth_it) {
+    return;
+  }
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t first = (begin + huge_page - 1) / huge_page * huge_page;
+  const std::uintptr_t last =
+      (begin + bytes) / huge_page * huge_page; // whole pages alone: nobody else's memory grows
+  ::madvise(static_cast<std::byte*>(memory) + (first - begin), last - first, MADV_HUGEPAGE);
+}
+
 void* allocate_aligned(std::size_t bytes, std::size_t alignment) {
   // No object is larger, and rounded up to its alignment such a size could be one of a few bytes.
   const bool impossible = bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
@@ -69,7 +85,14 @@ void* allocate_aligned(std::size_t bytes, std::size_t alignment) {
     throw error(errc::out_of_memory,
                 concat("host: the system has no ", bytes, " bytes (", human_bytes(bytes), ") of memory"));
   }
+  ask_for_huge_pages(pointer, bytes);
   return pointer;
+}
+
+[[noreturn]] void refuse_pool() {
+  throw error(
+      errc::unsupported,
+      "the host has no pool of memory to export or import: processes share host memory by mapping a file");
 }
 
 class host_backend final : public backend {
@@ -125,11 +148,14 @@ public:
   std::size_t trim_pool(std::size_t) override { return 0; }
   [[nodiscard]] std::uint64_t pool_bytes() const override { return 0; }
   void set_pool_threshold(std::uint64_t) override {}
-  void make_pool_exportable() override {
-    throw error(errc::unsupported,
-                "the host has no pool of memory to export: processes share host memory by mapping a file");
-  }
+  void make_pool_exportable() override { refuse_pool(); }
   [[nodiscard]] bool pool_exportable() const override { return false; }
+  int export_pool() override { refuse_pool(); }
+  allocation_name export_allocation(const void*) override { refuse_pool(); }
+  pool_handle import_pool(int) override { refuse_pool(); }
+  void release_pool(pool_handle) noexcept override {}
+  void* open_allocation(pool_handle, const allocation_name&) override { refuse_pool(); }
+  bool close_allocation(void*, stream_handle) noexcept override { return false; }
   void* allocate_pinned(std::size_t bytes) override { return allocate_aligned(bytes, pinned_alignment); }
   bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override {
     return deallocate(pointer, bytes, pinned_alignment);

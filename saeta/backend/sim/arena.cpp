@@ -2,7 +2,9 @@
 
 #include "saeta/base/text.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace saeta::sim {
 namespace {
@@ -21,7 +23,48 @@ arena::arena(std::uint64_t bytes) : size_(4 * bytes + spare) {
   base_ = static_cast<std::uint8_t*>(mapped);
 }
 
-arena::~arena() { munmap(base_, size_); }
+arena::~arena() {
+  munmap(base_, size_);
+  if (file_ >= 0) {
+    ::close(file_);
+  }
+}
+
+void arena::share() {
+  if (file_ >= 0) {
+    return;
+  }
+  const int file = memfd_create("saeta-sim", MFD_CLOEXEC);
+  const auto refuse = [&] {
+    if (file >= 0) {
+      ::close(file);
+    }
+    throw error(errc::device, concat("sim: the system shares no ", size_, " bytes"));
+  };
+  if (file < 0 || ftruncate(file, static_cast<off_t>(size_)) != 0) {
+    refuse();
+  }
+  for (std::size_t done = 0; done < used_;) {
+    const ssize_t written = pwrite(file, base_ + done, used_ - done, static_cast<off_t>(done));
+    if (written <= 0) {
+      refuse();
+    }
+    done += static_cast<std::size_t>(written);
+  }
+  if (mmap(base_, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0) ==
+      MAP_FAILED) {
+    refuse();
+  }
+  file_ = file;
+}
+
+int arena::descriptor() const {
+  const int copy = fcntl(file_, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) {
+    throw error(errc::device, "sim: the process has no descriptor left");
+  }
+  return copy;
+}
 
 bool arena::contains(const void* pointer) const noexcept {
   return std::less_equal<const void*>()(base_, pointer) && std::less<const void*>()(pointer, base_ + size_);

@@ -34,6 +34,11 @@ public:
   arena& operator=(const arena&) = delete;
   ~arena();
 
+  /// From now on the bytes are those of a file without a name, which other processes map. What was written stays.
+  void share();
+  /// A descriptor of that file, which the caller closes.
+  [[nodiscard]] int descriptor() const;
+
   [[nodiscard]] bool contains(const void* pointer) const noexcept;
   [[nodiscard]] std::size_t offset(const void* pointer) const noexcept;
   [[nodiscard]] std::uint8_t* at(std::size_t offset) const noexcept { return base_ + offset; }
@@ -59,6 +64,7 @@ private:
 
   std::uint8_t* base_ = nullptr;
   std::size_t size_ = 0;
+  int file_ = -1;                ///< once it is shared
   std::size_t used_ = 0;         ///< addresses from here on were never taken
   std::vector<free_range> free_; ///< the latest at the end
 };

@@ -51,6 +51,15 @@ void count_free(gpu& home, std::size_t bytes) {
   --home.alive.allocations;
 }
 
+/// What another process would see of the memory is whatever the pool puts there next.
+void check_importers(machine& owner, const allocation& gone) {
+  if (gone.importers && gone.importers->load() != 0) {
+    owner.add_finding({"open in another process", "free", gone.base, gone.bytes,
+                       concat("allocation ", gone.number, " (", gone.bytes, " bytes, sim:", gone.ordinal,
+                              ") is freed while it is open elsewhere")});
+  }
+}
+
 /// Null, and reported, when there is no such allocation of this device.
 allocation* find(machine& owner, const gpu& home, void* pointer, std::size_t bytes) {
   allocation* const found = owner.memory().beginning_at(pointer);
@@ -83,9 +92,10 @@ bool simulated_device::deallocate(void* pointer, std::size_t bytes, std::size_t)
     const machine::guard held = machine_->enter();
     machine_->require_device(*gpu_, "deallocate");
     const allocation* const gone = find(*machine_, *gpu_, pointer, bytes);
-    if (gone == nullptr || gone->kind == allocation_kind::pinned) {
+    if (gone == nullptr || gone->kind == allocation_kind::pinned || gone->kind == allocation_kind::imported) {
       return false;
     }
+    check_importers(*machine_, *gone);
     machine_->check_host({pointer, bytes, false}, "free");
     std::memset(pointer, poison, bytes);
     const bool pooled = gone->kind == allocation_kind::stream_ordered;
@@ -137,6 +147,7 @@ bool simulated_device::deallocate_async(void* pointer, std::size_t bytes, stream
     if (gone == nullptr || gone->kind != allocation_kind::stream_ordered || ordering.capture) {
       return false;
     }
+    check_importers(*machine_, *gone);
     operation work;
     work.body = [pointer, bytes](unsigned, unsigned) { std::memset(pointer, poison, bytes); };
     const auto queued = machine_->submit(ordering, "free", {{pointer, bytes, false}}, std::move(work));
@@ -173,6 +184,7 @@ void simulated_device::make_pool_exportable() {
     throw error(errc::busy, concat("sim:", gpu_->ordinal, ": the pool has ", bytes,
                                    " bytes already: make it exportable before the first allocation"));
   }
+  gpu_->memory.share();
   gpu_->pool_exportable = true;
 }
 

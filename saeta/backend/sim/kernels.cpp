@@ -158,13 +158,23 @@ void gather_columns(stream_handle stream, std::span<const gathered_column> colum
         });
 }
 
+/// Bytes that a step shares with others, the first and the last, are written by atomics.
+void append_written_bits(const join_step& step, std::vector<access>& touched) {
+  const access written = reading_bits(static_cast<std::uint8_t*>(step.target), step.target_first, step.count);
+  const auto* const first = static_cast<const std::uint8_t*>(written.pointer);
+  const std::size_t head = step.target_first % 8 != 0 || step.count < 8 ? 1 : 0;
+  const std::size_t tail = written.bytes > head && (step.target_first + step.count) % 8 != 0 ? 1 : 0;
+  const std::size_t whole = written.bytes - head - tail;
+  touched.push_back({first, head, false, true});
+  touched.push_back({first + head, whole, false});
+  touched.push_back({first + head + whole, tail, false, true});
+}
+
 /// What a step of a join reads and writes.
 void append_accesses(const join_step& step, std::vector<access>& touched) {
   const auto bytes = as_size(step.count * join_value_bytes(step));
   if (step.kind == join_kind::bits || step.kind == join_kind::ones) {
-    const access written =
-        reading_bits(static_cast<std::uint8_t*>(step.target), step.target_first, step.count);
-    touched.push_back({written.pointer, written.bytes, false});
+    append_written_bits(step, touched);
   } else {
     touched.push_back({step.target, bytes, false});
   }
@@ -175,7 +185,7 @@ void append_accesses(const join_step& step, std::vector<access>& touched) {
     touched.push_back({step.source, bytes, true});
   }
   if (step.nulls != nullptr) {
-    touched.push_back({step.nulls, sizeof *step.nulls, false});
+    touched.push_back({step.nulls, sizeof *step.nulls, false, true});
   }
   if (step.kind == join_kind::remap) {
     touched.push_back({step.table, as_size(step.addend) * sizeof *step.table, true});
@@ -218,12 +228,16 @@ void append_accesses(const value_check& check, std::vector<access>& touched) {
   constexpr std::size_t view_bytes = 16;
   constexpr std::size_t type_ids = 256;
   const std::size_t rows = as_size(check.count);
-  const std::size_t width = check.kind == check_kind::views    ? view_bytes
-                            : check.kind == check_kind::unions ? 1
-                                                               : as_size(check.width);
-  touched.push_back({check.values, (rows + (check.kind == check_kind::offsets ? 1 : 0)) * width, true});
+  const bool views = check.kind == check_kind::views || check.kind == check_kind::text_views;
+  const bool texts = check.kind == check_kind::texts;
+  const std::size_t width = views ? view_bytes : check.kind == check_kind::unions ? 1 : as_size(check.width);
+  const std::size_t offsets = texts || check.kind == check_kind::offsets ? 1 : 0;
+  touched.push_back({check.values, (rows + offsets) * width, true});
   if (check.second != nullptr) {
-    touched.push_back({check.second, rows * (check.kind == check_kind::unions ? 4 : width), true});
+    const std::size_t bytes = texts                              ? as_size(check.limit)
+                              : check.kind == check_kind::unions ? rows * 4
+                                                                 : rows * width;
+    touched.push_back({check.second, bytes, true});
   }
   if (check.validity != nullptr) {
     touched.push_back(reading_bits(check.validity, check.bit_offset, check.count));

@@ -44,10 +44,30 @@ void machine::free_pinned::operator()(void* pointer) const noexcept {
 
 machine::machine(const options& chosen) : chosen_(chosen), id_(next_machine()), schedule_(chosen.seed) {}
 
+bool gpu::contains(const void* pointer) const noexcept {
+  return memory.contains(pointer) || std::any_of(mapped.begin(), mapped.end(), [&](const auto& weak) {
+           const auto pool = weak.lock();
+           return pool && pool->contains(pointer);
+         });
+}
+
+std::size_t gpu::offset(const void* pointer) const noexcept {
+  for (const auto& weak : mapped) {
+    if (const auto pool = weak.lock(); pool && pool->contains(pointer)) {
+      return pool->offset(pointer);
+    }
+  }
+  return memory.offset(pointer);
+}
+
 std::shared_ptr<machine> machine::of_stream(stream_handle stream) {
+  return of_number(static_cast<std::uint64_t>(stream) >> number_bits);
+}
+
+std::shared_ptr<machine> machine::of_number(std::uint64_t number) {
   registry& all = registry::instance();
   const std::lock_guard held(all.mutex);
-  const auto found = all.machines.find(static_cast<std::uint64_t>(stream) >> number_bits);
+  const auto found = all.machines.find(number);
   return found == all.machines.end() ? nullptr : found->second.lock();
 }
 
@@ -261,7 +281,7 @@ void machine::destroy_event(event_handle handle) {
 
 gpu* machine::owner(const void* pointer) const noexcept {
   for (const auto& one : gpus_) {
-    if (one->memory.contains(pointer)) {
+    if (one->contains(pointer)) {
       return one.get();
     }
   }
@@ -308,7 +328,7 @@ std::shared_ptr<operation> machine::submit(stream_state& stream, std::string_vie
     }
     memory_.check(one, {queued->when, queued->name}, stream.clock, home != nullptr, journal_);
     queued->bytes = one.bytes;
-    queued->offset = home == nullptr ? 0 : home->memory.offset(one.pointer);
+    queued->offset = home == nullptr ? 0 : home->offset(one.pointer);
   }
   schedule_.queue(stream, queued);
   return queued;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "saeta/backend/sim/arena.hpp"
+#include "saeta/backend/sim/mapped_pool.hpp"
 #include "saeta/backend/sim/memory_map.hpp"
 #include "saeta/backend/sim/scheduler.hpp"
 
@@ -20,9 +21,16 @@ struct gpu {
       : ordinal(chosen.ordinal), total_bytes(chosen.total_bytes), memory(chosen.total_bytes),
         fail_percent(chosen.fail_percent), faults(fault_seed) {}
 
+  /// Whether the address is memory of the device, its own or imported, and where it is there.
+  [[nodiscard]] bool contains(const void* pointer) const noexcept;
+  [[nodiscard]] std::size_t offset(const void* pointer) const noexcept;
+
   std::int32_t ordinal;
   std::uint64_t total_bytes;
   arena memory;
+  std::unordered_map<std::uintptr_t, std::shared_ptr<mapped_pool>> imported; ///< by handle
+  std::uintptr_t imported_count = 0;
+  std::vector<std::weak_ptr<mapped_pool>> mapped; ///< those, and others whose allocations are open still
   stream_state* legacy = nullptr;
   std::unordered_map<std::size_t, stream_state*> per_thread;            ///< by thread_number()
   std::uint64_t used_bytes = 0;                                         ///< of the arena, by live allocations
@@ -56,6 +64,8 @@ public:
   /// The machine of a stream that some device created, of a device address; null when there is none.
   static std::shared_ptr<machine> of_stream(stream_handle stream);
   static std::shared_ptr<machine> of_address(const void* pointer);
+  static std::shared_ptr<machine> of_number(std::uint64_t number);
+  [[nodiscard]] std::uint64_t number() const noexcept { return id_; }
 
   gpu& join(const options& chosen);
   /// The last one stops the thread and drops what is queued.
@@ -104,6 +114,7 @@ public:
   [[nodiscard]] scheduler& schedule() noexcept { return schedule_; }
   [[nodiscard]] memory_map& memory() noexcept { return memory_; }
   [[nodiscard]] const journal& log() const noexcept { return journal_; }
+  void add_finding(race found) { journal_.add_finding(std::move(found)); }
   [[nodiscard]] std::uint64_t seed() const noexcept { return chosen_.seed; }
   [[nodiscard]] bool capturing(const gpu& home) const noexcept;
   /// @throws error device when the stream can't be captured.

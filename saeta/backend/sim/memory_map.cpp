@@ -63,6 +63,7 @@ void memory_map::remove(const allocation& gone, const access_record& freed) {
 bool memory_map::check(const access& touch, access_record later, const vector_clock& clock,
                        bool device_memory, journal& log) {
   later.reads = touch.reads;
+  later.atomic = touch.atomic;
   if (touch.bytes == 0) {
     return true;
   }

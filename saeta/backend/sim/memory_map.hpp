@@ -7,7 +7,9 @@
 
 #include "saeta/backend/sim/journal.hpp"
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
 
 namespace saeta::sim {
@@ -16,9 +18,10 @@ struct access {
   const void* pointer;
   std::size_t bytes;
   bool reads;
+  bool atomic = false; ///< a write that agrees with other atomic ones at the same time
 };
 
-enum class allocation_kind { direct, stream_ordered, pinned };
+enum class allocation_kind { direct, stream_ordered, pinned, imported };
 
 struct allocation {
   std::uint64_t number;
@@ -27,6 +30,8 @@ struct allocation {
   allocation_kind kind;
   std::int32_t ordinal; ///< of the device that it was asked from
   shadow touched;
+  /// Who of this process has it open; of an imported one, that of the original, where the original is of this process.
+  std::shared_ptr<std::atomic<int>> importers{};
 };
 
 class memory_map {

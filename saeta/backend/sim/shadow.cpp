@@ -45,9 +45,10 @@ std::vector<conflict> shadow::touch(std::size_t begin, std::size_t end, const ac
   };
   for (std::size_t i = first; i < last; ++i) {
     check(pieces_[i].write, pieces_[i]);
-    if (!later.reads) {
-      for (const access_record& read : pieces_[i].reads) {
-        check(read, pieces_[i]);
+    for (const access_record& earlier : pieces_[i].shared) {
+      const bool agree = later.reads ? earlier.reads : later.atomic && earlier.atomic;
+      if (!agree) {
+        check(earlier, pieces_[i]);
       }
     }
   }
@@ -58,22 +59,22 @@ std::vector<conflict> shadow::touch(std::size_t begin, std::size_t end, const ac
 }
 
 void shadow::remember(std::size_t first, std::size_t last, const access_record& later) {
-  if (!later.reads) {
+  if (!later.reads && !later.atomic) {
     piece& whole = pieces_[first];
     whole.end = pieces_[last - 1].end;
     whole.write = later;
-    whole.reads.clear();
+    whole.shared.clear();
     pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(first + 1),
                   pieces_.begin() + static_cast<std::ptrdiff_t>(last));
     return;
   }
   for (std::size_t i = first; i < last; ++i) {
-    auto& reads = pieces_[i].reads;
-    const auto same = std::find_if(reads.begin(), reads.end(), [&](const access_record& read) {
-      return read.when.slot == later.when.slot;
+    auto& shared = pieces_[i].shared;
+    const auto same = std::find_if(shared.begin(), shared.end(), [&](const access_record& earlier) {
+      return earlier.when.slot == later.when.slot && earlier.reads == later.reads;
     });
-    if (same == reads.end()) {
-      reads.push_back(later);
+    if (same == shared.end()) {
+      shared.push_back(later);
     } else {
       *same = later;
     }

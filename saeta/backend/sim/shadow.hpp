@@ -1,4 +1,4 @@
-// The shadow of an allocation: for each of its bytes the last write and the reads since then.
+// The shadow of an allocation: for each of its bytes the last write, and the reads and atomic writes since then.
 //
 // Order     Accesses come in the order in which they are queued. One that an earlier one it conflicts with does not
 //           come before, by the later one's clock, is a conflict. Costs grow with the pieces touched, not the bytes.
@@ -13,6 +13,7 @@ struct access_record {
   stamp when; ///< number 0: nobody
   std::uint32_t name = 0;
   bool reads = false;
+  bool atomic = false; ///< of a write: others of the kind may come at the same time
 };
 
 /// Bytes [begin, end) of the allocation that the later access shares with an earlier one.
@@ -36,7 +37,7 @@ private:
     std::size_t begin;
     std::size_t end;
     access_record write;
-    std::vector<access_record> reads; ///< the last one of each stream
+    std::vector<access_record> shared; ///< since then, the last read and atomic write of each stream
   };
   /// Index of the piece that begins at `at`, which is cut out of the one around it where needed.
   std::size_t cut(std::size_t at);

@@ -90,6 +90,7 @@ struct usage {
   std::size_t pinned = 0;
   std::size_t streams = 0;
   std::size_t events = 0;
+  std::size_t imports = 0; ///< pools and allocations
   std::uint64_t bytes = 0; ///< of the allocations
 
   friend bool operator==(const usage&, const usage&) = default;
@@ -177,6 +178,12 @@ public:
   void set_pool_threshold(std::uint64_t bytes) override;
   void make_pool_exportable() override;
   [[nodiscard]] bool pool_exportable() const override;
+  int export_pool() override;
+  allocation_name export_allocation(const void* base) override;
+  pool_handle import_pool(int descriptor) override;
+  void release_pool(pool_handle imported) noexcept override;
+  void* open_allocation(pool_handle imported, const allocation_name& name) override;
+  [[nodiscard]] bool close_allocation(void* pointer, stream_handle stream) noexcept override;
   void* allocate_pinned(std::size_t bytes) override;
   [[nodiscard]] bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept override;
   [[nodiscard]] memory_kind kind_of(const void* pointer) const override;

@@ -10,13 +10,13 @@
 #include "saeta/column/schema.hpp"
 #include "saeta/device/join.hpp"
 #include "saeta/device/value_check.hpp"
+#include "saeta/interop/detail/array_place.hpp"
 #include "saeta/interop/detail/arrow_abi.hpp"
 #include "saeta/transfer/host_array.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace saeta {
@@ -51,7 +51,7 @@ public:
 const array_memory& in_host_memory() noexcept;
 
 /// One array of `type`. An array without rows becomes one without buffers, because nothing in it may be followed.
-host_array view_array(const data_type& type, const ArrowArray& source, std::string_view label,
+host_array view_array(const data_type& type, const ArrowArray& source, const array_place& place,
                       const array_memory& memory = in_host_memory());
 
 /// A struct array whose children are the fields; the rows of its own window.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow_owned.hpp"
 #include "saeta/transfer/symbols.hpp"
 
 #include <memory>
@@ -70,8 +71,10 @@ private:
   std::vector<entry> columns_;
 };
 
-/// As in arrow_c.hpp; what is exported one after the other shares `names`.
-void export_batch(const table& source, std::size_t batch_index, symbol_names& names, ArrowArray& target);
-void export_column(const column& source, symbol_names& names, ArrowArray& target);
+/// As in arrow_owned.hpp; what is exported one after the other shares `names`.
+std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count,
+                                        symbol_names& names);
+/// Columns of one context, each an array of its own.
+std::vector<owned_array> export_columns(std::span<const column> sources, symbol_names& names);
 
 } // namespace saeta

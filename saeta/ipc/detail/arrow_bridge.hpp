@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 namespace saeta::ipc::detail {
 
@@ -22,9 +23,10 @@ std::shared_ptr<arrow::Schema> arrow_schema(const schema& described);
 batch import_record_batch(const std::shared_ptr<context>& home, const schema& fields,
                           const arrow::RecordBatch& source, dictionary_cache& dictionaries,
                           const import_options& options);
-/// Batch `index` of a table; from a device context this downloads.
-std::shared_ptr<arrow::RecordBatch> export_record_batch(const table& source, std::size_t index,
-                                                        const std::shared_ptr<arrow::Schema>& described);
+/// Batches [first, first + count) of a table; from a device context one download.
+std::vector<std::shared_ptr<arrow::RecordBatch>>
+export_record_batches(const table& source, std::size_t first, std::size_t count,
+                      const std::shared_ptr<arrow::Schema>& described);
 std::shared_ptr<arrow::Array> export_array(const column& source);
 
 } // namespace saeta::ipc::detail

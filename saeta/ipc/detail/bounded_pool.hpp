@@ -1,12 +1,16 @@
-// Memory that libarrow may take while it decodes one source, with an upper bound.
+// Host memory that libarrow takes while it reads one source, charged to a budget for as long as it lives.
 //
-// What      Compressed bodies say how large they are when decoded, and a hostile file says anything. A request beyond the
-//           bound is refused before memory is asked for.
+// What      Every byte is charged before memory is asked for: what a source may be decoded to is bounded by the budget of whom it
+//           is for. Values that were decoded, and bodies that columns view, count until the last column lets them go. For a
+//           host context they are memory of its own, as its ledger shows; for a device they are ordinary memory, charged to the
+//           budget of page-locked memory.
 // Owner     Columns may view decoded memory long after the reader is gone, and libarrow frees with a plain pointer to the
-//           pool. So the pool lives until its owner has left it and its last byte is back.
-// Thread    Any: libarrow decompresses on several.
-// Failure   arrow::Status OutOfMemory.
+//           pool. So the pool lives until its owner has left it and its last byte is back. Each allocation knows its budget.
+// Thread    Any: libarrow decompresses on several. `charge_to` and `allocate_for` while nobody allocates.
+// Failure   arrow::Status OutOfMemory, of a budget with the refusal (arrow_status.hpp).
 #pragma once
+
+#include "saeta/budget/budget.hpp"
 
 #include <arrow/memory_pool.h>
 
@@ -15,13 +19,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
+
+namespace saeta {
+class context;
+} // namespace saeta
 
 namespace saeta::ipc::detail {
-
-/// The larger of 1 GiB and 1024 times the source: LZ4 stays below 255 times, ZSTD goes beyond 1024 on columns that are
-/// nearly constant.
-std::int64_t default_decode_limit(std::size_t source_bytes) noexcept;
 
 class bounded_pool final : public arrow::MemoryPool {
 public:
@@ -30,7 +33,16 @@ public:
   };
   using pointer = std::unique_ptr<bounded_pool, leave>;
 
-  static pointer make(std::int64_t limit) { return pointer(new bounded_pool(limit)); }
+  /// Charges nothing until it is told whom.
+  static pointer make() { return pointer(new bounded_pool); }
+
+  /// What allocations are charged to from now on; null: nothing.
+  void charge_to(std::shared_ptr<budget> charged) noexcept {
+    charged_ = std::move(charged);
+    home_ = nullptr;
+  }
+  /// Allocations are host memory for this context from now on.
+  void allocate_for(const std::shared_ptr<context>& home);
 
   arrow::Status Allocate(std::int64_t size, std::int64_t alignment, std::uint8_t** out) override;
   arrow::Status Reallocate(std::int64_t old_size, std::int64_t new_size, std::int64_t alignment,
@@ -45,15 +57,16 @@ public:
   [[nodiscard]] std::int64_t num_allocations() const override { return allocations_; }
   [[nodiscard]] std::string backend_name() const override { return upstream_->backend_name(); }
 
-  [[nodiscard]] std::int64_t limit() const noexcept { return limit_; }
-  /// True once the system itself had no memory for a request within the bound.
-  [[nodiscard]] bool exhausted() const noexcept { return exhausted_; }
-
 private:
-  explicit bounded_pool(std::int64_t limit) : limit_(limit) {}
+  bounded_pool() = default;
+  arrow::Status allocate(std::int64_t size, std::int64_t alignment, std::shared_ptr<budget> charged,
+                         const std::shared_ptr<context>& home, std::uint8_t** out);
+  /// Of ordinary memory.
+  arrow::Status resize(std::int64_t old_size, std::int64_t new_size, std::int64_t alignment,
+                       std::uint8_t** memory);
+  void free(std::uint8_t* memory, std::int64_t size, std::int64_t alignment) noexcept;
   ~bounded_pool() override = default;
 
-  [[nodiscard]] arrow::Status charge(std::int64_t bytes);
   void drop() noexcept {
     if (holders_.fetch_sub(1) == 1) {
       delete this;
@@ -61,17 +74,12 @@ private:
   }
 
   arrow::MemoryPool* upstream_ = arrow::default_memory_pool();
-  std::int64_t limit_;
+  std::shared_ptr<budget> charged_;
+  std::shared_ptr<context> home_; ///< of the host, whose memory it is; null: ordinary memory
   std::atomic<std::int64_t> live_{0};
   std::atomic<std::int64_t> total_{0};
   std::atomic<std::int64_t> allocations_{0};
-  std::atomic<bool> exhausted_{false};
   std::atomic<std::int64_t> holders_{1}; ///< the owner, and each allocation
 };
-
-/// As `check` of arrow_status.hpp, for what was decoded with `pool`: without memory because of the bound, or of a size
-/// that no memory has, is format. @param source_bytes  for the message.
-void check_decoded(const arrow::Status& status, const bounded_pool& pool, std::size_t source_bytes,
-                   std::string_view where);
 
 } // namespace saeta::ipc::detail

@@ -23,6 +23,28 @@ namespace saeta::ipc::detail {
 static_assert(std::endian::native == std::endian::little,
               "FlatBuffers are little-endian and read as they are");
 
+/// A vector of structs that lies in the bytes, at any alignment.
+template <class T>
+class flat_structs {
+public:
+  flat_structs() = default;
+  flat_structs(const std::byte* first, std::size_t count) : first_(first), count_(count) {}
+
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+  [[nodiscard]] const std::byte* place(std::size_t index) const noexcept {
+    return first_ + index * sizeof(T);
+  }
+  [[nodiscard]] T operator[](std::size_t index) const noexcept {
+    T value;
+    std::memcpy(&value, place(index), sizeof(T));
+    return value;
+  }
+
+private:
+  const std::byte* first_ = nullptr;
+  std::size_t count_ = 0;
+};
+
 class flat_table {
 public:
   /// The root table of a buffer.
@@ -37,6 +59,12 @@ public:
     return at == 0 ? missing : load<T>(buffer_, at);
   }
 
+  /// Where a field's value is, from the beginning of the buffer; nothing when the table has none.
+  [[nodiscard]] std::optional<std::size_t> place(unsigned field) const {
+    const std::size_t at = place_of(field);
+    return at == 0 ? std::nullopt : std::optional(at);
+  }
+
   [[nodiscard]] std::optional<flat_table> table(unsigned field) const {
     const std::size_t at = place_of(field);
     if (at == 0) {
@@ -49,6 +77,18 @@ public:
   template <class T>
   requires std::is_trivially_copyable_v<T>
   [[nodiscard]] std::vector<T> structs(unsigned field) const {
+    const flat_structs<T> found = view<T>(field);
+    std::vector<T> values(found.size());
+    if (!values.empty()) {
+      std::memcpy(values.data(), found.place(0), values.size() * sizeof(T));
+    }
+    return values;
+  }
+
+  /// The same without a copy: valid as long as the bytes are.
+  template <class T>
+  requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] flat_structs<T> view(unsigned field) const {
     const std::size_t at = place_of(field);
     if (at == 0) {
       return {};
@@ -57,12 +97,22 @@ public:
     const std::size_t count = load<std::uint32_t>(buffer_, vector);
     const std::size_t first = vector + sizeof(std::uint32_t);
     require(buffer_, first, count * sizeof(T));
-    std::vector<T> values(count);
-    if (count != 0) {
-      std::memcpy(values.data(), buffer_.data() + first, count * sizeof(T));
-    }
-    return values;
+    return {buffer_.data() + first, count};
   }
+
+  /// A vector of tables; empty when the field is missing.
+  [[nodiscard]] std::vector<flat_table> tables(unsigned field) const {
+    const auto offsets = view<std::uint32_t>(field);
+    std::vector<flat_table> found;
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      const auto at = static_cast<std::size_t>(offsets.place(i) - buffer_.data());
+      found.push_back(flat_table(buffer_, at + offsets[i]));
+    }
+    return found;
+  }
+
+  /// Of the table, from the beginning of the buffer.
+  [[nodiscard]] std::size_t position() const noexcept { return position_; }
 
 private:
   flat_table(std::span<const std::byte> buffer, std::size_t position) : buffer_(buffer), position_(position) {

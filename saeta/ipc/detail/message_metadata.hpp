@@ -20,13 +20,19 @@ struct message_block {
   std::int64_t body_bytes = 0;
 };
 
-struct footer_blocks {
+struct file_footer {
   std::vector<message_block> dictionaries;
   std::vector<message_block> batches;
+  /// A schema message of the footer's schema. The one at the beginning of a file is not needed: writers differ in what they put
+  /// there, and where both differ the footer's is believed, as libarrow does.
+  std::vector<std::byte> schema;
 };
 
-/// @param file  a whole file whose footer libarrow has verified.
-footer_blocks read_footer_blocks(std::span<const std::byte> file);
+/// @param footer  its flatbuffer alone. The schema is not verified.
+file_footer read_footer(std::span<const std::byte> footer);
+
+/// Bytes of the body behind a message. Not checked.
+std::int64_t read_body_length(std::span<const std::byte> message);
 
 /// One field of a batch, depth first: Message.fbs, struct FieldNode.
 struct field_node {
@@ -48,7 +54,21 @@ struct batch_metadata {
   std::string compression; ///< "none", "lz4", "zstd", or "codec N" for one that the standard did not have
 };
 
-/// @param message  metadata of a record batch message.
+/// @param message  metadata of a record batch message, or of a dictionary batch: then of its values.
 batch_metadata read_batch_metadata(std::span<const std::byte> message);
+
+/// Writes other places of buffers, as many as there are, and the length of their body into the metadata of a record batch message.
+/// @param message  which has a body, so that its length is written there.
+void place_buffers(std::span<std::byte> message, std::span<const buffer_place> places,
+                   std::int64_t body_bytes);
+
+struct dictionary_metadata {
+  std::int64_t id = 0;
+  std::int64_t values = 0;
+  bool is_delta = false; ///< the values follow those that the dictionary has already
+};
+
+/// @param message  metadata of a dictionary batch message.
+dictionary_metadata read_dictionary_metadata(std::span<const std::byte> message);
 
 } // namespace saeta::ipc::detail

@@ -32,6 +32,8 @@ public:
 
   /// `source` with plain indices in place of its dictionary columns, and numbers in place of symbols.
   [[nodiscard]] const table& indices() const noexcept { return indices_; }
+  /// True for a column of which `restore` reads or changes values, and not their dictionary alone.
+  [[nodiscard]] bool rewrites(std::size_t number) const;
   /// Batch `index` of `indices()`, with dictionaries again.
   [[nodiscard]] std::shared_ptr<arrow::RecordBatch>
   restore(std::size_t index, const arrow::RecordBatch& plain,

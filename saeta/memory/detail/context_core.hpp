@@ -24,6 +24,8 @@ struct context_core {
   /// As the step of pressure that trims.
   std::size_t make_room(const shortage& need);
   std::size_t trim();
+  /// The sum of what `ask` says of each service.
+  std::uint64_t of_services(std::uint64_t (*ask)(context_service&));
   std::size_t drain();
   /// Gives a block back whose reuse is ordered after the points, which may be resolved for it. False when that can't be
   /// done now.
@@ -40,7 +42,8 @@ struct context_core {
   std::shared_ptr<memory_sink> recorder; ///< null unless the options ask for it
   std::shared_ptr<budget> root_budget;
   std::shared_ptr<budget> pinned_budget;
-  ledger holders;
+  std::shared_ptr<ledger> holders =
+      std::make_shared<ledger>(); ///< what is charged on the host may outlive the core
   counters counted;
   std::mutex counters_mutex;
   counter_values at_reset; ///< of `counted_elsewhere`
@@ -59,7 +62,7 @@ struct context_core {
   std::vector<own_stream> idle_streams;
   std::size_t lent_streams = 0;
   std::atomic<int> download_bans{0}; ///< strict modes that are on
-  std::mutex services_mutex;
+  mutable std::mutex services_mutex;
   std::map<std::type_index, std::unique_ptr<context_service>> services;
 };
 

@@ -36,10 +36,12 @@ public:
   budget_resource(std::shared_ptr<resource> upstream, std::shared_ptr<budget> limit, relief make_room = {})
       : decorator(std::move(upstream)), budget_(std::move(limit)), relief_(std::move(make_room)) {}
 
+  /// Takes bytes from a budget as a request does, with relief. @throws error budget_exceeded.
+  void charge(std::uint64_t bytes, budget& from);
+
 private:
   block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
-  void charge(std::uint64_t bytes, budget& from);
   block ask_upstream(const allocation_request& request, const stream_ref& stream, budget& charged);
   block ask_upstream(const allocation_request& request, const stream_ref& stream);
 

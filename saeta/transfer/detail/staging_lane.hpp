@@ -9,6 +9,7 @@
 #include "saeta/memory/context.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -31,14 +32,16 @@ public:
   struct chunk {
     block memory;
     point last_copy;
+    std::uint64_t taken = 0; ///< the how manieth of the lane it was when it was handed out last
     /// Where a downloaded chunk goes when its copy has finished.
     struct landing {
       std::byte* target = nullptr;
       std::size_t bytes = 0;
     } landing;
   };
-  /// The next chunk of the ring: waits for its last copy and lands what it brought. @throws error budget_exceeded, naming the
-  /// host's budget, and out_of_memory for the first chunk.
+  /// A chunk to fill, what it brought landed: of those that are free the one used last, which may still be in the processor's
+  /// cache; where all are on their way another one, or the one that has been for the longest time. @throws error budget_exceeded,
+  /// naming the host's budget, and out_of_memory for the first chunk.
   chunk& next();
   /// Waits for the chunks that bring something and lands it.
   void land_all();
@@ -46,14 +49,18 @@ public:
   void abandon() noexcept;
 
 private:
-  /// Memory for the chunk whose turn it is. False where there is no room and the lane has others.
-  bool make_chunk();
+  /// Null where all are on their way.
+  chunk* find_free();
+  /// Null where the lane has as many as it may, or there is no room and it has others.
+  chunk* make_chunk();
+  chunk& oldest();
   static void land(chunk& which);
 
   context& home_;
   std::size_t chunk_bytes_;
+  std::size_t most_; ///< chunks
   std::vector<chunk> chunks_;
-  std::size_t turn_ = 0;
+  std::uint64_t taken_ = 0;
   std::optional<own_stream> stream_;
 };
 

@@ -2,6 +2,7 @@
 //
 // Owner     The staging ring. Threads start with the first `run` of more than one task and end with the team.
 // Thread    One `run` at a time; the caller is member 0.
+// Interrupt  The caller looks for one (base/interrupt.hpp) between two tasks, now and then: it is a failure as others are.
 // Failure   The first exception of a member stops the others at their next task and is thrown by `run`, after all have
 //           stopped.
 #pragma once

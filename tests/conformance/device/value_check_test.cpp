@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace saeta::conformance {
@@ -265,6 +266,86 @@ TEST_P(value_checks, find_run_ends_that_do_not_rise) {
   expect_found<std::int16_t>(ends(std::int16_t{}), check(2), worsen);
   expect_found<std::int32_t>(ends(std::int32_t{}), check(4), worsen);
   expect_found<std::int64_t>(ends(std::int64_t{}), check(8), worsen);
+}
+
+TEST_P(value_checks, find_texts_that_are_not_utf8) {
+  const std::string good = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x8F\xB9 words"; // 16 bytes of every length
+  ASSERT_EQ(good.size(), 16U);
+  std::vector<std::uint8_t> bytes;
+  std::vector<std::int64_t> offsets{0};
+  for (std::int64_t i = 0; i < rows; ++i) { // at every alignment
+    bytes.insert(bytes.end(), good.begin(), good.end());
+    bytes.insert(bytes.end(), static_cast<std::size_t>(i % 9), std::uint8_t{'x'});
+    offsets.push_back(static_cast<std::int64_t>(bytes.size()));
+  }
+  const auto* const wide = there(offsets);
+  const auto* const narrow = there(std::vector<std::int32_t>(offsets.begin(), offsets.end()));
+  const std::vector<std::uint8_t> odd(static_cast<std::size_t>(rows + 7) / 8, 0x55);
+  const auto* const even_rows = there(odd);
+  for (const std::int32_t width : {4, 8}) {
+    const auto check_of = [&](const std::vector<std::uint8_t>& text, const std::uint8_t* validity) {
+      return value_check{.kind = check_kind::texts,
+                         .width = width,
+                         .values = width == 4 ? static_cast<const void*>(narrow) : wide,
+                         .second = there(text),
+                         .validity = validity,
+                         .count = rows,
+                         .limit = std::ssize(text)};
+    };
+    std::vector<value_check> checks{check_of(bytes, nullptr)};
+    std::vector<std::int64_t> expected{no_bad_row};
+    for (const std::int64_t place : places) {
+      std::vector<std::uint8_t> broken = bytes;
+      const auto row = static_cast<std::size_t>(offsets[static_cast<std::size_t>(place)]);
+      broken[row + 2 + static_cast<std::size_t>(place) % 8] = 0xFF;
+      checks.push_back(check_of(broken, nullptr));
+      expected.push_back(place);
+      checks.push_back(check_of(broken, even_rows));
+      expected.push_back(place % 2 == 0 ? place : no_bad_row);
+      // A character does not end in the next row.
+      broken = bytes;
+      broken[row + 15 + static_cast<std::size_t>(place % 9)] = 0xE2;
+      checks.push_back(check_of(broken, nullptr));
+      expected.push_back(place);
+    }
+    EXPECT_EQ(run(checks), expected);
+  }
+}
+
+TEST_P(value_checks, leave_offsets_that_lead_outside_to_others) {
+  const std::vector<std::uint8_t> text(8, std::uint8_t{0xFF});
+  const std::vector<std::int32_t> offsets{-4, 0, 9, 4, 4, 1 << 30};
+  EXPECT_EQ(run({{.kind = check_kind::texts,
+                  .width = 4,
+                  .values = there(offsets),
+                  .second = there(text),
+                  .count = 5,
+                  .limit = 8}}),
+            (std::vector<std::int64_t>{no_bad_row}));
+}
+
+TEST_P(value_checks, find_views_of_texts_that_are_not_utf8) {
+  std::vector<std::uint8_t> bytes(64, std::uint8_t{'a'});
+  bytes[40] = 0xC3; // half of a character
+  const std::vector<std::int64_t> table{
+      64, static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(there(bytes)))};
+  const std::int64_t* const known = there(table);
+  const std::vector<view> views(static_cast<std::size_t>(rows), view{20, 0, 0, 4});
+  const auto check = [&](const view* values) {
+    return value_check{
+        .kind = check_kind::text_views, .values = values, .count = rows, .limit = 1, .table = known};
+  };
+  for (const view bad :
+       {view{20, 0, 0, 30}, view{13, 0, 0, 28}, view{5, 0x61616161, 0xC3, 0}, view{1, 0x80, 0, 0}}) {
+    expect_found<view>(views, check, [bad](std::vector<view>& broken, std::int64_t place) {
+      broken[static_cast<std::size_t>(place)] = bad;
+    });
+  }
+  for (const view other : {view{20, 0, 1, 30}, view{20, 0, 0, -1}, view{61, 0, 0, 30}, view{-1, 0, 0, 30},
+                           view{3, 0x80616161, 0, 0}, view{12, 0x61616161, 0x61616161, 0x61616161}}) {
+    const std::vector<view> same(static_cast<std::size_t>(rows), other);
+    EXPECT_EQ(run({check(there(same))}), (std::vector<std::int64_t>{no_bad_row}));
+  }
 }
 
 TEST_P(value_checks, do_nothing_where_there_are_none) {

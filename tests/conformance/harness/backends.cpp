@@ -68,7 +68,8 @@ std::string simulated_usage(const saeta::backend& device) {
   const sim::usage now = dynamic_cast<const sim::device&>(device).live();
   return now == sim::usage{} ? std::string{}
                              : concat(now.allocations, " allocations of ", now.bytes, " bytes, ", now.pinned,
-                                      " pinned ones, ", now.streams, " streams and ", now.events, " events");
+                                      " pinned ones, ", now.streams, " streams, ", now.events, " events and ",
+                                      now.imports, " imports");
 }
 
 std::vector<backend_entry> find_backends() {

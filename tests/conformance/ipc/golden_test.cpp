@@ -35,8 +35,9 @@ protected:
     }
   }
 
+  /// Batch by batch, as the file has them.
   [[nodiscard]] table read(const std::filesystem::path& path) const {
-    return ipc::reader::open(path)->read_all(home());
+    return ipc::reader::open(path, {.rechunk = false})->read_all(home());
   }
   [[nodiscard]] table expected(const std::filesystem::path& path) const {
     return ipc::reader::open(path)->read_all(host_);
@@ -78,6 +79,19 @@ TEST_P(golden_exchange, batches_pass_the_arrays_of_the_host_and_of_the_device) {
     }
     EXPECT_TRUE(same_contents(table::make(home(), seen.fields(), std::move(by_host)), expected(path)));
     EXPECT_TRUE(same_contents(table::make(home(), seen.fields(), std::move(by_device)), expected(path)));
+  }
+}
+
+TEST_P(golden_exchange, joined_batches_have_the_same_rows) {
+  for (const auto& path : files_) {
+    SCOPED_TRACE(path.string());
+    const table seen = ipc::reader::open(path, {.rechunk = true})->read_all(home());
+    const table wanted = expected(path);
+    EXPECT_EQ(seen.rows(), wanted.rows());
+    EXPECT_EQ(seen.fields(), wanted.fields());
+    for (std::size_t c = 0; c < wanted.column_count(); ++c) {
+      EXPECT_TRUE(support::cells(seen, c) == support::cells(wanted, c)) << wanted.fields().fields[c].name;
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // Host arrays to a context and back: which bytes move, and how often.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/device/join.hpp"
 #include "saeta/transfer/detail/byte_view.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/upload.hpp"
@@ -10,8 +11,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <thread>
 
 namespace saeta::conformance {
 namespace {
@@ -98,7 +102,8 @@ protected:
     expect_text<Offset>(part.arrays[0], 0, "560");
     expect_text<Offset>(part.arrays[0], 9, "569");
     if (!home()->on_host()) {
-      EXPECT_EQ(now.scalars, (traffic{2, 2, 2 * sizeof(Offset)})) << "where the bytes begin and end";
+      EXPECT_EQ(now.scalars, (traffic{2, 2, 2 * sizeof(value_request) + 2 * sizeof(std::int64_t)}))
+          << "where the bytes begin and end: what is asked for, and the answers";
       EXPECT_EQ(part.arrays[0].offset, 0);
       EXPECT_EQ(part.arrays[0].buffers[1].size(), 11 * sizeof(Offset));
       EXPECT_EQ(part.arrays[0].buffers[2].size(), 30U);
@@ -120,6 +125,95 @@ TEST_P(host_arrays, of_texts_move_the_window_of_their_rows_and_begin_at_offset_0
   move_the_middle<std::int64_t>();
 }
 
+TEST_P(host_arrays, land_in_warm_memory_that_the_host_is_charged_for) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "the host views columns without a copy";
+  }
+  const texts<std::int32_t> source(100'000);
+  const batch sent = send({source.rows(0, 100'000)});
+  const auto charged = [&] { return home()->pinned_budget()->statistics().current; };
+  const std::byte* address = nullptr;
+  for (int round = 0; round < 3; ++round) {
+    std::optional<host_batch> there = download(home(), sent); // and the chunks of the ring, which stay
+    const std::byte* const now = there->arrays[0].buffers[1].data();
+    EXPECT_TRUE(address == nullptr || now == address) << "fresh memory in round " << round;
+    address = now;
+    const std::uint64_t with_it = charged();
+    there.reset();
+    EXPECT_GE(with_it - charged(), 700'000U);
+  }
+}
+
+TEST_P(host_arrays, are_in_the_ledger_as_long_as_they_live_also_past_their_context) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "the host views columns without a copy";
+  }
+  context_options options;
+  options.pinned_budget = budget::create("host");
+  options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 1, .host_cache = 1 << 20};
+  auto other = new_context(options);
+  const texts<std::int32_t> source(1000);
+  dictionary_cache known;
+  std::optional<batch> sent = upload(other, {1000, {source.rows(0, 1000)}, nullptr}, known, {"sent", {}, {}});
+  std::optional<host_batch> there = download(other, *sent);
+  const auto downloaded = [&] {
+    for (const auto& [name, bytes] : other->live_by_tag()) {
+      if (name == "download") {
+        return bytes;
+      }
+    }
+    return std::uint64_t{0};
+  };
+  EXPECT_GE(downloaded(), 7000U);
+  EXPECT_GE(other->statistics().host_held, downloaded());
+  there.reset();
+  EXPECT_EQ(downloaded(), 0U);
+  EXPECT_GE(other->statistics().host_held, 7000U) << "kept for the next";
+  EXPECT_GE(other->trim(), 7000U);
+  EXPECT_EQ(other->statistics().host_held, 0U);
+
+  options.pinned_budget->set_limit(options.pinned_budget->statistics().current + 100);
+  try {
+    static_cast<void>(download(other, *sent));
+    ADD_FAILURE() << "there is no room";
+  } catch (const error& e) {
+    ASSERT_NE(e.refusal(), nullptr) << e.what();
+    EXPECT_EQ(e.refusal()->layer, "host");
+  }
+  options.pinned_budget->set_limit(budget::unlimited);
+  there = download(other, *sent);
+  sent.reset();
+  known = {};
+  other.reset();
+  expect_text<std::int32_t>(there->arrays[0], 999, "999");
+  there.reset();
+  EXPECT_EQ(options.pinned_budget->statistics().current, 0U);
+}
+
+TEST_P(host_arrays, wait_for_room_on_the_host_as_pinned_memory_does) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "the host views columns without a copy";
+  }
+  context_options options;
+  options.pinned_budget = budget::create("host");
+  options.pressure.wait = std::chrono::seconds(60);
+  options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 1};
+  const auto other = new_context(options);
+  const texts<std::int32_t> source(1000);
+  dictionary_cache known;
+  const batch sent = upload(other, {1000, {source.rows(0, 1000)}, nullptr}, known, {"sent", {}, {}});
+  std::optional<host_batch> first = download(other, sent);
+  options.pinned_budget->set_limit(options.pinned_budget->statistics().current + 100);
+  std::jthread leaving([&] {
+    while (options.pinned_budget->waiting() == 0) {
+      std::this_thread::yield();
+    }
+    first.reset();
+  });
+  const host_batch second = download(other, sent);
+  expect_text<std::int32_t>(second.arrays[0], 5, "005");
+}
+
 TEST_P(host_arrays, of_texts_are_cut_where_that_saves_a_block_of_offsets) {
   if (home()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
@@ -135,6 +229,55 @@ TEST_P(host_arrays, of_texts_are_cut_where_that_saves_a_block_of_offsets) {
     EXPECT_EQ(part.arrays[0].buffers[2].size(), static_cast<std::size_t>(reads == 0 ? 300 : rows * 3));
     expect_text<std::int32_t>(part.arrays[0], rows - 1, std::to_string(1000 + rows - 1).substr(1));
   }
+}
+
+TEST_P(host_arrays, of_several_batches_come_in_one_transfer_into_one_allocation) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "the host views columns without a copy";
+  }
+  const texts<std::int32_t> source(1000);
+  const column all = send({source.rows(0, 1000)}).columns[0];
+  std::vector<batch> parts;
+  for (std::int64_t first = 0; first < 1000; first += 100) { // slices, so that their offsets have to be read
+    parts.push_back({100, {all.slice(first, 100), all.slice(first, 50)}});
+  }
+  parts.push_back({0, {all.slice(7, 0), all.slice(7, 0)}});
+  home()->reset_counters();
+  const std::vector<host_batch> there = download(home(), parts);
+  const counter_values now = home()->read_counters();
+  EXPECT_EQ(now.device_to_host.transfers, 1U);
+  EXPECT_EQ(now.scalars.transfers, 2U) << "one question and one answer, whatever the number of slices";
+  ASSERT_EQ(there.size(), 11U);
+  for (std::size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(there[i].keepalive, there[0].keepalive);
+    expect_text<std::int32_t>(there[i].arrays[0], 99, std::to_string(1000 + 100 * i + 99).substr(1));
+    expect_text<std::int32_t>(there[i].arrays[1], 0, std::to_string(1000 + 100 * i).substr(1));
+  }
+  EXPECT_EQ(there[10].rows, 0);
+  EXPECT_TRUE(download(home(), std::span<const batch>()).empty());
+}
+
+TEST_P(host_arrays, of_a_slice_of_texts_bring_no_more_than_their_bytes) {
+  const texts<std::int64_t> source(9000);
+  const column all = send({source.rows(0, 9000)}).columns[0];
+  home()->reset_counters();
+  const host_batch part = download(home(), {10, {all.slice(4000, 10)}});
+  expect_text<std::int64_t>(part.arrays[0], 9, "009");
+  EXPECT_LT(home()->read_counters().device_to_host.bytes, 8192U) << "with a gap of at most 4096 bytes";
+}
+
+TEST_P(host_arrays, are_taken_by_windows_of_bytes) {
+  const texts<std::int32_t> source(100);
+  const column each = send({source.rows(0, 100)}).columns[0];
+  const std::vector<batch> batches(5, batch{100, {each}});
+  const std::uint64_t bytes = each.byte_size();
+  EXPECT_EQ(end_of_window(batches, 0, bytes), 1U);
+  EXPECT_EQ(end_of_window(batches, 0, 1), 1U) << "at least one";
+  EXPECT_EQ(end_of_window(batches, 1, 2 * bytes), 3U);
+  EXPECT_EQ(end_of_window(batches, 1, 3 * bytes - 1), 3U);
+  EXPECT_EQ(end_of_window(batches, 0, 100 * bytes), 5U);
+  EXPECT_EQ(end_of_window(batches, 4, 1), 5U);
+  EXPECT_EQ(end_of_window(batches, 5, 1), 5U);
 }
 
 TEST_P(host_arrays, of_views_move_the_bytes_that_their_rows_name) {

@@ -1,4 +1,5 @@
 #include "conformance/harness/context_test.hpp"
+#include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/transfer/staging_ring.hpp"
@@ -80,13 +81,46 @@ TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) {
 }
 
 TEST_P(staging, leaves_zeros_between_the_ranges) {
-  const std::vector<std::byte> ones(100, std::byte{1});
+  // Of chunks and of a slab that were used before: fresh memory is zero by itself.
+  constexpr std::size_t ranges = 1000;
+  const std::vector<std::byte> used(ranges * 128, std::byte{0xFF});
+  transfer_plan before;
+  before.add(used);
+  before.finish();
+  static_cast<void>(read(ring_->upload(home(), before, "used")));
+  const std::vector<std::vector<std::byte>> ones(ranges, std::vector<std::byte>(100, std::byte{1}));
   transfer_plan plan;
-  plan.add(ones);
+  for (const auto& each : ones) {
+    plan.add(each);
+  }
   plan.finish();
   const auto bytes = read(ring_->upload(home(), plan, "slab"));
-  ASSERT_EQ(bytes.size(), 128U);
-  EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), 0), 100);
+  ASSERT_EQ(bytes.size(), plan.slab_bytes());
+  ASSERT_GE(bytes.size(), ranges * 100 + 28) << "there are gaps";
+  EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}), ranges * 100);
+}
+
+TEST_P(staging, gives_the_slab_of_a_failed_upload_back_when_no_copy_into_it_is_on_its_way) {
+  context_options options;
+  options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 8};
+  const auto home = new_context(options);
+  char name[] = "/tmp/saeta-staging-XXXXXX";
+  const int descriptor = ::mkstemp(name);
+  ASSERT_GE(descriptor, 0);
+  ::unlink(name);
+  ASSERT_EQ(::ftruncate(descriptor, 5 * 4096), 0); // the sixth chunk can't be read
+  const std::vector<std::byte> stand_in(10 * std::size_t{4096});
+  transfer_plan plan;
+  plan.add(stand_in);
+  plan.finish();
+  EXPECT_THROW(static_cast<void>(staging_ring::of(home)->upload(
+                   home, plan, "fails", {stand_in.data(), stand_in.size(), descriptor, 0})),
+               error);
+  ::close(descriptor);
+  if (const auto* const simulated = dynamic_cast<const sim::simulated_device*>(&device())) {
+    EXPECT_TRUE(simulated->idle()) << "five copies were queued";
+  }
+  EXPECT_EQ(home->statistics().ledger.own, 0U);
 }
 
 TEST_P(staging, sees_a_write_that_is_still_pending_when_it_downloads) {
@@ -222,11 +256,11 @@ TEST_P(staging, begins_in_the_file_where_its_region_does_and_says_where_the_file
             "reading 100 bytes at file offset 50: Bad file descriptor");
 }
 
-TEST_P(staging, has_at_least_one_chunk_of_64_bytes_a_thread) {
+TEST_P(staging, has_at_least_one_chunk_of_512_bytes_a_thread) {
   context_options options;
   options.staging = {.threads = 1, .chunk_bytes = 0, .chunks_per_thread = 0};
   const auto home = new_context(options);
-  const auto source = random_bytes(256, 8);
+  const auto source = random_bytes(2048, 8);
   transfer_plan plan;
   plan.add(source);
   plan.finish();
@@ -234,9 +268,26 @@ TEST_P(staging, has_at_least_one_chunk_of_64_bytes_a_thread) {
   const counter_values now = home->read_counters();
   EXPECT_EQ((home->on_host() ? now.host_to_host : now.host_to_device).calls, 4U);
   const std::uint64_t chunks = home->statistics().pinned;
-  const block one = home->pinned().allocate(64, 0, home->work_stream());
+  const block one = home->pinned().allocate(512, 0, home->work_stream());
   EXPECT_EQ(chunks, home->on_host() ? 0U : home->statistics().pinned - chunks);
   EXPECT_TRUE(home->pinned().deallocate(one, home->work_stream()));
+}
+
+TEST_P(staging, takes_no_further_chunk_while_one_is_free) {
+  context_options options;
+  options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 8};
+  const auto home = new_context(options);
+  std::uint64_t first = 0;
+  for (unsigned round = 0; round < 20; ++round) {
+    const auto source = random_bytes(4096, round);
+    transfer_plan plan;
+    plan.add(source);
+    plan.finish();
+    const auto back = read(staging_ring::of(home)->upload(home, plan, "slab")); // waits for the copy
+    EXPECT_EQ(std::memcmp(back.data(), source.data(), source.size()), 0);
+    first = round == 0 ? home->statistics().pinned : first;
+    EXPECT_EQ(home->statistics().pinned, first);
+  }
 }
 
 TEST_P(staging, does_nothing_for_nothing) {

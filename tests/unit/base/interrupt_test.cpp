@@ -1,6 +1,7 @@
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/interruptible_lock.hpp"
 #include "support/interrupts.hpp"
+#include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>
 
@@ -120,18 +121,18 @@ TEST(interrupt, a_lock_that_is_held_is_waited_for_until_it_is_free_or_the_hook_e
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer of GCC 12 does not see pthread_mutex_clocklock take a lock";
 #endif
-  std::timed_mutex mutex;
+  interruptible_mutex mutex;
   std::binary_semaphore held(0);
   std::binary_semaphore asked(0);
   std::jthread holder([&] {
-    const std::lock_guard hold(mutex);
+    const auto hold = mutex.lock("holding");
     held.release();
     asked.acquire();
   });
   held.acquire();
   {
     const interrupts hook([] { throw stop{}; });
-    EXPECT_THROW(static_cast<void>(lock_interruptibly(mutex)), stop);
+    EXPECT_THROW(static_cast<void>(mutex.lock("waiting")), stop);
   }
   int asks = 0;
   const interrupts hook([&] {
@@ -141,9 +142,18 @@ TEST(interrupt, a_lock_that_is_held_is_waited_for_until_it_is_free_or_the_hook_e
     asked.release();
     holder.join();
   });
-  EXPECT_TRUE(lock_interruptibly(mutex).owns_lock());
-  EXPECT_TRUE(lock_interruptibly(mutex).owns_lock()) << "a free lock is taken without asking";
-  EXPECT_EQ(asks, 1);
+  { const auto taken = mutex.lock("waiting"); }
+  { const auto free = mutex.lock("not waiting"); }
+  EXPECT_EQ(asks, 1) << "a free lock is taken without asking";
+}
+
+TEST(interrupt, a_lock_that_the_thread_holds_is_refused) {
+  interruptible_mutex mutex;
+  {
+    const auto held = mutex.lock("a transfer");
+    EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(mutex.lock("a transfer")); }), errc::busy);
+  }
+  const auto again = mutex.lock("a transfer");
 }
 
 } // namespace

@@ -13,7 +13,19 @@ using unit::code_raised_by;
 constexpr auto most = std::numeric_limits<std::uint64_t>::max();
 
 TEST(text, concat_joins_values_as_streams_print_them) {
-  EXPECT_EQ(concat("row ", 3, " of ", std::string("table"), ": ", 1.5), "row 3 of table: 1.5");
+  const std::string_view view = "view";
+  const char* const pointed = "pointed";
+  EXPECT_EQ(concat("literal ", view, ' ', pointed, std::string(" string")), "literal view pointed string");
+  EXPECT_EQ(concat(std::numeric_limits<std::int64_t>::min(), " ", most),
+            "-9223372036854775808 18446744073709551615");
+  EXPECT_EQ(concat(true, false, std::int8_t{'a'}, std::uint8_t{'b'}), "10ab");
+  EXPECT_EQ(concat(0.5, " ", 1e20), "0.5 1e+20");
+  EXPECT_EQ(concat(), "");
+}
+
+TEST(text, hexadecimal_has_no_prefix) {
+  EXPECT_EQ(hexadecimal(0), "0");
+  EXPECT_EQ(hexadecimal(most), "ffffffffffffffff");
 }
 
 TEST(text, decimal_prints_all_128_bits) {

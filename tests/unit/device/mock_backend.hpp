@@ -37,6 +37,12 @@ public:
   MOCK_METHOD(void, set_pool_threshold, (std::uint64_t), (override));
   MOCK_METHOD(void, make_pool_exportable, (), (override));
   MOCK_METHOD(bool, pool_exportable, (), (const, override));
+  MOCK_METHOD(int, export_pool, (), (override));
+  MOCK_METHOD(allocation_name, export_allocation, (const void*), (override));
+  MOCK_METHOD(pool_handle, import_pool, (int), (override));
+  MOCK_METHOD(void, release_pool, (pool_handle), (noexcept, override));
+  MOCK_METHOD(void*, open_allocation, (pool_handle, const allocation_name&), (override));
+  MOCK_METHOD(bool, close_allocation, (void*, stream_handle), (noexcept, override));
   MOCK_METHOD(void*, allocate_pinned, (std::size_t), (override));
   MOCK_METHOD(bool, deallocate_pinned, (void*, std::size_t), (noexcept, override));
 

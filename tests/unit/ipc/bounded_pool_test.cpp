@@ -1,13 +1,18 @@
-// Memory for decoding: counted to the byte, refused beyond the limit, there as long as anything of it.
+// Memory for decoding: counted to the byte, refused beyond the budget, there as long as anything of it.
 
+#include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/detail/bounded_pool.hpp"
+#include "saeta/memory/context.hpp"
 
 #include <arrow/status.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <limits>
+#include <numeric>
 #include <string>
 
 #include <malloc.h>
@@ -28,68 +33,148 @@ counts counts_of(const arrow::MemoryPool& pool) {
 
 TEST(bounded_pool, counts_what_is_live_and_what_was_given_out) {
   const auto before = arrow::default_memory_pool()->bytes_allocated();
-  const auto pool = bounded_pool::make(1000);
-  EXPECT_EQ(pool->limit(), 1000);
+  const auto limit = budget::create("test", 1000);
+  const auto pool = bounded_pool::make();
+  pool->charge_to(limit);
   EXPECT_EQ(counts_of(*pool), (counts{0, 0, 0}));
   std::uint8_t* memory = nullptr;
   ASSERT_TRUE(pool->Allocate(600, alignment, &memory).ok());
   EXPECT_EQ(counts_of(*pool), (counts{600, 600, 1}));
-  ASSERT_TRUE(pool->Reallocate(600, 1000, alignment, &memory).ok()) << "all that the limit allows";
+  EXPECT_EQ(limit->statistics().current, 600U);
+  ASSERT_TRUE(pool->Reallocate(600, 1000, alignment, &memory).ok()) << "all that the budget allows";
   EXPECT_EQ(counts_of(*pool), (counts{1000, 1000, 2}));
+  EXPECT_EQ(limit->statistics().current, 1000U) << "a buffer that grows counts";
   ASSERT_TRUE(pool->Reallocate(1000, 200, alignment, &memory).ok());
   EXPECT_EQ(counts_of(*pool), (counts{200, 1000, 3}));
+  EXPECT_EQ(limit->statistics().current, 200U);
   std::uint8_t* second = nullptr;
-  ASSERT_TRUE(pool->Allocate(800, alignment, &second).ok()) << "all that the limit allows";
+  ASSERT_TRUE(pool->Allocate(800, alignment, &second).ok()) << "all that the budget allows";
   EXPECT_EQ(counts_of(*pool), (counts{1000, 1800, 4}));
   pool->Free(memory, 200, alignment);
   EXPECT_EQ(counts_of(*pool), (counts{800, 1800, 4}));
+  EXPECT_EQ(limit->statistics().current, 800U);
   pool->Free(second, 800, alignment);
   EXPECT_EQ(counts_of(*pool), (counts{0, 1800, 4}));
+  EXPECT_EQ(limit->statistics().current, 0U);
+  EXPECT_EQ(limit->statistics().peak, 1000U);
   EXPECT_EQ(arrow::default_memory_pool()->bytes_allocated(), before);
 }
 
-TEST(bounded_pool, refuses_what_goes_beyond_its_limit) {
-  const auto pool = bounded_pool::make(1000);
+TEST(bounded_pool, keeps_what_is_in_memory_that_grows_at_any_alignment) {
+  const auto pool = bounded_pool::make();
+  for (const std::int64_t at : {8, 64, 256, 4096}) {
+    std::uint8_t* memory = nullptr;
+    ASSERT_TRUE(pool->Allocate(100, at, &memory).ok());
+    std::iota(memory, memory + 100, std::uint8_t{1});
+    for (const std::int64_t size : {5000, 1'000'000}) {
+      ASSERT_TRUE(pool->Reallocate(size == 5000 ? 100 : 5000, size, at, &memory).ok());
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % static_cast<std::uintptr_t>(at), 0U);
+      EXPECT_EQ(memory[0], 1);
+      EXPECT_EQ(memory[99], 100);
+    }
+    pool->Free(memory, 1'000'000, at);
+  }
+}
+
+TEST(bounded_pool, refuses_what_goes_beyond_the_budget) {
+  const auto limit = budget::create("test", 1000);
+  const auto pool = bounded_pool::make();
+  pool->charge_to(limit);
   std::uint8_t* memory = nullptr;
   ASSERT_TRUE(pool->Allocate(600, alignment, &memory).ok());
   std::uint8_t* second = nullptr;
   const auto refused = pool->Allocate(401, alignment, &second);
   EXPECT_TRUE(refused.IsOutOfMemory());
-  EXPECT_EQ(refused.message(), "decoding needs 401 bytes beside 600 in use");
+  try {
+    raise(refused, "here");
+  } catch (const error& failure) {
+    ASSERT_NE(failure.refusal(), nullptr) << failure.message();
+    EXPECT_EQ(failure.refusal()->requested, 401U);
+    EXPECT_EQ(failure.refusal()->limit, 1000U);
+  }
   EXPECT_TRUE(pool->Reallocate(600, 1001, alignment, &memory).IsOutOfMemory());
   EXPECT_EQ(counts_of(*pool), (counts{600, 600, 1}));
-  EXPECT_FALSE(pool->exhausted());
+  EXPECT_EQ(limit->statistics().current, 600U);
   pool->Free(memory, 600, alignment);
 }
 
+TEST(bounded_pool, each_allocation_knows_whose_it_is) {
+  const auto first = budget::create("first", 1000);
+  const auto second = budget::create("second", 1000);
+  const auto pool = bounded_pool::make();
+  std::array<std::uint8_t*, 3> memory{};
+  ASSERT_TRUE(pool->Allocate(5000, alignment, &memory[0]).ok()) << "nobody's";
+  pool->charge_to(first);
+  ASSERT_TRUE(pool->Allocate(100, alignment, &memory[1]).ok());
+  pool->charge_to(second);
+  ASSERT_TRUE(pool->Allocate(300, alignment, &memory[2]).ok());
+  ASSERT_TRUE(pool->Reallocate(100, 700, alignment, &memory[1]).ok());
+  EXPECT_EQ(first->statistics().current, 700U);
+  EXPECT_EQ(second->statistics().current, 300U);
+  pool->charge_to(nullptr);
+  pool->Free(memory[0], 5000, alignment);
+  pool->Free(memory[1], 700, alignment);
+  EXPECT_EQ(first->statistics().current, 0U);
+  EXPECT_EQ(second->statistics().current, 300U);
+  pool->Free(memory[2], 300, alignment);
+  EXPECT_EQ(second->statistics().current, 0U);
+}
+
+TEST(bounded_pool, memory_for_a_host_context_is_its_own) {
+  const auto home = context::create(make_host_backend());
+  const auto reserved = home->with_reservation(1'000'000);
+  const auto pool = bounded_pool::make();
+  for (const auto& each : {home, reserved}) {
+    pool->allocate_for(each);
+    for (const std::int64_t at : {8, 64, 4096}) {
+      std::uint8_t* memory = nullptr;
+      ASSERT_TRUE(pool->Allocate(500, at, &memory).ok());
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % static_cast<std::uintptr_t>(at), 0U);
+      std::memset(memory, 7, 500);
+      EXPECT_GE(home->statistics().ledger.own, 500U);
+      EXPECT_EQ(home->statistics().ledger.own, home->statistics().budget.current);
+      ASSERT_TRUE(pool->Reallocate(500, 3000, at, &memory).ok());
+      EXPECT_EQ(memory[499], 7);
+      EXPECT_GE(home->statistics().ledger.own, 3000U);
+      pool->Free(memory, 3000, at);
+      EXPECT_EQ(home->statistics().budget.current, 0U);
+    }
+  }
+  pool->allocate_for(reserved);
+  std::uint8_t* memory = nullptr;
+  EXPECT_TRUE(pool->Allocate(2'000'000, alignment, &memory).IsOutOfMemory()) << "beyond what was reserved";
+  EXPECT_EQ(counts_of(*pool)[0], 0);
+  pool->charge_to(nullptr);
+}
+
 TEST(bounded_pool, has_buffers_of_no_bytes_but_none_of_fewer) {
-  const auto pool = bounded_pool::make(1000);
+  const auto pool = bounded_pool::make();
   std::uint8_t* memory = nullptr;
   EXPECT_EQ(pool->Allocate(-1, alignment, &memory).message(), "a buffer of -1 bytes");
   EXPECT_EQ(counts_of(*pool), (counts{0, 0, 0}));
-  EXPECT_FALSE(pool->exhausted());
   ASSERT_TRUE(pool->Allocate(0, alignment, &memory).ok());
   ASSERT_TRUE(pool->Reallocate(0, 10, alignment, &memory).ok());
   EXPECT_EQ(pool->Reallocate(10, -1, alignment, &memory).message(), "a buffer of -1 bytes");
   ASSERT_TRUE(pool->Reallocate(10, 0, alignment, &memory).ok());
-  EXPECT_FALSE(pool->exhausted());
   pool->Free(memory, 0, alignment);
 }
 
-TEST(bounded_pool, remembers_that_the_system_had_no_memory) {
-  const auto allocating = bounded_pool::make(no_limit);
+TEST(bounded_pool, counts_nothing_that_the_system_had_no_memory_for) {
+  const auto limit = budget::create("test");
+  const auto pool = bounded_pool::make();
+  pool->charge_to(limit);
   std::uint8_t* memory = nullptr;
-  EXPECT_TRUE(allocating->Allocate(more_than_there_is, alignment, &memory).IsOutOfMemory());
-  EXPECT_TRUE(allocating->exhausted());
-  EXPECT_EQ(counts_of(*allocating), (counts{0, 0, 0}));
+  EXPECT_TRUE(pool->Allocate(more_than_there_is, alignment, &memory).IsOutOfMemory());
+  EXPECT_TRUE(pool->Allocate(no_limit, alignment, &memory).IsOutOfMemory());
+  EXPECT_EQ(counts_of(*pool), (counts{0, 0, 0}));
+  EXPECT_EQ(limit->statistics().current, 0U);
 
-  const auto growing = bounded_pool::make(no_limit);
-  ASSERT_TRUE(growing->Allocate(100, alignment, &memory).ok());
-  EXPECT_FALSE(growing->exhausted());
-  EXPECT_TRUE(growing->Reallocate(100, more_than_there_is, alignment, &memory).IsOutOfMemory());
-  EXPECT_TRUE(growing->exhausted());
-  EXPECT_EQ(counts_of(*growing), (counts{100, 100, 1}));
-  growing->Free(memory, 100, alignment);
+  ASSERT_TRUE(pool->Allocate(100, alignment, &memory).ok());
+  EXPECT_TRUE(pool->Reallocate(100, more_than_there_is, alignment, &memory).IsOutOfMemory());
+  EXPECT_EQ(counts_of(*pool), (counts{100, 100, 1}));
+  EXPECT_EQ(limit->statistics().current, 100U);
+  pool->Free(memory, 100, alignment);
+  EXPECT_EQ(limit->statistics().current, 0U);
 }
 
 TEST(bounded_pool, lives_as_long_as_its_owner_and_its_memory) {
@@ -97,7 +182,7 @@ TEST(bounded_pool, lives_as_long_as_its_owner_and_its_memory) {
   const auto bytes_in_use = [] { return ::mallinfo2().uordblks; };
   const auto before = bytes_in_use();
   for (int i = 0; i < pools; ++i) {
-    auto owner = bounded_pool::make(1000);
+    auto owner = bounded_pool::make();
     arrow::MemoryPool& pool = *owner;
     std::uint8_t* memory = nullptr;
     ASSERT_TRUE(pool.Allocate(10, alignment, &memory).ok());
@@ -110,40 +195,6 @@ TEST(bounded_pool, lives_as_long_as_its_owner_and_its_memory) {
     }
   }
   EXPECT_LT(bytes_in_use(), before + pools * sizeof(bounded_pool) / 4);
-}
-
-TEST(bounded_pool, its_limit_follows_the_source_from_one_mebibyte_on) {
-  constexpr std::size_t mebibyte = std::size_t{1} << 20;
-  constexpr std::size_t last = (std::size_t{1} << 53) - 1; // the next one times 1024 has no 63 bits
-  EXPECT_EQ(default_decode_limit(0), std::int64_t{1} << 30);
-  EXPECT_EQ(default_decode_limit(mebibyte), std::int64_t{1} << 30);
-  EXPECT_EQ(default_decode_limit(mebibyte + 1), (std::int64_t{1} << 30) + 1024);
-  EXPECT_EQ(default_decode_limit(last), static_cast<std::int64_t>(last) * 1024);
-  EXPECT_EQ(default_decode_limit(last + 1), no_limit);
-  EXPECT_EQ(default_decode_limit(std::numeric_limits<std::size_t>::max()), no_limit);
-}
-
-TEST(bounded_pool, a_refusal_is_the_fault_of_the_source_unless_the_system_has_no_memory) {
-  const auto said = [](const arrow::Status& status, const bounded_pool& pool) {
-    try {
-      check_decoded(status, pool, 77, "here");
-      return std::string("nothing");
-    } catch (const error& failure) {
-      return std::string(name_of(failure.code())) + ", " + failure.message();
-    }
-  };
-  const auto pool = bounded_pool::make(1000);
-  const auto beyond = arrow::Status::OutOfMemory("too much");
-  EXPECT_EQ(said(arrow::Status::OK(), *pool), "nothing");
-  EXPECT_EQ(said(beyond, *pool), std::string(name_of(errc::format)) +
-                                     ", here: too much (decode_limit is 1000 bytes, for a source of 77)");
-  EXPECT_EQ(said(arrow::Status::Invalid("wrong"), *pool),
-            std::string(name_of(errc::format)) + ", here: wrong");
-
-  const auto unlimited = bounded_pool::make(no_limit);
-  std::uint8_t* memory = nullptr;
-  ASSERT_FALSE(unlimited->Allocate(more_than_there_is, alignment, &memory).ok());
-  EXPECT_EQ(said(beyond, *unlimited), std::string(name_of(errc::out_of_memory)) + ", here: too much");
 }
 
 } // namespace

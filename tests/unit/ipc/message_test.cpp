@@ -64,8 +64,15 @@ protected:
     return found;
   }
 
-  static detail::footer_blocks blocks_of(const std::string& bytes) {
-    return detail::read_footer_blocks(std::as_bytes(std::span(bytes)));
+  /// The footer's flatbuffer, in front of its size and the magic.
+  static std::span<const std::byte> footer_of(const std::string& bytes) {
+    std::int32_t size = 0;
+    std::memcpy(&size, bytes.data() + bytes.size() - 10, sizeof size);
+    const auto footer = static_cast<std::size_t>(size);
+    return std::as_bytes(std::span(bytes)).subspan(bytes.size() - 10 - footer, footer);
+  }
+  static detail::file_footer blocks_of(const std::string& bytes) {
+    return detail::read_footer(footer_of(bytes));
   }
 
   /// A file whose footer says `other` where it said `block`.
@@ -78,21 +85,46 @@ protected:
   }
 };
 
-TEST_F(messages, a_source_begins_with_its_schema) {
+TEST_F(messages, a_stream_begins_with_its_schema) {
   const std::string stream = write_bytes(numbers(1), {container::stream});
-  const std::string whole = write_bytes(numbers(1));
   const std::size_t schema_bytes = split(stream).front().size();
-  for (const std::string& bytes :
-       {stream.substr(schema_bytes), end_marker, whole.substr(0, 8) + whole.substr(8 + schema_bytes),
-        whole.substr(0, 8) + end_marker + whole.substr(8)}) {
+  for (const std::string& bytes : {stream.substr(schema_bytes), end_marker}) {
     EXPECT_ERROR(read_bytes(bytes), format, "bytes: its first message is no schema");
   }
 }
 
-TEST_F(messages, the_schemas_of_a_file_are_the_same) {
-  std::string bytes = write_bytes(encoded({"words"}));
-  bytes[bytes.find("words")] = 's';
-  EXPECT_ERROR(read_bytes(bytes), format, "bytes: the schema at the beginning is not the one in the footer");
+TEST_F(messages, the_schema_of_a_file_is_the_footers) {
+  const table original = encoded({"words"});
+  const std::string whole = write_bytes(original);
+  const auto schema_bytes = split(write_bytes(original, {container::stream})).front().size();
+  std::string other = whole;
+  other[other.find("words")] = 's';
+  // A flatbuffer without a frame, and nothing at all, are what other writers put there.
+  for (const std::string& bytes :
+       {other, whole.substr(0, 8) + std::string(schema_bytes, '\0') + whole.substr(8 + schema_bytes),
+        whole.substr(0, 8) + std::string(schema_bytes, '\xff') + whole.substr(8 + schema_bytes)}) {
+    const table seen = read_bytes(bytes);
+    EXPECT_EQ(seen.fields().fields.front().name, "words");
+    EXPECT_TRUE(support::same_contents(seen, original));
+  }
+}
+
+TEST_F(messages, a_footer_lies_in_its_file_and_has_a_schema) {
+  const std::string whole = write_bytes(numbers(1));
+  const auto with_size = [&](std::int32_t size) {
+    std::string bytes = whole;
+    std::memcpy(bytes.data() + bytes.size() - 10, &size, sizeof size);
+    return bytes;
+  };
+  const auto room = static_cast<std::int32_t>(whole.size()) - 18;
+  for (const std::int32_t size : {-5, 0, room + 1, std::numeric_limits<std::int32_t>::max()}) {
+    EXPECT_ERROR(read_bytes(with_size(size)), format,
+                 concat("footer of ", size, " bytes in a file of ", whole.size()));
+  }
+  EXPECT_ERROR(read_bytes(with_size(room)), format, "bytes: footer: ");
+  EXPECT_ERROR(read_bytes("ARROW1ARROW1"), format, "footer of ", "in a file of 12");
+  EXPECT_ERROR(read_bytes("ARROW1  " + std::string(64, '\0') + std::string("\x40\0\0\0", 4) + "ARROW1"),
+               format, "bytes: footer: a footer without a schema");
 }
 
 TEST_F(messages, the_footer_names_each_kind_where_it_is) {
@@ -219,6 +251,30 @@ TEST(string_sink, collects_what_is_written) {
   ASSERT_TRUE(sink.Close().ok());
   EXPECT_TRUE(sink.closed());
   EXPECT_EQ(sink.take(), "rows");
+}
+
+TEST_F(messages, take_other_places_for_as_many_buffers) {
+  const auto values = take(arrow::MakeArrayFromScalar(arrow::StringScalar("text"), 9), "values");
+  const auto batch =
+      arrow::RecordBatch::Make(arrow::schema({arrow::field("x", values->type())}), 9, {values});
+  arrow::ipc::IpcPayload made;
+  check(arrow::ipc::GetRecordBatchPayload(*batch, arrow::ipc::IpcWriteOptions::Defaults(), &made), "message");
+  std::vector<std::byte> metadata(static_cast<std::size_t>(made.metadata->size()));
+  std::memcpy(metadata.data(), made.metadata->data(), metadata.size());
+  ASSERT_EQ(detail::read_batch_metadata(metadata).buffers.size(), 3U);
+
+  const std::vector<detail::buffer_place> places{
+      {0, 0}, {8, std::int64_t{1} << 40}, {(std::int64_t{1} << 40) + 8, 7}};
+  detail::place_buffers(metadata, places, (std::int64_t{1} << 40) + 16);
+  const auto seen = detail::read_batch_metadata(metadata).buffers;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    EXPECT_EQ(seen[i].offset, places[i].offset);
+    EXPECT_EQ(seen[i].length, places[i].length);
+  }
+  EXPECT_EQ(detail::read_body_length(metadata), (std::int64_t{1} << 40) + 16);
+  EXPECT_EQ(detail::read_batch_metadata(metadata).rows, 9);
+  EXPECT_ERROR((detail::place_buffers(metadata, std::span(places).first(2), 0), 0), format, "3 buffers",
+               "not 2");
 }
 
 } // namespace

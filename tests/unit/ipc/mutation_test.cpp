@@ -27,14 +27,27 @@ protected:
     ipc_test::TearDown();
   }
 
-  /// Reads and inspects; whatever comes out as a table is read to its last row.
+  /// Reads, as views and all batches at once, and inspects; whatever comes out as a table is read to its last row.
   void try_bytes(std::string_view damaged, const std::string& part, outcome& seen) {
+    try_read(damaged, part, {}, seen);
+    outcome joined;
+    try_read(damaged, part, {.copy = copy_policy::always, .rechunk = true}, joined);
+    store(file("damaged"), damaged);
+    try {
+      inspect(file("damaged"));
+    } catch (const error& failure) {
+      EXPECT_THAT(failure.code(), ::testing::AnyOf(errc::format, errc::unsupported, errc::overflow))
+          << part << failure.what();
+    }
+  }
+
+  void try_read(std::string_view damaged, const std::string& part, const read_options& options,
+                outcome& seen) {
     // Of their exact size, on the heap: a sanitizer sees what goes beyond.
     const std::vector<char> exact(damaged.begin(), damaged.end());
     const auto alive = home()->statistics().ledger.buffers;
     try {
-      const auto reading =
-          reader::open(std::as_bytes(std::span(exact)), nullptr, {.decode_limit = 64u << 20});
+      const auto reading = reader::open(std::as_bytes(std::span(exact)), nullptr, options);
       const table read = reading->read_all(home());
       for (std::size_t i = 0; i < read.column_count(); ++i) {
         const auto pieces = read.pieces(i);
@@ -50,13 +63,6 @@ protected:
       ++seen.errors;
     }
     EXPECT_EQ(home()->statistics().ledger.buffers, alive) << part;
-    store(file("damaged"), damaged);
-    try {
-      inspect(file("damaged"));
-    } catch (const error& failure) {
-      EXPECT_THAT(failure.code(), ::testing::AnyOf(errc::format, errc::unsupported, errc::overflow))
-          << part << failure.what();
-    }
   }
 
   table original_ = table::make(home(), {}, {});
@@ -137,30 +143,62 @@ TEST_F(claim, of_an_enormous_body_is_refused_before_memory_is_asked_for) {
   const table original = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {rows}});
   for (const auto body : {compression::lz4, compression::zstd}) {
     const std::string bytes = write_bytes(original, {.body = body});
-    for (const std::int64_t claimed : {std::int64_t{1} << 40, std::int64_t{1} << 31, std::int64_t{1} << 62}) {
+    for (const std::int64_t claimed :
+         {std::int64_t{1} << 40, std::int64_t{1} << 31, std::int64_t{1} << 62, INT64_MAX}) {
       EXPECT_ERROR(read_bytes(claiming(bytes, rows * 8, claimed)), format, "batch 0", concat(claimed),
-                   "decode_limit", concat(bytes.size()));
+                   "hold at most");
     }
-    EXPECT_ERROR(read_bytes(claiming(bytes, rows * 8, INT64_MAX)), format, "batch 0", "decode_limit");
     EXPECT_ERROR(read_bytes(claiming(bytes, rows * 8, -2)), format, "batch 0");
     EXPECT_ERROR(read_bytes(claiming(bytes, rows * 8, rows * 8 + 8)), format, "batch 0");
   }
 }
 
-TEST_F(claim, the_limit_is_the_callers_to_choose) {
+TEST_F(claim, that_is_honest_is_bounded_by_the_budget) {
   const table original = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {4999}});
-  const std::string bytes = write_bytes(original, {.body = compression::lz4});
-  EXPECT_ERROR(read_bytes(bytes, {.decode_limit = 39'000}), format, "39000", "decode_limit");
-  EXPECT_TRUE(same_contents(read_bytes(bytes, {.decode_limit = 50'000}), original));
+  for (const auto body : {compression::lz4, compression::zstd}) {
+    const std::string bytes = write_bytes(original, {.body = body});
+    const auto narrow = home()->with_budget("narrow", 30'000);
+    const auto kept = std::make_shared<std::string>(bytes);
+    const auto open = [&] { return reader::open(std::as_bytes(std::span(*kept)), kept); };
+    const error refused = error_of([&] { static_cast<void>(open()->read_all(narrow)); });
+    EXPECT_EQ(name_of(refused.code()), name_of(errc::budget_exceeded)) << refused.message();
+    ASSERT_NE(refused.refusal(), nullptr);
+    EXPECT_EQ(refused.refusal()->limit, 30'000U);
+    EXPECT_EQ(narrow->statistics().budget.current, 0U);
+
+    narrow->set_budget(200'000);
+    const auto reading = open();
+    {
+      const table seen = reading->read_all(narrow);
+      EXPECT_TRUE(same_contents(seen, original));
+      const auto charged = narrow->statistics().budget.current;
+      EXPECT_GE(charged, 39'992U) << "decoded values count while they are viewed";
+      EXPECT_LT(charged, 60'000U) << "the body that was read is gone";
+    }
+    EXPECT_EQ(narrow->statistics().budget.current, 0U);
+  }
 }
 
-TEST_F(claim, the_smallest_limit_is_a_limit) {
-  const table original = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {9}});
-  EXPECT_ERROR(read_bytes(write_bytes(original, {.body = compression::lz4}), {.decode_limit = 1}), format,
-               "decode_limit is 1 bytes");
+TEST_F(claim, refused_by_the_budget_can_be_asked_for_again) {
+  const table original = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {100, 4999}});
+  for (const auto format : {container::file, container::stream}) {
+    for (const auto body : {compression::lz4, compression::zstd}) {
+      const std::string bytes = write_bytes(original, {format, body});
+      const auto narrow = home()->with_budget("narrow", 60'000);
+      const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr);
+      EXPECT_EQ(reading->next(narrow)->rows, 100);
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(error_of([&] { static_cast<void>(reading->next(narrow)); }).code(), errc::budget_exceeded);
+        EXPECT_EQ(narrow->statistics().budget.current, 0U);
+      }
+      narrow->set_budget(budget::unlimited);
+      EXPECT_EQ(reading->next(narrow)->rows, 4999);
+      EXPECT_FALSE(reading->next(narrow).has_value());
+    }
+  }
 }
 
-TEST_F(claim, of_a_body_is_nothing_to_inspect_unless_it_is_a_dictionarys) {
+TEST_F(claim, of_a_body_is_nothing_to_inspect) {
   constexpr std::int64_t values = 4999; // 39992 bytes, as above
   constexpr std::int64_t claimed = std::int64_t{1} << 40;
   const write_options packed{.body = compression::lz4};
@@ -172,10 +210,9 @@ TEST_F(claim, of_a_body_is_nothing_to_inspect_unless_it_is_a_dictionarys) {
       support::random_array(data_type(type_id::int64), {values, 0, support::nulls::absent}, 1);
   const auto indices = support::indices({0, 1}, numbers);
   const table encoded = support::table_of(home(), {{{"encoded", indices->type, true, {}}}, {}}, {{indices}});
-  const std::string bytes = claiming(write_bytes(encoded, packed), values * 8, claimed);
-  store(file("encoded"), bytes);
-  EXPECT_ERROR(inspect(file("encoded")), format, file("encoded").string(), "decode_limit",
-               concat("a source of ", bytes.size()));
+  store(file("encoded"), claiming(write_bytes(encoded, packed), values * 8, claimed));
+  EXPECT_EQ(inspect(file("encoded")).columns.front().dictionary_values, values);
+  EXPECT_ERROR(read(file("encoded")), format, file("encoded").string(), concat(claimed), "hold at most");
 }
 
 } // namespace

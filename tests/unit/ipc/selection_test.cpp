@@ -114,8 +114,13 @@ TEST_F(selection, without_columns_only_the_first_is_decoded) {
                                                {.batch_rows = {4999}});
   const std::string bytes = write_bytes(original, {.body = compression::lz4});
   const std::vector<std::string> none;
-  EXPECT_EQ(read_bytes(bytes, {.columns = none, .decode_limit = 20'000}).rows(), 4999);
-  EXPECT_ERROR(read_bytes(bytes, {.columns = {{"1:int64"}}, .decode_limit = 20'000}), format, "decode_limit");
+  const auto narrow = home()->with_budget("narrow", 20'000);
+  const auto open = [&](std::vector<std::string> columns) {
+    return reader::open(std::as_bytes(std::span(bytes)), nullptr, {.columns = std::move(columns)});
+  };
+  EXPECT_EQ(open(none)->read_all(narrow).rows(), 4999);
+  EXPECT_EQ(error_of([&] { static_cast<void>(open({"1:int64"})->read_all(narrow)); }).code(),
+            errc::budget_exceeded);
   const table no_columns = table::make(home(), {}, {{5, {}}});
   EXPECT_EQ(read_bytes(write_bytes(no_columns), {.columns = none}).rows(), 5);
 }

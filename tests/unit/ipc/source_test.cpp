@@ -1,6 +1,6 @@
 // Sources: what lies in their bytes, what they are, and that nothing of the system is kept.
 #include "ipc_test.hpp"
-#include "saeta/ipc/detail/mapped_file.hpp"
+#include "saeta/ipc/detail/file_source.hpp"
 #include "saeta/ipc/detail/source.hpp"
 #include "system_calls.hpp"
 
@@ -10,29 +10,32 @@
 namespace saeta::ipc {
 namespace {
 
-detail::source source_of(std::span<const std::byte> bytes) { return {"test", bytes, nullptr, -1}; }
+detail::source source_of(std::span<const std::byte> bytes) { return detail::source_of(bytes, nullptr); }
 
 TEST(source, contains_only_what_lies_in_its_bytes_as_a_whole) {
   const std::array<std::byte, 100> memory{};
-  const detail::source middle = source_of(std::span(memory).subspan(20, 50));
+  const auto middle = std::span(memory).subspan(20, 50);
+  const auto contains = [&](const std::byte* at, std::size_t size) {
+    return detail::contains(middle, at, size);
+  };
   for (std::size_t first = 0; first <= 100; first += 5) {
     for (std::size_t size = 0; first + size <= 100; size += 5) {
       const bool inside = size == 0 || (first >= 20 && first + size <= 70);
-      EXPECT_EQ(middle.contains(memory.data() + first, size), inside) << first << ' ' << size;
+      EXPECT_EQ(contains(memory.data() + first, size), inside) << first << ' ' << size;
     }
   }
-  EXPECT_TRUE(middle.contains(memory.data() + 20, 50));
-  EXPECT_FALSE(middle.contains(memory.data() + 20, 51));
-  EXPECT_FALSE(middle.contains(memory.data() + 69, 2));
-  EXPECT_FALSE(middle.contains(memory.data() + 70, 1));
-  EXPECT_FALSE(middle.contains(memory.data() + 20, std::numeric_limits<std::size_t>::max()));
+  EXPECT_TRUE(contains(memory.data() + 20, 50));
+  EXPECT_FALSE(contains(memory.data() + 20, 51));
+  EXPECT_FALSE(contains(memory.data() + 69, 2));
+  EXPECT_FALSE(contains(memory.data() + 70, 1));
+  EXPECT_FALSE(contains(memory.data() + 20, std::numeric_limits<std::size_t>::max()));
 }
 
 /// The kind that is recognised, or what was said instead.
 std::string kind_of(std::string_view text) {
   try {
-    return detail::recognise(source_of(std::as_bytes(std::span(text)))) == container::file ? "file"
-                                                                                           : "stream";
+    return detail::recognise(*source_of(std::as_bytes(std::span(text)))) == container::file ? "file"
+                                                                                            : "stream";
   } catch (const error& refused) {
     EXPECT_EQ(refused.code(), errc::format);
     return refused.message();
@@ -62,49 +65,82 @@ TEST(source, is_a_stream_when_it_begins_with_a_message) {
       << "a length without the marker, and nothing behind the message";
   for (const std::string& none :
        {beginning(40, 39), beginning(0, 40), std::string("abc"), std::string(8, '\0')}) {
-    EXPECT_THAT(kind_of(none), ::testing::HasSubstr("test: ")) << none.size();
+    EXPECT_THAT(kind_of(none), ::testing::HasSubstr("bytes: ")) << none.size();
   }
 }
 
 TEST(source, of_neither_kind_shows_its_first_eight_bytes) {
   const std::string expected =
-      "test: no Arrow file or stream: expected ARROW1 or a message, found the bytes ";
+      "bytes: no Arrow file or stream: expected ARROW1 or a message, found the bytes ";
   EXPECT_EQ(kind_of("PAR1 and more"), expected + "50 41 52 31 20 61 6e 64");
   EXPECT_EQ(kind_of(std::string_view("\x0a\0\xff", 3)), expected + "0a 00 ff");
 }
 
-TEST(source, has_a_region_to_read_when_it_has_a_descriptor) {
-  const std::array<std::byte, 100> memory{};
-  detail::source from = source_of(memory);
-  EXPECT_EQ(from.region().mapped, nullptr);
-  from.descriptor = 0;
-  const file_region region = from.region();
-  EXPECT_EQ(region.mapped, memory.data());
-  EXPECT_EQ(region.bytes, 100U);
-  EXPECT_EQ(region.descriptor, 0);
-  EXPECT_EQ(region.file_offset, 0U);
+TEST(source, reads_ranges_of_memory_and_of_functions) {
+  std::array<std::byte, 100> memory{};
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    memory[i] = static_cast<std::byte>(i);
+  }
+  const auto bytes = source_of(memory);
+  std::array<std::byte, 10> piece{};
+  bytes->read_at(90, piece);
+  EXPECT_EQ(piece.back(), std::byte{99});
+  EXPECT_EQ(bytes->view().data(), memory.data());
+  EXPECT_EQ(bytes->descriptor(), -1);
+  EXPECT_ERROR(bytes->read_at(91, piece), io, "10 bytes at offset 91 of 100");
+  EXPECT_TRUE(bytes->has(100, 0));
+  EXPECT_TRUE(bytes->has(0, 100));
+  EXPECT_FALSE(bytes->has(1, 100));
+  EXPECT_FALSE(bytes->has(101, 0));
+  EXPECT_FALSE(bytes->has(2, std::numeric_limits<std::uint64_t>::max()));
+
+  std::size_t calls = 0;
+  const auto called = detail::source_of("remote", 100, [&](std::uint64_t at, std::span<std::byte> target) {
+    ++calls;
+    bytes->read_at(at, target);
+  });
+  called->read_at(0, piece);
+  EXPECT_EQ(piece.back(), std::byte{9});
+  called->read_at(50, {});
+  EXPECT_EQ(calls, 1U) << "nothing is asked for where nothing is wanted";
+  EXPECT_TRUE(called->view().empty());
+  EXPECT_EQ(called->name(), "remote");
 }
 
-using mapped_files = ipc_test;
+using files = ipc_test;
 
-TEST_F(mapped_files, may_have_descriptor_0) {
+TEST_F(files, may_have_descriptor_0) {
   store(file("rows"), "rows");
   const support::without_standard_input closed;
-  const auto rows = detail::mapped_file::open(file("rows"));
+  const auto rows = detail::file_source::open(file("rows"));
   EXPECT_EQ(rows->descriptor(), 0);
-  EXPECT_EQ(rows->bytes().size(), 4U);
+  EXPECT_EQ(rows->view().size(), 4U);
 }
 
-TEST_F(mapped_files, say_when_they_can_not_be_mapped) {
+TEST_F(files, say_when_they_can_not_be_mapped) {
   const std::filesystem::path special = "/sys/devices/system/cpu/online"; // a regular file to be read only
   std::error_code missing;
   if (!std::filesystem::is_regular_file(special, missing) || std::filesystem::file_size(special) == 0) {
     GTEST_SKIP() << "no " << special;
   }
-  EXPECT_ERROR(detail::mapped_file::open(special), io, "can't map '/sys/devices/system/cpu/online'");
+  const auto opened = detail::file_source::open(special);
+  EXPECT_ERROR(opened->view(), io, "can't map '/sys/devices/system/cpu/online'");
+  EXPECT_ERROR(opened->view(), io, "can't map");
 }
 
-TEST_F(mapped_files, keep_neither_a_descriptor_nor_a_mapping) {
+TEST_F(files, that_become_shorter_name_the_offset) {
+  store(file("rows"), std::string(10'000, 'r'));
+  const auto rows = detail::file_source::open(file("rows"));
+  std::filesystem::resize_file(file("rows"), 6'000);
+  std::vector<std::byte> target(2'000);
+  rows->read_at(4'000, target);
+  EXPECT_EQ(target.back(), std::byte{'r'});
+  EXPECT_ERROR(rows->read_at(5'000, target), io, file("rows").string(), "2000 bytes at offset 5000",
+               "has become shorter", "ends at offset 6000");
+  EXPECT_EQ(rows->size(), 10'000U) << "as it was";
+}
+
+TEST_F(files, keep_neither_a_descriptor_nor_a_mapping) {
   const auto descriptors = [] {
     const std::filesystem::directory_iterator open("/proc/self/fd");
     return std::distance(begin(open), end(open));
@@ -118,13 +154,14 @@ TEST_F(mapped_files, keep_neither_a_descriptor_nor_a_mapping) {
   store(file("empty"), "");
   const auto before = descriptors();
   {
-    const auto rows = detail::mapped_file::open(file("rows"));
-    const auto empty = detail::mapped_file::open(file("empty"));
+    const auto rows = detail::file_source::open(file("rows"));
+    const auto empty = detail::file_source::open(file("empty"));
     EXPECT_EQ(descriptors(), before + 2);
+    EXPECT_FALSE(mapped()) << "nobody has asked for a view";
+    EXPECT_EQ(rows->view().size(), 10'000U);
     EXPECT_TRUE(mapped());
-    EXPECT_EQ(rows->bytes().size(), 10'000U);
-    EXPECT_EQ(rows->bytes()[9'999], std::byte{'r'});
-    EXPECT_TRUE(empty->bytes().empty());
+    EXPECT_EQ(rows->view()[9'999], std::byte{'r'});
+    EXPECT_TRUE(empty->view().empty());
   }
   EXPECT_EQ(descriptors(), before);
   EXPECT_FALSE(mapped());

@@ -8,21 +8,22 @@
 
 #include <fcntl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace saeta::support {
 namespace {
 
-std::array<std::atomic<system_call_trap*>, 3> traps{};
+std::array<std::atomic<system_call_trap*>, 5> traps{};
 
 std::atomic<system_call_trap*>& trap_of(system_call kind) { return traps[static_cast<std::size_t>(kind)]; }
 
 /// What a call returns that a trap may have an error for.
-int answer(system_call kind, const std::string& argument, const std::function<long()>& call) {
+long answer(system_call kind, const std::string& argument, const std::function<long()>& call) {
   system_call_trap* const trap = trap_of(kind);
   const int failure = trap == nullptr ? 0 : trap->next(argument);
   if (failure == 0) {
-    return static_cast<int>(call());
+    return call();
   }
   if (kind == system_call::close) {
     static_cast<void>(call()); // the descriptor is gone, whatever the system says
@@ -39,6 +40,12 @@ system_call_trap::system_call_trap(system_call kind, verdict decide)
 }
 
 system_call_trap::~system_call_trap() { trap_of(kind_) = nullptr; }
+
+system_call_trap::verdict refusing_nameless_files(const std::filesystem::path& folder) {
+  return [folder](std::size_t number, const std::string& path) {
+    return number == 0 && path == folder ? EOPNOTSUPP : 0;
+  };
+}
 
 without_standard_input::without_standard_input() : kept_(::fcntl(0, F_DUPFD_CLOEXEC, 3)) { ::close(0); }
 
@@ -66,20 +73,35 @@ extern "C" {
 int open(const char* path, int flags, ...) {
   std::va_list more;
   va_start(more, flags);
-  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0;
+  const bool has_mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+  const mode_t mode = has_mode ? va_arg(more, mode_t) : 0;
   va_end(more);
-  return saeta::support::answer(saeta::support::system_call::open, path,
-                                [&] { return ::syscall(SYS_openat, AT_FDCWD, path, flags, mode); });
+  return static_cast<int>(saeta::support::answer(saeta::support::system_call::open, path, [&] {
+    return ::syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+  }));
 }
 
 int close(int descriptor) {
-  return saeta::support::answer(saeta::support::system_call::close, std::to_string(descriptor),
-                                [&] { return ::syscall(SYS_close, descriptor); });
+  return static_cast<int>(saeta::support::answer(saeta::support::system_call::close,
+                                                 std::to_string(descriptor),
+                                                 [&] { return ::syscall(SYS_close, descriptor); }));
 }
 
 int fsync(int descriptor) {
-  return saeta::support::answer(saeta::support::system_call::fsync, std::to_string(descriptor),
-                                [&] { return ::syscall(SYS_fsync, descriptor); });
+  return static_cast<int>(saeta::support::answer(saeta::support::system_call::fsync,
+                                                 std::to_string(descriptor),
+                                                 [&] { return ::syscall(SYS_fsync, descriptor); }));
+}
+
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
+  return static_cast<int>(saeta::support::answer(saeta::support::system_call::linkat, to, [&] {
+    return ::syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
+  }));
+}
+
+ssize_t pwritev(int descriptor, const iovec* parts, int count, off_t offset) {
+  return saeta::support::answer(saeta::support::system_call::pwritev, std::to_string(descriptor),
+                                [&] { return ::syscall(SYS_pwritev, descriptor, parts, count, offset, 0L); });
 }
 
 } // extern "C"

@@ -3,11 +3,14 @@
 #include "ipc_test.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/ipc/detail/atomic_file.hpp"
+#include "support/interrupts.hpp"
 #include "support/without_privileges.hpp"
 #include "system_calls.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <optional>
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -116,6 +119,87 @@ TEST_F(writing, permissions_are_those_of_a_new_file) {
   EXPECT_EQ(mode_of(file("out.arrow")), 0640U);
 }
 
+TEST_F(writing, permissions_and_owner_of_a_replaced_file_stay) {
+  const table original = every_type();
+  store(file("a"), "old");
+  for (const mode_t mode : {0600U, 0664U, 0751U}) {
+    ASSERT_EQ(::chmod(file("a").c_str(), mode), 0);
+    write(original, file("a"));
+    EXPECT_EQ(mode_of(file("a")), mode);
+  }
+  if (::geteuid() != 0) {
+    return; // only root gives files away
+  }
+  ASSERT_EQ(::chown(file("a").c_str(), 1234, 4321), 0);
+  write(original, file("a"));
+  struct stat status {};
+  ASSERT_EQ(::stat(file("a").c_str(), &status), 0);
+  EXPECT_EQ(std::pair(status.st_uid, status.st_gid), std::pair(1234U, 4321U));
+  EXPECT_EQ(mode_of(file("a")), 0751U);
+}
+
+TEST_F(writing, rights_of_an_owner_that_can_not_be_kept_do_not_pass_to_another) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root gives files away";
+  }
+  const table original = every_type();
+  std::filesystem::permissions(folder(), std::filesystem::perms::all);
+  store(file("a"), "old");
+  ASSERT_EQ(::chown(file("a").c_str(), 1234, 4321), 0);
+  ASSERT_EQ(::chmod(file("a").c_str(), 04672), 0);
+  {
+    const support::without_privileges nobody;
+    write(original, file("a"));
+  }
+  EXPECT_EQ(mode_of(file("a")), 0622U) << "no set-user-id, and the group has the rights of others";
+}
+
+TEST_F(writing, a_file_that_may_not_be_written_is_replaced_only_when_that_is_asked_for) {
+  const table original = every_type();
+  store(file("a"), "old");
+  ASSERT_EQ(::chmod(file("a").c_str(), 0444), 0);
+  EXPECT_ERROR(write(original, file("a")), io, file("a").string(), "read-only", "replace_read_only",
+               "Permission denied (errno 13)");
+  EXPECT_EQ(load(file("a")), "old");
+  write_options asked;
+  asked.replace_read_only = true;
+  EXPECT_GT(write(original, file("a"), asked), 0U);
+  EXPECT_EQ(mode_of(file("a")), 0444U);
+  EXPECT_TRUE(support::same_contents(read(file("a")), original));
+}
+
+TEST_F(writing, a_folder_that_can_not_be_searched_is_named) {
+  const table source = every_type();
+  std::filesystem::create_directory(file("closed"));
+  std::filesystem::permissions(file("closed"), std::filesystem::perms{0600});
+  std::filesystem::permissions(folder(), std::filesystem::perms::all);
+  const support::without_privileges nobody;
+  EXPECT_ERROR(write(source, file("closed/out.arrow")), io, file("closed/out.arrow").string(),
+               "Permission denied (errno 13)");
+}
+
+TEST_F(writing, a_name_that_is_too_long_is_refused_before_anything_is_written) {
+  std::size_t told = 0;
+  const auto hook = [&](const progress&) { ++told; };
+  EXPECT_ERROR(write(every_type(), file(std::string(300, 'x')), {}, hook), io,
+               "File name too long (errno 36)");
+  EXPECT_EQ(told, 0U);
+}
+
+TEST_F(writing, links_are_followed_to_a_file_that_is_not_there_yet_and_not_in_a_circle) {
+  const table original = every_type();
+  std::filesystem::create_directory(file("data"));
+  std::filesystem::create_symlink("data/second", file("first"));
+  std::filesystem::create_symlink(file("data/real"), file("data/second"));
+  write(original, file("first"));
+  EXPECT_TRUE(std::filesystem::is_symlink(file("first")));
+  EXPECT_TRUE(std::filesystem::is_symlink(file("data/second")));
+  EXPECT_TRUE(support::same_contents(read(file("data/real")), original));
+
+  std::filesystem::create_symlink("circle", file("circle"));
+  EXPECT_ERROR(write(original, file("circle")), io, "Too many levels of symbolic links");
+}
+
 TEST_F(writing, a_symbolic_link_keeps_naming_its_file) {
   store(file("real.arrow"), "old");
   std::filesystem::create_symlink("real.arrow", file("link.arrow"));
@@ -139,8 +223,7 @@ TEST_F(atomic, the_name_shows_only_what_was_committed) {
   {
     detail::atomic_file abandoned(file("a"));
     ASSERT_EQ(::write(abandoned.descriptor(), "half", 4), 4);
-    EXPECT_EQ(names().size(), 1U);
-    EXPECT_FALSE(std::filesystem::exists(file("a")));
+    EXPECT_THAT(names(), IsEmpty()) << "so a process that is killed leaves nothing";
   }
   EXPECT_THAT(names(), IsEmpty());
 
@@ -149,6 +232,100 @@ TEST_F(atomic, the_name_shows_only_what_was_committed) {
   finished.commit();
   EXPECT_THAT(names(), ElementsAre("a"));
   EXPECT_EQ(load(file("a")), "whole");
+}
+
+TEST_F(atomic, where_files_need_a_name_it_is_another_one_until_the_commit) {
+  const support::system_call_trap trap(support::system_call::open,
+                                       support::refusing_nameless_files(folder()));
+  {
+    const detail::atomic_file abandoned(file("a"));
+    ASSERT_EQ(names().size(), 1U);
+    EXPECT_TRUE(names().front().starts_with(".saeta-") && names().front().ends_with(".tmp"));
+  }
+  EXPECT_THAT(names(), IsEmpty());
+}
+
+TEST_F(atomic, files_of_writers_that_were_killed_are_removed_and_those_of_others_stay) {
+  store(file(".saeta-0123456789abcdef.tmp"), "of a writer that is gone");
+  store(file(".saeta-notes.tmp"), "of somebody else");
+  store(file("saeta-12.tmp"), "of somebody else");
+  std::optional<detail::atomic_file> living;
+  {
+    const support::system_call_trap trap(support::system_call::open,
+                                         support::refusing_nameless_files(folder()));
+    living.emplace(file("a"));
+  }
+  ASSERT_EQ(names().size(), 3U) << "the stale one is gone";
+  const support::system_call_trap trap(support::system_call::open,
+                                       support::refusing_nameless_files(folder()));
+  detail::atomic_file later(file("b"));
+  EXPECT_EQ(names().size(), 4U) << "the first writer lives";
+  later.commit();
+  living->commit();
+  living.reset();
+  EXPECT_THAT(names(), ElementsAre(".saeta-notes.tmp", "a", "b", "saeta-12.tmp"));
+  std::filesystem::remove(file(".saeta-notes.tmp"));
+  std::filesystem::remove(file("saeta-12.tmp"));
+}
+
+TEST_F(atomic, a_file_that_can_not_be_linked_is_not_named) {
+  store(file("a"), "the old one");
+  for (const char* const target : {"a", "b"}) {
+    const support::system_call_trap trap(support::system_call::linkat,
+                                         [](std::size_t, const std::string&) { return ENOSPC; });
+    EXPECT_ERROR(write(every_type(), file(target)), io, file(target).string(), "(errno 28)");
+  }
+  EXPECT_THAT(names(), ElementsAre("a"));
+  EXPECT_EQ(load(file("a")), "the old one");
+}
+
+TEST_F(atomic, a_name_that_appears_meanwhile_is_replaced) {
+  const table source = every_type();
+  const support::system_call_trap trap(support::system_call::linkat,
+                                       [&](std::size_t number, const std::string&) {
+                                         if (number == 0) {
+                                           store(file("a"), "of another writer");
+                                         }
+                                         return 0;
+                                       });
+  write(source, file("a"));
+  EXPECT_EQ(trap.calls(), 2U);
+  EXPECT_THAT(names(), ElementsAre("a"));
+  EXPECT_TRUE(support::same_contents(read(file("a")), source));
+}
+
+TEST_F(atomic, a_full_disk_at_any_write_loses_nothing) {
+  store(file("a"), "the old one");
+  const table source = // pieces of 4 MiB, and of many parts
+      support::random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {1'500'000, 10, 200'000}});
+  const auto before = support::open_files();
+  std::size_t calls = 0;
+  {
+    const support::system_call_trap counting(support::system_call::pwritev,
+                                             [](std::size_t, const std::string&) { return 0; });
+    write(source, file("b"));
+    calls = counting.calls();
+  }
+  ASSERT_GT(calls, 3U);
+  std::filesystem::remove(file("b"));
+  for (std::size_t full = 0; full < calls; ++full) {
+    const support::system_call_trap trap(
+        support::system_call::pwritev,
+        [&](std::size_t number, const std::string&) { return number >= full ? ENOSPC : 0; });
+    EXPECT_ERROR(write(source, file("a")), io, concat("can't write '", file("a").string()), "(errno 28)");
+    EXPECT_EQ(load(file("a")), "the old one");
+  }
+  EXPECT_THAT(names(), ElementsAre("a"));
+  EXPECT_EQ(support::open_files(), before);
+}
+
+TEST_F(atomic, a_write_that_a_signal_ends_goes_on) {
+  const table source = every_type();
+  const support::system_call_trap trap(
+      support::system_call::pwritev,
+      [](std::size_t number, const std::string&) { return number == 0 ? EINTR : 0; });
+  write(source, file("a"));
+  EXPECT_TRUE(support::same_contents(read(file("a")), source));
 }
 
 TEST_F(atomic, two_writers_of_one_name_do_not_meet) {
@@ -198,6 +375,8 @@ TEST_F(atomic, nothing_is_reported_or_left_open_whether_it_is_committed_or_not) 
 TEST_F(atomic, a_temporary_file_that_is_gone_is_reported) {
   const heard_reports heard;
   {
+    const support::system_call_trap trap(support::system_call::open,
+                                         support::refusing_nameless_files(folder()));
     const detail::atomic_file target(file("a"));
     std::filesystem::remove(file(names().front()));
   }
@@ -216,37 +395,75 @@ TEST_F(atomic, its_descriptor_may_be_0) {
 }
 
 TEST_F(atomic, another_name_is_tried_when_one_is_taken_and_not_for_ever) {
-  const auto taken = [](std::size_t times) {
-    return [times](std::size_t number, const std::string&) { return number < times ? EEXIST : 0; };
+  const auto taken = [this](std::size_t times) {
+    return [times, tried = std::size_t{0}, this](std::size_t number, const std::string& path) mutable {
+      if (number == 0 && path == folder()) {
+        return EOPNOTSUPP;
+      }
+      return path.ends_with(".tmp") && tried++ < times ? EEXIST : 0;
+    };
   };
   {
     const support::system_call_trap trap(support::system_call::open, taken(99));
     detail::atomic_file last_attempt(file("a"));
-    EXPECT_EQ(trap.calls(), 100U);
+    EXPECT_EQ(trap.calls(), 101U);
     last_attempt.commit();
   }
   EXPECT_THAT(names(), ElementsAre("a"));
   const support::system_call_trap trap(support::system_call::open, taken(1000));
   EXPECT_ERROR(detail::atomic_file(file("b")), io, "can't create a file beside '", "File exists (errno 17)");
-  EXPECT_EQ(trap.calls(), 100U);
+  EXPECT_EQ(trap.calls(), 101U);
+  const support::system_call_trap no_link(support::system_call::linkat,
+                                          [](std::size_t, const std::string&) { return EEXIST; });
+  store(file("c"), "old");
+  const support::system_call_trap nameless(support::system_call::open,
+                                           [](std::size_t, const std::string&) { return 0; });
+  EXPECT_ERROR(write(every_type(), file("c")), io, file("c").string(), "File exists (errno 17)");
+  EXPECT_EQ(no_link.calls(), 100U);
 }
 
-TEST_F(atomic, the_file_is_synced_before_it_gets_its_name_and_then_its_folder) {
-  std::vector<std::string> synced;
+TEST_F(atomic, the_file_is_synced_before_it_gets_its_name_and_then_its_folder_unless_that_is_not_asked_for) {
+  const table source = every_type();
   const auto before = support::open_files();
-  {
+  const auto synced_by = [&](const std::string& name, bool durable) {
+    std::vector<std::string> synced;
     const support::system_call_trap trap(
         support::system_call::fsync, [&](std::size_t, const std::string& descriptor) {
           const auto open_on = std::filesystem::read_symlink("/proc/self/fd/" + descriptor);
-          const bool named = std::filesystem::exists(file("a"));
-          synced.push_back(concat(open_on == folder() ? "folder" : open_on.extension().string(), ", ",
-                                  named ? "named" : "not named"));
+          synced.push_back(concat(open_on == folder() ? "folder" : "file", ", ",
+                                  load(file(name)).size() > 3 ? "named" : "not named"));
           return 0;
         });
-    write(every_type(), file("a"));
-  }
-  EXPECT_THAT(synced, ElementsAre(".tmp, not named", "folder, named"));
+    write_options options;
+    options.durable = durable;
+    write(source, file(name), options);
+    return synced;
+  };
+  store(file("replaced"), "old");
+  store(file("new"), "");
+  std::filesystem::remove(file("new"));
+  EXPECT_THAT(synced_by("replaced", true), ElementsAre("file, not named", "folder, named"));
+  EXPECT_THAT(synced_by("replaced", false), IsEmpty());
+  EXPECT_THAT(synced_by("new", true), ElementsAre("file, not named", "folder, named"));
   EXPECT_EQ(support::open_files(), before);
+}
+
+TEST_F(atomic, the_disk_is_waited_for_where_waits_can_be_interrupted_as_well) {
+  std::atomic<int> looks{0};
+  const auto before = support::open_files();
+  {
+    const support::interrupts hook([&] { ++looks; });
+    const support::system_call_trap trap(support::system_call::fsync,
+                                         [](std::size_t, const std::string&) { return 0; });
+    write(every_type(), file("a"));
+    EXPECT_EQ(trap.calls(), 2U);
+    const support::system_call_trap failing(support::system_call::fsync,
+                                            [](std::size_t, const std::string&) { return EIO; });
+    EXPECT_ERROR(write(every_type(), file("b")), io, file("b").string(), "(errno 5)");
+  }
+  EXPECT_GT(looks, 0);
+  EXPECT_EQ(support::open_files(), before);
+  EXPECT_THAT(names(), ElementsAre("a"));
 }
 
 TEST_F(atomic, a_file_that_can_not_be_synced_is_not_named) {
@@ -288,19 +505,12 @@ TEST_F(atomic, a_folder_that_can_not_be_read_is_not_synced) {
 TEST_F(atomic, a_file_that_can_not_be_closed_is_not_named) {
   const heard_reports heard;
   const auto before = support::open_files();
-  const auto fails_first = [](std::size_t number, const std::string&) { return number == 0 ? EIO : 0; };
-  const std::string expected = concat("can't write '", file("a").string(), "': ");
-  {
-    const support::system_call_trap trap(support::system_call::close, fails_first);
-    const support::system_call_trap synced(support::system_call::fsync,
-                                           [](std::size_t, const std::string&) { return 0; });
-    EXPECT_ERROR(write(every_type(), file("a")), io, expected, "(errno 5)");
-    EXPECT_EQ(synced.calls(), 0U) << "it ends with the first of its two descriptors";
-  }
-  {
-    const support::system_call_trap trap(support::system_call::close, fails_first);
-    detail::atomic_file target(file("a"));
-    EXPECT_ERROR((target.commit(), 0), io, expected, "(errno 5)");
+  for (const bool durable : {false, true}) {
+    const support::system_call_trap trap(
+        support::system_call::close,
+        [](std::size_t number, const std::string&) { return number == 0 ? EIO : 0; });
+    detail::atomic_file target(file("a"), {durable, false});
+    EXPECT_ERROR((target.commit(), 0), io, concat("can't write '", file("a").string(), "': "), "(errno 5)");
   }
   EXPECT_THAT(names(), IsEmpty());
   EXPECT_EQ(support::open_files(), before);
@@ -309,7 +519,7 @@ TEST_F(atomic, a_file_that_can_not_be_closed_is_not_named) {
 
 TEST_F(atomic, a_file_that_can_not_be_renamed_leaves_nothing_behind) {
   {
-    detail::atomic_file target(file("a"));
+    detail::atomic_file target(file("a")); // its name is taken meanwhile, by what no file replaces
     std::filesystem::create_directory(file("a"));
     EXPECT_ERROR((target.commit(), 0), io, concat("can't write '", file("a").string()), "Is a directory");
   }

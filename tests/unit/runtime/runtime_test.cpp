@@ -251,6 +251,18 @@ TEST_F(runtime_test, what_is_chosen_when_a_context_is_made_must_be_chosen_again_
   EXPECT_THAT(
       refused({.slabs = [](const auto& device) { return std::make_shared<direct_resource>(device); }}),
       HasSubstr("what its memory is taken from"));
+  EXPECT_THAT(refused({.exportable_pool = true}), HasSubstr("exists without an exportable pool"));
+  EXPECT_EQ(open_context(host, {.exportable_pool = false}), home);
+}
+
+TEST_F(runtime_test, the_host_has_no_exportable_pool) {
+  try {
+    static_cast<void>(open_context(host, {.exportable_pool = true}));
+    ADD_FAILURE() << "opened";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::unsupported) << e.message();
+  }
+  EXPECT_FALSE(open_context(host)->options().memory.exportable_pool);
 }
 
 TEST_F(runtime_test, slabs_come_from_the_source_that_was_chosen) {

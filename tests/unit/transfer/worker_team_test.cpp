@@ -1,9 +1,11 @@
 #include "saeta/transfer/detail/worker_team.hpp"
+#include "support/interrupts.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -42,6 +44,44 @@ TEST(worker_team, throws_the_first_failure_after_all_members_have_stopped_and_wo
   std::atomic<int> done{0};
   team.run(10, [&](std::size_t, std::size_t) { ++done; });
   EXPECT_EQ(done, 10);
+}
+
+TEST(worker_team, begins_no_task_after_a_failure) {
+  worker_team team(3);
+  std::atomic<int> begun{0};
+  EXPECT_THROW(team.run(10'000,
+                        [&](std::size_t, std::size_t task) {
+                          ++begun;
+                          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                          if (task == 5) {
+                            throw std::runtime_error("task 5");
+                          }
+                        }),
+               std::runtime_error);
+  EXPECT_LT(begun, 1000) << "the others went on";
+}
+
+TEST(worker_team, ends_with_an_interrupt_between_two_tasks) {
+  struct interrupted {};
+  std::atomic<int> looks{0};
+  std::atomic<int> done{0};
+  const std::thread::id caller = std::this_thread::get_id();
+  {
+    const support::interrupts hook([&] {
+      EXPECT_EQ(std::this_thread::get_id(), caller);
+      if (++looks == 2) {
+        throw interrupted();
+      }
+    });
+    worker_team team(2);
+    EXPECT_THROW(team.run(20'000,
+                          [&](std::size_t, std::size_t) {
+                            ++done;
+                            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                          }),
+                 interrupted);
+  }
+  EXPECT_LT(done, 10'000) << "two looks take 50 ms";
 }
 
 TEST(worker_team, a_single_task_is_the_callers) {

@@ -1,6 +1,7 @@
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/launch.cuh"
 #include "saeta/backend/cuda/kernels/tiles.cuh"
+#include "saeta/device/utf8.hpp"
 
 #include <cuda_runtime.h>
 
@@ -160,8 +161,14 @@ __device__ std::int64_t first_bad(const value_check& check, std::int64_t begin, 
     return first_bad_row(begin, end, [&](std::int64_t row) { return good_union(check, row); });
   case check_kind::views:
     return first_bad_row(begin, end, [&](std::int64_t row) { return good_view(check, row); });
-  default:
+  case check_kind::run_ends:
     return first_bad_row(begin, end, [&](std::int64_t row) { return good_run_end(check, row); });
+  case check_kind::texts:
+    return first_bad_row(begin, end,
+                         [&](std::int64_t row) { return !valid_row(check, row) || good_text(check, row); });
+  default:
+    return first_bad_row(
+        begin, end, [&](std::int64_t row) { return !valid_row(check, row) || good_text_view(check, row); });
   }
 }
 

@@ -1,0 +1,18 @@
+#!/usr/bin/env python3
+"""Files and tables on their way to the device and back, beside pyarrow with torch and CuPy: what `saeta bench` runs.
+
+    movement.py [--quick] [--device D] [--bytes SIZE] [--threads 1,2,4,8,16] [--rounds N] [--only TEXT] [--folder F]
+                [--out FILE.json] [--plot FILE.png] [--commit TEXT]
+
+The program is in the package, so that an installed `saeta` has it: python/saeta/bench. This is its name among the other benchmarks.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from saeta.cli import main
+
+if __name__ == "__main__":
+    sys.argv[1:1] = ["bench"]
+    main()

@@ -1,0 +1,97 @@
+"""Parquet files, decoded by pyarrow's dataset reader while the last batch is on its way to the device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from saeta._core import Table
+from saeta._optional import load
+from saeta._sources import URL
+from saeta.errors import FormatError, InvalidError, MissingFileError
+from saeta.exchange import ContextLike, context_of, from_arrow
+
+
+def read_parquet(
+    source: Any,
+    ctx: ContextLike = None,
+    *,
+    columns: str | Iterable[str] | None = None,
+    filters: Any = None,
+    batch_rows: int = 1 << 20,
+    filesystem: Any = None,
+    partitioning: Any = None,
+) -> Table:
+    """Reads Parquet into a table of a context (a Context or the name of its device; None: the best device).
+
+    pyarrow's dataset reader decodes on all cores, a batch ahead of the upload, and skips row groups that the filter excludes.
+
+    Args:
+        source: a path, a folder of files, a list of paths, or a URL.
+        columns: only these, in this order; one name or several.
+        filters: rows to keep, as for `pyarrow.parquet.read_table`: a `pyarrow.dataset` expression, or a list of tuples
+            (column, operator, value), or of such lists of which one must hold.
+        batch_rows: rows of a batch, at most.
+        filesystem: of `pyarrow.fs` or of fsspec, for paths that it knows.
+        partitioning: as for `pyarrow.dataset.dataset`, of a folder: for example "hive".
+
+    Returns:
+        A Table with the batches as they were decoded.
+
+    Raises:
+        MissingDependency without pyarrow; MissingFileError, FormatError (no Parquet, damaged), InvalidError (no such column),
+        BudgetExceeded. Nothing of a failed read stays allocated.
+
+    Example:
+        >>> import saeta as sa, pyarrow as pa, pyarrow.parquet as pq, tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "a.parquet")
+        >>> pq.write_table(pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]}), path)
+        >>> sa.read_parquet(path, "host", columns="b", filters=[("a", ">", 1)])["b"].to_pylist()
+        ['y', 'z']
+    """
+    dataset = load("pyarrow.dataset", "saeta.read_parquet")
+    if isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1:
+        raise InvalidError(f"batch_rows is {batch_rows!r}, expected a number of rows from 1 on")
+    where = context_of(ctx)
+    path = os.fspath(source) if isinstance(source, os.PathLike) else source
+    if filesystem is None and isinstance(path, str) and URL.match(path):
+        filesystem, path = _filesystem_of(path)
+    try:
+        found = dataset.dataset(path, format="parquet", filesystem=filesystem, partitioning=partitioning)
+        scanner = found.scanner(
+            columns=_names(columns, found.schema), filter=_expression(filters), batch_size=batch_rows
+        )
+        made: Table = from_arrow(scanner.to_reader(), where)
+    except FileNotFoundError as failure:
+        raise MissingFileError(str(failure)) from failure
+    except load("pyarrow", "saeta.read_parquet").ArrowInvalid as failure:
+        raise FormatError(f"{source}: {failure}") from failure
+    return made
+
+
+def _names(columns: str | Iterable[str] | None, schema: Any) -> list[str] | None:
+    if columns is None:
+        return None
+    chosen = [columns] if isinstance(columns, str) else list(columns)
+    for name in chosen:
+        if schema.names.count(name) != 1:
+            raise InvalidError(
+                f"no column is called {name!r}; there are: {', '.join(map(repr, schema.names))}"
+            )
+    return chosen
+
+
+def _expression(filters: Any) -> Any:
+    if filters is None:
+        return None
+    return load("pyarrow.parquet", "saeta.read_parquet").filters_to_expression(filters)
+
+
+def _filesystem_of(url: str) -> tuple[Any, str]:
+    fs = load("pyarrow.fs", "reading from a URL")
+    try:
+        found: tuple[Any, str] = fs.FileSystem.from_uri(url)
+    except (ValueError, NotImplementedError):
+        found = load("fsspec.core", "reading from this URL").url_to_fs(url)
+    return found

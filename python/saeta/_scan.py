@@ -1,0 +1,205 @@
+"""Batches of an Arrow IPC source, some ahead of whoever takes them."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from saeta._core import Context, Schema, Table
+from saeta.errors import BudgetExceeded, ClosedError, InvalidError
+from saeta.exchange import ContextLike, context_of
+
+if TYPE_CHECKING:
+    from saeta._ipc import Reader
+    from saeta._sources import Source
+
+
+class Scan:
+    """Reads the batches of an Arrow IPC file or stream one by one, each a Table of a context. Made by `saeta.scan_ipc`.
+
+    It is an iterator, an asynchronous iterator and a context manager. A thread reads ahead; an error comes when its batch is
+    asked for. Several threads may take batches: each batch goes to one of them.
+    """
+
+    def __init__(self, reader: Reader, ctx: Context, in_flight: int) -> None:
+        self._reader = reader
+        self._schema = reader.schema
+        self._num_batches = reader.num_batches
+        self._ahead = _Ahead(reader, ctx, in_flight)
+        self._end = weakref.finalize(self, _Ahead.stop, self._ahead)
+
+    @property
+    def schema(self) -> Schema:
+        """Of every batch."""
+        return self._schema
+
+    @property
+    def num_batches(self) -> int:
+        """Batches in the range asked for; -1 for a stream."""
+        return self._num_batches
+
+    def __iter__(self) -> Iterator[Table]:
+        return self
+
+    def __next__(self) -> Table:
+        batch = self._ahead.take()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def __aiter__(self) -> AsyncIterator[Table]:
+        return self
+
+    async def __anext__(self) -> Table:
+        import asyncio
+
+        batch = await asyncio.get_running_loop().run_in_executor(None, self._ahead.take)
+        if batch is None:
+            raise StopAsyncIteration
+        return batch
+
+    def close(self) -> None:
+        """Ends the reading ahead and lets the source go. Batches that were taken stay."""
+        self._end()
+        self._ahead.wait()
+        self._reader.close()
+
+    def __enter__(self) -> Scan:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        number = "a stream" if self._num_batches < 0 else f"{self._num_batches} batches"
+        return f"<saeta.Scan of {number}>"
+
+
+class _Ahead:
+    """What the thread and the takers share. It knows nothing of the Scan, so that a dropped one ends the thread."""
+
+    def __init__(self, reader: Reader, ctx: Context, in_flight: int) -> None:
+        self._read: Callable[[], Table | None] = lambda: reader.next(ctx)
+        self._room = in_flight
+        self._changed = threading.Condition()
+        self._ready: deque[Table] = deque()
+        self._stopped = False
+        self._done = False
+        self._failure: BaseException | None = None
+        # A daemon: a program that ends does not wait for batches that nobody takes.
+        self._thread = threading.Thread(target=self._run, name="saeta-scan", daemon=True)
+        self._started = False
+
+    def take(self) -> Table | None:
+        with self._changed:
+            if self._stopped:
+                raise ClosedError("the scan is closed")
+            if not self._started:
+                self._started = True
+                self._thread.start()
+            self._changed.wait_for(lambda: self._ready or self._done or self._failure or self._stopped)
+            if self._ready:
+                self._changed.notify_all()
+                return self._ready.popleft()
+            if self._stopped:
+                raise ClosedError("the scan is closed")
+            if self._failure is None:
+                return None
+            if isinstance(self._failure, BudgetExceeded):
+                return self._again()
+            # Not kept: with its traceback it would keep whoever catches it.
+            self._done = True
+            failure, self._failure = self._failure, None
+            try:
+                raise failure
+            finally:
+                del failure
+
+    def _again(self) -> Table | None:
+        """Reads here what had no room when it was read ahead: the batch before may be gone by now."""
+        batch = self._read()
+        self._failure = None
+        self._done = batch is None
+        if not self._done:
+            self._thread = threading.Thread(target=self._run, name="saeta-scan", daemon=True)
+            self._thread.start()
+        return batch
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopped or len(self._ready) < self._room)
+                if self._stopped:
+                    return
+            try:
+                batch = self._read()
+            except BaseException as failure:  # it is the taker's
+                with self._changed:
+                    self._failure = failure
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                if batch is None:
+                    self._done = True
+                else:
+                    self._ready.append(batch)
+                self._changed.notify_all()
+                if batch is None or self._stopped:
+                    return
+                del batch  # whoever took it may let it go while the next one is read
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._ready.clear()
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        if self._started and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._ready.clear()
+
+
+def scan_ipc(
+    source: Source,
+    ctx: ContextLike = None,
+    *,
+    columns: str | Iterable[str] | None = None,
+    batches: int | slice | range | tuple[int, int] | None = None,
+    in_flight: int = 2,
+    copy: bool | None = None,
+    validate: bool | Literal["utf8"] = True,
+    filesystem: Any = None,
+) -> Scan:
+    """Reads the batches of an Arrow IPC file or stream one by one into a context, in bounded memory.
+
+    Args:
+        source, columns, batches, copy, validate, filesystem: as for `read_ipc`.
+        in_flight: batches that are read before they are asked for, at most. A batch for which the budget has no room is read
+            when it is asked for.
+
+    Returns:
+        A Scan: an iterator of Tables of one batch, also for `async for`, and a context manager that lets the source go.
+
+    Raises:
+        As `read_ipc`: at once for what the schema tells, with its batch for a batch.
+
+    Example:
+        >>> import saeta as sa, tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "a.arrow")
+        >>> host = sa.context("host")
+        >>> _ = sa.write_ipc(sa.concat_tables([sa.table({"a": [1, 2]}, host)] * 3), path)
+        >>> with sa.scan_ipc(path, host) as scan:
+        ...     [batch.num_rows for batch in scan]
+        [2, 2, 2]
+    """
+    from saeta import ipc
+
+    if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 1:
+        raise InvalidError(f"in_flight is {in_flight!r}, expected a number of batches from 1 on")
+    where = context_of(ctx)
+    reader = ipc.opened(source, filesystem, columns, batches, copy, validate)
+    return Scan(reader, where, in_flight)

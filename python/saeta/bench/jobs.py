@@ -1,0 +1,188 @@
+"""The jobs: each what is timed, beside its peers, and the limit that its share is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import saeta as sa
+from saeta.bench import data, peers
+
+Run = Callable[[], Any]
+
+# Rows of a batch, by the name of the row in the table.
+BATCHES = {"6M": 6_000_000, "1Mi": 1 << 20, "64Ki": 1 << 16, "8Ki": 1 << 13}
+
+
+@dataclass
+class Job:
+    """One row: contenders by name, the first is Saeta's."""
+
+    name: str
+    bytes: int
+    limit: str  # "in", "out", "lz4", "zstd" or "write"
+    runs: dict[str, Run]
+    check: Callable[[Any], bool]  # of what Saeta's run returns
+    bar: float | None = None  # share of the limit that is to be reached
+    seconds_bar: float | None = None
+    threaded_peers: bool = False  # what peers take depends on the number of threads
+    before: dict[str, Run] = field(default_factory=dict)  # untimed, before each round
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the jobs are made of."""
+
+    ctx: sa.Context
+    folder: Path
+    size: int
+    peers: list[peers.Peer]
+
+
+def make_files(folder: Path, size: int) -> None:
+    """Every file that the jobs read, once for all numbers of threads."""
+    table = data.numeric(size)
+    for name, rows in BATCHES.items():
+        data.write(folder / f"numeric-{name}.arrow", table, rows)
+    del table
+    table = data.mixed(size)
+    for compression in (None, "lz4", "zstd"):
+        data.write(folder / f"mixed-{compression or 'plain'}.arrow", table, 1 << 18, compression)
+
+
+def all_jobs(work: Work) -> Iterator[Job]:
+    yield from _reads(work)
+    yield from _imports(work)
+    yield from _exports(work)
+
+
+def _reads(work: Work) -> Iterator[Job]:
+    bars = {"6M": 0.95, "1Mi": 0.93, "64Ki": 0.90, "8Ki": 0.85}
+    for name in BATCHES:
+        path = work.folder / f"numeric-{name}.arrow"
+        yield _read(work, f"read_ipc, numeric, batches of {name}", path, "in", bars[name])
+    plain = work.folder / "mixed-plain.arrow"
+    yield _read(work, "read_ipc, strings, dictionary, nulls, bools, dates, checked", plain, "in", 0.90)
+    yield _read(work, "the same, unchecked", plain, "in", None, validate=False)
+    for codec in ("lz4", "zstd"):
+        path = work.folder / f"mixed-{codec}.arrow"
+        yield _read(work, f"the same, {codec.upper()}", path, codec, 0.80)
+
+
+def _read(work: Work, name: str, path: Path, limit: str, bar: float | None, *, validate: bool = True) -> Job:
+    expected = peers.read(path)
+    compressed = limit != "in"
+
+    def through(peer: peers.Peer) -> Run:
+        return lambda: peer.load(peers.read(path))
+
+    runs: dict[str, Run] = {"saeta": lambda: sa.read_ipc(path, work.ctx, copy=True, validate=validate)}
+    if compressed:
+        runs["pyarrow, to host memory"] = lambda: peers.read(path)
+    runs |= {f"pyarrow + {peer.name}": through(peer) for peer in work.peers}
+    return Job(name, expected.nbytes, limit, runs, _equal_to(expected), bar, threaded_peers=compressed)
+
+
+def _imports(work: Work) -> Iterator[Job]:
+    # In memory of its own, not a mapping: what a program has made.
+    table = data.numeric(work.size)
+    runs: dict[str, Run] = {"saeta": lambda: sa.from_arrow(table, work.ctx, copy=True)}
+    runs |= {peer.name: _loading(peer, table) for peer in work.peers}
+    yield Job("from_arrow, pageable table", table.nbytes, "in", runs, _equal_to(table), 0.93)
+    wide = data.wide()
+    runs = {"saeta": lambda: sa.from_arrow(wide, work.ctx, copy=True)}
+    runs |= {f"{peer.name}, a loop": _loading(peer, wide) for peer in work.peers}
+    yield Job(
+        f"from_arrow, {wide.num_columns:,} columns of 4 KiB",
+        wide.nbytes,
+        "in",
+        runs,
+        _equal_to(wide),
+        seconds_bar=0.003,
+    )
+
+
+def _loading(peer: peers.Peer, table: Any) -> Run:
+    return lambda: peer.load(table)
+
+
+def _exports(work: Work) -> Iterator[Job]:
+    source = data.numeric(work.size)
+    table: sa.Table = sa.from_arrow(source, work.ctx, copy=True)
+    runs: dict[str, Run] = {"saeta": table.to_arrow}
+    held = {peer.name: peer.load(source) for peer in work.peers}
+    for peer in work.peers:
+        runs[peer.name] = _unloading(peer, held[peer.name])
+    fresh = {"saeta": work.ctx.memory.trim}
+    for name, bar, before in (("fresh", 0.50, fresh), ("warm", 0.90, {})):
+        yield Job(
+            f"to_arrow, {name} memory",
+            source.nbytes,
+            "out",
+            runs,
+            lambda made: bool(made.equals(source)),
+            bar,
+            before=before,
+        )
+    yield from _written(work, "write_ipc", table, held, None)
+    small = pa.Table.from_batches(source.to_batches(BATCHES["64Ki"]))
+    yield from _written(
+        work, "write_ipc, batches of 64Ki", sa.from_arrow(small, work.ctx, copy=True), held, None
+    )
+    for codec in ("lz4", "zstd"):
+        yield from _written(work, f"write_ipc, {codec.upper()}", table, held, codec)
+
+
+def _written(
+    work: Work, name: str, table: sa.Table, held: dict[str, list[Any]], compression: str | None
+) -> Iterator[Job]:
+    """A new file, synced. Of compressed ones the share says nothing: no plain write compresses."""
+    target = work.folder / "written.arrow"
+    expected = table.to_arrow()
+    runs: dict[str, Run] = {"saeta": lambda: sa.write_ipc(table, target, compression=compression)}
+    for peer in work.peers:
+        runs[f"{peer.name} + pyarrow"] = _writing(peer, held[peer.name], expected.schema, target, compression)
+
+    def check(_: Any) -> bool:
+        return bool(peers.read(target).equals(expected))
+
+    yield Job(
+        name,
+        expected.nbytes,
+        "write",
+        runs,
+        check,
+        None if compression else 0.90,
+        before=dict.fromkeys(runs, lambda: target.unlink(missing_ok=True)),
+    )
+    target.unlink(missing_ok=True)
+
+
+def _unloading(peer: peers.Peer, there: list[Any]) -> Run:
+    return lambda: peer.unload(there)
+
+
+def _writing(peer: peers.Peer, there: list[Any], schema: Any, target: Path, compression: str | None) -> Run:
+    def run() -> None:
+        here = peer.unload(there)
+        columns = [
+            pa.Array.from_buffers(
+                field.type, memoryview(each).nbytes // 8, [None, pa.py_buffer(memoryview(each))]
+            )
+            for field, each in zip(schema, (_as_numpy(each) for each in here), strict=True)
+        ]
+        data.write(target, pa.table(columns, schema=schema), 1 << 20, compression)
+
+    return run
+
+
+def _as_numpy(values: Any) -> Any:
+    return values.numpy() if hasattr(values, "numpy") else values
+
+
+def _equal_to(expected: Any) -> Callable[[Any], bool]:
+    return lambda table: bool(table.to_arrow().equals(expected))

@@ -1,0 +1,82 @@
+"""What the machine can do, measured in the same run: the yardsticks beside which shares stand."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import saeta as sa
+from saeta import _core
+from saeta.bench.data import buffers_of
+
+CHUNK = 4 << 20
+
+
+def link(ctx: sa.Context, size: int, rounds: int) -> dict[str, float]:
+    """GB/s of one plain copy of page-locked memory each way; on the host of memory to memory, by one thread."""
+    kinds = (
+        {"in": "memcpy", "out": "memcpy"}
+        if ctx.device == "host"
+        else {"in": "host_to_device", "out": "device_to_host"}
+    )
+    return {
+        way: size / median(_core._measure_copy(ctx, size, kind, rounds)) / 1e9 for way, kind in kinds.items()
+    }
+
+
+def decoding(table: Any, codec: str, size: int, threads: int, rounds: int) -> float:
+    """GB/s of values when every buffer is a task of its own for so many threads."""
+    parts = []
+    total = 0
+    for buffer in buffers_of(table):
+        for first in range(0, buffer.size, CHUNK):
+            part = buffer.slice(first, min(CHUNK, buffer.size - first))
+            parts.append((pa.compress(part, codec=codec), part.size))
+            total += part.size
+            if total >= size:
+                break
+        if total >= size:
+            break
+    with ThreadPoolExecutor(threads) as pool:
+
+        def run() -> None:
+            list(pool.map(lambda each: pa.decompress(each[0], each[1], codec=codec), parts))
+
+        return total / _median(run, rounds) / 1e9
+
+
+def writing(folder: Path, size: int, threads: int, rounds: int) -> float:
+    """GB/s of `pwrite` by so many threads into a new file, synced as `write_ipc` does."""
+    content = np.random.default_rng(4).bytes(CHUNK)
+    path = folder / "pwrite"
+
+    def run() -> None:
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(lambda at: os.pwrite(descriptor, content, at), range(0, size, CHUNK)))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    try:
+        return -(-size // CHUNK) * CHUNK / _median(run, rounds) / 1e9
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _median(run: Any, rounds: int) -> float:
+    seconds = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return median(seconds)

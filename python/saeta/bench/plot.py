@@ -1,0 +1,50 @@
+"""A picture of a run: the share of the limit of each job by the number of threads, and the best of the peers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from saeta._optional import load
+
+OWN = "#0072B2"
+PEERS = "#E69F00"
+INK = "#222222"
+COLUMNS = 4
+
+
+def draw(results: dict[str, Any], path: Path) -> None:
+    """Writes the picture. @raises MissingDependency without matplotlib."""
+    matplotlib: Any = load("matplotlib", "a plot")
+    matplotlib.use("Agg")
+    pyplot: Any = load("matplotlib.pyplot", "a plot")
+    measured = [each for each in results["results"] if "share" in each]
+    jobs = list(dict.fromkeys(each["job"] for each in measured))
+    rows = -(-len(jobs) // COLUMNS)
+    figure, axes = pyplot.subplots(
+        rows, COLUMNS, figsize=(4 * COLUMNS, 2.8 * rows), squeeze=False, layout="constrained"
+    )
+    for axis, job in zip(axes.flat, jobs, strict=False):
+        _panel(axis, job, [each for each in measured if each["job"] == job])
+    for axis in list(axes.flat)[len(jobs) :]:
+        axis.set_visible(False)
+    figure.suptitle(f"Movement on {results['device']}: share of the limit by threads", color=INK)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def _panel(axis: Any, job: str, results: list[dict[str, Any]]) -> None:
+    own = sorted((each["threads"], each["share"]) for each in results if each["peer"] == "saeta")
+    axis.plot(*zip(*own, strict=True), marker="o", color=OWN, label="saeta")
+    others = [each for each in results if each["peer"] != "saeta"]
+    if others:
+        best = max(others, key=lambda each: each["share"])
+        axis.axhline(best["share"], color=PEERS, label=best["peer"])
+    bar = next((each["bar"] for each in results if each["bar"] is not None), None)
+    if bar is not None:
+        axis.axhline(bar, color=INK, linestyle="--", linewidth=0.8, label=f"bar {bar:.0%}")
+    axis.set_title(job, fontsize=8, color=INK)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks([threads for threads, _ in own], [str(threads) for threads, _ in own])
+    axis.set_ylim(0, None)
+    axis.legend(fontsize=7, frameon=False)

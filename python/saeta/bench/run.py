@@ -1,0 +1,133 @@
+"""The whole run: files first, then a process for each number of threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from saeta import _core
+from saeta._info import info
+
+Say = Callable[[str], object]
+PACKAGES = ("numpy", "pyarrow", "torch", "cupy")
+
+
+@dataclass(frozen=True)
+class Settings:
+    device: str
+    bytes: int = 2 << 30  # of each file and table
+    threads: Sequence[int] = (1, 2, 4, 8, 16)
+    rounds: int = 5
+    only: str | None = None  # jobs that have this in their name
+    folder: Path | None = None  # of the files; None: a temporary one
+    check: bool = True
+
+
+def quick(device: str) -> Settings:
+    """Seconds, on any machine: shows that everything runs, not how fast."""
+    return Settings(device, bytes=8 << 20, threads=(1, 2), rounds=2)
+
+
+def run(settings: Settings, say: Say, *, command: str, commit: str) -> dict[str, Any]:
+    """The results as one object, as the files in bench/results."""
+    found = info()
+    made: dict[str, Any] = {
+        "benchmark": "movement",
+        "commit": commit,
+        "command": command,
+        "versions": {name: found["packages"].get(name) for name in PACKAGES} | {"saeta": _core._version()},
+        "devices": found["devices"],
+        "device": settings.device,
+        "bytes": settings.bytes,
+        "rounds": settings.rounds,
+        "limits": {},
+        "missing": [],
+        "results": [],
+    }
+    with tempfile.TemporaryDirectory(prefix="saeta-bench-", dir=settings.folder) as folder:
+        say("making the files")
+        from saeta.bench.jobs import make_files
+
+        make_files(Path(folder), settings.bytes)
+        most = max(settings.threads)
+        for threads in sorted(settings.threads, reverse=True):
+            say(f"{threads} threads")
+            for each in _worker(settings, Path(folder), threads, first=threads == most):
+                if "result" in each:
+                    made["results"].append(_summed(each["result"]))
+                    say(_line(made["results"][-1]))
+                else:
+                    made["limits"][str(threads)] = each["limits"]
+                    made["missing"] = each["missing"]
+    return made
+
+
+def _worker(settings: Settings, folder: Path, threads: int, *, first: bool) -> Any:
+    asked = {
+        "device": settings.device,
+        "folder": str(folder),
+        "bytes": settings.bytes,
+        "threads": threads,
+        "rounds": settings.rounds,
+        "only": settings.only,
+        # What peers do with one thread does not change with ours, and a value that was right once is right.
+        "peers": first,
+        "check": first and settings.check,
+    }
+    environment = {**os.environ, "SAETA_STAGING_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "saeta.bench.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            json.dump(asked, process.stdin)
+            process.stdin.close()
+            for line in process.stdout:
+                yield json.loads(line)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        raise RuntimeError(
+            f"the bench failed at {threads} threads: its process ended with {process.returncode}"
+        )
+
+
+def _summed(result: dict[str, Any]) -> dict[str, Any]:
+    seconds = result.pop("seconds", None)
+    if not seconds:
+        return result
+    rate = result["bytes"] / median(seconds) / 1e9
+    share = rate / result["limit_gb_per_s"]
+    bar, seconds_bar = result["bar"], result["seconds_bar"]
+    reached = None if bar is None else share >= bar
+    if seconds_bar is not None:
+        reached = median(seconds) <= seconds_bar
+    return {
+        **result,
+        "seconds_p50": median(seconds),
+        "seconds_min": min(seconds),
+        "seconds_max": max(seconds),
+        "gb_per_s": rate,
+        "share": share,
+        "reached": reached,
+    }
+
+
+def _line(result: dict[str, Any]) -> str:
+    if "failed" in result:
+        return f"  {result['job']}: {result['peer']} failed: {result['failed']}"
+    return f"  {result['job']}: {result['peer']} {result['gb_per_s']:.2f} GB/s, {result['share']:.0%}"

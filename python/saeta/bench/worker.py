@@ -1,0 +1,101 @@
+"""All jobs at one number of threads, in a process of its own: a context is made once for a device and process.
+
+Reads one JSON object from standard input and writes one to standard output for each job.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import saeta as sa
+from saeta.bench import data, limits, peers
+from saeta.bench.jobs import Job, Work, all_jobs
+
+LIMIT_BYTES = 512 << 20
+
+
+def main() -> None:
+    asked = json.load(sys.stdin)
+    threads = asked["threads"]
+    pa.set_cpu_count(threads)
+    ctx = sa.context(asked["device"])
+    found, missing = peers.found(ctx.device)
+    folder = Path(asked["folder"])
+    size = min(LIMIT_BYTES, asked["bytes"])
+    known = limits.link(ctx, size, asked["rounds"])
+    known["write"] = limits.writing(folder, size, threads, asked["rounds"])
+    sample = data.mixed(size)
+    cores = os.cpu_count() or 1
+    for codec in ("lz4", "zstd"):
+        known[codec] = min(known["in"], limits.decoding(sample, codec, size, cores, asked["rounds"]))
+    del sample
+    _say({"limits": known, "missing": missing, "device": ctx.device})
+    for job in all_jobs(Work(ctx, folder, asked["bytes"], found)):
+        if asked["only"] is not None and asked["only"] not in job.name:
+            continue
+        _measure(ctx, job, asked, known)
+
+
+def _measure(ctx: sa.Context, job: Job, asked: dict[str, Any], known: dict[str, float]) -> None:
+    runs = dict(job.runs)
+    if not (asked["peers"] or job.threaded_peers):
+        runs = {"saeta": runs["saeta"]}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    failed: dict[str, str] = {}
+    for number in range(-1, asked["rounds"]):  # the first warms up, and is checked
+        for name, run in runs.items():
+            if name in failed:
+                continue
+            job.before.get(name, _nothing)()
+            start = time.perf_counter()
+            try:
+                made = run()
+            except Exception as failure:  # a peer that can't is named
+                if name == "saeta":
+                    raise
+                failed[name] = f"{type(failure).__name__}: {failure}"
+                continue
+            if name == "saeta":
+                ctx.synchronize()
+            taken = time.perf_counter() - start
+            if number >= 0:
+                seconds[name].append(taken)
+            elif name == "saeta" and asked["check"] and not job.check(made):
+                raise SystemExit(f"{job.name}: the values are not those of the source")
+            del made
+        gc.collect()
+    for name, taken_all in seconds.items():
+        described = {
+            "job": job.name,
+            "peer": name,
+            "threads": asked["threads"],
+            "bytes": job.bytes,
+            "limit": job.limit,
+            "limit_gb_per_s": known[job.limit],
+            "bar": job.bar if name == "saeta" else None,
+            "seconds_bar": job.seconds_bar if name == "saeta" else None,
+        }
+        if name in failed:
+            _say({"result": {**described, "failed": failed[name]}})
+        else:
+            _say({"result": {**described, "seconds": taken_all}})
+
+
+def _nothing() -> None:
+    pass
+
+
+def _say(what: dict[str, Any]) -> None:
+    print(json.dumps(what), flush=True)
+
+
+if __name__ == "__main__":
+    main()

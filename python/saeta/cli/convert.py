@@ -1,0 +1,134 @@
+"""`saeta convert IN OUT`: between Arrow IPC, Parquet and CSV."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import saeta as sa
+from saeta._optional import load
+from saeta._report import counted, human_bytes
+from saeta.cli.load import is_parquet
+from saeta.cli.terminal import on_terminal, say
+from saeta.errors import FormatError, InvalidError
+
+# The form of OUT by its suffix, where --to does not say it.
+FORMS = {
+    ".arrow": "file",
+    ".feather": "file",
+    ".ipc": "file",
+    ".arrows": "stream",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+CSV = (".csv", ".tsv", ".txt")
+
+
+def run(
+    source: Path,
+    target: Path,
+    *,
+    to: str | None,
+    compression: str | None,
+    batch_rows: int | None,
+    columns: str | None,
+    as_json: bool,
+) -> None:
+    load("pyarrow", "saeta convert")
+    form = to or FORMS.get(target.suffix.lower())
+    if form not in ("file", "stream", "parquet"):
+        raise InvalidError(
+            f"the suffix of '{target}' is none of {', '.join(FORMS)}: --to says file, stream or parquet"
+        )
+    start = time.perf_counter()
+    try:
+        batches = _rebatched(_opened(source, columns), batch_rows)
+        rows = _write(batches, target, form, compression, quiet=as_json)
+    except load("pyarrow", "saeta convert").ArrowInvalid as failure:
+        raise FormatError(f"{source}: {failure}") from failure
+    done: dict[str, Any] = {
+        "source": str(source),
+        "target": str(target),
+        "form": form,
+        "rows": rows,
+        "source_bytes": source.stat().st_size,
+        "target_bytes": target.stat().st_size,
+        "seconds": time.perf_counter() - start,
+    }
+    if as_json:
+        print(json.dumps(done, indent=2))
+    else:
+        say(
+            f"{target}: {counted(rows, 'row', 'rows')}, {human_bytes(done['target_bytes'])} "
+            f"of {human_bytes(done['source_bytes'])}, in {done['seconds']:.2f} s"
+        )
+
+
+def _opened(source: Path, columns: str | None) -> Any:
+    """A RecordBatchReader of pyarrow over whatever it is."""
+    pa: Any = load("pyarrow", "saeta convert")
+    names = None if columns is None else columns.split(",")
+    if source.suffix.lower() in CSV:
+        csv: Any = load("pyarrow.csv", "reading CSV")
+        parsing = csv.ParseOptions(delimiter="\t" if source.suffix.lower() == ".tsv" else ",")
+        chosen = csv.ConvertOptions(include_columns=names)
+        return csv.open_csv(source, parse_options=parsing, convert_options=chosen)
+    if is_parquet(source):
+        dataset = load("pyarrow.dataset", "reading Parquet")
+        return dataset.dataset(source, format="parquet").scanner(columns=names).to_reader()
+    return pa.RecordBatchReader.from_stream(sa.read_ipc(source, "host", columns=names))
+
+
+def _rebatched(reader: Any, rows: int | None) -> Any:
+    """The same rows in batches of so many."""
+    if rows is None:
+        return reader
+    pa: Any = load("pyarrow", "saeta convert")
+
+    def batches() -> Iterator[Any]:
+        held: list[Any] = []
+        count = 0
+        for batch in reader:
+            held.append(batch)
+            count += batch.num_rows
+            if count >= rows:
+                whole = pa.Table.from_batches(held, reader.schema).combine_chunks()
+                full = count // rows * rows
+                yield from whole.slice(0, full).to_batches(rows)
+                held = whole.slice(full).to_batches()
+                count -= full
+        if count:
+            yield from pa.Table.from_batches(held, reader.schema).combine_chunks().to_batches(rows)
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def _write(batches: Any, target: Path, form: str, compression: str | None, *, quiet: bool) -> int:
+    if form == "parquet":
+        return _write_parquet(batches, target, compression)
+    if compression not in (None, "none", "lz4", "zstd"):
+        raise InvalidError(f"compression '{compression}': expected none, lz4 or zstd")
+    table: sa.Table = sa.from_arrow(batches, "host")
+    packed = None if compression == "none" else compression
+    sa.write_ipc(table, target, compression=packed, format=form, progress=on_terminal() and not quiet)
+    return table.num_rows
+
+
+def _write_parquet(batches: Any, target: Path, compression: str | None) -> int:
+    """Under another name first: a failure leaves what was there."""
+    parquet: Any = load("pyarrow.parquet", "writing Parquet")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    rows = 0
+    try:
+        with parquet.ParquetWriter(temporary, batches.schema, compression=compression or "snappy") as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return rows

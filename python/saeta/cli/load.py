@@ -1,0 +1,153 @@
+"""`saeta load FILE...`: files to the device, with the rate, the share of the link and what the memory holds."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import typer
+
+import saeta as sa
+from saeta import _core
+from saeta._optional import load
+from saeta._report import counted, human_bytes
+from saeta.cli.exits import Exit
+from saeta.cli.terminal import grid, on_terminal, say
+
+YARDSTICK_BYTES = 256 << 20
+PARQUET = b"PAR1"
+
+
+def run(
+    files: Sequence[Path],
+    *,
+    device: str | None,
+    budget: str | None,
+    columns: str | None,
+    rounds: int,
+    check: bool,
+    as_json: bool,
+) -> None:
+    ctx = _core.context(device, budget=budget)
+    names = None if columns is None else columns.split(",")
+    limit = _link(ctx)
+    loaded = []
+    kept = []
+    for path in files:
+        table, seconds = _load(path, ctx, names, rounds, quiet=as_json)
+        rate = table.nbytes / median(seconds) / 1e9
+        found: dict[str, Any] = {
+            "file": str(path),
+            "file_bytes": path.stat().st_size,
+            "bytes": table.nbytes,
+            "rows": table.num_rows,
+            "columns": table.num_columns,
+            "batches": table.num_batches,
+            "seconds": seconds,
+            "gb_per_s": rate,
+            "share": rate / limit,
+        }
+        if check:
+            found["same"] = _same(path, table, names)
+        loaded.append(found)
+        kept.append(table)
+        if not as_json:
+            _show(found, limit, ctx.device)
+    report = ctx.memory.report()
+    if as_json:
+        print(
+            json.dumps(
+                {"device": ctx.device, "link_gb_per_s": limit, "files": loaded, "memory": report}, indent=2
+            )
+        )
+    else:
+        say("memory", "bold")
+        say(report)
+    wrong = [found["file"] for found in loaded if not found.get("same", True)]
+    if wrong:
+        if not as_json:
+            say(f"differs from what pyarrow reads: {', '.join(wrong)}", "bold red")
+        raise typer.Exit(int(Exit.CHECK_FAILED))
+    if check and not as_json:
+        say(f"{counted(len(files), 'file', 'files')} as pyarrow reads them", "bold green")
+
+
+def _link(ctx: sa.Context) -> float:
+    """GB/s of one plain copy: page-locked memory to the device, or memory to memory on the host."""
+    kind = "memcpy" if ctx.device == "host" else "host_to_device"
+    return YARDSTICK_BYTES / median(_core._measure_copy(ctx, YARDSTICK_BYTES, kind, 3)) / 1e9
+
+
+def _load(
+    path: Path, ctx: sa.Context, names: list[str] | None, rounds: int, *, quiet: bool
+) -> tuple[sa.Table, list[float]]:
+    """The table of the last round; the one before is gone by then."""
+    seconds = []
+    parquet = is_parquet(path)
+    for _ in range(rounds):
+        table = None
+        start = time.perf_counter()
+        if parquet:
+            table = sa.read_parquet(path, ctx, columns=names)
+        else:
+            # A copy on the host too: views would be no load.
+            shown = on_terminal() and not quiet
+            table = sa.read_ipc(path, ctx, columns=names, copy=True, progress=shown)
+        ctx.synchronize()
+        seconds.append(time.perf_counter() - start)
+    assert table is not None
+    return table, seconds
+
+
+def is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(PARQUET)) == PARQUET
+
+
+def _same(path: Path, table: sa.Table, names: list[str] | None) -> bool:
+    load("pyarrow", "saeta load --check")
+    from saeta.demo.compare import read, same_values
+
+    if is_parquet(path):
+        expected = load("pyarrow.dataset", "saeta load --check").dataset(path).to_table(names)
+    else:
+        expected = read(path, sa.ipc.inspect(path)["format"])
+        expected = expected if names is None else expected.select(names)
+    seen = table.to_arrow()
+    return bool(
+        seen.schema.equals(expected.schema)
+        and seen.num_rows == expected.num_rows
+        and all(map(same_values, seen.columns, expected.columns))
+    )
+
+
+def _show(found: dict[str, Any], limit: float, device: str) -> None:
+    plain = "a copy in memory" if device == "host" else "the link"
+    say(f"{found['file']} on {device}", "bold")
+    grid(
+        "",
+        ["rows", "columns", "batches", "values", "file", "seconds", "GB/s", f"of {plain} ({limit:.1f})"],
+        [
+            (
+                f"{found['rows']:,}",
+                found["columns"],
+                f"{found['batches']:,}",
+                human_bytes(found["bytes"]),
+                human_bytes(found["file_bytes"]),
+                f"{median(found['seconds']):.4f}",
+                f"{found['gb_per_s']:.2f}",
+                f"{found['share']:.0%}",
+            )
+        ],
+        right=range(8),
+    )
+    if "same" in found:
+        say(
+            "✓ as pyarrow reads it" if found["same"] else "✗ differs from what pyarrow reads",
+            "green" if found["same"] else "red",
+        )
+    say()

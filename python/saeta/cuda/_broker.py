@@ -1,0 +1,227 @@
+"""The thread of a process that hands its shared memory to others, and learns when they have gone.
+
+A buffer that is exported stays where it is as long as its handle, the buffer that it was exported from or another process has it. For
+another process its open connection stands: the driver's pool would use the memory again before its eyes, so it is kept until the
+connection ends, whatever ended it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import selectors
+import socket
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from saeta import _core
+from saeta.cuda import _wire
+
+_log = logging.getLogger("saeta.cuda")
+_REQUEST_TIMEOUT = 10.0  # seconds until a connection that asks for nothing is closed
+_MOST_SILENT = 64
+
+
+class Exported:
+    """Bytes that other processes may open."""
+
+    __slots__ = ("__weakref__", "broker", "home", "kept", "shared", "token")
+
+    def __init__(self, broker: Broker, home: _core.Context, kept: Any, shared: bytes) -> None:
+        self.broker = broker
+        self.home = home
+        self.kept = kept  # a buffer, whose export keeps the bytes where they are
+        self.shared = shared  # as `_core._share_bytes` has it; empty where there are no bytes
+        self.token = secrets.token_bytes(16)
+
+
+class _Peer:
+    """A connection, and what it holds."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.since = time.monotonic()
+        self.silent = True
+        self.lease: Exported | None = None
+
+
+class Broker:
+    """The socket of this process, and its thread. `own` makes the one that there is."""
+
+    def __init__(self) -> None:
+        self.name = f"saeta-{os.getpid()}-{secrets.token_hex(16)}".encode()
+        self._exported: weakref.WeakValueDictionary[bytes, Exported] = weakref.WeakValueDictionary()
+        self._peers: set[_Peer] = set()
+        self._asked: deque[Callable[[], object]] = deque()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(b"\0" + self.name)
+        self._listener.listen(_MOST_SILENT)
+        self._listener.setblocking(False)
+        self._wake_sender, self._wake_receiver = socket.socketpair()
+        self._wake_sender.setblocking(False)
+        self._wake_receiver.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._wake_receiver, selectors.EVENT_READ, self._run_asked)
+        threading.Thread(target=self._serve, name="saeta.cuda broker", daemon=True).start()
+
+    def add(self, entry: Exported) -> None:
+        self._exported[entry.token] = entry
+
+    def find(self, token: bytes) -> Exported | None:
+        return self._exported.get(token)
+
+    def watch(self, connection: socket.socket, ended: Callable[[], None]) -> None:
+        """Calls `ended` and closes the connection when the other side has ended it."""
+
+        def on_end() -> None:
+            self._selector.unregister(connection)
+            connection.close()
+            ended()
+
+        self._asked.append(lambda: self._selector.register(connection, selectors.EVENT_READ, on_end))
+        with suppress(BlockingIOError):  # a byte is waiting already
+            self._wake_sender.send(b"!")
+
+    def abandon(self) -> None:
+        """In a child of fork: what others wait for the end of must end with the parent."""
+        self._selector.close()
+        for each in (self._listener, self._wake_sender, self._wake_receiver):
+            each.close()
+        for peer in self._peers:
+            peer.connection.close()
+
+    def _serve(self) -> None:
+        while True:
+            self._poll()  # keeps nothing, where a local variable would keep a lease
+
+    def _poll(self) -> None:
+        for key, _ in self._selector.select(self._timeout()):
+            try:
+                key.data()
+            except Exception:
+                _log.exception("a connection of another process failed")
+        now = time.monotonic()
+        for peer in [each for each in self._peers if each.silent and now - each.since > _REQUEST_TIMEOUT]:
+            self._drop(peer)
+
+    def _timeout(self) -> float | None:
+        waiting = [each.since for each in self._peers if each.silent]
+        return max(0.0, min(waiting) + _REQUEST_TIMEOUT - time.monotonic()) + 0.01 if waiting else None
+
+    def _run_asked(self) -> None:
+        self._wake_receiver.recv(4096)
+        while self._asked:
+            self._asked.popleft()()
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:  # gone again, or no descriptor is left: those who wait in the queue are asked again
+            time.sleep(0.01)
+            return
+        connection.setblocking(False)
+        peer = _Peer(connection)
+        silent = [each for each in self._peers if each.silent]
+        if len(silent) >= _MOST_SILENT:
+            self._drop(min(silent, key=lambda each: each.since))
+        self._peers.add(peer)
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._read(peer))
+
+    def _drop(self, peer: _Peer) -> None:
+        if peer not in self._peers:  # dropped already, in the same poll
+            return
+        self._peers.discard(peer)
+        self._selector.unregister(peer.connection)
+        peer.connection.close()
+        peer.lease = None
+
+    def _read(self, peer: _Peer) -> None:
+        try:
+            data = peer.connection.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data or not peer.silent:
+            self._drop(peer)
+            return
+        peer.silent = False
+        try:
+            self._reply(peer, data)
+        except OSError:  # it has gone meanwhile
+            self._drop(peer)
+
+    def _reply(self, peer: _Peer, data: bytes) -> None:
+        user = _wire.user_at_the_other_end(peer.connection)
+        if user != os.geteuid():
+            self._refuse(
+                peer, _wire.FORBIDDEN, f"the buffer was exported by user {os.geteuid()}, not by user {user}"
+            )
+            return
+        asked = _wire.read_request(data)
+        if asked is None:
+            self._refuse(
+                peer, _wire.FAILED, "the process that exported the buffer does not know this request"
+            )
+            return
+        kind, token = asked
+        entry = self.find(token)
+        if entry is None:
+            self._refuse(
+                peer,
+                _wire.GONE,
+                "the buffer is not shared any more: its handle or the buffer that was exported must be kept until it is opened",
+            )
+        elif kind == _wire.OPEN:
+            peer.lease = entry
+            peer.connection.send(bytes([_wire.DONE]) + entry.shared)
+        else:
+            self._send_pool(peer, entry)
+
+    def _send_pool(self, peer: _Peer, entry: Exported) -> None:
+        try:
+            descriptor = _core._share_pool(entry.home)
+        except Exception as failed:
+            self._refuse(peer, _wire.FAILED, f"the pool of the buffer can't be shared: {failed}")
+            return
+        try:
+            socket.send_fds(peer.connection, [bytes([_wire.DONE])], [descriptor])
+        finally:
+            os.close(descriptor)
+
+    def _refuse(self, peer: _Peer, code: int, text: str) -> None:
+        try:
+            peer.connection.send(bytes([code]) + text.encode())
+        finally:
+            self._drop(peer)
+
+
+_lock = threading.Lock()
+_own: Broker | None = None
+
+
+def own() -> Broker:
+    """The broker of this process, begun on first use."""
+    global _own
+    with _lock:
+        if _own is None:
+            _own = Broker()
+        return _own
+
+
+def _in_child() -> None:
+    global _lock, _own
+    _lock = threading.Lock()
+    if _own is not None:
+        _own.abandon()
+        _own = None
+
+
+os.register_at_fork(after_in_child=_in_child)

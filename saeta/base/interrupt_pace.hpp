@@ -1,0 +1,24 @@
+// Looking for an interrupt now and then in work that is not a wait (base/interrupt.hpp).
+#pragma once
+
+#include "saeta/base/interruptible_wait.hpp"
+
+namespace saeta {
+
+/// The hook may have to wait for a lock of its own (Python's GIL), so work that goes on asks it no more often than is needed.
+class interrupt_pace {
+public:
+  /// Calls `check_interrupt` where the last call, or the beginning, is at least half of `interrupt_interval` ago.
+  void look() {
+    const auto now = wait_now();
+    if (now - last_ >= interrupt_interval / 2) {
+      last_ = now;
+      check_interrupt();
+    }
+  }
+
+private:
+  std::chrono::steady_clock::time_point last_ = wait_now();
+};
+
+} // namespace saeta

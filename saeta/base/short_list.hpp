@@ -1,0 +1,110 @@
+// A list that keeps up to N values in itself, and more of them elsewhere.
+//
+// What      The part of std::vector that lists of buffers need. The columns of a table have two or three buffers each, and a table
+//           may have thousands of columns: a vector for each takes as long as everything else of their import.
+// Owner     A value. Values change their address with the list, unless they are more than N.
+// Thread    As a vector.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+namespace saeta {
+
+template <class T, std::size_t N>
+class short_list {
+public:
+  using value_type = T;
+  using iterator = T*;
+  using const_iterator = const T*;
+
+  short_list() = default;
+  short_list(std::initializer_list<T> values) : short_list(values.begin(), values.end()) {}
+  template <std::input_iterator Iterator>
+  short_list(Iterator first, Iterator last) {
+    append(first, last);
+  }
+  short_list(const short_list&) = default;
+  short_list& operator=(const short_list&) = default;
+  short_list(short_list&& other) noexcept
+      : size_(std::exchange(other.size_, 0)), few_(std::move(other.few_)), many_(std::move(other.many_)) {}
+  short_list& operator=(short_list&& other) noexcept {
+    size_ = std::exchange(other.size_, 0);
+    few_ = std::move(other.few_);
+    many_ = std::move(other.many_);
+    return *this;
+  }
+  ~short_list() = default;
+
+  template <class Iterator>
+  void assign(Iterator first, Iterator last) {
+    resize(0);
+    append(first, last);
+  }
+  template <class Iterator>
+  void append(Iterator first, Iterator last) {
+    for (; first != last; ++first) {
+      push_back(*first);
+    }
+  }
+  void push_back(T value) { emplace_back() = std::move(value); }
+  template <class... Values>
+  T& emplace_back(Values&&... values) {
+    if (size_ == N && many_.empty()) {
+      resize_elsewhere(N);
+    }
+    if (!many_.empty()) {
+      many_.emplace_back(std::forward<Values>(values)...);
+    } else {
+      few_[size_] = T(std::forward<Values>(values)...);
+    }
+    return data()[size_++];
+  }
+  void resize(std::size_t size) {
+    if (size > N || !many_.empty()) {
+      resize_elsewhere(size);
+    }
+    for (std::size_t i = size; i < std::min(size_, N); ++i) {
+      few_[i] = T{};
+    }
+    size_ = size;
+  }
+  /// Of room for more than N values: as of a vector.
+  void reserve(std::size_t size) {
+    if (size > N) {
+      many_.reserve(size);
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] T* data() noexcept { return many_.empty() ? few_.data() : many_.data(); }
+  [[nodiscard]] const T* data() const noexcept { return many_.empty() ? few_.data() : many_.data(); }
+  [[nodiscard]] T& operator[](std::size_t index) noexcept { return data()[index]; }
+  [[nodiscard]] const T& operator[](std::size_t index) const noexcept { return data()[index]; }
+  [[nodiscard]] iterator begin() noexcept { return data(); }
+  [[nodiscard]] iterator end() noexcept { return data() + size_; }
+  [[nodiscard]] const_iterator begin() const noexcept { return data(); }
+  [[nodiscard]] const_iterator end() const noexcept { return data() + size_; }
+
+private:
+  /// With all values in `many_`, `size` of them: at least one.
+  void resize_elsewhere(std::size_t size) {
+    const bool first = many_.empty();
+    many_.resize(size);
+    for (std::size_t i = 0; first && i < size_; ++i) {
+      many_[i] = std::exchange(few_[i], T{});
+    }
+  }
+
+  std::size_t size_ = 0;
+  std::array<T, N> few_{}; ///< while `many_` is empty
+  std::vector<T> many_;    ///< all values, once there were more than N
+};
+
+} // namespace saeta

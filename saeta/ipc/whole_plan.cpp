@@ -1,0 +1,485 @@
+#include "saeta/ipc/detail/whole_plan.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/column/column.hpp"
+#include "saeta/device/kernels.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+namespace saeta::ipc::detail {
+namespace {
+
+constexpr std::size_t padding = slab_padding;
+/// Beyond so many places the whole slab is zeroed, instead of the bytes behind each.
+constexpr std::size_t most_padded = 16'384;
+
+std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
+
+/// Entries that indices of a type can name at most: signed ones only those that are not negative.
+std::int64_t most_entries(const data_type& index) {
+  const int bits = index.byte_width() * 8 - (index.is_signed() ? 1 : 0);
+  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : std::int64_t{1} << bits;
+}
+
+bool holds_run_ends(const column_tree& tree, std::size_t number) {
+  const tree_node& node = tree.nodes[number];
+  return node.parent != no_node && node.child == 0 &&
+         tree.nodes[node.parent].type->layout() == layout_kind::run_ends;
+}
+
+} // namespace
+
+slab_place whole_plan::add_place(std::size_t bytes, bool bits, bool padded) {
+  if (bytes == 0) {
+    return {};
+  }
+  std::uint64_t& used = bits ? bits_bytes_ : other_bytes_;
+  const slab_place made{used, bytes, bits};
+  used = checked_add(used, std::uint64_t{round_up(bytes, padding)}, "bytes of a table");
+  if (!bits && padded && bytes % padding != 0) {
+    padded_.push_back(made);
+  }
+  return made;
+}
+
+void whole_plan::lay_out_validity(const planned_table& table, planned_group& group, std::size_t number) {
+  planned_node& node = group.nodes[number];
+  bool needed = false;
+  for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
+    const std::int64_t nulls = table.pieces.span(piece, number).nulls;
+    needed = needed || nulls != 0;
+    node.unknown_nulls = node.unknown_nulls || nulls < 0;
+    node.claimed_nulls += std::max(nulls, std::int64_t{0});
+  }
+  if (!needed) {
+    return;
+  }
+  node.buffers[0] = add_place(bitmap_bytes(group.pieces.rows[number]), true);
+  if (check_ == validation::full || node.unknown_nulls) {
+    node.counter = static_cast<std::uint32_t>(made_.counters++);
+  }
+}
+
+void whole_plan::lay_out_node(const planned_table& table, planned_group& group, std::size_t number) {
+  const data_type& type = *table.pieces.tree->nodes[number].type;
+  const std::int64_t rows = group.pieces.rows[number];
+  planned_node& node = group.nodes[number];
+  for (std::size_t i = 0; i < type.buffer_count() && rows != 0; ++i) {
+    switch (type.buffer(i).role) {
+    case buffer_role::validity:
+      lay_out_validity(table, group, number);
+      break;
+    case buffer_role::bits:
+      node.buffers[i] = add_place(bitmap_bytes(rows), true);
+      break;
+    case buffer_role::bytes:
+      node.buffers[i] = add_place(as_size(group.pieces.pointed[number]), false,
+                                  !has_late_bytes(table.pieces, group.pieces, number));
+      break;
+    default:
+      node.buffers[i] = add_place(required_bytes(type, i, rows));
+    }
+  }
+  if (type.layout() != layout_kind::views) {
+    return;
+  }
+  for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
+    const piece_span& span = table.pieces.span(piece, number);
+    for (std::size_t i = 0; i < span.variadic_count; ++i) {
+      node.variadic.push_back(add_place(table.pieces.variadic[piece][span.variadic + i].bytes));
+    }
+  }
+}
+
+void whole_plan::lay_out(planned_table& table) {
+  for (planned_group& group : table.groups) {
+    group.nodes.resize(table.pieces.tree->nodes.size());
+    for (std::size_t number = 0; number < group.nodes.size(); ++number) {
+      lay_out_node(table, group, number);
+    }
+  }
+}
+
+void whole_plan::add_copy(std::uint64_t source, const slab_place& to, std::uint64_t target,
+                          std::int64_t bytes) {
+  if (bytes == 0) {
+    return;
+  }
+  scatter_step& step = made_.steps.emplace_back();
+  step.source = source;
+  step.target = byte_of(to) + target;
+  step.count = bytes;
+}
+
+void whole_plan::add_bits(const piece_span& span, std::size_t buffer, const slab_place& to,
+                          std::uint32_t counter) {
+  scatter_step& step = made_.steps.emplace_back();
+  step.kind = join_kind::bits;
+  step.source = span.at[buffer] + as_size(span.first / 8);
+  step.source_first = span.first % 8;
+  step.target = byte_of(to);
+  step.target_first = span.row_base;
+  step.count = span.rows;
+  step.counter = counter;
+}
+
+/// Pieces without nulls set their bits; those that lie side by side do it at once.
+void whole_plan::add_validity(const piece_span& span, planned_node& node) {
+  if (!node.buffers[0].present()) {
+    return;
+  }
+  if (span.nulls != 0) {
+    return add_bits(span, 0, node.buffers[0], node.counter);
+  }
+  if (node.ones < made_.fills.size()) {
+    scatter_step& last = made_.fills[node.ones];
+    if (last.target_first + last.count == span.row_base) {
+      last.count += span.rows;
+      return;
+    }
+  }
+  node.ones = made_.fills.size();
+  scatter_step& step = made_.fills.emplace_back();
+  step.kind = join_kind::ones;
+  step.target = byte_of(node.buffers[0]);
+  step.target_first = span.row_base;
+  step.count = span.rows;
+}
+
+void whole_plan::add_values(const data_type& type, const piece_span& span, std::size_t buffer,
+                            const planned_node& node) {
+  const std::int64_t width = type.buffer(buffer).width;
+  add_copy(span.at[buffer] + as_size(span.first * width), node.buffers[buffer],
+           as_size(span.row_base * width), span.rows * width);
+}
+
+/// Rows, and one offset more behind the last of the group. Late ones are in their place already.
+void whole_plan::add_offsets(const data_type& type, const piece_span& span, const planned_node& node,
+                             std::int64_t rows) {
+  const auto width = static_cast<std::int64_t>(type.offset_width());
+  const std::int64_t count = span.rows + (span.row_base + span.rows == rows ? 1 : 0);
+  const std::int64_t addend = span.pointed_base - span.pointed_first;
+  if (span.late) {
+    if (addend != 0) {
+      made_.moves.push_back({.kind = join_kind::add,
+                             .width = static_cast<std::int32_t>(width),
+                             .target = byte_of(node.buffers[1]) + as_size(span.row_base * width),
+                             .count = count,
+                             .addend = addend});
+    }
+  } else {
+    add_copy(span.at[1] + as_size(span.first * width), node.buffers[1], as_size(span.row_base * width),
+             count * width);
+    if (addend != 0) {
+      scatter_step& step = made_.steps.back();
+      step.kind = join_kind::add;
+      step.width = static_cast<std::int32_t>(width);
+      step.count = count;
+      step.addend = addend;
+    }
+  }
+  if (type.layout() == layout_kind::bytes) {
+    add_copy(span.at[2] + as_size(span.pointed_first), node.buffers[2], as_size(span.pointed_base),
+             span.pointed);
+  }
+}
+
+void whole_plan::add_run_ends(const planned_table& table, const planned_group& group, std::size_t piece,
+                              std::size_t number) {
+  const piece_span& span = table.pieces.span(piece, number);
+  const piece_span& ends = table.pieces.span(piece, number + 1);
+  const std::int64_t width = table.pieces.tree->nodes[number + 1].type->byte_width();
+  add_copy(ends.at[1] + as_size(ends.first * width), group.nodes[number + 1].buffers[1],
+           as_size(ends.row_base * width), ends.rows * width);
+  scatter_step& step = made_.steps.back();
+  step.kind = join_kind::run_ends;
+  step.width = static_cast<std::int32_t>(width);
+  step.count = ends.rows;
+  step.source_first = span.first;
+  step.target_first = span.rows;
+  step.addend = span.row_base;
+}
+
+scatter_check& whole_plan::add_check(check_kind kind, const planned_table& table, std::size_t node,
+                                     std::size_t first, std::size_t end) {
+  checks_.push_back({&table, node, first, end});
+  scatter_check& made = made_.checks.emplace_back();
+  made.kind = kind;
+  return made;
+}
+
+void whole_plan::name_validity(const planned_node& node, std::int64_t row, scatter_check& check) const {
+  if (node.buffers[0].present()) {
+    check.validity = byte_of(node.buffers[0]);
+    check.bit_offset = row;
+  }
+}
+
+/// Buffers behind views are counted through the group; each piece counts its own.
+void whole_plan::add_views(const planned_table& table, std::size_t piece, std::size_t number,
+                           planned_node& node) {
+  constexpr std::int64_t width = 16;
+  const piece_span& span = table.pieces.span(piece, number);
+  const std::size_t before = std::exchange(node.variadic_done, node.variadic_done + span.variadic_count);
+  const std::uint64_t target = byte_of(node.buffers[1]) + as_size(span.row_base * width);
+  add_copy(span.at[1] + as_size(span.first * width), node.buffers[1], as_size(span.row_base * width),
+           span.rows * width);
+  const std::span places = std::span(node.variadic).subspan(before, span.variadic_count);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const variadic_buffer& source = table.pieces.variadic[piece][span.variadic + i];
+    add_copy(source.at, places[i], 0, static_cast<std::int64_t>(source.bytes));
+  }
+  if (before != 0) {
+    made_.fixes.push_back({.kind = join_kind::views,
+                           .target = target,
+                           .count = span.rows,
+                           .addend = static_cast<std::int64_t>(before)});
+  }
+  if (check_ != validation::full) {
+    return;
+  }
+  scatter_check& check = add_check(check_kind::views, table, number, piece, piece + 1);
+  check.values = target;
+  check.count = span.rows;
+  check.limit = static_cast<std::int64_t>(places.size());
+  check.table = made_.tables.size();
+  name_validity(node, span.row_base, check);
+  for (const slab_place& each : places) {
+    made_.tables.push_back(static_cast<std::int64_t>(each.bytes));
+  }
+  for (const slab_place& each : places) {
+    if (each.present()) {
+      made_.addresses.push_back(made_.tables.size());
+    }
+    made_.tables.push_back(each.present() ? static_cast<std::int64_t>(byte_of(each)) : 0);
+  }
+  if (places.empty()) {
+    check.table = scatter_check::absent;
+  }
+  if (texts_ && table.pieces.tree->nodes[number].type->id() == type_id::string_view) {
+    const scatter_check same = check;
+    add_check(check_kind::text_views, table, number, piece, piece + 1) = same;
+    made_.checks.back().kind = check_kind::text_views;
+  }
+}
+
+void whole_plan::add_list_view(const planned_table& table, std::size_t piece, std::size_t number,
+                               const planned_node& node) {
+  const data_type& type = *table.pieces.tree->nodes[number].type;
+  const piece_span& span = table.pieces.span(piece, number);
+  const piece_span& child = table.pieces.span(piece, number + 1);
+  const std::int32_t width = type.buffer(1).width;
+  add_values(type, span, 1, node);
+  add_values(type, span, 2, node);
+  const std::uint64_t row = as_size(span.row_base * width);
+  if (child.row_base != 0) {
+    made_.fixes.push_back({.kind = join_kind::add,
+                           .width = width,
+                           .target = byte_of(node.buffers[1]) + row,
+                           .count = span.rows,
+                           .addend = child.row_base});
+  }
+  if (check_ == validation::full) {
+    scatter_check& check = add_check(check_kind::list_views, table, number, piece, piece + 1);
+    check.width = width;
+    check.values = byte_of(node.buffers[1]) + row;
+    check.second = byte_of(node.buffers[2]) + row;
+    check.count = span.rows;
+    check.limit = child.rows;
+  }
+}
+
+void whole_plan::add_union(const planned_table& table, std::size_t piece, std::size_t number,
+                           const planned_node& node) {
+  constexpr std::size_t fixed_ids = 128;   // that a fix looks up
+  constexpr std::size_t checked_ids = 256; // as unsigned bytes
+  const column_tree& tree = *table.pieces.tree;
+  const data_type& type = *tree.nodes[number].type;
+  const bool dense = type.layout() == layout_kind::dense_union;
+  const piece_span& span = table.pieces.span(piece, number);
+  const std::uint64_t ids = byte_of(node.buffers[0]) + as_size(span.row_base);
+  const std::uint64_t offsets =
+      dense ? byte_of(node.buffers[1]) + as_size(span.row_base) * sizeof(std::int32_t) : 0;
+  add_values(type, span, 0, node);
+  if (dense) {
+    add_values(type, span, 1, node);
+  }
+  const std::size_t first = made_.tables.size();
+  made_.tables.resize(first + fixed_ids + checked_ids);
+  const auto bases = made_.tables.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto known = bases + fixed_ids;
+  std::fill_n(known, checked_ids, -1);
+  bool moved = false;
+  std::size_t child = number + 1;
+  for (const std::int8_t code : type.type_codes()) {
+    const piece_span& rows = table.pieces.span(piece, child);
+    bases[code] = rows.row_base;
+    known[code] = rows.rows;
+    moved = moved || rows.row_base != 0;
+    child = tree.nodes[child].end;
+  }
+  if (dense && moved) {
+    made_.fixes.push_back({.kind = join_kind::unions,
+                           .width = sizeof(std::int32_t),
+                           .target = offsets,
+                           .count = span.rows,
+                           .ids = ids,
+                           .table = first});
+  }
+  if (check_ == validation::full) {
+    scatter_check& check = add_check(check_kind::unions, table, number, piece, piece + 1);
+    check.values = ids;
+    check.second = dense ? offsets : scatter_check::absent;
+    check.count = span.rows;
+    check.table = first + fixed_ids;
+  }
+}
+
+/// Indices of pieces that know as many entries are checked at once.
+void whole_plan::add_index_checks(const planned_table& table, const planned_group& group,
+                                  std::size_t number) {
+  const tree_node& node = table.pieces.tree->nodes[number];
+  const std::int32_t width = node.type->byte_width();
+  const planned_node& planned = group.nodes[number];
+  bool open = false;
+  for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
+    const piece_span& span = table.pieces.span(piece, number);
+    if (span.rows == 0) {
+      continue;
+    }
+    const dictionary_state state = states_(table, piece, node.dictionary);
+    const std::int64_t limit = std::min(state.length, most_entries(*node.type->index_type()));
+    if (open && made_.checks.back().limit == limit) {
+      made_.checks.back().count += span.rows;
+      checks_.back().end = piece + 1;
+      continue;
+    }
+    open = true;
+    scatter_check& check = add_check(check_kind::indices, table, number, piece, piece + 1);
+    check.width = width;
+    check.values = byte_of(planned.buffers[1]) + as_size(span.row_base * width);
+    check.count = span.rows;
+    check.limit = limit;
+    name_validity(planned, span.row_base, check);
+  }
+}
+
+void whole_plan::add_text_check(const planned_table& table, const planned_group& group, std::size_t number) {
+  const planned_node& node = group.nodes[number];
+  if (!node.buffers[2].present()) {
+    return;
+  }
+  scatter_check& check = add_check(check_kind::texts, table, number, group.pieces.first, group.pieces.end);
+  check.width = static_cast<std::int32_t>(table.pieces.tree->nodes[number].type->offset_width());
+  check.values = byte_of(node.buffers[1]);
+  check.second = byte_of(node.buffers[2]);
+  check.count = group.pieces.rows[number];
+  check.limit = group.pieces.pointed[number];
+  name_validity(node, 0, check);
+}
+
+/// Borders between pieces were read before, so that offsets in order within a group are in order within every piece.
+void whole_plan::add_group_checks(const planned_table& table, const planned_group& group,
+                                  std::size_t number) {
+  const data_type& type = *table.pieces.tree->nodes[number].type;
+  const std::int64_t rows = group.pieces.rows[number];
+  if (check_ != validation::full || rows == 0) {
+    return;
+  }
+  const bool offsets = type.offset_width() != 0;
+  if (offsets || type.layout() == layout_kind::run_ends) {
+    const std::size_t from = offsets ? number : number + 1;
+    scatter_check& check = add_check(offsets ? check_kind::offsets : check_kind::run_ends, table, number,
+                                     group.pieces.first, group.pieces.end);
+    check.width = offsets ? static_cast<std::int32_t>(type.offset_width())
+                          : table.pieces.tree->nodes[from].type->byte_width();
+    check.values = byte_of(group.nodes[from].buffers[1]);
+    check.count = offsets ? rows : group.pieces.rows[from];
+    if (texts_ && (type.id() == type_id::string || type.id() == type_id::large_string)) {
+      add_text_check(table, group, number);
+    }
+  } else if (type.id() == type_id::dictionary) {
+    add_index_checks(table, group, number);
+  }
+}
+
+void whole_plan::add_piece(const planned_table& table, planned_group& group, std::size_t piece,
+                           std::size_t number) {
+  const column_tree& tree = *table.pieces.tree;
+  const data_type& type = *tree.nodes[number].type;
+  const piece_span& span = table.pieces.span(piece, number);
+  planned_node& node = group.nodes[number];
+  if (span.rows == 0 || holds_run_ends(tree, number)) {
+    return;
+  }
+  if (type.has_validity()) {
+    add_validity(span, node);
+  }
+  switch (type.layout()) {
+  case layout_kind::bits:
+    add_bits(span, 1, node.buffers[1], scatter_step::not_counted);
+    break;
+  case layout_kind::fixed:
+    add_values(type, span, 1, node);
+    break;
+  case layout_kind::bytes:
+  case layout_kind::list:
+    add_offsets(type, span, node, group.pieces.rows[number]);
+    break;
+  case layout_kind::list_view:
+    add_list_view(table, piece, number, node);
+    break;
+  case layout_kind::views:
+    add_views(table, piece, number, node);
+    break;
+  case layout_kind::dense_union:
+  case layout_kind::sparse_union:
+    add_union(table, piece, number, node);
+    break;
+  case layout_kind::run_ends:
+    add_run_ends(table, group, piece, number);
+    break;
+  default:
+    break;
+  }
+}
+
+void whole_plan::end_layout() {
+  made_.counters_at = static_cast<std::size_t>(bits_bytes_);
+  bits_bytes_ =
+      checked_add(bits_bytes_, std::uint64_t{round_up(made_.counters * sizeof(std::int64_t), padding)},
+                  "bytes of a table");
+  made_.slab_bytes = static_cast<std::size_t>(checked_add(bits_bytes_, other_bytes_, "bytes of a table"));
+  made_.zeroed_bytes =
+      static_cast<std::size_t>(padded_.size() > most_padded ? made_.slab_bytes : bits_bytes_);
+}
+
+void whole_plan::add_steps(planned_table& table) {
+  for (planned_group& group : table.groups) {
+    for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
+      for (std::size_t number = 0; number < group.nodes.size(); ++number) {
+        add_piece(table, group, piece, number);
+      }
+    }
+    for (std::size_t number = 0; number < group.nodes.size(); ++number) {
+      add_group_checks(table, group, number);
+    }
+  }
+}
+
+void whole_plan::finish() {
+  if (made_.zeroed_bytes != made_.slab_bytes) {
+    for (const slab_place& each : padded_) {
+      scatter_step& step = made_.fills.emplace_back();
+      step.kind = join_kind::zero;
+      step.target = byte_of(each) + each.bytes;
+      step.count = static_cast<std::int64_t>(padding - each.bytes % padding);
+    }
+  }
+  sort_by_source(made_.steps);
+}
+
+} // namespace saeta::ipc::detail

@@ -1,0 +1,76 @@
+// Memory of one process in another: bytes of an exportable pool by their name, and the pool as another process imports it.
+//
+// What      The exporter names bytes of a buffer (`share_bytes`) and hands out the descriptor of its pool
+//           (backend::export_pool). The importer makes an imported_pool of the descriptor and opens named bytes as buffers.
+//           An allocation is mapped once, however many buffers show it: the driver maps it whole.
+// Owner     The exporter must keep the bytes, by an export (memory/export_hold.hpp), until every importer has closed them:
+//           its pool would use them again before the importer's eyes. The `lease` of an open buffer tells it: it is dropped
+//           once the buffer's last work has finished and the memory is unmapped. Then the exporter may free.
+// Order     Streams don't reach from one process into another. `share_bytes` waits for the last writes, so the importer may
+//           read at once. Later writes are for both sides to agree on.
+// Fork      A child of the importer uses and gives back nothing of it.
+// Thread    Any.
+#pragma once
+
+#include "saeta/base/process.hpp"
+#include "saeta/device/stream.hpp"
+#include "saeta/memory/buffer.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace saeta {
+
+/// What another process needs to open bytes of a buffer.
+struct shared_bytes {
+  allocation_name name{}; ///< of the driver's allocation that they lie in
+  std::uint64_t base = 0; ///< of the allocation; tells those apart that the exporter has at one time
+  std::uint64_t allocation_bytes = 0; ///< its size
+  std::uint64_t offset = 0;           ///< of the bytes in it
+  std::uint64_t bytes = 0;
+};
+
+/// The host waits for the last writes of the buffer, those of unannounced consumers included.
+/// @throws error unsupported (not memory of an exportable pool: names the option), invalid_argument (no bytes), busy (as
+///         synchronize_handover), device.
+[[nodiscard]] shared_bytes share_bytes(const buffer& of);
+
+class imported_pool : public std::enable_shared_from_this<imported_pool> {
+  struct key {};
+
+public:
+  imported_pool(key own, std::shared_ptr<backend> device, int descriptor);
+  /// @param descriptor  of a pool of the same device; stays the caller's. @throws error unsupported, device.
+  static std::shared_ptr<imported_pool> open(const context& home, int descriptor);
+  imported_pool(const imported_pool&) = delete;
+  imported_pool& operator=(const imported_pool&) = delete;
+  ~imported_pool();
+
+  /// A writable external buffer. @param home   a context of the pool's device object. @param lease  dropped as described above.
+  /// @throws error format (the numbers contradict each other), invalid_argument (another device object), closed, device.
+  [[nodiscard]] buffer open_bytes(const std::shared_ptr<context>& home, const shared_bytes& which,
+                                  std::shared_ptr<void> lease, std::string tag);
+
+private:
+  class opened_bytes;
+  struct mapping {
+    void* pointer = nullptr;
+    std::size_t users = 0;
+  };
+  void* map(const shared_bytes& which);
+  void unmap(std::uint64_t base) noexcept;
+  void wait_for_close() noexcept;
+  [[nodiscard]] bool inherited() const noexcept { return made_in_ != fork_generation(); }
+
+  std::shared_ptr<backend> device_;
+  pool_handle pool_;
+  stream work_; ///< nothing but the ends of mappings
+  std::mutex mutex_;
+  std::map<std::uint64_t, mapping> mapped_; ///< by shared_bytes::base
+  const std::uint64_t made_in_ = fork_generation();
+};
+
+} // namespace saeta

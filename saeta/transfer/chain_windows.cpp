@@ -1,0 +1,53 @@
+#include "saeta/transfer/detail/chain_windows.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace saeta {
+namespace {
+
+constexpr std::chrono::milliseconds window_time{40};
+
+std::vector<chunk_cursor> begins_of_chains(const chunk_cutter& cutter) {
+  std::vector<chunk_cursor> begins;
+  cut_chunk chunk;
+  for (chunk_cursor at; !cutter.done(at);) {
+    if (cutter.begins_chain(at)) {
+      begins.push_back(at);
+    }
+    at = cutter.cut(at, chunk);
+  }
+  return begins;
+}
+
+} // namespace
+
+chain_windows::chain_windows(const chunk_cutter& cutter, std::size_t threads)
+    : cutter_(cutter), begins_(begins_of_chains(cutter)), size_(32 * threads) {}
+
+std::size_t chain_windows::open() {
+  for (chunk_chain& each : chains_) {
+    if (each.done && each.decoding != nullptr) {
+      idle_.push_back(std::move(each.decoding));
+    }
+  }
+  std::erase_if(chains_, [](const chunk_chain& each) { return each.done; });
+  while (chains_.size() < size_ && next_ < begins_.size()) {
+    chunk_chain& made = chains_.emplace_back();
+    made.at = begins_[next_++];
+    if (!idle_.empty()) {
+      made.decoding = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  last_ = clock::now() + window_time;
+  return chains_.size();
+}
+
+void chain_windows::close() noexcept {
+  if (clock::now() < last_ && next_ < begins_.size()) { // there were too few
+    size_ *= 2;
+  }
+}
+
+} // namespace saeta

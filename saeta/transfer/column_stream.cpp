@@ -1,0 +1,369 @@
+#include "saeta/transfer/column_stream.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/detail/host_pool.hpp"
+#include "saeta/transfer/device_copy.hpp"
+#include "saeta/transfer/download.hpp"
+#include "saeta/transfer/host_window.hpp"
+#include "saeta/transfer/staging_ring.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include <sys/mman.h>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t no_piece = std::numeric_limits<std::size_t>::max();
+
+bool has_validity(const column& of) { return of.type().has_validity() && of.validity().present(); }
+
+/// The bytes that belong to rows which need not begin at a whole byte.
+byte_window bits_of(std::int64_t first, std::int64_t rows) {
+  const auto begin = static_cast<std::size_t>(first / 8);
+  return {begin, static_cast<std::size_t>((first + rows + 7) / 8) - begin};
+}
+
+void shift_down(std::byte* bytes, std::size_t count, bool another_follows, int shift) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::byte above = i + 1 < count || another_follows ? bytes[i + 1] : std::byte{0};
+    bytes[i] = bytes[i] >> shift | above << (8 - shift);
+  }
+}
+
+template <class Offset>
+void rebase(std::byte* bytes, std::size_t count, std::int64_t base) {
+  auto* const offsets = reinterpret_cast<Offset*>(bytes);
+  for (std::size_t i = 0; i < count / sizeof(Offset); ++i) {
+    offsets[i] = static_cast<Offset>(offsets[i] - base);
+  }
+}
+
+/// Adds a range, to the one before where both have the same distance at the source and the gap costs less than a copy.
+void add(std::vector<download_range>& ranges, const buffer& source, std::byte* target) {
+  if (!ranges.empty()) {
+    download_range& last = ranges.back();
+    const auto gap = static_cast<std::size_t>(target - (last.target + last.source.size()));
+    if (last.source.owner() == source.owner() && gap <= transfer_plan::max_gap &&
+        last.source.offset() + last.source.size() + gap == source.offset()) {
+      last.source =
+          buffer(source.owner()).slice(last.source.offset(), last.source.size() + gap + source.size());
+      return;
+    }
+  }
+  ranges.push_back({source, target});
+}
+
+} // namespace
+
+/// Addresses without memory: the system gives it to the pages that are written.
+struct column_stream::addresses {
+  explicit addresses(std::size_t count) : bytes(std::max<std::size_t>(count, 1)) {
+    void* const made =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made == MAP_FAILED) {
+      throw error(errc::out_of_memory, concat("no addresses for columns of ", bytes, " bytes"));
+    }
+    ::madvise(made, bytes, MADV_NOHUGEPAGE); // two numbers of each array are all that is written
+    first = static_cast<std::byte*>(made);
+  }
+  addresses(const addresses&) = delete;
+  addresses& operator=(const addresses&) = delete;
+  ~addresses() { ::munmap(first, bytes); }
+
+  std::byte* first = nullptr;
+  std::size_t bytes;
+};
+
+struct column_stream::node {
+  column from;
+  std::int64_t nulls = 0;
+  child_rows pointed{};              ///< what the offsets say
+  std::vector<std::size_t> pieces{}; ///< of each buffer
+  std::vector<node> children{};
+  std::shared_ptr<const host_array> dictionary{};
+};
+
+bool column_stream::takes(const column& each) {
+  const data_type& type = each.type();
+  if (type.layout() == layout_kind::list_view || type.layout() == layout_kind::run_ends) {
+    return false;
+  }
+  if (type.layout() == layout_kind::views && each.length() != 0) {
+    const bool has_bytes = each.buffers().size() != type.buffer_count();
+    const std::size_t wanted = bytes_of(type, 1, window_of(each.offset(), each.length())).bytes;
+    if (has_bytes && wanted <= each.buffers()[1].size() / 2) {
+      return false;
+    }
+  }
+  return std::ranges::all_of(each.children(), takes);
+}
+
+column_stream::column_stream(std::shared_ptr<context> home, std::span<const column> columns,
+                             std::size_t window_bytes)
+    : home_(std::move(home)),
+      window_bytes_(round_up(std::max<std::size_t>(window_bytes, 1), host_alignment)) {
+  std::vector<node> nodes = nodes_of(columns);
+  std::vector<column> dictionaries;
+  std::vector<node*> with_dictionary;
+  std::vector<node*> level;
+  level.reserve(nodes.size());
+  for (node& each : nodes) {
+    level.push_back(&each);
+  }
+  while (!level.empty()) {
+    look_at_device(level);
+    std::vector<node*> next;
+    for (node* each : level) {
+      add_children(*each, next);
+      if (each->from.dictionary() != nullptr) {
+        dictionaries.push_back(*each->from.dictionary());
+        with_dictionary.push_back(each);
+      }
+    }
+    level = std::move(next);
+  }
+  if (!dictionaries.empty()) {
+    host_batch there = download(home_, batch{0, std::move(dictionaries)});
+    for (std::size_t i = 0; i < with_dictionary.size(); ++i) {
+      with_dictionary[i]->dictionary = std::make_shared<const host_array>(std::move(there.arrays[i]));
+    }
+    kept_.push_back(std::move(there.keepalive));
+  }
+  for (node& each : nodes) {
+    lay_out(each);
+  }
+  at_ = std::make_unique<addresses>(bytes_);
+  for (const node& each : nodes) {
+    arrays_.push_back(array_of(each));
+  }
+}
+
+column_stream::~column_stream() = default;
+
+std::vector<column_stream::node> column_stream::nodes_of(std::span<const column> columns) {
+  std::vector<node> made;
+  made.reserve(columns.size());
+  for (const column& each : columns) {
+    made.push_back({each});
+  }
+  return made;
+}
+
+void column_stream::look_at_device(std::span<node* const> level) const {
+  read_offsets(level);
+  count_nulls(level);
+}
+
+void column_stream::read_offsets(std::span<node* const> level) const {
+  std::vector<node*> asked;
+  std::vector<use> uses;
+  for (node* each : level) {
+    if (each->from.type().offset_width() != 0 && each->from.length() != 0) {
+      asked.push_back(each);
+      uses.push_back(reads(each->from.offsets()));
+    }
+  }
+  if (asked.empty()) {
+    return;
+  }
+  const use_token token(home_->work_stream(), uses);
+  std::vector<value_request> requests;
+  for (const node* each : asked) {
+    const std::size_t width = each->from.type().offset_width();
+    const auto* const offsets = token.data<std::byte>(each->from.offsets());
+    for (const std::int64_t row : {each->from.offset(), each->from.offset() + each->from.length()}) {
+      value_request request;
+      request.at = offsets + static_cast<std::size_t>(row) * width;
+      request.width = static_cast<std::int32_t>(width);
+      requests.push_back(request);
+    }
+  }
+  const std::vector<std::int64_t> values = read_values(home_, requests);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    asked[i]->pointed = {values[2 * i], values[2 * i + 1] - values[2 * i]};
+  }
+}
+
+/// Whoever takes a null count from an array without memory would take all rows for nulls.
+void column_stream::count_nulls(std::span<node* const> level) const {
+  std::vector<node*> unknown;
+  std::vector<use> uses;
+  for (node* each : level) {
+    each->nulls = each->from.known_null_count();
+    if (each->nulls != column::unknown_nulls) {
+      continue;
+    }
+    each->nulls = 0;
+    if (has_validity(each->from) && each->from.length() != 0) {
+      unknown.push_back(each);
+      uses.push_back(reads(each->from.validity()));
+    }
+  }
+  if (unknown.empty()) {
+    return;
+  }
+  use_token token(home_->work_stream(), uses);
+  const auto counts =
+      kernel_results(home_, unknown.size(), {}, [&](const use_token& results, std::int64_t* values) {
+        for (const node* each : unknown) {
+          home_->kernels().count_nulls(results.stream().native_handle(),
+                                       token.data<std::uint8_t>(each->from.validity()), each->from.offset(),
+                                       each->from.length(), values++);
+        }
+      });
+  token.finish();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    unknown[i]->nulls = counts[i];
+  }
+}
+
+void column_stream::add_children(node& of, std::vector<node*>& next_level) {
+  const column& from = of.from;
+  of.children.reserve(from.children().size());
+  for (const column& child : from.children()) {
+    child_rows rows;
+    if (from.length() != 0) {
+      const auto known = rows_of_children(from.type(), from.offset(), from.length());
+      rows = known ? *known : from.type().offset_width() != 0 ? of.pointed : child_rows{0, child.length()};
+    }
+    of.children.push_back({child.slice(rows.first, rows.count)});
+  }
+  for (node& each : of.children) {
+    next_level.push_back(&each);
+  }
+}
+
+void column_stream::lay_out(node& of) {
+  for (std::size_t i = 0; i < of.from.buffers().size(); ++i) {
+    lay_out(of, i);
+  }
+  for (node& child : of.children) {
+    lay_out(child);
+  }
+}
+
+void column_stream::lay_out(node& of, std::size_t index) {
+  const column& from = of.from;
+  const data_type& type = from.type();
+  const buffer& whole = from.buffers()[index];
+  const buffer_spec spec = type.buffer(index);
+  of.pieces.push_back(no_piece);
+  if (!whole.present() || from.length() == 0 || (spec.role == buffer_role::validity && of.nulls == 0)) {
+    return;
+  }
+  piece made;
+  byte_window window;
+  switch (spec.role) {
+  case buffer_role::validity:
+  case buffer_role::bits:
+    window = bits_of(from.offset(), from.length());
+    made.bytes = static_cast<std::size_t>((from.length() + 7) / 8);
+    made.shift = static_cast<int>(from.offset() % 8);
+    made.needed = made.shift != 0 ? change::shift_bits : change::none;
+    break;
+  case buffer_role::offsets:
+    window = bytes_of(type, index, {from.offset(), from.length(), 0});
+    made.width = static_cast<std::size_t>(spec.width);
+    made.base = of.pointed.first;
+    made.needed = made.base != 0 ? change::rebase_offsets : change::none;
+    break;
+  case buffer_role::values:
+    window = bytes_of(type, index, {from.offset(), from.length(), 0});
+    break;
+  default:
+    window = type.layout() == layout_kind::views ? byte_window{0, whole.size()}
+                                                 : byte_window{static_cast<std::size_t>(of.pointed.first),
+                                                               static_cast<std::size_t>(of.pointed.count)};
+  }
+  if (window.bytes == 0) {
+    return;
+  }
+  made.source = whole.slice(window.offset, window.bytes);
+  made.bytes = made.bytes == 0 ? window.bytes : made.bytes;
+  made.place = bytes_;
+  bytes_ = round_up(bytes_ + window.bytes, host_alignment);
+  of.pieces.back() = pieces_.size();
+  pieces_.push_back(std::move(made));
+}
+
+host_array column_stream::array_of(const node& of) const {
+  host_array made;
+  made.type = of.from.type();
+  made.length = of.from.length();
+  made.null_count = of.nulls;
+  for (const std::size_t number : of.pieces) {
+    made.buffers.push_back(number == no_piece ? std::span<const std::byte>()
+                                              : std::span<const std::byte>(at_->first + pieces_[number].place,
+                                                                           pieces_[number].bytes));
+  }
+  write_last_offset(of);
+  for (const node& child : of.children) {
+    made.children.push_back(array_of(child));
+  }
+  made.dictionary = of.dictionary;
+  return made;
+}
+
+/// The first is 0, which addresses without memory read as.
+void column_stream::write_last_offset(const node& of) const {
+  const std::size_t width = of.from.type().offset_width();
+  if (width == 0 || of.pieces[1] == no_piece) {
+    return;
+  }
+  const piece& offsets = pieces_[of.pieces[1]];
+  std::memcpy(at_->first + offsets.place + offsets.bytes - width, &of.pointed.count, width); // little-endian
+}
+
+std::optional<std::size_t> column_stream::place_of(const void* address) const noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(at_->first);
+  const auto asked = reinterpret_cast<std::uintptr_t>(address);
+  if (asked < first || asked >= first + bytes_) {
+    return std::nullopt;
+  }
+  return asked - first;
+}
+
+std::shared_ptr<std::byte> column_stream::bring(std::size_t number) const {
+  const std::size_t begin = number * window_bytes_;
+  const std::size_t end = std::min(bytes_, begin + window_bytes_);
+  // A shift takes bits from the byte behind the window.
+  auto landed = landing_memory(home_, end - begin + host_alignment);
+  const auto first = std::ranges::partition_point(
+      pieces_, [&](const piece& each) { return each.place + each.source.size() <= begin; });
+  std::vector<download_range> ranges;
+  for (auto each = first; each != pieces_.end() && each->place < end; ++each) {
+    const std::size_t from = std::max(begin, each->place) - each->place;
+    const std::size_t more = each->needed == change::shift_bits ? 1 : 0;
+    const std::size_t to = std::min(end + more - each->place, each->source.size());
+    add(ranges, each->source.slice(from, to - from), landed.get() + (each->place + from - begin));
+  }
+  staging_ring::of(home_)->download(ranges);
+  for (auto each = first; each != pieces_.end() && each->place < end; ++each) {
+    const std::size_t from = std::max(begin, each->place) - each->place;
+    const std::size_t to = std::min(end - each->place, each->bytes);
+    if (from < to) {
+      fix(*each, from, to, landed.get() + (each->place + from - begin));
+    }
+  }
+  return landed;
+}
+
+void column_stream::fix(const piece& of, std::size_t first, std::size_t end, std::byte* landed) const {
+  switch (of.needed) {
+  case change::shift_bits:
+    return shift_down(landed, end - first, end < of.source.size(), of.shift);
+  case change::rebase_offsets:
+    return of.width == sizeof(std::int32_t) ? rebase<std::int32_t>(landed, end - first, of.base)
+                                            : rebase<std::int64_t>(landed, end - first, of.base);
+  case change::none:
+    return;
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,62 @@
+// The chunks of a scatter, worked off by windows of some milliseconds.
+//
+// What      After each window the program can be told and interrupted, without a lock of the ring; windows are long enough that
+//           threads seldom wait for each other. A chain that lasts longer than its window, or has not begun in it, is one of the
+//           next.
+// Thread    Between `open` and `close` threads may work off different chains at once; all else is one thread's.
+#pragma once
+
+#include "saeta/transfer/detail/chunk_cutter.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace saeta {
+
+/// Chunks that are brought one after the other, and how far they are.
+struct chunk_chain {
+  chunk_cursor at;
+  std::unique_ptr<ordered_reader> decoding; ///< made when it is needed
+  bool done = false;
+};
+
+class chain_windows {
+public:
+  using clock = std::chrono::steady_clock;
+
+  /// @param cutter  outlives this
+  chain_windows(const chunk_cutter& cutter, std::size_t threads);
+
+  [[nodiscard]] std::size_t chains() const noexcept { return begins_.size(); }
+  /// Chains of the next window; 0 at the end.
+  std::size_t open();
+  /// Calls `bring(chain)` for the chunks of chain `number` as long as the window lasts. It returns where the next chunk begins.
+  template <class Bring>
+  void work_off(std::size_t number, Bring bring) {
+    chunk_chain& chain = chains_[number];
+    if (number != 0 && clock::now() >= last_) {
+      return;
+    }
+    do {
+      chain.at = bring(chain);
+      chain.done = cutter_.begins_chain(chain.at);
+    } while (!chain.done && clock::now() < last_);
+    if (chain.done && chain.decoding != nullptr) {
+      chain.decoding->finish();
+    }
+  }
+  void close() noexcept;
+
+private:
+  const chunk_cutter& cutter_;
+  std::vector<chunk_cursor> begins_;
+  std::size_t next_ = 0; ///< of the begins
+  std::size_t size_;     ///< chains in a window, at most
+  std::vector<chunk_chain> chains_;
+  std::vector<std::unique_ptr<ordered_reader>> idle_;
+  clock::time_point last_; ///< when no further chunk is begun
+};
+
+} // namespace saeta

@@ -1,0 +1,251 @@
+#include "saeta/transfer/detail/downloader.hpp"
+
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/detail/host_pool.hpp"
+#include "saeta/transfer/device_copy.hpp"
+#include "saeta/transfer/staging_ring.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace saeta {
+namespace {
+
+using range = std::span<const std::byte>;
+
+/// Plans go by places in a storage: its address is for use tokens alone.
+constexpr std::uintptr_t origin = host_alignment;
+range place_in_storage(const buffer& of) {
+  return {reinterpret_cast<const std::byte*>(origin + of.offset()), of.size()};
+}
+
+std::vector<std::size_t> sizes_behind_views(const column& from) {
+  std::vector<std::size_t> sizes;
+  for (const buffer& bytes : from.buffers().subspan(from.type().buffer_count())) {
+    sizes.push_back(bytes.size());
+  }
+  return sizes;
+}
+
+/// What the offsets of a column that is no slice point to: all bytes, or all rows of the child.
+child_rows all_behind_offsets(const column& from) {
+  return {0, from.children().empty() ? static_cast<std::int64_t>(from.bytes().size())
+                                     : from.children()[0].length()};
+}
+
+/// Rows of a child that the rows of a window name. Run ends are not read from the device, so all runs come along.
+child_rows rows_of(const column& from, const column& child, const row_window& rows,
+                   const child_rows& pointed) {
+  if (const auto known = rows_of_children(from.type(), rows.first, rows.rows)) {
+    return *known;
+  }
+  return from.type().offset_width() != 0 ? pointed : child_rows{0, child.length()};
+}
+
+void rebase(const data_type& type, std::byte* offsets, std::int64_t count) {
+  if (type.offset_width() == sizeof(std::int32_t)) {
+    auto* at = reinterpret_cast<std::int32_t*>(offsets);
+    reference_kernels().rebase_offsets32(legacy_stream, at, count, at);
+  } else {
+    auto* at = reinterpret_cast<std::int64_t*>(offsets);
+    reference_kernels().rebase_offsets64(legacy_stream, at, count, at);
+  }
+}
+
+} // namespace
+
+downloader::downloader(std::shared_ptr<context> home, std::span<const column> columns)
+    : home_(std::move(home)) {
+  columns_.reserve(columns.size());
+  for (const column& each : columns) {
+    columns_.push_back(node_of(each));
+  }
+  std::vector<node*> level;
+  for (node& each : columns_) {
+    level.push_back(&each);
+  }
+  while (!level.empty()) {
+    read_offsets(level);
+    read_views(level);
+    std::vector<node*> next;
+    for (node* each : level) {
+      plan_buffers(*each);
+      plan_children(*each, next);
+    }
+    level = std::move(next);
+  }
+}
+
+downloader::node downloader::node_of(const column& from) {
+  node made{from, window_of(from.type(), from.offset(), from.length()), {}, false, false, {}, {}, {}, {}};
+  if (from.type().offset_width() != 0 && from.length() != 0) {
+    const byte_window offsets = bytes_of(from.type(), 1, made.rows);
+    made.cut = offsets.offset != 0 || from.offsets().size() >= offsets.bytes + host_alignment;
+    made.pointed = made.cut ? child_rows{} : all_behind_offsets(from);
+  }
+  return made;
+}
+
+/// A slice's first and last offset.
+void downloader::read_offsets(std::span<node* const> level) const {
+  std::vector<node*> cut;
+  std::vector<use> uses;
+  for (node* each : level) {
+    if (each->cut) {
+      cut.push_back(each);
+      uses.push_back(reads(each->from.offsets()));
+    }
+  }
+  if (cut.empty()) {
+    return;
+  }
+  const use_token token(home_->work_stream(), uses);
+  std::vector<value_request> requests;
+  for (const node* each : cut) {
+    const std::size_t width = each->from.type().offset_width();
+    const auto* const offsets = token.data<std::byte>(each->from.offsets());
+    for (const std::int64_t row : {each->rows.first, each->rows.first + each->rows.rows}) {
+      value_request asked;
+      asked.at = offsets + static_cast<std::size_t>(row) * width;
+      asked.width = static_cast<std::int32_t>(width);
+      requests.push_back(asked);
+    }
+  }
+  const std::vector<std::int64_t> values = read_values(home_, requests);
+  for (std::size_t i = 0; i < cut.size(); ++i) {
+    cut[i]->pointed = {values[2 * i], values[2 * i + 1] - values[2 * i]};
+    cut[i]->rebase = values[2 * i] != 0;
+  }
+}
+
+/// What the views of slices name. Where most of the rows are wanted, they need most of the bytes.
+void downloader::read_views(std::span<node* const> level) const {
+  std::vector<node*> cut;
+  std::vector<std::vector<byte_view>> there;
+  std::vector<download_range> ranges;
+  for (node* each : level) {
+    const column& from = each->from;
+    if (from.type().layout() != layout_kind::views || from.length() == 0) {
+      continue;
+    }
+    const buffer& views = from.buffers()[1];
+    const byte_window wanted = bytes_of(from.type(), 1, each->rows);
+    if (from.buffers().size() == from.type().buffer_count() || wanted.bytes > views.size() / 2) {
+      continue;
+    }
+    cut.push_back(each);
+    auto& target = there.emplace_back(static_cast<std::size_t>(each->rows.rows));
+    ranges.push_back({views.slice(wanted.offset, wanted.bytes), reinterpret_cast<std::byte*>(target.data())});
+  }
+  if (!cut.empty()) {
+    staging_ring::of(home_)->download(ranges);
+  }
+  for (std::size_t i = 0; i < cut.size(); ++i) {
+    cut[i]->behind_views = windows_behind(there[i], sizes_behind_views(cut[i]->from));
+  }
+}
+
+void downloader::plan_buffers(node& of) {
+  const column& from = of.from;
+  for (std::size_t i = 0; i < from.buffers().size(); ++i) {
+    const buffer& whole = from.buffers()[i];
+    if (!whole.present() || of.rows.rows == 0) {
+      of.buffers.emplace_back();
+      continue;
+    }
+    buffer window = whole;
+    if (from.type().buffer(i).role != buffer_role::bytes) {
+      const byte_window w = bytes_of(from.type(), i, of.rows);
+      window = whole.slice(w.offset, w.bytes);
+    } else if (from.type().layout() != layout_kind::views) {
+      window =
+          whole.slice(static_cast<std::size_t>(of.pointed.first), static_cast<std::size_t>(of.pointed.count));
+    } else if (!of.behind_views.empty()) {
+      const byte_window& w = of.behind_views[i - from.type().buffer_count()];
+      window = whole.slice(w.offset, w.bytes);
+    }
+    of.buffers.push_back(add(window, i == 1 && (of.rebase || !of.behind_views.empty())));
+  }
+}
+
+void downloader::plan_children(node& of, std::vector<node*>& next_level) {
+  const column& from = of.from;
+  of.children.reserve(from.children().size());
+  for (const column& child : from.children()) {
+    const auto rows = from.length() == 0 ? child_rows{} : rows_of(from, child, of.rows, of.pointed);
+    of.children.push_back(node_of(child.slice(rows.first, rows.count)));
+  }
+  if (from.dictionary() != nullptr) {
+    of.dictionary.push_back(node_of(*from.dictionary()));
+  }
+  for (auto* below : {&of.children, &of.dictionary}) {
+    for (node& each : *below) {
+      next_level.push_back(&each);
+    }
+  }
+}
+
+/// @param changed  on the host, where it must not be the place of other rows.
+downloader::arriving downloader::add(const buffer& window, bool changed) {
+  if (window.size() == 0) {
+    return {};
+  }
+  const buffer whole(window.owner());
+  auto [found, fresh] =
+      plans_.try_emplace(window.owner().get(), one_storage{whole, transfer_plan(place_in_storage(whole)), 0});
+  transfer_plan& plan = found->second.plan;
+  const range place = place_in_storage(window);
+  return {true, window.owner().get(), changed ? plan.add_own(place) : plan.add(place), window.size()};
+}
+
+void downloader::fetch() {
+  std::size_t total = 0;
+  for (auto& [from, one] : plans_) {
+    one.plan.finish();
+    one.arena_offset = total;
+    total += one.plan.slab_bytes();
+  }
+  arena_ = landing_memory(home_, total);
+  std::vector<download_range> ranges;
+  for (auto& [from, one] : plans_) {
+    for (const segment& s : one.plan.segments()) {
+      const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(s.source) - origin;
+      ranges.push_back({one.whole.slice(at, s.bytes), arena_.get() + one.arena_offset + s.target});
+    }
+  }
+  staging_ring::of(home_)->download(ranges);
+}
+
+host_array downloader::array_of(const node& planned) const {
+  const column& from = planned.from;
+  host_array made;
+  made.type = from.type();
+  made.length = planned.rows.rows - planned.rows.offset;
+  made.offset = planned.rows.offset;
+  made.null_count = nulls_of_part(from.known_null_count(), from.length(), made.length);
+  for (const arriving& a : planned.buffers) {
+    made.buffers.push_back(a.present ? range(place(a), a.bytes) : range{});
+  }
+  if (planned.rebase) {
+    rebase(from.type(), place(planned.buffers[1]), planned.rows.rows + 1);
+  }
+  if (!planned.behind_views.empty()) {
+    auto* const views = reinterpret_cast<byte_view*>(place(planned.buffers[1]));
+    move_into({views, static_cast<std::size_t>(planned.rows.rows)}, planned.behind_views,
+              sizes_behind_views(from));
+  }
+  for (const node& child : planned.children) {
+    made.children.push_back(array_of(child));
+  }
+  if (!planned.dictionary.empty()) {
+    made.dictionary = std::make_shared<const host_array>(array_of(planned.dictionary.front()));
+  }
+  return made;
+}
+
+std::byte* downloader::place(const arriving& a) const {
+  const one_storage& one = plans_.at(a.from);
+  return arena_.get() + one.arena_offset + one.plan.target_of(a.number);
+}
+
+} // namespace saeta

@@ -1,0 +1,318 @@
+// Scatters of the staging ring.
+#include "saeta/base/text.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/detail/chain_windows.hpp"
+#include "saeta/transfer/detail/staging_lane.hpp"
+#include "saeta/transfer/detail/worker_team.hpp"
+#include "saeta/transfer/device_copy.hpp"
+#include "saeta/transfer/staging_ring.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+namespace saeta {
+namespace {
+
+/// What a worker of the host reads before it puts the pieces in their places: small enough to stay in its cache.
+constexpr std::size_t host_chunk_bytes = 256u << 10;
+
+/// A step as the kernel takes it. @param base  of what its source counts from; null where it has none.
+join_step finished(const scatter_step& step, const std::byte* base, std::byte* slab, std::int64_t* counters) {
+  join_step made;
+  made.kind = step.kind;
+  made.width = step.width;
+  made.source = base == nullptr ? nullptr : base + step.source;
+  made.target = slab + step.target;
+  made.count = step.count;
+  made.source_first = step.source_first;
+  made.target_first = step.target_first;
+  made.addend = step.addend;
+  made.nulls = step.counter == scatter_step::not_counted ? nullptr : counters + step.counter;
+  return made;
+}
+
+/// Steps that need no source but the slab, on the work stream. What describes them takes memory of the device: some at once.
+void join_in_slab(const std::shared_ptr<context>& into, std::vector<join_step> steps) {
+  constexpr std::size_t at_once = 1024;
+  const stream_ref work = into->work_stream();
+  for (std::size_t first = 0; first < steps.size(); first += at_once) {
+    const std::span<join_step> some =
+        std::span(steps).subspan(first, std::min(at_once, steps.size() - first));
+    number_tiles(some);
+    const device_copy<join_step> uploaded(into, some);
+    use_token token(work, {reads(uploaded.memory())});
+    into->kernels().join(work.native_handle(), some, uploaded.data(token));
+    token.finish();
+  }
+}
+
+std::vector<join_step> fills_of(const scatter_plan& plan, std::byte* slab) {
+  std::vector<join_step> fills;
+  fills.reserve(plan.fills.size());
+  for (const scatter_step& fill : plan.fills) {
+    fills.push_back(finished(fill, nullptr, slab, nullptr));
+  }
+  return fills;
+}
+
+std::vector<std::int64_t> check(const std::shared_ptr<context>& into, const scatter_plan& plan,
+                                const std::byte* slab, const std::int64_t* tables) {
+  std::vector<value_check> checks;
+  checks.reserve(plan.checks.size());
+  for (const scatter_check& each : plan.checks) {
+    value_check& made = checks.emplace_back();
+    made.kind = each.kind;
+    made.width = each.width;
+    made.values = slab + each.values;
+    made.second = each.second == scatter_check::absent ? nullptr : slab + each.second;
+    made.validity = each.validity == scatter_check::absent
+                        ? nullptr
+                        : reinterpret_cast<const std::uint8_t*>(slab + each.validity);
+    made.bit_offset = each.bit_offset;
+    made.count = each.count;
+    made.limit = each.limit;
+    made.table = each.table == scatter_check::absent ? nullptr : tables + each.table;
+  }
+  number_tiles(checks);
+  const device_copy<value_check> uploaded(into, checks);
+  return kernel_results(
+      into, checks.size(), uploaded.memory(), [&](const use_token& token, std::int64_t* bad_rows) {
+        into->kernels().check_values(token.stream().native_handle(), checks, uploaded.data(token), bad_rows);
+      });
+}
+
+std::vector<join_step> changes_of(std::span<const scatter_fix> changes, std::byte* slab,
+                                  const std::int64_t* tables) {
+  std::vector<join_step> steps;
+  steps.reserve(changes.size());
+  for (const scatter_fix& fix : changes) {
+    join_step& made = steps.emplace_back();
+    made.kind = fix.kind;
+    made.width = fix.width;
+    made.source = slab + fix.target;
+    made.target = slab + fix.target;
+    made.count = fix.count;
+    made.addend = fix.addend;
+    if (fix.kind == join_kind::unions) {
+      made.ids = reinterpret_cast<const std::int8_t*>(slab + fix.ids);
+      made.table = tables + fix.table;
+    }
+  }
+  return steps;
+}
+
+void fetch(const cut_chunk& chunk, const scatter_source& source, chunk_chain& chain, std::byte* target) {
+  for (const chunk_part& part : chunk.parts) {
+    const std::span<std::byte> to(target + part.at, part.bytes);
+    if (part.source < source.ordered_from) {
+      source.read(part.source, to);
+      continue;
+    }
+    if (chain.decoding == nullptr) {
+      chain.decoding = source.in_order();
+    }
+    chain.decoding->read(part.source, to);
+  }
+}
+
+/// Memory in which the lanes land their chunks, one each: a lane's stream is done with a chunk before the next one lands. Fewer
+/// where the budget has no room for all: it is not asked to make any. Adds to what there is.
+void add_landing_memory(const std::shared_ptr<context>& into, std::size_t lanes, std::size_t bytes,
+                        std::vector<buffer>& made) {
+  std::erase_if(made, [](const buffer& each) { return !each.present(); });
+  try {
+    while (made.size() < lanes && into->memory_budget()->statistics().remaining >= bytes) {
+      made.push_back(buffer::allocate(into, bytes, into->work_stream(), "landing"));
+    }
+  } catch (const error& refused) {
+    if (refused.code() != errc::budget_exceeded && refused.code() != errc::out_of_memory) {
+      throw;
+    }
+  }
+  made.resize(std::max(made.size(), lanes));
+}
+
+/// Calls `run(chains)` for windows, and the outside after each.
+template <class Run>
+void by_windows(chain_windows& windows, const std::atomic<std::uint64_t>& bytes,
+                const scatter_progress& progress, Run run) {
+  while (const std::size_t chains = windows.open()) {
+    run(chains);
+    windows.close();
+    check_interrupt();
+    if (progress) {
+      progress(bytes.load(std::memory_order_relaxed));
+    }
+  }
+}
+
+} // namespace
+
+void staging_ring::in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work) {
+  const auto turn = turn_.lock("a transfer");
+  team_->run(tasks, [&](std::size_t, std::size_t task) { work(task); });
+}
+
+/// What the parts of a scatter share.
+struct staging_ring::scatter_work {
+  const std::shared_ptr<context>& into;
+  const scatter_source& source;
+  const scatter_progress& progress;
+  std::byte* slab;
+  std::int64_t* counters; ///< in the slab
+  std::vector<buffer> landing{};
+  std::vector<std::size_t> landing_of{}; ///< by member
+  std::atomic<std::size_t> landings_taken{0};
+  std::atomic<std::uint64_t> fetched{0};
+
+  /// Where a member lands its chunks, which are as many as there are chains and may be fewer than the members. Absent where there was
+  /// no room.
+  const buffer& landing_for(std::size_t member) {
+    constexpr std::size_t none = static_cast<std::size_t>(-1);
+    static const buffer absent;
+    if (landing_of[member] == none) {
+      landing_of[member] = landings_taken.fetch_add(1);
+    }
+    return landing_of[member] < landing.size() ? landing[landing_of[member]] : absent;
+  }
+};
+
+scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scatter_plan& plan,
+                                const scatter_source& source, tag label, const scatter_progress& progress,
+                                const std::function<void()>& after_early) {
+  scattered made;
+  const stream_ref work = home_.work_stream();
+  made.slab = buffer::allocate(into, plan.slab_bytes, work, label);
+  if (made.slab.size() == 0) {
+    return made;
+  }
+  use_token token(work, {writes(made.slab)});
+  auto* const slab = token.mutable_data<std::byte>(made.slab);
+  auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
+  if (!plan.early.empty() || !plan.steps.empty()) {
+    home_.count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
+  }
+  into->fill(slab, 0, plan.zeroed_bytes, work);
+  {
+    scatter_work shared{into, source, progress, slab, counters};
+    shared.landing_of.assign(team_->members(), static_cast<std::size_t>(-1));
+    scatter_chunks(shared, plan.early);
+    if (after_early) {
+      after_early();
+    }
+    join_in_slab(into, fills_of(plan, slab));
+    scatter_chunks(shared, plan.steps);
+  }
+  join_in_slab(into, changes_of(plan.moves, slab, nullptr));
+
+  std::vector<std::int64_t> tables = plan.tables;
+  for (const std::size_t at : plan.addresses) {
+    tables[at] += static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(slab));
+  }
+  const device_copy<std::int64_t> sent(into, tables);
+  use_token named(work, {reads(sent.memory())});
+  const std::int64_t* const known = tables.empty() ? nullptr : sent.data(named);
+  made.bad_rows = check(into, plan, slab, known);
+  join_in_slab(into, changes_of(plan.fixes, slab, known));
+  made.counted.resize(plan.counters);
+  if (plan.counters != 0) {
+    into->read_scalars(made.counted, counters, work);
+  }
+  named.finish();
+  token.finish();
+  return made;
+}
+
+void staging_ring::scatter_chunks(scatter_work& work, std::span<const scatter_step> all) {
+  const std::shared_ptr<context>& into = work.into;
+  const scatter_source& source = work.source;
+  std::byte* const slab = work.slab;
+  const std::size_t chunk_bytes = home_.on_host() ? host_chunk_bytes : chunk_bytes_;
+  const chunk_cutter cutter(all, chunk_bytes, source.ordered_from, home_.on_host());
+  chain_windows windows(cutter, team_->members());
+  if (windows.chains() == 0) {
+    return;
+  }
+  const copy_kind kind = home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
+  std::vector<cut_chunk> cut(team_->members());
+  std::vector<std::vector<join_step>> steps(team_->members());
+  std::atomic<std::uint64_t>& fetched = work.fetched;
+
+  const auto finish_steps = [&](std::size_t member, const std::byte* base) {
+    std::vector<join_step>& made = steps[member];
+    made.clear();
+    for (const scatter_step& step : cut[member].steps) {
+      made.push_back(finished(step, base, slab, work.counters));
+    }
+    number_tiles(made);
+  };
+
+  if (home_.on_host()) {
+    std::vector<std::vector<std::byte>> scratch(team_->members());
+    const auto bring = [&](std::size_t member, chunk_chain& chain) {
+      cut_chunk& chunk = cut[member];
+      const chunk_cursor next = cutter.cut(chain.at, chunk);
+      if (chunk.direct) {
+        fetch(chunk, source, chain, slab + chunk.steps.front().target);
+      } else {
+        scratch[member].resize(chunk_bytes);
+        fetch(chunk, source, chain, scratch[member].data());
+        finish_steps(member, scratch[member].data());
+        join_now(steps[member]);
+      }
+      home_.count().host_to_host.add_call(chunk.read);
+      fetched += chunk.read;
+      return next;
+    };
+    by_windows(windows, fetched, work.progress, [&](std::size_t chains) {
+      const auto turn = turn_.lock("a transfer");
+      team_->run(chains, [&](std::size_t member, std::size_t task) {
+        windows.work_off(task, [&](chunk_chain& chain) { return bring(member, chain); });
+      });
+    });
+    return;
+  }
+
+  add_landing_memory(into, std::min(team_->members(), windows.chains()), chunk_bytes, work.landing);
+  const auto bring = [&](staging_lane& lane, std::size_t member, chunk_chain& chain) {
+    cut_chunk& chunk = cut[member];
+    const chunk_cursor next = cutter.cut(chain.at, chunk);
+    auto& staged = lane.next();
+    auto* const pinned = static_cast<std::byte*>(staged.memory.pointer);
+    fetch(chunk, source, chain, pinned);
+    if (chunk.direct) {
+      home_.copy(slab + chunk.steps.front().target, pinned, chunk.bytes, kind, lane.stream());
+      staged.last_copy = lane.done();
+      fetched += chunk.read;
+      return next;
+    }
+    const buffer& lands = work.landing_for(member);
+    use_token token(lane.stream(), {writes(lands)});
+    std::byte* const base = lands.present() ? token.mutable_data<std::byte>(lands) : pinned;
+    finish_steps(member, base);
+    const std::size_t at = chunk_cutter::steps_at(chunk);
+    const std::size_t step_bytes = steps[member].size() * sizeof(join_step);
+    std::memcpy(pinned + at, steps[member].data(), step_bytes);
+    if (lands.present()) {
+      home_.copy(base, pinned, at + step_bytes, kind, lane.stream());
+      staged.last_copy = lane.done();
+    }
+    home_.kernels().join(lane.stream().native_handle(), steps[member],
+                         reinterpret_cast<const join_step*>(base + at));
+    if (!lands.present()) {
+      staged.last_copy = lane.done();
+      home_.count().host_to_device.add_call(at + step_bytes); // the kernel has moved it
+    }
+    token.finish();
+    fetched += chunk.read;
+    return next;
+  };
+  by_windows(windows, fetched, work.progress, [&](std::size_t chains) {
+    run(chains, [&](staging_lane& lane, std::size_t member, std::size_t task) {
+      windows.work_off(task, [&](chunk_chain& chain) { return bring(lane, member, chain); });
+    });
+  });
+}
+
+} // namespace saeta

@@ -1,0 +1,368 @@
+// Batches that are larger than a window leave a device in parts.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/ipc/reader.hpp"
+#include "saeta/ipc/writer.hpp"
+#include "support/faulty_backend.hpp"
+#include "support/interrupts.hpp"
+#include "support/tables.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <string>
+
+#include <stdlib.h>
+
+namespace saeta::conformance {
+namespace {
+
+using support::nulls;
+using support::random_array;
+using support::same_contents;
+
+constexpr std::array bodies{ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd};
+constexpr std::array containers{ipc::container::file, ipc::container::stream};
+
+bool has_dictionary(const data_type& type) {
+  return type.index_type() != nullptr ||
+         std::ranges::any_of(type.children(), [](const field& child) { return has_dictionary(child.type); });
+}
+
+/// libarrow can't read dictionaries whose values are indices of others.
+bool is_written(const data_type& type) {
+  return (type.value_type() == nullptr || !has_dictionary(*type.value_type())) &&
+         std::ranges::all_of(type.children(), [](const field& child) { return is_written(child.type); });
+}
+
+class streamed_write : public context_test {
+protected:
+  static constexpr std::size_t window_bytes = 4096;
+  static constexpr std::size_t chunk_bytes = 8192;
+
+  void SetUp() override {
+    context_ = small_context(shared_device());
+    std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-streamed-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override {
+    context_test::TearDown();
+    EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+    std::filesystem::remove_all(folder_);
+  }
+  std::shared_ptr<context> small_context(std::shared_ptr<saeta::backend> on) {
+    context_options options;
+    options.budget = limit;
+    options.pinned_budget = budget::create("the host's memory");
+    options.staging = {.threads = 2, .chunk_bytes = chunk_bytes, .chunks_per_thread = 2};
+    return watch(context::create(std::move(on), options));
+  }
+
+  [[nodiscard]] std::filesystem::path file() const { return folder_ / "table.arrow"; }
+  /// By libarrow.
+  [[nodiscard]] table read() const { return ipc::reader::open(file(), {.rechunk = false})->read_all(host_); }
+  [[nodiscard]] static table there(const std::shared_ptr<context>& home, const table& original) {
+    const std::string bytes = ipc::write_bytes(original, {.format = ipc::container::stream});
+    return ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr,
+                             {.copy = copy_policy::always, .rechunk = false})
+        ->read_all(home);
+  }
+  [[nodiscard]] static ipc::write_options options(ipc::compression body,
+                                                  ipc::container format = ipc::container::file) {
+    return {.format = format, .body = body, .durable = false, .window_bytes = window_bytes};
+  }
+  /// Arrays that begin in the middle of their buffers, of which nobody has counted the nulls.
+  [[nodiscard]] table batch_of(const std::vector<data_type>& types, std::int64_t rows) const {
+    constexpr std::array patterns{nulls::some, nulls::absent, nulls::all, nulls::none};
+    schema fields;
+    std::vector<std::vector<support::shared_array>> batches(1);
+    for (std::size_t c = 0; c < types.size(); ++c) {
+      fields.fields.push_back({concat(c, ":", types[c].name()), types[c], true, {}});
+      batches[0].push_back(
+          random_array(types[c], {rows, static_cast<std::int64_t>(c % 11), patterns[c % 4], c % 2 == 0}, c));
+    }
+    return support::table_of(host_, fields, batches);
+  }
+  static std::vector<data_type> written_types() {
+    std::vector<data_type> types = support::carried_types();
+    std::erase_if(types, [](const data_type& type) { return !is_written(type); });
+    return types;
+  }
+  [[nodiscard]] std::uint64_t staged() const { return home()->pinned_budget()->statistics().current; }
+
+  std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
+  std::filesystem::path folder_;
+};
+
+TEST_P(streamed_write, of_every_type_is_what_a_write_at_once_is) {
+  const table original = batch_of(written_types(), 3000);
+  const table here = there(home(), original);
+  for (const auto& [first, rows] :
+       {std::pair(0, 3000), std::pair(8, 2992), std::pair(5, 2900), std::pair(1501, 777)}) {
+    const table part = here.slice(first, rows);
+    const table expected = original.slice(first, rows);
+    for (const auto format : containers) {
+      for (const auto body : bodies) {
+        SCOPED_TRACE(::testing::Message()
+                     << first << " + " << rows << ", container " << static_cast<int>(format)
+                     << ", compression " << static_cast<int>(body));
+        const auto written = ipc::write(part, file(), options(body, format));
+        EXPECT_EQ(written, std::filesystem::file_size(file()));
+        EXPECT_TRUE(same_contents(read(), expected));
+        const std::string bytes = ipc::write_bytes(part, options(body, format));
+        const auto reading = ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr,
+                                               {.copy = copy_policy::always, .rechunk = false});
+        EXPECT_TRUE(same_contents(reading->read_all(home()), expected));
+      }
+    }
+  }
+}
+
+TEST_P(streamed_write, of_columns_of_several_allocations_takes_each_from_its_own) {
+  const data_type type(type_id::int64);
+  const auto two_columns = [&](std::uint64_t seed) {
+    return support::table_of(host_, {{{"a", type, true, {}}, {"b", type, true, {}}}, {}},
+                             {{random_array(type, {999, 0, nulls::absent}, seed),
+                               random_array(type, {999, 0, nulls::absent}, seed + 1)}});
+  };
+  const table first = two_columns(1);
+  const table second = two_columns(3);
+  const auto mixed = [&](const std::shared_ptr<context>& home, const table& a, const table& b) {
+    return table::make(home, a.fields(), {{999, {a.batches()[0].columns[0], b.batches()[0].columns[1]}}});
+  };
+  // What lies behind a column in its own allocation lies as far from it as what is written next.
+  ipc::write(mixed(home(), there(home(), first), there(home(), second)), file(),
+             options(ipc::compression::none));
+  EXPECT_TRUE(same_contents(read(), mixed(host_, first, second)));
+}
+
+TEST_P(streamed_write, of_a_small_slice_of_views_takes_the_bytes_that_they_name) {
+  constexpr std::int32_t rows = 4000;
+  constexpr std::int32_t letters = 40;
+  auto texts = std::make_shared<support::plain_array>();
+  texts->type = data_type(type_id::string_view);
+  texts->length = rows;
+  texts->buffers = {
+      {}, std::vector<std::byte>(rows * 16), std::vector<std::byte>(rows * letters, std::byte{'x'})};
+  for (std::int32_t i = 0; i < rows; ++i) {
+    const std::array<std::int32_t, 4> view{letters, 0x78787878, 0,
+                                           i * letters}; // length, prefix, buffer, offset
+    std::memcpy(texts->buffers[1].data() + static_cast<std::size_t>(i) * sizeof view, view.data(),
+                sizeof view);
+  }
+  const table original = support::table_of(host_, {{{"x", texts->type, true, {}}}, {}}, {{texts}});
+  const table here = there(home(), original);
+  const auto all = ipc::write(here, file(), options(ipc::compression::none));
+  const auto written = ipc::write(here.slice(1800, 400), file(), options(ipc::compression::none));
+  EXPECT_TRUE(same_contents(read(), original.slice(1800, 400)));
+  if (!home()->on_host()) {
+    EXPECT_LT(written, all / 4);
+  }
+}
+
+TEST_P(streamed_write, of_large_and_small_batches_keeps_their_order) {
+  const auto encoded = data_type::dictionary(data_type(type_id::int16), data_type(type_id::string));
+  const table original = support::random_table(
+      host_, {data_type(type_id::int64), encoded, data_type(type_id::string_view), encoded},
+      {.batch_rows = {3, 900, 0, 1, 700, 2, 2}, .one_dictionary = false});
+  const table here = there(home(), original);
+  for (const auto body : bodies) {
+    ipc::write(here, file(), options(body, ipc::container::stream));
+    EXPECT_TRUE(same_contents(read(), original));
+    std::vector<std::int64_t> rows;
+    ipc::write(here, file(), options(body),
+               [&](const ipc::progress& so_far) { rows.push_back(so_far.rows); });
+    EXPECT_EQ(rows, (std::vector<std::int64_t>{3, 903, 903, 904, 1604, 1606, 1608}));
+    EXPECT_TRUE(same_contents(read(), original)) << "dictionaries are united";
+  }
+}
+
+TEST_P(streamed_write, takes_three_windows_of_the_host_however_large_the_batch_is) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "the host views columns without a copy";
+  }
+  const std::vector<data_type> types{data_type(type_id::int64), data_type(type_id::string),
+                                     data_type(type_id::boolean)};
+  for (const std::int64_t rows : {5'000, 100'000}) {
+    const table here = there(home(), batch_of(types, rows));
+    ASSERT_GT(here.byte_size(), 10 * window_bytes);
+    const budget_window charged = home()->pinned_budget()->open_window();
+    ipc::write(here, file(), options(ipc::compression::none));
+    EXPECT_LE(charged.read().peak, 2 * 2 * chunk_bytes + 3 * (window_bytes + 64) + 4096) << rows;
+    EXPECT_LE(staged(), 2 * 2 * chunk_bytes) << "the chunks of the ring";
+  }
+}
+
+TEST_P(streamed_write, compresses_one_window_while_the_next_is_on_its_way) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "the host views columns without a copy";
+  }
+  const table zeros = [&] { // which take next to nothing when they are compressed
+    auto values = std::make_shared<support::plain_array>();
+    values->type = data_type(type_id::int64);
+    values->length = 100'000;
+    values->buffers = {{}, std::vector<std::byte>(800'000)};
+    return support::table_of(host_, {{{"x", values->type, true, {}}}, {}}, {{values}});
+  }();
+  const table here = there(home(), zeros);
+  for (const auto body : {ipc::compression::lz4, ipc::compression::zstd}) {
+    const budget_window charged = home()->pinned_budget()->open_window();
+    home()->reset_counters();
+    const auto written = ipc::write(here, file(), options(body));
+    EXPECT_EQ(home()->read_counters().device_to_host.transfers, (800'000 + window_bytes - 1) / window_bytes);
+    // Two windows, blocks in as much memory as they may need, and what has become of them.
+    EXPECT_LE(charged.read().peak,
+              2 * 2 * chunk_bytes + 2 * (window_bytes + 64) + 2 * 16 * window_bytes + 2 * written);
+    EXPECT_GE(charged.read().peak, staged() + 2 * window_bytes) << "both at once";
+    EXPECT_LT(written, 100'000U);
+    EXPECT_TRUE(same_contents(read(), zeros));
+  }
+}
+
+TEST_P(streamed_write, is_refused_by_the_budget_of_the_host_and_leaves_nothing) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "the host views columns without a copy";
+  }
+  const table here = there(home(), batch_of({data_type(type_id::int64), data_type(type_id::string)}, 20'000));
+  ipc::write(here, file(), options(ipc::compression::none)); // makes the chunks of the ring
+  std::filesystem::remove(file());
+  const std::uint64_t before = staged();
+  for (const auto body : bodies) {
+    // Room for a window and not for two, then for windows and not for what becomes of them.
+    for (const std::uint64_t room : {window_bytes + 100, 4 * window_bytes}) {
+      if (body == ipc::compression::none && room > 3 * window_bytes) {
+        continue;
+      }
+      home()->pinned_budget()->set_limit(before + room);
+      try {
+        ipc::write(here, file(), options(body));
+        ADD_FAILURE() << "there is no room";
+      } catch (const error& refused) {
+        EXPECT_EQ(name_of(refused.code()), name_of(errc::budget_exceeded)) << refused.what();
+        EXPECT_NE(refused.message().find("the host's memory"), std::string::npos) << refused.message();
+      }
+      home()->pinned_budget()->set_limit(budget::unlimited);
+      EXPECT_TRUE(std::filesystem::is_empty(folder_));
+      EXPECT_LE(staged(), 2 * 2 * chunk_bytes);
+    }
+  }
+}
+
+TEST_P(streamed_write, of_small_batches_is_charged_for_what_is_compressed) {
+  std::mt19937_64 random(3);
+  auto values = std::make_shared<support::plain_array>();
+  values->type = data_type(type_id::int64);
+  values->length = 20'000;
+  values->buffers = {{}, std::vector<std::byte>(160'000)};
+  std::ranges::generate(values->buffers[1], [&] { return static_cast<std::byte>(random()); });
+  const table here = there(home(), support::table_of(host_, {{{"x", values->type, true, {}}}, {}},
+                                                     {{values}, {values}, {values}}));
+  const auto& charged = home()->on_host() ? home()->memory_budget() : home()->pinned_budget();
+  ipc::write_options whole = options(ipc::compression::none);
+  whole.window_bytes = 1 << 20; // all batches together
+  ipc::write(here, file(), whole);
+  const std::uint64_t before = charged->statistics().current;
+  const std::uint64_t ring =
+      home()->on_host() ? 0 : 2 * 2 * chunk_bytes; // lanes make their chunks when they need them
+  for (const auto body : {ipc::compression::lz4, ipc::compression::zstd}) {
+    whole.body = body;
+    const budget_window window = charged->open_window();
+    const auto written = ipc::write(here, file(), whole);
+    EXPECT_GT(window.read().peak, before + written * 9 / 10);
+    EXPECT_LE(charged->statistics().current, before + ring);
+    std::filesystem::remove(file());
+    const std::uint64_t downloaded = home()->on_host() ? 0 : 481'000;
+    charged->set_limit(before + downloaded + 200'000);
+    try {
+      ipc::write(here, file(), whole);
+      ADD_FAILURE() << "there is no room";
+    } catch (const error& refused) {
+      EXPECT_EQ(name_of(refused.code()), name_of(errc::budget_exceeded)) << refused.what();
+      ASSERT_NE(refused.refusal(), nullptr) << refused.what();
+      EXPECT_EQ(refused.refusal()->layer, charged->name());
+      EXPECT_NE(refused.message().find(charged->name()), std::string::npos) << refused.message();
+    }
+    charged->set_limit(home()->on_host() ? limit : budget::unlimited);
+    EXPECT_TRUE(std::filesystem::is_empty(folder_));
+    EXPECT_LE(charged->statistics().current, before + ring);
+  }
+}
+
+TEST_P(streamed_write, leaves_nothing_where_any_call_fails) {
+  const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
+  const table original =
+      batch_of({data_type(type_id::int64), data_type(type_id::string), data_type(type_id::string),
+                data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}})},
+               1000);
+  const report_sink reports = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  for (const auto body : bodies) {
+    const auto home = small_context(faulty);
+    const table here = there(home, original);
+    bool failed = true;
+    std::uint64_t position = 0;
+    while (failed) {
+      SCOPED_TRACE(++position);
+      faulty->fail_at(position);
+      bool written = true;
+      try {
+        ipc::write(here, file(), options(body));
+      } catch (const error&) {
+        written = false;
+        EXPECT_TRUE(faulty->failed());
+      }
+      failed = faulty->failed();
+      faulty->fail_at(0);
+      EXPECT_EQ(std::filesystem::exists(file()), written);
+      if (written) {
+        EXPECT_TRUE(same_contents(read(), original));
+        std::filesystem::remove(file());
+      }
+      EXPECT_TRUE(std::filesystem::is_empty(folder_));
+      EXPECT_LE(home->pinned_budget()->statistics().current, 2 * 2 * chunk_bytes);
+    }
+    EXPECT_GT(position, home->on_host() ? 0U : 50U);
+  }
+  set_report_sink(reports);
+}
+
+TEST_P(streamed_write, ends_with_an_interrupt) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "the host views columns without a copy";
+  }
+  struct interrupted {};
+  const table original = batch_of({data_type(type_id::int64)}, 400'000);
+  const table here = there(home(), original);
+  for (const auto body : bodies) {
+    for (const int last : {1, 2}) {
+      std::atomic<int> looks{0};
+      const support::interrupts hook([&] {
+        if (++looks >= last) {
+          throw interrupted();
+        }
+      });
+      bool written = true;
+      try {
+        ipc::write(here, file(), options(body));
+      } catch (const interrupted&) {
+        written = false;
+      }
+      EXPECT_EQ(written, looks < last) << "it may be over before the second look";
+      EXPECT_EQ(std::filesystem::exists(file()), written);
+      std::filesystem::remove(file());
+      EXPECT_TRUE(std::filesystem::is_empty(folder_));
+    }
+    EXPECT_LE(staged(), 2 * 2 * chunk_bytes);
+  }
+}
+
+SAETA_CONFORMANCE_SUITE(streamed_write);
+
+} // namespace
+} // namespace saeta::conformance

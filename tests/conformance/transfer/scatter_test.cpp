@@ -1,0 +1,364 @@
+// Pieces of a source in their places: every kind of step at every kind of border, checks, fixes, and what goes wrong.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/transfer/detail/chunk_cutter.hpp"
+#include "saeta/transfer/staging_ring.hpp"
+#include "support/faulty_backend.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <thread>
+
+namespace saeta::conformance {
+namespace {
+
+std::vector<std::byte> random_bytes(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::byte> made(count);
+  std::generate(made.begin(), made.end(), [&] { return static_cast<std::byte>(random()); });
+  return made;
+}
+
+scatter_source memory_of(const std::vector<std::byte>& bytes) {
+  return {bytes.size(), [&](std::uint64_t position, std::span<std::byte> target) {
+            std::memcpy(target.data(), bytes.data() + position, target.size());
+          }};
+}
+
+/// What a scatter must make of the source: step after step, without chunks.
+struct expected_slab {
+  std::vector<std::byte> bytes;
+  std::vector<std::int64_t> counted;
+};
+
+expected_slab expected(const scatter_plan& plan, const std::vector<std::byte>& source) {
+  expected_slab made{std::vector<std::byte>(plan.slab_bytes), std::vector<std::int64_t>(plan.counters)};
+  const auto run = [&](const scatter_step& step, bool sourced) {
+    join_step one;
+    one.kind = step.kind;
+    one.width = step.width;
+    one.source = sourced ? source.data() + step.source : nullptr;
+    one.target = made.bytes.data() + step.target;
+    one.count = step.count;
+    one.source_first = step.source_first;
+    one.target_first = step.target_first;
+    one.addend = step.addend;
+    one.nulls = step.counter == scatter_step::not_counted ? nullptr : &made.counted[step.counter];
+    join_now(std::span(&one, 1));
+  };
+  for (const scatter_step& fill : plan.fills) {
+    run(fill, false);
+  }
+  for (const scatter_step& step : plan.steps) {
+    run(step, true);
+  }
+  if (plan.counters != 0) {
+    std::memcpy(made.bytes.data() + plan.counters_at, made.counted.data(),
+                plan.counters * sizeof(std::int64_t));
+  }
+  return made;
+}
+
+/// Bitmaps of many pieces side by side, then copies, offsets, views and run ends at many distances of each other. The slab is
+/// filled from its first to its last byte.
+scatter_plan random_plan(std::size_t source_bytes, unsigned seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](std::int64_t limit) {
+    return std::uniform_int_distribution<std::int64_t>(0, limit - 1)(random);
+  };
+  scatter_plan plan;
+  constexpr std::int64_t bits = 30'000;
+  plan.zeroed_bytes = 4096;
+  plan.counters_at = 3840;
+  plan.counters = 2;
+  std::uint64_t target = plan.zeroed_bytes;
+  std::uint64_t source = 0;
+  std::int64_t bit = 0;
+  const auto add_bits = [&] {
+    if (bit == bits) {
+      return;
+    }
+    scatter_step step;
+    step.count = std::min(bits - bit, 1 + below(below(4) == 0 ? 9000 : 100));
+    step.target_first = bit;
+    bit += step.count;
+    if (below(4) == 0) {
+      step.kind = join_kind::ones;
+      plan.fills.push_back(step);
+      return;
+    }
+    step.kind = join_kind::bits;
+    step.source = source;
+    step.source_first = below(8);
+    step.counter = static_cast<std::uint32_t>(below(2));
+    source += static_cast<std::uint64_t>((step.source_first + step.count + 7) / 8);
+    plan.steps.push_back(step);
+  };
+  for (;;) {
+    source += static_cast<std::uint64_t>(below(3) == 0 ? below(9000) : below(30));
+    scatter_step step;
+    switch (below(5)) {
+    case 0:
+      add_bits();
+      continue;
+    case 1:
+      step.kind = join_kind::add;
+      step.width = 1 << below(4);
+      step.addend = below(1000);
+      break;
+    case 2:
+      step.kind = join_kind::views;
+      step.addend = below(5);
+      break;
+    case 3:
+      step.kind = join_kind::run_ends;
+      step.width = 2 << below(3);
+      step.source_first = below(10);
+      step.target_first = 1000;
+      step.addend = below(100);
+      break;
+    default:
+      break;
+    }
+    const auto width = static_cast<std::uint64_t>(join_value_bytes({.kind = step.kind, .width = step.width}));
+    step.count = 1 + below(below(3) == 0 ? 6000 : 40);
+    step.source = source;
+    step.target = (target + 15) / 16 * 16;
+    if (step.kind == join_kind::copy) {
+      step.target += static_cast<std::uint64_t>(below(16));
+    }
+    const std::uint64_t bytes = static_cast<std::uint64_t>(step.count) * width;
+    if (source + bytes + 10'000 > source_bytes) {
+      break;
+    }
+    if (step.target > target) {
+      scatter_step gap;
+      gap.kind = join_kind::zero;
+      gap.target = target;
+      gap.count = static_cast<std::int64_t>(step.target - target);
+      plan.fills.push_back(gap);
+    }
+    source += bytes;
+    target = step.target + bytes;
+    plan.steps.push_back(step);
+  }
+  plan.slab_bytes = target;
+  return plan;
+}
+
+class scatter : public context_test {
+protected:
+  [[nodiscard]] std::shared_ptr<context> with_chunks(std::size_t bytes, std::size_t threads = 3) {
+    context_options options;
+    options.budget = limit;
+    options.staging = {.threads = threads, .chunk_bytes = bytes, .chunks_per_thread = 2};
+    return new_context(options);
+  }
+  static std::vector<std::byte> read_back(const std::shared_ptr<context>& home, const buffer& slab) {
+    std::vector<std::byte> back(slab.size());
+    staging_ring::of(home)->download(std::vector<download_range>{{slab, back.data()}});
+    return back;
+  }
+  static void expect_scattered(const std::shared_ptr<context>& home, const scatter_plan& plan,
+                               const std::vector<std::byte>& source, const scatter_source& region) {
+    const expected_slab wanted = expected(plan, source);
+    const scattered made = staging_ring::of(home)->scatter(home, plan, region, "slab");
+    EXPECT_EQ(made.counted, wanted.counted);
+    EXPECT_TRUE(read_back(home, made.slab) == wanted.bytes);
+  }
+};
+
+TEST_P(scatter, puts_every_kind_of_piece_in_its_place) {
+  const auto source = random_bytes(300'000, 1);
+  for (const std::size_t chunk : {chunk_cutter::least, std::size_t{4096}, std::size_t{65'536}}) {
+    const auto home = with_chunks(chunk);
+    for (unsigned seed = 1; seed <= 10; ++seed) {
+      SCOPED_TRACE(::testing::Message() << "chunks of " << chunk << " bytes, seed " << seed);
+      expect_scattered(home, random_plan(source.size(), seed), source, memory_of(source));
+    }
+  }
+}
+
+TEST_P(scatter, is_one_transfer_and_reads_what_it_needs) {
+  const auto home = with_chunks(65'536);
+  const auto source = random_bytes(300'000, 2);
+  const scatter_plan plan = random_plan(source.size(), 3);
+  home->reset_counters();
+  const scattered made = staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab");
+  const counter_values now = home->read_counters();
+  EXPECT_EQ((home->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
+  EXPECT_EQ(now.device_to_host.transfers, 0U);
+}
+
+TEST_P(scatter, of_long_copies_needs_no_kernel) {
+  const auto home = with_chunks(4096, 1);
+  const auto source = random_bytes(100'000, 4);
+  scatter_plan plan;
+  plan.slab_bytes = 40'960;
+  plan.steps.push_back({.source = 77, .target = 0, .count = 40'960});
+  home->reset_counters();
+  expect_scattered(home, plan, source, memory_of(source));
+  if (!home->on_host()) {
+    EXPECT_EQ(home->read_counters().host_to_device.calls, 10U);
+    EXPECT_EQ(home->read_counters().host_to_device.bytes, 40'960U) << "without steps behind the bytes";
+  }
+}
+
+TEST_P(scatter, reads_pinned_chunks_where_the_budget_has_no_room_to_land) {
+  const auto source = random_bytes(300'000, 5);
+  const scatter_plan plan = random_plan(source.size(), 6);
+  const auto home = with_chunks(65'536);
+  const auto tight = home->with_budget("tight", plan.slab_bytes + 60'000);
+  const expected_slab wanted = expected(plan, source);
+  const scattered made = staging_ring::of(home)->scatter(tight, plan, memory_of(source), "slab");
+  EXPECT_EQ(made.counted, wanted.counted);
+  EXPECT_TRUE(read_back(home, made.slab) == wanted.bytes);
+  EXPECT_EQ(tight->memory_budget()->statistics().refused, 0U) << "nobody was asked to make room";
+}
+
+TEST_P(scatter, takes_its_slab_and_a_chunk_a_thread_and_gives_the_chunks_back) {
+  const auto home = with_chunks(65'536, 2);
+  const auto source = random_bytes(1'000'000, 7);
+  const scatter_plan plan = random_plan(source.size(), 8);
+  const auto before = home->memory_budget()->statistics().current;
+  const budget_window window = home->memory_budget()->open_window();
+  const scattered made = staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab");
+  EXPECT_LE(window.read().peak, before + plan.slab_bytes + 2 * 65'536 + 65'536);
+  EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_LE(home->memory_budget()->statistics().current, before + (plan.slab_bytes + 511) / 512 * 512);
+}
+
+TEST_P(scatter, checks_before_it_fixes) {
+  const auto home = with_chunks(4096);
+  const std::vector<std::int32_t> offsets{0, 4, 9, 3, 12};
+  const std::vector<std::int8_t> ids{0, 5, 0, 1};
+  const std::vector<std::int32_t> rows{0, 1, 1, 7};
+  std::vector<std::byte> source(64 + 64 + 64);
+  std::memcpy(source.data(), offsets.data(), 20);
+  std::memcpy(source.data() + 64, ids.data(), 4);
+  std::memcpy(source.data() + 128, rows.data(), 16);
+  scatter_plan plan;
+  plan.slab_bytes = 192;
+  plan.zeroed_bytes = 192;
+  plan.steps.push_back({.source = 0, .target = 0, .count = 20});
+  plan.steps.push_back({.source = 64, .target = 64, .count = 4});
+  plan.steps.push_back({.source = 128, .target = 128, .count = 16});
+  plan.checks.push_back({.kind = check_kind::offsets, .width = 4, .values = 0, .count = 4});
+  plan.checks.push_back({.kind = check_kind::offsets, .width = 4, .values = 0, .count = 2});
+  plan.checks.push_back({.kind = check_kind::unions, .values = 64, .second = 128, .count = 4, .table = 128});
+  plan.tables.assign(128 + 256, -1);
+  plan.tables[0] = 100;
+  plan.tables[1] = 300;
+  plan.tables[5] = 200;
+  plan.tables[128 + 0] = 2;
+  plan.tables[128 + 1] = 7;
+  plan.tables[128 + 5] = 2;
+  plan.fixes.push_back(
+      {.kind = join_kind::unions, .width = 4, .target = 128, .count = 4, .ids = 64, .table = 0});
+  const scattered made = staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab");
+  EXPECT_THAT(made.bad_rows, ::testing::ElementsAre(2, no_bad_row, 3));
+  const auto back = read_back(home, made.slab);
+  std::vector<std::int32_t> fixed(4);
+  std::memcpy(fixed.data(), back.data() + 128, 16);
+  EXPECT_THAT(fixed, ::testing::ElementsAre(100, 201, 101, 307));
+}
+
+TEST_P(scatter, leaves_nothing_where_a_read_fails) {
+  const auto home = with_chunks(4096);
+  const auto source = random_bytes(300'000, 9);
+  const scatter_plan plan = random_plan(source.size(), 10);
+  const scatter_source good = memory_of(source);
+  std::atomic<int> calls{0};
+  int fails_at = -1;
+  const scatter_source bad{good.bytes, [&](std::uint64_t position, std::span<std::byte> target) {
+                             if (calls++ == fails_at) {
+                               throw error(errc::io, "the file has become shorter");
+                             }
+                             good.read(position, target);
+                           }};
+  expect_scattered(home, plan, source, bad);
+  EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+  const auto before = home->statistics().budget.current;
+  const int reads = calls;
+  for (fails_at = 0; fails_at < reads; ++fails_at) {
+    calls = 0;
+    EXPECT_THROW(static_cast<void>(staging_ring::of(home)->scatter(home, plan, bad, "slab")), error);
+    EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+    ASSERT_EQ(home->statistics().budget.current, before);
+  }
+  expect_scattered(home, plan, source, good);
+}
+
+TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
+  const auto home = with_chunks(4096);
+  const auto source = random_bytes(300'000, 11);
+  const scatter_plan plan = random_plan(source.size(), 12);
+  const auto caller = std::this_thread::get_id();
+  std::vector<std::uint64_t> told;
+  {
+    const scattered made =
+        staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab", [&](std::uint64_t bytes) {
+          EXPECT_EQ(std::this_thread::get_id(), caller);
+          told.push_back(bytes);
+        });
+  }
+  ASSERT_FALSE(told.empty());
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+  const auto before = home->statistics().budget.current;
+  for (std::size_t call = 0; call < told.size(); ++call) {
+    std::size_t calls = 0;
+    const auto stop = [&](std::uint64_t) {
+      if (calls++ == call) {
+        throw std::runtime_error("stop");
+      }
+    };
+    EXPECT_THROW(
+        static_cast<void>(staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab", stop)),
+        std::runtime_error);
+    EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(home->statistics().budget.current, before);
+  }
+  expect_scattered(home, plan, source, memory_of(source));
+}
+
+TEST_P(scatter, works_again_after_any_call_has_failed) {
+  const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
+  context_options options;
+  options.staging = {.threads = 1, .chunk_bytes = 16'384, .chunks_per_thread = 2};
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  {
+    const auto home = watch(context::create(faulty, options));
+    const auto source = random_bytes(60'000, 13);
+    scatter_plan plan = random_plan(source.size(), 14);
+    plan.checks.push_back({.kind = check_kind::offsets, .width = 4, .values = 0, .count = 1});
+    bool failed = true;
+    for (std::uint64_t position = 1; failed; ++position) {
+      SCOPED_TRACE(position);
+      faulty->fail_at(position);
+      try {
+        static_cast<void>(staging_ring::of(home)->scatter(home, plan, memory_of(source), "fails"));
+      } catch (const error&) {
+        EXPECT_TRUE(faulty->failed());
+      }
+      failed = faulty->failed();
+      faulty->fail_at(0);
+      const expected_slab wanted = expected(plan, source);
+      const scattered made = staging_ring::of(home)->scatter(home, plan, memory_of(source), "works");
+      EXPECT_EQ(made.counted, wanted.counted);
+      EXPECT_TRUE(read_back(home, made.slab) == wanted.bytes);
+    }
+  }
+  set_report_sink(before);
+}
+
+SAETA_CONFORMANCE_SUITE(scatter);
+
+} // namespace
+} // namespace saeta::conformance

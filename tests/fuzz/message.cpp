@@ -1,0 +1,85 @@
+// A record batch message in the memory of a simulated device, behind a schema message on the host: the bytes of a stream.
+//
+// The metadata are libarrow's to verify, on the host; where buffers lie and what their values point to is ours, on the device.
+// What comes out must be sound to its last value.
+#include "saeta/bridge/message.hpp"
+
+#include "fuzz/harness.hpp"
+#include "saeta/bridge/bridge.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/reader.hpp"
+#include "saeta/memory/context.hpp"
+
+#include <arrow/buffer.h>
+#include <arrow/device.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/dictionary.h>
+#include <arrow/ipc/message.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+
+#include <span>
+#include <string>
+#include <utility>
+
+namespace saeta::fuzz {
+namespace {
+
+constexpr std::int64_t many_rows = 100'000; // rows of a null column cost nothing, whatever their number
+
+/// In memory of the context, through libarrow's own copy.
+std::shared_ptr<arrow::Buffer> on_device(const std::shared_ptr<context>& home, const std::string& bytes) {
+  const auto source = arrow::Buffer::FromString(bytes);
+  return ipc::take(arrow::Buffer::Copy(source, memory_manager_of(home)), "message");
+}
+
+void read_one(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::Buffer>& stream) {
+  // libarrow believes a schema; the reader of streams looks at it first.
+  static_cast<void>(ipc::reader::open(
+      std::as_bytes(std::span(stream->data(), static_cast<std::size_t>(stream->size()))), stream));
+  arrow::io::BufferReader front(stream);
+  const auto described = ipc::take(arrow::ipc::ReadMessage(&front), "schema");
+  if (described == nullptr) {
+    return;
+  }
+  arrow::ipc::DictionaryMemo memo;
+  const auto schema = ipc::take(arrow::ipc::ReadSchema(*described, &memo), "schema");
+  const auto begin = ipc::take(front.Tell(), "schema");
+  if (begin >= stream->size()) {
+    return;
+  }
+  const std::string rest = stream->ToString().substr(static_cast<std::size_t>(begin));
+  const auto message = on_device(home, rest);
+  const auto read = read_batch(home, schema, &memo, message, arrow::default_memory_pool());
+  if (read == nullptr || read->num_rows() > many_rows) {
+    return;
+  }
+  const auto here = ipc::take(read->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "batch");
+  const auto sound = here->ValidateFull();
+  // Texts are not looked at unless they are asked for, and how many nulls there are is believed: it leads nowhere.
+  const auto says = [&](const char* part) { return sound.message().find(part) != std::string::npos; };
+  require(sound.ok() || says("UTF8") || says("null_count value"), sound.ToString());
+}
+
+void read_bytes(const std::shared_ptr<context>& home, std::string bytes) {
+  try {
+    read_one(home, arrow::Buffer::FromString(std::move(bytes)));
+  } catch (const error& failure) {
+    if (failure.code() != errc::budget_exceeded && failure.code() != errc::out_of_memory &&
+        failure.code() != errc::out_of_range) {
+      require_input_error(failure);
+    }
+  }
+}
+
+} // namespace
+} // namespace saeta::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace saeta::fuzz;
+  const simulation& machine = simulated_device();
+  read_bytes(machine.home, {reinterpret_cast<const char*>(data), size});
+  require_clean(machine);
+  return 0;
+}

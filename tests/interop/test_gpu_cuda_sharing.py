@@ -1,0 +1,123 @@
+"""Device memory of another process on a GPU, against late work of CuPy and with several GPUs. The rest is in
+tests/python/test_cuda_sharing.py.
+
+A kernel that spins for some 5 ms stands before the work that matters. To see the first test fail, take away by hand the lease in
+`_reply` (python/saeta/cuda/_broker.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cuda_module import cuda, opened
+from cuda_peer import Peer, handle
+from gpu_frameworks import cupy_spinner, cupy_with_a_device
+
+pytestmark = pytest.mark.gpu
+
+ROUNDS = 100
+ROWS = 1 << 16
+SPIN_CYCLES = 10_000_000  # some 5 ms
+
+
+@pytest.fixture
+def ctx() -> Iterator[Any]:
+    with opened("cuda") as found:
+        yield found
+
+
+def test_the_exporter_keeps_memory_until_late_readers_are_done(ctx: Any) -> None:
+    cupy = cupy_with_a_device()
+    spin = cupy_spinner(cupy)
+    side = cupy.cuda.Stream(non_blocking=True)
+    with Peer("cuda") as exporter:
+        for value in range(1, ROUNDS + 1):
+            text = exporter.run(
+                f"made = ctx.buffer_from_data(np.full({ROWS}, {value}, dtype='i4'))\nresult = export(made)"
+            )
+            found = ctx.open_ipc_buffer(handle(text))
+            memory = cupy.cuda.UnownedMemory(found.address, found.size, None, 0)
+            array = cupy.ndarray((ROWS,), cupy.int32, cupy.cuda.MemoryPointer(memory, 0))
+            with side:
+                spin(SPIN_CYCLES)
+                total = array.sum(dtype=cupy.int64)
+            del found
+            exporter.run(
+                f"del made\nothers = [ctx.buffer_from_data(b'\\xff' * {4 * ROWS}) for _ in range(8)]\ndel others"
+            )
+            assert int(total.get(stream=side)) == value * ROWS, value
+        ctx.synchronize()
+        assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
+    assert (exporter.code, exporter.errors) == (0, "")
+
+
+def test_an_export_comes_after_late_writers_of_others() -> None:
+    """In the exporter, whose pool can be exported."""
+    cupy_with_a_device()
+    with Peer("cuda") as exporter, opened("cuda") as here:
+        exporter.run(
+            "from gpu_frameworks import cupy_spinner, cupy_with_a_device\n"
+            "cupy = cupy_with_a_device()\n"
+            "spin = cupy_spinner(cupy)\n"
+            "side = cupy.cuda.Stream(non_blocking=True)\n"
+            f"made = ctx.new_buffer(4 * {ROWS})\n"
+            "memory = cupy.cuda.UnownedMemory(made.address, made.size, made, 0)\n"
+            f"array = cupy.ndarray(({ROWS},), cupy.int32, cupy.cuda.MemoryPointer(memory, 0))\n"
+        )
+        for value in range(1, ROUNDS + 1):
+            text = exporter.run(
+                f"with side:\n    spin({SPIN_CYCLES})\n    array.fill({value})\nresult = export(made)"
+            )
+            found = np.frombuffer(here.open_ipc_buffer(handle(text)).copy_to_host(), dtype="i4")
+            assert (found == value).all(), value
+
+
+def test_memory_is_known_by_its_device_whatever_its_number() -> None:
+    if cuda.Context.get_num_devices() < 2:
+        pytest.skip("the machine has one GPU")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")
+    with Peer("cuda", CUDA_VISIBLE_DEVICES=visible[1]) as exporter:
+        text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
+        assert exporter.run("result = ctx.device_number") == 0
+        with pytest.raises(pa.ArrowInvalid, match="memory of another device than cuda:0"):
+            cuda.Context(0).open_ipc_buffer(handle(text))
+        found = cuda.Context(1).open_ipc_buffer(handle(text))
+        assert found.to_pybytes() == b"abc"
+        assert found.context.device_number == 1
+        assert cuda.Context(0).buffer_from_data(found).to_pybytes() == b"abc", "from GPU to GPU"
+        del found
+        cuda.Context(1).synchronize()
+        exporter.run("del made\ngc.collect()")
+        assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
+
+
+def test_memory_of_the_driver_comes_back(ctx: Any) -> None:
+    """What the driver reports free in this process and in the other, after 100 slabs of 32 MiB."""
+
+    def free() -> int:
+        ctx.saeta.memory.trim()
+        return int(cupy.cuda.Device().mem_info[0])
+
+    cupy = cupy_with_a_device()
+    with Peer("cuda") as exporter:
+        exporter.run("made = ctx.buffer_from_data(bytes(1))\ntext = export(made)")
+        ctx.open_ipc_buffer(handle(exporter.run("result = text"))).to_pybytes()
+        exporter.run("def trim():\n    ctx.synchronize()\n    ctx.saeta.memory.trim()\n")
+        exporter.run("trim()")
+        before = free()
+        for turn in range(100):
+            text = exporter.run("big = ctx.new_buffer(32 << 20)\nresult = export(big)")
+            found = ctx.open_ipc_buffer(handle(text))
+            found.copy_from_host(bytes([turn]))
+            exporter.run("del big\ngc.collect()")
+            del found
+            ctx.synchronize()
+            assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated <= 1)") is True
+        exporter.run("trim()")
+        assert free() >= before - (64 << 20)

@@ -1,0 +1,172 @@
+"""The bytes of handles of saeta.cuda, and who asks an exporter for memory: damaged handles, other users, peers that say nothing or nonsense."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import saeta as sa
+from cuda_module import cuda, simulated
+from cuda_peer import Peer, RefusedError, handle
+from saeta.cuda import _wire
+
+
+@pytest.fixture(scope="module")
+def some_handle() -> bytes:
+    """Of memory that is shared no more, or the broker of this process would open it."""
+    with simulated():
+        return bytes(cuda.Context(0).buffer_from_data(b"abc").export_for_ipc().serialize())
+
+
+def test_every_part_of_a_handle_is_too_short(some_handle: bytes) -> None:
+    for size in range(len(some_handle)):
+        with pytest.raises(pa.ArrowInvalid, match="not a handle of device memory"):
+            cuda.IpcMemHandle.from_buffer(pa.py_buffer(some_handle[:size]))
+    with pytest.raises(pa.ArrowInvalid):
+        cuda.IpcMemHandle.from_buffer(pa.py_buffer(some_handle + b"0"))
+    for other in (None, 1, "abc"):
+        with pytest.raises(TypeError):
+            cuda.IpcMemHandle.from_buffer(other)
+
+
+@given(data=st.binary(max_size=200))
+def test_other_bytes_are_no_handle(data: bytes) -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        cuda.IpcMemHandle.from_buffer(pa.py_buffer(data))
+
+
+def test_a_handle_with_wrong_bytes_opens_nothing(some_handle: bytes) -> None:
+    places = st.tuples(st.integers(0, len(some_handle) - 1), st.integers(0, 255))
+
+    @given(st.lists(places, min_size=1, max_size=4))
+    def check(changes: list[tuple[int, int]]) -> None:
+        changed = bytearray(some_handle)
+        for place, value in changes:
+            changed[place] = value
+        with pytest.raises((pa.ArrowInvalid, OSError)):
+            ctx.open_ipc_buffer(cuda.IpcMemHandle.from_buffer(pa.py_buffer(bytes(changed))))
+
+    with simulated():
+        ctx = cuda.Context(0)
+        check()
+
+
+def test_serialize_takes_a_pool(some_handle: bytes) -> None:
+    pool = pa.system_memory_pool()
+    made = cuda.IpcMemHandle.from_buffer(pa.py_buffer(some_handle))
+    before = pool.bytes_allocated()
+    written = made.serialize(pool)
+    assert pool.bytes_allocated() > before
+    assert written.is_cpu
+    assert bytes(written) == bytes(made.serialize()) == some_handle
+    with simulated(), pytest.raises(TypeError, match="expected an IpcMemHandle, got bytes"):
+        cuda.Context(0).open_ipc_buffer(some_handle)
+
+
+def test_the_importer_checks_whose_socket_it_is(monkeypatch: Any) -> None:
+    with Peer("sim") as exporter, simulated():
+        text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
+        monkeypatch.setattr(_wire, "user_at_the_other_end", lambda _: os.geteuid() + 1)
+        with pytest.raises(PermissionError, match="the buffer was exported by user"):
+            cuda.Context(0).open_ipc_buffer(handle(text))
+
+
+def test_the_exporter_refuses_other_users() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    with simulated(), Peer("sim") as importer:
+        made = cuda.Context(0).buffer_from_data(b"abc")
+        text = made.export_for_ipc().serialize().to_pybytes().hex()
+        importer.run("os.setuid(65534)")
+        with pytest.raises(RefusedError, match="was exported by user 0, this process is of user 65534"):
+            importer.run(f"opened_handle({text!r})")
+        importer.run("_wire.user_at_the_other_end = lambda _: 65534")
+        with pytest.raises(RefusedError, match=r"PermissionError.*exported by user 0, not by user 65534"):
+            importer.run(f"opened_handle({text!r})")
+        del made
+    assert importer.errors == ""
+
+
+def raw(text: str) -> socket.socket:
+    return _wire.connect(handle(text)._handle.broker)
+
+
+def test_who_says_nothing_holds_nobody_up() -> None:
+    with Peer("sim") as exporter, simulated():
+        ctx = cuda.Context(0)
+        text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
+        silent = [raw(text) for _ in range(100)]
+        assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
+        assert silent[0].recv(100) == b"", "the first one made room for a later one"
+        exporter.run("_broker._REQUEST_TIMEOUT = 0.1")
+        assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
+        for each in silent:
+            with contextlib.suppress(ConnectionError):
+                assert each.recv(100) == b""
+            each.close()
+        assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
+
+
+@pytest.mark.parametrize("said", [b"x", b"\0" * 27, b"SAETAIPC" + b"\xff" * 19, b"y" * 10_000])
+def test_who_talks_nonsense_is_refused(said: bytes) -> None:
+    with Peer("sim") as exporter, simulated():
+        text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
+        with raw(text) as talker:
+            talker.send(said)
+            reply = talker.recv(1000)
+            assert reply[0] == _wire.FAILED
+            assert b"does not know this request" in reply
+            assert talker.recv(1000) == b""
+        assert cuda.Context(0).open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
+    assert exporter.errors == ""
+
+
+def test_what_an_exporter_replies_is_checked(monkeypatch: Any) -> None:
+    with Peer("sim") as exporter, simulated():
+        ctx = cuda.Context(0)
+        text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
+        exporter.run(
+            "entry = made._exported\nright = entry.shared\n"
+            "def with_numbers(*numbers):\n"
+            "    entry.shared = right[:64] + b''.join(each.to_bytes(8, 'little') for each in numbers)\n"
+        )
+        for numbers in [(1, 2, 0, 3), (1, 100, 98, 3), (1, 100, 2**64 - 1, 3)]:
+            exporter.run(f"with_numbers(*{numbers})")
+            with pytest.raises(sa.FormatError, match=r"3 bytes at .* do not lie in an allocation of"):
+                ctx.open_ipc_buffer(handle(text))
+        exporter.run("entry.shared = right[8:]")
+        with pytest.raises(sa.FormatError, match="has 96 bytes, not 88"):
+            ctx.open_ipc_buffer(handle(text))
+        exporter.run("entry.shared = b'\\0' * 64 + right[64:]")
+        with pytest.raises(sa.DeviceError, match="name no allocation"):
+            ctx.open_ipc_buffer(handle(text))
+        exporter.run("entry.shared = right")
+        assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
+        assert exporter.run(
+            "result = wait_until(lambda: sum(each.lease is not None for each in _broker.own()._peers) == 0)"
+        )
+
+
+def test_an_exporter_that_does_not_reply_is_not_waited_for_for_ever(monkeypatch: Any) -> None:
+    monkeypatch.setattr(_wire, "WAIT", 0.2)
+    with Peer("sim") as exporter, simulated():
+        text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
+        os.kill(exporter.pid, signal.SIGSTOP)
+        os.waitpid(exporter.pid, os.WUNTRACED)  # until it has stopped
+        try:
+            with pytest.raises(OSError, match=r"has not replied for 0.2 seconds"):
+                cuda.Context(0).open_ipc_buffer(handle(text))
+        finally:
+            os.kill(exporter.pid, signal.SIGCONT)
+        assert (
+            exporter.run("del made\ngc.collect()\nresult = wait_until(lambda: ctx.bytes_allocated == 0)")
+            is True
+        )

@@ -1,0 +1,497 @@
+"""Handles of saeta.cuda: device memory that another process opens.
+
+The other process is a real one. The memory of a simulated device is a file without a name, which both map. To see the tests fail, take
+away by hand: the offset in `open_bytes` (saeta/memory/imported_pool.cpp), the lease in `_reply` (python/saeta/cuda/_broker.py), or
+`synchronize_handover` in `share_bytes`.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from cuda_module import DEVICES, cuda, opened, simulated
+from cuda_peer import Peer, RefusedError, handle
+from saeta.cuda import _sharing
+from sim_devices import simulator
+
+SIZES = [0, 1, 1000, 3 << 20]
+ROUNDS = 1000
+
+
+@pytest.fixture(params=DEVICES)
+def kind(request: Any) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def ctx(kind: str) -> Iterator[Any]:
+    with opened(kind) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def exporters() -> Iterator[dict[str, Peer]]:
+    """One for each kind of device: an interpreter with pyarrow and CUDA takes seconds to start."""
+    started: dict[str, Peer] = {}
+    yield started
+    for each in started.values():
+        each.end()
+        assert (each.code, each.errors) == (0, "")
+
+
+@pytest.fixture
+def exporter(kind: str, exporters: dict[str, Peer]) -> Iterator[Peer]:
+    found = exporters.get(kind) or exporters.setdefault(kind, Peer(kind))
+    yield found
+    found.run("reset()")
+    assert found.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
+
+
+def content(size: int) -> bytes:
+    return bytes(np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8))
+
+
+def pool_is_imported(text: str) -> bool:
+    return handle(text)._handle.broker in [broker for broker, _ in _sharing._pools]
+
+
+def eventually(true: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        gc.collect()
+        time.sleep(0.001)
+    return True
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_another_process_has_the_same_bytes(ctx: Any, exporter: Peer, size: int) -> None:
+    data = content(size)
+    text = exporter.run(
+        f"made = ctx.buffer_from_data(np.random.default_rng({size}).integers(0, 256, {size}, dtype=np.uint8))\n"
+        "result = export(made)"
+    )
+    opened_here = ctx.open_ipc_buffer(handle(text))
+    assert isinstance(opened_here, cuda.CudaBuffer)
+    assert (opened_here.size, opened_here.is_cpu, opened_here.is_mutable) == (size, False, True)
+    assert opened_here.context.device_number == 0
+    assert opened_here.copy_to_host().to_pybytes() == data
+    opened_here.copy_from_host(data[::-1])
+    assert exporter.run("result = made.to_pybytes()[::-1] == bytes(made.copy_to_host())[::-1]") is True
+    assert exporter.run("result = made.to_pybytes().hex()") == data[::-1].hex()
+
+
+def test_slices_keep_their_offset(ctx: Any, exporter: Peer) -> None:
+    texts = exporter.run(
+        "made = ctx.buffer_from_data(np.arange(256, dtype=np.uint8))\n"
+        "parts = [made.slice(10, 20), made.slice(10).slice(7, 5), made.slice(255), made.slice(3, 0), made]\n"
+        "result = [export(each) for each in parts]"
+    )
+    whole = bytes(range(256))
+    expected = [whole[10:30], whole[17:22], whole[255:], b"", whole]
+    found = [ctx.open_ipc_buffer(handle(each)) for each in texts]
+    assert [each.to_pybytes() for each in found] == expected
+    assert found[0].slice(3, 4).to_pybytes() == whole[13:17]
+    assert found[1].address - found[0].address == 7, "one mapping for all of them"
+    found[1].copy_from_host(b"-----")
+    assert found[4].to_pybytes() == whole[:17] + b"-----" + whole[22:]
+
+
+@pytest.mark.parametrize("way", ["end", "kill"])
+def test_the_exporter_may_end_first(ctx: Any, kind: str, way: str) -> None:
+    with Peer(kind) as exporter:
+        text = exporter.run("made = ctx.buffer_from_data(b'x' * 100_000)\nresult = export(made)")
+        unopened = exporter.run("other = ctx.buffer_from_data(b'y')\nresult = export(other)")
+        found = ctx.open_ipc_buffer(handle(text))
+        assert pool_is_imported(text)
+        getattr(exporter, way)()
+        assert found.to_pybytes() == b"x" * 100_000
+        found.copy_from_host(b"z", position=5)
+        assert found.to_pybytes()[4:7] == b"xzx"
+        for each in (text, unopened):
+            with pytest.raises(OSError, match="the process that exported the buffer has ended"):
+                ctx.open_ipc_buffer(handle(each))
+    assert exporter.errors == ""
+    assert eventually(lambda: not pool_is_imported(text)), "the pool of a process that has ended is of no use"
+
+
+def test_the_exporter_keeps_what_others_have_open(ctx: Any, exporter: Peer) -> None:
+    """Its pool would otherwise use the memory again, which the importer would see."""
+    for turn in range(20):
+        text = exporter.run(f"made = ctx.buffer_from_data(bytes([{turn}]) * 5000)\nresult = export(made)")
+        found = ctx.open_ipc_buffer(handle(text))
+        exporter.run("del made\ngc.collect()\nctx.synchronize()")
+        assert exporter.run("result = ctx.bytes_allocated") == 5000
+        exporter.run("others = [ctx.buffer_from_data(b'\\xff' * 5000) for _ in range(50)]\ndel others")
+        assert found.to_pybytes() == bytes([turn]) * 5000
+        del found
+        ctx.synchronize()
+        assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True, turn
+
+
+def test_many_rounds_leave_nothing(ctx: Any, exporter: Peer) -> None:
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    exporter.run("made = ctx.buffer_from_data(b'0123456789')\ntext = export(made)")
+    del_first = ctx.open_ipc_buffer(handle(exporter.run("result = text")))
+    del del_first
+    ctx.synchronize()
+    before, here = ctx.saeta.memory.statistics()["buffers"], descriptors()
+    there = exporter.run("result = len(os.listdir('/proc/self/fd'))")
+    for turn in range(ROUNDS):
+        text = exporter.run(
+            f"made = ctx.buffer_from_data(b'%09d' % {turn})\nresult = export(made.slice(3))"
+            if turn % 2
+            else f"made.copy_from_host(b'%09d' % {turn})\nresult = export(made)"
+        )
+        # A slice that nobody keeps is shared no more, but its handle is.
+        if turn % 2:
+            exporter.run("part = made.slice(3)\nhandle = part.export_for_ipc()\ndel part")
+            text = exporter.run("result = handle.serialize().to_pybytes().hex()")
+        found = ctx.open_ipc_buffer(handle(text))
+        expected = b"%09d" % turn
+        assert found.to_pybytes()[: 9 if turn % 2 == 0 else 6] == (expected[3:] if turn % 2 else expected)
+        del found
+    ctx.synchronize()
+    exporter.run("del made, handle\ngc.collect()")
+    assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
+    assert eventually(lambda: ctx.saeta.memory.statistics()["buffers"] == before)
+    assert eventually(lambda: descriptors() <= here + 1)
+    assert (
+        exporter.run(f"result = wait_until(lambda: len(os.listdir('/proc/self/fd')) <= {there} + 1)") is True
+    )
+
+
+def test_the_handle_or_the_buffer_must_be_kept_until_it_is_opened(ctx: Any, exporter: Peer) -> None:
+    by_handle = exporter.run(
+        "kept = ctx.buffer_from_data(b'abc').export_for_ipc()\nresult = kept.serialize().to_pybytes().hex()"
+    )
+    assert ctx.open_ipc_buffer(handle(by_handle)).to_pybytes() == b"abc"
+    by_buffer = exporter.run("made = ctx.buffer_from_data(b'def')\nresult = export(made)")
+    assert ctx.open_ipc_buffer(handle(by_buffer)).to_pybytes() == b"def"
+    by_nobody = exporter.run("result = export(ctx.buffer_from_data(b'ghi'))")
+    with pytest.raises(OSError, match=r"is not shared any more: .* must be kept until it is opened"):
+        ctx.open_ipc_buffer(handle(by_nobody))
+
+
+def test_memory_is_closed_after_work_on_streams_that_nobody_announced() -> None:
+    with Peer("sim") as exporter, simulated() as (device,):
+        ctx = cuda.Context(0)
+        text = exporter.run("made = ctx.buffer_from_data(b'\\x07' * 4096)\nresult = export(made)")
+        found = ctx.open_ipc_buffer(handle(text))
+        work = device.read_late(found.address, 4096, 2.0)
+        exporter.run("del made\ngc.collect()")
+        del found
+        assert exporter.run("ctx.synchronize()\nresult = ctx.bytes_allocated") == 4096, "not before"
+        assert work.seen() == b"\x07" * 4096
+        assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
+        del work
+
+
+def test_an_export_waits_for_the_last_writes() -> None:
+    with Peer("sim") as importer, simulated() as (device,):
+        ctx = cuda.Context(0)
+        made = ctx.buffer_from_data(bytes(64))
+        for value in range(1, 6):
+            work = device.fill_late(made.address, 64, value, 0.02)
+            text = made.export_for_ipc().serialize().to_pybytes().hex()
+            assert importer.run(f"result = opened_handle({text!r}).to_pybytes()") == bytes([value]) * 64
+            del work
+        del made
+
+
+def test_the_process_that_exports_opens_the_buffer_itself(exporter: Peer) -> None:
+    """In a process of its own: this one may have opened the GPU before, without saeta.cuda."""
+    found = exporter.run("""
+made = ctx.buffer_from_data(b"0123456789")
+part = made.slice(2, 4)
+again = ctx.open_ipc_buffer(cuda.IpcMemHandle.from_buffer(part.export_for_ipc().serialize()))
+again.copy_from_host(b"abcd")
+result = (again.address - made.address, again.size, made.to_pybytes())
+""")
+    assert found == (2, 4, b"01abcd6789")
+    assert exporter.run("result = export(made) == export(made)") is True, "one share for a buffer"
+    assert exporter.run("result = repr(made.export_for_ipc())") == "<saeta.cuda.IpcMemHandle of 10 bytes>"
+    with pytest.raises(RefusedError, match=r"OSError.*is not shared any more"):
+        exporter.run("opened_handle(export(ctx.buffer_from_data(b'x')))")
+
+
+def test_what_is_not_the_contexts_own_is_not_shared(ctx: Any, exporter: Peer) -> None:
+    with pytest.raises(
+        RefusedError, match=r"UnsupportedError.*5 bytes 'saeta.cuda' of .*: copy them into a buffer"
+    ):
+        exporter.run(
+            "made = ctx.buffer_from_data(b'0123456789')\n"
+            "ctx.foreign_buffer(made.address, 5, made).export_for_ipc()"
+        )
+    text = exporter.run("result = export(made)")
+    with pytest.raises(NotImplementedError, match="memory of another owner"):
+        ctx.open_ipc_buffer(handle(text)).export_for_ipc()
+    host = cuda.Context.from_saeta(sa.context("host"))
+    with pytest.raises(NotImplementedError, match="are host memory: only device memory is shared"):
+        host.buffer_from_data(b"abc").export_for_ipc()
+
+
+def test_a_context_that_was_opened_for_itself_names_the_option() -> None:
+    with simulated(exportable=False):
+        made = cuda.Context(0).buffer_from_data(b"abc")
+        with pytest.raises(sa.UnsupportedError, match=r"saeta.context\(..., exportable_pool=True\)"):
+            made.export_for_ipc()
+        del made
+
+
+def test_the_host_has_no_exportable_pool(run_python: Any) -> None:
+    program = """
+import saeta as sa
+try:
+    sa.context("host", exportable_pool=True)
+except sa.UnsupportedError as refused:
+    print(refused)
+print(sa.context("host").options["exportable_pool"])
+try:
+    sa.context("host", exportable_pool=True)
+except sa.InvalidError as refused:
+    print(refused)
+"""
+    done = run_python(program)
+    assert done.stderr == ""
+    first, second, third = done.stdout.splitlines()
+    assert first.startswith("the host has no pool of memory to export")
+    assert second == "False"
+    assert third.startswith("the context of host exists without an exportable pool")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("option", ["", ", exportable_pool=True"])
+def test_a_program_that_opens_a_gpu_itself_chooses(run_python: Any, option: str) -> None:
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    program = f"""
+import saeta as sa
+first = sa.context("cuda:0"{option})
+import saeta.cuda as cuda
+made = cuda.Context(0).buffer_from_data(b"abc")
+assert cuda.Context(0).saeta == first
+try:
+    print(cuda.Context(0).open_ipc_buffer(made.export_for_ipc()).to_pybytes())
+except sa.UnsupportedError as refused:
+    print("exportable_pool=True" in str(refused))
+"""
+    done = run_python(program)
+    assert done.stderr == ""
+    assert done.stdout.strip() == ("b'abc'" if option else "True")
+
+
+def test_a_handle_is_of_one_device() -> None:
+    with simulated(2):
+        made = cuda.Context(0).buffer_from_data(b"abc")
+        with pytest.raises(pa.ArrowInvalid, match="memory of another device than sim:1"):
+            cuda.Context(1).open_ipc_buffer(made.export_for_ipc())
+        del made
+
+
+def test_a_handle_is_of_one_machine(ctx: Any, exporter: Peer) -> None:
+    known = handle(exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)"))._handle
+    other = cuda.IpcMemHandle._make(known._replace(boot=bytes(16)))
+    with pytest.raises(OSError, match="on another machine, or before this one was started again"):
+        ctx.open_ipc_buffer(other)
+
+
+def test_a_handle_says_how_many_bytes_it_is_of(ctx: Any, exporter: Peer) -> None:
+    known = handle(exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)"))._handle
+    for size in (0, 2, 1 << 40):
+        with pytest.raises(OSError, match=f"the handle is of {size} bytes, but what is shared has 3"):
+            ctx.open_ipc_buffer(cuda.IpcMemHandle._make(known._replace(size=size)))
+    assert (
+        exporter.run("del made\ngc.collect()\nresult = wait_until(lambda: ctx.bytes_allocated == 0)") is True
+    )
+
+
+def test_a_wrong_token_opens_nothing(ctx: Any, exporter: Peer) -> None:
+    known = handle(exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)"))._handle
+    with pytest.raises(OSError, match="is not shared any more"):
+        ctx.open_ipc_buffer(cuda.IpcMemHandle._make(known._replace(token=bytes(16))))
+
+
+def test_a_pool_is_imported_once(monkeypatch: Any) -> None:
+    made = []
+    imported = sa._core._ImportedPool
+
+    def spy(*arguments: Any) -> Any:
+        made.append(arguments)
+        return imported(*arguments)
+
+    monkeypatch.setattr(sa._core, "_ImportedPool", spy)
+    with Peer("sim") as exporter, simulated():
+        ctx = cuda.Context(0)
+        for turn in range(5):
+            text = exporter.run(f"made = ctx.buffer_from_data(b'%d' % {turn})\nresult = export(made)")
+            assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"%d" % turn
+    assert len(made) == 1
+
+
+def test_threads_open_and_close_at_the_same_time(ctx: Any, exporter: Peer) -> None:
+    texts = exporter.run(
+        "made = [ctx.buffer_from_data(bytes([number]) * 3000) for number in range(8)]\n"
+        "result = [export(each) for each in made]"
+    )
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(30):
+                which = (number + turn) % 8
+                assert ctx.open_ipc_buffer(handle(texts[which])).to_pybytes() == bytes([which]) * 3000
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failures == []
+    ctx.synchronize()
+    assert (
+        exporter.run("del made\ngc.collect()\nresult = wait_until(lambda: ctx.bytes_allocated == 0)") is True
+    )
+
+
+FORK = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+found = opened_handle({text!r})
+child = os.fork()
+if child == 0:
+    os.closerange(0, 3)
+    time.sleep(100)
+    os._exit(0)
+result = child
+"""
+
+
+@pytest.mark.parametrize("way", ["del found", "os._exit(0)"])
+def test_a_child_of_the_importer_holds_nothing(way: str) -> None:
+    with Peer("sim") as exporter:
+        text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
+        importer = Peer("sim")
+        child = importer.run(FORK.format(text=text))
+        try:
+            exporter.run("del made\ngc.collect()\nctx.synchronize()")
+            assert exporter.run("result = ctx.bytes_allocated") == 3
+            if way == "del found":
+                importer.run("del found\nctx.synchronize()")
+            else:
+                importer.kill()
+            assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
+        finally:
+            os.kill(child, signal.SIGKILL)
+            importer.end()
+    assert exporter.errors == ""
+
+
+def test_a_child_of_the_exporter_has_a_broker_of_its_own() -> None:
+    program = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+made = ctx.buffer_from_data(b"abc")
+handle = made.export_for_ipc()
+name = _broker.own().name
+reading, writing = os.pipe()
+child = os.fork()
+if child == 0:
+    own = _broker.own()
+    alive = any(each.name == "saeta.cuda broker" for each in threading.enumerate())
+    os.write(writing, repr((own.name != name, alive, own.find(handle._handle.token) is None)).encode())
+    os.closerange(0, 3)
+    time.sleep(100)
+    os._exit(0)
+result = (os.read(reading, 1000).decode(), child, handle.serialize().to_pybytes().hex())
+"""
+    with simulated():
+        ctx = cuda.Context(0)
+        exporter = Peer("sim")
+        seen, child, text = exporter.run(program)
+        try:
+            assert seen == "(True, True, True)"
+            found = ctx.open_ipc_buffer(handle(text))
+            assert found.to_pybytes() == b"abc"
+            assert pool_is_imported(text)
+            exporter.kill()
+            assert eventually(lambda: not pool_is_imported(text)), "the child does not stand for its parent"
+            with pytest.raises(OSError, match="has ended"):
+                ctx.open_ipc_buffer(handle(text))
+            del found
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_interpreters_end_with_what_they_hold(kind: str) -> None:
+    with Peer(kind) as exporter:
+        text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
+        with Peer(kind) as importer:
+            assert importer.run(f"found = opened_handle({text!r})\nresult = found.to_pybytes()") == b"abc"
+        assert (importer.code, importer.errors) == (0, "")
+        exporter.run("del made\ngc.collect()")
+        assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
+        exporter.run("kept = ctx.buffer_from_data(b'abc')\nhandle = kept.export_for_ipc()")
+    assert (exporter.code, exporter.errors) == (0, "")
+
+
+SIMULATED = """
+import sys
+sys.path[:0] = {path!r}
+import saeta.cuda
+from saeta.cuda import _devices
+from sim_devices import simulator
+device = simulator().Device(0, None, True)
+_devices.stand_ins[0] = device.context
+saeta.cuda.install()
+"""
+
+
+def test_pyarrows_own_test_of_handles_passes(tmp_path: Path) -> None:
+    """It starts a process by multiprocessing. On a GPU all of its tests run (tests/interop/test_gpu_cuda_module.py)."""
+    simulator()
+    if importlib.util.find_spec("pyarrow.tests.test_cuda") is None:
+        pytest.skip("this pyarrow comes without its tests")
+    (tmp_path / "sitecustomize.py").write_text(SIMULATED.format(path=sys.path))
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-k",
+            "test_IPC",
+            "--pyargs",
+            "pyarrow.tests.test_cuda",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "3 passed" in done.stdout

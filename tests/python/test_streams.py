@@ -1,0 +1,446 @@
+"""Streams of anything: batches ahead of whoever takes them, Parquet, and sources that read ranges."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import io
+import threading
+import time
+from collections import deque
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs
+import pyarrow.parquet as pq
+import pytest
+
+import arrow_data
+import saeta as sa
+from sim_devices import simulator
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+
+@pytest.fixture
+def batched(tmp_path):
+    path = tmp_path / "batched.arrow"
+    table = arrow_data.table(100)
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=10)
+    return path
+
+
+def threads():
+    return sum(thread.name == "saeta-scan" for thread in threading.enumerate())
+
+
+# What a producer makes while the last batch is uploaded.
+
+
+def slow_reader(count, seconds=0.002, fail_at=None, seen=None):
+    schema = pa.schema([("a", pa.int64())])
+
+    def batches():
+        for number in range(count):
+            if seen is not None:
+                seen.append(threading.get_ident())
+            if seconds is not None:
+                time.sleep(seconds)
+            if number == fail_at:
+                raise RuntimeError("the producer broke")
+            yield pa.record_batch([pa.array(range(number * 10, number * 10 + 10))], schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+@pytest.mark.parametrize("device", ["host", "sim"])
+def test_a_slow_producer_works_beside_the_upload(device):
+    simulated = simulator().Device() if device == "sim" else None
+    ctx = simulated.context if simulated else sa.context("host")
+    seen = []
+    table = sa.from_arrow(slow_reader(20, seen=seen), ctx, copy=None if simulated else True)
+    assert table["a"].to_pylist() == list(range(200))
+    assert table.num_batches == 20
+    assert seen[0] == threading.get_ident(), "the first call tells whether a thread is worth it"
+    assert set(seen[1:]) != {threading.get_ident()}
+    assert not simulated or simulated.races == []
+
+
+def test_a_producer_that_has_everything_is_asked_on_the_same_thread(host):
+    seen = []
+    table = sa.from_arrow(slow_reader(20, seconds=None, seen=seen), host, copy=True)
+    assert table.num_rows == 200
+    assert seen.count(threading.get_ident()) > 5  # a busy machine makes some calls slow
+
+
+@pytest.mark.parametrize("at", [0, 1, 5, 19])
+def test_a_producer_that_fails_leaves_nothing(host, at):
+    with pytest.raises(sa.Error, match="the producer broke"):
+        sa.from_arrow(slow_reader(20, fail_at=at), host, copy=True)
+    assert host.memory.statistics()["current"] == 0
+
+
+def test_a_budget_that_is_not_enough_ends_a_stream(host):
+    host.budget = 1000
+    with pytest.raises(sa.BudgetExceeded):
+        sa.from_arrow(slow_reader(50), host, copy=True)
+    assert host.memory.statistics()["current"] == 0
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import pyarrow as pa
+import saeta as sa
+
+schema = pa.schema([("a", pa.int64())])
+def batches():
+    while True:
+        time.sleep(0.01)
+        yield pa.record_batch([pa.array([1])], schema)
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+start = time.monotonic()
+try:
+    sa.from_arrow(pa.RecordBatchReader.from_batches(schema, batches()), sa.context("host"))
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - start < 5)
+"""
+
+
+def test_an_endless_stream_is_interrupted(run_python):
+    done = run_python(INTERRUPTED)
+    assert done.stdout == "interrupted True\n", done.stderr
+
+
+def test_streams_of_others(anywhere, tmp_path):
+    table = pa.table({"a": range(5000), "s": [f"row {i}" for i in range(5000)]})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=700)
+    scanner = ds.dataset(tmp_path / "a.parquet").scanner(batch_size=500)
+    assert sa.from_arrow(scanner.to_reader(), anywhere).to_arrow().equals(table)
+    duckdb = pytest.importorskip("duckdb")
+    found = duckdb.sql("select i, i * 2 as j from range(10000) t(i)")
+    assert sa.from_arrow(found, anywhere)["j"].to_numpy().sum() == 99_990_000
+    polars = pytest.importorskip("polars")
+    frame = polars.read_parquet(tmp_path / "a.parquet")
+    assert sa.from_arrow(frame, anywhere)["a"].to_numpy().sum() == 12_497_500
+
+
+# Scans.
+
+
+def test_a_scan_gives_the_batches_in_order(anywhere, batched):
+    expected = arrow_data.table(100)
+    for in_flight in (1, 2, 50):
+        with sa.scan_ipc(batched, anywhere, in_flight=in_flight) as scan:
+            assert (scan.num_batches, scan.schema.names) == (10, expected.column_names)
+            parts = list(scan)
+        assert [part.num_rows for part in parts] == [10] * 10
+        assert sa.concat_tables(parts).to_arrow().equals(expected)
+    assert threads() == 0
+
+
+def test_a_scan_takes_columns_batches_and_bytes(host, batched):
+    expected = arrow_data.table(100).select(["string", "int8"]).slice(30, 40)
+    for source in (batched, batched.read_bytes()):
+        parts = list(sa.scan_ipc(source, host, columns=["string", "int8"], batches=(3, 7)))
+        assert sa.concat_tables(parts).to_arrow().equals(expected)
+        assert list(sa.scan_ipc(source, host, batches=slice(0, 0))) == []
+    with pytest.raises(sa.InvalidError, match="in_flight"):
+        sa.scan_ipc(batched, host, in_flight=0)
+    with pytest.raises(FileNotFoundError):
+        sa.scan_ipc(batched.parent / "missing", host)
+
+
+def test_a_scan_holds_no_more_than_is_in_flight(host, tmp_path):
+    path = tmp_path / "big.arrow"
+    rows, count = 100_000, 20
+    table = pa.table({"a": np.random.default_rng(1).integers(0, 1 << 60, rows * count)})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    host.memory.reset_peak()
+    total = 0
+    with sa.scan_ipc(path, host, copy=True, in_flight=2) as scan:
+        for batch in scan:
+            time.sleep(0.002)  # lets the thread run ahead as far as it may
+            total += batch.num_rows
+    assert total == rows * count
+    # Two in flight, one that is read and one that is used.
+    assert host.memory.statistics()["peak"] <= 4.5 * rows * 8
+    assert host.memory.statistics()["peak"] >= 2 * rows * 8
+    del batch
+
+
+def test_a_scan_goes_on_when_the_budget_has_room_again(host, tmp_path):
+    path = tmp_path / "big.arrow"
+    rows = 10_000
+    table = pa.table({"a": np.arange(rows * 6)})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    host.budget = int(1.5 * rows * 8)
+    seen = 0
+    for batch in sa.scan_ipc(path, host, copy=True):
+        seen += int(batch["a"].to_numpy().sum())
+        time.sleep(0.01)  # meanwhile the next one is refused
+        del batch
+    assert seen == sum(range(rows * 6))
+    held = []
+    with pytest.raises(sa.BudgetExceeded):
+        held.extend(sa.scan_ipc(path, host, copy=True))
+
+
+def test_async_for(host, batched):
+    async def read():
+        return [batch.num_rows async for batch in sa.scan_ipc(batched, host)]
+
+    assert asyncio.run(read()) == [10] * 10
+
+
+def test_a_scan_that_is_closed_or_dropped_ends_its_thread(host, batched):
+    scan = sa.scan_ipc(batched, host)
+    first = next(scan)
+    scan.close()
+    assert threads() == 0
+    with pytest.raises(sa.ClosedError):
+        next(scan)
+    assert first.num_rows == 10
+    scan = sa.scan_ipc(batched, host)
+    next(scan)
+    del scan
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while threads() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threads() == 0
+
+
+def _counted(scan, taken):
+    for batch in scan:
+        taken.append(batch.num_rows)
+        yield batch
+
+
+def test_a_failure_comes_with_its_batch(host, batched):
+    whole = bytearray(batched.read_bytes())
+    stream = io.BytesIO()
+    with pa.ipc.new_stream(stream, arrow_data.table(100).schema) as writer:
+        writer.write_table(arrow_data.table(100), max_chunksize=10)
+    whole = stream.getvalue()
+    taken = []
+    with pytest.raises(sa.FormatError, match="batch"):
+        deque(_counted(sa.scan_ipc(whole[: len(whole) // 2], host), taken), maxlen=0)
+    assert 0 < len(taken) < 10
+
+
+def test_readers_are_context_managers(host, batched):
+    with sa.ipc.module().open_file(batched) as reader:
+        table = reader.next(host)
+    with pytest.raises(sa.ClosedError):
+        reader.next(host)
+    with pytest.raises(sa.ClosedError):
+        _ = reader.schema
+    assert table.to_arrow().equals(arrow_data.table(100).slice(0, 10))
+
+
+def test_to_batches(host, batched):
+    table = sa.read_ipc(batched, host)
+    assert [batch.num_rows for batch in table.to_batches()] == [10] * 10
+    parts = table.to_batches(4)
+    assert [batch.num_rows for batch in parts] == [4, 4, 2] * 10
+    assert sa.concat_tables(parts).to_arrow().equals(table.to_arrow())
+    with pytest.raises(sa.InvalidError, match="max_chunksize"):
+        table.to_batches(0)
+
+
+# Sources that read ranges.
+
+
+class Seekable(io.RawIOBase):
+    """A file of which Python knows nothing but a position, and which reads little at a time."""
+
+    def __init__(self, content):
+        self.inner = io.BytesIO(content)
+        self.calls = 0
+
+    def seekable(self):
+        return True
+
+    def seek(self, *where):
+        return self.inner.seek(*where)
+
+    def tell(self):
+        return self.inner.tell()
+
+    def read(self, count=-1):
+        self.calls += 1
+        return self.inner.read(min(count, 1000) if count >= 0 else -1)
+
+
+def test_files_of_anything_are_read_by_ranges(anywhere, batched, tmp_path):
+    expected = arrow_data.table(100)
+    content = batched.read_bytes()
+    local = pa.fs.LocalFileSystem()
+    for source in (
+        Seekable(content),
+        pa.BufferReader(content),
+        local.open_input_file(str(batched)),
+        pa.PythonFile(io.BytesIO(content), "r"),
+    ):
+        assert sa.read_ipc(source, anywhere).to_arrow().equals(expected)
+    assert sa.read_ipc(str(batched), anywhere, filesystem=local).to_arrow().equals(expected)
+    assert sa.read_ipc(batched.as_uri(), anywhere).to_arrow().equals(expected)
+    with pytest.raises(FileNotFoundError):
+        sa.read_ipc(str(tmp_path / "missing"), anywhere, filesystem=local)
+    with pytest.raises(sa.TypeMismatch, match="filesystem"):
+        sa.read_ipc(str(batched), anywhere, filesystem=7)
+
+
+def test_only_what_is_asked_for_is_read(host, tmp_path):
+    rows = 200_000
+    table = pa.table({f"c{i}": np.random.default_rng(i).random(rows) for i in range(10)})
+    path = tmp_path / "wide.arrow"
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows // 2)
+    size = path.stat().st_size
+    read = []
+
+    def fill(offset, target):
+        read.append(len(target))
+        with path.open("rb") as file:
+            file.seek(offset)
+            assert file.readinto(target) == len(target)
+
+    reader = sa.ipc.module().open_ranges(fill, "ranges", size, ["c3"])
+    seen = reader.read_all(host)
+    assert seen.to_arrow().equals(table.select(["c3"]))
+    assert sum(read) < size / 5
+    assert host.memory.statistics()["current"] >= rows * 8, "what stays in memory is charged"
+
+
+def test_large_ranges_are_read_several_at_a_time(host, tmp_path):
+    table = pa.table({"a": np.random.default_rng(3).random(4_000_000)})
+    path = tmp_path / "large.arrow"
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    running, most = set(), 0
+    lock = threading.Lock()
+
+    def fill(offset, target):
+        nonlocal most
+        with lock:
+            running.add(offset)
+            most = max(most, len(running))
+        time.sleep(0.02)
+        with path.open("rb") as file:
+            file.seek(offset)
+            assert file.readinto(target) == len(target)
+        with lock:
+            running.discard(offset)
+
+    reader = sa.ipc.module().open_ranges(fill, "ranges", path.stat().st_size)
+    assert reader.read_all(host).to_arrow().equals(table)
+    assert most > 2
+
+
+def test_an_error_of_the_object_comes_through(host, batched):
+    content = batched.read_bytes()
+
+    def read(offset, target):
+        if offset > 3000:
+            raise ConnectionError("the network has gone")
+        target[:] = content[offset : offset + len(target)]
+
+    with pytest.raises(ConnectionError, match="the network has gone"):
+        sa.ipc.module().open_ranges(read, "far", len(content)).read_all(host)
+
+
+def test_an_object_that_gives_too_little_is_an_error(host, batched):
+    class Short(Seekable):
+        def read(self, count=-1):
+            return b""
+
+    with pytest.raises(sa.FileError, match="at offset"):
+        sa.read_ipc(Short(batched.read_bytes()), host)
+
+
+def test_fsspec(host, batched):
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/in/batched.arrow", batched.read_bytes())
+    expected = arrow_data.table(100)
+    assert sa.read_ipc("/in/batched.arrow", host, filesystem=memory).to_arrow().equals(expected)
+    assert sa.read_ipc("memory://in/batched.arrow", host).to_arrow().equals(expected)
+    with memory.open("/in/batched.arrow", "rb") as file:
+        assert sa.read_ipc(file, host).to_arrow().equals(expected)
+
+
+def test_a_file_system_as_fsspec_has_it(host, batched):
+    class Store:
+        def info(self, path):
+            if path != "there":
+                raise FileNotFoundError(path)
+            return {"size": batched.stat().st_size}
+
+        def cat_file(self, path, start, end):
+            return batched.read_bytes()[start:end]
+
+    assert sa.read_ipc("there", host, filesystem=Store()).to_arrow().equals(arrow_data.table(100))
+    with pytest.raises(FileNotFoundError):
+        sa.read_ipc("elsewhere", host, filesystem=Store())
+
+
+# Parquet.
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    table = pa.table(
+        {
+            "a": range(10_000),
+            "s": [None if i % 7 == 0 else f"row {i % 50}" for i in range(10_000)],
+            "l": [[i, i + 1] for i in range(10_000)],
+            "d": pa.array([f"kind {i % 3}" for i in range(10_000)]).dictionary_encode(),
+        }
+    )
+    path = tmp_path / "data.parquet"
+    pq.write_table(table, path, row_group_size=1500)
+    return path, table
+
+
+def test_parquet(anywhere, parquet):
+    path, table = parquet
+    assert sa.read_parquet(path, anywhere).to_arrow().combine_chunks().equals(table.combine_chunks())
+    assert (
+        sa.read_parquet(str(path), anywhere, columns=["s", "a"]).to_arrow().equals(table.select(["s", "a"]))
+    )
+    kept = sa.read_parquet(path, anywhere, columns="a", filters=[("a", ">=", 9_000), ("s", "==", "row 3")])
+    expected = [i for i in range(9_000, 10_000) if i % 50 == 3 and i % 7 != 0]
+    assert kept["a"].to_pylist() == expected
+    by_expression = sa.read_parquet(path, anywhere, columns="a", filters=ds.field("a") < 5)
+    assert by_expression["a"].to_pylist() == [0, 1, 2, 3, 4]
+    assert max(batch.num_rows for batch in sa.read_parquet(path, anywhere, batch_rows=100).batches) <= 100
+
+
+def test_parquet_of_folders_and_file_systems(host, parquet, tmp_path):
+    path, table = parquet
+    assert sa.read_parquet(path.as_uri(), host, columns=["a"]).num_rows == 10_000
+    assert sa.read_parquet([str(path), str(path)], host, columns="a").num_rows == 20_000
+    local = pa.fs.LocalFileSystem()
+    assert sa.read_parquet(str(path), host, filesystem=local).num_rows == 10_000
+    ds.write_dataset(
+        table, tmp_path / "parts", format="parquet", partitioning=["d"], partitioning_flavor="hive"
+    )
+    assert sa.read_parquet(tmp_path / "parts", host, partitioning="hive")["a"].to_numpy().sum() == 49_995_000
+
+
+def test_parquet_that_is_not_there_or_none(host, parquet, tmp_path):
+    path, _ = parquet
+    with pytest.raises(FileNotFoundError):
+        sa.read_parquet(tmp_path / "missing.parquet", host)
+    with pytest.raises(sa.InvalidError, match=r"'x'.*'a'"):
+        sa.read_parquet(path, host, columns=["x"])
+    with pytest.raises(sa.InvalidError, match="batch_rows"):
+        sa.read_parquet(path, host, batch_rows=0)
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing that follows PAR1")
+    with pytest.raises(sa.FormatError, match=r"bad\.parquet"):
+        sa.read_parquet(tmp_path / "bad.parquet", host)

@@ -1,0 +1,74 @@
+// Buffers that several threads compress are read by libarrow.
+#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/detail/block_codec.hpp"
+#include "saeta/ipc/detail/decoded_bound.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <span>
+#include <vector>
+
+namespace saeta::ipc::detail {
+namespace {
+
+class blocks : public ::testing::TestWithParam<compression> {
+protected:
+  std::vector<std::uint8_t> compressed(const std::vector<std::uint8_t>& values) {
+    block_codec codec(GetParam(), team_);
+    const auto bytes = std::ssize(values);
+    std::vector<std::uint8_t> made(static_cast<std::size_t>(codec.MaxCompressedLen(bytes, values.data())));
+    made.resize(static_cast<std::size_t>(
+        take(codec.Compress(bytes, values.data(), std::ssize(made), made.data()), "test")));
+    return made;
+  }
+  [[nodiscard]] static std::vector<std::uint8_t> decoded(const std::vector<std::uint8_t>& bytes,
+                                                         std::size_t room) {
+    const auto codec =
+        take(arrow::util::Codec::Create(GetParam() == compression::lz4 ? arrow::Compression::LZ4_FRAME
+                                                                       : arrow::Compression::ZSTD),
+             "test");
+    std::vector<std::uint8_t> made(room);
+    made.resize(static_cast<std::size_t>(
+        take(codec->Decompress(std::ssize(bytes), bytes.data(), std::ssize(made), made.data()), "test")));
+    return made;
+  }
+
+  write_team team_{3};
+};
+
+TEST_P(blocks, of_any_size_and_content_are_decoded_to_what_they_were) {
+  constexpr auto block = static_cast<std::size_t>(block_codec::block_bytes);
+  constexpr auto whole = static_cast<std::size_t>(block_codec::whole_below);
+  std::mt19937_64 random(7);
+  for (const std::size_t bytes : {std::size_t{1}, whole, whole + 1, whole + block, 5 * block - 3}) {
+    std::vector<std::uint8_t> values(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) { // one block that can't be made smaller among others
+      values[i] = static_cast<std::uint8_t>(i / block == 2 ? random() : i / 100);
+    }
+    const auto made = compressed(values);
+    EXPECT_LT(made.size(), bytes / 2 + 100);
+    EXPECT_EQ(decoded(made, bytes), values) << bytes;
+    EXPECT_GE(most_decoded(GetParam() == compression::lz4 ? "lz4" : "zstd", std::as_bytes(std::span(made))),
+              bytes)
+        << "a reader would refuse it";
+  }
+}
+
+TEST_P(blocks, end_with_the_team) {
+  team_.queue(1, [] { throw error(errc::io, "full"); });
+  EXPECT_THROW(team_.finish(), error);
+  const std::vector<std::uint8_t> values(static_cast<std::size_t>(block_codec::whole_below) + 1);
+  try {
+    compressed(values);
+    FAIL() << "compressed";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::io);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(codecs, blocks, ::testing::Values(compression::lz4, compression::zstd),
+                         [](const auto& of) { return of.param == compression::lz4 ? "lz4" : "zstd"; });
+
+} // namespace
+} // namespace saeta::ipc::detail

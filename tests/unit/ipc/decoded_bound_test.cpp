@@ -1,0 +1,100 @@
+// What compressed bytes can hold at most: never less than they do, and close to it.
+
+#include "saeta/base/error.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/detail/decoded_bound.hpp"
+
+#include <arrow/buffer.h>
+#include <arrow/util/compression.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace saeta::ipc::detail {
+namespace {
+
+std::vector<std::byte> compress(std::string_view codec, const std::string& text) {
+  const auto made = take(
+      arrow::util::Codec::Create(codec == "lz4" ? arrow::Compression::LZ4_FRAME : arrow::Compression::ZSTD),
+      codec);
+  const auto* const data = reinterpret_cast<const std::uint8_t*>(text.data());
+  const auto size = static_cast<std::int64_t>(text.size());
+  std::vector<std::byte> packed(static_cast<std::size_t>(made->MaxCompressedLen(size, data)));
+  packed.resize(static_cast<std::size_t>(
+      take(made->Compress(size, data, std::ssize(packed), reinterpret_cast<std::uint8_t*>(packed.data())),
+           codec)));
+  return packed;
+}
+
+std::string text_of(std::size_t bytes, unsigned different) {
+  std::mt19937 random(7);
+  std::string text(bytes, 'a');
+  for (char& each : text) {
+    each = static_cast<char>('a' + random() % different);
+  }
+  return text;
+}
+
+TEST(decoded_bound, is_no_less_than_what_is_decoded) {
+  for (const std::string_view codec : {"lz4", "zstd"}) {
+    for (const std::size_t bytes :
+         {1U, 100U, 255U, 256U, 257U, 65'535U, 65'536U, 70'000U, 300'000U, 9'000'000U}) {
+      for (const unsigned different : {1U, 3U, 200U}) {
+        const auto packed = compress(codec, text_of(bytes, different));
+        EXPECT_GE(most_decoded(codec, packed), bytes) << codec << ' ' << different;
+      }
+    }
+  }
+}
+
+TEST(decoded_bound, is_near_what_is_decoded) {
+  constexpr std::size_t bytes = 9'000'000;
+  for (const unsigned different : {1U, 3U, 200U}) {
+    const std::string text = text_of(bytes, different);
+    EXPECT_EQ(most_decoded("zstd", compress("zstd", text)), bytes) << "its header says it";
+    const auto packed = compress("lz4", text);
+    EXPECT_LE(most_decoded("lz4", packed), std::max(bytes + (std::size_t{4} << 20), 255 * packed.size()));
+  }
+  const std::string noise = text_of(1'000'000, 251);
+  EXPECT_LE(most_decoded("lz4", compress("lz4", noise)), std::size_t{4} << 20);
+}
+
+TEST(decoded_bound, adds_frames_and_skips_what_may_be_skipped) {
+  for (const std::string_view codec : {"lz4", "zstd"}) {
+    const auto one = compress(codec, text_of(100'000, 200));
+    const auto most = most_decoded(codec, one);
+    std::vector<std::byte> all = one;
+    const std::array<std::uint32_t, 3> skipped{0x184D2A53, 4, 0xFFFFFFFF};
+    const auto raw = std::as_bytes(std::span(skipped));
+    all.insert(all.end(), raw.begin(), raw.end());
+    all.insert(all.end(), one.begin(), one.end());
+    EXPECT_EQ(most_decoded(codec, all), 2 * most) << codec;
+    all.push_back(std::byte{1});
+    EXPECT_EQ(most_decoded(codec, all), 2 * most) << "what is behind can't be decoded";
+  }
+}
+
+TEST(decoded_bound, of_bytes_that_are_cut_or_changed_ends) {
+  std::mt19937_64 random(3);
+  for (const std::string_view codec : {"lz4", "zstd"}) {
+    const auto whole = compress(codec, text_of(500'000, 3));
+    const auto most = most_decoded(codec, whole);
+    for (std::size_t size = 0; size < whole.size(); size += 1 + size / 20) {
+      const std::vector<std::byte> exact(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+      EXPECT_LE(most_decoded(codec, exact), most);
+    }
+    for (int i = 0; i < 2000; ++i) {
+      auto changed = whole;
+      changed[random() % 40] = static_cast<std::byte>(random() % 256);
+      static_cast<void>(most_decoded(codec, changed));
+    }
+  }
+}
+
+} // namespace
+} // namespace saeta::ipc::detail

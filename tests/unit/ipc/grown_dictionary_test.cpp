@@ -1,0 +1,87 @@
+// A dictionary that grows past what its own offsets can count: a whole read gives it up, and what reads it then says so.
+#include "ipc_test.hpp"
+#include "saeta/backend/sim/sim.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+
+#include <arrow/api.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/dictionary.h>
+#include <arrow/ipc/writer.h>
+
+#include <limits>
+
+namespace saeta::ipc {
+namespace {
+
+class grown_dictionaries : public ipc_test {
+protected:
+  /// `length` rows of one run whose end takes 16 bits.
+  static std::shared_ptr<arrow::Array> one_run(std::int16_t length, std::int8_t value) {
+    arrow::Int16Builder ends;
+    arrow::Int8Builder values;
+    check(ends.Append(length), "ends");
+    check(values.Append(value), "values");
+    return take(
+        arrow::RunEndEncodedArray::Make(length, take(ends.Finish(), "ends"), take(values.Finish(), "values")),
+        "run");
+  }
+  /// A stream of a dictionary of runs that two deltas grow, and of indices into it.
+  static std::string grown_by(std::int16_t first, std::int16_t more, const std::vector<std::int32_t>& rows) {
+    const auto dictionary = one_run(first, 1);
+    arrow::Int32Builder numbers;
+    check(numbers.AppendValues(rows), "rows");
+    const auto type = arrow::dictionary(arrow::int32(), dictionary->type());
+    const auto described = arrow::schema({arrow::field("x", type)});
+    const auto indices = take(numbers.Finish(), "rows");
+    const auto batch =
+        arrow::RecordBatch::Make(described, indices->length(),
+                                 std::vector<std::shared_ptr<arrow::Array>>{
+                                     std::make_shared<arrow::DictionaryArray>(type, indices, dictionary)});
+    const auto options = arrow::ipc::IpcWriteOptions::Defaults();
+    const arrow::ipc::DictionaryFieldMapper fields(*described);
+    const auto sink = take(arrow::io::BufferOutputStream::Create(), "sink");
+    const auto target = take(arrow::ipc::internal::MakePayloadStreamWriter(sink.get(), options), "stream");
+    check(target->Start(), "stream");
+    std::vector<arrow::ipc::IpcPayload> messages(4);
+    check(arrow::ipc::GetSchemaPayload(*described, options, fields, &messages[0]), "schema");
+    check(arrow::ipc::GetDictionaryPayload(0, false, dictionary, options, &messages[1]), "dictionary");
+    check(arrow::ipc::GetDictionaryPayload(0, true, one_run(more, 2), options, &messages[2]), "delta");
+    check(arrow::ipc::GetRecordBatchPayload(*batch, options, &messages[3]), "batch");
+    for (const auto& each : messages) {
+      check(target->WritePayload(each), "message");
+    }
+    check(target->Close(), "stream");
+    return take(sink->Finish(), "sink")->ToString();
+  }
+  static std::vector<std::shared_ptr<context>> homes() {
+    return {context::create(make_host_backend()), context::create(sim::device::create({.seed = 5}))};
+  }
+  static table read_joined(const std::string& bytes, const std::shared_ptr<context>& into) {
+    return reader::open(std::as_bytes(std::span(bytes)), nullptr,
+                        {.copy = copy_policy::always, .rechunk = true})
+        ->read_all(into);
+  }
+};
+
+TEST_F(grown_dictionaries, are_read_as_far_as_their_offsets_count) {
+  constexpr std::int16_t most = std::numeric_limits<std::int16_t>::max();
+  const std::string bytes = grown_by(20'000, most - 20'000, {0, 19'999, 20'000, most - 1});
+  for (const auto& into : homes()) {
+    const table seen = read_joined(bytes, into);
+    EXPECT_EQ(seen.batches()[0].columns[0].dictionary()->length(), most);
+    EXPECT_EQ(support::cells(seen, 0), (std::vector<support::cell>{"1:\1", "1:\1", "1:\2", "1:\2"}));
+  }
+}
+
+TEST_F(grown_dictionaries, past_that_are_refused_and_leave_nothing) {
+  const std::string bytes = grown_by(20'000, 20'000, {0, 39'999});
+  for (const auto& into : homes()) {
+    EXPECT_ERROR(read_joined(bytes, into), format, "bytes: batch 0", "40000 > 32767");
+    EXPECT_TRUE(into->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(into->statistics().ledger.buffers, 0U);
+    EXPECT_EQ(into->statistics().budget.current, 0U);
+  }
+}
+
+} // namespace
+} // namespace saeta::ipc

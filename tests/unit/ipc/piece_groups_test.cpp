@@ -1,0 +1,192 @@
+// Pieces that become one column, as many as 32-bit offsets and short run ends can count. The sizes are only said: no memory has them.
+#include "saeta/ipc/detail/piece_table.hpp"
+#include "unit/base/raises.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace saeta::ipc::detail {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t half = std::int64_t{1} << 30;
+
+/// What a piece brings to a node: rows, and what they point to.
+struct said {
+  std::int64_t rows = 0;
+  std::int64_t pointed = 0;
+};
+
+/// Pieces of one column.
+class said_pieces {
+public:
+  explicit said_pieces(data_type type) {
+    tree_.fields = {{"x", std::move(type), true, {}}};
+    add(tree_.fields.front().type);
+    tree_.roots = {0};
+    table_.tree = &tree_;
+  }
+  said_pieces(const said_pieces&) = delete;
+  said_pieces& operator=(const said_pieces&) = delete;
+
+  /// @param nodes  of the column and all below it, depth first.
+  said_pieces& piece(const std::vector<said>& nodes) {
+    EXPECT_EQ(nodes.size(), tree_.nodes.size());
+    table_.messages.emplace_back();
+    for (const said& each : nodes) {
+      piece_span span;
+      span.rows = each.rows;
+      span.pointed = each.pointed;
+      table_.spans.push_back(span);
+    }
+    return *this;
+  }
+  /// Pieces before the end of each group.
+  std::vector<std::size_t> ends(const std::function<bool(std::size_t)>& cut = never_cut) {
+    std::vector<std::size_t> made;
+    std::size_t next = 0;
+    for (const piece_group& each : take_groups(table_, cut)) {
+      EXPECT_EQ(each.first, next);
+      next = each.end;
+      made.push_back(each.end);
+    }
+    return made;
+  }
+  static bool never_cut(std::size_t) { return false; }
+
+  [[nodiscard]] piece_table& table() { return table_; }
+
+private:
+  void add(const data_type& type) {
+    const std::size_t at = tree_.nodes.size();
+    tree_.nodes.emplace_back().type = &type;
+    for (const field& child : type.children()) {
+      add(child.type);
+    }
+    tree_.nodes[at].end = tree_.nodes.size();
+  }
+
+  column_tree tree_;
+  piece_table table_;
+};
+
+data_type list_of(const data_type& values, const char* format = "+l") {
+  return data_type::nested(format, {{"item", values, true, {}}});
+}
+data_type run_ends(type_id ends) {
+  return data_type::nested(
+      "+r", {{"run_ends", data_type(ends), false, {}}, {"values", data_type(type_id::int8), true, {}}});
+}
+
+TEST(piece_groups, of_strings_end_at_the_piece_that_32_bit_offsets_can_not_count) {
+  said_pieces of{data_type(type_id::string)};
+  of.piece({{10, half}}).piece({{20, half - 1}}); // all that there may be
+  of.piece({{5, 0}});                             // rows without bytes cost nothing
+  of.piece({{30, 1}}).piece({{40, most - 1}}).piece({{50, most}}).piece({{60, most}});
+  EXPECT_THAT(of.ends(), ElementsAre(3, 5, 6, 7));
+  const piece_table& pieces = of.table();
+  EXPECT_EQ(pieces.span(1, 0).row_base, 10);
+  EXPECT_EQ(pieces.span(1, 0).pointed_base, half);
+  EXPECT_EQ(pieces.span(2, 0).pointed_base, most);
+  EXPECT_EQ(pieces.span(3, 0).row_base, 0) << "a group counts from its own beginning";
+  EXPECT_EQ(pieces.span(3, 0).pointed_base, 0);
+  EXPECT_EQ(pieces.span(4, 0).row_base, 30);
+  EXPECT_EQ(pieces.span(4, 0).pointed_base, 1);
+}
+
+TEST(piece_groups, know_how_much_they_have) {
+  said_pieces of{data_type(type_id::binary)};
+  of.piece({{10, most - 5}}).piece({{20, 5}}).piece({{30, 7}});
+  const auto made = take_groups(of.table(), said_pieces::never_cut);
+  ASSERT_EQ(made.size(), 2U);
+  EXPECT_THAT(made[0].rows, ElementsAre(30));
+  EXPECT_THAT(made[0].pointed, ElementsAre(most));
+  EXPECT_THAT(made[1].rows, ElementsAre(30));
+  EXPECT_THAT(made[1].pointed, ElementsAre(7));
+}
+
+TEST(piece_groups, of_64_bit_offsets_and_of_values_have_no_end) {
+  for (const type_id id :
+       {type_id::large_string, type_id::large_binary, type_id::string_view, type_id::int8}) {
+    said_pieces of{data_type(id)};
+    of.piece({{most, half * 1024}}).piece({{most, half * 1024}});
+    EXPECT_THAT(of.ends(), ElementsAre(2)) << static_cast<int>(id);
+  }
+  said_pieces of{list_of(data_type(type_id::int8), "+L")};
+  of.piece({{1, 3 * most}, {3 * most, 0}}).piece({{1, most}, {most, 0}});
+  EXPECT_THAT(of.ends(), ElementsAre(2));
+}
+
+TEST(piece_groups, of_lists_count_their_values_and_those_of_their_children) {
+  said_pieces of{list_of(data_type(type_id::string))};
+  of.piece({{1, half}, {half, 100}}).piece({{1, half - 1}, {half - 1, 100}});
+  of.piece({{1, 1}, {1, 100}}); // one value too many
+  of.piece({{1, 1}, {1, most - 100}});
+  of.piece({{1, 1}, {1, 1}}); // one byte of a child too many
+  EXPECT_THAT(of.ends(), ElementsAre(2, 4, 5));
+}
+
+TEST(piece_groups, of_list_views_and_dense_unions_count_the_rows_of_their_children) {
+  said_pieces views{list_of(data_type(type_id::int8), "+vl")};
+  views.piece({{1, 0}, {most, 0}}).piece({{1, 0}, {0, 0}}).piece({{1, 0}, {1, 0}});
+  EXPECT_THAT(views.ends(), ElementsAre(2, 3));
+
+  said_pieces large{list_of(data_type(type_id::int8), "+vL")};
+  large.piece({{1, 0}, {most, 0}}).piece({{1, 0}, {most, 0}});
+  EXPECT_THAT(large.ends(), ElementsAre(2));
+
+  said_pieces unions{data_type::nested("+ud:0,1", {{"a", list_of(data_type(type_id::int8), "+L"), true, {}},
+                                                   {"b", data_type(type_id::int8), true, {}}})};
+  unions.piece({{most, 0}, {half, 0}, {3 * most, 0}, {half, 0}});
+  unions.piece(
+      {{most, 0}, {half - 1, 0}, {3 * most, 0}, {0, 0}}); // what its child has is no limit of the union
+  unions.piece({{most, 0}, {0, 0}, {0, 0}, {half, 0}});
+  EXPECT_THAT(unions.ends(), ElementsAre(2, 3));
+}
+
+TEST(piece_groups, of_run_ends_count_rows_as_far_as_a_run_end_does) {
+  for (const auto& [id, limit] :
+       {std::pair(type_id::int16, std::int64_t{std::numeric_limits<std::int16_t>::max()}),
+        std::pair(type_id::int32, most),
+        std::pair(type_id::int64, std::numeric_limits<std::int64_t>::max())}) {
+    said_pieces of{run_ends(id)};
+    of.piece({{limit - 1, 1}, {1, 0}, {1, 0}}).piece({{1, 1}, {1, 0}, {1, 0}});
+    if (id == type_id::int64) {
+      EXPECT_THAT(of.ends(), ElementsAre(2));
+      continue;
+    }
+    of.piece({{1, 1}, {1, 0}, {1, 0}});
+    EXPECT_THAT(of.ends(), ElementsAre(2, 3)) << limit;
+  }
+}
+
+TEST(piece_groups, begin_where_they_are_told_to) {
+  said_pieces of{data_type(type_id::string)};
+  of.piece({{1, 1}}).piece({{1, 1}}).piece({{1, most}}).piece({{1, 0}});
+  EXPECT_THAT(of.ends([](std::size_t piece) { return piece == 1 || piece == 3; }), ElementsAre(1, 2, 3, 4));
+  said_pieces none{data_type(type_id::string)};
+  EXPECT_THAT(none.ends(), ElementsAre());
+}
+
+TEST(piece_groups, of_more_than_64_bits_count_are_refused) {
+  constexpr std::int64_t large = std::numeric_limits<std::int64_t>::max();
+  std::string message;
+  const auto refused = [&](said_pieces& of) {
+    return unit::code_raised_by([&] { static_cast<void>(of.ends()); }, &message);
+  };
+  said_pieces rows{data_type(type_id::int8)};
+  rows.piece({{large, 0}}).piece({{1, 0}});
+  EXPECT_EQ(refused(rows), errc::overflow);
+  EXPECT_THAT(message, ::testing::HasSubstr("rows of a column"));
+  said_pieces bytes{data_type(type_id::large_string)};
+  bytes.piece({{1, large}}).piece({{1, 1}});
+  EXPECT_EQ(refused(bytes), errc::overflow);
+  EXPECT_THAT(message, ::testing::HasSubstr("bytes of a column"));
+}
+
+} // namespace
+} // namespace saeta::ipc::detail

@@ -1,0 +1,154 @@
+// Whole reads of files whose reads fail, come short or bring broken frames: the error says what and where, nothing stays.
+
+#include "ipc_test.hpp"
+#include "pread_trap.hpp"
+#include "saeta/backend/sim/sim.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+namespace saeta::ipc {
+namespace {
+
+using support::pread_trap;
+using support::same_contents;
+
+class read_faults : public ipc_test {
+protected:
+  /// On the host and on a simulated device, with one thread, so that reads come in the same order.
+  static std::vector<std::shared_ptr<context>> homes() {
+    context_options options;
+    options.staging = {.threads = 1, .chunk_bytes = 8192, .chunks_per_thread = 2};
+    return {context::create(make_host_backend(), options),
+            context::create(sim::device::create({.seed = 5}), options)};
+  }
+  [[nodiscard]] table original() const {
+    return support::random_table(home(),
+                                 {data_type(type_id::int64), data_type(type_id::string),
+                                  data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}})},
+                                 {.batch_rows = {600, 400}});
+  }
+  [[nodiscard]] table read_joined(const std::shared_ptr<context>& into) const {
+    return reader::open(file("x"), {.copy = copy_policy::always, .rechunk = false})->read_all(into);
+  }
+  static void expect_nothing_left(const std::shared_ptr<context>& of) {
+    EXPECT_TRUE(of->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(of->statistics().ledger.buffers, 0U);
+    EXPECT_EQ(of->statistics().budget.current, 0U);
+  }
+  static constexpr std::array bodies{compression::none, compression::lz4, compression::zstd};
+};
+
+TEST_F(read_faults, a_read_that_fails_anywhere_ends_it) {
+  const table source = original();
+  for (const auto body : bodies) {
+    write(source, file("x"), {.body = body});
+    for (const auto& into : homes()) {
+      std::size_t failures = 0;
+      for (bool failed = true; failed; ++failures) {
+        const pread_trap trap(
+            [&](std::size_t number) { return pread_trap::verdict{number == failures ? EIO : 0}; });
+        try {
+          static_cast<void>(read_joined(into));
+        } catch (const error& failure) {
+          EXPECT_EQ(name_of(failure.code()), name_of(errc::io)) << failure.message();
+          EXPECT_THAT(failure.message(), ::testing::HasSubstr("can't read"));
+        }
+        failed = trap.calls() > failures;
+        expect_nothing_left(into);
+      }
+      EXPECT_GT(failures, 10U);
+    }
+  }
+}
+
+TEST_F(read_faults, reads_that_come_short_or_are_interrupted_go_on) {
+  const table source = original();
+  for (const auto body : bodies) {
+    write(source, file("x"), {.body = body});
+    for (const auto& into : homes()) {
+      const pread_trap trap([](std::size_t number) {
+        return number % 3 == 0 ? pread_trap::verdict{EINTR} : pread_trap::verdict{0, 1 + number % 1000};
+      });
+      EXPECT_TRUE(same_contents(read_joined(into), source));
+    }
+  }
+}
+
+TEST_F(read_faults, a_file_that_ends_anywhere_is_an_error) {
+  const table source = original();
+  for (const auto body : bodies) {
+    write(source, file("x"), {.body = body});
+    for (const auto& into : homes()) {
+      std::size_t ends = 0;
+      for (bool reached = true; reached; ++ends) {
+        const pread_trap trap([&](std::size_t number) {
+          return number == ends ? pread_trap::verdict{0, 0} : pread_trap::verdict{};
+        });
+        try {
+          static_cast<void>(read_joined(into));
+        } catch (const error& failure) {
+          EXPECT_EQ(name_of(failure.code()), name_of(errc::io)) << failure.message();
+          EXPECT_THAT(failure.message(), ::testing::HasSubstr("the file has become shorter"));
+        }
+        reached = trap.calls() > ends;
+        expect_nothing_left(into);
+      }
+    }
+  }
+}
+
+/// Each frame in turn has bytes that no decoder takes.
+TEST_F(read_faults, a_broken_frame_is_named_with_its_batch_and_column) {
+  constexpr std::size_t front = 16; // of a frame: its header, and the begin of its first block
+  const table source = original();
+  for (const auto body : {compression::lz4, compression::zstd}) {
+    const std::uint32_t magic = body == compression::lz4 ? 0x184D2204 : 0xFD2FB528;
+    const std::string begin(reinterpret_cast<const char*>(&magic), sizeof magic);
+    const std::string bytes = write_bytes(source, {.body = body});
+    std::size_t refused = 0;
+    for (auto at = bytes.find(begin); at != std::string::npos; at = bytes.find(begin, at + 1)) {
+      std::string broken = bytes;
+      std::memset(broken.data() + at + front, 0xFF, 24);
+      for (const auto& into : homes()) {
+        try {
+          const auto reading =
+              reader::open(std::as_bytes(std::span(broken)), nullptr, {.copy = copy_policy::always});
+          static_cast<void>(reading->read_all(into));
+        } catch (const error& failure) {
+          ++refused;
+          EXPECT_EQ(name_of(failure.code()), name_of(errc::format)) << failure.message();
+          EXPECT_THAT(failure.message(), ::testing::MatchesRegex("bytes: batch [01]: column '[012]:.*"));
+        }
+        expect_nothing_left(into);
+      }
+    }
+    EXPECT_GT(refused, 10U);
+  }
+}
+
+TEST_F(read_faults, a_buffer_whose_end_wraps_around_is_refused) {
+  const table source = support::random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {12'345}});
+  const std::string good = write_bytes(source);
+  const std::array<std::int64_t, 1> length{12'345 * 8};
+  // Of the values: where they lie in the body and how long they are.
+  const auto at = good.find(std::string_view(reinterpret_cast<const char*>(length.data()), sizeof length));
+  ASSERT_NE(at, std::string::npos);
+  for (const std::array<std::int64_t, 2> place : {std::array<std::int64_t, 2>{8, INT64_MAX},
+                                                  {INT64_MAX, 12'345 * 8},
+                                                  {-8, 12'345 * 8},
+                                                  {INT64_MIN, 0},
+                                                  {16, INT64_MAX - 15}}) {
+    std::string bad = good;
+    std::memcpy(bad.data() + at - sizeof(std::int64_t), place.data(), sizeof place);
+    for (const auto& into : homes()) {
+      EXPECT_ERROR(
+          reader::open(std::as_bytes(std::span(bad)), nullptr, {.copy = copy_policy::always})->read_all(into),
+          format, "batch 0: column '0:int64': buffer 1 has ");
+      expect_nothing_left(into);
+    }
+  }
+}
+
+} // namespace
+} // namespace saeta::ipc

@@ -1,0 +1,94 @@
+// One batch of several windows that leaves a device: parts are written while others are on their way, and a failure ends both.
+#include "ipc_test.hpp"
+#include "saeta/backend/sim/sim.hpp"
+#include "system_calls.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+namespace saeta::ipc {
+namespace {
+
+class streamed_batches : public ipc_test {
+protected:
+  static constexpr std::size_t window_bytes = std::size_t{64} << 10;
+  static constexpr std::int64_t rows = 60'000; ///< of 8 bytes: eight windows
+
+  void SetUp() override {
+    context_options options;
+    options.staging = {.threads = 2, .chunk_bytes = 8192, .chunks_per_thread = 2};
+    device_ = context::create(sim::device::create({.seed = 3}), options);
+    original_ = support::random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {rows}});
+    store(file("source"), write_bytes(*original_));
+    there_ = reader::open(file("source"), {.copy = copy_policy::always})->read_all(device_);
+    std::filesystem::remove(file("source"));
+  }
+  void TearDown() override {
+    original_.reset();
+    there_.reset();
+    EXPECT_TRUE(device_->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(device_->statistics().ledger.buffers, 0U);
+    ipc_test::TearDown();
+  }
+
+  [[nodiscard]] std::uint64_t downloads() const { return device_->read_counters().device_to_host.transfers; }
+  [[nodiscard]] static write_options options(compression body) {
+    return {.body = body, .window_bytes = window_bytes};
+  }
+
+  std::shared_ptr<context> device_;
+  std::optional<table> original_;
+  std::optional<table> there_;
+};
+
+TEST_F(streamed_batches, are_downloaded_while_the_window_before_is_written) {
+  if (std::thread::hardware_concurrency() < 2) {
+    GTEST_SKIP() << "a write has no other threads";
+  }
+  device_->reset_counters();
+  bool second_came = false;
+  const support::system_call_trap trap(
+      support::system_call::pwritev, [&](std::size_t number, const std::string&) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (number == 0 && downloads() < 2 && std::chrono::steady_clock::now() < end) {
+          std::this_thread::yield();
+        }
+        second_came = number == 0 ? downloads() >= 2 : second_came;
+        return 0;
+      });
+  write(*there_, file("a"), options(compression::none));
+  EXPECT_TRUE(second_came);
+  EXPECT_GE(trap.calls(), 8U);
+  EXPECT_GE(downloads(), 8U);
+  EXPECT_TRUE(support::same_contents(read(file("a")), *original_));
+}
+
+TEST_F(streamed_batches, that_meet_a_full_disk_at_any_write_leave_nothing) {
+  store(file("a"), "the old one");
+  const auto before = support::open_files();
+  for (const auto body : {compression::none, compression::lz4, compression::zstd}) {
+    bool met = true;
+    for (std::size_t full = 0; met; ++full) {
+      const support::system_call_trap trap(
+          support::system_call::pwritev,
+          [&](std::size_t number, const std::string&) { return number >= full ? ENOSPC : 0; });
+      try {
+        write(*there_, file("a"), options(body));
+      } catch (const error& failure) {
+        EXPECT_EQ(name_of(failure.code()), name_of(errc::io)) << failure.message();
+        EXPECT_THAT(failure.message(), ::testing::HasSubstr("(errno 28)"));
+        EXPECT_EQ(load(file("a")), "the old one");
+      }
+      met = trap.calls() > full;
+      EXPECT_LE(device_->pinned_budget()->statistics().current, 2 * 2 * 8192U) << "the chunks of the ring";
+    }
+    EXPECT_TRUE(support::same_contents(read(file("a")), *original_));
+    store(file("a"), "the old one");
+  }
+  EXPECT_THAT(names(), ::testing::ElementsAre("a"));
+  EXPECT_EQ(support::open_files(), before);
+}
+
+} // namespace
+} // namespace saeta::ipc

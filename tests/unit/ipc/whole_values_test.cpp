@@ -1,0 +1,358 @@
+// Values of a file that point somewhere: what is wrong with them is told with the batch, the column and the row, whatever
+// batches they are joined with, in plain bodies and in compressed ones.
+
+#include "ipc_test.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+
+#include <arrow/buffer.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/ipc/writer.h>
+#include <arrow/record_batch.h>
+#include <arrow/util/compression.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace saeta::ipc {
+namespace {
+
+/// The same file with compressed bodies whose buffers are all stored as they are, so that they can be found in it.
+std::string stored(const std::string& file) {
+  const auto reading = take(arrow::ipc::RecordBatchFileReader::Open(
+                                std::make_shared<arrow::io::BufferReader>(arrow::Buffer::FromString(file))),
+                            "file");
+  auto options = arrow::ipc::IpcWriteOptions::Defaults();
+  options.codec = take(arrow::util::Codec::Create(arrow::Compression::LZ4_FRAME), "codec");
+  options.min_space_savings = 1.0;
+  const auto sink = take(arrow::io::BufferOutputStream::Create(), "sink");
+  const auto writing = take(arrow::ipc::MakeFileWriter(sink, reading->schema(), options), "writer");
+  for (int i = 0; i < reading->num_record_batches(); ++i) {
+    check(writing->WriteRecordBatch(*take(reading->ReadRecordBatch(i), "batch")), "batch");
+  }
+  check(writing->Close(), "file");
+  return take(sink->Finish(), "sink")->ToString();
+}
+
+/// Two good batches around one that is changed in its bytes.
+class whole_values : public ipc_test {
+protected:
+  /// Files of batches of one column, plain and compressed, with the bytes of `good`, which are there once, as those of `bad`.
+  template <class Value>
+  std::vector<std::string> changed(const std::vector<support::shared_array>& pieces,
+                                   const std::vector<Value>& good, const std::vector<Value>& bad) {
+    std::vector<std::vector<support::shared_array>> batches;
+    for (const auto& piece : pieces) {
+      batches.push_back({piece});
+    }
+    const std::string plain =
+        write_bytes(support::table_of(home(), {{{"x", pieces.front()->type, true, {}}}, {}}, batches));
+    const std::string from(reinterpret_cast<const char*>(good.data()), good.size() * sizeof(Value));
+    const std::string to(reinterpret_cast<const char*>(bad.data()), bad.size() * sizeof(Value));
+    std::vector<std::string> files{plain, stored(plain)};
+    for (std::string& bytes : files) {
+      const auto at = bytes.find(from);
+      EXPECT_NE(at, std::string::npos);
+      EXPECT_EQ(bytes.find(from, at + 1), std::string::npos);
+      bytes.replace(at, to.size(), to);
+    }
+    return files;
+  }
+  void expect_refused(const std::vector<std::string>& files, const std::string& text) {
+    for (const std::string& bytes : files) {
+      for (const bool joined : {true, false}) {
+        const read_options options{.copy = copy_policy::always, .rechunk = joined};
+        EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: batch 1: column 'x'", text);
+        EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+      }
+    }
+  }
+};
+
+template <class Value>
+std::vector<std::byte> bytes_of(const std::vector<Value>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+template <class... Buffers>
+support::shared_array array_of(data_type type, std::int64_t length, Buffers... buffers) {
+  support::plain_array made;
+  made.type = std::move(type);
+  made.length = length;
+  made.buffers = {std::move(buffers)...};
+  return std::make_shared<const support::plain_array>(std::move(made));
+}
+
+TEST_F(whole_values, offsets_fall) {
+  const std::vector<std::int32_t> good{0, 101, 203, 305};
+  const auto fine = support::strings({"one", "", "three"});
+  const auto text = array_of(data_type(type_id::string), 3, std::vector<std::byte>(), bytes_of(good),
+                             std::vector<std::byte>(305, std::byte{'x'}));
+  expect_refused(changed<std::int32_t>({fine, text, fine}, good, {0, 203, 101, 305}),
+                 "offsets fall from 203 to 101 at row 1");
+  expect_refused(changed<std::int32_t>({fine, text, fine}, good, {0, 101, 203, 306}), "there are 305 bytes");
+  expect_refused(changed<std::int32_t>({fine, text, fine}, good, {0, 101, 999, 305}),
+                 "offsets fall from 999 to 305 at row 2");
+}
+
+TEST_F(whole_values, indices_are_outside_of_their_dictionary) {
+  const auto values = support::strings({"a", "b", "c"});
+  const std::vector<std::int32_t> good{2, 1, 0, 1, 1, 1, 2};
+  expect_refused(changed<std::int32_t>({support::indices({0, 1}, values), support::indices(good, values),
+                                        support::indices({2}, values)},
+                                       good, {2, 1, 0, 1, 1, 3, 2}),
+                 "index 3 at row 5, the dictionary has 3 entries");
+}
+
+TEST_F(whole_values, null_counts_are_not_those_of_the_validity) {
+  const auto fine =
+      array_of(data_type(type_id::int8), 8, std::vector<std::byte>(), std::vector<std::byte>(8));
+  auto some = support::plain_array(*fine);
+  some.null_count = 3;
+  some.buffers = {{std::byte{0x57}}, std::vector<std::byte>(8, std::byte{0x33})};
+  const auto nulls = std::make_shared<const support::plain_array>(std::move(some));
+  const std::vector<std::uint8_t> good{0x57, 0, 0, 0, 0, 0, 0, 0};
+  expect_refused(changed<std::uint8_t>({fine, nulls, fine}, good, {0x77, 0, 0, 0, 0, 0, 0, 0}),
+                 "2 nulls in its validity, its null count is 3");
+}
+
+TEST_F(whole_values, views_point_beyond_their_bytes) {
+  const auto view = [](std::int32_t size, const char* prefix, std::int32_t buffer, std::int32_t offset) {
+    std::vector<std::int32_t> made(4);
+    made[0] = size;
+    std::memcpy(&made[1], prefix, 4);
+    made[2] = buffer;
+    made[3] = offset;
+    return made;
+  };
+  const std::string text = "a text that is longer than twelve bytes";
+  const auto piece = [&](const std::vector<std::int32_t>& first) {
+    return array_of(data_type(type_id::string_view), 1, std::vector<std::byte>(), bytes_of(first),
+                    bytes_of(std::vector<char>(text.begin(), text.end())));
+  };
+  const auto fine = view(20, "text", 0, 2);
+  const auto good = view(24, "text", 0, 2);
+  expect_refused(changed({piece(fine), piece(good), piece(fine)}, good, view(24, "text", 1, 2)),
+                 "of buffer 1");
+  expect_refused(changed({piece(fine), piece(good), piece(fine)}, good, view(24, "text", 0, 20)),
+                 "this one of 39 bytes");
+  expect_refused(changed({piece(fine), piece(good), piece(fine)}, good, view(24, "tent", 0, 2)),
+                 "does not begin like its bytes");
+}
+
+TEST_F(whole_values, list_views_and_unions_name_rows_of_their_own_batch) {
+  const auto numbers = [](std::int64_t rows) {
+    return array_of(data_type(type_id::int8), rows, std::vector<std::byte>(),
+                    std::vector<std::byte>(static_cast<std::size_t>(rows)));
+  };
+  const auto with_children = [](support::shared_array array, std::vector<support::shared_array> children) {
+    auto made = support::plain_array(*array);
+    made.children = std::move(children);
+    return std::make_shared<const support::plain_array>(std::move(made));
+  };
+  const data_type list = data_type::nested("+vl", {{"item", data_type(type_id::int8), true, {}}});
+  const auto list_view = [&](const std::vector<std::int32_t>& offsets, std::vector<std::int32_t> sizes) {
+    return with_children(array_of(list, static_cast<std::int64_t>(offsets.size()), std::vector<std::byte>(),
+                                  bytes_of(offsets), bytes_of(sizes)),
+                         {numbers(9)});
+  };
+  const std::vector<std::int32_t> offsets{3, 5, 1, 3};
+  expect_refused(changed<std::int32_t>(
+                     {list_view({0, 1}, {1, 1}), list_view(offsets, {2, 2, 2, 2}), list_view({0, 1}, {1, 1})},
+                     offsets, {3, 8, 1, 3}),
+                 "a list of 2 values from 8 at row 1, its child has 9 rows");
+  expect_refused(changed<std::int32_t>(
+                     {list_view({0, 1}, {1, 1}), list_view(offsets, {2, 2, 2, 2}), list_view({0, 1}, {1, 1})},
+                     offsets, {3, -2, 1, 3}),
+                 "a list of 2 values from -2 at row 1");
+  const data_type dense = data_type::nested(
+      "+ud:3,7", {{"a", data_type(type_id::int8), true, {}}, {"b", data_type(type_id::int8), true, {}}});
+  const auto union_of = [&](const std::vector<std::int8_t>& ids, const std::vector<std::int32_t>& rows) {
+    return with_children(
+        array_of(dense, static_cast<std::int64_t>(ids.size()), bytes_of(ids), bytes_of(rows)),
+        {numbers(6), numbers(4)});
+  };
+  const std::vector<std::int8_t> ids{3, 7, 7, 3, 3, 7, 3, 7, 7};
+  const std::vector<std::int32_t> rows{5, 3, 2, 1, 0, 0, 2, 1, 1};
+  const auto fine = union_of({3, 7}, {0, 0});
+  expect_refused(changed<std::int32_t>({fine, union_of(ids, rows), fine}, rows, {5, 3, 4, 1, 0, 0, 2, 1, 1}),
+                 "offset 4 at row 2, child 'b' has 4 rows");
+  expect_refused(changed<std::int8_t>({fine, union_of(ids, rows), fine}, ids, {3, 7, 7, 3, 3, 5, 3, 7, 7}),
+                 "type id 5 at row 5, the union has none such");
+}
+
+TEST_F(whole_values, run_ends_do_not_rise) {
+  const data_type type = data_type::nested("+r", {{"run_ends", data_type(type_id::int32), false, {}},
+                                                  {"values", data_type(type_id::int8), true, {}}});
+  const auto runs = [&](const std::vector<std::int32_t>& ends) {
+    const auto count = static_cast<std::int64_t>(ends.size());
+    support::plain_array made;
+    made.type = type;
+    made.length = ends.back();
+    made.children = {array_of(data_type(type_id::int32), count, std::vector<std::byte>(), bytes_of(ends)),
+                     array_of(data_type(type_id::int8), count, std::vector<std::byte>(),
+                              std::vector<std::byte>(ends.size()))};
+    return std::make_shared<const support::plain_array>(std::move(made));
+  };
+  const std::vector<std::int32_t> good{17, 23, 29, 31};
+  expect_refused(changed<std::int32_t>({runs({3, 5}), runs(good), runs({4})}, good, {17, 13, 29, 31}),
+                 "run ends don't rise: 13 after 17 at run 1");
+  expect_refused(changed<std::int32_t>({runs({3, 5}), runs(good), runs({4})}, good, {17, 23, 29, 30}),
+                 "run ends do not reach row 30");
+}
+
+TEST_F(whole_values, are_not_looked_at_where_that_is_not_wanted) {
+  const auto values = support::strings({"a", "b", "c"});
+  const std::vector<std::int32_t> good{2, 1, 0, 1, 1, 1, 2};
+  for (const std::string& bytes :
+       changed<std::int32_t>({support::indices(good, values)}, good, {2, 1, 0, 1, 1, 3, 2})) {
+    const table seen =
+        read_bytes(bytes, {.copy = copy_policy::always, .check = validation::structure, .rechunk = true});
+    EXPECT_EQ(seen.rows(), 7);
+  }
+}
+
+TEST_F(whole_values, texts_are_utf8_where_that_is_wanted) {
+  const auto text_of = [](data_type type, const std::string& letters, std::vector<std::int32_t> offsets) {
+    return array_of(std::move(type), std::ssize(offsets) - 1, std::vector<std::byte>(), bytes_of(offsets),
+                    bytes_of(std::vector<char>(letters.begin(), letters.end())));
+  };
+  const std::vector<char> good{'p', 'i', '\xC3', '\xB1', 'a', 't', 'a', 's'};
+  const std::vector<char> bad{'p', 'i', '\xC3', 'n', 'a', 't', 'a', 's'};
+  const std::string letters = "hola" + std::string(good.begin(), good.end()) + "adi\xC3\xB3s";
+  const std::vector<std::int32_t> offsets{0, 4, 12, 18};
+  const auto fine = support::strings({"one", "", "three"});
+  const auto expect_texts = [&](const std::string& bytes, bool refused) {
+    for (const auto copy : {copy_policy::always, copy_policy::when_needed}) {
+      read_options options{.copy = copy, .rechunk = copy == copy_policy::always};
+      EXPECT_EQ(read_bytes(bytes, options).rows(), 9);
+      options.check_texts = true;
+      if (!refused) {
+        EXPECT_EQ(read_bytes(bytes, options).rows(), 9);
+      } else if (copy == copy_policy::always) {
+        EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: batch 1: column 'x'",
+                     "the string at row 1 is not UTF-8: byte 0xc3 at position 2 of 8");
+      } else {
+        EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: batch 1: column 'x'");
+      }
+    }
+  };
+  for (const std::string& bytes :
+       changed<char>({fine, text_of(data_type(type_id::string), letters, offsets), fine}, good, bad)) {
+    expect_texts(bytes, true);
+  }
+  for (const std::string& bytes :
+       changed<char>({fine, text_of(data_type(type_id::string), letters, offsets), fine}, good, good)) {
+    expect_texts(bytes, false);
+  }
+  // Bytes are no texts, and a null may hold anything.
+  const data_type binary(type_id::binary);
+  const auto other = text_of(binary, "abc", {0, 1, 2, 3});
+  for (const std::string& bytes :
+       changed<char>({other, text_of(binary, letters, offsets), other}, good, bad)) {
+    expect_texts(bytes, false);
+  }
+  auto with_null = support::plain_array(*text_of(data_type(type_id::string), letters, offsets));
+  with_null.null_count = 1;
+  with_null.buffers[0] = {std::byte{0x5}};
+  const auto hidden = std::make_shared<const support::plain_array>(std::move(with_null));
+  for (const std::string& bytes : changed<char>({fine, hidden, fine}, good, bad)) {
+    expect_texts(bytes, false);
+  }
+}
+
+TEST_F(whole_values, views_of_texts_are_utf8_where_that_is_wanted) {
+  const std::string text = "a text that is longer than twelve bytes \xE2\x82\xAC";
+  const auto piece = [&](std::int32_t size, std::int32_t first, std::int32_t second, std::int32_t third) {
+    return array_of(data_type(type_id::string_view), 1, std::vector<std::byte>(),
+                    bytes_of(std::vector<std::int32_t>{size, first, second, third}),
+                    bytes_of(std::vector<char>(text.begin(), text.end())));
+  };
+  const auto expect_bad = [&](const support::shared_array& bad, const std::string& reason) {
+    const auto fine = piece(3, 0x636261, 0, 0);
+    const std::string plain =
+        write_bytes(support::table_of(home(), {{{"x", fine->type, true, {}}}, {}}, {{fine}, {bad}, {fine}}));
+    for (const std::string& bytes : {plain, stored(plain)}) {
+      for (const bool joined : {true, false}) {
+        read_options options{.copy = copy_policy::always, .rechunk = joined};
+        EXPECT_EQ(read_bytes(bytes, options).rows(), 3);
+        options.check_texts = true;
+        EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: batch 1: column 'x'", reason);
+      }
+    }
+  };
+  std::int32_t start = 0;
+  std::memcpy(&start, text.data() + 27, sizeof start);
+  expect_bad(piece(15, start, 0, 27), "the string at row 0 is not UTF-8: byte 0xe2 at position 13 of 15");
+  expect_bad(piece(5, 0x61616161, 0xF5, 0), "byte 0xf5 at position 4 of 5");
+}
+
+/// Writers let offsets begin at 0 and end where the bytes end, so that compressed ones are first taken for such.
+TEST_F(whole_values, offsets_may_begin_and_end_anywhere) {
+  const std::vector<std::int32_t> good{0, 101, 203, 305};
+  const std::vector<std::int32_t> other{7, 101, 203, 301};
+  const auto fine = support::strings({"one", "", "three"});
+  std::vector<std::byte> letters(305);
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    letters[i] = static_cast<std::byte>('a' + i % 26);
+  }
+  const auto text =
+      array_of(data_type(type_id::string), 3, std::vector<std::byte>(), bytes_of(good), letters);
+  for (const std::string& bytes : changed<std::int32_t>({fine, text, fine}, good, other)) {
+    for (const auto check : {validation::full, validation::structure}) {
+      std::vector<std::int64_t> batches;
+      const table seen =
+          reader::open(std::as_bytes(std::span(bytes)), nullptr,
+                       {.copy = copy_policy::always, .check = check, .rechunk = true})
+              ->read_all(home(), [&](const progress& so_far) { batches.push_back(so_far.batches); });
+      const auto rows = support::cells(seen, 0);
+      ASSERT_EQ(rows.size(), 9U);
+      const std::string_view all(reinterpret_cast<const char*>(letters.data()), letters.size());
+      EXPECT_EQ(rows[3], all.substr(7, 94));
+      EXPECT_EQ(rows[4], all.substr(101, 102));
+      EXPECT_EQ(rows[5], all.substr(203, 98));
+      EXPECT_EQ(rows[6], "one");
+      EXPECT_EQ(seen.batches()[0].columns[0].buffers()[2].size(), 8 + 294 + 8);
+      EXPECT_TRUE(std::ranges::is_sorted(batches));
+      EXPECT_EQ(batches.back(), 3);
+    }
+  }
+}
+
+/// A read that has taken offsets of lists for others is made again.
+TEST_F(whole_values, lists_may_begin_and_end_anywhere) {
+  const std::vector<std::int32_t> good{0, 101, 203, 305};
+  const std::vector<std::int32_t> other{7, 101, 203, 301};
+  std::vector<std::int16_t> numbers(305);
+  std::iota(numbers.begin(), numbers.end(), std::int16_t{0});
+  const auto list = [&](const std::vector<std::int32_t>& offsets) {
+    auto made = support::plain_array(
+        *array_of(data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}}), 3,
+                  std::vector<std::byte>(), bytes_of(offsets)));
+    made.children = {array_of(data_type(type_id::int16), 305, std::vector<std::byte>(), bytes_of(numbers))};
+    return std::make_shared<const support::plain_array>(std::move(made));
+  };
+  const auto fine = list({0, 100, 200, 305});
+  for (const std::string& bytes : changed<std::int32_t>({fine, list(good), fine}, good, other)) {
+    std::vector<std::int64_t> batches;
+    const table seen =
+        reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always, .rechunk = true})
+            ->read_all(home(), [&](const progress& so_far) { batches.push_back(so_far.batches); });
+    const column& joined = seen.batches()[0].columns[0];
+    EXPECT_EQ(joined.children()[0].length(), 305 + 294 + 305);
+    const auto rows = support::cells(seen, 0);
+    const auto alone = support::cells(
+        reader::open(std::as_bytes(std::span(bytes)), nullptr, {.batches = {{1, 2}}})->read_all(home()), 0);
+    ASSERT_EQ(alone.size(), 3U);
+    EXPECT_EQ(std::vector(rows.begin() + 3, rows.begin() + 6), alone);
+    EXPECT_TRUE(std::ranges::is_sorted(batches));
+    EXPECT_EQ(batches.back(), 3);
+  }
+  expect_refused(changed<std::int32_t>({fine, list(good), fine}, good, {0, 101, 203, 306}),
+                 "there are 305 values");
+}
+
+} // namespace
+} // namespace saeta::ipc

@@ -1,0 +1,131 @@
+#include "saeta/base/error.hpp"
+#include "saeta/transfer/detail/host_pool.hpp"
+#include "support/child_process.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+std::shared_ptr<host_pool> pool_with(const std::shared_ptr<budget>& limit,
+                                     std::uint64_t most_kept = 64 * mib) {
+  return std::make_shared<host_pool>(limit, most_kept);
+}
+
+/// A block that is charged to a budget, as those of contexts are.
+std::shared_ptr<std::byte> take(const std::shared_ptr<host_pool>& pool, const std::shared_ptr<budget>& limit,
+                                std::size_t bytes) {
+  if (auto refused = limit->charge_or_refuse(bytes)) {
+    throw error(std::move(*refused));
+  }
+  return pool->take(bytes, {nullptr, [limit, bytes](void*) { limit->refund(bytes); }});
+}
+
+TEST(host_pool, gives_a_block_of_the_same_class_again) {
+  const auto pool = pool_with(budget::create("host"));
+  auto first = pool->take(5 * mib, nullptr);
+  std::memset(first.get(), 7, 5 * mib);
+  const std::byte* const address = first.get();
+  first.reset();
+  EXPECT_EQ(pool->kept_bytes(), 5 * mib);
+  const auto second = pool->take(5 * mib - 100, nullptr);
+  EXPECT_EQ(second.get(), address);
+  EXPECT_EQ(second.get()[5 * mib - 101], std::byte{7}) << "still warm";
+  EXPECT_EQ(pool->kept_bytes(), 0U);
+  EXPECT_EQ(pool->held_bytes(), 5 * mib);
+}
+
+TEST(host_pool, charges_what_is_in_use_and_refuses_with_numbers) {
+  const auto limit = budget::create("host", 10 * mib);
+  const auto pool = pool_with(limit);
+  auto held = take(pool, limit, 6 * mib - 1);
+  EXPECT_EQ(limit->statistics().current, 6 * mib - 1);
+  try {
+    static_cast<void>(take(pool, limit, 5 * mib));
+    ADD_FAILURE() << "accepted";
+  } catch (const error& refused) {
+    ASSERT_NE(refused.refusal(), nullptr);
+    EXPECT_EQ(refused.refusal()->limit, 10 * mib);
+  }
+  held.reset();
+  EXPECT_EQ(limit->statistics().current, 0U);
+}
+
+TEST(host_pool, keeps_no_more_than_its_limit_and_the_latest) {
+  const auto pool = pool_with(budget::create("host"), 10 * mib);
+  auto old = pool->take(8 * mib, nullptr);
+  auto late = pool->take(4 * mib, nullptr);
+  old.reset();
+  late.reset();
+  EXPECT_EQ(pool->kept_bytes(), 4 * mib);
+  EXPECT_EQ(pool->held_bytes(), 4 * mib);
+  EXPECT_EQ(pool->trim(), 4 * mib);
+  EXPECT_EQ(pool->held_bytes(), 0U);
+}
+
+TEST(host_pool, gives_up_what_it_keeps_before_the_budget_is_passed) {
+  const auto pool = pool_with(budget::create("host", 10 * mib));
+  static_cast<void>(pool->take(8 * mib, nullptr));
+  EXPECT_EQ(pool->kept_bytes(), 8 * mib);
+  const auto other = pool->take(4 * mib, nullptr);
+  EXPECT_EQ(pool->held_bytes(), 4 * mib);
+}
+
+TEST(host_pool, charges_nothing_for_what_the_system_refuses) {
+  const auto limit = budget::create("host");
+  const auto pool = pool_with(limit);
+  EXPECT_THROW(static_cast<void>(take(pool, limit, std::size_t{1} << 61)), error);
+  EXPECT_EQ(limit->statistics().current, 0U);
+  EXPECT_EQ(pool->held_bytes(), 0U);
+}
+
+TEST(host_pool, of_a_parent_can_be_read_and_dropped_in_a_child) {
+  auto pool = pool_with(budget::create("host"));
+  auto block = pool->take(mib, nullptr);
+  std::memset(block.get(), 3, mib);
+  support::expect_in_a_child([&] {
+    EXPECT_EQ(block.get()[mib - 1], std::byte{3});
+    block.reset();
+    pool.reset();
+  });
+  EXPECT_EQ(block.get()[mib - 1], std::byte{3});
+}
+
+TEST(host_pool, of_a_parent_is_left_alone_by_a_child_whatever_other_threads_held) {
+  const auto pool = pool_with(budget::create("host"));
+  std::atomic<bool> stop{false};
+  std::jthread busy([&] { // holds the lock most of the time
+    while (!stop) {
+      static_cast<void>(pool->take(4096, nullptr));
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    auto block = pool->take(4096, nullptr);
+    support::expect_in_a_child([&] {
+      block.reset();
+      static_cast<void>(pool->held_bytes() + pool->kept_bytes());
+      EXPECT_EQ(pool->trim(), 0U);
+      EXPECT_THROW(static_cast<void>(pool->take(1, nullptr)), error);
+    });
+  }
+  stop = true;
+}
+
+TEST(host_pool, lives_as_long_as_its_blocks) {
+  const auto limit = budget::create("host");
+  auto pool = pool_with(limit);
+  auto block = take(pool, limit, mib);
+  pool.reset();
+  std::memset(block.get(), 1, mib);
+  block.reset();
+  EXPECT_EQ(limit->statistics().current, 0U);
+}
+
+} // namespace
+} // namespace saeta
