@@ -4,6 +4,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/detail/host_pool.hpp"
+#include "saeta/transfer/detail/pointed_rows.hpp"
 #include "saeta/transfer/device_copy.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/host_window.hpp"
@@ -161,32 +162,17 @@ void column_stream::look_at_device(std::span<node* const> level) const {
 }
 
 void column_stream::read_offsets(std::span<node* const> level) const {
-  std::vector<node*> asked;
-  std::vector<use> uses;
+  std::vector<node*> pointing;
+  std::vector<rows_with_offsets> asked;
   for (node* each : level) {
     if (each->from.type().offset_width() != 0 && each->from.length() != 0) {
-      asked.push_back(each);
-      uses.push_back(reads(each->from.offsets()));
+      pointing.push_back(each);
+      asked.push_back({&each->from, each->from.offset(), each->from.length()});
     }
   }
-  if (asked.empty()) {
-    return;
-  }
-  const use_token token(home_->work_stream(), uses);
-  std::vector<value_request> requests;
-  for (const node* each : asked) {
-    const std::size_t width = each->from.type().offset_width();
-    const auto* const offsets = token.data<std::byte>(each->from.offsets());
-    for (const std::int64_t row : {each->from.offset(), each->from.offset() + each->from.length()}) {
-      value_request request;
-      request.at = offsets + static_cast<std::size_t>(row) * width;
-      request.width = static_cast<std::int32_t>(width);
-      requests.push_back(request);
-    }
-  }
-  const std::vector<std::int64_t> values = read_values(home_, requests);
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    asked[i]->pointed = {values[2 * i], values[2 * i + 1] - values[2 * i]};
+  const std::vector<child_rows> pointed = read_pointed_rows(home_, asked);
+  for (std::size_t i = 0; i < pointing.size(); ++i) {
+    pointing[i]->pointed = pointed[i];
   }
 }
 

@@ -1,8 +1,8 @@
 #include "saeta/transfer/detail/downloader.hpp"
 
-#include "saeta/memory/use_token.hpp"
+#include "saeta/device/kernels.hpp"
 #include "saeta/transfer/detail/host_pool.hpp"
-#include "saeta/transfer/device_copy.hpp"
+#include "saeta/transfer/detail/pointed_rows.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 
 #include <algorithm>
@@ -86,35 +86,20 @@ downloader::node downloader::node_of(const column& from) {
   return made;
 }
 
-/// A slice's first and last offset.
+/// What the offsets of slices say.
 void downloader::read_offsets(std::span<node* const> level) const {
   std::vector<node*> cut;
-  std::vector<use> uses;
+  std::vector<rows_with_offsets> asked;
   for (node* each : level) {
     if (each->cut) {
       cut.push_back(each);
-      uses.push_back(reads(each->from.offsets()));
+      asked.push_back({&each->from, each->rows.first, each->rows.rows});
     }
   }
-  if (cut.empty()) {
-    return;
-  }
-  const use_token token(home_->work_stream(), uses);
-  std::vector<value_request> requests;
-  for (const node* each : cut) {
-    const std::size_t width = each->from.type().offset_width();
-    const auto* const offsets = token.data<std::byte>(each->from.offsets());
-    for (const std::int64_t row : {each->rows.first, each->rows.first + each->rows.rows}) {
-      value_request asked;
-      asked.at = offsets + static_cast<std::size_t>(row) * width;
-      asked.width = static_cast<std::int32_t>(width);
-      requests.push_back(asked);
-    }
-  }
-  const std::vector<std::int64_t> values = read_values(home_, requests);
+  const std::vector<child_rows> pointed = read_pointed_rows(home_, asked);
   for (std::size_t i = 0; i < cut.size(); ++i) {
-    cut[i]->pointed = {values[2 * i], values[2 * i + 1] - values[2 * i]};
-    cut[i]->rebase = values[2 * i] != 0;
+    cut[i]->pointed = pointed[i];
+    cut[i]->rebase = pointed[i].first != 0;
   }
 }
 

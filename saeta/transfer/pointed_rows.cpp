@@ -1,0 +1,39 @@
+#include "saeta/transfer/detail/pointed_rows.hpp"
+
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/device_copy.hpp"
+
+#include <cstddef>
+
+namespace saeta {
+
+std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& home,
+                                          std::span<const rows_with_offsets> asked) {
+  if (asked.empty()) {
+    return {};
+  }
+  std::vector<use> uses;
+  for (const rows_with_offsets& each : asked) {
+    uses.push_back(reads(each.of->offsets()));
+  }
+  const use_token token(home->work_stream(), uses);
+  std::vector<value_request> requests;
+  for (const rows_with_offsets& each : asked) {
+    const std::size_t width = each.of->type().offset_width();
+    const auto* const offsets = token.data<std::byte>(each.of->offsets());
+    for (const std::int64_t row : {each.first, each.first + each.rows}) {
+      value_request request;
+      request.at = offsets + static_cast<std::size_t>(row) * width;
+      request.width = static_cast<std::int32_t>(width);
+      requests.push_back(request);
+    }
+  }
+  const std::vector<std::int64_t> values = read_values(home, requests);
+  std::vector<child_rows> pointed;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    pointed.push_back({values[2 * i], values[2 * i + 1] - values[2 * i]});
+  }
+  return pointed;
+}
+
+} // namespace saeta
