@@ -3,6 +3,7 @@
 #include "saeta/base/error.hpp"
 #include "saeta/bridge/detail/batch_export.hpp"
 #include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/stream_errors.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 
 #include <arrow/array/array_base.h>
@@ -47,19 +48,6 @@ struct batches_left {
 
 batches_left& left_of(ArrowArrayStream* stream) noexcept {
   return *static_cast<batches_left*>(stream->private_data);
-}
-
-int errno_of(errc code) noexcept {
-  switch (code) {
-  case errc::out_of_memory:
-    return ENOMEM;
-  case errc::unsupported:
-    return ENOTSUP;
-  case errc::io:
-    return EIO;
-  default:
-    return EINVAL;
-  }
 }
 
 /// Runs `step` for a C caller: 0, or an errno value with its text in the stream.

@@ -4,6 +4,7 @@
 #include "saeta/interop/arrow_owned.hpp"
 #include "saeta/interop/detail/arrow_device_type.hpp"
 #include "saeta/interop/detail/arrow_symbols.hpp"
+#include "saeta/interop/stream_errors.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <cerrno>
@@ -11,22 +12,6 @@
 
 namespace saeta {
 namespace {
-
-int errno_of(const error& why) noexcept {
-  switch (why.code()) {
-  case errc::out_of_memory:
-  case errc::budget_exceeded:
-    return ENOMEM;
-  case errc::io:
-  case errc::device:
-  case errc::device_lost:
-    return EIO;
-  case errc::unsupported:
-    return ENOTSUP;
-  default:
-    return EINVAL;
-  }
-}
 
 /// Private data of an exported stream: the arrays that are left, made when they are asked for.
 template <class Array>
@@ -58,7 +43,7 @@ struct callbacks {
         return 0;
       } catch (const error& why) {
         state.last_error = concat(name_of(why.code()), ": ", why.message());
-        return errno_of(why);
+        return errno_of(why.code());
       } catch (const std::bad_alloc&) {
         return ENOMEM;
       } catch (const std::exception& why) {
