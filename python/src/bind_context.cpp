@@ -116,6 +116,7 @@ nb::dict options_dict(const context_object& self) {
   result["record"] = made_with.recorded;
   result["staging_threads"] = made_with.staging.threads;
   result["staging_chunk"] = made_with.staging.chunk_bytes;
+  result["staging_shared"] = made_with.staging.shared_chunks;
   result["host_cache"] = made_with.staging.host_cache.value_or(0);
   return result;
 }
@@ -270,7 +271,8 @@ void bind_context(nb::module_& m) {
                    "`exportable_pool` (whether other processes can open its memory), "
                    "`pool_threshold` (bytes; None: all), `record` (events kept from the start), "
                    "`staging_threads` (0: the machine's, at most 16), "
-                   "`staging_chunk` (bytes), `host_cache` (bytes of host memory kept for downloads). "
+                   "`staging_chunk` (bytes), `staging_shared` (chunks that all threads fill together), "
+                   "`host_cache` (bytes of host memory kept for downloads). "
                    "The budget has an attribute of its own.")
       .def_prop_ro(
           "closed", [](const context_object& self) { return self.value->closed(); },

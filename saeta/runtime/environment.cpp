@@ -24,9 +24,10 @@ constexpr const char* log_name = "SAETA_LOG";
 constexpr const char* record_name = "SAETA_RECORD";
 constexpr const char* threads_name = "SAETA_STAGING_THREADS";
 constexpr const char* chunk_name = "SAETA_STAGING_CHUNK";
+constexpr const char* shared_name = "SAETA_STAGING_SHARED";
 constexpr const char* cache_name = "SAETA_HOST_CACHE";
 
-constexpr std::array<environment_variable, 11> table{{
+constexpr std::array<environment_variable, 12> table{{
     {budget_name, "bytes like 8GiB, or a share of the device's memory like 50%",
      "limit of each device's budget", "none"},
     {resource_name, "caching, async or direct",
@@ -47,11 +48,14 @@ constexpr std::array<environment_variable, 11> table{{
     {threads_name, "0 to 256", "threads of the staging ring; 0 asks for the machine's", "0"},
     {chunk_name, "64KiB to 1GiB", "size of one page-locked chunk of the staging ring, and of one copy",
      "4MiB"},
+    {shared_name, "0 to 64",
+     "page-locked chunks that all threads of the ring fill together; 0: each thread fills its own", "0"},
     {cache_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
      "how much host memory is kept for the next downloads", "an eighth of the machine's"},
 }};
 
 constexpr std::size_t most_threads = 256;
+constexpr std::size_t most_shared = 64;
 constexpr std::size_t most_records = 1u << 24;
 constexpr std::uint64_t longest_wait = 86'400'000; // a day, in milliseconds
 constexpr std::uint64_t least_chunk = 64u << 10;
@@ -175,6 +179,9 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
   }
   if (const auto text = text_of(chunk_name)) {
     options.staging.chunk_bytes = chunk_of(*text);
+  }
+  if (const auto text = text_of(shared_name)) {
+    options.staging.shared_chunks = number_of(shared_name, *text, most_shared);
   }
   if (const auto text = text_of(cache_name)) {
     options.staging.host_cache = bytes_of(cache_name, *text, machine_bytes());

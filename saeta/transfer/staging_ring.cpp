@@ -1,9 +1,11 @@
 #include "saeta/transfer/staging_ring.hpp"
 
+#include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/detail/chunk_cutter.hpp"
+#include "saeta/transfer/detail/shared_chunks.hpp"
 #include "saeta/transfer/detail/staging_lane.hpp"
 #include "saeta/transfer/detail/worker_team.hpp"
 
@@ -20,6 +22,8 @@ namespace {
 
 /// As many as it takes where the source is read by the system (pread); memory alone is read as fast by eight.
 constexpr std::size_t most_default_threads = 16;
+/// Of a chunk that the threads fill together.
+constexpr std::size_t most_slices = 16;
 
 std::size_t thread_count(const staging_options& options) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -67,27 +71,28 @@ void gather(std::byte* target, std::span<const segment> segments, std::size_t be
   std::memset(target + (at - begin), 0, end - at);
 }
 
+} // namespace
+
 /// One copy of at most a chunk.
-struct piece {
+struct staging_ring::piece {
   const std::byte* source;
   std::byte* target;
   std::size_t bytes;
   copy_kind kind;
-};
 
-std::vector<piece> split(const context& home, std::span<const download_range> ranges, std::size_t chunk) {
-  std::vector<piece> pieces;
-  for (const download_range& r : ranges) {
-    const copy_kind kind = home.kind_of_copy(r.source.kind(), memory_kind::host);
-    for (std::size_t at = 0; at < r.source.size(); at += chunk) {
-      pieces.push_back({reinterpret_cast<const std::byte*>(r.source.address()) + at, r.target + at,
-                        std::min(chunk, r.source.size() - at), kind});
+  static std::vector<piece> of(const context& home, std::span<const download_range> ranges,
+                               std::size_t chunk) {
+    std::vector<piece> pieces;
+    for (const download_range& r : ranges) {
+      const copy_kind kind = home.kind_of_copy(r.source.kind(), memory_kind::host);
+      for (std::size_t at = 0; at < r.source.size(); at += chunk) {
+        pieces.push_back({reinterpret_cast<const std::byte*>(r.source.address()) + at, r.target + at,
+                          std::min(chunk, r.source.size() - at), kind});
+      }
     }
+    return pieces;
   }
-  return pieces;
-}
-
-} // namespace
+};
 
 std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& home) {
   auto& ring = home->service<staging_ring>(
@@ -101,6 +106,9 @@ staging_ring::staging_ring(context& home, const staging_options& options)
   for (std::size_t i = 0; i < team_->members(); ++i) {
     lanes_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_,
                                                     std::max<std::size_t>(options.chunks_per_thread, 1)));
+  }
+  for (std::size_t i = 0; i < options.shared_chunks && !home_.on_host(); ++i) {
+    shared_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_, 1));
   }
 }
 
@@ -127,6 +135,11 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
     });
     return slab;
   }
+  if (!shared_.empty()) {
+    upload_shared(target, slab.size(), plan, file);
+    token.finish();
+    return slab;
+  }
   run(tasks, [&](staging_lane& lane, std::size_t, std::size_t task) {
     const std::size_t begin = task * chunk_bytes_;
     const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
@@ -139,6 +152,30 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
   return slab;
 }
 
+void staging_ring::upload_shared(std::byte* target, std::size_t bytes, const transfer_plan& plan,
+                                 const file_region& file) {
+  const std::size_t chunks = (bytes + chunk_bytes_ - 1) / chunk_bytes_;
+  const auto end_of = [&](std::size_t chunk) { return std::min(bytes, (chunk + 1) * chunk_bytes_); };
+  std::vector<staging_lane::chunk*> staged(shared_.size());
+  run_shared(chunks, slices_of(chunks, bytes),
+             {[&](staging_lane& lane, std::size_t slot, std::size_t) { staged[slot] = &lane.next(); },
+              [&](std::size_t slot, std::size_t chunk, std::size_t slice) {
+                const std::size_t first = chunk * chunk_bytes_;
+                const std::size_t begin = first + slice * slice_bytes();
+                const std::size_t end = std::min(end_of(chunk), begin + slice_bytes());
+                if (begin < end) {
+                  auto* const pinned = static_cast<std::byte*>(staged[slot]->memory.pointer);
+                  gather(pinned + (begin - first), plan.segments(), begin, end, file);
+                }
+              },
+              [&](staging_lane& lane, std::size_t slot, std::size_t chunk) {
+                const std::size_t first = chunk * chunk_bytes_;
+                home_.copy(target + first, staged[slot]->memory.pointer, end_of(chunk) - first,
+                           copy_kind::host_to_device, lane.stream());
+                staged[slot]->last_copy = lane.done();
+              }});
+}
+
 void staging_ring::download(std::span<const download_range> ranges) {
   std::vector<use> uses;
   std::uint64_t from_device = 0;
@@ -149,7 +186,7 @@ void staging_ring::download(std::span<const download_range> ranges) {
   }
   home_.require_downloads(from_device);
   use_token token(home_.work_stream(), uses);
-  const std::vector<piece> pieces = split(home_, ranges, chunk_bytes_);
+  const std::vector<piece> pieces = piece::of(home_, ranges, chunk_bytes_);
   if (pieces.empty()) {
     return;
   }
@@ -163,6 +200,13 @@ void staging_ring::download(std::span<const download_range> ranges) {
     return;
   }
   home_.count().synchronizations.fetch_add(1); // the bytes are on the host when this returns
+  std::size_t bytes = 0;
+  for (const piece& each : pieces) {
+    bytes += each.bytes;
+  }
+  if (!shared_.empty() && bytes / pieces.size() >= chunk_bytes_ / 2) { // small ones are not worth a slice
+    return download_shared(pieces);
+  }
   run(pieces.size(), [&](staging_lane& lane, std::size_t, std::size_t task) {
     const piece& p = pieces[task];
     auto& chunk = lane.next();
@@ -170,6 +214,28 @@ void staging_ring::download(std::span<const download_range> ranges) {
     chunk.last_copy = lane.done();
     chunk.landing = {p.target, p.bytes};
   });
+}
+
+void staging_ring::download_shared(std::span<const piece> pieces) {
+  std::vector<staging_lane::chunk*> staged(shared_.size());
+  run_shared(pieces.size(), slices_of(pieces.size(), pieces.front().bytes),
+             {[&](staging_lane&, std::size_t slot, std::size_t) { synchronize(staged[slot]->last_copy); },
+              [&](std::size_t slot, std::size_t number, std::size_t slice) {
+                const piece& p = pieces[number];
+                const std::size_t begin = slice * slice_bytes();
+                const std::size_t end = std::min(p.bytes, begin + slice_bytes());
+                if (begin < end) {
+                  std::memcpy(p.target + begin, static_cast<std::byte*>(staged[slot]->memory.pointer) + begin,
+                              end - begin);
+                }
+              },
+              [](staging_lane&, std::size_t, std::size_t) {},
+              [&](staging_lane& lane, std::size_t slot, std::size_t number) {
+                const piece& p = pieces[number];
+                staged[slot] = &lane.next();
+                home_.copy(staged[slot]->memory.pointer, p.source, p.bytes, p.kind, lane.stream());
+                staged[slot]->last_copy = lane.done();
+              }});
 }
 
 void staging_ring::copy(const buffer& target, const buffer& source, stream_ref stream) {
@@ -185,35 +251,75 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
   token.finish();
 }
 
+std::size_t staging_ring::slice_bytes() const noexcept {
+  return round_up((chunk_bytes_ + most_slices - 1) / most_slices, host_alignment);
+}
+
+std::size_t staging_ring::slices_of(std::size_t chunks, std::size_t bytes) const noexcept {
+  return (std::min(chunks == 1 ? bytes : chunk_bytes_, chunk_bytes_) + slice_bytes() - 1) / slice_bytes();
+}
+
 // The caller holds a token on the work stream. Lanes start behind it, and it ends behind them, so that one point of the
 // work stream covers all lanes.
-void staging_ring::run(std::size_t tasks,
-                       const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work) {
+template <class Work>
+void staging_ring::in_turn(const lanes& used, const Work& work) {
   const auto turn = turn_.lock("a transfer");
   const stream_ref home = home_.work_stream();
   const point start = mark(home);
-  std::vector<char> begun(lanes_.size(), 0); // by lane; each is touched by its own member only
+  std::vector<char> begun(used.size(), 0); // by lane; each is touched by one thread at a time
   std::exception_ptr failure;
   try {
-    team_->run(tasks, [&](std::size_t member, std::size_t task) {
-      if (begun[member] == 0) {
-        lanes_[member]->begin(start);
-        begun[member] = 1;
+    work([&](std::size_t number) -> staging_lane& {
+      if (begun[number] == 0) {
+        used[number]->begin(start);
+        begun[number] = 1;
       }
-      work(*lanes_[member], member, task);
+      return *used[number];
     });
-    team_->run(lanes_.size(), [&](std::size_t, std::size_t lane) { lanes_[lane]->land_all(); });
   } catch (...) {
     failure = std::current_exception();
   }
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+  for (std::size_t i = 0; i < used.size(); ++i) {
     if (begun[i] != 0) {
-      end(*lanes_[i], failure);
+      end(*used[i], failure);
     }
   }
   if (failure) {
     std::rethrow_exception(failure);
   }
+}
+
+void staging_ring::run(std::size_t tasks,
+                       const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work) {
+  in_turn(lanes_, [&](const auto& lane_at) {
+    team_->run(tasks, [&](std::size_t member, std::size_t task) { work(lane_at(member), member, task); });
+    team_->run(lanes_.size(), [&](std::size_t, std::size_t lane) { lanes_[lane]->land_all(); });
+  });
+}
+
+std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
+                                     clock::time_point last) {
+  shared_chunks turns(shared_.size(), slices, last);
+  in_turn(shared_, [&](const auto& lane_at) {
+    const auto look_ahead = [&](std::size_t slot, std::size_t chunk) {
+      if (work.ahead && chunk < chunks) {
+        work.ahead(lane_at(slot), slot, chunk);
+      }
+    };
+    for (std::size_t slot = 0; slot < shared_.size(); ++slot) {
+      look_ahead(slot, slot);
+    }
+    team_->run(chunks * slices, [&](std::size_t, std::size_t task) {
+      turns.take_part(
+          task, [&](std::size_t slot, std::size_t chunk) { work.begin(lane_at(slot), slot, chunk); },
+          work.fill,
+          [&](std::size_t slot, std::size_t chunk) {
+            work.end(lane_at(slot), slot, chunk);
+            look_ahead(slot, chunk + shared_.size());
+          });
+    });
+  });
+  return turns.begun();
 }
 
 /// After a failure a copy may be on its way that no point covers: the host waits for it before its chunk or its target is

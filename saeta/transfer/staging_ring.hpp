@@ -1,6 +1,7 @@
 // The staging ring: pinned chunks between pageable memory or files and the device.
 //
-// What      Each worker owns a stream and a few pinned chunks: it fills one while the earlier ones are on their way.
+// What      Each worker owns a stream and a few pinned chunks: it fills one while the earlier ones are on their way. Where the
+//           options say so, all workers fill one chunk after another together (detail/shared_chunks.hpp).
 //           One ring a context, made on first use. On a host context there is nothing to stage: workers copy.
 // Order     `upload` returns when every byte has been read from its source; the slab is ordered by its buffer (its last
 //           write is every worker's stream). `download` returns when the bytes are in host memory.
@@ -15,6 +16,7 @@
 #include "saeta/transfer/plan.hpp"
 #include "saeta/transfer/scatter.hpp"
 
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -61,17 +63,41 @@ public:
   void copy(const buffer& target, const buffer& source, stream_ref stream);
 
 private:
+  using lanes = std::vector<std::unique_ptr<staging_lane>>;
+  using clock = std::chrono::steady_clock;
+  /// What is done with each chunk that all workers share, by its slot; the lane is the slot's.
+  struct shared_work {
+    std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> begin;
+    std::function<void(std::size_t slot, std::size_t chunk, std::size_t slice)> fill;
+    std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> end;
+    /// Where there is one: as soon as the slot is free, before the chunk begins.
+    std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> ahead = {};
+  };
+  class scattering;
+
   staging_ring(context& home, const staging_options& options);
+  /// A movement by some lanes, in its turn: `work(lane_at)` gets at them by number.
+  template <class Work>
+  void in_turn(const lanes& used, const Work& work);
   void run(std::size_t tasks,
            const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work);
+  /// The first chunk and those that are begun before `last`. Returns how many.
+  std::size_t run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
+                         clock::time_point last = clock::time_point::max());
   void end(staging_lane& lane, std::exception_ptr& failure) noexcept;
-  struct scatter_work;
-  void scatter_chunks(scatter_work& work, std::span<const scatter_step> steps);
+  void upload_shared(std::byte* target, std::size_t bytes, const transfer_plan& plan,
+                     const file_region& file);
+  struct piece;
+  void download_shared(std::span<const piece> pieces);
+  [[nodiscard]] std::size_t slice_bytes() const noexcept;
+  /// Slices of each chunk; of a single one as many as its bytes need.
+  [[nodiscard]] std::size_t slices_of(std::size_t chunks, std::size_t bytes) const noexcept;
 
   context& home_;            ///< owns this
   interruptible_mutex turn_; ///< one movement at a time
   std::size_t chunk_bytes_;
-  std::vector<std::unique_ptr<staging_lane>> lanes_;
+  lanes lanes_;  ///< of each worker
+  lanes shared_; ///< of each chunk that all workers share, with that chunk
   std::unique_ptr<worker_team> team_;
 };
 

@@ -133,20 +133,6 @@ void add_landing_memory(const std::shared_ptr<context>& into, std::size_t lanes,
   made.resize(std::max(made.size(), lanes));
 }
 
-/// Calls `run(chains)` for windows, and the outside after each.
-template <class Run>
-void by_windows(chain_windows& windows, const std::atomic<std::uint64_t>& bytes,
-                const scatter_progress& progress, Run run) {
-  while (const std::size_t chains = windows.open()) {
-    run(chains);
-    windows.close();
-    check_interrupt();
-    if (progress) {
-      progress(bytes.load(std::memory_order_relaxed));
-    }
-  }
-}
-
 } // namespace
 
 void staging_ring::in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work) {
@@ -154,28 +140,204 @@ void staging_ring::in_parallel(std::size_t tasks, const std::function<void(std::
   team_->run(tasks, [&](std::size_t, std::size_t task) { work(task); });
 }
 
-/// What the parts of a scatter share.
-struct staging_ring::scatter_work {
-  const std::shared_ptr<context>& into;
-  const scatter_source& source;
-  const scatter_progress& progress;
-  std::byte* slab;
-  std::int64_t* counters; ///< in the slab
-  std::vector<buffer> landing{};
-  std::vector<std::size_t> landing_of{}; ///< by member
-  std::atomic<std::size_t> landings_taken{0};
-  std::atomic<std::uint64_t> fetched{0};
+/// The parts of a scatter that read the source.
+class staging_ring::scattering {
+public:
+  scattering(staging_ring& ring, const std::shared_ptr<context>& into, const scatter_source& source,
+             const scatter_progress& progress, std::byte* slab, std::int64_t* counters)
+      : ring_(ring), home_(ring.home_), into_(into), source_(source), progress_(progress), slab_(slab),
+        counters_(counters), steps_(std::max(ring.team_->members(), ring.shared_.size())),
+        cut_(steps_.size()) {}
+
+  void bring(std::span<const scatter_step> all) {
+    const std::size_t chunk_bytes = home_.on_host() ? host_chunk_bytes : ring_.chunk_bytes_;
+    const chunk_cutter cutter(all, chunk_bytes, source_.ordered_from, home_.on_host());
+    const std::vector<chunk_cursor> shared =
+        ring_.shared_.empty() ? std::vector<chunk_cursor>() : chunks_of_any_order(cutter);
+    if (!shared.empty()) {
+      bring_shared(cutter, shared);
+    }
+    chain_windows windows(cutter, ring_.team_->members(), shared.empty() ? chunk_cursor() : shared.back());
+    if (windows.chains() == 0) {
+      return;
+    }
+    if (home_.on_host()) {
+      bring_on_host(chunk_bytes, cutter, windows);
+    } else {
+      bring_by_lanes(cutter, windows);
+    }
+  }
+
+private:
+  void finish_steps(std::size_t place, const std::byte* base) {
+    std::vector<join_step>& made = steps_[place];
+    made.clear();
+    for (const scatter_step& step : cut_[place].steps) {
+      made.push_back(finished(step, base, slab_, counters_));
+    }
+    number_tiles(made);
+  }
+
+  void bring_on_host(std::size_t chunk_bytes, const chunk_cutter& cutter, chain_windows& windows) {
+    std::vector<std::vector<std::byte>> scratch(steps_.size());
+    const auto bring = [&](std::size_t member, chunk_chain& chain) {
+      cut_chunk& chunk = cut_[member];
+      const chunk_cursor next = cutter.cut(chain.at, chunk);
+      if (chunk.direct) {
+        fetch(chunk, source_, chain, slab_ + chunk.steps.front().target);
+      } else {
+        scratch[member].resize(chunk_bytes);
+        fetch(chunk, source_, chain, scratch[member].data());
+        finish_steps(member, scratch[member].data());
+        join_now(steps_[member]);
+      }
+      home_.count().host_to_host.add_call(chunk.read);
+      fetched_ += chunk.read;
+      return next;
+    };
+    by_windows(windows, [&](std::size_t chains) {
+      const auto turn = ring_.turn_.lock("a transfer");
+      ring_.team_->run(chains, [&](std::size_t member, std::size_t task) {
+        windows.work_off(task, [&](chunk_chain& chain) { return bring(member, chain); });
+      });
+    });
+  }
+
+  void bring_by_lanes(const chunk_cutter& cutter, chain_windows& windows) {
+    add_landing_memory(into_, std::min(ring_.team_->members(), windows.chains()), ring_.chunk_bytes_,
+                       landing_);
+    landing_of_.assign(ring_.team_->members(), nobody);
+    landings_taken_ = 0;
+    const auto bring = [&](staging_lane& lane, std::size_t member, chunk_chain& chain) {
+      cut_chunk& chunk = cut_[member];
+      const chunk_cursor next = cutter.cut(chain.at, chunk);
+      auto& staged = lane.next();
+      fetch(chunk, source_, chain, static_cast<std::byte*>(staged.memory.pointer));
+      send(lane, staged, member, chunk.direct ? absent() : landing_for(member));
+      return next;
+    };
+    by_windows(windows, [&](std::size_t chains) {
+      ring_.run(chains, [&](staging_lane& lane, std::size_t member, std::size_t task) {
+        windows.work_off(task, [&](chunk_chain& chain) { return bring(lane, member, chain); });
+      });
+    });
+  }
+
+  /// @param chunks  where each begins, and behind them where the last one ends
+  void bring_shared(const chunk_cutter& cutter, std::span<const chunk_cursor> chunks) {
+    constexpr std::size_t at_once = 1024; ///< more than the link brings in the time of a window
+    const std::size_t slots = ring_.shared_.size();
+    const std::size_t count = chunks.size() - 1;
+    add_landing_memory(into_, std::min(slots, count), ring_.chunk_bytes_, landing_);
+    cutter.cut(chunks.front(), cut_.front());
+    const std::size_t slices = ring_.slices_of(count, cut_.front().bytes);
+    std::vector<staging_lane::chunk*> staged(slots);
+    for (std::size_t first = 0; first < count;) {
+      const shared_work work{[&](staging_lane& lane, std::size_t slot, std::size_t chunk) {
+                               cutter.cut(chunks[first + chunk], cut_[slot]);
+                               staged[slot] = &lane.next();
+                             },
+                             [&](std::size_t slot, std::size_t, std::size_t slice) {
+                               fetch_slice(cut_[slot], slice * ring_.slice_bytes(),
+                                           static_cast<std::byte*>(staged[slot]->memory.pointer));
+                             },
+                             [&](staging_lane& lane, std::size_t slot, std::size_t) {
+                               const bool lands = !cut_[slot].direct && slot < landing_.size();
+                               send(lane, *staged[slot], slot, lands ? landing_[slot] : absent());
+                             }};
+      first += ring_.run_shared(std::min(at_once, count - first), slices, work,
+                                chain_windows::clock::now() + chain_windows::window_time);
+      tell();
+    }
+  }
+
+  /// The parts of a chunk that lie in a slice of it.
+  void fetch_slice(const cut_chunk& chunk, std::size_t begin, std::byte* pinned) const {
+    const std::size_t end = begin + ring_.slice_bytes();
+    auto part = std::ranges::partition_point(
+        chunk.parts, [&](const chunk_part& each) { return each.at + each.bytes <= begin; });
+    for (; part != chunk.parts.end() && part->at < end; ++part) {
+      const std::size_t from = std::max(begin, part->at);
+      const std::size_t to = std::min(end, part->at + part->bytes);
+      source_.read(part->source + (from - part->at), {pinned + from, to - from});
+    }
+  }
+
+  /// What was fetched into a pinned chunk goes to its places.
+  /// @param place  of the chunk and its steps
+  void send(staging_lane& lane, staging_lane::chunk& staged, std::size_t place, const buffer& lands) {
+    constexpr copy_kind kind = copy_kind::host_to_device;
+    const cut_chunk& chunk = cut_[place];
+    auto* const pinned = static_cast<std::byte*>(staged.memory.pointer);
+    fetched_ += chunk.read;
+    if (chunk.direct) {
+      home_.copy(slab_ + chunk.steps.front().target, pinned, chunk.bytes, kind, lane.stream());
+      staged.last_copy = lane.done();
+      return;
+    }
+    use_token token(lane.stream(), {writes(lands)});
+    std::byte* const base = lands.present() ? token.mutable_data<std::byte>(lands) : pinned;
+    finish_steps(place, base);
+    const std::size_t at = chunk_cutter::steps_at(chunk);
+    const std::size_t step_bytes = steps_[place].size() * sizeof(join_step);
+    std::memcpy(pinned + at, steps_[place].data(), step_bytes);
+    if (lands.present()) {
+      home_.copy(base, pinned, at + step_bytes, kind, lane.stream());
+      staged.last_copy = lane.done();
+    }
+    home_.kernels().join(lane.stream().native_handle(), steps_[place],
+                         reinterpret_cast<const join_step*>(base + at));
+    if (!lands.present()) {
+      staged.last_copy = lane.done();
+      home_.count().host_to_device.add_call(at + step_bytes); // the kernel has moved it
+    }
+    token.finish();
+  }
 
   /// Where a member lands its chunks, which are as many as there are chains and may be fewer than the members. Absent where there was
   /// no room.
   const buffer& landing_for(std::size_t member) {
-    constexpr std::size_t none = static_cast<std::size_t>(-1);
-    static const buffer absent;
-    if (landing_of[member] == none) {
-      landing_of[member] = landings_taken.fetch_add(1);
+    if (landing_of_[member] == nobody) {
+      landing_of_[member] = landings_taken_.fetch_add(1);
     }
-    return landing_of[member] < landing.size() ? landing[landing_of[member]] : absent;
+    return landing_of_[member] < landing_.size() ? landing_[landing_of_[member]] : absent();
   }
+  static const buffer& absent() {
+    static const buffer none;
+    return none;
+  }
+
+  /// Calls `run(chains)` for windows, and the outside after each.
+  template <class Run>
+  void by_windows(chain_windows& windows, const Run& run) const {
+    while (const std::size_t chains = windows.open()) {
+      run(chains);
+      windows.close();
+      tell();
+    }
+  }
+  void tell() const {
+    check_interrupt();
+    if (progress_) {
+      progress_(fetched_.load(std::memory_order_relaxed));
+    }
+  }
+
+  static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
+
+  staging_ring& ring_;
+  context& home_;
+  const std::shared_ptr<context>& into_;
+  const scatter_source& source_;
+  const scatter_progress& progress_;
+  std::byte* slab_;
+  std::int64_t* counters_;                    ///< in the slab
+  std::vector<std::vector<join_step>> steps_; ///< of each member's or slot's chunk
+  std::vector<cut_chunk> cut_;
+  std::vector<buffer> landing_;
+  std::vector<std::size_t> landing_of_; ///< by member
+  std::atomic<std::size_t> landings_taken_{0};
+  std::atomic<std::uint64_t> fetched_{0};
 };
 
 scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scatter_plan& plan,
@@ -195,14 +357,13 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
   }
   into->fill(slab, 0, plan.zeroed_bytes, work);
   {
-    scatter_work shared{into, source, progress, slab, counters};
-    shared.landing_of.assign(team_->members(), static_cast<std::size_t>(-1));
-    scatter_chunks(shared, plan.early);
+    scattering chunks(*this, into, source, progress, slab, counters);
+    chunks.bring(plan.early);
     if (after_early) {
       after_early();
     }
     join_in_slab(into, fills_of(plan, slab));
-    scatter_chunks(shared, plan.steps);
+    chunks.bring(plan.steps);
   }
   join_in_slab(into, changes_of(plan.moves, slab, nullptr));
 
@@ -222,97 +383,6 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
   named.finish();
   token.finish();
   return made;
-}
-
-void staging_ring::scatter_chunks(scatter_work& work, std::span<const scatter_step> all) {
-  const std::shared_ptr<context>& into = work.into;
-  const scatter_source& source = work.source;
-  std::byte* const slab = work.slab;
-  const std::size_t chunk_bytes = home_.on_host() ? host_chunk_bytes : chunk_bytes_;
-  const chunk_cutter cutter(all, chunk_bytes, source.ordered_from, home_.on_host());
-  chain_windows windows(cutter, team_->members());
-  if (windows.chains() == 0) {
-    return;
-  }
-  const copy_kind kind = home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
-  std::vector<cut_chunk> cut(team_->members());
-  std::vector<std::vector<join_step>> steps(team_->members());
-  std::atomic<std::uint64_t>& fetched = work.fetched;
-
-  const auto finish_steps = [&](std::size_t member, const std::byte* base) {
-    std::vector<join_step>& made = steps[member];
-    made.clear();
-    for (const scatter_step& step : cut[member].steps) {
-      made.push_back(finished(step, base, slab, work.counters));
-    }
-    number_tiles(made);
-  };
-
-  if (home_.on_host()) {
-    std::vector<std::vector<std::byte>> scratch(team_->members());
-    const auto bring = [&](std::size_t member, chunk_chain& chain) {
-      cut_chunk& chunk = cut[member];
-      const chunk_cursor next = cutter.cut(chain.at, chunk);
-      if (chunk.direct) {
-        fetch(chunk, source, chain, slab + chunk.steps.front().target);
-      } else {
-        scratch[member].resize(chunk_bytes);
-        fetch(chunk, source, chain, scratch[member].data());
-        finish_steps(member, scratch[member].data());
-        join_now(steps[member]);
-      }
-      home_.count().host_to_host.add_call(chunk.read);
-      fetched += chunk.read;
-      return next;
-    };
-    by_windows(windows, fetched, work.progress, [&](std::size_t chains) {
-      const auto turn = turn_.lock("a transfer");
-      team_->run(chains, [&](std::size_t member, std::size_t task) {
-        windows.work_off(task, [&](chunk_chain& chain) { return bring(member, chain); });
-      });
-    });
-    return;
-  }
-
-  add_landing_memory(into, std::min(team_->members(), windows.chains()), chunk_bytes, work.landing);
-  const auto bring = [&](staging_lane& lane, std::size_t member, chunk_chain& chain) {
-    cut_chunk& chunk = cut[member];
-    const chunk_cursor next = cutter.cut(chain.at, chunk);
-    auto& staged = lane.next();
-    auto* const pinned = static_cast<std::byte*>(staged.memory.pointer);
-    fetch(chunk, source, chain, pinned);
-    if (chunk.direct) {
-      home_.copy(slab + chunk.steps.front().target, pinned, chunk.bytes, kind, lane.stream());
-      staged.last_copy = lane.done();
-      fetched += chunk.read;
-      return next;
-    }
-    const buffer& lands = work.landing_for(member);
-    use_token token(lane.stream(), {writes(lands)});
-    std::byte* const base = lands.present() ? token.mutable_data<std::byte>(lands) : pinned;
-    finish_steps(member, base);
-    const std::size_t at = chunk_cutter::steps_at(chunk);
-    const std::size_t step_bytes = steps[member].size() * sizeof(join_step);
-    std::memcpy(pinned + at, steps[member].data(), step_bytes);
-    if (lands.present()) {
-      home_.copy(base, pinned, at + step_bytes, kind, lane.stream());
-      staged.last_copy = lane.done();
-    }
-    home_.kernels().join(lane.stream().native_handle(), steps[member],
-                         reinterpret_cast<const join_step*>(base + at));
-    if (!lands.present()) {
-      staged.last_copy = lane.done();
-      home_.count().host_to_device.add_call(at + step_bytes); // the kernel has moved it
-    }
-    token.finish();
-    fetched += chunk.read;
-    return next;
-  };
-  by_windows(windows, fetched, work.progress, [&](std::size_t chains) {
-    run(chains, [&](staging_lane& lane, std::size_t member, std::size_t task) {
-      windows.work_off(task, [&](chunk_chain& chain) { return bring(lane, member, chain); });
-    });
-  });
 }
 
 } // namespace saeta

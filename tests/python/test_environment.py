@@ -165,6 +165,17 @@ print(ctx.counters()["host_to_host"]["calls"])
     assert shown(program, SAETA_STAGING_CHUNK=chunk) == [str(calls)]
 
 
+@pytest.mark.parametrize("chunks", ["0", "8"])
+def test_saeta_staging_shared_is_the_number_of_chunks_that_all_threads_fill(shown, chunks):
+    program = """
+import pyarrow as pa
+
+there = sa.from_arrow(pa.array(range(100_000)), ctx, copy=True)
+print(ctx.options["staging_shared"], there.to_pylist() == list(range(100_000)))
+"""
+    assert shown(program, SAETA_STAGING_SHARED=chunks) == [chunks, "True"]
+
+
 @pytest.mark.gpu
 def test_saeta_host_cache_is_how_much_is_kept_for_the_next_downloads(shown):
     import saeta as sa

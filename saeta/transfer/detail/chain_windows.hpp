@@ -22,12 +22,18 @@ struct chunk_chain {
   bool done = false;
 };
 
+/// Where the first chunks begin whose bytes may be read by anybody in any order, and behind them where they end; empty: there are none.
+std::vector<chunk_cursor> chunks_of_any_order(const chunk_cutter& cutter);
+
 class chain_windows {
 public:
   using clock = std::chrono::steady_clock;
 
+  static constexpr std::chrono::milliseconds window_time{40};
+
   /// @param cutter  outlives this
-  chain_windows(const chunk_cutter& cutter, std::size_t threads);
+  /// @param from    chunks before it are somebody else's
+  chain_windows(const chunk_cutter& cutter, std::size_t threads, chunk_cursor from = {});
 
   [[nodiscard]] std::size_t chains() const noexcept { return begins_.size(); }
   /// Chains of the next window; 0 at the end.

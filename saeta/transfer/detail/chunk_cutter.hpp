@@ -58,6 +58,10 @@ public:
   }
   /// Fills `chunk` with what follows `at`, which is not the end, and returns where the next one begins.
   chunk_cursor cut(chunk_cursor at, cut_chunk& chunk) const;
+  /// Whether anything of a chunk is decoded; such steps come last.
+  [[nodiscard]] bool has_order(const cut_chunk& chunk) const noexcept {
+    return chunk.parts.back().source >= ordered_from_;
+  }
   /// Where the steps of a chunk lie as the kernel takes them.
   [[nodiscard]] static std::size_t steps_at(const cut_chunk& chunk) noexcept;
 

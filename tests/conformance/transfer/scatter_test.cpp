@@ -154,10 +154,12 @@ scatter_plan random_plan(std::size_t source_bytes, unsigned seed) {
 
 class scatter : public context_test {
 protected:
-  [[nodiscard]] std::shared_ptr<context> with_chunks(std::size_t bytes, std::size_t threads = 3) {
+  [[nodiscard]] std::shared_ptr<context> with_chunks(std::size_t bytes, std::size_t threads = 3,
+                                                     std::size_t shared = 0) {
     context_options options;
     options.budget = limit;
-    options.staging = {.threads = threads, .chunk_bytes = bytes, .chunks_per_thread = 2};
+    options.staging = {
+        .threads = threads, .chunk_bytes = bytes, .chunks_per_thread = 2, .shared_chunks = shared};
     return new_context(options);
   }
   static std::vector<std::byte> read_back(const std::shared_ptr<context>& home, const buffer& slab) {
@@ -177,10 +179,13 @@ protected:
 TEST_P(scatter, puts_every_kind_of_piece_in_its_place) {
   const auto source = random_bytes(300'000, 1);
   for (const std::size_t chunk : {chunk_cutter::least, std::size_t{4096}, std::size_t{65'536}}) {
-    const auto home = with_chunks(chunk);
-    for (unsigned seed = 1; seed <= 10; ++seed) {
-      SCOPED_TRACE(::testing::Message() << "chunks of " << chunk << " bytes, seed " << seed);
-      expect_scattered(home, random_plan(source.size(), seed), source, memory_of(source));
+    for (const std::size_t shared : {0U, 1U, 4U}) {
+      const auto home = with_chunks(chunk, 3, shared);
+      for (unsigned seed = 1; seed <= 10; ++seed) {
+        SCOPED_TRACE(::testing::Message()
+                     << "chunks of " << chunk << " bytes, shared " << shared << ", seed " << seed);
+        expect_scattered(home, random_plan(source.size(), seed), source, memory_of(source));
+      }
     }
   }
 }
@@ -197,29 +202,33 @@ TEST_P(scatter, is_one_transfer_and_reads_what_it_needs) {
 }
 
 TEST_P(scatter, of_long_copies_needs_no_kernel) {
-  const auto home = with_chunks(4096, 1);
   const auto source = random_bytes(100'000, 4);
-  scatter_plan plan;
-  plan.slab_bytes = 40'960;
-  plan.steps.push_back({.source = 77, .target = 0, .count = 40'960});
-  home->reset_counters();
-  expect_scattered(home, plan, source, memory_of(source));
-  if (!home->on_host()) {
-    EXPECT_EQ(home->read_counters().host_to_device.calls, 10U);
-    EXPECT_EQ(home->read_counters().host_to_device.bytes, 40'960U) << "without steps behind the bytes";
+  for (const std::size_t shared : {0U, 2U}) {
+    const auto home = with_chunks(4096, 1, shared);
+    scatter_plan plan;
+    plan.slab_bytes = 40'960;
+    plan.steps.push_back({.source = 77, .target = 0, .count = 40'960});
+    home->reset_counters();
+    expect_scattered(home, plan, source, memory_of(source));
+    if (!home->on_host()) {
+      EXPECT_EQ(home->read_counters().host_to_device.calls, 10U);
+      EXPECT_EQ(home->read_counters().host_to_device.bytes, 40'960U) << "without steps behind the bytes";
+    }
   }
 }
 
 TEST_P(scatter, reads_pinned_chunks_where_the_budget_has_no_room_to_land) {
   const auto source = random_bytes(300'000, 5);
   const scatter_plan plan = random_plan(source.size(), 6);
-  const auto home = with_chunks(65'536);
-  const auto tight = home->with_budget("tight", plan.slab_bytes + 60'000);
-  const expected_slab wanted = expected(plan, source);
-  const scattered made = staging_ring::of(home)->scatter(tight, plan, memory_of(source), "slab");
-  EXPECT_EQ(made.counted, wanted.counted);
-  EXPECT_TRUE(read_back(home, made.slab) == wanted.bytes);
-  EXPECT_EQ(tight->memory_budget()->statistics().refused, 0U) << "nobody was asked to make room";
+  for (const std::size_t shared : {0U, 4U}) {
+    const auto home = with_chunks(65'536, 3, shared);
+    const auto tight = home->with_budget("tight", plan.slab_bytes + 60'000);
+    const expected_slab wanted = expected(plan, source);
+    const scattered made = staging_ring::of(home)->scatter(tight, plan, memory_of(source), "slab");
+    EXPECT_EQ(made.counted, wanted.counted);
+    EXPECT_TRUE(read_back(home, made.slab) == wanted.bytes);
+    EXPECT_EQ(tight->memory_budget()->statistics().refused, 0U) << "nobody was asked to make room";
+  }
 }
 
 TEST_P(scatter, takes_its_slab_and_a_chunk_a_thread_and_gives_the_chunks_back) {
@@ -270,70 +279,74 @@ TEST_P(scatter, checks_before_it_fixes) {
 }
 
 TEST_P(scatter, leaves_nothing_where_a_read_fails) {
-  const auto home = with_chunks(4096);
   const auto source = random_bytes(300'000, 9);
   const scatter_plan plan = random_plan(source.size(), 10);
-  const scatter_source good = memory_of(source);
-  std::atomic<int> calls{0};
-  int fails_at = -1;
-  const scatter_source bad{good.bytes, [&](std::uint64_t position, std::span<std::byte> target) {
-                             if (calls++ == fails_at) {
-                               throw error(errc::io, "the file has become shorter");
-                             }
-                             good.read(position, target);
-                           }};
-  expect_scattered(home, plan, source, bad);
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-  const auto before = home->statistics().budget.current;
-  const int reads = calls;
-  for (fails_at = 0; fails_at < reads; ++fails_at) {
-    calls = 0;
-    EXPECT_THROW(static_cast<void>(staging_ring::of(home)->scatter(home, plan, bad, "slab")), error);
+  for (const std::size_t shared : {0U, 3U}) {
+    const auto home = with_chunks(4096, 3, shared);
+    const scatter_source good = memory_of(source);
+    std::atomic<int> calls{0};
+    int fails_at = -1;
+    const scatter_source bad{good.bytes, [&](std::uint64_t position, std::span<std::byte> target) {
+                               if (calls++ == fails_at) {
+                                 throw error(errc::io, "the file has become shorter");
+                               }
+                               good.read(position, target);
+                             }};
+    expect_scattered(home, plan, source, bad);
     EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-    ASSERT_EQ(home->statistics().budget.current, before);
+    const auto before = home->statistics().budget.current;
+    const int reads = calls;
+    for (fails_at = 0; fails_at < reads; ++fails_at) {
+      calls = 0;
+      EXPECT_THROW(static_cast<void>(staging_ring::of(home)->scatter(home, plan, bad, "slab")), error);
+      EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+      ASSERT_EQ(home->statistics().budget.current, before);
+    }
+    expect_scattered(home, plan, source, good);
   }
-  expect_scattered(home, plan, source, good);
 }
 
 TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
-  const auto home = with_chunks(4096);
   const auto source = random_bytes(300'000, 11);
   const scatter_plan plan = random_plan(source.size(), 12);
   const auto caller = std::this_thread::get_id();
-  std::vector<std::uint64_t> told;
-  {
-    const scattered made =
-        staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab", [&](std::uint64_t bytes) {
-          EXPECT_EQ(std::this_thread::get_id(), caller);
-          told.push_back(bytes);
-        });
-  }
-  ASSERT_FALSE(told.empty());
-  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-  const auto before = home->statistics().budget.current;
-  for (std::size_t call = 0; call < told.size(); ++call) {
-    std::size_t calls = 0;
-    const auto stop = [&](std::uint64_t) {
-      if (calls++ == call) {
-        throw std::runtime_error("stop");
-      }
-    };
-    EXPECT_THROW(
-        static_cast<void>(staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab", stop)),
-        std::runtime_error);
+  for (const std::size_t shared : {0U, 3U}) {
+    const auto home = with_chunks(4096, 3, shared);
+    std::vector<std::uint64_t> told;
+    {
+      const scattered made =
+          staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab", [&](std::uint64_t bytes) {
+            EXPECT_EQ(std::this_thread::get_id(), caller);
+            told.push_back(bytes);
+          });
+    }
+    ASSERT_FALSE(told.empty());
+    EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
     EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(home->statistics().budget.current, before);
+    const auto before = home->statistics().budget.current;
+    for (std::size_t call = 0; call < told.size(); ++call) {
+      std::size_t calls = 0;
+      const auto stop = [&](std::uint64_t) {
+        if (calls++ == call) {
+          throw std::runtime_error("stop");
+        }
+      };
+      EXPECT_THROW(
+          static_cast<void>(staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab", stop)),
+          std::runtime_error);
+      EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+      EXPECT_EQ(home->statistics().budget.current, before);
+    }
+    expect_scattered(home, plan, source, memory_of(source));
   }
-  expect_scattered(home, plan, source, memory_of(source));
 }
 
 TEST_P(scatter, works_again_after_any_call_has_failed) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
-  context_options options;
-  options.staging = {.threads = 1, .chunk_bytes = 16'384, .chunks_per_thread = 2};
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  {
+  for (const std::size_t shared : {0U, 2U}) {
+    context_options options;
+    options.staging = {.threads = 1, .chunk_bytes = 16'384, .chunks_per_thread = 2, .shared_chunks = shared};
     const auto home = watch(context::create(faulty, options));
     const auto source = random_bytes(60'000, 13);
     scatter_plan plan = random_plan(source.size(), 14);

@@ -29,17 +29,21 @@ std::vector<std::byte> random_bytes(std::size_t count, unsigned seed) {
 class staging : public context_test {
 protected:
   /// Chunks small enough that a test's bytes need many.
-  void SetUp() override {
-    context_options options;
-    options.budget = limit;
-    options.staging = {.threads = 3, .chunk_bytes = 4096, .chunks_per_thread = 2};
-    context_ = new_context(options);
-    ring_ = staging_ring::of(home());
-  }
+  void SetUp() override { use(0); }
   void TearDown() override {
     ring_.reset();
     context_test::TearDown();
   }
+  void use(std::size_t shared_chunks) {
+    context_options options;
+    options.budget = limit;
+    options.staging = {
+        .threads = 3, .chunk_bytes = 4096, .chunks_per_thread = 2, .shared_chunks = shared_chunks};
+    ring_.reset();
+    context_ = new_context(options);
+    ring_ = staging_ring::of(home());
+  }
+  void expect_round_trips();
   [[nodiscard]] traffic sent() const {
     const counter_values now = home()->read_counters();
     return home()->on_host() ? now.host_to_host : now.host_to_device;
@@ -47,7 +51,7 @@ protected:
   std::shared_ptr<staging_ring> ring_;
 };
 
-TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) {
+void staging::expect_round_trips() {
   for (const std::size_t bytes :
        {std::size_t{1}, std::size_t{63}, std::size_t{4096}, std::size_t{4097}, std::size_t{100'003}}) {
     const auto source = random_bytes(bytes, 1);
@@ -80,6 +84,18 @@ TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) {
   }
 }
 
+TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) { expect_round_trips(); }
+
+TEST_P(staging, brings_them_by_chunks_that_all_threads_share) {
+  for (const std::size_t shared : {1U, 2U, 8U}) {
+    use(shared);
+    expect_round_trips();
+    if (!home()->on_host()) {
+      EXPECT_LE(home()->statistics().pinned, (shared + 3 * 2) * 4096) << "small ranges go by the lanes";
+    }
+  }
+}
+
 TEST_P(staging, leaves_zeros_between_the_ranges) {
   // Of chunks and of a slab that were used before: fresh memory is zero by itself.
   constexpr std::size_t ranges = 1000;
@@ -101,26 +117,28 @@ TEST_P(staging, leaves_zeros_between_the_ranges) {
 }
 
 TEST_P(staging, gives_the_slab_of_a_failed_upload_back_when_no_copy_into_it_is_on_its_way) {
-  context_options options;
-  options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 8};
-  const auto home = new_context(options);
-  char name[] = "/tmp/saeta-staging-XXXXXX";
-  const int descriptor = ::mkstemp(name);
-  ASSERT_GE(descriptor, 0);
-  ::unlink(name);
-  ASSERT_EQ(::ftruncate(descriptor, 5 * 4096), 0); // the sixth chunk can't be read
-  const std::vector<std::byte> stand_in(10 * std::size_t{4096});
-  transfer_plan plan;
-  plan.add(stand_in);
-  plan.finish();
-  EXPECT_THROW(static_cast<void>(staging_ring::of(home)->upload(
-                   home, plan, "fails", {stand_in.data(), stand_in.size(), descriptor, 0})),
-               error);
-  ::close(descriptor);
-  if (const auto* const simulated = dynamic_cast<const sim::simulated_device*>(&device())) {
-    EXPECT_TRUE(simulated->idle()) << "five copies were queued";
+  for (const std::size_t shared : {0U, 8U}) {
+    context_options options;
+    options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 8, .shared_chunks = shared};
+    const auto home = new_context(options);
+    char name[] = "/tmp/saeta-staging-XXXXXX";
+    const int descriptor = ::mkstemp(name);
+    ASSERT_GE(descriptor, 0);
+    ::unlink(name);
+    ASSERT_EQ(::ftruncate(descriptor, 5 * 4096), 0); // the sixth chunk can't be read
+    const std::vector<std::byte> stand_in(10 * std::size_t{4096});
+    transfer_plan plan;
+    plan.add(stand_in);
+    plan.finish();
+    EXPECT_THROW(static_cast<void>(staging_ring::of(home)->upload(
+                     home, plan, "fails", {stand_in.data(), stand_in.size(), descriptor, 0})),
+                 error);
+    ::close(descriptor);
+    if (const auto* const simulated = dynamic_cast<const sim::simulated_device*>(&device())) {
+      EXPECT_TRUE(simulated->idle()) << "five copies were queued";
+    }
+    EXPECT_EQ(home->statistics().ledger.own, 0U);
   }
-  EXPECT_EQ(home->statistics().ledger.own, 0U);
 }
 
 TEST_P(staging, sees_a_write_that_is_still_pending_when_it_downloads) {
@@ -308,10 +326,10 @@ TEST_P(staging, works_again_after_any_call_of_an_upload_has_failed) {
     GTEST_SKIP() << "nothing is staged on the host";
   }
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
-  context_options options;
-  options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 2};
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  {
+  for (const std::size_t shared : {0U, 2U}) {
+    context_options options;
+    options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 2, .shared_chunks = shared};
     const auto home = watch(context::create(faulty, options));
     const auto ring = staging_ring::of(home);
     const auto source = random_bytes(20'000, 9);
@@ -343,38 +361,40 @@ TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
   if (home()->on_host()) {
     GTEST_SKIP() << "nothing is staged on the host";
   }
-  const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
-  context_options options;
-  options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 2};
-  const auto home = watch(context::create(faulty, options));
-  const buffer old = buffer::allocate(home, 20'000, home->work_stream());
-  const buffer next = buffer::allocate(home, 20'000, home->work_stream());
-  for (const auto& [each, value] : {std::pair(old, 1), std::pair(next, 2)}) {
-    use_token token(home->work_stream(), {writes(each)});
-    home->fill(token.mutable_data<char>(each), static_cast<std::uint8_t>(value), each.size(),
-               home->work_stream());
-  }
-  const auto ring = staging_ring::of(home);
-  const auto download = [&](const buffer& from, std::vector<std::byte>& into) {
-    ring->download(std::vector<download_range>{{from, into.data()}});
-  };
-  bool failed = true;
-  for (std::uint64_t position = 1; failed; ++position) {
-    SCOPED_TRACE(position);
-    std::vector<std::byte> abandoned(old.size());
-    std::vector<std::byte> back(next.size());
-    faulty->fail_at(position);
-    try {
-      download(old, abandoned);
-    } catch (const error& e) {
-      EXPECT_EQ(e.code(), errc::device) << e.message();
+  for (const std::size_t shared : {0U, 2U}) {
+    const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
+    context_options options;
+    options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 2, .shared_chunks = shared};
+    const auto home = watch(context::create(faulty, options));
+    const buffer old = buffer::allocate(home, 20'000, home->work_stream());
+    const buffer next = buffer::allocate(home, 20'000, home->work_stream());
+    for (const auto& [each, value] : {std::pair(old, 1), std::pair(next, 2)}) {
+      use_token token(home->work_stream(), {writes(each)});
+      home->fill(token.mutable_data<char>(each), static_cast<std::uint8_t>(value), each.size(),
+                 home->work_stream());
     }
-    failed = faulty->failed();
-    faulty->fail_at(0);
-    const auto left = abandoned;
-    download(next, back);
-    EXPECT_EQ(abandoned, left) << "its caller may have freed it";
-    EXPECT_EQ(back, std::vector<std::byte>(next.size(), std::byte{2}));
+    const auto ring = staging_ring::of(home);
+    const auto download = [&](const buffer& from, std::vector<std::byte>& into) {
+      ring->download(std::vector<download_range>{{from, into.data()}});
+    };
+    bool failed = true;
+    for (std::uint64_t position = 1; failed; ++position) {
+      SCOPED_TRACE(position);
+      std::vector<std::byte> abandoned(old.size());
+      std::vector<std::byte> back(next.size());
+      faulty->fail_at(position);
+      try {
+        download(old, abandoned);
+      } catch (const error& e) {
+        EXPECT_EQ(e.code(), errc::device) << e.message();
+      }
+      failed = faulty->failed();
+      faulty->fail_at(0);
+      const auto left = abandoned;
+      download(next, back);
+      EXPECT_EQ(abandoned, left) << "its caller may have freed it";
+      EXPECT_EQ(back, std::vector<std::byte>(next.size(), std::byte{2}));
+    }
   }
 }
 

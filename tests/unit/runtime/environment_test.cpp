@@ -133,7 +133,7 @@ TEST_F(environment_test, the_table_names_every_variable_once) {
   EXPECT_EQ(names, (std::set<std::string_view>{"SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STACK", "SAETA_GUARD",
                                                "SAETA_POOL_THRESHOLD", "SAETA_BUDGET_WAIT", "SAETA_LOG",
                                                "SAETA_RECORD", "SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK",
-                                               "SAETA_HOST_CACHE"}));
+                                               "SAETA_STAGING_SHARED", "SAETA_HOST_CACHE"}));
 }
 
 TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) {
@@ -142,6 +142,8 @@ TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) 
   EXPECT_EQ(with("SAETA_BUDGET_WAIT", "86400000").wait.count(), 86'400'000);
   expect_refused("SAETA_BUDGET_WAIT", "86400001", "0 to 86400000");
   EXPECT_EQ(with("SAETA_STAGING_CHUNK", "65536").staging.chunk_bytes, 65'536U);
+  EXPECT_EQ(with("SAETA_STAGING_SHARED", "64").staging.shared_chunks, 64U);
+  expect_refused("SAETA_STAGING_SHARED", "65", "0 to 64");
   EXPECT_EQ(with("SAETA_HOST_CACHE", "3MiB").staging.host_cache, std::uint64_t{3} << 20);
   EXPECT_EQ(with("SAETA_HOST_CACHE", "0").staging.host_cache, 0U);
   EXPECT_GT(with("SAETA_HOST_CACHE", "1%").staging.host_cache, std::uint64_t{1} << 20);

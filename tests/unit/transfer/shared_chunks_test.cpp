@@ -1,0 +1,157 @@
+// Chunks that several threads fill together: who begins, fills and ends them, and what a failure does.
+#include "saeta/transfer/detail/shared_chunks.hpp"
+#include "saeta/transfer/detail/worker_team.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <latch>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t slots = 3;
+constexpr std::size_t slices = 5;
+
+void pass(std::size_t, std::size_t) {}
+
+TEST(shared_chunks, are_begun_filled_and_ended_once_each_and_alone_in_their_slot) {
+  worker_team team(4);
+  for (int round = 0; round < 200; ++round) {
+    shared_chunks turns(slots, slices);
+    constexpr std::size_t chunks = 20;
+    std::array<std::size_t, slots> open{}; // what is neither atomic nor locked shows to ThreadSanitizer
+    std::array<std::size_t, chunks> begun{};
+    std::array<std::array<std::size_t, slices>, chunks> filled{};
+    std::array<std::size_t, chunks> ended{};
+    team.run(chunks * slices, [&](std::size_t, std::size_t task) {
+      turns.take_part(
+          task,
+          [&](std::size_t slot, std::size_t chunk) {
+            EXPECT_EQ(slot, chunk % slots);
+            EXPECT_EQ(open[slot]++, 0U) << "the chunk before has not ended";
+            ++begun[chunk];
+          },
+          [&](std::size_t slot, std::size_t chunk, std::size_t slice) {
+            EXPECT_EQ(open[slot], 1U);
+            ++filled[chunk][slice];
+          },
+          [&](std::size_t slot, std::size_t chunk) {
+            for (const std::size_t each : filled[chunk]) {
+              EXPECT_EQ(each, 1U) << "ended before it was full";
+            }
+            --open[slot];
+            ++ended[chunk];
+          });
+    });
+    EXPECT_EQ(turns.begun(), chunks);
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      EXPECT_EQ(begun[chunk], 1U);
+      EXPECT_EQ(ended[chunk], 1U);
+    }
+  }
+}
+
+TEST(shared_chunks, are_filled_by_several_threads_at_once) {
+  worker_team team(slices);
+  shared_chunks turns(1, slices);
+  std::latch together(slices); // never opens with fewer
+  team.run(slices, [&](std::size_t, std::size_t task) {
+    turns.take_part(
+        task, pass, [&](std::size_t, std::size_t, std::size_t) { together.arrive_and_wait(); }, pass);
+  });
+}
+
+TEST(shared_chunks, are_begun_while_the_one_before_is_filled_in_another_slot) {
+  worker_team team(2);
+  shared_chunks turns(2, 1);
+  std::latch both(2);
+  team.run(2, [&](std::size_t, std::size_t task) {
+    turns.take_part(
+        task, pass, [&](std::size_t, std::size_t, std::size_t) { both.arrive_and_wait(); }, pass);
+  });
+}
+
+TEST(shared_chunks, after_the_last_moment_are_not_begun_but_the_first_one) {
+  worker_team team(4);
+  for (int round = 0; round < 50; ++round) {
+    shared_chunks turns(slots, slices, shared_chunks::clock::now());
+    std::atomic<std::size_t> filled{0};
+    team.run(10 * slices, [&](std::size_t, std::size_t task) {
+      turns.take_part(
+          task, pass, [&](std::size_t, std::size_t, std::size_t) { ++filled; }, pass);
+    });
+    EXPECT_EQ(turns.begun(), 1U);
+    EXPECT_EQ(filled, slices);
+  }
+}
+
+TEST(shared_chunks, that_were_begun_are_the_first_ones_and_complete) {
+  worker_team team(4);
+  for (int round = 0; round < 50; ++round) {
+    shared_chunks turns(slots, slices, shared_chunks::clock::now() + std::chrono::microseconds(20 * round));
+    constexpr std::size_t chunks = 200;
+    std::array<std::atomic<std::size_t>, chunks> filled{};
+    std::array<std::atomic<bool>, chunks> ended{};
+    team.run(chunks * slices, [&](std::size_t, std::size_t task) {
+      turns.take_part(
+          task, pass, [&](std::size_t, std::size_t chunk, std::size_t) { ++filled[chunk]; },
+          [&](std::size_t, std::size_t chunk) { ended[chunk] = true; });
+    });
+    ASSERT_GE(turns.begun(), 1U);
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      EXPECT_EQ(filled[chunk], chunk < turns.begun() ? slices : 0U);
+      EXPECT_EQ(ended[chunk], chunk < turns.begun());
+    }
+  }
+}
+
+TEST(shared_chunks, leave_nobody_waiting_where_any_step_fails) {
+  worker_team team(4);
+  for (const std::string where : {"begin", "fill", "end"}) {
+    for (std::size_t at = 0; at < 12; ++at) {
+      SCOPED_TRACE(where + " of chunk " + std::to_string(at));
+      shared_chunks turns(slots, slices);
+      const auto step = [&](const char* name, std::size_t chunk) {
+        if (where == name && chunk == at) {
+          throw std::runtime_error(where);
+        }
+      };
+      EXPECT_THROW(team.run(12 * slices,
+                            [&](std::size_t, std::size_t task) {
+                              turns.take_part(
+                                  task, [&](std::size_t, std::size_t chunk) { step("begin", chunk); },
+                                  [&](std::size_t, std::size_t chunk, std::size_t) { step("fill", chunk); },
+                                  [&](std::size_t, std::size_t chunk) { step("end", chunk); });
+                            }),
+                   std::runtime_error);
+    }
+  }
+}
+
+TEST(shared_chunks, wait_for_a_slow_slice_of_the_chunk_before_in_their_slot) {
+  worker_team team(3);
+  shared_chunks turns(1, 2);
+  std::atomic<bool> slow_done{false};
+  team.run(4, [&](std::size_t, std::size_t task) {
+    turns.take_part(
+        task, [&](std::size_t, std::size_t chunk) { EXPECT_TRUE(chunk == 0 || slow_done); },
+        [&](std::size_t, std::size_t chunk, std::size_t slice) {
+          if (chunk == 0 && slice == 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            slow_done = true;
+          }
+        },
+        pass);
+  });
+  EXPECT_EQ(turns.begun(), 2U);
+}
+
+} // namespace
+} // namespace saeta
