@@ -1,6 +1,6 @@
 // Files into device memory and back, on every backend.
 
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/folder_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/ipc/reader.hpp"
@@ -14,8 +14,6 @@
 #include <span>
 #include <string>
 
-#include <stdlib.h>
-
 namespace saeta::conformance {
 namespace {
 
@@ -25,21 +23,8 @@ using support::same_contents;
 constexpr std::array bodies{ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd};
 constexpr std::array containers{ipc::container::file, ipc::container::stream};
 
-class ipc_trip : public context_test {
+class ipc_trip : public folder_test {
 protected:
-  void SetUp() override {
-    context_test::SetUp();
-    std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-ipc-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override {
-    context_test::TearDown();
-    EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
-    std::filesystem::remove_all(folder_);
-  }
-
-  [[nodiscard]] std::filesystem::path file() const { return folder_ / "table.arrow"; }
   /// Memory of the context's own: on a device that is the only way, on the host it is asked for. The batches stay apart;
   /// whole_read_test.cpp has those that are joined.
   [[nodiscard]] table read(ipc::read_options options = {}) const {
@@ -60,7 +45,6 @@ protected:
 
   /// Where tables are made and compared.
   std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
-  std::filesystem::path folder_;
 };
 
 TEST_P(ipc_trip, an_uncompressed_body_moves_as_it_lies_in_the_file) {

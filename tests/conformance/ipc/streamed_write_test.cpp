@@ -1,5 +1,5 @@
 // Batches that are larger than a window leave a device in parts.
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/folder_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
@@ -17,8 +17,6 @@
 #include <filesystem>
 #include <random>
 #include <string>
-
-#include <stdlib.h>
 
 namespace saeta::conformance {
 namespace {
@@ -41,21 +39,14 @@ bool is_written(const data_type& type) {
          std::ranges::all_of(type.children(), [](const field& child) { return is_written(child.type); });
 }
 
-class streamed_write : public context_test {
+class streamed_write : public folder_test {
 protected:
   static constexpr std::size_t window_bytes = 4096;
   static constexpr std::size_t chunk_bytes = 8192;
 
   void SetUp() override {
     context_ = small_context(shared_device());
-    std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-streamed-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override {
-    context_test::TearDown();
-    EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
-    std::filesystem::remove_all(folder_);
+    make_folder();
   }
   std::shared_ptr<context> small_context(std::shared_ptr<saeta::backend> on) {
     context_options options;
@@ -65,7 +56,6 @@ protected:
     return watch(context::create(std::move(on), options));
   }
 
-  [[nodiscard]] std::filesystem::path file() const { return folder_ / "table.arrow"; }
   /// By libarrow.
   [[nodiscard]] table read() const { return ipc::reader::open(file(), {.rechunk = false})->read_all(host_); }
   [[nodiscard]] static table there(const std::shared_ptr<context>& home, const table& original) {
@@ -98,7 +88,6 @@ protected:
   [[nodiscard]] std::uint64_t staged() const { return home()->pinned_budget()->statistics().current; }
 
   std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
-  std::filesystem::path folder_;
 };
 
 TEST_P(streamed_write, of_every_type_is_what_a_write_at_once_is) {

@@ -1,5 +1,5 @@
 // All batches of a source at once: what is read is what batch after batch would be, in one allocation and one transfer.
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/folder_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
@@ -13,13 +13,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <random>
 #include <span>
 #include <string>
-
-#include <stdlib.h>
 
 namespace saeta::conformance {
 namespace {
@@ -48,28 +47,22 @@ const std::vector<ipc::write_options>& writings() {
                               << static_cast<int>(writing.body);
 }
 
-class whole_read : public context_test {
+class whole_read : public folder_test {
 protected:
   /// Chunks so small that most columns need several.
   void SetUp() override {
     context_ = small_context(shared_device());
-    std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-whole-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+    make_folder();
   }
-  void TearDown() override {
-    context_test::TearDown();
-    EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
-    std::filesystem::remove_all(folder_);
-  }
-  std::shared_ptr<context> small_context(std::shared_ptr<saeta::backend> on, std::size_t threads = 2) {
+  std::shared_ptr<context> small_context(std::shared_ptr<saeta::backend> on, std::size_t threads = 2,
+                                         std::size_t shared = 0) {
     context_options options;
     options.budget = limit;
-    options.staging = {.threads = threads, .chunk_bytes = chunk_bytes, .chunks_per_thread = 2};
+    options.staging = {
+        .threads = threads, .chunk_bytes = chunk_bytes, .chunks_per_thread = 2, .shared_chunks = shared};
     return watch(context::create(std::move(on), options));
   }
 
-  [[nodiscard]] std::filesystem::path file() const { return folder_ / "table.arrow"; }
   /// Joined, unless the options say otherwise; on a device that is what they do without a word.
   [[nodiscard]] table read(ipc::read_options options = {}, const ipc::progress_hook& hook = {}) const {
     options.copy = copy_policy::always;
@@ -123,7 +116,6 @@ protected:
 
   static constexpr std::size_t chunk_bytes = 8192;
   std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
-  std::filesystem::path folder_;
 };
 
 TEST_P(whole_read, joins_batches_of_every_type) {
@@ -173,6 +165,17 @@ TEST_P(whole_read, joins_a_thousand_batches) {
     const table again = read({.rechunk = false});
     EXPECT_EQ(again.batches().size(), 1000U);
     expect_rows(again, original);
+  }
+}
+
+TEST_P(whole_read, is_the_same_by_chunks_that_all_threads_share) {
+  const table original = sliced_table(plain_types(), {1000, 7, 0, 1, 64, 3001, 40});
+  context_ = small_context(shared_device(), 3, 4);
+  for (const ipc::write_options& writing : writings()) {
+    SCOPED_TRACE(text_of(writing));
+    ipc::write(original, file(), writing);
+    expect_rows(read(), original);
+    EXPECT_TRUE(same_contents(read({.rechunk = false}), original));
   }
 }
 

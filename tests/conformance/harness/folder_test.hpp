@@ -1,0 +1,36 @@
+// A fixture for tests with files: each test has a folder of its own, and fails if a buffer of its context is left.
+#pragma once
+
+#include "conformance/harness/context_test.hpp"
+
+#include <filesystem>
+#include <string>
+
+#include <stdlib.h>
+
+namespace saeta::conformance {
+
+class folder_test : public context_test {
+protected:
+  void SetUp() override {
+    context_test::SetUp();
+    make_folder();
+  }
+  void TearDown() override {
+    context_test::TearDown();
+    EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+    std::filesystem::remove_all(folder_);
+  }
+  /// The last step of SetUp in fixtures that make their context themselves.
+  void make_folder() {
+    std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-folder-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+
+  [[nodiscard]] std::filesystem::path file() const { return folder_ / "table.arrow"; }
+
+  std::filesystem::path folder_;
+};
+
+} // namespace saeta::conformance
