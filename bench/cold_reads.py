@@ -90,9 +90,7 @@ def ways(path: Path, size: int, threads: list[int], ctx: sa.Context) -> dict[str
     found: dict[str, Callable[[], Any]] = {}
     for number in threads:
         found[f"page cache, {number} threads"] = lambda number=number: read_raw(path, size, number, 0)
-        found[f"O_DIRECT, {number} threads"] = lambda number=number: read_raw(
-            path, size, number, os.O_DIRECT
-        )
+        found[f"O_DIRECT, {number} threads"] = lambda number=number: read_raw(path, size, number, os.O_DIRECT)
     found["saeta.read_ipc"] = lambda: sa.read_ipc(path, ctx, copy=True)
     found["pyarrow, to the host"] = lambda: pa.ipc.open_file(pa.OSFile(str(path))).read_all()
     return found
@@ -123,7 +121,9 @@ def measure(path: Path, size: int, threads: list[int], rounds: int, ctx: sa.Cont
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--folder", type=Path, help="on the disk to be measured; a temporary one without it")
+    arguments.add_argument(
+        "--folder", type=Path, help="on the disk to be measured; a temporary one without it"
+    )
     arguments.add_argument("--mib", type=int, default=256, help="size of the file")
     arguments.add_argument("--threads", default="1,4,16")
     arguments.add_argument("--rounds", type=int, default=3)
@@ -153,7 +153,9 @@ def main() -> None:
         print(f"{name:28} {rate:6.2f} GB/s")
     for name, why in made["missing"].items():
         print(f"{name:28} {why}")
-    print("GPUDirect Storage: " + ("there" if made["gpudirect_storage"] else "not there (no module nvidia-fs)"))
+    print(
+        "GPUDirect Storage: " + ("there" if made["gpudirect_storage"] else "not there (no module nvidia-fs)")
+    )
     if given.out:
         with contextlib.suppress(FileExistsError):
             given.out.parent.mkdir(parents=True)
