@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,8 @@ def read_raw(path: Path, size: int, threads: int, flags: int) -> None:
 def ways(path: Path, size: int, threads: list[int], ctx: sa.Context) -> dict[str, Callable[[], Any]]:
     found: dict[str, Callable[[], Any]] = {}
     for number in threads:
-        found[f"page cache, {number} threads"] = lambda number=number: read_raw(path, size, number, 0)
-        found[f"O_DIRECT, {number} threads"] = lambda number=number: read_raw(path, size, number, os.O_DIRECT)
+        for name, flags in (("page cache", 0), ("O_DIRECT", os.O_DIRECT)):
+            found[f"{name}, {number} threads"] = partial(read_raw, path, size, number, flags)
     found["saeta.read_ipc"] = lambda: sa.read_ipc(path, ctx, copy=True)
     found["pyarrow, to the host"] = lambda: pa.ipc.open_file(pa.OSFile(str(path))).read_all()
     return found

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""What the options of the staging ring are worth on this machine: threads, size of a chunk, and chunks that all threads share.
+
+    staging_python.py [--device D] [--mib SIZE] [--rounds N] [--threads 8,16] [--chunk 1MiB,4MiB] [--shared 0,4,8]
+                      [--folder F] [--out FILE.json] [--commit TEXT]
+
+Every combination is measured in a process of its own (SAETA_STAGING_THREADS, _CHUNK and _SHARED), with the same files in `--folder`, which
+should keep them in memory. Printed are medians in GB/s of values, and beside them one plain copy of page-locked memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import saeta as sa
+from saeta.bench import data, limits
+
+NUMERIC = "numeric.arrow"
+MIXED = "mixed.arrow"
+ROWS = {NUMERIC: 1 << 16, MIXED: 1 << 18}  # of a batch
+
+
+def jobs(ctx: sa.Context, folder: Path, size: int) -> dict[str, tuple[int, Callable[[], Any]]]:
+    numeric = data.numeric(size)
+    table: sa.Table = sa.from_arrow(numeric, ctx, copy=True)
+    mixed = sa.read_ipc(folder / MIXED, ctx, copy=True).nbytes
+    return {
+        "read_ipc": (numeric.nbytes, lambda: sa.read_ipc(folder / NUMERIC, ctx, copy=True)),
+        "read_ipc, mixed": (mixed, lambda: sa.read_ipc(folder / MIXED, ctx, copy=True)),
+        "from_arrow": (numeric.nbytes, lambda: sa.from_arrow(numeric, ctx, copy=True)),
+        "to_arrow, warm": (numeric.nbytes, table.to_arrow),
+    }
+
+
+def work(device: str, folder: Path, size: int, rounds: int) -> None:
+    """The process of one combination."""
+    ctx = sa.context(device)
+    rates = {"copy in": limits.link(ctx, min(size, 512 << 20), rounds)["in"]}
+    for name, (values, run) in jobs(ctx, folder, size).items():
+        seconds = []
+        for _ in range(rounds + 1):  # the first warms up
+            start = time.perf_counter()
+            made = run()
+            ctx.synchronize()
+            seconds.append(time.perf_counter() - start)
+            del made
+        rates[name] = values / statistics.median(seconds[1:]) / 1e9
+    print(json.dumps(rates))
+
+
+def measure(
+    device: str, folder: Path, given: argparse.Namespace, options: dict[str, str]
+) -> dict[str, float]:
+    asked = [
+        "--device",
+        device,
+        "--folder",
+        str(folder),
+        "--mib",
+        str(given.mib),
+        "--rounds",
+        str(given.rounds),
+    ]
+    done = subprocess.run(
+        [sys.executable, __file__, "--worker", *asked],
+        env={**os.environ, **options},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    rates: dict[str, float] = json.loads(done.stdout)
+    return rates
+
+
+def compare(given: argparse.Namespace, device: str, folder: Path) -> list[dict[str, Any]]:
+    size = given.mib << 20
+    data.write(folder / NUMERIC, data.numeric(size), ROWS[NUMERIC])
+    data.write(folder / MIXED, data.mixed(size), ROWS[MIXED])
+    names = ("SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK", "SAETA_STAGING_SHARED")
+    results: list[dict[str, Any]] = []
+    for values in product(given.threads.split(","), given.chunk.split(","), given.shared.split(",")):
+        options = dict(zip(names, values, strict=True))
+        rates = measure(device, folder, given, options)
+        if not results:
+            print(f"{'threads chunk shared':22}" + "".join(f"{name:>18}" for name in rates))
+        print(f"{' '.join(values):22}" + "".join(f"{rate:18.1f}" for rate in rates.values()), flush=True)
+        results.append({"options": options, "gb_per_s": rates})
+    return results
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--device")
+    arguments.add_argument("--mib", type=int, default=64, help="of each table")
+    arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--threads", default="0", help="0: as many as the machine has, at most 16")
+    arguments.add_argument("--chunk", default="4MiB")
+    arguments.add_argument("--shared", default="0,4,8")
+    arguments.add_argument("--folder", type=Path)
+    arguments.add_argument("--out", type=Path)
+    arguments.add_argument("--commit", default="unknown")
+    arguments.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    given = arguments.parse_args()
+    device = given.device or sa.devices()[0].name
+    if given.worker:
+        work(device, given.folder, given.mib << 20, given.rounds)
+        return
+    with tempfile.TemporaryDirectory(prefix="saeta-staging-", dir=given.folder) as folder:
+        results = compare(given, device, Path(folder))
+    if given.out:
+        made = {
+            "benchmark": "staging_python",
+            "commit": given.commit,
+            "command": shlex.join(sys.argv),
+            "device": device,
+            "bytes": given.mib << 20,
+            "results": results,
+        }
+        given.out.write_text(json.dumps(made, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
