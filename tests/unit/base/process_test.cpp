@@ -41,7 +41,8 @@ TEST(process, each_process_has_an_object_of_its_own) {
 }
 
 TEST(process, an_object_is_deleted_in_the_process_that_made_it_alone) {
-  static int deleted = 0;
+  static int deleted;
+  deleted = 0;
   struct counted {
     ~counted() { ++deleted; }
   };

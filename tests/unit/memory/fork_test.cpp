@@ -212,7 +212,8 @@ TEST(context_of_a_parent, keeps_its_graph_pools_to_itself) {
 }
 
 TEST(context_of_a_parent, is_not_missed_when_memory_that_it_lent_comes_back_to_nobody) {
-  static int reports = 0;
+  static int reports;
+  reports = 0;
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
   const auto home = context::create(make_host_backend());
   const stream_handle stream = home->work_stream().native_handle();
