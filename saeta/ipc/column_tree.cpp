@@ -1,8 +1,8 @@
 #include "saeta/ipc/detail/column_tree.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/detail/body_ranges.hpp"
 
-#include <arrow/extension_type.h>
 #include <arrow/type.h>
 
 namespace saeta::ipc::detail {
@@ -16,43 +16,10 @@ constexpr unsigned encoding_id = 0;
 
 /// Adds what a column takes of a message's lists.
 void pass_over(const arrow::DataType& type, column_tree& tree) {
-  switch (type.id()) {
-  case arrow::Type::EXTENSION:
-    return pass_over(*static_cast<const arrow::ExtensionType&>(type).storage_type(), tree);
-  case arrow::Type::DICTIONARY:
-    return pass_over(*static_cast<const arrow::DictionaryType&>(type).index_type(), tree);
-  default:
-    break;
-  }
-  ++tree.rows;
-  switch (type.id()) {
-  case arrow::Type::NA:
-  case arrow::Type::RUN_END_ENCODED:
-    break;
-  case arrow::Type::STRUCT:
-  case arrow::Type::FIXED_SIZE_LIST:
-  case arrow::Type::SPARSE_UNION:
-    tree.buffers += 1;
-    break;
-  case arrow::Type::STRING:
-  case arrow::Type::BINARY:
-  case arrow::Type::LARGE_STRING:
-  case arrow::Type::LARGE_BINARY:
-  case arrow::Type::LIST_VIEW:
-  case arrow::Type::LARGE_LIST_VIEW:
-    tree.buffers += 3;
-    break;
-  case arrow::Type::STRING_VIEW:
-  case arrow::Type::BINARY_VIEW:
-    tree.buffers += 2;
-    tree.views += 1;
-    break;
-  default:
-    tree.buffers += 2;
-  }
-  for (const auto& child : type.fields()) {
-    pass_over(*child->type(), tree);
-  }
+  const message_parts parts = parts_of(type, arrow::ipc::MetadataVersion::V5); // no plan takes older ones
+  tree.rows += parts.nodes;
+  tree.buffers += parts.buffers;
+  tree.views += parts.variadic;
 }
 
 class tree_maker {
