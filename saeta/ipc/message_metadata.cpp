@@ -1,6 +1,7 @@
 #include "saeta/ipc/detail/message_metadata.hpp"
 
 #include "saeta/ipc/detail/flat_table.hpp"
+#include "saeta/ipc/detail/message_fields.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,15 +17,6 @@ constexpr unsigned footer_batches = 3;
 constexpr unsigned message_header_type = 1;
 constexpr unsigned message_header = 2;
 constexpr unsigned message_body_length = 3;
-constexpr unsigned dictionary_id = 0;
-constexpr unsigned dictionary_data = 1;
-constexpr unsigned dictionary_delta = 2;
-constexpr unsigned batch_length = 0;
-constexpr unsigned batch_nodes = 1;
-constexpr unsigned batch_buffers = 2;
-constexpr unsigned batch_compression = 3;
-constexpr unsigned batch_variadic_counts = 4;
-constexpr unsigned compression_codec = 0;
 
 static_assert(sizeof(message_block) == 24 && offsetof(message_block, body_bytes) == 16);
 static_assert(sizeof(field_node) == 16 && sizeof(buffer_place) == 16);

@@ -2,6 +2,7 @@
 #include "saeta/column/column.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/detail/decoded_bound.hpp"
+#include "saeta/ipc/detail/message_fields.hpp"
 #include "saeta/ipc/detail/piece_table.hpp"
 #include "saeta/transfer/host_window.hpp"
 
@@ -11,14 +12,6 @@
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr unsigned dictionary_data = 1;
-constexpr unsigned batch_length = 0;
-constexpr unsigned batch_nodes = 1;
-constexpr unsigned batch_buffers = 2;
-constexpr unsigned batch_compression = 3;
-constexpr unsigned batch_variadic_counts = 4;
-constexpr unsigned compression_codec = 0;
-constexpr unsigned compression_method = 1;
 constexpr std::size_t prefix_bytes = 8;
 /// Compressed bodies up to this size are read at once: what their buffers say of themselves is in all of their parts.
 constexpr std::int64_t small_body = 128 << 10;
