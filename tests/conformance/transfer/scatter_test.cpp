@@ -5,6 +5,7 @@
 #include "saeta/transfer/detail/chunk_cutter.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 #include "support/faulty_backend.hpp"
+#include "support/random_bytes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,12 +19,7 @@
 namespace saeta::conformance {
 namespace {
 
-std::vector<std::byte> random_bytes(std::size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<std::byte> made(count);
-  std::generate(made.begin(), made.end(), [&] { return static_cast<std::byte>(random()); });
-  return made;
-}
+using support::random_bytes;
 
 scatter_source memory_of(const std::vector<std::byte>& bytes) {
   return {bytes.size(), [&](std::uint64_t position, std::span<std::byte> target) {

@@ -4,6 +4,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 #include "support/faulty_backend.hpp"
+#include "support/random_bytes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <random>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -19,12 +19,7 @@
 namespace saeta::conformance {
 namespace {
 
-std::vector<std::byte> random_bytes(std::size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<std::byte> made(count);
-  std::generate(made.begin(), made.end(), [&] { return static_cast<std::byte>(random()); });
-  return made;
-}
+using support::random_bytes;
 
 class staging : public context_test {
 protected:
