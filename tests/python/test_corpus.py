@@ -10,7 +10,7 @@ import pytest
 
 import arrow_data
 import saeta as sa
-from sim_devices import simulator
+from sim_devices import DEVICES, contexts_of
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
@@ -26,16 +26,9 @@ SHAPES = {
 CODECS = [None, "lz4", "zstd"]
 
 
-@pytest.fixture(params=["host", "sim", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.fixture(params=DEVICES)
 def device(request):
-    if request.param == "sim":
-        simulated = simulator().Device()
-        yield simulated.context
-        assert simulated.races == []
-    else:
-        if request.param == "cuda" and not sa.info()["cuda"]["usable"]:
-            pytest.skip("no usable CUDA device")
-        yield sa.context(request.param)
+    yield from contexts_of(request.param)
 
 
 def write(path, schema, batches, codec, *, stream):

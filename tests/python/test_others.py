@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
-from sim_devices import simulator
+from sim_devices import DEVICES, contexts_of
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
@@ -31,16 +31,9 @@ def by_pyarrow(path: Path) -> pa.Table:
         return pa.ipc.open_stream(path).read_all()
 
 
-@pytest.fixture(params=["host", "sim", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.fixture(params=DEVICES)
 def device(request):
-    if request.param == "sim":
-        simulated = simulator().Device()
-        yield simulated.context
-        assert simulated.races == []
-    else:
-        if request.param == "cuda" and not sa.info()["cuda"]["usable"]:
-            pytest.skip("no usable CUDA device")
-        yield sa.context(request.param)
+    yield from contexts_of(request.param)
 
 
 def require_equal(path: Path, device: sa.Context) -> None:
