@@ -19,6 +19,14 @@ app = typer.Typer(
     add_completion=False,
 )
 
+Device = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help='"host", "cuda" or "cuda:1".', show_default="the best there is"),
+]
+Columns = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="Only these, with commas between.", show_default="all"),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -69,10 +77,7 @@ def demo(
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the table that is made.")] = 6_000_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the table that is made.")] = 19920102,
-    device: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help='"host", "cuda" or "cuda:1".', show_default="the best there is"),
-    ] = None,
+    device: Device = None,
     budget: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help='For example "8GiB", or "50%" of the device.', show_default="what the file needs"),
@@ -109,18 +114,12 @@ def demo(
 @app.command(epilog=EXIT_CODES)
 def load(
     files: Annotated[list[Path], typer.Argument(help="Arrow IPC or Parquet files.", show_default=False)],
-    device: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help='"host", "cuda" or "cuda:1".', show_default="the best there is"),
-    ] = None,
+    device: Device = None,
     budget: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help='For example "8GiB", or "50%" of the device.', show_default="none"),
     ] = None,
-    columns: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Only these, with commas between.", show_default="all"),
-    ] = None,
+    columns: Columns = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often; the median counts.")] = 1,
     check: Annotated[
         bool, typer.Option("--check", help="Compare the values with what pyarrow reads.")
@@ -160,10 +159,7 @@ def convert(
         Optional[int],  # noqa: UP045
         typer.Option(min=1, help="Rows of a batch.", show_default="as they come"),
     ] = None,
-    columns: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Only these, with commas between.", show_default="all"),
-    ] = None,
+    columns: Columns = None,
     as_json: Json = False,
 ) -> None:
     """Writes what one file has as another: Arrow IPC, Parquet or CSV in, Arrow IPC or Parquet out."""
@@ -183,10 +179,7 @@ def convert(
 
 @app.command(epilog=EXIT_CODES)
 def bench(
-    device: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help='"host", "cuda" or "cuda:1".', show_default="the best there is"),
-    ] = None,
+    device: Device = None,
     size: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("--bytes", help="Of each file and table.", show_default="2GiB"),
