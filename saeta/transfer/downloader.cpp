@@ -27,7 +27,7 @@ std::vector<std::size_t> sizes_behind_views(const column& from) {
   return sizes;
 }
 
-/// What the offsets of a column that is no slice point to: all bytes, or all rows of the child.
+/// What the offsets of a column that is not a slice point to: all bytes, or all rows of the child.
 child_rows all_behind_offsets(const column& from) {
   return {0, from.children().empty() ? static_cast<std::int64_t>(from.bytes().size())
                                      : from.children()[0].length()};

@@ -4,7 +4,7 @@
 //           does not.
 // Owner     The mapping and the descriptor go with the last that shares the source.
 // Thread    Any.
-// Failure   error io: missing, a directory or another thing that is no regular file, unreadable, not mappable.
+// Failure   error io: missing, a directory or another thing that is not a regular file, unreadable, not mappable.
 #pragma once
 
 #include "saeta/ipc/detail/source.hpp"

@@ -51,7 +51,7 @@ private:
 
 using source = std::shared_ptr<const byte_source>;
 
-/// @throws error io: missing, a directory or another thing that is no regular file, unreadable.
+/// @throws error io: missing, a directory or another thing that is not a regular file, unreadable.
 source open_source(const std::filesystem::path& file);
 /// @param keepalive  keeps the bytes.
 source source_of(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive);
