@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the options of the staging ring are worth on this machine: threads, size of a chunk, and chunks that all threads share.
 
-    staging_python.py [--device D] [--mib SIZE] [--rounds N] [--threads 8,16] [--chunk 1MiB,4MiB] [--shared 0,4,8]
+    staging_python.py [--device D] [--mib SIZE] [--rounds N] [--threads 8,16] [--chunk 1MiB,4MiB] [--shared 8,16,32]
                       [--folder F] [--out FILE.json] [--commit TEXT]
 
 Every combination is measured in a process of its own (SAETA_STAGING_THREADS, _CHUNK and _SHARED), with the same files in `--folder`, which
@@ -28,17 +28,24 @@ import saeta as sa
 from saeta.bench import data, limits
 
 NUMERIC = "numeric.arrow"
-MIXED = "mixed.arrow"
-ROWS = {NUMERIC: 1 << 16, MIXED: 1 << 18}  # of a batch
+MIXED = {name: f"mixed-{name}.arrow" for name in ("plain", "lz4", "zstd")}
+NUMERIC_ROWS = 1 << 16  # of a batch
+MIXED_ROWS = 1 << 18
 
 
 def jobs(ctx: sa.Context, folder: Path, size: int) -> dict[str, tuple[int, Callable[[], Any]]]:
     numeric = data.numeric(size)
     table: sa.Table = sa.from_arrow(numeric, ctx, copy=True)
-    mixed = sa.read_ipc(folder / MIXED, ctx, copy=True).nbytes
+    mixed = sa.read_ipc(folder / MIXED["plain"], ctx, copy=True).nbytes
+
+    def read(name: str) -> tuple[int, Callable[[], Any]]:
+        return mixed, lambda: sa.read_ipc(folder / MIXED[name], ctx, copy=True)
+
     return {
         "read_ipc": (numeric.nbytes, lambda: sa.read_ipc(folder / NUMERIC, ctx, copy=True)),
-        "read_ipc, mixed": (mixed, lambda: sa.read_ipc(folder / MIXED, ctx, copy=True)),
+        "mixed": read("plain"),
+        "mixed, LZ4": read("lz4"),
+        "mixed, ZSTD": read("zstd"),
         "from_arrow": (numeric.nbytes, lambda: sa.from_arrow(numeric, ctx, copy=True)),
         "to_arrow, warm": (numeric.nbytes, table.to_arrow),
     }
@@ -86,16 +93,18 @@ def measure(
 
 def compare(given: argparse.Namespace, device: str, folder: Path) -> list[dict[str, Any]]:
     size = given.mib << 20
-    data.write(folder / NUMERIC, data.numeric(size), ROWS[NUMERIC])
-    data.write(folder / MIXED, data.mixed(size), ROWS[MIXED])
+    data.write(folder / NUMERIC, data.numeric(size), NUMERIC_ROWS)
+    mixed = data.mixed(size)
+    for name, file in MIXED.items():
+        data.write(folder / file, mixed, MIXED_ROWS, None if name == "plain" else name)
     names = ("SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK", "SAETA_STAGING_SHARED")
     results: list[dict[str, Any]] = []
     for values in product(given.threads.split(","), given.chunk.split(","), given.shared.split(",")):
         options = dict(zip(names, values, strict=True))
         rates = measure(device, folder, given, options)
         if not results:
-            print(f"{'threads chunk shared':22}" + "".join(f"{name:>18}" for name in rates))
-        print(f"{' '.join(values):22}" + "".join(f"{rate:18.1f}" for rate in rates.values()), flush=True)
+            print(f"{'threads chunk shared':22}" + "".join(f"{name:>16}" for name in rates))
+        print(f"{' '.join(values):22}" + "".join(f"{rate:16.1f}" for rate in rates.values()), flush=True)
         results.append({"options": options, "gb_per_s": rates})
     return results
 
@@ -107,7 +116,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--threads", default="0", help="0: as many as the machine has, at most 16")
     arguments.add_argument("--chunk", default="4MiB")
-    arguments.add_argument("--shared", default="0,4,8")
+    arguments.add_argument("--shared", default="8,16,32")
     arguments.add_argument("--folder", type=Path)
     arguments.add_argument("--out", type=Path)
     arguments.add_argument("--commit", default="unknown")

@@ -74,7 +74,7 @@ for s in $steps; do
     step handover_python 200 "$python" bench/handover_python.py --out "$results/handover_python.json" --commit "$commit"
     step movement 400 "$python" bench/movement.py --folder "${BENCH_DIR:-/dev/shm}" --out "$results/movement.json" --commit "$commit"
     step cold_reads 120 "$python" bench/cold_reads.py --out "$results/cold_reads.json" --commit "$commit"
-    step staging_python 200 "$python" bench/staging_python.py --mib 1024 --shared 0,4,8,16 \
+    step staging_python 200 "$python" bench/staging_python.py --mib 1024 --shared 8,16,32 \
       --folder "${BENCH_DIR:-/dev/shm}" --out "$results/staging_python.json" --commit "$commit"
     step kernels_python 200 "$python" bench/kernels_python.py --out "$results/kernels_python.json" --commit "$commit"
     step torch_training 400 "$python" bench/torch_training.py --rounds 3 --out "$results/torch_training.json" --commit "$commit"

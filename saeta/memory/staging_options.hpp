@@ -8,11 +8,11 @@
 namespace saeta {
 
 struct staging_options {
-  std::size_t threads = 0;            ///< that fill chunks, each with a stream; 0: the machine's, at most 16
+  std::size_t threads = 0;            ///< that fill chunks; 0: the machine's, at most 16
   std::size_t chunk_bytes = 4u << 20; ///< of one pinned chunk, and of one copy
+  std::size_t shared_chunks = 16;     ///< that all threads fill together, at least 1
+  /// Chunks that a thread fills alone, where a source is read in its order: what is compressed.
   std::size_t chunks_per_thread = 3;
-  /// Chunks that all threads fill together, where what is moved can be cut anywhere; 0: each thread fills its own.
-  std::size_t shared_chunks = 0;
   /// Bytes of host memory that are kept for the next downloads; nothing: an eighth of the machine's.
   std::optional<std::uint64_t> host_cache{};
 };

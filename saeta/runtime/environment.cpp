@@ -48,8 +48,7 @@ constexpr std::array<environment_variable, 12> table{{
     {threads_name, "0 to 256", "threads of the staging ring; 0 asks for the machine's", "0"},
     {chunk_name, "64KiB to 1GiB", "size of one page-locked chunk of the staging ring, and of one copy",
      "4MiB"},
-    {shared_name, "0 to 64",
-     "page-locked chunks that all threads of the ring fill together; 0: each thread fills its own", "0"},
+    {shared_name, "1 to 64", "page-locked chunks that all threads of the ring fill together", "16"},
     {cache_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
      "how much host memory is kept for the next downloads", "an eighth of the machine's"},
 }};
@@ -102,12 +101,13 @@ void read_guard(std::string_view text, stack_options& into) {
   }
 }
 
-std::uint64_t number_of(std::string_view name, std::string_view text, std::uint64_t most) {
+std::uint64_t number_of(std::string_view name, std::string_view text, std::uint64_t most,
+                        std::uint64_t least = 0) {
   std::uint64_t number = 0;
   const char* const text_end = text.data() + text.size();
   const auto [end, failure] = std::from_chars(text.data(), text_end, number);
-  if (failure != std::errc{} || end != text_end || number > most) {
-    refuse(name, text, concat("expected a whole number from 0 to ", most));
+  if (failure != std::errc{} || end != text_end || number > most || number < least) {
+    refuse(name, text, concat("expected a whole number from ", least, " to ", most));
   }
   return number;
 }
@@ -181,7 +181,7 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
     options.staging.chunk_bytes = chunk_of(*text);
   }
   if (const auto text = text_of(shared_name)) {
-    options.staging.shared_chunks = number_of(shared_name, *text, most_shared);
+    options.staging.shared_chunks = number_of(shared_name, *text, most_shared, 1);
   }
   if (const auto text = text_of(cache_name)) {
     options.staging.host_cache = bytes_of(cache_name, *text, machine_bytes());

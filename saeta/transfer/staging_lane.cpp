@@ -3,9 +3,20 @@
 #include "saeta/base/report.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace saeta {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+bool is_no_room(const error& refused) {
+  return refused.code() == errc::budget_exceeded || refused.code() == errc::out_of_memory;
+}
+
+} // namespace
 
 staging_lane::staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks)
     : home_(home), chunk_bytes_(chunk_bytes), most_(chunks) {
@@ -47,6 +58,17 @@ staging_lane::chunk& staging_lane::next() {
   return next;
 }
 
+bool staging_lane::prepare() {
+  try {
+    return !chunks_.empty() || make_chunk() != nullptr;
+  } catch (const error& refused) {
+    if (is_no_room(refused)) {
+      return false;
+    }
+    throw;
+  }
+}
+
 staging_lane::chunk* staging_lane::find_free() {
   chunk* found = nullptr;
   for (chunk& c : chunks_) {
@@ -66,8 +88,7 @@ staging_lane::chunk* staging_lane::make_chunk() {
     made.memory = home_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
     return &chunks_.emplace_back(made); // there is room for it
   } catch (const error& refused) {
-    const bool no_room = refused.code() == errc::budget_exceeded || refused.code() == errc::out_of_memory;
-    if (!no_room || chunks_.empty()) {
+    if (!is_no_room(refused) || chunks_.empty()) {
       throw;
     }
     most_ = chunks_.size();
@@ -92,8 +113,23 @@ void staging_lane::abandon() noexcept {
   }
 }
 
+void staging_lane::await(point copy) {
+  constexpr std::chrono::microseconds patience{300};
+  constexpr std::chrono::microseconds pause{4}; // the driver answers one thread at a time
+  const auto tired = clock::now() + patience;
+  for (auto now = clock::now(); now < tired; now = clock::now()) {
+    if (passed(copy)) {
+      return;
+    }
+    while (clock::now() < now + pause) {
+      std::this_thread::yield();
+    }
+  }
+  synchronize(copy);
+}
+
 void staging_lane::land(chunk& which) {
-  synchronize(which.last_copy);
+  await(which.last_copy);
   which.last_copy = {};
   if (which.landing.bytes != 0) {
     std::memcpy(which.landing.target, which.memory.pointer, which.landing.bytes);

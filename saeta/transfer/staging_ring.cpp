@@ -107,7 +107,7 @@ staging_ring::staging_ring(context& home, const staging_options& options)
     lanes_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_,
                                                     std::max<std::size_t>(options.chunks_per_thread, 1)));
   }
-  for (std::size_t i = 0; i < options.shared_chunks && !home_.on_host(); ++i) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(options.shared_chunks, 1); ++i) {
     shared_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_, 1));
   }
 }
@@ -123,10 +123,10 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
   }
   use_token token(work, {writes(slab)});
   auto* const target = token.mutable_data<std::byte>(slab);
-  const std::size_t tasks = (slab.size() + chunk_bytes_ - 1) / chunk_bytes_;
   home_.count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   if (home_.on_host()) {
     const auto turn = turn_.lock("a transfer");
+    const std::size_t tasks = (slab.size() + chunk_bytes_ - 1) / chunk_bytes_;
     team_->run(tasks, [&](std::size_t, std::size_t task) {
       const std::size_t begin = task * chunk_bytes_;
       const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
@@ -135,25 +135,13 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
     });
     return slab;
   }
-  if (!shared_.empty()) {
-    upload_shared(target, slab.size(), plan, file);
-    token.finish();
-    return slab;
-  }
-  run(tasks, [&](staging_lane& lane, std::size_t, std::size_t task) {
-    const std::size_t begin = task * chunk_bytes_;
-    const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
-    auto& chunk = lane.next();
-    gather(static_cast<std::byte*>(chunk.memory.pointer), plan.segments(), begin, end, file);
-    home_.copy(target + begin, chunk.memory.pointer, end - begin, copy_kind::host_to_device, lane.stream());
-    chunk.last_copy = lane.done();
-  });
+  stage(target, slab.size(), plan, file);
   token.finish();
   return slab;
 }
 
-void staging_ring::upload_shared(std::byte* target, std::size_t bytes, const transfer_plan& plan,
-                                 const file_region& file) {
+void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_plan& plan,
+                         const file_region& file) {
   const std::size_t chunks = (bytes + chunk_bytes_ - 1) / chunk_bytes_;
   const auto end_of = [&](std::size_t chunk) { return std::min(bytes, (chunk + 1) * chunk_bytes_); };
   std::vector<staging_lane::chunk*> staged(shared_.size());
@@ -204,8 +192,8 @@ void staging_ring::download(std::span<const download_range> ranges) {
   for (const piece& each : pieces) {
     bytes += each.bytes;
   }
-  if (!shared_.empty() && bytes / pieces.size() >= chunk_bytes_ / 2) { // small ones are not worth a slice
-    return download_shared(pieces);
+  if (bytes / pieces.size() >= chunk_bytes_ / 2) { // small ones are not worth a slice
+    return land_together(pieces);
   }
   run(pieces.size(), [&](staging_lane& lane, std::size_t, std::size_t task) {
     const piece& p = pieces[task];
@@ -216,10 +204,10 @@ void staging_ring::download(std::span<const download_range> ranges) {
   });
 }
 
-void staging_ring::download_shared(std::span<const piece> pieces) {
+void staging_ring::land_together(std::span<const piece> pieces) {
   std::vector<staging_lane::chunk*> staged(shared_.size());
   run_shared(pieces.size(), slices_of(pieces.size(), pieces.front().bytes),
-             {[&](staging_lane&, std::size_t slot, std::size_t) { synchronize(staged[slot]->last_copy); },
+             {[&](staging_lane&, std::size_t slot, std::size_t) { staging_lane::await(staged[slot]->last_copy); },
               [&](std::size_t slot, std::size_t number, std::size_t slice) {
                 const piece& p = pieces[number];
                 const std::size_t begin = slice * slice_bytes();
@@ -299,14 +287,19 @@ void staging_ring::run(std::size_t tasks,
 
 std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
                                      clock::time_point last) {
-  shared_chunks turns(shared_.size(), slices, last);
+  std::size_t begun = 0;
   in_turn(shared_, [&](const auto& lane_at) {
+    std::size_t slots = 0; // as many as the host's budget has room for: the first one has to be had
+    while (slots < std::min(chunks, shared_.size()) && (lane_at(slots).prepare() || slots == 0)) {
+      ++slots;
+    }
+    shared_chunks turns(slots, slices, last);
     const auto look_ahead = [&](std::size_t slot, std::size_t chunk) {
       if (work.ahead && chunk < chunks) {
         work.ahead(lane_at(slot), slot, chunk);
       }
     };
-    for (std::size_t slot = 0; slot < shared_.size(); ++slot) {
+    for (std::size_t slot = 0; slot < slots; ++slot) {
       look_ahead(slot, slot);
     }
     team_->run(chunks * slices, [&](std::size_t, std::size_t task) {
@@ -315,11 +308,12 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, con
           work.fill,
           [&](std::size_t slot, std::size_t chunk) {
             work.end(lane_at(slot), slot, chunk);
-            look_ahead(slot, chunk + shared_.size());
+            look_ahead(slot, chunk + slots);
           });
     });
+    begun = turns.begun();
   });
-  return turns.begun();
+  return begun;
 }
 
 /// After a failure a copy may be on its way that no point covers: the host waits for it before its chunk or its target is

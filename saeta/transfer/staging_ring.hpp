@@ -1,7 +1,7 @@
 // The staging ring: pinned chunks between pageable memory or files and the device.
 //
-// What      Each worker owns a stream and a few pinned chunks: it fills one while the earlier ones are on their way. Where the
-//           options say so, all workers fill one chunk after another together (detail/shared_chunks.hpp).
+// What      All workers fill one chunk after another together (detail/shared_chunks.hpp), while the earlier ones are on their way.
+//           Where a source has to be read in its order each worker fills a few chunks of its own.
 //           One ring a context, made on first use. On a host context there is nothing to stage: workers copy.
 // Order     `upload` returns when every byte has been read from its source; the slab is ordered by its buffer (its last
 //           write is every worker's stream). `download` returns when the bytes are in host memory.
@@ -85,10 +85,11 @@ private:
   std::size_t run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
                          clock::time_point last = clock::time_point::max());
   void end(staging_lane& lane, std::exception_ptr& failure) noexcept;
-  void upload_shared(std::byte* target, std::size_t bytes, const transfer_plan& plan,
-                     const file_region& file);
+  /// The bytes of an upload that is no matter of the host alone.
+  void stage(std::byte* target, std::size_t bytes, const transfer_plan& plan, const file_region& file);
   struct piece;
-  void download_shared(std::span<const piece> pieces);
+  /// Downloads of pieces that are worth it by all workers at once.
+  void land_together(std::span<const piece> pieces);
   [[nodiscard]] std::size_t slice_bytes() const noexcept;
   /// Slices of each chunk; of a single one as many as its bytes need.
   [[nodiscard]] std::size_t slices_of(std::size_t chunks, std::size_t bytes) const noexcept;

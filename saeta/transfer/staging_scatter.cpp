@@ -153,7 +153,7 @@ public:
     const std::size_t chunk_bytes = home_.on_host() ? host_chunk_bytes : ring_.chunk_bytes_;
     const chunk_cutter cutter(all, chunk_bytes, source_.ordered_from, home_.on_host());
     const std::vector<chunk_cursor> shared =
-        ring_.shared_.empty() ? std::vector<chunk_cursor>() : chunks_of_any_order(cutter);
+        home_.on_host() ? std::vector<chunk_cursor>() : chunks_of_any_order(cutter);
     if (!shared.empty()) {
       bring_shared(cutter, shared);
     }

@@ -37,7 +37,7 @@ namespace {
 
 /// No threads, and a staging ring as small as the arrays.
 context_options small_options() {
-  return {.staging = {.threads = 1, .chunk_bytes = 1 << 14, .chunks_per_thread = 2},
+  return {.staging = {.threads = 1, .chunk_bytes = 1 << 14, .shared_chunks = 2, .chunks_per_thread = 2},
           .releases = release_thread::none};
 }
 

@@ -4,10 +4,12 @@
 //           before it in its slot has ended; its slices are done by whoever takes them; the last one ends it. So all threads
 //           work in few megabytes, which stay in the processor's cache, and the device still gets large copies.
 // Thread    `take_part` by any number of threads, for tasks in increasing order of their start (worker_team.hpp): then whoever waits
-//           for a chunk waits for threads that are at work.
+//           for a chunk waits for threads that are at work. They look for a while before they sleep: threads that
+//           wake each other one by one take longer than a chunk.
 // Failure   What a step throws ends all: nobody waits any more, and nothing is begun.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -15,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <thread>
 
 namespace saeta {
 
@@ -28,7 +31,7 @@ public:
   shared_chunks(std::size_t slots, std::size_t slices, clock::time_point last = clock::time_point::max())
       : slots_(std::make_unique<slot_state[]>(slots)), count_(slots), slices_(slices), last_(last) {
     for (std::size_t i = 0; i < slots; ++i) {
-      slots_[i].next = i;
+      slots_[i].stage = free_for(i);
     }
   }
 
@@ -43,24 +46,25 @@ public:
     const std::size_t slot = chunk % count_;
     slot_state& at = slots_[slot];
     try {
-      std::unique_lock lock(at.mutex);
-      at.changed.wait(lock, [&] { return at.failed || at.now == chunk || at.next == chunk; });
-      if (at.failed) {
-        return;
+      std::size_t seen = at.stage.load(std::memory_order_acquire);
+      while (seen != filling(chunk)) {
+        if (seen == failed) {
+          return;
+        }
+        if (seen == free_for(chunk)) {
+          if (at.stage.compare_exchange_strong(seen, beginning(chunk))) {
+            begin(slot, chunk);
+            at.left.store(slices_, std::memory_order_relaxed);
+            seen = at.enter(filling(chunk));
+          }
+        } else {
+          seen = at.other_than(seen);
+        }
       }
-      if (at.now != chunk) {
-        begin(slot, chunk);
-        at.now = chunk;
-        at.next = none;
-        at.left = slices_;
-      }
-      lock.unlock();
       fill(slot, chunk, number % slices_);
-      lock.lock();
-      if (--at.left == 0) {
+      if (at.left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
         end(slot, chunk);
-        at.next = chunk + count_;
-        at.changed.notify_all();
+        at.enter(free_for(chunk + count_));
       }
     } catch (...) {
       fail();
@@ -71,35 +75,66 @@ public:
   [[nodiscard]] std::size_t begun() const noexcept { return admitted_; }
 
 private:
-  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+  // What a slot is doing, as a number: three for each chunk.
+  static constexpr std::size_t free_for(std::size_t chunk) { return 3 * chunk; }
+  static constexpr std::size_t beginning(std::size_t chunk) { return 3 * chunk + 1; }
+  static constexpr std::size_t filling(std::size_t chunk) { return 3 * chunk + 2; }
+  static constexpr std::size_t failed = std::numeric_limits<std::size_t>::max();
 
   struct slot_state {
-    std::mutex mutex;
+    std::atomic<std::size_t> stage{0};
+    std::atomic<std::size_t> left{0}; ///< slices of the chunk that is being filled
+    std::mutex mutex;                 ///< of those who sleep; held where `stage` changes while somebody may
     std::condition_variable changed;
-    std::size_t now = none; ///< chunk that was begun last
-    std::size_t next = 0;   ///< chunk that may begin, or none
-    std::size_t left = 0;   ///< slices of `now`
-    bool failed = false;
+
+    /// A failure stays. Returns what the stage is now.
+    std::size_t enter(std::size_t next) {
+      {
+        const std::lock_guard lock(mutex);
+        std::size_t now = stage.load(std::memory_order_relaxed);
+        while (now != failed && !stage.compare_exchange_weak(now, next, std::memory_order_release)) {
+        }
+        next = now == failed ? failed : next;
+      }
+      changed.notify_all();
+      return next;
+    }
+    std::size_t other_than(std::size_t seen) {
+      constexpr std::chrono::microseconds patience{200}; // a chunk of 4 MiB is on its way for 80
+      const auto tired = clock::now() + patience;
+      do {
+        std::this_thread::yield();
+        const std::size_t now = stage.load(std::memory_order_acquire);
+        if (now != seen) {
+          return now;
+        }
+      } while (clock::now() < tired);
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return stage.load(std::memory_order_acquire) != seen; });
+      return stage.load(std::memory_order_acquire);
+    }
   };
 
   /// One thread may come to a chunk before another has come to the one before it: both are admitted then.
   bool admit(std::size_t chunk) {
+    if (chunk < admitted_.load(std::memory_order_acquire)) {
+      return true;
+    }
     const std::lock_guard lock(mutex_);
-    if (chunk < admitted_) {
+    const std::size_t admitted = admitted_.load(std::memory_order_relaxed);
+    if (chunk < admitted) {
       return true;
     }
     closed_ = closed_ || (chunk != 0 && clock::now() >= last_);
-    admitted_ = closed_ ? admitted_ : chunk + 1;
+    if (!closed_) {
+      admitted_.store(chunk + 1, std::memory_order_release);
+    }
     return !closed_;
   }
 
   void fail() noexcept {
     for (slot_state& each : std::span(slots_.get(), count_)) {
-      {
-        const std::lock_guard lock(each.mutex);
-        each.failed = true;
-      }
-      each.changed.notify_all();
+      each.enter(failed);
     }
   }
 
@@ -107,8 +142,8 @@ private:
   std::size_t count_;
   std::size_t slices_;
   clock::time_point last_;
-  std::mutex mutex_;
-  std::size_t admitted_ = 0;
+  std::mutex mutex_; ///< of those who admit
+  std::atomic<std::size_t> admitted_{0};
   bool closed_ = false;
 };
 

@@ -43,8 +43,14 @@ public:
   /// cache; where all are on their way another one, or the one that has been for the longest time. @throws error budget_exceeded,
   /// naming the host's budget, and out_of_memory for the first chunk.
   chunk& next();
+  /// Makes the first chunk where there is none. @returns false where the host's budget has no room for it. @throws error what
+  /// is no matter of room.
+  bool prepare();
   /// Waits for the chunks that bring something and lands it.
   void land_all();
+  /// Waits until a copy has passed. Looks for as long as a chunk is on its way before it sleeps: the interrupt that ends a sleep comes
+  /// late.
+  static void await(point copy);
   /// Forgets what has not landed: after a failure its target may be gone.
   void abandon() noexcept;
 

@@ -56,7 +56,7 @@ protected:
         break;
       }
       ++failures;
-      ASSERT_LT(position, 1000U);
+      ASSERT_LT(position, 5000U);
     }
     EXPECT_TRUE(home()->on_host() || failures > 0);
   }

@@ -43,6 +43,7 @@ class streamed_write : public folder_test {
 protected:
   static constexpr std::size_t window_bytes = 4096;
   static constexpr std::size_t chunk_bytes = 8192;
+  static constexpr std::size_t ring_bytes = (2 + 2 * 2) * chunk_bytes; ///< shared, and of two threads
 
   void SetUp() override {
     context_ = small_context(shared_device());
@@ -52,7 +53,7 @@ protected:
     context_options options;
     options.budget = limit;
     options.pinned_budget = budget::create("the host's memory");
-    options.staging = {.threads = 2, .chunk_bytes = chunk_bytes, .chunks_per_thread = 2};
+    options.staging = {.threads = 2, .chunk_bytes = chunk_bytes, .shared_chunks = 2, .chunks_per_thread = 2};
     return watch(context::create(std::move(on), options));
   }
 
@@ -184,8 +185,8 @@ TEST_P(streamed_write, takes_three_windows_of_the_host_however_large_the_batch_i
     ASSERT_GT(here.byte_size(), 10 * window_bytes);
     const budget_window charged = home()->pinned_budget()->open_window();
     ipc::write(here, file(), options(ipc::compression::none));
-    EXPECT_LE(charged.read().peak, 2 * 2 * chunk_bytes + 3 * (window_bytes + 64) + 4096) << rows;
-    EXPECT_LE(staged(), 2 * 2 * chunk_bytes) << "the chunks of the ring";
+    EXPECT_LE(charged.read().peak, ring_bytes + 3 * (window_bytes + 64) + 4096) << rows;
+    EXPECT_LE(staged(), ring_bytes) << "the chunks of the ring";
   }
 }
 
@@ -208,7 +209,7 @@ TEST_P(streamed_write, compresses_one_window_while_the_next_is_on_its_way) {
     EXPECT_EQ(home()->read_counters().device_to_host.transfers, (800'000 + window_bytes - 1) / window_bytes);
     // Two windows, blocks in as much memory as they may need, and what has become of them.
     EXPECT_LE(charged.read().peak,
-              2 * 2 * chunk_bytes + 2 * (window_bytes + 64) + 2 * 16 * window_bytes + 2 * written);
+              ring_bytes + 2 * (window_bytes + 64) + 2 * 16 * window_bytes + 2 * written);
     EXPECT_GE(charged.read().peak, staged() + 2 * window_bytes) << "both at once";
     EXPECT_LT(written, 100'000U);
     EXPECT_TRUE(same_contents(read(), zeros));
@@ -238,7 +239,7 @@ TEST_P(streamed_write, is_refused_by_the_budget_of_the_host_and_leaves_nothing) 
       }
       home()->pinned_budget()->set_limit(budget::unlimited);
       EXPECT_TRUE(std::filesystem::is_empty(folder_));
-      EXPECT_LE(staged(), 2 * 2 * chunk_bytes);
+      EXPECT_LE(staged(), ring_bytes);
     }
   }
 }
@@ -258,7 +259,7 @@ TEST_P(streamed_write, of_small_batches_is_charged_for_what_is_compressed) {
   ipc::write(here, file(), whole);
   const std::uint64_t before = charged->statistics().current;
   const std::uint64_t ring =
-      home()->on_host() ? 0 : 2 * 2 * chunk_bytes; // lanes make their chunks when they need them
+      home()->on_host() ? 0 : ring_bytes; // lanes make their chunks when they need them
   for (const auto body : {ipc::compression::lz4, ipc::compression::zstd}) {
     whole.body = body;
     const budget_window window = charged->open_window();
@@ -313,7 +314,7 @@ TEST_P(streamed_write, leaves_nothing_where_any_call_fails) {
         std::filesystem::remove(file());
       }
       EXPECT_TRUE(std::filesystem::is_empty(folder_));
-      EXPECT_LE(home->pinned_budget()->statistics().current, 2 * 2 * chunk_bytes);
+      EXPECT_LE(home->pinned_budget()->statistics().current, ring_bytes);
     }
     EXPECT_GT(position, home->on_host() ? 0U : 50U);
   }
@@ -346,7 +347,7 @@ TEST_P(streamed_write, ends_with_an_interrupt) {
       std::filesystem::remove(file());
       EXPECT_TRUE(std::filesystem::is_empty(folder_));
     }
-    EXPECT_LE(staged(), 2 * 2 * chunk_bytes);
+    EXPECT_LE(staged(), ring_bytes);
   }
 }
 

@@ -154,7 +154,7 @@ class pinned_chunks : public backend_test {
 protected:
   [[nodiscard]] std::shared_ptr<context> with_room(std::uint64_t bytes) {
     context_options options;
-    options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 3};
+    options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = 3};
     options.pinned_budget = budget::create("host", bytes);
     return new_context(options);
   }

@@ -150,7 +150,7 @@ TEST_P(host_arrays, are_in_the_ledger_as_long_as_they_live_also_past_their_conte
   }
   context_options options;
   options.pinned_budget = budget::create("host");
-  options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 1, .host_cache = 1 << 20};
+  options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = 1, .chunks_per_thread = 1, .host_cache = 1 << 20};
   auto other = new_context(options);
   const texts<std::int32_t> source(1000);
   dictionary_cache known;
@@ -197,7 +197,7 @@ TEST_P(host_arrays, wait_for_room_on_the_host_as_pinned_memory_does) {
   context_options options;
   options.pinned_budget = budget::create("host");
   options.pressure.wait = std::chrono::seconds(60);
-  options.staging = {.threads = 1, .chunk_bytes = 4096, .chunks_per_thread = 1};
+  options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = 1, .chunks_per_thread = 1};
   const auto other = new_context(options);
   const texts<std::int32_t> source(1000);
   dictionary_cache known;

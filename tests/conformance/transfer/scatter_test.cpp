@@ -151,11 +151,11 @@ scatter_plan random_plan(std::size_t source_bytes, unsigned seed) {
 class scatter : public context_test {
 protected:
   [[nodiscard]] std::shared_ptr<context> with_chunks(std::size_t bytes, std::size_t threads = 3,
-                                                     std::size_t shared = 0) {
+                                                     std::size_t shared = 3) {
     context_options options;
     options.budget = limit;
     options.staging = {
-        .threads = threads, .chunk_bytes = bytes, .chunks_per_thread = 2, .shared_chunks = shared};
+        .threads = threads, .chunk_bytes = bytes, .shared_chunks = shared, .chunks_per_thread = 2};
     return new_context(options);
   }
   static std::vector<std::byte> read_back(const std::shared_ptr<context>& home, const buffer& slab) {
@@ -175,7 +175,7 @@ protected:
 TEST_P(scatter, puts_every_kind_of_piece_in_its_place) {
   const auto source = random_bytes(300'000, 1);
   for (const std::size_t chunk : {chunk_cutter::least, std::size_t{4096}, std::size_t{65'536}}) {
-    for (const std::size_t shared : {0U, 1U, 4U}) {
+    for (const std::size_t shared : {1U, 2U, 4U}) {
       const auto home = with_chunks(chunk, 3, shared);
       for (unsigned seed = 1; seed <= 10; ++seed) {
         SCOPED_TRACE(::testing::Message()
@@ -199,7 +199,7 @@ TEST_P(scatter, is_one_transfer_and_reads_what_it_needs) {
 
 TEST_P(scatter, of_long_copies_needs_no_kernel) {
   const auto source = random_bytes(100'000, 4);
-  for (const std::size_t shared : {0U, 2U}) {
+  for (const std::size_t shared : {1U, 2U}) {
     const auto home = with_chunks(4096, 1, shared);
     scatter_plan plan;
     plan.slab_bytes = 40'960;
@@ -216,7 +216,7 @@ TEST_P(scatter, of_long_copies_needs_no_kernel) {
 TEST_P(scatter, reads_pinned_chunks_where_the_budget_has_no_room_to_land) {
   const auto source = random_bytes(300'000, 5);
   const scatter_plan plan = random_plan(source.size(), 6);
-  for (const std::size_t shared : {0U, 4U}) {
+  for (const std::size_t shared : {1U, 4U}) {
     const auto home = with_chunks(65'536, 3, shared);
     const auto tight = home->with_budget("tight", plan.slab_bytes + 60'000);
     const expected_slab wanted = expected(plan, source);
@@ -277,7 +277,7 @@ TEST_P(scatter, checks_before_it_fixes) {
 TEST_P(scatter, leaves_nothing_where_a_read_fails) {
   const auto source = random_bytes(300'000, 9);
   const scatter_plan plan = random_plan(source.size(), 10);
-  for (const std::size_t shared : {0U, 3U}) {
+  for (const std::size_t shared : {1U, 3U}) {
     const auto home = with_chunks(4096, 3, shared);
     const scatter_source good = memory_of(source);
     std::atomic<int> calls{0};
@@ -306,7 +306,7 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
   const auto source = random_bytes(300'000, 11);
   const scatter_plan plan = random_plan(source.size(), 12);
   const auto caller = std::this_thread::get_id();
-  for (const std::size_t shared : {0U, 3U}) {
+  for (const std::size_t shared : {1U, 3U}) {
     const auto home = with_chunks(4096, 3, shared);
     std::vector<std::uint64_t> told;
     {
@@ -340,9 +340,9 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
 TEST_P(scatter, works_again_after_any_call_has_failed) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  for (const std::size_t shared : {0U, 2U}) {
+  for (const std::size_t shared : {1U, 2U}) {
     context_options options;
-    options.staging = {.threads = 1, .chunk_bytes = 16'384, .chunks_per_thread = 2, .shared_chunks = shared};
+    options.staging = {.threads = 1, .chunk_bytes = 16'384, .shared_chunks = shared, .chunks_per_thread = 2};
     const auto home = watch(context::create(faulty, options));
     const auto source = random_bytes(60'000, 13);
     scatter_plan plan = random_plan(source.size(), 14);

@@ -18,7 +18,7 @@ protected:
   /// On the host and on a simulated device, with one thread, so that reads come in the same order.
   static std::vector<std::shared_ptr<context>> homes() {
     context_options options;
-    options.staging = {.threads = 1, .chunk_bytes = 8192, .chunks_per_thread = 2};
+    options.staging = {.threads = 1, .chunk_bytes = 8192, .shared_chunks = 2, .chunks_per_thread = 2};
     return {context::create(make_host_backend(), options),
             context::create(sim::device::create({.seed = 5}), options)};
   }

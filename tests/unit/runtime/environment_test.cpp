@@ -143,7 +143,9 @@ TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) 
   expect_refused("SAETA_BUDGET_WAIT", "86400001", "0 to 86400000");
   EXPECT_EQ(with("SAETA_STAGING_CHUNK", "65536").staging.chunk_bytes, 65'536U);
   EXPECT_EQ(with("SAETA_STAGING_SHARED", "64").staging.shared_chunks, 64U);
-  expect_refused("SAETA_STAGING_SHARED", "65", "0 to 64");
+  EXPECT_EQ(with("SAETA_STAGING_SHARED", "1").staging.shared_chunks, 1U);
+  expect_refused("SAETA_STAGING_SHARED", "65", "1 to 64");
+  expect_refused("SAETA_STAGING_SHARED", "0", "1 to 64");
   EXPECT_EQ(with("SAETA_HOST_CACHE", "3MiB").staging.host_cache, std::uint64_t{3} << 20);
   EXPECT_EQ(with("SAETA_HOST_CACHE", "0").staging.host_cache, 0U);
   EXPECT_GT(with("SAETA_HOST_CACHE", "1%").staging.host_cache, std::uint64_t{1} << 20);
