@@ -22,7 +22,11 @@ namespace {
 
 /// As many as it takes where the source is read by the system (pread); memory alone is read as fast by eight.
 constexpr std::size_t most_default_threads = 16;
-/// Of a chunk that the threads fill together.
+/// What a thread does of a chunk at a time: it costs much more than to take it. Of few chunks less, but not so little that the caller
+/// had done it alone before the others are awake.
+constexpr std::size_t good_slice_bytes = 1u << 20;
+constexpr std::size_t least_slice_bytes = 64u << 10;
+/// Of a chunk.
 constexpr std::size_t most_slices = 16;
 
 std::size_t thread_count(const staging_options& options) {
@@ -144,13 +148,14 @@ void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_pl
                          const file_region& file) {
   const std::size_t chunks = (bytes + chunk_bytes_ - 1) / chunk_bytes_;
   const auto end_of = [&](std::size_t chunk) { return std::min(bytes, (chunk + 1) * chunk_bytes_); };
+  const slicing slices = slices_of(chunks, bytes);
   std::vector<staging_lane::chunk*> staged(shared_.size());
-  run_shared(chunks, slices_of(chunks, bytes),
+  run_shared(chunks, slices.count,
              {[&](staging_lane& lane, std::size_t slot, std::size_t) { staged[slot] = &lane.next(); },
               [&](std::size_t slot, std::size_t chunk, std::size_t slice) {
                 const std::size_t first = chunk * chunk_bytes_;
-                const std::size_t begin = first + slice * slice_bytes();
-                const std::size_t end = std::min(end_of(chunk), begin + slice_bytes());
+                const std::size_t begin = first + slice * slices.bytes;
+                const std::size_t end = std::min(end_of(chunk), begin + slices.bytes);
                 if (begin < end) {
                   auto* const pinned = static_cast<std::byte*>(staged[slot]->memory.pointer);
                   gather(pinned + (begin - first), plan.segments(), begin, end, file);
@@ -205,13 +210,14 @@ void staging_ring::download(std::span<const download_range> ranges) {
 }
 
 void staging_ring::land_together(std::span<const piece> pieces) {
+  const slicing slices = slices_of(pieces.size(), pieces.front().bytes);
   std::vector<staging_lane::chunk*> staged(shared_.size());
-  run_shared(pieces.size(), slices_of(pieces.size(), pieces.front().bytes),
+  run_shared(pieces.size(), slices.count,
              {[&](staging_lane&, std::size_t slot, std::size_t) { staging_lane::await(staged[slot]->last_copy); },
               [&](std::size_t slot, std::size_t number, std::size_t slice) {
                 const piece& p = pieces[number];
-                const std::size_t begin = slice * slice_bytes();
-                const std::size_t end = std::min(p.bytes, begin + slice_bytes());
+                const std::size_t begin = slice * slices.bytes;
+                const std::size_t end = std::min(p.bytes, begin + slices.bytes);
                 if (begin < end) {
                   std::memcpy(p.target + begin, static_cast<std::byte*>(staged[slot]->memory.pointer) + begin,
                               end - begin);
@@ -239,12 +245,13 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
   token.finish();
 }
 
-std::size_t staging_ring::slice_bytes() const noexcept {
-  return round_up((chunk_bytes_ + most_slices - 1) / most_slices, host_alignment);
-}
-
-std::size_t staging_ring::slices_of(std::size_t chunks, std::size_t bytes) const noexcept {
-  return (std::min(chunks == 1 ? bytes : chunk_bytes_, chunk_bytes_) + slice_bytes() - 1) / slice_bytes();
+staging_ring::slicing staging_ring::slices_of(std::size_t chunks, std::size_t first) const noexcept {
+  const std::size_t largest = chunks == 1 ? std::clamp<std::size_t>(first, 1, chunk_bytes_) : chunk_bytes_;
+  const std::size_t for_all = (2 * team_->members() + chunks - 1) / chunks;
+  const std::size_t most = std::clamp<std::size_t>(largest / least_slice_bytes, 1, most_slices);
+  const std::size_t wanted = std::clamp(std::max(largest / good_slice_bytes, for_all), std::size_t{1}, most);
+  const std::size_t bytes = round_up((largest + wanted - 1) / wanted, host_alignment);
+  return {(largest + bytes - 1) / bytes, bytes};
 }
 
 // The caller holds a token on the work stream. Lanes start behind it, and it ends behind them, so that one point of the
@@ -293,7 +300,7 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, con
     while (slots < std::min(chunks, shared_.size()) && (lane_at(slots).prepare() || slots == 0)) {
       ++slots;
     }
-    shared_chunks turns(slots, slices, last);
+    shared_chunks turns(slots, chunks, slices, last);
     const auto look_ahead = [&](std::size_t slot, std::size_t chunk) {
       if (work.ahead && chunk < chunks) {
         work.ahead(lane_at(slot), slot, chunk);
@@ -306,9 +313,9 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, con
       turns.take_part(
           task, [&](std::size_t slot, std::size_t chunk) { work.begin(lane_at(slot), slot, chunk); },
           work.fill,
-          [&](std::size_t slot, std::size_t chunk) {
+          [&](std::size_t slot, std::size_t chunk, std::size_t next) {
             work.end(lane_at(slot), slot, chunk);
-            look_ahead(slot, chunk + slots);
+            look_ahead(slot, next);
           });
     });
     begun = turns.begun();

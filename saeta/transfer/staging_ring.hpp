@@ -90,9 +90,13 @@ private:
   struct piece;
   /// Downloads of pieces that are worth it by all workers at once.
   void land_together(std::span<const piece> pieces);
-  [[nodiscard]] std::size_t slice_bytes() const noexcept;
-  /// Slices of each chunk; of a single one as many as its bytes need.
-  [[nodiscard]] std::size_t slices_of(std::size_t chunks, std::size_t bytes) const noexcept;
+  /// Of each chunk that all workers share; the last one may have fewer bytes.
+  struct slicing {
+    std::size_t count;
+    std::size_t bytes;
+  };
+  /// @param first  bytes of the first chunk; where it is the only one its slices are not empty.
+  [[nodiscard]] slicing slices_of(std::size_t chunks, std::size_t first) const noexcept;
 
   context& home_;            ///< owns this
   interruptible_mutex turn_; ///< one movement at a time

@@ -230,7 +230,7 @@ private:
     const std::size_t count = chunks.size() - 1;
     add_landing_memory(into_, std::min(slots, count), ring_.chunk_bytes_, landing_);
     cutter.cut(chunks.front(), cut_.front());
-    const std::size_t slices = ring_.slices_of(count, cut_.front().bytes);
+    const slicing slices = ring_.slices_of(count, cut_.front().bytes);
     std::vector<staging_lane::chunk*> staged(slots);
     for (std::size_t first = 0; first < count;) {
       const shared_work work{[&](staging_lane& lane, std::size_t slot, std::size_t chunk) {
@@ -238,22 +238,21 @@ private:
                                staged[slot] = &lane.next();
                              },
                              [&](std::size_t slot, std::size_t, std::size_t slice) {
-                               fetch_slice(cut_[slot], slice * ring_.slice_bytes(),
+                               fetch_slice(cut_[slot], slice * slices.bytes, (slice + 1) * slices.bytes,
                                            static_cast<std::byte*>(staged[slot]->memory.pointer));
                              },
                              [&](staging_lane& lane, std::size_t slot, std::size_t) {
                                const bool lands = !cut_[slot].direct && slot < landing_.size();
                                send(lane, *staged[slot], slot, lands ? landing_[slot] : absent());
                              }};
-      first += ring_.run_shared(std::min(at_once, count - first), slices, work,
+      first += ring_.run_shared(std::min(at_once, count - first), slices.count, work,
                                 chain_windows::clock::now() + chain_windows::window_time);
       tell();
     }
   }
 
-  /// The parts of a chunk that lie in a slice of it.
-  void fetch_slice(const cut_chunk& chunk, std::size_t begin, std::byte* pinned) const {
-    const std::size_t end = begin + ring_.slice_bytes();
+  /// The parts of a chunk that lie between two places of it.
+  void fetch_slice(const cut_chunk& chunk, std::size_t begin, std::size_t end, std::byte* pinned) const {
     auto part = std::ranges::partition_point(
         chunk.parts, [&](const chunk_part& each) { return each.at + each.bytes <= begin; });
     for (; part != chunk.parts.end() && part->at < end; ++part) {

@@ -174,7 +174,8 @@ protected:
 
 TEST_P(scatter, puts_every_kind_of_piece_in_its_place) {
   const auto source = random_bytes(300'000, 1);
-  for (const std::size_t chunk : {chunk_cutter::least, std::size_t{4096}, std::size_t{65'536}}) {
+  for (const std::size_t chunk :
+       {chunk_cutter::least, std::size_t{4096}, std::size_t{65'536}, std::size_t{262'144}}) {
     for (const std::size_t shared : {1U, 2U, 4U}) {
       const auto home = with_chunks(chunk, 3, shared);
       for (unsigned seed = 1; seed <= 10; ++seed) {

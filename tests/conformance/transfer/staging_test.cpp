@@ -91,6 +91,26 @@ TEST_P(staging, brings_them_by_chunks_that_all_threads_share) {
   }
 }
 
+TEST_P(staging, fills_large_chunks_by_slices) {
+  for (const std::size_t bytes : {200'000U, 1'000'000U, 1'300'001U}) { // one chunk, and some
+    context_options options;
+    options.staging = {.threads = 4, .chunk_bytes = 256u << 10, .shared_chunks = 2};
+    const auto home = new_context(options);
+    const auto ring = staging_ring::of(home);
+    const auto source = random_bytes(bytes, 17);
+    transfer_plan plan;
+    const auto part = plan.add(source);
+    plan.finish();
+    const buffer slab = ring->upload(home, plan, "slab");
+    std::vector<std::byte> back(bytes);
+    ring->download(std::vector<download_range>{{slab.slice(plan.target_of(part), bytes), back.data()}});
+    EXPECT_TRUE(back == source) << bytes;
+    if (!home->on_host()) {
+      EXPECT_EQ(home->statistics().pinned, bytes < (256u << 10) ? 256u << 10 : 512u << 10);
+    }
+  }
+}
+
 TEST_P(staging, leaves_zeros_between_the_ranges) {
   // Of chunks and of a slab that were used before: fresh memory is zero by itself.
   constexpr std::size_t ranges = 1000;

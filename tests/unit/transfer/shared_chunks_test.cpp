@@ -19,13 +19,13 @@ namespace {
 constexpr std::size_t slots = 3;
 constexpr std::size_t slices = 5;
 
-void pass(std::size_t, std::size_t) {}
+constexpr auto pass = [](auto...) {};
 
 TEST(shared_chunks, are_begun_filled_and_ended_once_each_and_alone_in_their_slot) {
   worker_team team(4);
   for (int round = 0; round < 200; ++round) {
-    shared_chunks turns(slots, slices);
     constexpr std::size_t chunks = 20;
+    shared_chunks turns(slots, chunks, slices);
     std::array<std::size_t, slots> open{}; // what is neither atomic nor locked shows to ThreadSanitizer
     std::array<std::size_t, chunks> begun{};
     std::array<std::array<std::size_t, slices>, chunks> filled{};
@@ -34,7 +34,7 @@ TEST(shared_chunks, are_begun_filled_and_ended_once_each_and_alone_in_their_slot
       turns.take_part(
           task,
           [&](std::size_t slot, std::size_t chunk) {
-            EXPECT_EQ(slot, chunk % slots);
+            ASSERT_LT(slot, slots);
             EXPECT_EQ(open[slot]++, 0U) << "the chunk before has not ended";
             ++begun[chunk];
           },
@@ -42,7 +42,7 @@ TEST(shared_chunks, are_begun_filled_and_ended_once_each_and_alone_in_their_slot
             EXPECT_EQ(open[slot], 1U);
             ++filled[chunk][slice];
           },
-          [&](std::size_t slot, std::size_t chunk) {
+          [&](std::size_t slot, std::size_t chunk, std::size_t) {
             for (const std::size_t each : filled[chunk]) {
               EXPECT_EQ(each, 1U) << "ended before it was full";
             }
@@ -60,7 +60,7 @@ TEST(shared_chunks, are_begun_filled_and_ended_once_each_and_alone_in_their_slot
 
 TEST(shared_chunks, are_filled_by_several_threads_at_once) {
   worker_team team(slices);
-  shared_chunks turns(1, slices);
+  shared_chunks turns(1, 1, slices);
   std::latch together(slices); // never opens with fewer
   team.run(slices, [&](std::size_t, std::size_t task) {
     turns.take_part(
@@ -70,7 +70,7 @@ TEST(shared_chunks, are_filled_by_several_threads_at_once) {
 
 TEST(shared_chunks, are_begun_while_the_one_before_is_filled_in_another_slot) {
   worker_team team(2);
-  shared_chunks turns(2, 1);
+  shared_chunks turns(2, 2, 1);
   std::latch both(2);
   team.run(2, [&](std::size_t, std::size_t task) {
     turns.take_part(
@@ -81,7 +81,7 @@ TEST(shared_chunks, are_begun_while_the_one_before_is_filled_in_another_slot) {
 TEST(shared_chunks, after_the_last_moment_are_not_begun_but_the_first_one) {
   worker_team team(4);
   for (int round = 0; round < 50; ++round) {
-    shared_chunks turns(slots, slices, shared_chunks::clock::now());
+    shared_chunks turns(slots, 10, slices, shared_chunks::clock::now());
     std::atomic<std::size_t> filled{0};
     team.run(10 * slices, [&](std::size_t, std::size_t task) {
       turns.take_part(
@@ -95,14 +95,15 @@ TEST(shared_chunks, after_the_last_moment_are_not_begun_but_the_first_one) {
 TEST(shared_chunks, that_were_begun_are_the_first_ones_and_complete) {
   worker_team team(4);
   for (int round = 0; round < 50; ++round) {
-    shared_chunks turns(slots, slices, shared_chunks::clock::now() + std::chrono::microseconds(20 * round));
     constexpr std::size_t chunks = 200;
+    shared_chunks turns(slots, chunks, slices,
+                        shared_chunks::clock::now() + std::chrono::microseconds(20 * round));
     std::array<std::atomic<std::size_t>, chunks> filled{};
     std::array<std::atomic<bool>, chunks> ended{};
     team.run(chunks * slices, [&](std::size_t, std::size_t task) {
       turns.take_part(
           task, pass, [&](std::size_t, std::size_t chunk, std::size_t) { ++filled[chunk]; },
-          [&](std::size_t, std::size_t chunk) { ended[chunk] = true; });
+          [&](std::size_t, std::size_t chunk, std::size_t) { ended[chunk] = true; });
     });
     ASSERT_GE(turns.begun(), 1U);
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
@@ -117,7 +118,7 @@ TEST(shared_chunks, leave_nobody_waiting_where_any_step_fails) {
   for (const std::string where : {"begin", "fill", "end"}) {
     for (std::size_t at = 0; at < 12; ++at) {
       SCOPED_TRACE(where + " of chunk " + std::to_string(at));
-      shared_chunks turns(slots, slices);
+      shared_chunks turns(slots, 12, slices);
       const auto step = [&](const char* name, std::size_t chunk) {
         if (where == name && chunk == at) {
           throw std::runtime_error(where);
@@ -128,7 +129,7 @@ TEST(shared_chunks, leave_nobody_waiting_where_any_step_fails) {
                               turns.take_part(
                                   task, [&](std::size_t, std::size_t chunk) { step("begin", chunk); },
                                   [&](std::size_t, std::size_t chunk, std::size_t) { step("fill", chunk); },
-                                  [&](std::size_t, std::size_t chunk) { step("end", chunk); });
+                                  [&](std::size_t, std::size_t chunk, std::size_t) { step("end", chunk); });
                             }),
                    std::runtime_error);
     }
@@ -137,7 +138,7 @@ TEST(shared_chunks, leave_nobody_waiting_where_any_step_fails) {
 
 TEST(shared_chunks, wait_for_a_slow_slice_of_the_chunk_before_in_their_slot) {
   worker_team team(3);
-  shared_chunks turns(1, 2);
+  shared_chunks turns(1, 2, 2);
   std::atomic<bool> slow_done{false};
   team.run(4, [&](std::size_t, std::size_t task) {
     turns.take_part(
@@ -151,6 +152,54 @@ TEST(shared_chunks, wait_for_a_slow_slice_of_the_chunk_before_in_their_slot) {
         pass);
   });
   EXPECT_EQ(turns.begun(), 2U);
+}
+
+TEST(shared_chunks, get_the_slots_in_the_order_in_which_they_are_left) {
+  worker_team team(3);
+  for (int round = 0; round < 50; ++round) {
+    constexpr std::size_t chunks = 40;
+    shared_chunks turns(slots, chunks, 1);
+    std::array<std::atomic<std::size_t>, chunks> promised{}; // the slot + 1
+    std::atomic<std::size_t> ended{0};
+    std::array<std::atomic<int>, chunks> next_of{};
+    team.run(chunks, [&](std::size_t, std::size_t task) {
+      turns.take_part(
+          task,
+          [&](std::size_t slot, std::size_t chunk) {
+            EXPECT_EQ(chunk < slots ? chunk + 1 : promised[chunk].load(), slot + 1);
+          },
+          [](std::size_t, std::size_t, std::size_t) {},
+          [&](std::size_t slot, std::size_t, std::size_t next) {
+            ++ended;
+            if (next < chunks) {
+              promised[next] = slot + 1;
+              ++next_of[next];
+            }
+          });
+    });
+    EXPECT_EQ(ended, chunks);
+    for (std::size_t chunk = slots; chunk < chunks; ++chunk) {
+      EXPECT_EQ(next_of[chunk], 1) << chunk;
+    }
+  }
+}
+
+TEST(shared_chunks, go_on_beside_one_that_is_held_up) {
+  worker_team team(2);
+  constexpr std::size_t chunks = 20;
+  shared_chunks turns(2, chunks, 1);
+  std::atomic<std::size_t> others{0};
+  team.run(chunks, [&](std::size_t, std::size_t task) {
+    turns.take_part(
+        task, pass,
+        [&](std::size_t, std::size_t chunk, std::size_t) {
+          while (chunk == 0 && others != chunks - 1) { // never ends where the second slot waits for the first one
+            std::this_thread::yield();
+          }
+        },
+        [&](std::size_t, std::size_t chunk, std::size_t) { others += chunk == 0 ? 0 : 1; });
+  });
+  EXPECT_EQ(turns.begun(), chunks);
 }
 
 } // namespace
