@@ -212,24 +212,25 @@ void staging_ring::download(std::span<const download_range> ranges) {
 void staging_ring::land_together(std::span<const piece> pieces) {
   const slicing slices = slices_of(pieces.size(), pieces.front().bytes);
   std::vector<staging_lane::chunk*> staged(shared_.size());
-  run_shared(pieces.size(), slices.count,
-             {[&](staging_lane&, std::size_t slot, std::size_t) { staging_lane::await(staged[slot]->last_copy); },
-              [&](std::size_t slot, std::size_t number, std::size_t slice) {
-                const piece& p = pieces[number];
-                const std::size_t begin = slice * slices.bytes;
-                const std::size_t end = std::min(p.bytes, begin + slices.bytes);
-                if (begin < end) {
-                  std::memcpy(p.target + begin, static_cast<std::byte*>(staged[slot]->memory.pointer) + begin,
-                              end - begin);
-                }
-              },
-              [](staging_lane&, std::size_t, std::size_t) {},
-              [&](staging_lane& lane, std::size_t slot, std::size_t number) {
-                const piece& p = pieces[number];
-                staged[slot] = &lane.next();
-                home_.copy(staged[slot]->memory.pointer, p.source, p.bytes, p.kind, lane.stream());
-                staged[slot]->last_copy = lane.done();
-              }});
+  run_shared(
+      pieces.size(), slices.count,
+      {[&](staging_lane&, std::size_t slot, std::size_t) { staging_lane::await(staged[slot]->last_copy); },
+       [&](std::size_t slot, std::size_t number, std::size_t slice) {
+         const piece& p = pieces[number];
+         const std::size_t begin = slice * slices.bytes;
+         const std::size_t end = std::min(p.bytes, begin + slices.bytes);
+         if (begin < end) {
+           std::memcpy(p.target + begin, static_cast<std::byte*>(staged[slot]->memory.pointer) + begin,
+                       end - begin);
+         }
+       },
+       [](staging_lane&, std::size_t, std::size_t) {},
+       [&](staging_lane& lane, std::size_t slot, std::size_t number) {
+         const piece& p = pieces[number];
+         staged[slot] = &lane.next();
+         home_.copy(staged[slot]->memory.pointer, p.source, p.bytes, p.kind, lane.stream());
+         staged[slot]->last_copy = lane.done();
+       }});
 }
 
 void staging_ring::copy(const buffer& target, const buffer& source, stream_ref stream) {

@@ -140,7 +140,8 @@ private:
   std::size_t count_;
   std::size_t slices_;
   clock::time_point last_;
-  std::atomic<std::size_t> assigned_; ///< chunks that have a slot or had one; more than there are chunks at the end
+  std::atomic<std::size_t>
+      assigned_; ///< chunks that have a slot or had one; more than there are chunks at the end
   std::atomic<std::size_t> admitted_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;

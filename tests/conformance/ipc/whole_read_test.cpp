@@ -6,6 +6,7 @@
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "support/faulty_backend.hpp"
+#include "support/foreign_streams.hpp"
 #include "support/tables.hpp"
 
 #include <gmock/gmock.h>
@@ -117,6 +118,20 @@ protected:
   static constexpr std::size_t chunk_bytes = 8192;
   std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
 };
+
+TEST_P(whole_read, knows_streams_of_before_the_continuation_marker) {
+  std::ofstream(file(), std::ios::binary) << support::from_hex(support::legacy_stream_hex);
+  const table seen = read();
+  EXPECT_EQ(seen.rows(), 3);
+  EXPECT_EQ(support::cells(seen, 1), (std::vector<support::cell>{"one", "", "three"}));
+
+  // The old end of a stream, 4 bytes of zeros, with anything behind it.
+  const table original = random_table(host_, plain_types(), {.batch_rows = {20, 7}});
+  ipc::write(original, file(), {.format = ipc::container::stream});
+  std::filesystem::resize_file(file(), std::filesystem::file_size(file()) - 8);
+  std::ofstream(file(), std::ios::binary | std::ios::app) << std::string(4, '\0') << std::string(100, 'U');
+  expect_rows(read(), original);
+}
 
 TEST_P(whole_read, joins_batches_of_every_type) {
   const std::vector<std::vector<std::int64_t>> shapes{

@@ -150,7 +150,8 @@ TEST_P(host_arrays, are_in_the_ledger_as_long_as_they_live_also_past_their_conte
   }
   context_options options;
   options.pinned_budget = budget::create("host");
-  options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = 1, .chunks_per_thread = 1, .host_cache = 1 << 20};
+  options.staging = {
+      .threads = 1, .chunk_bytes = 4096, .shared_chunks = 1, .chunks_per_thread = 1, .host_cache = 1 << 20};
   auto other = new_context(options);
   const texts<std::int32_t> source(1000);
   dictionary_cache known;
@@ -264,6 +265,20 @@ TEST_P(host_arrays, of_a_slice_of_texts_bring_no_more_than_their_bytes) {
   const host_batch part = download(home(), {10, {all.slice(4000, 10)}});
   expect_text<std::int64_t>(part.arrays[0], 9, "009");
   EXPECT_LT(home()->read_counters().device_to_host.bytes, 8192U) << "with a gap of at most 4096 bytes";
+}
+
+TEST_P(host_arrays, of_a_slice_of_texts_have_letters_right_behind_their_offsets) {
+  const texts<std::int32_t> narrow(1000);
+  const texts<std::int64_t> wide(1000);
+  const column all = send({narrow.rows(0, 1000)}).columns[0];
+  const column all_wide = send({wide.rows(0, 1000)}).columns[0];
+  for (const int rows : {7, 15, 31}) { // n + 1 offsets that fill their 64 bytes, of one width or of both
+    const host_batch part = download(home(), {rows, {all.slice(500, rows), all_wide.slice(500, rows)}});
+    for (const int row : {0, 1, rows - 1}) {
+      expect_text<std::int32_t>(part.arrays[0], row, std::to_string(500 + row));
+      expect_text<std::int64_t>(part.arrays[1], row, std::to_string(500 + row));
+    }
+  }
 }
 
 TEST_P(host_arrays, are_taken_by_windows_of_bytes) {

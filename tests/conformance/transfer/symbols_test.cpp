@@ -128,6 +128,14 @@ TEST_P(symbols, of_numbers_that_name_nothing_are_refused_with_the_row) {
   // What lies under a null may be anything.
   const column any = imported(random_array(data_type(type_id::uint32), {40, 3, nulls::all}, 5));
   EXPECT_EQ(names_of(one(any)), std::vector<cell>(40));
+  support::plain_array array;
+  array.type = data_type(type_id::uint32);
+  array.length = 16;
+  const std::vector<std::uint32_t> values{0, 9, 0, 9, 9, 9, 0, 0, 9, 0, 9, 9, 9, 0, 0, 0};
+  const auto bytes = std::as_bytes(std::span(values));
+  array.buffers = {{std::byte{0b1100'0101}, std::byte{0b1110'0010}}, {bytes.begin(), bytes.end()}};
+  const column some = imported(std::make_shared<const support::plain_array>(std::move(array)));
+  EXPECT_EQ(names_of(one(some.slice(3, 9))), (std::vector<cell>{{}, {}, {}, "a", "a", {}, "a", {}, {}}));
 }
 
 TEST_P(symbols, of_another_table_keep_their_names) {

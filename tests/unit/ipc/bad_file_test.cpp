@@ -1,7 +1,7 @@
 // What is no Arrow file gives an error that says what it is instead.
 
-#include "foreign_streams.hpp"
 #include "ipc_test.hpp"
+#include "support/foreign_streams.hpp"
 #include "support/without_privileges.hpp"
 
 #include <cstring>

@@ -31,6 +31,21 @@ counts counts_of(const arrow::MemoryPool& pool) {
   return {pool.bytes_allocated(), pool.total_bytes_allocated(), pool.num_allocations()};
 }
 
+TEST(bounded_pool, charges_single_bytes) {
+  const auto limit = budget::create("test", 1000);
+  const auto pool = bounded_pool::make();
+  pool->charge_to(limit);
+  std::uint8_t* memory = nullptr;
+  ASSERT_TRUE(pool->Allocate(1, alignment, &memory).ok());
+  EXPECT_EQ(limit->statistics().current, 1U);
+  ASSERT_TRUE(pool->Reallocate(1, 2, alignment, &memory).ok());
+  EXPECT_EQ(limit->statistics().current, 2U);
+  ASSERT_TRUE(pool->Reallocate(2, 1, alignment, &memory).ok());
+  EXPECT_EQ(limit->statistics().current, 1U);
+  pool->Free(memory, 1, alignment);
+  EXPECT_EQ(limit->statistics().current, 0U);
+}
+
 TEST(bounded_pool, counts_what_is_live_and_what_was_given_out) {
   const auto before = arrow::default_memory_pool()->bytes_allocated();
   const auto limit = budget::create("test", 1000);

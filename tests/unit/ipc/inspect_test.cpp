@@ -1,7 +1,7 @@
 // What `inspect` tells of a file.
 
-#include "foreign_streams.hpp"
 #include "ipc_test.hpp"
+#include "support/foreign_streams.hpp"
 
 namespace saeta::ipc {
 namespace {

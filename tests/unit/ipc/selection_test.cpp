@@ -1,7 +1,7 @@
 // Columns by name, batches by number, one batch after the other, progress on the way.
 
-#include "foreign_streams.hpp"
 #include "ipc_test.hpp"
+#include "support/foreign_streams.hpp"
 
 namespace saeta::ipc {
 namespace {

@@ -193,7 +193,8 @@ TEST(shared_chunks, go_on_beside_one_that_is_held_up) {
     turns.take_part(
         task, pass,
         [&](std::size_t, std::size_t chunk, std::size_t) {
-          while (chunk == 0 && others != chunks - 1) { // never ends where the second slot waits for the first one
+          while (chunk == 0 &&
+                 others != chunks - 1) { // never ends where the second slot waits for the first one
             std::this_thread::yield();
           }
         },
