@@ -121,6 +121,17 @@ def test_pyarrow(device, tmp_path, shape, compression, version):
         require_equal(tmp_path / name, device)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("version", [pa.ipc.MetadataVersion.V4, pa.ipc.MetadataVersion.V5], ids=["V4", "V5"])
+def test_messages_as_they_were_framed_before_0_15(device, tmp_path, shape, version):
+    table = pa.table(SHAPES[shape])
+    options = pa.ipc.IpcWriteOptions(use_legacy_format=True, metadata_version=version)
+    for name, opened in (("f", pa.ipc.new_file), ("s", pa.ipc.new_stream)):
+        with opened(tmp_path / name, table.schema, options=options) as writer:
+            writer.write_table(table, max_chunksize=3)
+        require_equal(tmp_path / name, device)
+
+
 def test_duckdb(device, tmp_path):
     duckdb = pytest.importorskip("duckdb")
     query = "select i, i / 3.0 as f, 'n' || i as s, [i, i + 1] as l, date '2024-01-01' + i::int as d from range(5000) t(i)"

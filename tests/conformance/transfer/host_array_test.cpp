@@ -272,7 +272,7 @@ TEST_P(host_arrays, of_a_slice_of_texts_have_letters_right_behind_their_offsets)
   const texts<std::int64_t> wide(1000);
   const column all = send({narrow.rows(0, 1000)}).columns[0];
   const column all_wide = send({wide.rows(0, 1000)}).columns[0];
-  for (const int rows : {7, 15, 31}) { // n + 1 offsets that fill their 64 bytes, of one width or of both
+  for (int rows = 2; rows <= 32; ++rows) { // at some of them the offsets fill their 64 bytes
     const host_batch part = download(home(), {rows, {all.slice(500, rows), all_wide.slice(500, rows)}});
     for (const int row : {0, 1, rows - 1}) {
       expect_text<std::int32_t>(part.arrays[0], row, std::to_string(500 + row));

@@ -1,7 +1,14 @@
 // Columns by name, batches by number, one batch after the other, progress on the way.
 
 #include "ipc_test.hpp"
+#include "saeta/ipc/arrow_status.hpp"
 #include "support/foreign_streams.hpp"
+
+#include <arrow/buffer.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/ipc/writer.h>
+#include <arrow/table.h>
 
 namespace saeta::ipc {
 namespace {
@@ -211,6 +218,25 @@ TEST_F(selection, messages_without_the_continuation_marker_are_read) {
   const table seen = read_bytes(support::from_hex(support::legacy_stream_hex));
   EXPECT_THAT(cells(seen, 1), ElementsAre("one", "", "three"));
   EXPECT_EQ(cells(seen, 0)[1], std::nullopt);
+}
+
+TEST_F(selection, files_without_the_continuation_marker_are_read) {
+  std::vector<data_type> types = support::file_types();
+  std::erase_if(types, [](const data_type& type) { return type.id() == type_id::dictionary; });
+  const table original = support::random_table(home(), types, {});
+  const auto reading = take(arrow::ipc::RecordBatchFileReader::Open(std::make_shared<arrow::io::BufferReader>(
+                                arrow::Buffer::FromString(write_bytes(original)))),
+                            "file");
+  auto options = arrow::ipc::IpcWriteOptions::Defaults();
+  options.write_legacy_ipc_format = true;
+  const auto sink = take(arrow::io::BufferOutputStream::Create(), "sink");
+  const auto writing = take(arrow::ipc::MakeFileWriter(sink, reading->schema(), options), "writer");
+  check(writing->WriteTable(*take(reading->ToTable(), "table")), "batches");
+  check(writing->Close(), "file");
+  const std::string bytes = take(sink->Finish(), "sink")->ToString();
+  for (const copy_policy copy : {copy_policy::always, copy_policy::when_needed}) {
+    EXPECT_TRUE(support::same_contents(read_bytes(bytes, {.copy = copy, .rechunk = false}), original));
+  }
 }
 
 } // namespace
