@@ -109,6 +109,38 @@ TEST_P(combine, joins_pieces_of_every_type) {
   }
 }
 
+TEST_P(combine, writes_nothing_behind_what_it_makes) {
+  context_options options;
+  parse_stack("budget, guard, caching", options.memory);
+  const auto guarded = new_context(options);
+  const auto here = [&](const shared_array& source) {
+    owned_array given = support::to_c(source);
+    return import_column(guarded, {"x", source->type, true, {}}, given.get());
+  };
+  for (const data_type& type : carried_types()) {
+    for (const std::int64_t rows :
+         {15, 16, 31, 32, 63, 64, 65}) { // of some the last buffer fills its padding
+      const std::vector<column> pieces{here(random_array(type, {rows / 2, 3, nulls::absent, true}, 1)),
+                                       here(random_array(type, {rows - rows / 2, 0, nulls::some, true}, 2))};
+      ASSERT_EQ(combine_chunks(pieces).size(), 1U) << type.name();
+    }
+  }
+  for (const char* const type : {"u", "U", "z"}) { // without a letter their offsets are the last
+    for (std::int64_t rows = 2; rows <= 32; ++rows) {
+      support::plain_array empty;
+      empty.type = data_type::parse(type);
+      empty.length = rows / 2;
+      empty.buffers = {{}, std::vector<std::byte>(9 * static_cast<std::size_t>(rows)), {}};
+      support::plain_array rest = empty;
+      rest.length = rows - rows / 2;
+      const std::vector<column> pieces{here(std::make_shared<const support::plain_array>(std::move(empty))),
+                                       here(std::make_shared<const support::plain_array>(std::move(rest)))};
+      ASSERT_EQ(combine_chunks(pieces).size(), 1U);
+    }
+  }
+  EXPECT_EQ(guarded->memory().guard->check(), 0U);
+}
+
 TEST_P(combine, joins_a_table_of_every_type_at_once) {
   const std::vector<std::int64_t> rows{33, 0, 1, 70};
   schema fields;

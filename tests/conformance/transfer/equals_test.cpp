@@ -256,6 +256,16 @@ TEST_P(equal_data, of_tables_has_names_and_rows_but_metadata_where_it_is_asked_f
   EXPECT_FALSE(equals(table::make(home(), {}, {batch{3, {}}}), table::make(home(), {}, {batch{2, {}}})));
 }
 
+TEST_P(equal_data, of_no_pieces_is_that_of_pieces_without_rows) {
+  const column none = fixed<std::int32_t>(data_type(type_id::int32), {});
+  const std::span<const column> absent;
+  EXPECT_TRUE(equals(absent, absent));
+  EXPECT_TRUE(equals(absent, std::span(&none, 1)));
+  EXPECT_TRUE(equals(std::span(&none, 1), absent));
+  const column some = fixed<std::int32_t>(data_type(type_id::int32), {1});
+  EXPECT_FALSE(equals(absent, std::span(&some, 1)));
+}
+
 TEST_P(equal_data, is_asked_for_without_work_where_the_columns_say_it) {
   const column one = imported(random_array(data_type(type_id::string), {99, 0, nulls::some, true}, 1));
   const column more_nulls = imported(random_array(data_type(type_id::string), {99, 0, nulls::all, true}, 1));

@@ -64,6 +64,20 @@ TEST(decoded_bound, is_near_what_is_decoded) {
   EXPECT_LE(most_decoded("lz4", compress("lz4", noise)), std::size_t{4} << 20);
 }
 
+TEST(decoded_bound, finds_the_size_behind_the_number_of_a_dictionary) {
+  const auto plain = compress("zstd", text_of(300'000, 3));
+  const auto flags = std::to_integer<unsigned>(plain[4]);
+  const bool single = (flags & 32U) != 0; // a frame of one segment says no size of a window
+  const auto number_at = plain.begin() + (single ? 5 : 6);
+  for (const auto& [code, bytes] : {std::pair{1U, 1U}, std::pair{2U, 2U}, std::pair{3U, 4U}}) {
+    std::vector<std::byte> changed(plain.begin(), number_at);
+    changed[4] |= static_cast<std::byte>(code);
+    changed.insert(changed.end(), bytes, std::byte{0x77});
+    changed.insert(changed.end(), number_at, plain.end());
+    EXPECT_EQ(most_decoded("zstd", changed), 300'000U) << bytes;
+  }
+}
+
 TEST(decoded_bound, adds_frames_and_skips_what_may_be_skipped) {
   for (const std::string_view codec : {"lz4", "zstd"}) {
     const auto one = compress(codec, text_of(100'000, 200));
@@ -76,6 +90,18 @@ TEST(decoded_bound, adds_frames_and_skips_what_may_be_skipped) {
     EXPECT_EQ(most_decoded(codec, all), 2 * most) << codec;
     all.push_back(std::byte{1});
     EXPECT_EQ(most_decoded(codec, all), 2 * most) << "what is behind can't be decoded";
+  }
+}
+
+TEST(decoded_bound, skips_checksums_of_contents) {
+  for (const std::string_view codec : {"lz4", "zstd"}) {
+    const auto one = compress(codec, text_of(100'000, 200));
+    std::vector<std::byte> with_checksum = one;
+    with_checksum[4] |= std::byte{4};
+    with_checksum.insert(with_checksum.end(), 4, std::byte{0x99});
+    std::vector<std::byte> all = with_checksum;
+    all.insert(all.end(), one.begin(), one.end());
+    EXPECT_EQ(most_decoded(codec, all), 2 * most_decoded(codec, one)) << codec;
   }
 }
 

@@ -104,6 +104,20 @@ TEST_F(whole_values, indices_are_outside_of_their_dictionary) {
                                         support::indices({2}, values)},
                                        good, {2, 1, 0, 1, 1, 3, 2}),
                  "index 3 at row 5, the dictionary has 3 entries");
+  const auto unsigned_indices = [&](const std::vector<std::uint8_t>& rows) {
+    support::plain_array made(
+        *array_of(data_type::dictionary(data_type(type_id::uint8), data_type(type_id::string)),
+                  std::ssize(rows), std::vector<std::byte>(), bytes_of(rows)));
+    made.dictionary = values;
+    return std::make_shared<const support::plain_array>(std::move(made));
+  };
+  const std::vector<std::uint8_t> narrow{2, 1, 0, 1, 1, 1, 2, 2, 0, 1, 1, 1, 2, 0, 1, 2, 2, 2, 1};
+  std::vector<std::uint8_t> bad = narrow;
+  bad[5] = 200;
+  expect_refused(
+      changed<std::uint8_t>({unsigned_indices({0, 1}), unsigned_indices(narrow), unsigned_indices({2})},
+                            narrow, bad),
+      "index 200 at row 5, the dictionary has 3 entries");
 }
 
 TEST_F(whole_values, null_counts_are_not_those_of_the_validity) {
