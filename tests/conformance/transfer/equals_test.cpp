@@ -264,6 +264,12 @@ TEST_P(equal_data, of_no_pieces_is_that_of_pieces_without_rows) {
   EXPECT_TRUE(equals(std::span(&none, 1), absent));
   const column some = fixed<std::int32_t>(data_type(type_id::int32), {1});
   EXPECT_FALSE(equals(absent, std::span(&some, 1)));
+  const schema fields{{{"x", data_type(type_id::int32), true, {}}}, {}};
+  const table without = table::make(home(), fields, {});
+  const table with = table::make(home(), fields, {batch{0, {none}}});
+  EXPECT_TRUE(equals(without, without));
+  EXPECT_TRUE(equals(without, with));
+  EXPECT_TRUE(equals(with, without));
 }
 
 TEST_P(equal_data, is_asked_for_without_work_where_the_columns_say_it) {
