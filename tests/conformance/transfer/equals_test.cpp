@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <span>
 
 namespace saeta::conformance {
 namespace {
@@ -52,8 +53,8 @@ protected:
     for (int i = 0; i < 4; ++i) {
       made.buffers[0].push_back(static_cast<std::byte>(valid >> (8 * i)));
     }
-    made.buffers[1].resize(values.size() * sizeof(T));
-    std::memcpy(made.buffers[1].data(), values.data(), made.buffers[1].size());
+    const auto bytes = std::as_bytes(std::span(values));
+    made.buffers[1].assign(bytes.begin(), bytes.end());
     return imported(std::make_shared<const support::plain_array>(std::move(made)));
   }
   /// A list of 32-bit integers; `offsets` is one longer than the lists.
