@@ -8,15 +8,6 @@
 #include <thread>
 
 namespace saeta {
-namespace {
-
-using clock = std::chrono::steady_clock;
-
-bool is_no_room(const error& refused) {
-  return refused.code() == errc::budget_exceeded || refused.code() == errc::out_of_memory;
-}
-
-} // namespace
 
 staging_lane::staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks)
     : home_(home), chunk_bytes_(chunk_bytes), most_(chunks) {
@@ -62,7 +53,7 @@ bool staging_lane::prepare() {
   try {
     return !chunks_.empty() || make_chunk() != nullptr;
   } catch (const error& refused) {
-    if (is_no_room(refused)) {
+    if (is_for_lack_of_room(refused)) {
       return false;
     }
     throw;
@@ -88,7 +79,7 @@ staging_lane::chunk* staging_lane::make_chunk() {
     made.memory = home_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
     return &chunks_.emplace_back(made); // there is room for it
   } catch (const error& refused) {
-    if (!is_no_room(refused) || chunks_.empty()) {
+    if (!is_for_lack_of_room(refused) || chunks_.empty()) {
       throw;
     }
     most_ = chunks_.size();
@@ -114,6 +105,7 @@ void staging_lane::abandon() noexcept {
 }
 
 void staging_lane::await(point copy) {
+  using clock = std::chrono::steady_clock;
   constexpr std::chrono::microseconds patience{300};
   constexpr std::chrono::microseconds pause{4}; // the driver answers one thread at a time
   const auto tired = clock::now() + patience;

@@ -111,7 +111,8 @@ staging_ring::staging_ring(context& home, const staging_options& options)
     lanes_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_,
                                                     std::max<std::size_t>(options.chunks_per_thread, 1)));
   }
-  for (std::size_t i = 0; i < std::max<std::size_t>(options.shared_chunks, 1); ++i) {
+  const std::size_t shared = home_.on_host() ? 0 : std::max<std::size_t>(options.shared_chunks, 1);
+  for (std::size_t i = 0; i < shared; ++i) {
     shared_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_, 1));
   }
 }

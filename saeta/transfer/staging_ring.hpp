@@ -85,7 +85,7 @@ private:
   std::size_t run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
                          clock::time_point last = clock::time_point::max());
   void end(staging_lane& lane, std::exception_ptr& failure) noexcept;
-  /// The bytes of an upload that is no matter of the host alone.
+  /// The bytes of an upload to a device.
   void stage(std::byte* target, std::size_t bytes, const transfer_plan& plan, const file_region& file);
   struct piece;
   /// Downloads of pieces that are worth it by all workers at once.

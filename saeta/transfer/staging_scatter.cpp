@@ -126,7 +126,7 @@ void add_landing_memory(const std::shared_ptr<context>& into, std::size_t lanes,
       made.push_back(buffer::allocate(into, bytes, into->work_stream(), "landing"));
     }
   } catch (const error& refused) {
-    if (refused.code() != errc::budget_exceeded && refused.code() != errc::out_of_memory) {
+    if (!is_for_lack_of_room(refused)) {
       throw;
     }
   }

@@ -107,6 +107,14 @@ def test_pandas(device, tmp_path, shape, compression):
     require_equal(path, device)
 
 
+def require_equal_from_pyarrow(folder, table, options, device):
+    """A file and a stream of batches of three rows."""
+    for name, opened in (("f", pa.ipc.new_file), ("s", pa.ipc.new_stream)):
+        with opened(folder / name, table.schema, options=options) as writer:
+            writer.write_table(table, max_chunksize=3)
+        require_equal(folder / name, device)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
 @pytest.mark.parametrize("version", [pa.ipc.MetadataVersion.V4, pa.ipc.MetadataVersion.V5], ids=["V4", "V5"])
@@ -115,10 +123,7 @@ def test_pyarrow(device, tmp_path, shape, compression, version):
         pytest.skip("pyarrow can't read what it writes there")
     table = pa.table(SHAPES[shape])
     options = pa.ipc.IpcWriteOptions(compression=compression, metadata_version=version)
-    for name, opened in (("f", pa.ipc.new_file), ("s", pa.ipc.new_stream)):
-        with opened(tmp_path / name, table.schema, options=options) as writer:
-            writer.write_table(table, max_chunksize=3)
-        require_equal(tmp_path / name, device)
+    require_equal_from_pyarrow(tmp_path, table, options, device)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -126,10 +131,7 @@ def test_pyarrow(device, tmp_path, shape, compression, version):
 def test_messages_as_they_were_framed_before_0_15(device, tmp_path, shape, version):
     table = pa.table(SHAPES[shape])
     options = pa.ipc.IpcWriteOptions(use_legacy_format=True, metadata_version=version)
-    for name, opened in (("f", pa.ipc.new_file), ("s", pa.ipc.new_stream)):
-        with opened(tmp_path / name, table.schema, options=options) as writer:
-            writer.write_table(table, max_chunksize=3)
-        require_equal(tmp_path / name, device)
+    require_equal_from_pyarrow(tmp_path, table, options, device)
 
 
 def test_duckdb(device, tmp_path):

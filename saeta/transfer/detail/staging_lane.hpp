@@ -6,6 +6,7 @@
 // Thread    One at a time.
 #pragma once
 
+#include "saeta/base/error.hpp"
 #include "saeta/memory/context.hpp"
 
 #include <cstddef>
@@ -14,6 +15,11 @@
 #include <vector>
 
 namespace saeta {
+
+/// Whether memory was refused for lack of room, so that a transfer may go on with less.
+[[nodiscard]] inline bool is_for_lack_of_room(const error& refused) noexcept {
+  return refused.code() == errc::budget_exceeded || refused.code() == errc::out_of_memory;
+}
 
 class staging_lane {
 public:
@@ -43,8 +49,8 @@ public:
   /// cache; where all are on their way another one, or the one that has been for the longest time. @throws error budget_exceeded,
   /// naming the host's budget, and out_of_memory for the first chunk.
   chunk& next();
-  /// Makes the first chunk where there is none. @returns false where the host's budget has no room for it. @throws error what
-  /// is no matter of room.
+  /// Makes the first chunk where there is none. @returns false where the host's budget has no room for it. @throws error for any
+  /// other reason.
   bool prepare();
   /// Waits for the chunks that bring something and lands it.
   void land_all();
