@@ -118,6 +118,7 @@ numbers = np.random.default_rng(1).integers(0, 1 << 60, ROWS)
 WRITE = """
 folder = tempfile.mkdtemp()
 table = sa.table({"n": numbers}, "host")
+sa.ipc.module()  # a signal while it is loaded is another matter
 times = []
 for _ in range(4):
     took = ended_after(lambda: table.write_ipc(folder + "/out", compression=COMPRESSION))
@@ -180,6 +181,7 @@ def source(kind):
 
 path, kind, codec = sys.argv[1:]
 options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec)
+sa.ipc.module()  # loaded by the first read otherwise: a signal there ends the loading, and the next one warns of names it knows
 made = source(kind)
 with pa.ipc.new_file(path, made.schema, options=options) as writer:
     writer.write_table(made)
