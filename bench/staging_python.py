@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What the options of the staging ring are worth on this machine: threads, size of a chunk, and chunks that all threads share.
 
-    staging_python.py [--device D] [--mib SIZE] [--rounds N] [--threads 8,16] [--chunk 1MiB,4MiB] [--shared 8,16,32]
+    staging_python.py [--device D] [--mib SIZE] [--rounds N] [--passes N] [--threads 8,16] [--chunk 1MiB,4MiB] [--shared 8,16,32]
                       [--folder F] [--out FILE.json] [--commit TEXT]
 
 Every combination is measured in a process of its own (SAETA_STAGING_THREADS, _CHUNK and _SHARED), with the same files in `--folder`, which
-should keep them in memory. Printed are medians in GB/s of values, and beside them one plain copy of page-locked memory.
+should keep them in memory; all of them once in a pass, so that what else the machine does meets all alike. Printed are medians in GB/s of
+values, and beside them one plain copy of page-locked memory.
 """
 
 from __future__ import annotations
@@ -98,15 +99,25 @@ def compare(given: argparse.Namespace, device: str, folder: Path) -> list[dict[s
     for name, file in MIXED.items():
         data.write(folder / file, mixed, MIXED_ROWS, None if name == "plain" else name)
     names = ("SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK", "SAETA_STAGING_SHARED")
-    results: list[dict[str, Any]] = []
-    for values in product(given.threads.split(","), given.chunk.split(","), given.shared.split(",")):
-        options = dict(zip(names, values, strict=True))
-        rates = measure(device, folder, given, options)
-        if not results:
-            print(f"{'threads chunk shared':22}" + "".join(f"{name:>16}" for name in rates))
-        print(f"{' '.join(values):22}" + "".join(f"{rate:16.1f}" for rate in rates.values()), flush=True)
-        results.append({"options": options, "gb_per_s": rates})
+    combinations = list(product(given.threads.split(","), given.chunk.split(","), given.shared.split(",")))
+    passes: dict[tuple[str, ...], list[dict[str, float]]] = {values: [] for values in combinations}
+    for number in range(given.passes):
+        for values, seen in passes.items():
+            seen.append(measure(device, folder, given, dict(zip(names, values, strict=True))))
+            if number == 0 and values == combinations[0]:
+                print(f"{'threads chunk shared':22}" + "".join(f"{job:>16}" for job in seen[0]))
+            show(values, seen[-1])
+    results = []
+    for values, seen in passes.items():
+        rates = {job: statistics.median(each[job] for each in seen) for job in seen[0]}
+        results.append({"options": dict(zip(names, values, strict=True)), "gb_per_s": rates, "passes": seen})
+        if given.passes > 1:
+            show(("median", *values), rates)
     return results
+
+
+def show(name: tuple[str, ...], rates: dict[str, float]) -> None:
+    print(f"{' '.join(name):22}" + "".join(f"{rate:16.1f}" for rate in rates.values()), flush=True)
 
 
 def main() -> None:
@@ -114,6 +125,7 @@ def main() -> None:
     arguments.add_argument("--device")
     arguments.add_argument("--mib", type=int, default=64, help="of each table")
     arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--passes", type=int, default=1)
     arguments.add_argument("--threads", default="0", help="0: as many as the machine has, at most 16")
     arguments.add_argument("--chunk", default="4MiB")
     arguments.add_argument("--shared", default="8,16,32")
