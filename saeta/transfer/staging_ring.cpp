@@ -7,6 +7,7 @@
 #include "saeta/transfer/detail/chunk_cutter.hpp"
 #include "saeta/transfer/detail/shared_chunks.hpp"
 #include "saeta/transfer/detail/staging_lane.hpp"
+#include "saeta/transfer/detail/streaming_copy.hpp"
 #include "saeta/transfer/detail/worker_team.hpp"
 
 #include <algorithm>
@@ -28,6 +29,10 @@ constexpr std::size_t good_slice_bytes = 1u << 20;
 constexpr std::size_t least_slice_bytes = 64u << 10;
 /// Of a chunk.
 constexpr std::size_t most_slices = 16;
+
+void plain_copy(std::byte* target, const std::byte* source, std::size_t bytes) noexcept {
+  std::memcpy(target, source, bytes);
+}
 
 std::size_t thread_count(const staging_options& options) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -199,7 +204,7 @@ void staging_ring::download(std::span<const download_range> ranges) {
     bytes += each.bytes;
   }
   if (bytes / pieces.size() >= chunk_bytes_ / 2) { // small ones are not worth a slice
-    return land_together(pieces);
+    return land_together(pieces, bytes);
   }
   run(pieces.size(), [&](staging_lane& lane, std::size_t, std::size_t task) {
     const piece& p = pieces[task];
@@ -210,7 +215,9 @@ void staging_ring::download(std::span<const download_range> ranges) {
   });
 }
 
-void staging_ring::land_together(std::span<const piece> pieces) {
+void staging_ring::land_together(std::span<const piece> pieces, std::size_t bytes) {
+  // Where chunks are used again, what has landed is not to put them out of the caches.
+  const auto land = bytes <= shared_.size() * chunk_bytes_ ? plain_copy : streaming_copy;
   const slicing slices = slices_of(pieces.size(), pieces.front().bytes);
   std::vector<staging_lane::chunk*> staged(shared_.size());
   run_shared(
@@ -221,8 +228,7 @@ void staging_ring::land_together(std::span<const piece> pieces) {
          const std::size_t begin = slice * slices.bytes;
          const std::size_t end = std::min(p.bytes, begin + slices.bytes);
          if (begin < end) {
-           std::memcpy(p.target + begin, static_cast<std::byte*>(staged[slot]->memory.pointer) + begin,
-                       end - begin);
+           land(p.target + begin, static_cast<std::byte*>(staged[slot]->memory.pointer) + begin, end - begin);
          }
        },
        [](staging_lane&, std::size_t, std::size_t) {},

@@ -89,7 +89,8 @@ private:
   void stage(std::byte* target, std::size_t bytes, const transfer_plan& plan, const file_region& file);
   struct piece;
   /// Downloads of pieces that are worth it by all workers at once.
-  void land_together(std::span<const piece> pieces);
+  /// @param bytes  of all
+  void land_together(std::span<const piece> pieces, std::size_t bytes);
   /// Of each chunk that all workers share; the last one may have fewer bytes.
   struct slicing {
     std::size_t count;
