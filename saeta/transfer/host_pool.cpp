@@ -38,9 +38,7 @@ void* map(std::size_t bytes) {
   if (before != 0) {
     ::munmap(first, before);
   }
-  if (before != huge_page) {
-    ::munmap(first + before + bytes, huge_page - before);
-  }
+  ::munmap(first + before + bytes, huge_page - before);
   ::madvise(first + before, bytes, MADV_HUGEPAGE); // where the system has none, small pages do
   return first + before;
 }

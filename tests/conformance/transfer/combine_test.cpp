@@ -363,6 +363,34 @@ TEST_P(combine, refuses_offsets_that_nobody_checked_and_that_fall) {
   }
 }
 
+TEST_P(combine, refuses_offsets_at_odd_addresses_where_a_device_would_have_to_read_them) {
+  const buffer memory = make(64);
+  fill(memory, 0, home()->work_stream());
+  const auto strings_at = [&](std::size_t place) {
+    return column::make(home(),
+                        {data_type(type_id::string), 2, 0, 0, {{}, memory.slice(place, 12), make(8)}});
+  };
+  const auto joined = [](const column& first, const column& second) {
+    return combine_chunks(std::vector<column>{first, second});
+  };
+  EXPECT_EQ(joined(strings_at(0), strings_at(4))[0].length(), 4);
+  const column numbers =
+      column::make(home(), {data_type(type_id::int64), 2, 0, 0, {{}, memory.slice(1, 16)}});
+  EXPECT_EQ(joined(numbers, numbers)[0].length(), 4) << "what is only copied may lie anywhere";
+  if (home()->on_host()) {
+    EXPECT_EQ(joined(strings_at(0), strings_at(1))[0].length(), 4);
+    return;
+  }
+  try {
+    static_cast<void>(joined(strings_at(0), strings_at(1)));
+    FAIL() << "were joined";
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::invalid_argument);
+    EXPECT_NE(std::string_view(refused.what()).find("values of 4 bytes at"), std::string_view::npos)
+        << refused.what();
+  }
+}
+
 SAETA_CONFORMANCE_SUITE(combine);
 
 } // namespace
