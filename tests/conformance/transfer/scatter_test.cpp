@@ -2,6 +2,7 @@
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/resource/driver/driver_resources.hpp"
 #include "saeta/transfer/detail/chunk_cutter.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 #include "support/faulty_backend.hpp"
@@ -366,6 +367,51 @@ TEST_P(scatter, works_again_after_any_call_has_failed) {
     }
   }
   set_report_sink(before);
+}
+
+/// Refuses what chunks would land in.
+class no_landing final : public decorator {
+public:
+  no_landing(std::shared_ptr<resource> upstream, errc refusal)
+      : decorator(std::move(upstream)), refusal_(refusal) {}
+
+private:
+  block do_allocate(const allocation_request& request, const stream_ref& stream) override {
+    if (request.label == tag("landing")) {
+      throw error(refusal_, "nothing lands here");
+    }
+    return upstream().allocate(request, stream);
+  }
+  bool do_deallocate(const block& freed, std::span<const point> after) noexcept override {
+    return upstream().deallocate(freed, after);
+  }
+
+  errc refusal_;
+};
+
+TEST_P(scatter, reads_pinned_chunks_where_the_device_has_no_memory_to_land_and_ends_where_it_is_lost) {
+  const auto source = random_bytes(60'000, 15);
+  const scatter_plan plan = random_plan(source.size(), 16);
+  const auto refusing = [&](errc refusal) {
+    context_options options;
+    options.memory.custom_base = [=](const std::shared_ptr<backend>& device) {
+      return std::make_shared<no_landing>(std::make_shared<direct_resource>(device), refusal);
+    };
+    options.staging = {.threads = 2, .chunk_bytes = 16'384, .shared_chunks = 2, .chunks_per_thread = 1};
+    return new_context(options);
+  };
+  expect_scattered(refusing(errc::out_of_memory), plan, source, memory_of(source));
+  expect_scattered(refusing(errc::budget_exceeded), plan, source, memory_of(source));
+  const auto lost = refusing(errc::device);
+  if (lost->on_host()) {
+    return expect_scattered(lost, plan, source, memory_of(source)); // nothing has to land
+  }
+  try {
+    static_cast<void>(staging_ring::of(lost)->scatter(lost, plan, memory_of(source), "slab"));
+    FAIL() << "went on";
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.code(), errc::device);
+  }
 }
 
 SAETA_CONFORMANCE_SUITE(scatter);
