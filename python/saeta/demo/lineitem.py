@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-BATCH_ROWS = 1 << 18
+BATCH_ROWS = 1 << 16
 NULL_SHARE = 0.05
 FIRST_DAY = 8036  # 1992-01-02, in days since 1970
 DAYS = 2526
