@@ -21,7 +21,7 @@ std::vector<std::byte> numbered(std::size_t bytes) {
 
 void require_copied(std::size_t to, std::size_t from, std::size_t bytes) {
   constexpr std::byte untouched{0xEE};
-  const std::vector<std::byte> source = numbered(from + bytes);
+  const std::vector<std::byte> source = numbered(from + bytes + 1);
   std::vector<std::byte> target(to + bytes + 64, untouched);
   streaming_copy(target.data() + to, source.data() + from, bytes);
   const auto copied = target.begin() + static_cast<std::ptrdiff_t>(to);
