@@ -34,8 +34,7 @@ int guarded(Action action) noexcept {
 
 /// The kind of an error in the words of `SetError`: the name of a Python exception.
 const char* kind_of_error(const error& failure) {
-  const bool memory = failure.code() == errc::budget_exceeded || failure.code() == errc::out_of_memory;
-  return memory ? "MemoryError" : "BufferError";
+  return is_lack_of_room(failure.code()) ? "MemoryError" : "BufferError";
 }
 
 int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,

@@ -40,6 +40,11 @@ enum class errc {
 /// Name of a code as in the enumeration, for messages and logs.
 std::string_view name_of(errc code) noexcept;
 
+/// Whether memory was refused for lack of room, by a budget or by whoever has it: with less it may go on.
+[[nodiscard]] constexpr bool is_lack_of_room(errc code) noexcept {
+  return code == errc::budget_exceeded || code == errc::out_of_memory;
+}
+
 /// Unsigned 128-bit integer: `current + reserved + requested` of 64-bit numbers is exact in it.
 __extension__ using uint128 = unsigned __int128;
 

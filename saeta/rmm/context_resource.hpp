@@ -80,7 +80,7 @@ private:
     try {
       return allocate();
     } catch (const error& e) {
-      if (e.code() == errc::budget_exceeded || e.code() == errc::out_of_memory) {
+      if (is_lack_of_room(e.code())) {
         throw rmm::out_of_memory(e.message());
       }
       throw rmm::bad_alloc(e.message());

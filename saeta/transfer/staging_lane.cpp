@@ -53,7 +53,7 @@ bool staging_lane::prepare() {
   try {
     return !chunks_.empty() || make_chunk() != nullptr;
   } catch (const error& refused) {
-    if (is_for_lack_of_room(refused)) {
+    if (is_lack_of_room(refused.code())) {
       return false;
     }
     throw;
@@ -79,7 +79,7 @@ staging_lane::chunk* staging_lane::make_chunk() {
     made.memory = home_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
     return &chunks_.emplace_back(made); // there is room for it
   } catch (const error& refused) {
-    if (!is_for_lack_of_room(refused) || chunks_.empty()) {
+    if (!is_lack_of_room(refused.code()) || chunks_.empty()) {
       throw;
     }
     most_ = chunks_.size();

@@ -126,7 +126,7 @@ void add_landing_memory(const std::shared_ptr<context>& into, std::size_t lanes,
       made.push_back(buffer::allocate(into, bytes, into->work_stream(), "landing"));
     }
   } catch (const error& refused) {
-    if (!is_for_lack_of_room(refused)) {
+    if (!is_lack_of_room(refused.code())) {
       throw;
     }
   }

@@ -6,7 +6,6 @@
 // Thread    One at a time.
 #pragma once
 
-#include "saeta/base/error.hpp"
 #include "saeta/memory/context.hpp"
 
 #include <cstddef>
@@ -15,11 +14,6 @@
 #include <vector>
 
 namespace saeta {
-
-/// Whether memory was refused for lack of room, so that a transfer may go on with less.
-[[nodiscard]] inline bool is_for_lack_of_room(const error& refused) noexcept {
-  return refused.code() == errc::budget_exceeded || refused.code() == errc::out_of_memory;
-}
 
 class staging_lane {
 public:

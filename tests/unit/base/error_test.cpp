@@ -20,6 +20,15 @@ TEST(error, carries_its_code_its_message_and_the_place_that_raised_it) {
   EXPECT_EQ(raised.refusal(), nullptr);
 }
 
+TEST(error, tells_lack_of_room_from_everything_else) {
+  EXPECT_TRUE(is_lack_of_room(errc::budget_exceeded));
+  EXPECT_TRUE(is_lack_of_room(errc::out_of_memory));
+  for (const errc other :
+       {errc::invalid_argument, errc::overflow, errc::device, errc::device_lost, errc::io}) {
+    EXPECT_FALSE(is_lack_of_room(other)) << name_of(other);
+  }
+}
+
 TEST(error, is_a_standard_exception) {
   EXPECT_TRUE((std::is_base_of_v<std::exception, error>));
   EXPECT_TRUE(std::is_nothrow_move_constructible_v<error>);
