@@ -112,12 +112,14 @@ std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& h
 staging_ring::staging_ring(context& home, const staging_options& options)
     : home_(home), chunk_bytes_(std::max(options.chunk_bytes, chunk_cutter::least)),
       team_(std::make_unique<worker_team>(thread_count(options))) {
+  if (home_.on_host()) {
+    return; // nothing is staged there
+  }
   for (std::size_t i = 0; i < team_->members(); ++i) {
     lanes_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_,
                                                     std::max<std::size_t>(options.chunks_per_thread, 1)));
   }
-  const std::size_t shared = home_.on_host() ? 0 : std::max<std::size_t>(options.shared_chunks, 1);
-  for (std::size_t i = 0; i < shared; ++i) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(options.shared_chunks, 1); ++i) {
     shared_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_, 1));
   }
 }
