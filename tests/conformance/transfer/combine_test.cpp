@@ -7,6 +7,7 @@
 #include "support/arrays.hpp"
 #include "support/nested_arrays.hpp"
 #include "support/tables.hpp"
+#include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>
 
@@ -266,12 +267,8 @@ TEST_P(combine, compares_no_dictionaries_where_downloads_are_forbidden) {
     EXPECT_EQ(combine_chunks(pieces).size(), 1u);
     return;
   }
-  try {
-    static_cast<void>(combine_chunks(pieces));
-    FAIL() << "was joined";
-  } catch (const error& refused) {
-    EXPECT_EQ(refused.code(), errc::download_forbidden);
-  }
+  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(combine_chunks(pieces)); }),
+            errc::download_forbidden);
 }
 
 TEST_P(combine, joins_slices_of_one_list_view_with_one_copy_of_its_child) {
@@ -343,24 +340,20 @@ TEST_P(combine, takes_nothing_where_the_budget_has_no_room) {
 TEST_P(combine, refuses_pieces_of_different_types) {
   const column a = imported(random_array(data_type(type_id::int8), {3, 0, nulls::some, true}, 1));
   const column b = imported(random_array(data_type(type_id::uint8), {3, 0, nulls::some, true}, 1));
-  try {
-    static_cast<void>(combine_chunks(std::vector<column>{a, b}));
-    FAIL() << "were joined";
-  } catch (const error& refused) {
-    EXPECT_EQ(refused.code(), errc::type_mismatch);
-  }
+  EXPECT_EQ(unit::code_raised_by([&] {
+              static_cast<void>(combine_chunks(std::vector<column>{a, b}));
+            }),
+            errc::type_mismatch);
 }
 
 TEST_P(combine, refuses_offsets_that_nobody_checked_and_that_fall) {
   const buffer offsets = make(3 * sizeof(std::int32_t));
   fill(offsets, 0xff, home()->work_stream()); // -1 each
   const column bad = column::make(home(), {data_type(type_id::string), 2, 0, 0, {{}, offsets, make(8)}});
-  try {
-    static_cast<void>(combine_chunks(std::vector<column>{bad, bad}));
-    FAIL() << "were joined";
-  } catch (const error& refused) {
-    EXPECT_EQ(refused.code(), errc::format);
-  }
+  EXPECT_EQ(unit::code_raised_by([&] {
+              static_cast<void>(combine_chunks(std::vector<column>{bad, bad}));
+            }),
+            errc::format);
 }
 
 TEST_P(combine, refuses_offsets_at_odd_addresses_where_a_device_would_have_to_read_them) {
@@ -381,14 +374,10 @@ TEST_P(combine, refuses_offsets_at_odd_addresses_where_a_device_would_have_to_re
     EXPECT_EQ(joined(strings_at(0), strings_at(1))[0].length(), 4);
     return;
   }
-  try {
-    static_cast<void>(joined(strings_at(0), strings_at(1)));
-    FAIL() << "were joined";
-  } catch (const error& refused) {
-    EXPECT_EQ(refused.code(), errc::invalid_argument);
-    EXPECT_NE(std::string_view(refused.what()).find("values of 4 bytes at"), std::string_view::npos)
-        << refused.what();
-  }
+  std::string message;
+  EXPECT_EQ(unit::code_raised_by([&] { joined(strings_at(0), strings_at(1)); }, &message),
+            errc::invalid_argument);
+  EXPECT_NE(message.find("values of 4 bytes at"), std::string::npos) << message;
 }
 
 SAETA_CONFORMANCE_SUITE(combine);
