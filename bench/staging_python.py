@@ -100,13 +100,13 @@ def compare(given: argparse.Namespace, device: str, folder: Path) -> list[dict[s
         data.write(folder / file, mixed, MIXED_ROWS, None if name == "plain" else name)
     names = ("SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK", "SAETA_STAGING_SHARED")
     combinations = list(product(given.threads.split(","), given.chunk.split(","), given.shared.split(",")))
-    passes: dict[tuple[str, ...], list[dict[str, float]]] = {values: [] for values in combinations}
-    for number in range(given.passes):
-        for values, seen in passes.items():
-            seen.append(measure(device, folder, given, dict(zip(names, values, strict=True))))
-            if number == 0 and values == combinations[0]:
-                print(f"{'threads chunk shared':22}" + "".join(f"{job:>16}" for job in seen[0]))
-            show(values, seen[-1])
+    passes: dict[tuple[str, ...], list[dict[str, float]]] = {}
+    for values in combinations * given.passes:
+        rates = measure(device, folder, given, dict(zip(names, values, strict=True)))
+        if not passes:
+            print(f"{'threads chunk shared':22}" + "".join(f"{job:>16}" for job in rates))
+        show(values, rates)
+        passes.setdefault(values, []).append(rates)
     results = []
     for values, seen in passes.items():
         rates = {job: statistics.median(each[job] for each in seen) for job in seen[0]}
