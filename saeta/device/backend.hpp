@@ -158,6 +158,11 @@ public:
   virtual void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,
                     stream_handle stream) = 0;
   virtual void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) = 0;
+  /// Queues a write of one word of page-locked memory of this device. Whoever reads it there (std::atomic_ref, acquire) sees all
+  /// that was queued on the stream before it as done, and no call of the driver is needed for that: sixteen threads that query events
+  /// wait for each other in the driver, 13 us a query on an H100.
+  /// @param target  aligned to 4 bytes
+  virtual void write_word(std::uint32_t* target, std::uint32_t value, stream_handle stream) = 0;
 
 private:
   static std::uint64_t next_serial() noexcept {

@@ -1,23 +1,29 @@
 #include "saeta/transfer/detail/staging_lane.hpp"
 
 #include "saeta/base/report.hpp"
+#include "saeta/transfer/detail/lane_words.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 namespace saeta {
 
-staging_lane::staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks)
-    : home_(home), chunk_bytes_(chunk_bytes), most_(chunks) {
+staging_lane::staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks, std::uint32_t* words,
+                           shared_stream stream)
+    : home_(home), chunk_bytes_(chunk_bytes), most_(chunks), words_(words), stream_(std::move(stream)) {
   chunks_.reserve(chunks);
 }
 
 staging_lane::~staging_lane() {
   for (chunk& c : chunks_) {
     try {
-      synchronize(c.last_copy);
+      if (!arrived(c)) {
+        synchronize(done());
+      }
     } catch (...) {
       report_current_exception("staging_lane");
     }
@@ -28,15 +34,15 @@ staging_lane::~staging_lane() {
 }
 
 void staging_lane::begin(point before) {
-  if (!stream_) {
-    stream_.emplace(home_.clocks());
+  if (!*stream_) {
+    stream_->emplace(home_.clocks());
   }
   wait(stream(), before);
 }
 
 point staging_lane::done() { return record(stream()); }
 
-stream_ref staging_lane::stream() { return stream_->ref(); }
+stream_ref staging_lane::stream() { return (*stream_)->ref(); }
 
 staging_lane::chunk& staging_lane::next() {
   chunk* found = find_free();
@@ -47,6 +53,15 @@ staging_lane::chunk& staging_lane::next() {
   land(next);
   next.taken = ++taken_;
   return next;
+}
+
+void staging_lane::mark(chunk& which) {
+  stream().owner().write_word(which.word, which.marks + 1, stream().native_handle());
+  ++which.marks;
+}
+
+bool staging_lane::arrived(const chunk& which) noexcept {
+  return std::atomic_ref(*which.word).load(std::memory_order_acquire) == which.marks;
 }
 
 bool staging_lane::prepare() {
@@ -63,7 +78,7 @@ bool staging_lane::prepare() {
 staging_lane::chunk* staging_lane::find_free() {
   chunk* found = nullptr;
   for (chunk& c : chunks_) {
-    if ((found == nullptr || c.taken > found->taken) && passed(c.last_copy)) {
+    if ((found == nullptr || c.taken > found->taken) && arrived(c)) {
       found = &c;
     }
   }
@@ -76,6 +91,7 @@ staging_lane::chunk* staging_lane::make_chunk() {
   }
   try {
     chunk made;
+    made.word = words_ + chunks_.size() * lane_words::stride;
     made.memory = home_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
     return &chunks_.emplace_back(made); // there is room for it
   } catch (const error& refused) {
@@ -104,25 +120,20 @@ void staging_lane::abandon() noexcept {
   }
 }
 
-void staging_lane::await(point copy) {
+void staging_lane::await(const chunk& which) {
   using clock = std::chrono::steady_clock;
   constexpr std::chrono::microseconds patience{300};
-  constexpr std::chrono::microseconds pause{4}; // the driver answers one thread at a time
   const auto tired = clock::now() + patience;
-  for (auto now = clock::now(); now < tired; now = clock::now()) {
-    if (passed(copy)) {
-      return;
+  while (!arrived(which)) {
+    if (clock::now() >= tired) {
+      return synchronize(done());
     }
-    while (clock::now() < now + pause) {
-      std::this_thread::yield();
-    }
+    std::this_thread::yield();
   }
-  synchronize(copy);
 }
 
 void staging_lane::land(chunk& which) {
-  await(which.last_copy);
-  which.last_copy = {};
+  await(which);
   if (which.landing.bytes != 0) {
     std::memcpy(which.landing.target, which.memory.pointer, which.landing.bytes);
     which.landing = {};

@@ -5,6 +5,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/detail/chunk_cutter.hpp"
+#include "saeta/transfer/detail/lane_words.hpp"
 #include "saeta/transfer/detail/shared_chunks.hpp"
 #include "saeta/transfer/detail/staging_lane.hpp"
 #include "saeta/transfer/detail/streaming_copy.hpp"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <system_error>
 #include <thread>
 
@@ -23,12 +25,14 @@ namespace {
 
 /// As many as it takes where the source is read by the system (pread); memory alone is read as fast by eight.
 constexpr std::size_t most_default_threads = 16;
-/// What a thread does of a chunk at a time: it costs much more than to take it. Of few chunks less, but not so little that the caller
-/// had done it alone before the others are awake.
-constexpr std::size_t good_slice_bytes = 1u << 20;
+/// Of a chunk there is a slice for each thread, but not so small that the caller had done it alone before the others are awake.
 constexpr std::size_t least_slice_bytes = 64u << 10;
-/// Of a chunk.
-constexpr std::size_t most_slices = 16;
+/// Chunks on their way to the device: each thread's slices of them, two MiB with 16 threads, stay in the cache of its core. From there
+/// they are written and read by the device twice as fast as from memory.
+constexpr std::size_t bytes_to_fill = 32u << 20;
+/// Of the shared chunks. A copy begins while the kernel of another one runs; with more streams the device takes longer to turn
+/// from one to the next.
+constexpr std::size_t shared_streams = 2;
 
 void plain_copy(std::byte* target, const std::byte* source, std::size_t bytes) noexcept {
   std::memcpy(target, source, bytes);
@@ -115,12 +119,23 @@ staging_ring::staging_ring(context& home, const staging_options& options)
   if (home_.on_host()) {
     return; // nothing is staged there
   }
+  const std::size_t of_each = std::max<std::size_t>(options.chunks_per_thread, 1);
+  const std::size_t shared = std::max<std::size_t>(options.shared_chunks, 1);
+  words_ = std::make_unique<lane_words>(home_.clocks()->device().shared_from_this(),
+                                        team_->members() * of_each + shared);
+  std::size_t word = 0;
+  const auto add = [&](lanes& to, std::size_t chunks, const staging_lane::shared_stream& stream) {
+    to.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_, chunks, words_->at(word), stream));
+    word += chunks;
+  };
+  const auto new_stream = [] { return std::make_shared<std::optional<own_stream>>(); };
   for (std::size_t i = 0; i < team_->members(); ++i) {
-    lanes_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_,
-                                                    std::max<std::size_t>(options.chunks_per_thread, 1)));
+    add(lanes_, of_each, new_stream());
   }
-  for (std::size_t i = 0; i < std::max<std::size_t>(options.shared_chunks, 1); ++i) {
-    shared_.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_, 1));
+  std::vector<staging_lane::shared_stream> streams;
+  std::generate_n(std::back_inserter(streams), std::min(shared, shared_streams), new_stream);
+  for (std::size_t i = 0; i < shared; ++i) {
+    add(shared_, 1, streams[i % streams.size()]);
   }
 }
 
@@ -158,7 +173,7 @@ void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_pl
   const auto end_of = [&](std::size_t chunk) { return std::min(bytes, (chunk + 1) * chunk_bytes_); };
   const slicing slices = slices_of(chunks, bytes);
   std::vector<staging_lane::chunk*> staged(shared_.size());
-  run_shared(chunks, slices.count,
+  run_shared(slots_to_fill(), chunks, slices.count,
              {[&](staging_lane& lane, std::size_t slot, std::size_t) { staged[slot] = &lane.next(); },
               [&](std::size_t slot, std::size_t chunk, std::size_t slice) {
                 const std::size_t first = chunk * chunk_bytes_;
@@ -173,7 +188,7 @@ void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_pl
                 const std::size_t first = chunk * chunk_bytes_;
                 home_.copy(target + first, staged[slot]->memory.pointer, end_of(chunk) - first,
                            copy_kind::host_to_device, lane.stream());
-                staged[slot]->last_copy = lane.done();
+                lane.mark(*staged[slot]);
               }});
 }
 
@@ -206,13 +221,21 @@ void staging_ring::download(std::span<const download_range> ranges) {
     bytes += each.bytes;
   }
   if (bytes / pieces.size() >= chunk_bytes_ / 2) { // small ones are not worth a slice
-    return land_together(pieces, bytes);
+    land_together(pieces, bytes);
+  } else {
+    land_by_lanes(pieces);
   }
+  // The words have told that all is here. The device is asked once, since others go by what it says: whoever owns the memory, a
+  // simulated device.
+  synchronize(record(home_.work_stream()));
+}
+
+void staging_ring::land_by_lanes(std::span<const piece> pieces) {
   run(pieces.size(), [&](staging_lane& lane, std::size_t, std::size_t task) {
     const piece& p = pieces[task];
     auto& chunk = lane.next();
     home_.copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
-    chunk.last_copy = lane.done();
+    lane.mark(chunk);
     chunk.landing = {p.target, p.bytes};
   });
 }
@@ -222,24 +245,24 @@ void staging_ring::land_together(std::span<const piece> pieces, std::size_t byte
   const auto land = bytes <= shared_.size() * chunk_bytes_ ? plain_copy : streaming_copy;
   const slicing slices = slices_of(pieces.size(), pieces.front().bytes);
   std::vector<staging_lane::chunk*> staged(shared_.size());
-  run_shared(
-      pieces.size(), slices.count,
-      {[&](staging_lane&, std::size_t slot, std::size_t) { staging_lane::await(staged[slot]->last_copy); },
-       [&](std::size_t slot, std::size_t number, std::size_t slice) {
-         const piece& p = pieces[number];
-         const std::size_t begin = slice * slices.bytes;
-         const std::size_t end = std::min(p.bytes, begin + slices.bytes);
-         if (begin < end) {
-           land(p.target + begin, static_cast<std::byte*>(staged[slot]->memory.pointer) + begin, end - begin);
-         }
-       },
-       [](staging_lane&, std::size_t, std::size_t) {},
-       [&](staging_lane& lane, std::size_t slot, std::size_t number) {
-         const piece& p = pieces[number];
-         staged[slot] = &lane.next();
-         home_.copy(staged[slot]->memory.pointer, p.source, p.bytes, p.kind, lane.stream());
-         staged[slot]->last_copy = lane.done();
-       }});
+  run_shared(shared_.size(), pieces.size(), slices.count,
+             {[&](staging_lane& lane, std::size_t slot, std::size_t) { lane.await(*staged[slot]); },
+              [&](std::size_t slot, std::size_t number, std::size_t slice) {
+                const piece& p = pieces[number];
+                const std::size_t begin = slice * slices.bytes;
+                const std::size_t end = std::min(p.bytes, begin + slices.bytes);
+                if (begin < end) {
+                  land(p.target + begin, static_cast<std::byte*>(staged[slot]->memory.pointer) + begin,
+                       end - begin);
+                }
+              },
+              [](staging_lane&, std::size_t, std::size_t) {},
+              [&](staging_lane& lane, std::size_t slot, std::size_t number) {
+                const piece& p = pieces[number];
+                staged[slot] = &lane.next();
+                home_.copy(staged[slot]->memory.pointer, p.source, p.bytes, p.kind, lane.stream());
+                lane.mark(*staged[slot]);
+              }});
 }
 
 void staging_ring::copy(const buffer& target, const buffer& source, stream_ref stream) {
@@ -257,11 +280,15 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
 
 staging_ring::slicing staging_ring::slices_of(std::size_t chunks, std::size_t first) const noexcept {
   const std::size_t largest = chunks == 1 ? std::clamp<std::size_t>(first, 1, chunk_bytes_) : chunk_bytes_;
-  const std::size_t for_all = (2 * team_->members() + chunks - 1) / chunks;
-  const std::size_t most = std::clamp<std::size_t>(largest / least_slice_bytes, 1, most_slices);
-  const std::size_t wanted = std::clamp(std::max(largest / good_slice_bytes, for_all), std::size_t{1}, most);
+  const std::size_t most =
+      std::clamp<std::size_t>(largest / least_slice_bytes, 1, shared_chunks::most_slices);
+  const std::size_t wanted = std::min(team_->members(), most);
   const std::size_t bytes = round_up((largest + wanted - 1) / wanted, host_alignment);
   return {(largest + bytes - 1) / bytes, bytes};
+}
+
+std::size_t staging_ring::slots_to_fill() const noexcept {
+  return std::min(shared_.size(), std::max<std::size_t>(bytes_to_fill / chunk_bytes_, 1));
 }
 
 // The caller holds a token on the work stream. Lanes start behind it, and it ends behind them, so that one point of the
@@ -302,12 +329,12 @@ void staging_ring::run(std::size_t tasks,
   });
 }
 
-std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
-                                     clock::time_point last) {
+std::size_t staging_ring::run_shared(std::size_t most_slots, std::size_t chunks, std::size_t slices,
+                                     const shared_work& work, clock::time_point last) {
   std::size_t begun = 0;
   in_turn(shared_, [&](const auto& lane_at) {
     std::size_t slots = 0; // as many as the host's budget has room for: the first one has to be had
-    while (slots < std::min(chunks, shared_.size()) && (lane_at(slots).prepare() || slots == 0)) {
+    while (slots < std::min(chunks, most_slots) && (lane_at(slots).prepare() || slots == 0)) {
       ++slots;
     }
     shared_chunks turns(slots, chunks, slices, last);
@@ -319,9 +346,9 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, con
     for (std::size_t slot = 0; slot < slots; ++slot) {
       look_ahead(slot, slot);
     }
-    team_->run(chunks * slices, [&](std::size_t, std::size_t task) {
+    team_->run(chunks * slices, [&](std::size_t member, std::size_t task) {
       turns.take_part(
-          task, [&](std::size_t slot, std::size_t chunk) { work.begin(lane_at(slot), slot, chunk); },
+          member, task, [&](std::size_t slot, std::size_t chunk) { work.begin(lane_at(slot), slot, chunk); },
           work.fill,
           [&](std::size_t slot, std::size_t chunk, std::size_t next) {
             work.end(lane_at(slot), slot, chunk);

@@ -32,6 +32,7 @@ struct download_range {
   std::byte* target = nullptr;
 };
 
+class lane_words;   // in which the device says how far it is
 class staging_lane; // a stream with its pinned chunks
 class worker_team;  // threads, one a lane
 
@@ -82,12 +83,14 @@ private:
   void run(std::size_t tasks,
            const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work);
   /// The first chunk and those that are begun before `last`. Returns how many.
-  std::size_t run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
-                         clock::time_point last = clock::time_point::max());
+  /// @param most_slots  of those that all workers share
+  std::size_t run_shared(std::size_t most_slots, std::size_t chunks, std::size_t slices,
+                         const shared_work& work, clock::time_point last = clock::time_point::max());
   void end(staging_lane& lane, std::exception_ptr& failure) noexcept;
   /// The bytes of an upload to a device.
   void stage(std::byte* target, std::size_t bytes, const transfer_plan& plan, const file_region& file);
   struct piece;
+  void land_by_lanes(std::span<const piece> pieces);
   /// Downloads of pieces that are worth it by all workers at once.
   /// @param bytes  of all
   void land_together(std::span<const piece> pieces, std::size_t bytes);
@@ -98,12 +101,15 @@ private:
   };
   /// @param first  bytes of the first chunk; where it is the only one its slices are not empty.
   [[nodiscard]] slicing slices_of(std::size_t chunks, std::size_t first) const noexcept;
+  /// How many of the shared chunks are used on the way to the device.
+  [[nodiscard]] std::size_t slots_to_fill() const noexcept;
 
   context& home_;            ///< owns this
   interruptible_mutex turn_; ///< one movement at a time
   std::size_t chunk_bytes_;
-  lanes lanes_;  ///< of each worker
-  lanes shared_; ///< of each chunk that all workers share, with that chunk
+  std::unique_ptr<lane_words> words_; ///< of the chunks of all lanes, which end before
+  lanes lanes_;                       ///< of each worker
+  lanes shared_;                      ///< of each chunk that all workers share, with that chunk
   std::unique_ptr<worker_team> team_;
 };
 

@@ -12,7 +12,7 @@ import saeta as sa
 import saeta.allocators
 import saeta.rmm
 from contexts import leaving_nothing
-from gpu_frameworks import cupy_with_a_device
+from gpu_frameworks import cupy_with_a_device, installed_rmm
 
 MIB = 1 << 20
 
@@ -117,7 +117,7 @@ def test_cupy_without_a_graph_pool_is_told_of_it_and_its_capture_goes_on(gpu, on
 @pytest.mark.gpu
 def test_rmm_allocates_from_a_graph_pool_while_cupy_captures(gpu):
     cupy = cupy_with_a_device()
-    rmm = pytest.importorskip("rmm")
+    rmm = installed_rmm()
     resource = saeta.rmm.resource(gpu, tag="rmm")
     stream = cupy.cuda.Stream(non_blocking=True)
     of_rmm = rmm.pylibrmm.stream.Stream(stream)

@@ -9,6 +9,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import saeta as sa
+from gpu_frameworks import installed_rmm
 from saeta import hooks
 
 
@@ -181,7 +182,7 @@ def test_cupy_itself_gives_its_cache_back():
 
 @pytest.mark.gpu
 def test_rmm_itself_gives_its_pool_back():
-    rmm = pytest.importorskip("rmm")
+    rmm = installed_rmm()
     ctx = gpu()
     resource = rmm.mr.CudaAsyncMemoryResource(release_threshold=1 << 40)
     if not hasattr(resource, "pool_handle"):

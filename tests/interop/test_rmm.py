@@ -17,6 +17,7 @@ import saeta as sa
 import saeta.allocators
 import saeta.rmm
 from contexts import leaving_nothing
+from gpu_frameworks import installed_rmm
 from saeta import _core
 
 MIB = 1 << 20
@@ -46,7 +47,7 @@ callbacks = rmm.mr.CallbackMemoryResource(allocate, deallocate)
 
 @pytest.fixture
 def rmm():
-    return pytest.importorskip("rmm")
+    return installed_rmm()
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""torch and CuPy where they see a device, and a kernel of CuPy that keeps a stream busy."""
+"""torch, CuPy and RMM where they are, and a kernel of CuPy that keeps a stream busy."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,12 @@ def cupy_with_a_device() -> Any:
     if cupy.cuda.runtime.getDeviceCount() == 0:
         pytest.skip("CuPy sees no CUDA device")
     return cupy
+
+
+def installed_rmm() -> Any:
+    """The module, or the test is skipped. Without it, the folder tests/rmm is a package of that name."""
+    pytest.importorskip("rmm.mr")
+    return importlib.import_module("rmm")
 
 
 def cupy_spinner(cupy: Any) -> Callable[[int], None]:

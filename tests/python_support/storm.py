@@ -65,6 +65,7 @@ class Storm:
         self.mutex = threading.Lock()
 
     def run(self, make_consumer: Callable[[], Consumer]) -> None:
+        self.limit += self.ctx.memory.statistics()["current"]  # on the host: chunks of a GPU's staging ring
         self.ctx.budget = self.limit
         self.ctx.memory.reset_peak()
         self.children = [self.ctx.memory.child(f"thread {n}", self.own_limit) for n in range(self.threads)]

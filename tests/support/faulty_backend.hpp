@@ -154,6 +154,10 @@ public:
     count();
     inner_->fill(target, value, bytes, stream);
   }
+  void write_word(std::uint32_t* target, std::uint32_t value, stream_handle stream) override {
+    count();
+    inner_->write_word(target, value, stream);
+  }
 
 private:
   void count(errc failure = errc::device) {

@@ -251,6 +251,12 @@ public:
     const active_context active(context_);
     check(cudaMemsetAsync(target, value, bytes, native(stream)), "cudaMemsetAsync", ": ", bytes, " bytes");
   }
+  void write_word(std::uint32_t* target, std::uint32_t value, stream_handle stream) override {
+    const active_context active(context_);
+    check(cuda::driver().stream_write_value32(native(stream), reinterpret_cast<CUdeviceptr>(target), value,
+                                              CU_STREAM_WRITE_VALUE_DEFAULT),
+          "cuStreamWriteValue32");
+  }
 
 private:
   /// Runs a call that gives something back; reports a failure. At the end of the process nothing is left to give back.

@@ -47,6 +47,7 @@ const driver_calls& driver() {
       .pointer_get_attributes = require<PFN_cuPointerGetAttributes_v7000>("cuPointerGetAttributes", 7000),
       .stream_get_id = require<PFN_cuStreamGetId_v12000>("cuStreamGetId", 12000),
       .stream_is_capturing = require<PFN_cuStreamIsCapturing_v10000>("cuStreamIsCapturing", 10000),
+      .stream_write_value32 = require<PFN_cuStreamWriteValue32_v11070>("cuStreamWriteValue32", 11070),
       .context_record_event = require<PFN_cuCtxRecordEvent_v12050>("cuCtxRecordEvent", 12050),
       .device_get_name = require<PFN_cuDeviceGetName_v2000>("cuDeviceGetName", 2000),
       .device_get_uuid = require<PFN_cuDeviceGetUuid_v11040>("cuDeviceGetUuid", 11040),

@@ -23,6 +23,7 @@ struct driver_calls {
   PFN_cuPointerGetAttributes_v7000 pointer_get_attributes;
   PFN_cuStreamGetId_v12000 stream_get_id;
   PFN_cuStreamIsCapturing_v10000 stream_is_capturing;
+  PFN_cuStreamWriteValue32_v11070 stream_write_value32;
   PFN_cuCtxRecordEvent_v12050 context_record_event;
   PFN_cuDeviceGetName_v2000 device_get_name;
   PFN_cuDeviceGetUuid_v11040 device_get_uuid;

@@ -184,6 +184,9 @@ public:
       std::memset(target, value, bytes);
     }
   }
+  void write_word(std::uint32_t* target, std::uint32_t value, stream_handle) override {
+    std::atomic_ref(*target).store(value, std::memory_order_release);
+  }
 };
 
 } // namespace

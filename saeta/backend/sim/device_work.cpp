@@ -3,6 +3,7 @@
 #include "saeta/backend/sim/machine.hpp"
 #include "saeta/base/text.hpp"
 
+#include <atomic>
 #include <cstring>
 
 namespace saeta::sim {
@@ -112,6 +113,19 @@ void simulated_device::fill(void* target, std::uint8_t value, std::size_t bytes,
     std::memset(static_cast<std::uint8_t*>(target) + now.begin, value, now.bytes);
   };
   machine_->submit(machine_->stream(*gpu_, stream), "fill", {{target, bytes, false}}, std::move(work));
+}
+
+void simulated_device::write_word(std::uint32_t* target, std::uint32_t value, stream_handle stream) {
+  const machine::guard held = machine_->enter_call(*gpu_, "write_word");
+  if (machine_->memory().around(target) == nullptr) {
+    throw error(errc::device, "sim: the target of write_word is no page-locked memory");
+  }
+  operation work;
+  work.body = [target, value](unsigned, unsigned) {
+    std::atomic_ref(*target).store(value, std::memory_order_release);
+  };
+  // Without a range: the host reads words whenever it likes.
+  machine_->submit(machine_->stream(*gpu_, stream), "write_word", {}, std::move(work));
 }
 
 } // namespace saeta::sim

@@ -192,6 +192,7 @@ public:
   void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,
             stream_handle stream) override;
   void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) override;
+  void write_word(std::uint32_t* target, std::uint32_t value, stream_handle stream) override;
 
 private:
   simulated_device(std::shared_ptr<machine> owner, gpu& which);

@@ -1,9 +1,9 @@
 // Who does what where threads fill a few chunks together.
 //
 // What      Chunks have numbers and get the slots in turn: whenever a chunk ends, its slot is the next chunk's that has none. A chunk
-//           is begun by the first thread that comes to it; its slices are done by whoever takes them; the last one ends it. So
-//           all threads work in few megabytes, which stay in the processor's cache, and the device still gets large
-//           copies. A slow thread holds up its own chunk alone.
+//           is begun by the first thread that comes to it; each thread does the slice with its number, where nobody was faster, or the
+//           next one; the last one ends it. So a thread works in the same few bytes of every slot, which stay in the cache of its core,
+//           and the device still gets large copies. A slow thread holds up its own chunk alone.
 // Thread    `take_part` by any number of threads, for tasks in increasing order of their start (worker_team.hpp): then whoever waits
 //           for a chunk waits for threads that are at work. They look for a while before they sleep: threads that
 //           wake each other one by one take longer than a chunk.
@@ -15,6 +15,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -25,9 +26,11 @@ class shared_chunks {
 public:
   using clock = std::chrono::steady_clock;
 
+  static constexpr std::size_t most_slices = 16;
+
   /// Chunk i has slot i to begin with, as long as there are slots.
   /// @param slots   more than 0
-  /// @param slices  of each chunk, more than 0
+  /// @param slices  of each chunk, 1 to `most_slices`
   /// @param last    when no chunk is begun any more, but the first one
   shared_chunks(std::size_t slots, std::size_t chunks, std::size_t slices,
                 clock::time_point last = clock::time_point::max())
@@ -39,11 +42,13 @@ public:
     }
   }
 
-  /// Task `number` is slice `number % slices` of chunk `number / slices`. `begin(slot, chunk)` and `end(slot, chunk, next)` are called
+  /// Task `number` is a slice of chunk `number / slices`. `begin(slot, chunk)` and `end(slot, chunk, next)` are called
   /// once a chunk and with nobody else at the slot, `fill(slot, chunk, slice)` between them. `next` is the chunk that has the slot then;
   /// one that does not exist where there is none.
+  /// @param member  of those who take part: the slice that it does by preference
   template <class Begin, class Fill, class End>
-  void take_part(std::size_t number, const Begin& begin, const Fill& fill, const End& end) {
+  void take_part(std::size_t member, std::size_t number, const Begin& begin, const Fill& fill,
+                 const End& end) {
     const std::size_t chunk = number / slices_;
     if (!admit(chunk)) {
       return;
@@ -64,7 +69,7 @@ public:
           enter(seen, mine);
         }
       }
-      fill(mine.slot, chunk, number % slices_);
+      fill(mine.slot, chunk, take_slice(mine, member % slices_));
       if (mine.left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
         const std::size_t next = std::min(assigned_.fetch_add(1), count_);
         end(mine.slot, chunk, next);
@@ -86,9 +91,26 @@ private:
 
   struct chunk_state {
     std::atomic<shared_chunks::stage> stage{stage::without_slot};
-    std::atomic<std::size_t> left{0}; ///< slices, while it is filled
-    std::size_t slot = 0;             ///< from `ready` on
+    std::atomic<std::size_t> left{0};    ///< slices, while it is filled
+    std::atomic<std::uint32_t> taken{0}; ///< slices, a bit each
+    std::size_t slot = 0;                ///< from `ready` on
   };
+
+  /// As many tasks as slices come to a chunk, so there is one.
+  std::size_t take_slice(chunk_state& which, std::size_t wanted) const noexcept {
+    std::uint32_t taken = which.taken.load(std::memory_order_relaxed);
+    for (;;) {
+      while ((taken >> wanted & 1U) != 0) {
+        wanted = (wanted + 1) % slices_;
+        if (wanted == 0) {
+          taken = which.taken.load(std::memory_order_relaxed);
+        }
+      }
+      if (which.taken.compare_exchange_weak(taken, taken | 1U << wanted, std::memory_order_relaxed)) {
+        return wanted;
+      }
+    }
+  }
 
   void enter(stage next, chunk_state& which) {
     {

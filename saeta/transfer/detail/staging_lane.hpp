@@ -1,6 +1,6 @@
-// A staging lane: one stream and the pinned chunks that travel on it.
+// A staging lane: a stream and the pinned chunks that travel on it.
 //
-// Owner     The staging ring. Chunks and stream are made on first use and kept: page-locking costs milliseconds. Chunks are
+// Owner     The staging ring, which gives several lanes one stream where it pays. Chunks and stream are made on first use and kept: page-locking costs milliseconds. Chunks are
 //           charged to the host's budget; where it has no room for another one, the lane goes on with those it has.
 // Order     A chunk is handed out again only after its last copy has finished, so at most all chunks are on their way.
 // Thread    One at a time.
@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -17,12 +18,17 @@ namespace saeta {
 
 class staging_lane {
 public:
-  staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks);
+  /// Empty until a lane needs it.
+  using shared_stream = std::shared_ptr<std::optional<own_stream>>;
+
+  /// @param words  one for each chunk (lane_words.hpp); the first one's
+  staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks, std::uint32_t* words,
+               shared_stream stream);
   staging_lane(const staging_lane&) = delete;
   staging_lane& operator=(const staging_lane&) = delete;
   ~staging_lane();
 
-  /// Work queued later on the lane's stream starts after `before`.
+  /// Work queued later on the lane's stream starts after `before`. The first time not beside another lane of the stream.
   void begin(point before);
   /// After everything queued on the lane so far, and nothing else.
   [[nodiscard]] point done();
@@ -31,7 +37,8 @@ public:
   /// One pinned chunk whose earlier copies have finished.
   struct chunk {
     block memory;
-    point last_copy;
+    std::uint32_t* word = nullptr; ///< what the device has done of `marks`
+    std::uint32_t marks = 0;
     std::uint64_t taken = 0; ///< the how manieth of the lane it was when it was handed out last
     /// Where a downloaded chunk goes when its copy has finished.
     struct landing {
@@ -43,14 +50,17 @@ public:
   /// cache; where all are on their way another one, or the one that has been for the longest time. @throws error budget_exceeded,
   /// naming the host's budget, and out_of_memory for the first chunk.
   chunk& next();
+  /// The chunk is on its way until what was queued on the lane's stream so far is done.
+  void mark(chunk& which);
   /// Makes the first chunk where there is none. @returns false where the host's budget has no room for it. @throws error for any
   /// other reason.
   bool prepare();
   /// Waits for the chunks that bring something and lands it.
   void land_all();
-  /// Waits until a copy has passed. Looks for as long as a chunk is on its way before it sleeps: the interrupt that ends a sleep comes
+  [[nodiscard]] static bool arrived(const chunk& which) noexcept;
+  /// Waits until a chunk has arrived. Looks for as long as one is on its way before it sleeps: the interrupt that ends a sleep comes
   /// late.
-  static void await(point copy);
+  void await(const chunk& which);
   /// Forgets what has not landed: after a failure its target may be gone.
   void abandon() noexcept;
 
@@ -60,14 +70,15 @@ private:
   /// Null where the lane has as many as it may, or there is no room and it has others.
   chunk* make_chunk();
   chunk& oldest();
-  static void land(chunk& which);
+  void land(chunk& which);
 
   context& home_;
   std::size_t chunk_bytes_;
   std::size_t most_; ///< chunks
   std::vector<chunk> chunks_;
   std::uint64_t taken_ = 0;
-  std::optional<own_stream> stream_;
+  std::uint32_t* words_;
+  shared_stream stream_;
 };
 
 } // namespace saeta

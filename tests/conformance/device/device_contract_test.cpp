@@ -4,6 +4,9 @@
 #include "conformance/harness/device_memory.hpp"
 #include "saeta/device/event.hpp"
 
+#include <atomic>
+#include <cstring>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -107,6 +110,36 @@ TEST_P(device_contract, an_event_is_complete_when_the_work_before_it_has_finishe
   done.ref().synchronize();
   EXPECT_TRUE(done.ref().complete());
   EXPECT_EQ(target.download(), bytes(4096, 2));
+}
+
+TEST_P(device_contract, a_word_is_written_when_the_work_before_it_has_finished) {
+  constexpr std::size_t size = 1 << 20;
+  const auto pinned = [&](std::size_t count) {
+    return std::shared_ptr<void>(device().allocate_pinned(count), [this, count](void* memory) {
+      EXPECT_TRUE(device().deallocate_pinned(memory, count));
+    });
+  };
+  const auto words = pinned(64);
+  const auto landing = pinned(size);
+  auto& word = *static_cast<std::uint32_t*>(words.get());
+  word = 0;
+  std::memset(landing.get(), 0, size);
+  const device_memory source(work(), bytes(size, 5));
+  const auto held = close_gate(handle());
+  device().copy(landing.get(), source.data(), size,
+                device().device().kind == device_kind::cpu ? copy_kind::host_to_host
+                                                           : copy_kind::device_to_host,
+                handle());
+  device().write_word(&word, 77, handle());
+  if (held) {
+    EXPECT_EQ(std::atomic_ref(word).load(), 0U);
+    held->open();
+  }
+  while (std::atomic_ref(word).load(std::memory_order_acquire) != 77) { // asks the driver nothing
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(std::memcmp(landing.get(), bytes(size, 5).data(), size), 0);
+  device().synchronize_stream(handle());
 }
 
 TEST_P(device_contract, threads_wait_for_events_side_by_side) {

@@ -53,6 +53,7 @@ public:
 
   MOCK_METHOD(void, copy, (void*, const void*, std::size_t, copy_kind, stream_handle), (override));
   MOCK_METHOD(void, fill, (void*, std::uint8_t, std::size_t, stream_handle), (override));
+  MOCK_METHOD(void, write_word, (std::uint32_t*, std::uint32_t, stream_handle), (override));
 };
 
 } // namespace saeta::unit

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace saeta {
@@ -30,9 +31,9 @@ TEST(shared_chunks, are_begun_filled_and_ended_once_each_and_alone_in_their_slot
     std::array<std::size_t, chunks> begun{};
     std::array<std::array<std::size_t, slices>, chunks> filled{};
     std::array<std::size_t, chunks> ended{};
-    team.run(chunks * slices, [&](std::size_t, std::size_t task) {
+    team.run(chunks * slices, [&](std::size_t member, std::size_t task) {
       turns.take_part(
-          task,
+          member, task,
           [&](std::size_t slot, std::size_t chunk) {
             ASSERT_LT(slot, slots);
             EXPECT_EQ(open[slot]++, 0U) << "the chunk before has not ended";
@@ -62,19 +63,51 @@ TEST(shared_chunks, are_filled_by_several_threads_at_once) {
   worker_team team(slices);
   shared_chunks turns(1, 1, slices);
   std::latch together(slices); // never opens with fewer
-  team.run(slices, [&](std::size_t, std::size_t task) {
+  team.run(slices, [&](std::size_t member, std::size_t task) {
     turns.take_part(
-        task, pass, [&](std::size_t, std::size_t, std::size_t) { together.arrive_and_wait(); }, pass);
+        member, task, pass, [&](std::size_t, std::size_t, std::size_t) { together.arrive_and_wait(); }, pass);
   });
+}
+
+TEST(shared_chunks, give_each_thread_the_slice_with_its_number) {
+  worker_team team(slices);
+  constexpr std::size_t chunks = 30;
+  shared_chunks turns(slots, chunks, slices);
+  std::array<std::latch, chunks> together{[]<std::size_t... i>(std::index_sequence<i...>){
+      return std::array<std::latch, chunks>{((void)i, std::latch(slices))...};
+}
+(std::make_index_sequence<chunks>())
+}; // namespace
+team.run(chunks* slices, [&](std::size_t member, std::size_t task) {
+  turns.take_part(
+      member, task, pass,
+      [&](std::size_t, std::size_t chunk, std::size_t slice) {
+        EXPECT_EQ(slice, member);
+        together[chunk].arrive_and_wait();
+      },
+      pass);
+});
+} // namespace saeta
+
+TEST(shared_chunks, leave_no_slice_to_a_thread_that_does_not_come) {
+  for (std::size_t member = 0; member < 2 * slices; ++member) {
+    shared_chunks turns(slots, 1, slices);
+    std::array<int, slices> filled{};
+    for (std::size_t task = 0; task < slices; ++task) {
+      turns.take_part(
+          member, task, pass, [&](std::size_t, std::size_t, std::size_t slice) { ++filled[slice]; }, pass);
+    }
+    EXPECT_EQ(filled, (std::array<int, slices>{1, 1, 1, 1, 1}));
+  }
 }
 
 TEST(shared_chunks, are_begun_while_the_one_before_is_filled_in_another_slot) {
   worker_team team(2);
   shared_chunks turns(2, 2, 1);
   std::latch both(2);
-  team.run(2, [&](std::size_t, std::size_t task) {
+  team.run(2, [&](std::size_t member, std::size_t task) {
     turns.take_part(
-        task, pass, [&](std::size_t, std::size_t, std::size_t) { both.arrive_and_wait(); }, pass);
+        member, task, pass, [&](std::size_t, std::size_t, std::size_t) { both.arrive_and_wait(); }, pass);
   });
 }
 
@@ -83,9 +116,9 @@ TEST(shared_chunks, after_the_last_moment_are_not_begun_but_the_first_one) {
   for (int round = 0; round < 50; ++round) {
     shared_chunks turns(slots, 10, slices, shared_chunks::clock::now());
     std::atomic<std::size_t> filled{0};
-    team.run(10 * slices, [&](std::size_t, std::size_t task) {
+    team.run(10 * slices, [&](std::size_t member, std::size_t task) {
       turns.take_part(
-          task, pass, [&](std::size_t, std::size_t, std::size_t) { ++filled; }, pass);
+          member, task, pass, [&](std::size_t, std::size_t, std::size_t) { ++filled; }, pass);
     });
     EXPECT_EQ(turns.begun(), 1U);
     EXPECT_EQ(filled, slices);
@@ -100,9 +133,9 @@ TEST(shared_chunks, that_were_begun_are_the_first_ones_and_complete) {
                         shared_chunks::clock::now() + std::chrono::microseconds(20 * round));
     std::array<std::atomic<std::size_t>, chunks> filled{};
     std::array<std::atomic<bool>, chunks> ended{};
-    team.run(chunks * slices, [&](std::size_t, std::size_t task) {
+    team.run(chunks * slices, [&](std::size_t member, std::size_t task) {
       turns.take_part(
-          task, pass, [&](std::size_t, std::size_t chunk, std::size_t) { ++filled[chunk]; },
+          member, task, pass, [&](std::size_t, std::size_t chunk, std::size_t) { ++filled[chunk]; },
           [&](std::size_t, std::size_t chunk, std::size_t) { ended[chunk] = true; });
     });
     ASSERT_GE(turns.begun(), 1U);
@@ -125,9 +158,9 @@ TEST(shared_chunks, leave_nobody_waiting_where_any_step_fails) {
         }
       };
       EXPECT_THROW(team.run(12 * slices,
-                            [&](std::size_t, std::size_t task) {
+                            [&](std::size_t member, std::size_t task) {
                               turns.take_part(
-                                  task, [&](std::size_t, std::size_t chunk) { step("begin", chunk); },
+                                  member, task, [&](std::size_t, std::size_t chunk) { step("begin", chunk); },
                                   [&](std::size_t, std::size_t chunk, std::size_t) { step("fill", chunk); },
                                   [&](std::size_t, std::size_t chunk, std::size_t) { step("end", chunk); });
                             }),
@@ -140,9 +173,9 @@ TEST(shared_chunks, wait_for_a_slow_slice_of_the_chunk_before_in_their_slot) {
   worker_team team(3);
   shared_chunks turns(1, 2, 2);
   std::atomic<bool> slow_done{false};
-  team.run(4, [&](std::size_t, std::size_t task) {
+  team.run(4, [&](std::size_t member, std::size_t task) {
     turns.take_part(
-        task, [&](std::size_t, std::size_t chunk) { EXPECT_TRUE(chunk == 0 || slow_done); },
+        member, task, [&](std::size_t, std::size_t chunk) { EXPECT_TRUE(chunk == 0 || slow_done); },
         [&](std::size_t, std::size_t chunk, std::size_t slice) {
           if (chunk == 0 && slice == 1) {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -162,9 +195,9 @@ TEST(shared_chunks, get_the_slots_in_the_order_in_which_they_are_left) {
     std::array<std::atomic<std::size_t>, chunks> promised{}; // the slot + 1
     std::atomic<std::size_t> ended{0};
     std::array<std::atomic<int>, chunks> next_of{};
-    team.run(chunks, [&](std::size_t, std::size_t task) {
+    team.run(chunks, [&](std::size_t member, std::size_t task) {
       turns.take_part(
-          task,
+          member, task,
           [&](std::size_t slot, std::size_t chunk) {
             EXPECT_EQ(chunk < slots ? chunk + 1 : promised[chunk].load(), slot + 1);
           },
@@ -189,9 +222,9 @@ TEST(shared_chunks, go_on_beside_one_that_is_held_up) {
   constexpr std::size_t chunks = 20;
   shared_chunks turns(2, chunks, 1);
   std::atomic<std::size_t> others{0};
-  team.run(chunks, [&](std::size_t, std::size_t task) {
+  team.run(chunks, [&](std::size_t member, std::size_t task) {
     turns.take_part(
-        task, pass,
+        member, task, pass,
         [&](std::size_t, std::size_t chunk, std::size_t) {
           while (chunk == 0 &&
                  others != chunks - 1) { // never ends where the second slot waits for the first one
