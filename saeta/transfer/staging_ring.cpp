@@ -30,8 +30,7 @@ constexpr std::size_t least_slice_bytes = 64u << 10;
 /// Chunks on their way to the device: each thread's slices of them, two MiB with 16 threads, stay in the cache of its core. From there
 /// they are written and read by the device twice as fast as from memory.
 constexpr std::size_t bytes_to_fill = 32u << 20;
-/// Of the shared chunks. A copy begins while the kernel of another one runs; with more streams the device takes longer to turn
-/// from one to the next.
+/// Of the shared chunks. A copy begins while the kernel of another one runs; more streams were not faster.
 constexpr std::size_t shared_streams = 2;
 
 void plain_copy(std::byte* target, const std::byte* source, std::size_t bytes) noexcept {

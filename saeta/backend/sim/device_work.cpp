@@ -118,7 +118,7 @@ void simulated_device::fill(void* target, std::uint8_t value, std::size_t bytes,
 void simulated_device::write_word(std::uint32_t* target, std::uint32_t value, stream_handle stream) {
   const machine::guard held = machine_->enter_call(*gpu_, "write_word");
   if (machine_->memory().around(target) == nullptr) {
-    throw error(errc::device, "sim: the target of write_word is no page-locked memory");
+    throw error(errc::device, "sim: the target of write_word is not page-locked memory");
   }
   operation work;
   work.body = [target, value](unsigned, unsigned) {

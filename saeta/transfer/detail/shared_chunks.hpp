@@ -102,9 +102,6 @@ private:
     for (;;) {
       while ((taken >> wanted & 1U) != 0) {
         wanted = (wanted + 1) % slices_;
-        if (wanted == 0) {
-          taken = which.taken.load(std::memory_order_relaxed);
-        }
       }
       if (which.taken.compare_exchange_weak(taken, taken | 1U << wanted, std::memory_order_relaxed)) {
         return wanted;

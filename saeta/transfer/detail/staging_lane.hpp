@@ -1,7 +1,7 @@
 // A staging lane: a stream and the pinned chunks that travel on it.
 //
-// Owner     The staging ring, which gives several lanes one stream where it pays. Chunks and stream are made on first use and kept: page-locking costs milliseconds. Chunks are
-//           charged to the host's budget; where it has no room for another one, the lane goes on with those it has.
+// Owner     The staging ring, which lets the lanes of shared chunks have a stream in common. Chunks and stream are made on first use
+//           and kept: page-locking costs milliseconds. Chunks are charged to the host's budget; where it has no room for another one, the lane goes on with those it has.
 // Order     A chunk is handed out again only after its last copy has finished, so at most all chunks are on their way.
 // Thread    One at a time.
 #pragma once

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <deque>
 #include <latch>
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace saeta {
@@ -73,21 +73,20 @@ TEST(shared_chunks, give_each_thread_the_slice_with_its_number) {
   worker_team team(slices);
   constexpr std::size_t chunks = 30;
   shared_chunks turns(slots, chunks, slices);
-  std::array<std::latch, chunks> together{[]<std::size_t... i>(std::index_sequence<i...>){
-      return std::array<std::latch, chunks>{((void)i, std::latch(slices))...};
+  std::deque<std::latch> together; // so that nobody comes to a chunk twice
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    together.emplace_back(slices);
+  }
+  team.run(chunks * slices, [&](std::size_t member, std::size_t task) {
+    turns.take_part(
+        member, task, pass,
+        [&](std::size_t, std::size_t chunk, std::size_t slice) {
+          EXPECT_EQ(slice, member);
+          together[chunk].arrive_and_wait();
+        },
+        pass);
+  });
 }
-(std::make_index_sequence<chunks>())
-}; // namespace
-team.run(chunks* slices, [&](std::size_t member, std::size_t task) {
-  turns.take_part(
-      member, task, pass,
-      [&](std::size_t, std::size_t chunk, std::size_t slice) {
-        EXPECT_EQ(slice, member);
-        together[chunk].arrive_and_wait();
-      },
-      pass);
-});
-} // namespace saeta
 
 TEST(shared_chunks, leave_no_slice_to_a_thread_that_does_not_come) {
   for (std::size_t member = 0; member < 2 * slices; ++member) {
