@@ -25,7 +25,7 @@ import saeta as sa
 from contexts import clean
 from cuda_module import cuda, opened
 from device_producer import Producer
-from gpu_frameworks import cupy_spinner, cupy_with_a_device
+from gpu_frameworks import cupy_spinner, cupy_with_a_device, numba_with_a_device
 
 pytestmark = pytest.mark.gpu
 
@@ -155,10 +155,7 @@ def test_our_tables_and_pyarrows_go_both_ways(ctx: Any) -> None:
 
 @pytest.fixture
 def numba_cuda() -> Any:
-    found = pytest.importorskip("numba.cuda")
-    if not found.is_available():
-        pytest.skip("Numba sees no GPU")
-    return found
+    return numba_with_a_device()
 
 
 def test_kernels_of_numba_over_our_memory_on_a_side_stream(ctx: Any, numba_cuda: Any) -> None:
@@ -285,6 +282,8 @@ def test_the_tests_of_pyarrow_cuda_pass(suite: str, tmp_path: Path) -> None:
         pytest.skip("no usable CUDA device")
     if importlib.util.find_spec(f"pyarrow.tests.{suite}") is None:
         pytest.skip("this pyarrow comes without its tests")
+    if "numba" in suite:
+        numba_with_a_device()
     (tmp_path / "sitecustomize.py").write_text("import saeta.cuda\nsaeta.cuda.install()\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["-k", f"not ({NOT_HERE[suite]})", "--pyargs", f"pyarrow.tests.{suite}"]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import saeta as sa
+from gpu_frameworks import numba_with_a_device
 
 pytestmark = pytest.mark.gpu
 
@@ -30,9 +31,7 @@ class Numba:
     """Kernels of Numba on a stream of its own."""
 
     def __init__(self) -> None:
-        self.cuda = cuda = pytest.importorskip("numba.cuda")
-        if not cuda.is_available():
-            pytest.skip("Numba sees no GPU")
+        self.cuda = cuda = numba_with_a_device()
         self.stream = cuda.stream()
 
         @cuda.jit

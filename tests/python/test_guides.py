@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import saeta as sa
+from gpu_frameworks import numba_with_a_device
 
 GUIDES = Path(__file__).resolve().parents[2] / "docs/guides"
 ON_HOST = {
@@ -55,6 +56,8 @@ def test_the_guide_to_a_gpu_prints_what_its_comments_say(run_python, page):
     for module in modules:
         if importlib.util.find_spec(module.partition(".")[0]) is None:
             pytest.skip(f"{module} is not installed")
+    if "numba.cuda" in modules:
+        numba_with_a_device()
     done = run_python(program)
     assert done.stdout.splitlines() == promised(program), done.stderr
 

@@ -1,7 +1,8 @@
-"""torch, CuPy and RMM where they are, and a kernel of CuPy that keeps a stream busy."""
+"""torch, CuPy, Numba and RMM where they are, and a kernel of CuPy that keeps a stream busy."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,29 @@ def cupy_with_a_device() -> Any:
     if cupy.cuda.runtime.getDeviceCount() == 0:
         pytest.skip("CuPy sees no CUDA device")
     return cupy
+
+
+@functools.cache
+def refusal_of_numba() -> str:
+    """Why no kernel compiles, or nothing. numba-cuda names `numpy.row_stack`, which NumPy 2.5 has no more (its issue 907)."""
+    cuda = importlib.import_module("numba.cuda")
+    try:
+        cuda.jit("void()")(lambda: None)  # with a signature it compiles at once
+    except AttributeError as refused:
+        if "row_stack" not in str(refused):
+            raise
+        return f"numba-cuda is not made for this NumPy: {refused}"
+    return ""
+
+
+def numba_with_a_device() -> Any:
+    """`numba.cuda`, or the test is skipped."""
+    cuda = pytest.importorskip("numba.cuda")
+    if not cuda.is_available():
+        pytest.skip("Numba sees no GPU")
+    if refusal := refusal_of_numba():
+        pytest.skip(refusal)
+    return cuda
 
 
 def installed_rmm() -> Any:
