@@ -170,7 +170,7 @@ class Storm:
         self._expect_right_budgets()
         assert all(self.disturbed), f"disturbances took place so often: {self.disturbed}"
         used = f"{self.checked} columns at {len(self.addresses)} addresses"
-        assert 8 * len(self.addresses) <= self.checked, f"{used}: without reuse the storm proves nothing"
+        assert 4 * len(self.addresses) <= self.checked, f"{used}: without reuse the storm proves nothing"
 
     def _expect_right_budgets(self) -> None:
         """Every column was charged to its thread's budget, none beyond a limit, and all of them came back."""
