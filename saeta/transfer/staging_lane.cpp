@@ -8,13 +8,12 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
-#include <utility>
 
 namespace saeta {
 
 staging_lane::staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks, std::uint32_t* words,
-                           shared_stream stream)
-    : home_(home), chunk_bytes_(chunk_bytes), most_(chunks), words_(words), stream_(std::move(stream)) {
+                           lane_stream& by)
+    : home_(home), chunk_bytes_(chunk_bytes), most_(chunks), words_(words), stream_(&by) {
   chunks_.reserve(chunks);
 }
 
@@ -22,7 +21,7 @@ staging_lane::~staging_lane() {
   for (chunk& c : chunks_) {
     try {
       if (!arrived(c)) {
-        synchronize(done());
+        synchronize(stream_->done());
       }
     } catch (...) {
       report_current_exception("staging_lane");
@@ -32,17 +31,6 @@ staging_lane::~staging_lane() {
     }
   }
 }
-
-void staging_lane::begin(point before) {
-  if (!*stream_) {
-    stream_->emplace(home_.clocks());
-  }
-  wait(stream(), before);
-}
-
-point staging_lane::done() { return record(stream()); }
-
-stream_ref staging_lane::stream() { return (*stream_)->ref(); }
 
 staging_lane::chunk& staging_lane::next() {
   chunk* found = find_free();
@@ -126,7 +114,7 @@ void staging_lane::await(const chunk& which) {
   const auto tired = clock::now() + patience;
   while (!arrived(which)) {
     if (clock::now() >= tired) {
-      return synchronize(done());
+      return synchronize(stream_->done());
     }
     std::this_thread::yield();
   }

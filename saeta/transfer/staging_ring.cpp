@@ -5,6 +5,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/detail/chunk_cutter.hpp"
+#include "saeta/transfer/detail/lane_stream.hpp"
 #include "saeta/transfer/detail/lane_words.hpp"
 #include "saeta/transfer/detail/shared_chunks.hpp"
 #include "saeta/transfer/detail/staging_lane.hpp"
@@ -12,6 +13,7 @@
 #include "saeta/transfer/detail/worker_team.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -27,10 +29,11 @@ namespace {
 constexpr std::size_t most_default_threads = 16;
 /// Of a chunk there is a slice for each thread, but not so small that the caller had done it alone before the others are awake.
 constexpr std::size_t least_slice_bytes = 64u << 10;
-/// Chunks on their way to the device: each thread's slices of them, two MiB with 16 threads, stay in the cache of its core. From there
-/// they are written and read by the device twice as fast as from memory.
-constexpr std::size_t bytes_to_fill = 32u << 20;
-/// Of the shared chunks. A copy begins while the kernel of another one runs; more streams were not faster.
+/// Chunks on their way to the device: each thread's slices of them, four MiB with 16 threads, stay in or near the cache of its core.
+/// From there they are written and read by the device up to twice as fast as from memory.
+constexpr std::size_t bytes_to_fill = 64u << 20;
+/// Of the shared chunks, which go to the device by them in turns: a copy begins while the kernel of the one before it runs. More
+/// streams were not faster.
 constexpr std::size_t shared_streams = 2;
 
 void plain_copy(std::byte* target, const std::byte* source, std::size_t bytes) noexcept {
@@ -123,18 +126,18 @@ staging_ring::staging_ring(context& home, const staging_options& options)
   words_ = std::make_unique<lane_words>(home_.clocks()->device().shared_from_this(),
                                         team_->members() * of_each + shared);
   std::size_t word = 0;
-  const auto add = [&](lanes& to, std::size_t chunks, const staging_lane::shared_stream& stream) {
-    to.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_, chunks, words_->at(word), stream));
+  const auto add = [&](lanes& to, std::size_t chunks, lane_stream& by) {
+    to.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_, chunks, words_->at(word), by));
     word += chunks;
   };
-  const auto new_stream = [] { return std::make_shared<std::optional<own_stream>>(); };
-  for (std::size_t i = 0; i < team_->members(); ++i) {
-    add(lanes_, of_each, new_stream());
+  const auto new_stream = [this] { return std::make_unique<lane_stream>(home_); };
+  std::generate_n(std::back_inserter(streams_), team_->members(), new_stream);
+  std::generate_n(std::back_inserter(shared_streams_), shared_streams, new_stream);
+  for (const auto& by : streams_) {
+    add(lanes_, of_each, *by);
   }
-  std::vector<staging_lane::shared_stream> streams;
-  std::generate_n(std::back_inserter(streams), std::min(shared, shared_streams), new_stream);
   for (std::size_t i = 0; i < shared; ++i) {
-    add(shared_, 1, streams[i % streams.size()]);
+    add(shared_, 1, *shared_streams_.front());
   }
 }
 
@@ -255,7 +258,7 @@ void staging_ring::land_together(std::span<const piece> pieces, std::size_t byte
                        end - begin);
                 }
               },
-              [](staging_lane&, std::size_t, std::size_t) {},
+              {},
               [&](staging_lane& lane, std::size_t slot, std::size_t number) {
                 const piece& p = pieces[number];
                 staged[slot] = &lane.next();
@@ -290,17 +293,17 @@ std::size_t staging_ring::slots_to_fill() const noexcept {
   return std::min(shared_.size(), std::max<std::size_t>(bytes_to_fill / chunk_bytes_, 1));
 }
 
-// The caller holds a token on the work stream. Lanes start behind it, and it ends behind them, so that one point of the
-// work stream covers all lanes.
+// The caller holds a token on the work stream. The others start behind it, and it ends behind them, so that one point of the
+// work stream covers all.
 template <class Work>
-void staging_ring::in_turn(const lanes& used, const Work& work) {
+void staging_ring::in_turn(const streams& used, const Work& work) {
   const auto turn = turn_.lock("a transfer");
   const stream_ref home = home_.work_stream();
   const point start = mark(home);
-  std::vector<char> begun(used.size(), 0); // by lane; each is touched by one thread at a time
+  std::vector<char> begun(used.size(), 0); // each is touched by one thread at a time
   std::exception_ptr failure;
   try {
-    work([&](std::size_t number) -> staging_lane& {
+    work([&](std::size_t number) -> lane_stream& {
       if (begun[number] == 0) {
         used[number]->begin(start);
         begun[number] = 1;
@@ -322,8 +325,14 @@ void staging_ring::in_turn(const lanes& used, const Work& work) {
 
 void staging_ring::run(std::size_t tasks,
                        const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work) {
-  in_turn(lanes_, [&](const auto& lane_at) {
-    team_->run(tasks, [&](std::size_t member, std::size_t task) { work(lane_at(member), member, task); });
+  in_turn(streams_, [&](const auto& stream_at) {
+    for (const auto& lane : lanes_) {
+      lane->abandon(); // what a movement that failed has left
+    }
+    team_->run(tasks, [&](std::size_t member, std::size_t task) {
+      stream_at(member);
+      work(*lanes_[member], member, task);
+    });
     team_->run(lanes_.size(), [&](std::size_t, std::size_t lane) { lanes_[lane]->land_all(); });
   });
 }
@@ -331,15 +340,22 @@ void staging_ring::run(std::size_t tasks,
 std::size_t staging_ring::run_shared(std::size_t most_slots, std::size_t chunks, std::size_t slices,
                                      const shared_work& work, clock::time_point last) {
   std::size_t begun = 0;
-  in_turn(shared_, [&](const auto& lane_at) {
+  in_turn(shared_streams_, [&](const auto& stream_at) {
+    for (std::size_t i = 0; i < shared_streams_.size(); ++i) {
+      stream_at(i);
+    }
     std::size_t slots = 0; // as many as the host's budget has room for: the first one has to be had
-    while (slots < std::min(chunks, most_slots) && (lane_at(slots).prepare() || slots == 0)) {
+    while (slots < std::min(chunks, most_slots) && (shared_[slots]->prepare() || slots == 0)) {
       ++slots;
     }
+    for (std::size_t slot = 0; slot < slots; ++slot) {
+      shared_[slot]->travel_on(*shared_streams_[slot % shared_streams_.size()]);
+    }
     shared_chunks turns(slots, chunks, slices, last);
+    std::atomic<std::size_t> sent{0};
     const auto look_ahead = [&](std::size_t slot, std::size_t chunk) {
       if (work.ahead && chunk < chunks) {
-        work.ahead(lane_at(slot), slot, chunk);
+        work.ahead(*shared_[slot], slot, chunk);
       }
     };
     for (std::size_t slot = 0; slot < slots; ++slot) {
@@ -347,10 +363,13 @@ std::size_t staging_ring::run_shared(std::size_t most_slots, std::size_t chunks,
     }
     team_->run(chunks * slices, [&](std::size_t member, std::size_t task) {
       turns.take_part(
-          member, task, [&](std::size_t slot, std::size_t chunk) { work.begin(lane_at(slot), slot, chunk); },
+          member, task, [&](std::size_t slot, std::size_t chunk) { work.begin(*shared_[slot], slot, chunk); },
           work.fill,
           [&](std::size_t slot, std::size_t chunk, std::size_t next) {
-            work.end(lane_at(slot), slot, chunk);
+            if (work.end) { // not by the slots' order, in which one slow thread leaves two neighbours the same stream
+              shared_[slot]->travel_on(*shared_streams_[sent++ % shared_streams_.size()]);
+              work.end(*shared_[slot], slot, chunk);
+            }
             look_ahead(slot, next);
           });
     });
@@ -361,17 +380,16 @@ std::size_t staging_ring::run_shared(std::size_t most_slots, std::size_t chunks,
 
 /// After a failure a copy may be on its way that no point covers: the host waits for it before its chunk or its target is
 /// used again.
-void staging_ring::end(staging_lane& lane, std::exception_ptr& failure) noexcept {
-  lane.abandon();
+void staging_ring::end(const lane_stream& used, std::exception_ptr& failure) noexcept {
   if (!failure) {
     try {
-      return wait(home_.work_stream(), lane.done());
+      return wait(home_.work_stream(), used.done());
     } catch (...) {
       failure = std::current_exception();
     }
   }
   try {
-    home_.synchronize(lane.stream());
+    home_.synchronize(used.ref());
   } catch (...) {
     report_current_exception("staging_ring: a failed movement can't be waited for");
   }

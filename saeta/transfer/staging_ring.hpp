@@ -33,7 +33,8 @@ struct download_range {
 };
 
 class lane_words;   // in which the device says how far it is
-class staging_lane; // a stream with its pinned chunks
+class lane_stream;  // by which chunks travel
+class staging_lane; // pinned chunks
 class worker_team;  // threads, one a lane
 
 class staging_ring final : public context_service {
@@ -65,11 +66,13 @@ public:
 
 private:
   using lanes = std::vector<std::unique_ptr<staging_lane>>;
+  using streams = std::vector<std::unique_ptr<lane_stream>>;
   using clock = std::chrono::steady_clock;
   /// What is done with each chunk that all workers share, by its slot; the lane is the slot's.
   struct shared_work {
     std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> begin;
     std::function<void(std::size_t slot, std::size_t chunk, std::size_t slice)> fill;
+    /// Where there is one.
     std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> end;
     /// Where there is one: as soon as the slot is free, before the chunk begins.
     std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> ahead = {};
@@ -77,16 +80,16 @@ private:
   class scattering;
 
   staging_ring(context& home, const staging_options& options);
-  /// A movement by some lanes, in its turn: `work(lane_at)` gets at them by number.
+  /// A movement by some streams, in its turn: `work(stream_at)` gets at them by number, each for the first time by one thread.
   template <class Work>
-  void in_turn(const lanes& used, const Work& work);
+  void in_turn(const streams& used, const Work& work);
   void run(std::size_t tasks,
            const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work);
   /// The first chunk and those that are begun before `last`. Returns how many.
   /// @param most_slots  of those that all workers share
   std::size_t run_shared(std::size_t most_slots, std::size_t chunks, std::size_t slices,
                          const shared_work& work, clock::time_point last = clock::time_point::max());
-  void end(staging_lane& lane, std::exception_ptr& failure) noexcept;
+  void end(const lane_stream& used, std::exception_ptr& failure) noexcept;
   /// The bytes of an upload to a device.
   void stage(std::byte* target, std::size_t bytes, const transfer_plan& plan, const file_region& file);
   struct piece;
@@ -108,6 +111,8 @@ private:
   interruptible_mutex turn_; ///< one movement at a time
   std::size_t chunk_bytes_;
   std::unique_ptr<lane_words> words_; ///< of the chunks of all lanes, which end before
+  streams streams_;                   ///< of each worker's lane
+  streams shared_streams_;            ///< of the chunks that all workers share
   lanes lanes_;                       ///< of each worker
   lanes shared_;                      ///< of each chunk that all workers share, with that chunk
   std::unique_ptr<worker_team> team_;

@@ -16,6 +16,8 @@ namespace {
 
 /// What a worker of the host reads before it puts the pieces in their places: small enough to stay in its cache.
 constexpr std::size_t host_chunk_bytes = 256u << 10;
+/// Of chunks that one thread decodes: the two that it uses in turns stay in the cache of its core. Larger ones went through memory.
+constexpr std::size_t decoded_chunk_bytes = 512u << 10;
 
 /// A step as the kernel takes it. @param base  of what its source counts from; null where it has none.
 join_step finished(const scatter_step& step, const std::byte* base, std::byte* slab, std::int64_t* counters) {
@@ -157,14 +159,16 @@ public:
     if (!shared.empty()) {
       bring_shared(cutter, shared);
     }
-    chain_windows windows(cutter, ring_.team_->members(), shared.empty() ? chunk_cursor() : shared.back());
+    const chunk_cutter rest(all, std::min(chunk_bytes, decoded_chunk_bytes), source_.ordered_from,
+                            home_.on_host());
+    chain_windows windows(rest, ring_.team_->members(), shared.empty() ? chunk_cursor() : shared.back());
     if (windows.chains() == 0) {
       return;
     }
     if (home_.on_host()) {
-      bring_on_host(chunk_bytes, cutter, windows);
+      bring_on_host(chunk_bytes, rest, windows);
     } else {
-      bring_by_lanes(cutter, windows);
+      bring_by_lanes(rest, windows);
     }
   }
 

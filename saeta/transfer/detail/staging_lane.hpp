@@ -1,38 +1,34 @@
-// A staging lane: a stream and the pinned chunks that travel on it.
+// A staging lane: pinned chunks, and the stream that they travel on.
 //
-// Owner     The staging ring, which lets the lanes of shared chunks have a stream in common. Chunks and stream are made on first use
-//           and kept: page-locking costs milliseconds. Chunks are charged to the host's budget; where it has no room for another one, the lane goes on with those it has.
+// Owner     The staging ring, which also owns the streams: the lanes of shared chunks have theirs in common. Chunks are made on first
+//           use and kept: page-locking costs milliseconds. They are charged to the host's budget; where it has no room for another one,
+//           the lane goes on with those it has.
 // Order     A chunk is handed out again only after its last copy has finished, so at most all chunks are on their way.
 // Thread    One at a time.
 #pragma once
 
 #include "saeta/memory/context.hpp"
+#include "saeta/transfer/detail/lane_stream.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <vector>
 
 namespace saeta {
 
 class staging_lane {
 public:
-  /// Empty until a lane needs it.
-  using shared_stream = std::shared_ptr<std::optional<own_stream>>;
-
   /// @param words  one for each chunk (lane_words.hpp); the first one's
+  /// @param by     outlives the lane; begun before the lane is used
   staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks, std::uint32_t* words,
-               shared_stream stream);
+               lane_stream& by);
   staging_lane(const staging_lane&) = delete;
   staging_lane& operator=(const staging_lane&) = delete;
   ~staging_lane();
 
-  /// Work queued later on the lane's stream starts after `before`. The first time not beside another lane of the stream.
-  void begin(point before);
-  /// After everything queued on the lane so far, and nothing else.
-  [[nodiscard]] point done();
-  [[nodiscard]] stream_ref stream();
+  /// The next chunks travel on another stream, which has begun. Not while one is on its way.
+  void travel_on(lane_stream& by) noexcept { stream_ = &by; }
+  [[nodiscard]] stream_ref stream() const { return stream_->ref(); }
 
   /// One pinned chunk whose earlier copies have finished.
   struct chunk {
@@ -78,7 +74,7 @@ private:
   std::vector<chunk> chunks_;
   std::uint64_t taken_ = 0;
   std::uint32_t* words_;
-  shared_stream stream_;
+  lane_stream* stream_;
 };
 
 } // namespace saeta
