@@ -458,6 +458,8 @@ void whole_plan::end_layout() {
 }
 
 void whole_plan::add_steps(planned_table& table) {
+  // Most nodes of a piece have one step. Growing as they come cost more than all else here.
+  made_.steps.reserve(made_.steps.size() + table.pieces.spans.size());
   for (planned_group& group : table.groups) {
     for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
       for (std::size_t number = 0; number < group.nodes.size(); ++number) {
