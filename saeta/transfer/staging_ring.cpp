@@ -29,9 +29,6 @@ namespace {
 constexpr std::size_t most_default_threads = 16;
 /// Of a chunk there is a slice for each thread, but not so small that the caller had done it alone before the others are awake.
 constexpr std::size_t least_slice_bytes = 64u << 10;
-/// Chunks on their way to the device: each thread's slices of them, four MiB with 16 threads, stay in or near the cache of its core.
-/// From there they are written and read by the device up to twice as fast as from memory.
-constexpr std::size_t bytes_to_fill = 64u << 20;
 /// Of the shared chunks, which go to the device by them in turns: a copy begins while the kernel of the one before it runs. More
 /// streams were not faster.
 constexpr std::size_t shared_streams = 2;
@@ -175,7 +172,7 @@ void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_pl
   const auto end_of = [&](std::size_t chunk) { return std::min(bytes, (chunk + 1) * chunk_bytes_); };
   const slicing slices = slices_of(chunks, bytes);
   std::vector<staging_lane::chunk*> staged(shared_.size());
-  run_shared(slots_to_fill(), chunks, slices.count,
+  run_shared(chunks, slices.count,
              {[&](staging_lane& lane, std::size_t slot, std::size_t) { staged[slot] = &lane.next(); },
               [&](std::size_t slot, std::size_t chunk, std::size_t slice) {
                 const std::size_t first = chunk * chunk_bytes_;
@@ -247,7 +244,7 @@ void staging_ring::land_together(std::span<const piece> pieces, std::size_t byte
   const auto land = bytes <= shared_.size() * chunk_bytes_ ? plain_copy : streaming_copy;
   const slicing slices = slices_of(pieces.size(), pieces.front().bytes);
   std::vector<staging_lane::chunk*> staged(shared_.size());
-  run_shared(shared_.size(), pieces.size(), slices.count,
+  run_shared(pieces.size(), slices.count,
              {[&](staging_lane& lane, std::size_t slot, std::size_t) { lane.await(*staged[slot]); },
               [&](std::size_t slot, std::size_t number, std::size_t slice) {
                 const piece& p = pieces[number];
@@ -287,10 +284,6 @@ staging_ring::slicing staging_ring::slices_of(std::size_t chunks, std::size_t fi
   const std::size_t wanted = std::min(team_->members(), most);
   const std::size_t bytes = round_up((largest + wanted - 1) / wanted, host_alignment);
   return {(largest + bytes - 1) / bytes, bytes};
-}
-
-std::size_t staging_ring::slots_to_fill() const noexcept {
-  return std::min(shared_.size(), std::max<std::size_t>(bytes_to_fill / chunk_bytes_, 1));
 }
 
 // The caller holds a token on the work stream. The others start behind it, and it ends behind them, so that one point of the
@@ -337,15 +330,15 @@ void staging_ring::run(std::size_t tasks,
   });
 }
 
-std::size_t staging_ring::run_shared(std::size_t most_slots, std::size_t chunks, std::size_t slices,
-                                     const shared_work& work, clock::time_point last) {
+std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
+                                     clock::time_point last) {
   std::size_t begun = 0;
   in_turn(shared_streams_, [&](const auto& stream_at) {
     for (std::size_t i = 0; i < shared_streams_.size(); ++i) {
       stream_at(i);
     }
     std::size_t slots = 0; // as many as the host's budget has room for: the first one has to be had
-    while (slots < std::min(chunks, most_slots) && (shared_[slots]->prepare() || slots == 0)) {
+    while (slots < std::min(chunks, shared_.size()) && (shared_[slots]->prepare() || slots == 0)) {
       ++slots;
     }
     for (std::size_t slot = 0; slot < slots; ++slot) {

@@ -86,9 +86,8 @@ private:
   void run(std::size_t tasks,
            const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work);
   /// The first chunk and those that are begun before `last`. Returns how many.
-  /// @param most_slots  of those that all workers share
-  std::size_t run_shared(std::size_t most_slots, std::size_t chunks, std::size_t slices,
-                         const shared_work& work, clock::time_point last = clock::time_point::max());
+  std::size_t run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
+                         clock::time_point last = clock::time_point::max());
   void end(const lane_stream& used, std::exception_ptr& failure) noexcept;
   /// The bytes of an upload to a device.
   void stage(std::byte* target, std::size_t bytes, const transfer_plan& plan, const file_region& file);
@@ -104,8 +103,6 @@ private:
   };
   /// @param first  bytes of the first chunk; where it is the only one its slices are not empty.
   [[nodiscard]] slicing slices_of(std::size_t chunks, std::size_t first) const noexcept;
-  /// How many of the shared chunks are used on the way to the device.
-  [[nodiscard]] std::size_t slots_to_fill() const noexcept;
 
   context& home_;            ///< owns this
   interruptible_mutex turn_; ///< one movement at a time

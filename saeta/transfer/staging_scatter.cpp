@@ -230,7 +230,7 @@ private:
   /// @param chunks  where each begins, and behind them where the last one ends
   void bring_shared(const chunk_cutter& cutter, std::span<const chunk_cursor> chunks) {
     constexpr std::size_t at_once = 1024; ///< more than the link brings in the time of a window
-    const std::size_t slots = ring_.slots_to_fill();
+    const std::size_t slots = ring_.shared_.size();
     const std::size_t count = chunks.size() - 1;
     add_landing_memory(into_, std::min(slots, count), ring_.chunk_bytes_, landing_);
     cutter.cut(chunks.front(), cut_.front());
@@ -249,7 +249,7 @@ private:
                                const bool lands = !cut_[slot].direct && slot < landing_.size();
                                send(lane, *staged[slot], slot, lands ? landing_[slot] : absent());
                              }};
-      first += ring_.run_shared(slots, std::min(at_once, count - first), slices.count, work,
+      first += ring_.run_shared(std::min(at_once, count - first), slices.count, work,
                                 chain_windows::clock::now() + chain_windows::window_time);
       tell();
     }
