@@ -72,7 +72,7 @@ private:
   struct shared_work {
     std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> begin;
     std::function<void(std::size_t slot, std::size_t chunk, std::size_t slice)> fill;
-    /// Where there is one.
+    /// Where there is one: on the stream whose turn it is.
     std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> end;
     /// Where there is one: as soon as the slot is free, before the chunk begins.
     std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> ahead = {};

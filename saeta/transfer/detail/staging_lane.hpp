@@ -26,7 +26,7 @@ public:
   staging_lane& operator=(const staging_lane&) = delete;
   ~staging_lane();
 
-  /// The next chunks travel on another stream, which has begun. Not while one is on its way.
+  /// The next chunks travel on another stream. Where one is on its way, the other stream has begun behind it.
   void travel_on(lane_stream& by) noexcept { stream_ = &by; }
   [[nodiscard]] stream_ref stream() const { return stream_->ref(); }
 
