@@ -58,20 +58,21 @@ protected:
     return take(arrow::Buffer::Copy(bytes, cpu()))->ToString();
   }
 
+  /// A null for a null pointer, an int as whatever the builder's type is.
+  template <class Builder, class Value>
+  static void append(Builder& builder, const Value& value) {
+    if constexpr (std::is_same_v<Value, std::nullptr_t>) {
+      check(builder.AppendNull());
+    } else if constexpr (std::is_same_v<Value, int>) {
+      check(builder.Append(static_cast<decltype(builder.GetValue(0))>(value)));
+    } else {
+      check(builder.Append(value));
+    }
+  }
+
   template <class Builder, class... Values>
   static array_ptr array(Builder&& builder, const Values&... values) {
-    const auto add = [&](const auto& value) {
-      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::nullptr_t>) {
-        check(builder.AppendNull());
-      } else {
-        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, int>) {
-          check(builder.Append(static_cast<decltype(builder.GetValue(0))>(value)));
-        } else {
-          check(builder.Append(value));
-        }
-      }
-    };
-    (add(values), ...);
+    (append(builder, values), ...);
     array_ptr made;
     check(builder.Finish(&made));
     return made;

@@ -1,4 +1,5 @@
-// A backend whose calls a test expects one by one.
+// A backend whose calls a test expects one by one. What gmock makes of forty methods takes a compiler longer than any test:
+// mock_backend.cpp has it for all of them.
 #pragma once
 
 #include "saeta/device/backend.hpp"
@@ -9,6 +10,9 @@ namespace saeta::unit {
 
 class mock_backend : public backend {
 public:
+  mock_backend();
+  ~mock_backend() override;
+
   MOCK_METHOD(device_id, device, (), (const, noexcept, override));
   MOCK_METHOD(device_properties, properties, (), (const, override));
   MOCK_METHOD(const kernel_table&, kernels, (), (const, noexcept, override));
@@ -57,3 +61,6 @@ public:
 };
 
 } // namespace saeta::unit
+
+extern template class ::testing::NiceMock<saeta::unit::mock_backend>;
+extern template class ::testing::StrictMock<saeta::unit::mock_backend>;

@@ -146,9 +146,12 @@ TEST_P(reaper_test, does_what_is_pending_on_a_device_that_is_lost) {
 
 TEST_P(reaper_test, counts_what_it_does_and_drops_it_without_a_lock) {
   struct asking { // when it is dropped
+    asking(reaper& asked, std::atomic<std::size_t>& answer) : of(asked), pending(answer) {}
+    asking(const asking&) = delete;
+    asking& operator=(const asking&) = delete;
+    ~asking() { pending = of.pending(); }
     reaper& of;
     std::atomic<std::size_t>& pending;
-    ~asking() { pending = of.pending(); }
   };
   const own_stream stream(clocks);
   const auto gate = device->close_gate(stream.ref().native_handle());

@@ -21,26 +21,7 @@ inline std::uintptr_t address(const block& of) { return reinterpret_cast<std::ui
 /// Calls of the driver end up in ordinary memory.
 class cache_over_driver : public ::testing::Test {
 protected:
-  cache_over_driver() {
-    using ::testing::_;
-    using ::testing::Return;
-    ON_CALL(*driver_, device()).WillByDefault(Return(device_id{device_kind::cuda, 0}));
-    ON_CALL(*driver_, create_stream()).WillByDefault([this] { return memory_->create_stream(); });
-    ON_CALL(*driver_, stream_id(_)).WillByDefault([](stream_handle s) {
-      return static_cast<std::uint64_t>(s);
-    });
-    ON_CALL(*driver_, create_event()).WillByDefault([this] { return memory_->create_event(); });
-    ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true));
-    ON_CALL(*driver_, record_context(_)).WillByDefault(Return(fence_outcome::recorded));
-    ON_CALL(*driver_, allocate_async(_, _)).WillByDefault([this](std::size_t bytes, stream_handle) {
-      return memory_->allocate(bytes, device_alignment);
-    });
-    ON_CALL(*driver_, deallocate_async(_, _, _))
-        .WillByDefault([this](void* pointer, std::size_t bytes, stream_handle) {
-          return memory_->deallocate(pointer, bytes, device_alignment);
-        });
-    make({});
-  }
+  cache_over_driver();
 
   void make(caching_options options, std::shared_ptr<const budget> bound = {}) {
     first_.reset();

@@ -88,7 +88,7 @@ TEST(stack_text, is_refused_by_its_word_and_changes_nothing) {
     stack_options options;
     options.layers = {decorator_kind::fault};
     options.base = resource_kind::direct;
-    expect_refused([&] { parse_stack(text, options); }, word);
+    expect_refused([&, &refused = text] { parse_stack(refused, options); }, word);
     EXPECT_EQ(to_string(options), "fault, direct") << text;
   }
 }
