@@ -16,7 +16,7 @@ spare_storages::~spare_storages() {
 }
 
 void spare_storages::keep_or_free(void* memory) noexcept {
-#ifndef __SANITIZE_ADDRESS__
+#ifndef SAETA_ADDRESS_SANITIZER
   if (!ended) {
     thread_local spare_storages own;
     keep_own(thread_object::storages, &own);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "saeta/base/process.hpp"
+#include "saeta/base/sanitizers.hpp"
 #include "saeta/base/thread_objects.hpp"
 
 #include <cstddef>
@@ -27,7 +28,7 @@ public:
 
   /// Of the calling thread; null while it has none.
   static spare_storages* find() noexcept {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SAETA_ADDRESS_SANITIZER
     return nullptr;
 #else
     return static_cast<spare_storages*>(find_own(thread_object::storages));

@@ -1,4 +1,5 @@
 #include "saeta/base/foreign_call.hpp"
+#include "saeta/base/sanitizers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -31,7 +32,7 @@ TEST(foreign_call, returns_what_the_callee_returns_and_passes_its_exceptions_on)
 }
 
 TEST(foreign_call, stops_a_thread_that_the_callee_ends) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SAETA_ADDRESS_SANITIZER
   GTEST_SKIP()
       << "the undefined-behaviour sanitizer takes what a forced unwind is caught by for a null reference";
 #endif

@@ -1,5 +1,6 @@
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/interruptible_lock.hpp"
+#include "saeta/base/sanitizers.hpp"
 #include "support/interrupts.hpp"
 #include "unit/base/raises.hpp"
 
@@ -118,7 +119,7 @@ TEST(interrupt, what_happens_while_the_hook_runs_is_seen_without_a_notification)
 }
 
 TEST(interrupt, a_lock_that_is_held_is_waited_for_until_it_is_free_or_the_hook_ends_the_wait) {
-#ifdef __SANITIZE_THREAD__
+#ifdef SAETA_THREAD_SANITIZER
   GTEST_SKIP() << "the thread sanitizer of GCC 12 does not see pthread_mutex_clocklock take a lock";
 #endif
   interruptible_mutex mutex;

@@ -2,6 +2,7 @@
 
 #include "ipc_test.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/base/sanitizers.hpp"
 #include "saeta/ipc/detail/atomic_file.hpp"
 #include "support/interrupts.hpp"
 #include "support/without_privileges.hpp"
@@ -527,7 +528,7 @@ TEST_F(atomic, a_file_that_can_not_be_renamed_leaves_nothing_behind) {
 }
 
 TEST_F(writing, without_descriptors_it_says_so) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SAETA_ADDRESS_SANITIZER
   GTEST_SKIP() << "the undefined-behaviour sanitizer needs descriptors to look at an object";
 #endif
   const table source = every_type();

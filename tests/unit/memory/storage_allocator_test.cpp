@@ -1,3 +1,4 @@
+#include "saeta/base/sanitizers.hpp"
 #include "saeta/memory/detail/storage_allocator.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,7 @@ std::size_t kept() {
   return own == nullptr ? 0 : own->count();
 }
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SAETA_ADDRESS_SANITIZER
 
 TEST(storage_allocator, keeps_nothing_where_uses_after_the_end_are_looked_for) {
   in_a_thread([] {

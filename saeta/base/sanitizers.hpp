@@ -1,0 +1,18 @@
+// Which sanitizer looks at the program: GCC and clang say so in different words.
+#pragma once
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SAETA_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SAETA_ADDRESS_SANITIZER 1
+#endif
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#define SAETA_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SAETA_THREAD_SANITIZER 1
+#endif
+#endif
