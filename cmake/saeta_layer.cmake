@@ -24,6 +24,10 @@ function(saeta_layer name)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>")
   target_compile_definitions(${target} PRIVATE ${layer_DEFINITIONS})
+  # Only there: the other builds show that each file includes what it uses.
+  if(SAETA_SANITIZE)
+    saeta_precompile(${target})
+  endif()
   # Functions of ours are not replaced from outside: calls among them may be inlined, and go directly where they are not.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition>")
   target_link_libraries(${target} PRIVATE "$<BUILD_INTERFACE:saeta_warnings>" ${layer_LIBRARIES})

@@ -3,8 +3,8 @@
 #
 #   scripts/fuzz.sh [SECONDS] [FUZZER...]     seconds for each, 60 by default; all of them unless named
 #
-# Each starts from tests/fuzz/corpus/<name> and keeps what it finds interesting in build/fuzz/corpus/<name>, so that the next
-# run goes on from there. An input that fails is kept in build/fuzz/findings/; give it to build/fuzz/bin/fuzz_<name> to see it
+# Each starts from tests/fuzz/corpus/<name> and keeps what it finds interesting in build/asan/corpus/<name>, so that the next
+# run goes on from there. An input that fails is kept in build/asan/findings/; give it to build/asan/bin/fuzz_<name> to see it
 # again. JOBS says how many run side by side, SEED where chance begins and RUNS how many inputs there are at most: with both, every fresh
 # tree meets the same inputs, on a fast machine no others than on a slow one. Exit code 1 when one of them failed.
 set -euo pipefail
@@ -13,10 +13,10 @@ cd "$(dirname "$0")/.."
 seconds=${1:-60}
 shift || true
 jobs=${JOBS:-$(nproc)}
-build=build/fuzz
+build=build/asan
 
-cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz -j "$jobs" | tail -n 1
+cmake --preset asan >/dev/null
+cmake --build --preset asan -j "$jobs" --target fuzzers | tail -n 1
 
 names=("$@")
 if ((${#names[@]} == 0)); then

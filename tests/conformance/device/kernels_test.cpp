@@ -2,6 +2,7 @@
 
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
+#include "support/test_size.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,8 +15,8 @@ namespace {
 
 using bytes = std::vector<std::uint8_t>;
 
-constexpr std::array<std::int64_t, 14> lengths{0,   1,   7,   8,    63,     64,     65,
-                                               511, 512, 513, 4099, 20'011, 65'536, 1'000'003};
+constexpr std::array<std::int64_t, 14> lengths{
+    0, 1, 7, 8, 63, 64, 65, 511, 512, 513, 4099, 20'011, 65'536, support::rows_to_test(1'000'003, 131'075)};
 constexpr int rounds = 4; ///< random offsets and alignments tried at each length
 constexpr std::uint8_t poison = 0xa5;
 constexpr std::size_t guard = 64; ///< poisoned bytes behind a target, which stay as they are
