@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <ranges>
 
 namespace saeta::support {
 namespace {
@@ -101,11 +102,10 @@ std::string nested_at(const host_array& from, std::int64_t row) {
     return union_at(from, row);
   case layout_kind::run_ends: {
     const host_array& ends = from.children[0];
-    std::int64_t run = 0;
-    while (integer_at(ends, 1, ends.offset + run) <= row) {
-      ++run;
-    }
-    return cells_of(from.children[1], run, 1);
+    const auto runs = std::views::iota(std::int64_t{0}, ends.length);
+    const auto run = std::ranges::partition_point(
+        runs, [&](std::int64_t each) { return integer_at(ends, 1, ends.offset + each) <= row; });
+    return cells_of(from.children[1], *run, 1);
   }
   default: {
     const auto rows = rows_of_children(from.type, row, 1).value();
