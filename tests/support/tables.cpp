@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <ranges>
 
 namespace saeta::support {
 namespace {
@@ -102,10 +101,16 @@ std::string nested_at(const host_array& from, std::int64_t row) {
     return union_at(from, row);
   case layout_kind::run_ends: {
     const host_array& ends = from.children[0];
-    const auto runs = std::views::iota(std::int64_t{0}, ends.length);
-    const auto run = std::ranges::partition_point(
-        runs, [&](std::int64_t each) { return integer_at(ends, 1, ends.offset + each) <= row; });
-    return cells_of(from.children[1], *run, 1);
+    std::int64_t run = 0;
+    for (std::int64_t behind = ends.length; run < behind;) {
+      const std::int64_t middle = run + (behind - run) / 2;
+      if (integer_at(ends, 1, ends.offset + middle) <= row) {
+        run = middle + 1;
+      } else {
+        behind = middle;
+      }
+    }
+    return cells_of(from.children[1], run, 1);
   }
   default: {
     const auto rows = rows_of_children(from.type, row, 1).value();
