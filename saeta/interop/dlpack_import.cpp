@@ -314,10 +314,8 @@ table import_columns(const std::shared_ptr<context>& home, Managed* source, muta
   const std::size_t column_bytes = rows.bytes == 0 ? 0 : static_cast<std::size_t>(length) * width;
   // Columns whose rows lie side by side are views wherever the columns are.
   const strided_values& found = rows.found;
-  const auto dense = [&] {
-    return length <= 1 || found.strides[found.dimensions - 1] == rows.type->byte_width();
-  };
-  const bool by_columns = rows.bytes != 0 && dense(); // no bytes have no dimensions
+  const bool by_columns = rows.bytes != 0 && // no bytes have no dimensions
+                          (length <= 1 || found.strides[found.dimensions - 1] == rows.type->byte_width());
   const auto keepalive = std::make_shared<lender<Managed>>();
   const placed_values placed =
       place_tensor(home, rows, rows.bytes != 0 && !by_columns, keepalive, storage_of(*source), how);
