@@ -1,0 +1,208 @@
+// How near a stream of page-locked chunks comes to the link: by how the host learns that a chunk has left its memory, and by
+// where the kernel runs that puts the chunk's pieces in their places.
+//
+//   chunk_copies [--chunks N] [--slots N] [--chunk-mib N] [--piece-kib N] [--threads N,...] [--rounds N] [--dir FOLDER]
+//                [--out FILE.json] [--commit TEXT]
+//
+// What the staging ring's design rests on (docs/decisions/whole-reads.md). N chunks (64 of 4 MiB) go through N slots (16) to
+// the best device. With 0 threads nobody fills a slot, and the program's own thread sends: what the device can do. With more
+// each thread reads its slice of every chunk from a file in FOLDER, and the last one sends. Rates are 1e9 bytes a second, medians of
+// the rounds, in which all ways take turns.
+
+#include "chunk_copies/filling.hpp"
+#include "chunk_copies/way.hpp"
+#include "saeta/runtime/runtime.hpp"
+#include "support/quantile.hpp"
+#include "support/result_file.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+namespace {
+
+using namespace saeta;
+using namespace saeta::bench;
+
+struct options {
+  sizes all;
+  std::vector<std::size_t> threads{0};
+  int rounds = 3;
+  std::filesystem::path folder;
+  run_options run;
+};
+
+struct measured {
+  way sends;
+  std::size_t threads = 0;
+  std::vector<double> seconds;
+};
+
+options parse(int count, char** arguments) {
+  options chosen;
+  chosen.folder =
+      std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
+  std::size_t chunk_mib = 4;
+  std::size_t piece_kib = 64;
+  command_line line(count, arguments);
+  line.read("--chunks", chosen.all.chunks);
+  line.read("--slots", chosen.all.slots);
+  line.read("--chunk-mib", chunk_mib);
+  line.read("--piece-kib", piece_kib);
+  line.read("--threads", chosen.threads);
+  line.read("--rounds", chosen.rounds);
+  line.read("--dir", chosen.folder);
+  chosen.run = read_run_options(line);
+  line.finish();
+  chosen.all.chunk_bytes = chunk_mib << 20;
+  chosen.all.piece_bytes = piece_kib << 10;
+  if (chosen.rounds < 1 || chosen.all.chunks == 0 || chunk_mib == 0 || piece_kib == 0 ||
+      chosen.all.chunk_bytes % chosen.all.piece_bytes != 0) {
+    throw error(errc::invalid_argument, "at least one round and one chunk, and whole pieces in a chunk");
+  }
+  if (chosen.all.slots < 8) { // where a word tells of two chunks, others have to be on their way
+    throw error(errc::invalid_argument, "option --slots: expected at least 8");
+  }
+  return chosen;
+}
+
+std::vector<way> all_ways() {
+  std::vector<way> ways;
+  for (const std::size_t streams : {std::size_t{1}, std::size_t{2}}) {
+    for (const scattering kernel : {scattering::none, scattering::behind, scattering::aside}) {
+      for (const notice learns :
+           {notice::none, notice::words, notice::every_other, notice::events, notice::kernels}) {
+        ways.push_back({learns, kernel, streams});
+      }
+    }
+  }
+  return ways;
+}
+
+template <class Action>
+double seconds_of(const Action& action) {
+  const auto start = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// As many bytes as all chunks have, by copies of all slots at once.
+double seconds_of_large_copies(const chunk_memory& memory) {
+  backend& device = memory.device();
+  const sizes& all = memory.all();
+  const copy_kind kind =
+      device.device().kind == device_kind::cpu ? copy_kind::host_to_host : copy_kind::host_to_device;
+  const std::size_t most = std::min(all.slots * memory.slot_bytes(), all.chunks * all.chunk_bytes);
+  const stream_handle stream = device.create_stream();
+  const double seconds = seconds_of([&] {
+    for (std::size_t left = all.chunks * all.chunk_bytes; left != 0;) {
+      const std::size_t bytes = std::min(left, most);
+      device.copy(memory.target(0), memory.slot(0), bytes, kind, stream);
+      left -= bytes;
+    }
+    device.synchronize_stream(stream);
+  });
+  device.destroy_stream(stream);
+  return seconds;
+}
+
+double seconds_of_way(chunk_memory& memory, const measured& of, const source_file* source) {
+  sender sends(memory, of.sends);
+  const double seconds = seconds_of([&] {
+    if (of.threads == 0) {
+      send_unfilled(memory, sends);
+    } else {
+      send_filled(memory, sends, *source, of.threads);
+    }
+    sends.finish();
+  });
+  sends.require_last();
+  return seconds;
+}
+
+struct results {
+  std::vector<double> large; ///< seconds of large copies
+  std::vector<measured> ways;
+  std::size_t bytes = 0;
+
+  [[nodiscard]] double rate(const std::vector<double>& seconds) const {
+    return static_cast<double>(bytes) / quantile(seconds, 0.5) / 1e9;
+  }
+};
+
+results measure(const options& chosen, const std::shared_ptr<context>& home) {
+  chunk_memory memory(home->device_backend(), chosen.all);
+  results found;
+  found.bytes = chosen.all.chunks * chosen.all.chunk_bytes;
+  std::optional<source_file> source;
+  for (const std::size_t threads : chosen.threads) {
+    if (threads != 0 && !source) {
+      source.emplace(chosen.folder, found.bytes);
+    }
+    for (const way& each : all_ways()) {
+      if (threads == 0 || each.learns != notice::none) { // who fills a slot has to know that it is free
+        found.ways.push_back({each, threads, {}});
+      }
+    }
+  }
+  seconds_of_large_copies(memory); // what is made on first use is not timed
+  for (int round = 0; round < chosen.rounds; ++round) {
+    found.large.push_back(seconds_of_large_copies(memory));
+    for (measured& each : found.ways) {
+      each.seconds.push_back(seconds_of_way(memory, each, source ? &*source : nullptr));
+    }
+  }
+  return found;
+}
+
+void print(const results& found) {
+  const double limit = found.rate(found.large);
+  std::cout << std::fixed << std::setprecision(1) << "large copies: " << limit << " GB/s\n"
+            << std::left << std::setw(64) << "way" << std::right << std::setw(8) << "threads" << std::setw(8)
+            << "GB/s" << std::setw(8) << "%" << '\n';
+  for (const measured& each : found.ways) {
+    const double rate = found.rate(each.seconds);
+    std::cout << std::left << std::setw(64) << each.sends.name() << std::right << std::setw(8) << each.threads
+              << std::setw(8) << rate << std::setw(8) << rate / limit * 100 << '\n';
+  }
+}
+
+json_object as_json(const options& chosen, const results& found, device_id device) {
+  json_object file = describe_run("chunk_copies", chosen.run, device);
+  std::vector<json_object> lines;
+  for (const measured& each : found.ways) {
+    lines.emplace_back()
+        .add("way", each.sends.name())
+        .add("threads", each.threads)
+        .add("gb_per_second", found.rate(each.seconds))
+        .add("seconds", each.seconds);
+  }
+  return file.add("chunk_bytes", chosen.all.chunk_bytes)
+      .add("chunks", chosen.all.chunks)
+      .add("slots", chosen.all.slots)
+      .add("piece_bytes", chosen.all.piece_bytes)
+      .add("large_copies_gb_per_second", found.rate(found.large))
+      .add("ways", lines);
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+  try {
+    const options chosen = parse(count, arguments);
+    const device_id device = best_device();
+    const auto home = open_context(device);
+    const results found = measure(chosen, home);
+    std::cout << "chunk_copies on " << to_string(device) << ", medians of " << chosen.rounds << '\n';
+    print(found);
+    write_result(chosen.run, as_json(chosen, found, device));
+    return 0;
+  } catch (const std::exception& failure) {
+    std::cerr << "chunk_copies: " << failure.what() << '\n';
+    return 1;
+  }
+}
