@@ -32,7 +32,7 @@ void whole_plan::add_late_offsets(const planned_table& table) {
           continue;
         }
         const std::size_t width = table.pieces.tree->nodes[number].type->offset_width();
-        const bool last = span.row_base + span.rows == group.pieces.rows[number];
+        const bool last = span.row_base + span.rows == group.pieces.sums[number].rows;
         scatter_step& step = made_.early.emplace_back();
         step.source = span.at[1] + static_cast<std::uint64_t>(span.first) * width;
         step.target =
@@ -62,7 +62,7 @@ void whole_plan::settle_bytes(planned_table& table, planned_group& group, std::s
     span.pointed_base = pointed;
     pointed += span.pointed; // no more than before
   }
-  group.pieces.pointed[number] = pointed;
+  group.pieces.sums[number].pointed = pointed;
   slab_place& bytes = group.nodes[number].buffers[2];
   bytes = pointed == 0 ? slab_place() : slab_place{bytes.at, static_cast<std::uint64_t>(pointed), bytes.bits};
   if (bytes.present() && bytes.bytes % slab_padding != 0) {

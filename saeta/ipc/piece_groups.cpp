@@ -1,6 +1,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/detail/piece_table.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace saeta::ipc::detail {
@@ -60,21 +61,24 @@ std::vector<piece_group> take_groups(piece_table& pieces, const std::function<bo
         break;
       }
       const piece_span& added = pieces.span(piece, limit.node);
-      const piece_group& group = groups.back();
-      const std::int64_t known = limit.pointed ? group.pointed[limit.node] : group.rows[limit.node];
+      const node_sums& sums = groups.back().sums[limit.node];
+      const std::int64_t known = limit.pointed ? sums.pointed : sums.rows;
       fresh = (limit.pointed ? added.pointed : added.rows) > limit.most - known;
     }
     if (fresh) {
-      groups.push_back({piece, piece, std::vector<std::int64_t>(nodes), std::vector<std::int64_t>(nodes)});
+      groups.push_back({piece, piece, std::vector<node_sums>(nodes)});
     }
     piece_group& group = groups.back();
     group.end = piece + 1;
     for (std::size_t node = 0; node < nodes; ++node) {
       piece_span& span = pieces.span(piece, node);
-      span.row_base = group.rows[node];
-      span.pointed_base = group.pointed[node];
-      group.rows[node] = checked_add(span.row_base, span.rows, "rows of a column");
-      group.pointed[node] = checked_add(span.pointed_base, span.pointed, "bytes of a column");
+      node_sums& sums = group.sums[node];
+      span.row_base = sums.rows;
+      span.pointed_base = sums.pointed;
+      sums.rows = checked_add(span.row_base, span.rows, "rows of a column");
+      sums.pointed = checked_add(span.pointed_base, span.pointed, "bytes of a column");
+      sums.claimed_nulls += std::max(span.nulls, std::int64_t{0}); // no more than rows
+      sums.unknown_nulls = sums.unknown_nulls || span.nulls < 0;
     }
   }
   return groups;

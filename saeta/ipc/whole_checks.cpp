@@ -189,8 +189,9 @@ void require_good(const whole_plan& plan, std::span<const planned_table* const> 
     for (const planned_group& group : table->groups) {
       for (std::size_t number = 0; number < group.nodes.size(); ++number) {
         const planned_node& node = group.nodes[number];
-        if (node.counter != scatter_step::not_counted && !node.unknown_nulls &&
-            made.counted[node.counter] != node.claimed_nulls) {
+        const node_sums& sums = group.pieces.sums[number];
+        if (node.counter != scatter_step::not_counted && !sums.unknown_nulls &&
+            made.counted[node.counter] != sums.claimed_nulls) {
           require_nulls(*table, group, number, source);
         }
       }

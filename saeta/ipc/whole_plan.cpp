@@ -45,38 +45,32 @@ slab_place whole_plan::add_place(std::size_t bytes, bool bits, bool padded) {
   return made;
 }
 
-void whole_plan::lay_out_validity(const planned_table& table, planned_group& group, std::size_t number) {
-  planned_node& node = group.nodes[number];
-  bool needed = false;
-  for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
-    const std::int64_t nulls = table.pieces.span(piece, number).nulls;
-    needed = needed || nulls != 0;
-    node.unknown_nulls = node.unknown_nulls || nulls < 0;
-    node.claimed_nulls += std::max(nulls, std::int64_t{0});
-  }
-  if (!needed) {
+void whole_plan::lay_out_validity(planned_group& group, std::size_t number) {
+  const node_sums& sums = group.pieces.sums[number];
+  if (sums.claimed_nulls == 0 && !sums.unknown_nulls) {
     return;
   }
-  node.buffers[0] = add_place(bitmap_bytes(group.pieces.rows[number]), true);
-  if (check_ == validation::full || node.unknown_nulls) {
+  planned_node& node = group.nodes[number];
+  node.buffers[0] = add_place(bitmap_bytes(sums.rows), true);
+  if (check_ == validation::full || sums.unknown_nulls) {
     node.counter = static_cast<std::uint32_t>(made_.counters++);
   }
 }
 
 void whole_plan::lay_out_node(const planned_table& table, planned_group& group, std::size_t number) {
   const data_type& type = *table.pieces.tree->nodes[number].type;
-  const std::int64_t rows = group.pieces.rows[number];
+  const std::int64_t rows = group.pieces.sums[number].rows;
   planned_node& node = group.nodes[number];
   for (std::size_t i = 0; i < type.buffer_count() && rows != 0; ++i) {
     switch (type.buffer(i).role) {
     case buffer_role::validity:
-      lay_out_validity(table, group, number);
+      lay_out_validity(group, number);
       break;
     case buffer_role::bits:
       node.buffers[i] = add_place(bitmap_bytes(rows), true);
       break;
     case buffer_role::bytes:
-      node.buffers[i] = add_place(as_size(group.pieces.pointed[number]), false,
+      node.buffers[i] = add_place(as_size(group.pieces.sums[number].pointed), false,
                                   !has_late_bytes(table.pieces, group.pieces, number));
       break;
     default:
@@ -376,8 +370,8 @@ void whole_plan::add_text_check(const planned_table& table, const planned_group&
   check.width = static_cast<std::int32_t>(table.pieces.tree->nodes[number].type->offset_width());
   check.values = byte_of(node.buffers[1]);
   check.second = byte_of(node.buffers[2]);
-  check.count = group.pieces.rows[number];
-  check.limit = group.pieces.pointed[number];
+  check.count = group.pieces.sums[number].rows;
+  check.limit = group.pieces.sums[number].pointed;
   name_validity(node, 0, check);
 }
 
@@ -385,7 +379,7 @@ void whole_plan::add_text_check(const planned_table& table, const planned_group&
 void whole_plan::add_group_checks(const planned_table& table, const planned_group& group,
                                   std::size_t number) {
   const data_type& type = *table.pieces.tree->nodes[number].type;
-  const std::int64_t rows = group.pieces.rows[number];
+  const std::int64_t rows = group.pieces.sums[number].rows;
   if (check_ != validation::full || rows == 0) {
     return;
   }
@@ -397,7 +391,7 @@ void whole_plan::add_group_checks(const planned_table& table, const planned_grou
     check.width = offsets ? static_cast<std::int32_t>(type.offset_width())
                           : table.pieces.tree->nodes[from].type->byte_width();
     check.values = byte_of(group.nodes[from].buffers[1]);
-    check.count = offsets ? rows : group.pieces.rows[from];
+    check.count = offsets ? rows : group.pieces.sums[from].rows;
     if (texts_ && (type.id() == type_id::string || type.id() == type_id::large_string)) {
       add_text_check(table, group, number);
     }
@@ -427,7 +421,7 @@ void whole_plan::add_piece(const planned_table& table, planned_group& group, std
     break;
   case layout_kind::bytes:
   case layout_kind::list:
-    add_offsets(type, span, node, group.pieces.rows[number]);
+    add_offsets(type, span, node, group.pieces.sums[number].rows);
     break;
   case layout_kind::list_view:
     add_list_view(table, piece, number, node);

@@ -78,12 +78,19 @@ using task_runner = std::function<void(std::size_t tasks, const std::function<vo
 bool read_pieces(piece_table& pieces, const scatter_source& source, bool assume,
                  const task_runner& in_parallel);
 
-/// Pieces [first, end), and per node the rows and what they point to.
+/// What the pieces of a group bring to a node together.
+struct node_sums {
+  std::int64_t rows = 0;
+  std::int64_t pointed = 0;
+  std::int64_t claimed_nulls = 0; ///< of the pieces that know theirs
+  bool unknown_nulls = false;     ///< of others
+};
+
+/// Pieces [first, end).
 struct piece_group {
   std::size_t first = 0;
   std::size_t end = 0;
-  std::vector<std::int64_t> rows;
-  std::vector<std::int64_t> pointed;
+  std::vector<node_sums> sums; ///< of each node
 };
 
 /// Counts pieces together, as many as 32-bit offsets can count. @param cut  true where a piece begins a group in any case.

@@ -32,8 +32,6 @@ struct slab_place {
 struct planned_node {
   std::array<slab_place, 3> buffers;
   std::vector<slab_place> variadic;
-  std::int64_t claimed_nulls = 0; ///< of the pieces that know theirs
-  bool unknown_nulls = false;     ///< of others
   std::uint32_t counter = scatter_step::not_counted;
   std::size_t ones = static_cast<std::size_t>(-1); ///< the last fill of its validity
   std::size_t variadic_done = 0;                   ///< buffers behind views that have their steps
@@ -106,7 +104,7 @@ private:
   void settle_bytes(planned_table& table, planned_group& group, std::size_t number,
                     const std::function<seen_borders(std::uint64_t at)>& borders);
   void lay_out_node(const planned_table& table, planned_group& group, std::size_t number);
-  void lay_out_validity(const planned_table& table, planned_group& group, std::size_t number);
+  void lay_out_validity(planned_group& group, std::size_t number);
   void add_piece(const planned_table& table, planned_group& group, std::size_t piece, std::size_t number);
   void add_validity(const piece_span& span, planned_node& node);
   void add_bits(const piece_span& span, std::size_t buffer, const slab_place& to, std::uint32_t counter);

@@ -1,4 +1,5 @@
 // Pieces that become one column, as many as 32-bit offsets and short run ends can count. The sizes are only said: no memory has them.
+#include "saeta/column/column.hpp"
 #include "saeta/ipc/detail/piece_table.hpp"
 #include "unit/base/raises.hpp"
 
@@ -15,10 +16,11 @@ using ::testing::ElementsAre;
 constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t half = std::int64_t{1} << 30;
 
-/// What a piece brings to a node: rows, and what they point to.
+/// What a piece brings to a node: rows, what they point to, and nulls.
 struct said {
   std::int64_t rows = 0;
   std::int64_t pointed = 0;
+  std::int64_t nulls = 0;
 };
 
 /// Pieces of one column.
@@ -41,6 +43,7 @@ public:
       piece_span span;
       span.rows = each.rows;
       span.pointed = each.pointed;
+      span.nulls = each.nulls;
       table_.spans.push_back(span);
     }
     return *this;
@@ -103,10 +106,22 @@ TEST(piece_groups, know_how_much_they_have) {
   of.piece({{10, most - 5}}).piece({{20, 5}}).piece({{30, 7}});
   const auto made = take_groups(of.table(), said_pieces::never_cut);
   ASSERT_EQ(made.size(), 2U);
-  EXPECT_THAT(made[0].rows, ElementsAre(30));
-  EXPECT_THAT(made[0].pointed, ElementsAre(most));
-  EXPECT_THAT(made[1].rows, ElementsAre(30));
-  EXPECT_THAT(made[1].pointed, ElementsAre(7));
+  ASSERT_EQ(made[0].sums.size(), 1U);
+  EXPECT_EQ(made[0].sums[0].rows, 30);
+  EXPECT_EQ(made[0].sums[0].pointed, most);
+  EXPECT_EQ(made[1].sums[0].rows, 30);
+  EXPECT_EQ(made[1].sums[0].pointed, 7);
+}
+
+TEST(piece_groups, sum_the_nulls_that_are_known_and_remember_that_others_are_not) {
+  said_pieces of{data_type(type_id::int8)};
+  of.piece({{10, 0, 3}}).piece({{10, 0, 4}}).piece({{10, 0, column::unknown_nulls}}).piece({{10, 0, 2}});
+  const auto made = take_groups(of.table(), [](std::size_t piece) { return piece == 2; });
+  ASSERT_EQ(made.size(), 2U);
+  EXPECT_EQ(made[0].sums[0].claimed_nulls, 7);
+  EXPECT_FALSE(made[0].sums[0].unknown_nulls);
+  EXPECT_EQ(made[1].sums[0].claimed_nulls, 2);
+  EXPECT_TRUE(made[1].sums[0].unknown_nulls);
 }
 
 TEST(piece_groups, of_64_bit_offsets_and_of_values_have_no_end) {
