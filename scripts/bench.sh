@@ -31,7 +31,7 @@ for source in bench/*.cpp bench/micro/*.cpp; do
   fi
 done
 if compgen -G "$build/python/saeta/_core.*.so" >/dev/null; then
-  for name in allocate_python handover_python kernels_python staging_python; do
+  for name in allocate_python handover_python kernels_python read_sizes staging_python; do
     echo "== $name"
     PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" "bench/$name.py" --rounds 2 \
       --out "$build/bench/$name.json" --commit "$commit"

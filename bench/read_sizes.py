@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""What a read of an Arrow file costs by itself, and what each byte of it costs: tables of many sizes, and a line through their times.
+
+    read_sizes.py [--device D] [--mib 1,16,64,256,1024,2048] [--rows 65536,8192] [--rounds N] [--pause SECONDS]
+                  [--folder F] [--out FILE.json] [--commit TEXT]
+
+The files have batches of so many rows and lie in `--folder`, which should keep them in memory. All of them are read in turns, so that what else
+the machine does meets all alike. Printed are medians, page faults of the process by a read, and for each number of rows a line by
+least squares through the tables of 64 MiB and more: what a read of nothing would take, and the rate at which bytes are added. A pause before
+each read shows what a device does that had nothing to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import saeta as sa
+from saeta.bench import data, limits
+
+LEAST_OF_LINE = 64 << 20  # bytes
+
+
+def faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def read(ctx: sa.Context, file: Path, pause: float) -> tuple[float, int]:
+    """Seconds and page faults."""
+    time.sleep(pause)
+    before = faults()
+    start = time.perf_counter()
+    made = sa.read_ipc(file, ctx, copy=True)
+    ctx.synchronize()
+    seconds = time.perf_counter() - start
+    del made
+    return seconds, faults() - before
+
+
+def line_through(points: list[tuple[int, float]]) -> dict[str, float] | None:
+    """Seconds of a read without bytes, and GB/s; nothing of one size."""
+    points = [point for point in points if point[0] >= LEAST_OF_LINE]
+    if len(points) < 2:
+        return None
+    slope, fixed = statistics.linear_regression(*zip(*points, strict=True))
+    return {"fixed_seconds": fixed, "gb_per_s": 1e-9 / slope}
+
+
+def measure(ctx: sa.Context, folder: Path, given: argparse.Namespace) -> list[dict[str, Any]]:
+    files = []
+    for mib in given.mib:
+        table = data.numeric(mib << 20)
+        for rows in given.rows:
+            path = data.write(folder / f"{mib}-{rows}.arrow", table, rows)
+            files.append({"rows": rows, "bytes": table.nbytes, "path": path, "reads": []})
+    for each in files * (given.rounds + 1):
+        each["reads"].append(read(ctx, each["path"], given.pause))
+    return [
+        {
+            "rows": each["rows"],
+            "bytes": each["bytes"],
+            "seconds": statistics.median(seconds for seconds, _ in each["reads"][1:]),  # the first warms up
+            "page_faults": statistics.median(count for _, count in each["reads"][1:]),
+        }
+        for each in files
+    ]
+
+
+def show(results: list[dict[str, Any]], lines: dict[int, dict[str, float] | None]) -> None:
+    print(f"{'rows':>10}{'MiB':>8}{'ms':>10}{'GB/s':>8}{'faults':>8}")
+    for each in results:
+        rate = each["bytes"] / each["seconds"] / 1e9
+        size = each["bytes"] / (1 << 20)
+        print(
+            f"{each['rows']:10}{size:8.0f}{each['seconds'] * 1e3:10.2f}{rate:8.1f}{each['page_faults']:8.0f}"
+        )
+    for rows, line in lines.items():
+        if line is not None:
+            print(
+                f"{rows} rows a batch: {line['fixed_seconds'] * 1e3:.2f} ms and {line['gb_per_s']:.1f} GB/s"
+            )
+
+
+def numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--device")
+    arguments.add_argument("--mib", type=numbers, default=[1, 16, 64, 128])
+    arguments.add_argument("--rows", type=numbers, default=[65536, 8192], help="of a batch")
+    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--pause", type=float, default=0, help="seconds")
+    arguments.add_argument("--folder", type=Path)
+    arguments.add_argument("--out", type=Path)
+    arguments.add_argument("--commit", default="unknown")
+    given = arguments.parse_args()
+    ctx = sa.context(given.device or sa.devices()[0].name)
+    link = limits.link(ctx, min(max(given.mib) << 20, 512 << 20), given.rounds)["in"]
+    print(f"{ctx.device}: a pinned copy {link:.1f} GB/s")
+    with tempfile.TemporaryDirectory(prefix="saeta-sizes-", dir=given.folder) as folder:
+        results = measure(ctx, Path(folder), given)
+    lines = {
+        rows: line_through([(each["bytes"], each["seconds"]) for each in results if each["rows"] == rows])
+        for rows in given.rows
+    }
+    show(results, lines)
+    if given.out:
+        made = {
+            "benchmark": "read_sizes",
+            "commit": given.commit,
+            "command": shlex.join(sys.argv),
+            "device": ctx.device,
+            "pause": given.pause,
+            "pinned_copy_gb_per_s": link,
+            "reads": results,
+            "lines": {str(rows): line for rows, line in lines.items()},
+        }
+        given.out.write_text(json.dumps(made, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
