@@ -9,7 +9,11 @@
 # terminal; goes on after a failed step and ends with 1 if there was one.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-out=$(mkdir -p "$1" && cd "$1" && pwd)
+if (($# == 0)); then
+  echo "scripts/gpu_check.sh OUT [STEP...]: a folder for the logs is wanted"
+  exit 2
+fi
+out=$(mkdir -p "$1" && cd "$1" && pwd) || exit 2
 shift
 steps=${*:-build test sanitize python jax storm soak demo trip bench}
 build=build/gpu
@@ -76,6 +80,10 @@ for s in $steps; do
     step cold_reads 120 "$python" bench/cold_reads.py --out "$results/cold_reads.json" --commit "$commit"
     step staging_python 200 "$python" bench/staging_python.py --mib 1024 --shared 8,16,32 \
       --folder "${BENCH_DIR:-/dev/shm}" --out "$results/staging_python.json" --commit "$commit"
+    step read_sizes 200 "$python" bench/read_sizes.py --mib 1,16,64,256,1024,2048 --folder "${BENCH_DIR:-/dev/shm}" \
+      --out "$results/read_sizes.json" --commit "$commit"
+    step chunk_copies 120 "$build/bin/chunk_copies" --chunks 512 --threads 0,16 --dir "${BENCH_DIR:-/dev/shm}" \
+      --out "$results/chunk_copies.json" --commit "$commit"
     step kernels_python 200 "$python" bench/kernels_python.py --out "$results/kernels_python.json" --commit "$commit"
     step torch_training 400 "$python" bench/torch_training.py --rounds 3 --out "$results/torch_training.json" --commit "$commit"
     step costs 120 "$build/bin/costs" --out "$results/costs.json" --commit "$commit"
