@@ -114,7 +114,7 @@ std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& h
 
 staging_ring::staging_ring(context& home, const staging_options& options)
     : home_(home), chunk_bytes_(std::max(options.chunk_bytes, chunk_cutter::least)),
-      team_(std::make_unique<worker_team>(thread_count(options))) {
+      kernels_aside_(options.kernels_aside), team_(std::make_unique<worker_team>(thread_count(options))) {
   if (home_.on_host()) {
     return; // nothing is staged there
   }
@@ -129,7 +129,7 @@ staging_ring::staging_ring(context& home, const staging_options& options)
   };
   const auto new_stream = [this] { return std::make_unique<lane_stream>(home_); };
   std::generate_n(std::back_inserter(streams_), team_->members(), new_stream);
-  std::generate_n(std::back_inserter(shared_streams_), shared_streams, new_stream);
+  std::generate_n(std::back_inserter(shared_streams_), shared_streams + 1, new_stream);
   for (const auto& by : streams_) {
     add(lanes_, of_each, *by);
   }
@@ -334,7 +334,7 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, con
                                      clock::time_point last) {
   std::size_t begun = 0;
   in_turn(shared_streams_, [&](const auto& stream_at) {
-    for (std::size_t i = 0; i < shared_streams_.size(); ++i) {
+    for (std::size_t i = 0; i < shared_streams + (work.kernels ? 1 : 0); ++i) {
       stream_at(i);
     }
     std::size_t slots = 0; // as many as the host's budget has room for: the first one has to be had
@@ -342,7 +342,7 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, con
       ++slots;
     }
     for (std::size_t slot = 0; slot < slots; ++slot) {
-      shared_[slot]->travel_on(*shared_streams_[slot % shared_streams_.size()]);
+      shared_[slot]->travel_on(*shared_streams_[slot % shared_streams]);
     }
     shared_chunks turns(slots, chunks, slices, last);
     std::atomic<std::size_t> sent{0};
@@ -360,7 +360,7 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, con
           work.fill,
           [&](std::size_t slot, std::size_t chunk, std::size_t next) {
             if (work.end) { // not by the slots' order, in which one slow thread leaves two neighbours the same stream
-              shared_[slot]->travel_on(*shared_streams_[sent++ % shared_streams_.size()]);
+              shared_[slot]->travel_on(*shared_streams_[sent++ % shared_streams]);
               work.end(*shared_[slot], slot, chunk);
             }
             look_ahead(slot, next);

@@ -76,6 +76,7 @@ private:
     std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> end;
     /// Where there is one: as soon as the slot is free, before the chunk begins.
     std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> ahead = {};
+    bool kernels = false; ///< `end` queues work on the stream of the kernels, too
   };
   class scattering;
 
@@ -107,9 +108,10 @@ private:
   context& home_;            ///< owns this
   interruptible_mutex turn_; ///< one movement at a time
   std::size_t chunk_bytes_;
+  bool kernels_aside_;
   std::unique_ptr<lane_words> words_; ///< of the chunks of all lanes, which end before
   streams streams_;                   ///< of each worker's lane
-  streams shared_streams_;            ///< of the chunks that all workers share
+  streams shared_streams_;            ///< of the chunks that all workers share, and one for their kernels
   lanes lanes_;                       ///< of each worker
   lanes shared_;                      ///< of each chunk that all workers share, with that chunk
   std::unique_ptr<worker_team> team_;

@@ -236,6 +236,7 @@ private:
     cutter.cut(chunks.front(), cut_.front());
     const slicing slices = ring_.slices_of(count, cut_.front().bytes);
     std::vector<staging_lane::chunk*> staged(slots);
+    const lane_stream* const kernels = ring_.kernels_aside_ ? ring_.shared_streams_.back().get() : nullptr;
     for (std::size_t first = 0; first < count;) {
       const shared_work work{[&](staging_lane& lane, std::size_t slot, std::size_t chunk) {
                                cutter.cut(chunks[first + chunk], cut_[slot]);
@@ -247,8 +248,10 @@ private:
                              },
                              [&](staging_lane& lane, std::size_t slot, std::size_t) {
                                const bool lands = !cut_[slot].direct && slot < landing_.size();
-                               send(lane, *staged[slot], slot, lands ? landing_[slot] : absent());
-                             }};
+                               send(lane, *staged[slot], slot, lands ? landing_[slot] : absent(), kernels);
+                             },
+                             {},
+                             kernels != nullptr};
       first += ring_.run_shared(std::min(at_once, count - first), slices.count, work,
                                 chain_windows::clock::now() + chain_windows::window_time);
       tell();
@@ -267,8 +270,10 @@ private:
   }
 
   /// What was fetched into a pinned chunk goes to its places.
-  /// @param place  of the chunk and its steps
-  void send(staging_lane& lane, staging_lane::chunk& staged, std::size_t place, const buffer& lands) {
+  /// @param place    of the chunk and its steps
+  /// @param kernels  stream of the kernel where the chunk lands; null: behind the copy
+  void send(staging_lane& lane, staging_lane::chunk& staged, std::size_t place, const buffer& lands,
+            const lane_stream* kernels = nullptr) {
     constexpr copy_kind kind = copy_kind::host_to_device;
     const cut_chunk& chunk = cut_[place];
     auto* const pinned = static_cast<std::byte*>(staged.memory.pointer);
@@ -284,13 +289,21 @@ private:
     const std::size_t at = chunk_cutter::steps_at(chunk);
     const std::size_t step_bytes = steps_[place].size() * sizeof(join_step);
     std::memcpy(pinned + at, steps_[place].data(), step_bytes);
+    const auto join = [&](stream_ref on) {
+      home_.kernels().join(on.native_handle(), steps_[place], reinterpret_cast<const join_step*>(base + at));
+    };
     if (lands.present()) {
       home_.copy(base, pinned, at + step_bytes, kind, lane.stream());
       lane.mark(staged);
-    }
-    home_.kernels().join(lane.stream().native_handle(), steps_[place],
-                         reinterpret_cast<const join_step*>(base + at));
-    if (!lands.present()) {
+      if (kernels != nullptr) { // the landing memory orders the two streams, both ways
+        token.finish();
+        use_token placing(kernels->ref(), {reads(lands)});
+        join(kernels->ref());
+        return placing.finish();
+      }
+      join(lane.stream());
+    } else {
+      join(lane.stream());
       lane.mark(staged);
       home_.count().host_to_device.add_call(at + step_bytes); // the kernel has moved it
     }
