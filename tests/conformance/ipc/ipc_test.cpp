@@ -5,6 +5,8 @@
 #include "saeta/base/error.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
+#include "saeta/transfer/symbols.hpp"
+#include "support/symbols.hpp"
 #include "support/tables.hpp"
 
 #include <gtest/gtest.h>
@@ -63,6 +65,30 @@ TEST_P(ipc_trip, every_type_comes_back_from_every_container_and_compression) {
     for (const auto body : bodies) {
       ipc::write(original, file(), {.format = format, .body = body});
       EXPECT_TRUE(same_contents(read(), original));
+    }
+  }
+}
+
+TEST_P(ipc_trip, symbols_come_back_with_their_names) {
+  const table strings = random_table(host_, {data_type(type_id::string), data_type(type_id::int64)},
+                                     {.batch_rows = {90, 0, 7}});
+  const auto names = symbol_table::make();
+  schema fields = strings.fields();
+  fields.fields[0].type = data_type::symbol(names);
+  std::vector<batch> batches(strings.batches().begin(), strings.batches().end());
+  for (batch& each : batches) {
+    each.columns[0] = as_symbols(std::span(&each.columns[0], 1), names).front();
+  }
+  const table symbols = table::make(host_, fields, std::move(batches));
+  for (const auto format : containers) {
+    ipc::write(symbols, file(), {.format = format});
+    const table seen = read();
+    EXPECT_TRUE(seen.fields().fields[0].type.is_symbol());
+    for (std::size_t b = 0; b < strings.batches().size(); ++b) {
+      const auto& [rows, columns] = seen.batches()[b];
+      const auto& expected = strings.batches()[b].columns;
+      EXPECT_EQ(support::names_of(columns[0]), support::cells(expected[0]));
+      EXPECT_EQ(support::cells(columns[1]), support::cells(expected[1]));
     }
   }
 }

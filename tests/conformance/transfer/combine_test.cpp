@@ -110,6 +110,23 @@ TEST_P(combine, joins_pieces_of_every_type) {
   }
 }
 
+TEST_P(combine, joins_a_single_row_with_pieces_of_none) {
+  for (const data_type& type : carried_types()) {
+    for (const nulls pattern : {nulls::absent, nulls::none, nulls::all}) {
+      SCOPED_TRACE(::testing::Message() << type.name() << ", nulls " << static_cast<int>(pattern));
+      const shared_array source = random_array(type, {9, 1, pattern, true}, 7);
+      for (const std::int64_t row : {0, 4}) {
+        const std::vector<part> parts{{source, 3, 0}, {source, row, 1}, {source, 8, 0}};
+        const std::vector<column> joined = combine_chunks(imported(parts));
+        ASSERT_EQ(joined.size(), 1u);
+        expect_rows(joined, parts);
+      }
+      const std::vector<part> none{{source, 3, 0}, {source, 8, 0}};
+      expect_rows(combine_chunks(imported(none)), none);
+    }
+  }
+}
+
 TEST_P(combine, writes_nothing_behind_what_it_makes) {
   context_options options;
   parse_stack("budget, guard, caching", options.memory);
@@ -285,6 +302,42 @@ TEST_P(combine, joins_slices_of_one_list_view_with_one_copy_of_its_child) {
   ASSERT_EQ(joined.size(), 1u);
   EXPECT_EQ(joined[0].children()[0].length(), whole.children()[0].length());
   expect_rows(joined, parts);
+}
+
+/// The child has more rows than half of what 32-bit offsets count, and no memory: nulls have none.
+TEST_P(combine, counts_the_child_that_slices_of_one_list_view_share_once) {
+  constexpr std::int64_t child_rows = std::int64_t{3} << 29;
+  const column child = column::make(home(), {data_type(type_id::null), child_rows, 0, child_rows, {}});
+  const data_type type = data_type::nested("+vl", {{"item", child.type(), true, {}}});
+  const auto numbers = [&](std::vector<std::int32_t> values) {
+    support::plain_array array;
+    array.type = data_type(type_id::int32);
+    array.length = static_cast<std::int64_t>(values.size());
+    const auto bytes = std::as_bytes(std::span(values));
+    array.buffers = {{}, {bytes.begin(), bytes.end()}};
+    return imported(std::make_shared<const support::plain_array>(std::move(array))).values();
+  };
+  const buffer offsets = numbers({0, 5, static_cast<std::int32_t>(child_rows) - 1});
+  const buffer sizes = numbers({2, 0, 1});
+  const auto list = [&](const column& values) {
+    return column::make(home(), {type, 3, 0, 0, {{}, offsets, sizes}, {}, {values}});
+  };
+  const column whole = list(child);
+  EXPECT_EQ(combine_chunks(std::vector<column>{whole.slice(0, 2), whole.slice(1, 2)}).size(), 1u);
+  const column other = list(column::make(home(), {data_type(type_id::null), child_rows, 0, child_rows, {}}));
+  EXPECT_EQ(combine_chunks(std::vector<column>{whole, other}).size(), 2u);
+}
+
+TEST_P(combine, uploads_no_dictionary_for_pieces_without_rows) {
+  const std::vector<column> pieces = imported(std::vector<part>{
+      {dictionary_column({"a", "b"}, {1, 0}), 1, 0}, {dictionary_column({"x", "b"}, {0, 1}), 0, 0}});
+  const counter_values before = home()->read_counters();
+  const std::vector<column> joined = combine_chunks(pieces);
+  const counter_values now = home()->read_counters();
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].length(), 0);
+  EXPECT_EQ(now.host_to_device, before.host_to_device);
+  EXPECT_EQ(now.host_to_host, before.host_to_host);
 }
 
 TEST_P(combine, pads_its_buffers_with_zeroes) {

@@ -4,14 +4,17 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/sanitizers.hpp"
 #include "saeta/ipc/detail/atomic_file.hpp"
+#include "saeta/ipc/detail/disk_sync.hpp"
 #include "support/interrupts.hpp"
 #include "support/without_privileges.hpp"
 #include "system_calls.hpp"
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <optional>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -516,6 +519,25 @@ TEST_F(atomic, a_file_that_can_not_be_closed_is_not_named) {
   EXPECT_THAT(names(), IsEmpty());
   EXPECT_EQ(support::open_files(), before);
   EXPECT_THAT(heard.all(), IsEmpty());
+}
+
+TEST_F(atomic, a_large_file_that_nobody_wants_is_closed_whether_waits_can_be_interrupted_or_not) {
+  const auto closed = [](int descriptor) { return ::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF; };
+  for (const off_t bytes : {off_t{1} << 20, off_t{65} << 20}) {
+    for (const bool listening : {false, true}) {
+      std::optional<support::interrupts> hook;
+      if (listening) {
+        hook.emplace([] {});
+      }
+      const int unwanted = ::open(file("a").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+      ASSERT_EQ(::ftruncate(unwanted, bytes), 0);
+      detail::close_unwanted(unwanted);
+      for (int tries = 0; !closed(unwanted) && tries < 2000; ++tries) { // another thread may do it
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      EXPECT_TRUE(closed(unwanted)) << bytes << " bytes";
+    }
+  }
 }
 
 TEST_F(atomic, a_file_that_can_not_be_renamed_leaves_nothing_behind) {
