@@ -97,6 +97,20 @@ TEST_F(whole_values, offsets_fall) {
                  "offsets fall from 999 to 305 at row 2");
 }
 
+TEST_F(whole_values, of_a_dictionary_are_named_by_its_column) {
+  const std::vector<std::int32_t> good{0, 101, 203, 305};
+  const auto values = array_of(data_type(type_id::string), 3, std::vector<std::byte>(), bytes_of(good),
+                               std::vector<std::byte>(305, std::byte{'x'}));
+  const auto piece = support::indices({0, 2, 1}, values);
+  for (const std::string& bytes : changed<std::int32_t>({piece, piece}, good, {0, 203, 101, 305})) {
+    for (const bool joined : {true, false}) {
+      const read_options options{.copy = copy_policy::always, .rechunk = joined};
+      EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: dictionary of column 'x'",
+                   "offsets fall from 203 to 101 at row 1");
+    }
+  }
+}
+
 TEST_F(whole_values, indices_are_outside_of_their_dictionary) {
   const auto values = support::strings({"a", "b", "c"});
   const std::vector<std::int32_t> good{2, 1, 0, 1, 1, 1, 2};
