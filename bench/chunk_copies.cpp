@@ -44,8 +44,7 @@ struct measured {
 
 options parse(int count, char** arguments) {
   options chosen;
-  chosen.folder =
-      std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
+  chosen.folder = memory_folder();
   std::size_t chunk_mib = 4;
   std::size_t piece_kib = 64;
   command_line line(count, arguments);
@@ -94,14 +93,12 @@ double seconds_of(const Action& action) {
 double seconds_of_large_copies(const chunk_memory& memory) {
   backend& device = memory.device();
   const sizes& all = memory.all();
-  const copy_kind kind =
-      device.device().kind == device_kind::cpu ? copy_kind::host_to_host : copy_kind::host_to_device;
   const std::size_t most = std::min(all.slots * memory.slot_bytes(), all.chunks * all.chunk_bytes);
   const stream_handle stream = device.create_stream();
   const double seconds = seconds_of([&] {
     for (std::size_t left = all.chunks * all.chunk_bytes; left != 0;) {
       const std::size_t bytes = std::min(left, most);
-      device.copy(memory.target(0), memory.slot(0), bytes, kind, stream);
+      device.copy(memory.target(0), memory.slot(0), bytes, memory.kind(), stream);
       left -= bytes;
     }
     device.synchronize_stream(stream);

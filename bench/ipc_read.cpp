@@ -49,8 +49,7 @@ struct leg {
 
 options parse(int count, char** arguments) {
   options chosen;
-  chosen.folder =
-      std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
+  chosen.folder = memory_folder();
   command_line line(count, arguments);
   line.read("--gib", chosen.gib);
   line.read("--batch-mib", chosen.batch_mib);

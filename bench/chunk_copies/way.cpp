@@ -51,9 +51,8 @@ std::size_t chunk_memory::slot_bytes() const noexcept {
 }
 
 sender::sender(chunk_memory& memory, const way& chosen)
-    : memory_(memory), device_(memory.device()), way_(chosen),
-      kind_(device_.device().kind == device_kind::cpu ? copy_kind::host_to_host : copy_kind::host_to_device),
-      kernels_(device_.create_stream()), slots_(memory.all().slots), waiting_(chosen.streams, untold) {
+    : memory_(memory), device_(memory.device()), way_(chosen), kernels_(device_.create_stream()),
+      slots_(memory.all().slots), waiting_(chosen.streams, untold) {
   std::generate_n(std::back_inserter(copies_), chosen.streams, [this] { return device_.create_stream(); });
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     slots_[slot].copied = device_.create_event();
@@ -88,7 +87,7 @@ void sender::send(std::size_t slot, std::size_t chunk) {
     device_.wait_event(copies_[stream], slots_[slot].scattered);
   }
   device_.copy(lands ? memory_.landing(slot) : memory_.target(chunk), pinned,
-               chunk_bytes + (lands ? steps.size() * sizeof(join_step) : 0), kind_, copies_[stream]);
+               chunk_bytes + (lands ? steps.size() * sizeof(join_step) : 0), memory_.kind(), copies_[stream]);
   tell(slot, stream);
   if (!steps.empty()) {
     launch(slot, steps, (lands ? memory_.landing(slot) : pinned) + chunk_bytes, copies_[stream]);
@@ -180,8 +179,10 @@ void sender::require_last() const {
   const std::size_t last = all.chunks - 1;
   const bool moved = way_.scatters != scattering::none;
   std::vector<std::byte> seen(all.piece_bytes);
-  device_.copy(seen.data(), memory_.target(last) + (moved ? all.chunk_bytes - all.piece_bytes : 0),
-               seen.size(), kind_ == copy_kind::host_to_host ? kind_ : copy_kind::device_to_host, kernels_);
+  device_.copy(
+      seen.data(), memory_.target(last) + (moved ? all.chunk_bytes - all.piece_bytes : 0), seen.size(),
+      memory_.kind() == copy_kind::host_to_host ? copy_kind::host_to_host : copy_kind::device_to_host,
+      kernels_);
   device_.synchronize_stream(kernels_);
   if (std::memcmp(seen.data(), memory_.slot(last % all.slots), seen.size()) != 0) {
     throw error(errc::format, concat(way_.name(), ": the last chunk is not where it belongs"));

@@ -56,6 +56,10 @@ public:
 
   [[nodiscard]] backend& device() const noexcept { return *device_; }
   [[nodiscard]] const sizes& all() const noexcept { return all_; }
+  /// Of copies from a slot to the device.
+  [[nodiscard]] copy_kind kind() const noexcept {
+    return device_->device().kind == device_kind::cpu ? copy_kind::host_to_host : copy_kind::host_to_device;
+  }
   [[nodiscard]] std::byte* slot(std::size_t number) const noexcept { return slots_ + number * slot_bytes(); }
   [[nodiscard]] std::byte* landing(std::size_t slot) const noexcept {
     return landings_ + slot * slot_bytes();
@@ -112,7 +116,6 @@ private:
   chunk_memory& memory_;
   backend& device_;
   way way_;
-  copy_kind kind_;
   std::mutex turn_;
   std::vector<stream_handle> copies_;
   stream_handle kernels_;

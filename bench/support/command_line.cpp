@@ -58,6 +58,10 @@ const std::string* command_line::take(std::string_view name) {
   return value;
 }
 
+std::filesystem::path memory_folder() {
+  return std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
+}
+
 run_options read_run_options(command_line& line) {
   run_options chosen;
   chosen.command = line.text();

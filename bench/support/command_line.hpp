@@ -62,6 +62,9 @@ private:
   std::string known_;
 };
 
+/// Where files stay in memory, or the folder of temporary ones.
+[[nodiscard]] std::filesystem::path memory_folder();
+
 /// What every program takes: --out FILE.json and --commit TEXT.
 struct run_options {
   std::string out;

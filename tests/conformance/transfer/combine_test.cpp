@@ -110,19 +110,27 @@ TEST_P(combine, joins_pieces_of_every_type) {
   }
 }
 
+/// Numbers without nulls.
+shared_array numbers(const std::vector<std::int32_t>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  support::plain_array made;
+  made.type = data_type(type_id::int32);
+  made.length = std::ssize(values);
+  made.buffers = {{}, {bytes.begin(), bytes.end()}};
+  return std::make_shared<const support::plain_array>(std::move(made));
+}
+
 /// A list of all rows of its child.
 shared_array list_of(const shared_array& child) {
-  const std::vector<std::int32_t> offsets{0, static_cast<std::int32_t>(child->length)};
-  const auto bytes = std::as_bytes(std::span(offsets));
   support::plain_array made;
   made.type = data_type::nested("+l", {{"item", child->type, true, {}}});
   made.length = 1;
-  made.buffers = {{}, {bytes.begin(), bytes.end()}};
+  made.buffers = {{}, numbers({0, static_cast<std::int32_t>(child->length)})->buffers[1]};
   made.children = {child};
   return std::make_shared<const support::plain_array>(std::move(made));
 }
 
-/// Pieces without rows are no part of a join, so it is the child of two lists that has one row.
+/// Pieces without rows take no part in a join, so it is the child of two lists that has one row.
 TEST_P(combine, joins_lists_whose_child_has_a_single_row) {
   for (const data_type& type : carried_types()) {
     for (const nulls pattern : {nulls::absent, nulls::none, nulls::all}) {
@@ -321,16 +329,8 @@ TEST_P(combine, counts_the_child_that_slices_of_one_list_view_share_once) {
   constexpr std::int64_t child_rows = std::int64_t{3} << 29;
   const column child = column::make(home(), {data_type(type_id::null), child_rows, 0, child_rows, {}});
   const data_type type = data_type::nested("+vl", {{"item", child.type(), true, {}}});
-  const auto numbers = [&](std::vector<std::int32_t> values) {
-    support::plain_array array;
-    array.type = data_type(type_id::int32);
-    array.length = static_cast<std::int64_t>(values.size());
-    const auto bytes = std::as_bytes(std::span(values));
-    array.buffers = {{}, {bytes.begin(), bytes.end()}};
-    return imported(std::make_shared<const support::plain_array>(std::move(array))).values();
-  };
-  const buffer offsets = numbers({0, 5, static_cast<std::int32_t>(child_rows) - 1});
-  const buffer sizes = numbers({2, 0, 1});
+  const buffer offsets = imported(numbers({0, 5, static_cast<std::int32_t>(child_rows) - 1})).values();
+  const buffer sizes = imported(numbers({2, 0, 1})).values();
   const auto list = [&](const column& values) {
     return column::make(home(), {type, 3, 0, 0, {{}, offsets, sizes}, {}, {values}});
   };
