@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What the options of the staging ring are worth on this machine: threads, size of a chunk, chunks that all threads share, and where kernels run.
+"""What the options of the staging ring are worth on this machine: threads, size of a chunk, and chunks that all threads share.
 
     staging_python.py [--device D] [--mib SIZE] [--rounds N] [--passes N] [--threads 8,16] [--chunk 1MiB,4MiB] [--shared 8,16,32]
-                      [--kernels behind,aside] [--folder F] [--out FILE.json] [--commit TEXT]
+                      [--folder F] [--out FILE.json] [--commit TEXT]
 
-Every combination is measured in a process of its own (SAETA_STAGING_THREADS, _CHUNK, _SHARED and _KERNELS), with the same files in `--folder`, which
+Every combination is measured in a process of its own (SAETA_STAGING_THREADS, _CHUNK and _SHARED), with the same files in `--folder`, which
 should keep them in memory; all of them once in a pass, so that what else the machine does meets all alike. Printed are medians in GB/s of
 values, and beside them one plain copy of page-locked memory.
 """
@@ -98,15 +98,15 @@ def compare(given: argparse.Namespace, device: str, folder: Path) -> list[dict[s
     mixed = data.mixed(size)
     for name, file in MIXED.items():
         data.write(folder / file, mixed, MIXED_ROWS, None if name == "plain" else name)
-    names = ("SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK", "SAETA_STAGING_SHARED", "SAETA_STAGING_KERNELS")
+    names = ("SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK", "SAETA_STAGING_SHARED")
     combinations = list(
-        product(*(asked.split(",") for asked in (given.threads, given.chunk, given.shared, given.kernels)))
+        product(*(asked.split(",") for asked in (given.threads, given.chunk, given.shared)))
     )
     passes: dict[tuple[str, ...], list[dict[str, float]]] = {}
     for values in combinations * given.passes:
         rates = measure(device, folder, given, dict(zip(names, values, strict=True)))
         if not passes:
-            print(f"{'threads chunk shared kernels':30}" + "".join(f"{job:>16}" for job in rates))
+            print(f"{'threads chunk shared':30}" + "".join(f"{job:>16}" for job in rates))
         show(values, rates)
         passes.setdefault(values, []).append(rates)
     results = []
@@ -131,7 +131,6 @@ def main() -> None:
     arguments.add_argument("--threads", default="0", help="0: as many as the machine has, at most 16")
     arguments.add_argument("--chunk", default="4MiB")
     arguments.add_argument("--shared", default="8,16,32")
-    arguments.add_argument("--kernels", default="behind", help="where they scatter the chunks of a read")
     arguments.add_argument("--folder", type=Path)
     arguments.add_argument("--out", type=Path)
     arguments.add_argument("--commit", default="unknown")

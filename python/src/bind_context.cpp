@@ -117,7 +117,6 @@ nb::dict options_dict(const context_object& self) {
   result["staging_threads"] = made_with.staging.threads;
   result["staging_chunk"] = made_with.staging.chunk_bytes;
   result["staging_shared"] = made_with.staging.shared_chunks;
-  result["staging_kernels"] = made_with.staging.kernels_aside ? "aside" : "behind";
   result["host_cache"] = made_with.staging.host_cache.value_or(0);
   return result;
 }
@@ -273,8 +272,6 @@ void bind_context(nb::module_& m) {
                    "`pool_threshold` (bytes; None: all), `record` (events kept from the start), "
                    "`staging_threads` (0: the machine's, at most 16), "
                    "`staging_chunk` (bytes), `staging_shared` (chunks that all threads fill together), "
-                   "`staging_kernels` (where kernels scatter the chunks of a read: \"behind\" each copy or "
-                   "\"aside\"), "
                    "`host_cache` (bytes of host memory kept for downloads). "
                    "The budget has an attribute of its own.")
       .def_prop_ro(

@@ -25,10 +25,9 @@ constexpr const char* record_name = "SAETA_RECORD";
 constexpr const char* threads_name = "SAETA_STAGING_THREADS";
 constexpr const char* chunk_name = "SAETA_STAGING_CHUNK";
 constexpr const char* shared_name = "SAETA_STAGING_SHARED";
-constexpr const char* kernels_name = "SAETA_STAGING_KERNELS";
 constexpr const char* cache_name = "SAETA_HOST_CACHE";
 
-constexpr std::array<environment_variable, 13> table{{
+constexpr std::array<environment_variable, 12> table{{
     {budget_name, "bytes like 8GiB, or a share of the device's memory like 50%",
      "limit of each device's budget", "none"},
     {resource_name, "caching, async or direct",
@@ -50,9 +49,6 @@ constexpr std::array<environment_variable, 13> table{{
     {chunk_name, "64KiB to 1GiB", "size of one page-locked chunk of the staging ring, and of one copy",
      "4MiB"},
     {shared_name, "1 to 64", "page-locked chunks that all threads of the ring fill together", "16"},
-    {kernels_name, "behind or aside",
-     "where kernels run that scatter the chunks of a read: behind each copy, or on a stream of their own",
-     "behind"},
     {cache_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
      "how much host memory is kept for the next downloads", "an eighth of the machine's"},
 }};
@@ -135,13 +131,6 @@ std::uint64_t machine_bytes() {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-bool aside_of(std::string_view text) {
-  if (text != "behind" && text != "aside") {
-    refuse(kernels_name, text, "expected behind or aside");
-  }
-  return text == "aside";
-}
-
 std::size_t chunk_of(std::string_view text) {
   const std::uint64_t bytes = bytes_of(chunk_name, text, 0);
   if (bytes < least_chunk || bytes > largest_chunk) {
@@ -193,9 +182,6 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
   }
   if (const auto text = text_of(shared_name)) {
     options.staging.shared_chunks = number_of(shared_name, *text, most_shared, 1);
-  }
-  if (const auto text = text_of(kernels_name)) {
-    options.staging.kernels_aside = aside_of(*text);
   }
   if (const auto text = text_of(cache_name)) {
     options.staging.host_cache = bytes_of(cache_name, *text, machine_bytes());

@@ -319,7 +319,7 @@ std::shared_ptr<std::byte> column_stream::bring(std::size_t number) const {
   const std::size_t begin = number * window_bytes_;
   const std::size_t end = std::min(bytes_, begin + window_bytes_);
   // A shift takes bits from the byte behind the window.
-  auto landed = landing_memory(home_, end - begin + host_alignment);
+  auto [landed, fresh] = landing_memory(home_, end - begin + host_alignment);
   const auto first = std::ranges::partition_point(
       pieces_, [&](const piece& each) { return each.place + each.source.size() <= begin; });
   std::vector<download_range> ranges;
@@ -329,7 +329,7 @@ std::shared_ptr<std::byte> column_stream::bring(std::size_t number) const {
     const std::size_t to = std::min(end + more - each->place, each->source.size());
     add(ranges, each->source.slice(from, to - from), landed.get() + (each->place + from - begin));
   }
-  staging_ring::of(home_)->download(ranges);
+  staging_ring::of(home_)->download(ranges, fresh);
   for (auto each = first; each != pieces_.end() && each->place < end; ++each) {
     const std::size_t from = std::max(begin, each->place) - each->place;
     const std::size_t to = std::min(end - each->place, each->bytes);

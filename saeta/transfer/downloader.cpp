@@ -190,7 +190,8 @@ void downloader::fetch() {
     one.arena_offset = total;
     total += one.plan.slab_bytes();
   }
-  arena_ = landing_memory(home_, total);
+  const landing_block landed = landing_memory(home_, total);
+  arena_ = landed.memory;
   std::vector<download_range> ranges;
   for (auto& [from, one] : plans_) {
     for (const segment& s : one.plan.segments()) {
@@ -198,7 +199,7 @@ void downloader::fetch() {
       ranges.push_back({one.whole.slice(at, s.bytes), arena_.get() + one.arena_offset + s.target});
     }
   }
-  staging_ring::of(home_)->download(ranges);
+  staging_ring::of(home_)->download(ranges, landed.fresh);
 }
 
 host_array downloader::array_of(const node& planned) const {

@@ -63,37 +63,47 @@ std::shared_ptr<host_pool> host_pool_of(const std::shared_ptr<context>& home) {
       .pool;
 }
 
-std::shared_ptr<std::byte> landing_memory(const std::shared_ptr<context>& home, std::size_t bytes) {
+landing_block landing_memory(const std::shared_ptr<context>& home, std::size_t bytes) {
   return host_pool_of(home)->take(bytes, home->charge_host(bytes, tag("download")));
 }
 
 host_pool::~host_pool() { trim(); }
 
-std::shared_ptr<std::byte> host_pool::take(std::size_t bytes, std::shared_ptr<void> charge) {
+landing_block host_pool::take(std::size_t bytes, std::shared_ptr<void> charge) {
   if (made_in_ != fork_generation()) {
     throw error(errc::device, "memory for a download: the pool belongs to the parent of this forked process");
   }
-  blocks taken = find_or_map(class_of(bytes));
+  blocks taken = find(class_of(bytes));
+  const bool fresh = taken.empty();
+  if (fresh) {
+    taken = map_new(class_of(bytes));
+  }
   auto* const memory = static_cast<std::byte*>(taken.front().memory);
   // The block comes along in its node of the list, so that giving it back allocates nothing.
-  return {memory, [pool = shared_from_this(), taken = std::move(taken),
-                   charge = std::move(charge)](std::byte*) mutable {
-            pool->give_back(taken);
-            charge.reset();
-          }};
+  auto back = [pool = shared_from_this(), taken = std::move(taken),
+                     charge = std::move(charge)](std::byte*) mutable {
+    pool->give_back(taken);
+    charge.reset();
+  };
+  return {{memory, std::move(back)}, fresh};
 }
 
-host_pool::blocks host_pool::find_or_map(std::size_t bytes) {
+host_pool::blocks host_pool::find(std::size_t bytes) {
+  blocks taken;
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(kept_, bytes, &block::bytes);
+  if (found != kept_.end()) {
+    taken.splice(taken.begin(), kept_, found);
+    kept_bytes_ -= bytes;
+  }
+  return taken;
+}
+
+host_pool::blocks host_pool::map_new(std::size_t bytes) {
   blocks taken;
   blocks in_the_way;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find(kept_, bytes, &block::bytes);
-    if (found != kept_.end()) {
-      taken.splice(taken.begin(), kept_, found);
-      kept_bytes_ -= bytes;
-      return taken;
-    }
     if (held_ + bytes > limit_->limit()) {
       in_the_way = take_oldest(0);
     }

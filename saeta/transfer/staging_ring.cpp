@@ -114,7 +114,7 @@ std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& h
 
 staging_ring::staging_ring(context& home, const staging_options& options)
     : home_(home), chunk_bytes_(std::max(options.chunk_bytes, chunk_cutter::least)),
-      kernels_aside_(options.kernels_aside), team_(std::make_unique<worker_team>(thread_count(options))) {
+      team_(std::make_unique<worker_team>(thread_count(options))) {
   if (home_.on_host()) {
     return; // nothing is staged there
   }
@@ -191,7 +191,7 @@ void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_pl
               }});
 }
 
-void staging_ring::download(std::span<const download_range> ranges) {
+void staging_ring::download(std::span<const download_range> ranges, bool fresh) {
   std::vector<use> uses;
   std::uint64_t from_device = 0;
   for (const download_range& r : ranges) {
@@ -220,7 +220,7 @@ void staging_ring::download(std::span<const download_range> ranges) {
     bytes += each.bytes;
   }
   if (bytes / pieces.size() >= chunk_bytes_ / 2) { // small ones are not worth a slice
-    land_together(pieces, bytes);
+    land_together(pieces, bytes, fresh);
   } else {
     land_by_lanes(pieces);
   }
@@ -239,10 +239,11 @@ void staging_ring::land_by_lanes(std::span<const piece> pieces) {
   });
 }
 
-void staging_ring::land_together(std::span<const piece> pieces, std::size_t bytes) {
-  // Where chunks are used again, what has landed is not to put them out of the caches.
-  const auto land = bytes <= shared_.size() * chunk_bytes_ ? plain_copy : streaming_copy;
-  const slicing slices = slices_of(pieces.size(), pieces.front().bytes);
+void staging_ring::land_together(std::span<const piece> pieces, std::size_t bytes, bool fresh) {
+  // Where chunks are used again, what has landed is not to put them out of the caches. The pages of fresh memory are there already,
+  // cleared by whoever touched them.
+  const auto land = fresh || bytes <= shared_.size() * chunk_bytes_ ? plain_copy : streaming_copy;
+  const slicing slices = fresh ? slices_of_pages() : slices_of(pieces.size(), pieces.front().bytes);
   std::vector<staging_lane::chunk*> staged(shared_.size());
   run_shared(pieces.size(), slices.count,
              {[&](staging_lane& lane, std::size_t slot, std::size_t) { lane.await(*staged[slot]); },
@@ -284,6 +285,14 @@ staging_ring::slicing staging_ring::slices_of(std::size_t chunks, std::size_t fi
   const std::size_t wanted = std::min(team_->members(), most);
   const std::size_t bytes = round_up((largest + wanted - 1) / wanted, host_alignment);
   return {(largest + bytes - 1) / bytes, bytes};
+}
+
+/// Threads that touch one huge page for the first time together would each clear all of it.
+staging_ring::slicing staging_ring::slices_of_pages() const noexcept {
+  constexpr std::size_t huge_page = std::size_t{2} << 20;
+  const std::size_t count =
+      std::clamp<std::size_t>(chunk_bytes_ / huge_page, 1, shared_chunks::most_slices);
+  return {count, round_up((chunk_bytes_ + count - 1) / count, host_alignment)};
 }
 
 // The caller holds a token on the work stream. The others start behind it, and it ends behind them, so that one point of the

@@ -59,8 +59,8 @@ public:
                                   const std::function<void()>& after_early = {});
   /// Calls `work` for each task in [0, tasks) by the ring's threads (detail/worker_team.hpp), in its turn.
   void in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work);
-  /// One planned transfer for all ranges.
-  void download(std::span<const download_range> ranges);
+  /// One planned transfer for all ranges. @param fresh  nobody has touched the pages of the targets yet.
+  void download(std::span<const download_range> ranges, bool fresh = false);
   /// Copies within the device: one planned transfer. Source and target don't overlap.
   void copy(const buffer& target, const buffer& source, stream_ref stream);
 
@@ -96,7 +96,7 @@ private:
   void land_by_lanes(std::span<const piece> pieces);
   /// Downloads of pieces that are worth it by all workers at once.
   /// @param bytes  of all
-  void land_together(std::span<const piece> pieces, std::size_t bytes);
+  void land_together(std::span<const piece> pieces, std::size_t bytes, bool fresh);
   /// Of each chunk that all workers share; the last one may have fewer bytes.
   struct slicing {
     std::size_t count;
@@ -104,11 +104,12 @@ private:
   };
   /// @param first  bytes of the first chunk; where it is the only one its slices are not empty.
   [[nodiscard]] slicing slices_of(std::size_t chunks, std::size_t first) const noexcept;
+  /// Of at least a huge page each, where a chunk has one.
+  [[nodiscard]] slicing slices_of_pages() const noexcept;
 
   context& home_;            ///< owns this
   interruptible_mutex turn_; ///< one movement at a time
   std::size_t chunk_bytes_;
-  bool kernels_aside_;
   std::unique_ptr<lane_words> words_; ///< of the chunks of all lanes, which end before
   streams streams_;                   ///< of each worker's lane
   streams shared_streams_;            ///< of the chunks that all workers share, and one for their kernels

@@ -236,7 +236,8 @@ private:
     cutter.cut(chunks.front(), cut_.front());
     const slicing slices = ring_.slices_of(count, cut_.front().bytes);
     std::vector<staging_lane::chunk*> staged(slots);
-    const lane_stream* const kernels = ring_.kernels_aside_ ? ring_.shared_streams_.back().get() : nullptr;
+    // On a stream of their own, beside the copies of other chunks: behind a chunk's own copy they held up the next one.
+    const lane_stream* const kernels = ring_.shared_streams_.back().get();
     for (std::size_t first = 0; first < count;) {
       const shared_work work{[&](staging_lane& lane, std::size_t slot, std::size_t chunk) {
                                cutter.cut(chunks[first + chunk], cut_[slot]);
@@ -251,7 +252,7 @@ private:
                                send(lane, *staged[slot], slot, lands ? landing_[slot] : absent(), kernels);
                              },
                              {},
-                             kernels != nullptr};
+                             true};
       first += ring_.run_shared(std::min(at_once, count - first), slices.count, work,
                                 chain_windows::clock::now() + chain_windows::window_time);
       tell();

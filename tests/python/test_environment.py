@@ -176,21 +176,6 @@ print(ctx.options["staging_shared"], there.to_pylist() == list(range(100_000)))
     assert shown(program, SAETA_STAGING_SHARED=chunks) == [chunks, "True"]
 
 
-@pytest.mark.parametrize("where", ["behind", "aside"])
-def test_saeta_staging_kernels_is_where_chunks_are_scattered(shown, where):
-    program = """
-import io, pyarrow as pa, pyarrow.ipc
-
-file = io.BytesIO()
-with pa.ipc.new_file(file, pa.schema({"a": pa.int32()})) as writer:
-    for first in range(0, 100_000, 1000):
-        writer.write_batch(pa.record_batch({"a": pa.array(range(first, first + 1000), pa.int32())}))
-there = sa.read_ipc(file.getvalue(), ctx, copy=True, rechunk=True)
-print(ctx.options["staging_kernels"], there["a"].to_pylist() == list(range(100_000)))
-"""
-    assert shown(program, SAETA_STAGING_KERNELS=where) == [where, "True"]
-
-
 @pytest.mark.gpu
 def test_saeta_host_cache_is_how_much_is_kept_for_the_next_downloads(shown):
     import saeta as sa

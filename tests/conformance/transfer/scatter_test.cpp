@@ -153,14 +153,11 @@ scatter_plan random_plan(std::size_t source_bytes, unsigned seed) {
 class scatter : public context_test {
 protected:
   [[nodiscard]] std::shared_ptr<context> with_chunks(std::size_t bytes, std::size_t threads = 3,
-                                                     std::size_t shared = 3, bool kernels_aside = false) {
+                                                     std::size_t shared = 3) {
     context_options options;
     options.budget = limit;
-    options.staging = {.threads = threads,
-                       .chunk_bytes = bytes,
-                       .shared_chunks = shared,
-                       .kernels_aside = kernels_aside,
-                       .chunks_per_thread = 2};
+    options.staging = {
+        .threads = threads, .chunk_bytes = bytes, .shared_chunks = shared, .chunks_per_thread = 2};
     return new_context(options);
   }
   static std::vector<std::byte> read_back(const std::shared_ptr<context>& home, const buffer& slab) {
@@ -188,17 +185,6 @@ TEST_P(scatter, puts_every_kind_of_piece_in_its_place) {
                      << "chunks of " << chunk << " bytes, shared " << shared << ", seed " << seed);
         expect_scattered(home, random_plan(source.size(), seed), source, memory_of(source));
       }
-    }
-  }
-}
-
-TEST_P(scatter, puts_pieces_in_their_places_on_a_stream_of_its_own) {
-  const auto source = random_bytes(300'000, 1);
-  for (const std::size_t shared : {1U, 2U, 4U}) {
-    const auto home = with_chunks(4096, 3, shared, true);
-    for (unsigned seed = 1; seed <= 10; ++seed) {
-      SCOPED_TRACE(::testing::Message() << "shared " << shared << ", seed " << seed);
-      expect_scattered(home, random_plan(source.size(), seed), source, memory_of(source));
     }
   }
 }
@@ -294,8 +280,8 @@ TEST_P(scatter, checks_before_it_fixes) {
 TEST_P(scatter, leaves_nothing_where_a_read_fails) {
   const auto source = random_bytes(300'000, 9);
   const scatter_plan plan = random_plan(source.size(), 10);
-  for (const auto& [shared, aside] : {std::pair(1U, false), std::pair(3U, false), std::pair(3U, true)}) {
-    const auto home = with_chunks(4096, 3, shared, aside);
+  for (const std::size_t shared : {1U, 3U}) {
+    const auto home = with_chunks(4096, 3, shared);
     const scatter_source good = memory_of(source);
     std::atomic<int> calls{0};
     int fails_at = -1;
@@ -357,13 +343,10 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
 TEST_P(scatter, works_again_after_any_call_has_failed) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  for (const auto& [shared, aside] : {std::pair(1U, false), std::pair(2U, false), std::pair(2U, true)}) {
+  for (const std::size_t shared : {1U, 2U}) {
     context_options options;
-    options.staging = {.threads = 1,
-                       .chunk_bytes = 16'384,
-                       .shared_chunks = shared,
-                       .kernels_aside = aside,
-                       .chunks_per_thread = 2};
+    options.staging = {
+        .threads = 1, .chunk_bytes = 16'384, .shared_chunks = shared, .chunks_per_thread = 2};
     const auto home = watch(context::create(faulty, options));
     const auto source = random_bytes(60'000, 13);
     scatter_plan plan = random_plan(source.size(), 14);

@@ -9,9 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <span>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -107,6 +109,26 @@ TEST_P(staging, fills_large_chunks_by_slices) {
     EXPECT_TRUE(back == source) << bytes;
     if (!home->on_host()) {
       EXPECT_EQ(home->statistics().pinned, bytes < (256u << 10) ? 256u << 10 : 512u << 10);
+    }
+  }
+}
+
+TEST_P(staging, lands_in_fresh_memory_by_pages) {
+  for (const std::size_t chunk : {std::size_t{256} << 10, std::size_t{4} << 20, (std::size_t{5} << 20) + 64}) {
+    context_options options;
+    options.staging = {.threads = 3, .chunk_bytes = chunk, .shared_chunks = 2};
+    const auto home = new_context(options);
+    const auto ring = staging_ring::of(home);
+    const auto source = random_bytes(11'000'001, 18);
+    transfer_plan plan;
+    const auto part = plan.add(source);
+    plan.finish();
+    const buffer slab = ring->upload(home, plan, "slab");
+    for (const std::size_t bytes : {source.size(), std::size_t{3'000'000}}) { // more chunks than slots, and one
+      std::vector<std::byte> back(bytes);
+      const buffer whole = slab.slice(plan.target_of(part), bytes);
+      ring->download(std::vector<download_range>{{whole, back.data()}}, true);
+      EXPECT_TRUE(std::ranges::equal(back, std::span(source).first(bytes))) << chunk << ", " << bytes;
     }
   }
 }

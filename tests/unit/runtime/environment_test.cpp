@@ -133,8 +133,7 @@ TEST_F(environment_test, the_table_names_every_variable_once) {
   EXPECT_EQ(names, (std::set<std::string_view>{"SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STACK", "SAETA_GUARD",
                                                "SAETA_POOL_THRESHOLD", "SAETA_BUDGET_WAIT", "SAETA_LOG",
                                                "SAETA_RECORD", "SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK",
-                                               "SAETA_STAGING_SHARED", "SAETA_STAGING_KERNELS",
-                                               "SAETA_HOST_CACHE"}));
+                                               "SAETA_STAGING_SHARED", "SAETA_HOST_CACHE"}));
 }
 
 TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) {
@@ -147,9 +146,6 @@ TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) 
   EXPECT_EQ(with("SAETA_STAGING_SHARED", "1").staging.shared_chunks, 1U);
   expect_refused("SAETA_STAGING_SHARED", "65", "1 to 64");
   expect_refused("SAETA_STAGING_SHARED", "0", "1 to 64");
-  EXPECT_TRUE(with("SAETA_STAGING_KERNELS", "aside").staging.kernels_aside);
-  EXPECT_FALSE(with("SAETA_STAGING_KERNELS", "behind").staging.kernels_aside);
-  expect_refused("SAETA_STAGING_KERNELS", "beside", "behind or aside");
   EXPECT_EQ(with("SAETA_HOST_CACHE", "3MiB").staging.host_cache, std::uint64_t{3} << 20);
   EXPECT_EQ(with("SAETA_HOST_CACHE", "0").staging.host_cache, 0U);
   EXPECT_GT(with("SAETA_HOST_CACHE", "1%").staging.host_cache, std::uint64_t{1} << 20);

@@ -24,21 +24,30 @@ std::shared_ptr<std::byte> take(const std::shared_ptr<host_pool>& pool, const st
   if (auto refused = limit->charge_or_refuse(bytes)) {
     throw error(std::move(*refused));
   }
-  return pool->take(bytes, {nullptr, [limit, bytes](void*) { limit->refund(bytes); }});
+  return pool->take(bytes, {nullptr, [limit, bytes](void*) { limit->refund(bytes); }}).memory;
 }
 
 TEST(host_pool, gives_a_block_of_the_same_class_again) {
   const auto pool = pool_with(budget::create("host"));
-  auto first = pool->take(5 * mib, nullptr);
+  auto first = pool->take(5 * mib, nullptr).memory;
   std::memset(first.get(), 7, 5 * mib);
   const std::byte* const address = first.get();
   first.reset();
   EXPECT_EQ(pool->kept_bytes(), 5 * mib);
-  const auto second = pool->take(5 * mib - 100, nullptr);
+  const auto second = pool->take(5 * mib - 100, nullptr).memory;
   EXPECT_EQ(second.get(), address);
   EXPECT_EQ(second.get()[5 * mib - 101], std::byte{7}) << "still warm";
   EXPECT_EQ(pool->kept_bytes(), 0U);
   EXPECT_EQ(pool->held_bytes(), 5 * mib);
+}
+
+TEST(host_pool, says_whether_anybody_has_touched_a_block) {
+  const auto pool = pool_with(budget::create("host"));
+  EXPECT_TRUE(pool->take(mib, nullptr).fresh);
+  EXPECT_FALSE(pool->take(mib, nullptr).fresh);
+  EXPECT_TRUE(pool->take(2 * mib, nullptr).fresh);
+  pool->trim();
+  EXPECT_TRUE(pool->take(mib, nullptr).fresh);
 }
 
 TEST(host_pool, charges_what_is_in_use_and_refuses_with_numbers) {
@@ -59,8 +68,8 @@ TEST(host_pool, charges_what_is_in_use_and_refuses_with_numbers) {
 
 TEST(host_pool, keeps_no_more_than_its_limit_and_the_latest) {
   const auto pool = pool_with(budget::create("host"), 10 * mib);
-  auto old = pool->take(8 * mib, nullptr);
-  auto late = pool->take(4 * mib, nullptr);
+  auto old = pool->take(8 * mib, nullptr).memory;
+  auto late = pool->take(4 * mib, nullptr).memory;
   old.reset();
   late.reset();
   EXPECT_EQ(pool->kept_bytes(), 4 * mib);
@@ -71,9 +80,9 @@ TEST(host_pool, keeps_no_more_than_its_limit_and_the_latest) {
 
 TEST(host_pool, gives_up_what_it_keeps_before_the_budget_is_passed) {
   const auto pool = pool_with(budget::create("host", 10 * mib));
-  static_cast<void>(pool->take(8 * mib, nullptr));
+  static_cast<void>(pool->take(8 * mib, nullptr).memory);
   EXPECT_EQ(pool->kept_bytes(), 8 * mib);
-  const auto other = pool->take(4 * mib, nullptr);
+  const auto other = pool->take(4 * mib, nullptr).memory;
   EXPECT_EQ(pool->held_bytes(), 4 * mib);
 }
 
@@ -87,7 +96,7 @@ TEST(host_pool, charges_nothing_for_what_the_system_refuses) {
 
 TEST(host_pool, of_a_parent_can_be_read_and_dropped_in_a_child) {
   auto pool = pool_with(budget::create("host"));
-  auto block = pool->take(mib, nullptr);
+  auto block = pool->take(mib, nullptr).memory;
   std::memset(block.get(), 3, mib);
   support::expect_in_a_child([&] {
     EXPECT_EQ(block.get()[mib - 1], std::byte{3});
@@ -102,16 +111,16 @@ TEST(host_pool, of_a_parent_is_left_alone_by_a_child_whatever_other_threads_held
   std::atomic<bool> stop{false};
   std::jthread busy([&] { // holds the lock most of the time
     while (!stop) {
-      static_cast<void>(pool->take(4096, nullptr));
+      static_cast<void>(pool->take(4096, nullptr).memory);
     }
   });
   for (int i = 0; i < 20; ++i) {
-    auto block = pool->take(4096, nullptr);
+    auto block = pool->take(4096, nullptr).memory;
     support::expect_in_a_child([&] {
       block.reset();
       static_cast<void>(pool->held_bytes() + pool->kept_bytes());
       EXPECT_EQ(pool->trim(), 0U);
-      EXPECT_THROW(static_cast<void>(pool->take(1, nullptr)), error);
+      EXPECT_THROW(static_cast<void>(pool->take(1, nullptr).memory), error);
     });
   }
   stop = true;
