@@ -52,7 +52,7 @@ public:
       push_back(*first);
     }
   }
-  void push_back(T value) { emplace_back() = std::move(value); }
+  void push_back(T value) { emplace_back(std::move(value)); }
   template <class... Values>
   T& emplace_back(Values&&... values) {
     if (size_ == N && many_.empty()) {

@@ -241,7 +241,8 @@ std::string format_of(type_id simple) {
   return std::string(found->format);
 }
 
-bool same_or_both_null(const data_type* a, const data_type* b) noexcept {
+template <class T>
+bool same_or_both_null(const T* a, const T* b) noexcept {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 
@@ -480,16 +481,6 @@ data_type data_type::with_extension(std::string name, std::string metadata) cons
   return data_type(std::move(extended));
 }
 
-buffer_spec data_type::buffer(std::size_t index) const noexcept {
-  return index < parts_->buffer_count ? parts_->buffers[index] : buffer_spec{buffer_role::bytes, 0, "bytes"};
-}
-
-std::size_t data_type::offset_width() const noexcept {
-  return parts_->buffer_count > 1 && parts_->buffers[1].role == buffer_role::offsets
-             ? static_cast<std::size_t>(parts_->buffers[1].width)
-             : 0;
-}
-
 std::span<const field> data_type::children() const noexcept {
   return parts_->children == nullptr ? std::span<const field>() : std::span<const field>(*parts_->children);
 }
@@ -506,19 +497,12 @@ std::string data_type::name() const {
   return extension_name().empty() ? parts_->name : concat("extension<", extension_name(), ">");
 }
 
-bool operator==(const data_type& a, const data_type& b) noexcept {
-  if (a.parts_ == b.parts_) {
-    return true;
-  }
-  const data_type::parts& of_a = *a.parts_;
-  const data_type::parts& of_b = *b.parts_;
-  return of_a.id == of_b.id && of_a.format == of_b.format && of_a.ordered == of_b.ordered &&
-         of_a.keys_sorted == of_b.keys_sorted && of_a.byte_bool == of_b.byte_bool &&
-         of_a.symbols == of_b.symbols &&
-         (of_a.children == of_b.children || std::ranges::equal(a.children(), b.children())) &&
-         of_a.extension_name == of_b.extension_name && of_a.extension_metadata == of_b.extension_metadata &&
-         same_or_both_null(of_a.index.get(), of_b.index.get()) &&
-         same_or_both_null(of_a.value.get(), of_b.value.get());
+bool data_type::same_parts(const parts& a, const parts& b) noexcept {
+  return a.id == b.id && a.format == b.format && a.ordered == b.ordered && a.keys_sorted == b.keys_sorted &&
+         a.byte_bool == b.byte_bool && a.symbols == b.symbols &&
+         same_or_both_null(a.children.get(), b.children.get()) && a.extension_name == b.extension_name &&
+         a.extension_metadata == b.extension_metadata && same_or_both_null(a.index.get(), b.index.get()) &&
+         same_or_both_null(a.value.get(), b.value.get());
 }
 
 } // namespace saeta

@@ -144,13 +144,20 @@ public:
   /// Number of buffers in the Arrow layout, at least: views have any number of buffers of bytes behind them.
   [[nodiscard]] std::size_t buffer_count() const noexcept { return parts_->buffer_count; }
   /// What buffer `index` holds.
-  [[nodiscard]] buffer_spec buffer(std::size_t index) const noexcept;
+  [[nodiscard]] buffer_spec buffer(std::size_t index) const noexcept {
+    return index < parts_->buffer_count ? parts_->buffers[index]
+                                        : buffer_spec{buffer_role::bytes, 0, "bytes"};
+  }
   /// Unions, run-end encoded columns and nulls have no validity of their own.
   [[nodiscard]] bool has_validity() const noexcept {
     return parts_->buffer_count != 0 && parts_->buffers[0].role == buffer_role::validity;
   }
   /// Bytes of one offset of the layouts with offsets: 4 or 8; 0 for others.
-  [[nodiscard]] std::size_t offset_width() const noexcept;
+  [[nodiscard]] std::size_t offset_width() const noexcept {
+    return parts_->buffer_count > 1 && parts_->buffers[1].role == buffer_role::offsets
+               ? static_cast<std::size_t>(parts_->buffers[1].width)
+               : 0;
+  }
   /// The fields of a nested type.
   [[nodiscard]] std::span<const field> children() const noexcept;
   /// Levels of nesting: 0 without children and dictionaries.
@@ -184,7 +191,9 @@ public:
   /// For people, in Arrow's words: "timestamp[us, tz=UTC]", "dictionary<values=string, indices=int32>".
   [[nodiscard]] std::string name() const;
 
-  friend bool operator==(const data_type& a, const data_type& b) noexcept;
+  friend bool operator==(const data_type& a, const data_type& b) noexcept {
+    return a.parts_ == b.parts_ || same_parts(*a.parts_, *b.parts_);
+  }
 
 private:
   struct parts {
@@ -210,6 +219,7 @@ private:
   explicit data_type(parts made);
   explicit data_type(const parts* of_the_process) noexcept;
 
+  static bool same_parts(const parts& a, const parts& b) noexcept;
   static parts parsed(std::string_view format);
   static void take_buffers(const ArrowLayout& layout, parts& made);
   /// Types without parameters by their format; null for others.

@@ -132,8 +132,8 @@ void add_buffers(const ArrowArray& source, const array_memory& memory, host_arra
   }
 }
 
-host_array view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
-                     const array_memory& memory, const array_place& place);
+void view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
+               const array_memory& memory, const array_place& place, host_array& view);
 
 /// Rows that a child must have for the rows of its parent, those before the offset included.
 std::int64_t needed_rows(const host_array& view, const array_memory& memory, const array_place& place) {
@@ -172,6 +172,7 @@ void add_children(const ArrowArray& source, const array_memory& memory, host_arr
                   const array_place& place) {
   const std::span<const field> fields = view.type.children();
   const std::int64_t needed = needed_rows(view, memory, place);
+  view.children.reserve(fields.size());
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const array_place inner = place.child(fields[i].name);
     if (source.children[i] == nullptr) {
@@ -185,7 +186,7 @@ void add_children(const ArrowArray& source, const array_memory& memory, host_arr
     }
     const bool by_offsets = view.type.offset_width() != 0;
     const std::int64_t kept = view.length == 0 ? 0 : by_offsets ? needed : child.length;
-    view.children.push_back(view_rows(fields[i].type, child, {0, kept}, memory, inner));
+    view_rows(fields[i].type, child, {0, kept}, memory, inner, view.children.emplace_back());
   }
   if (view.type.layout() == layout_kind::run_ends) {
     require_runs(view, memory, place);
@@ -205,10 +206,10 @@ void require_type_shape(const data_type& type, const ArrowArray& source, const a
   }
 }
 
-host_array view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
-                     const array_memory& memory, const array_place& place) {
+/// @param view  an empty one, which is filled in place: it is large for what a move of it would save.
+void view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
+               const array_memory& memory, const array_place& place, host_array& view) {
   require_type_shape(type, source, place);
-  host_array view;
   view.type = type;
   view.length = rows.length;
   view.null_count = nulls_of_part(source.null_count, source.length, rows.length);
@@ -223,7 +224,6 @@ host_array view_rows(const data_type& type, const ArrowArray& source, const sele
     view.dictionary = std::make_shared<const host_array>(
         view_array(*type.value_type(), *source.dictionary, place.dictionary(), memory));
   }
-  return view;
 }
 
 /// Rows of a record batch can't be null as a whole.
@@ -297,7 +297,9 @@ const array_memory& in_host_memory() noexcept {
 host_array view_array(const data_type& type, const ArrowArray& source, const array_place& place,
                       const array_memory& memory) {
   require_counts(source, place);
-  return view_rows(type, source, {0, source.length}, memory, place);
+  host_array view;
+  view_rows(type, source, {0, source.length}, memory, place, view);
+  return view;
 }
 
 host_batch view_batch(const schema& fields, const ArrowArray& source, const array_memory& memory) {
@@ -320,8 +322,8 @@ host_batch view_batch(const schema& fields, const ArrowArray& source, const arra
       throw error(errc::format, concat(place, ": length is ", child.length, ", the batch has offset ",
                                        source.offset, " and length ", source.length));
     }
-    view.arrays.push_back(
-        view_rows(fields.fields[i].type, child, {source.offset, source.length}, memory, place));
+    view_rows(fields.fields[i].type, child, {source.offset, source.length}, memory, place,
+              view.arrays.emplace_back());
   }
   return view;
 }

@@ -137,9 +137,12 @@ private:
     for (std::size_t i = 0; i < seen.children.size(); ++i) {
       remember(seen.children[i], made.children()[i], source, known);
     }
-    if (made.type().is_symbol() && seen.dictionary != nullptr) {
+    if (seen.dictionary == nullptr) {
+      return;
+    }
+    if (made.type().is_symbol()) {
       known.remember(*seen.dictionary, known_.find_symbols(*seen.dictionary), source);
-    } else if (seen.dictionary != nullptr) {
+    } else {
       known.remember(*seen.dictionary, std::make_shared<const column>(*made.dictionary()), source);
       remember(*seen.dictionary, *made.dictionary(), source, known);
     }

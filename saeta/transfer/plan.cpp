@@ -40,8 +40,11 @@ std::size_t transfer_plan::add_own(std::span<const std::byte> range) {
 
 std::vector<std::size_t> transfer_plan::take_overlapping(std::vector<std::size_t>& order) const {
   std::vector<std::size_t> taken;
+  if (own_.empty()) {
+    return taken;
+  }
   std::uintptr_t end_before = 0; // of the ranges that begin earlier
-  for (std::size_t at = 0; at < order.size() && !own_.empty(); ++at) {
+  for (std::size_t at = 0; at < order.size(); ++at) {
     const std::size_t i = order[at];
     const bool overlaps = begin_of(ranges_[i]) < end_before ||
                           (at + 1 < order.size() && begin_of(ranges_[order[at + 1]]) < end_of(ranges_[i]));
