@@ -4,6 +4,7 @@
 //           mostly go together: an allocation for each takes about as long as the rest of the column.
 // Owner     The block lives as long as its arena or one of its nodes: the last node keeps the memory of all.
 // Thread    One thread takes nodes; they go on any.
+// Failure   std::bad_alloc, also for a node more than the arena was made for.
 #pragma once
 
 #include "saeta/base/checked.hpp"
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace saeta {
@@ -35,6 +37,9 @@ private:
       if (block_ == nullptr) { // implementations of allocate_shared keep the size of a node to themselves
         block_.reset(new std::byte[checked_mul(left_, bytes, "bytes of nodes")]);
         next_ = block_.get();
+      }
+      if (left_ == 0) {
+        throw std::bad_alloc(); // more than were asked for
       }
       users_.fetch_add(1, std::memory_order_relaxed);
       --left_;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -51,6 +52,15 @@ TEST(node_arenas, each_object_ends_with_its_own_owners_and_the_last_outlives_the
 }
 
 TEST(node_arenas, one_that_gives_nothing_needs_no_memory) { EXPECT_NO_THROW(node_arena(0)); }
+
+TEST(node_arenas, one_gives_no_more_than_it_was_made_for) {
+  int alive = 0;
+  const node_arena arena(1);
+  const auto only = make(arena, alive, 1);
+  EXPECT_THROW(static_cast<void>(make(arena, alive, 2)), std::bad_alloc);
+  EXPECT_THROW(static_cast<void>(make(node_arena(0), alive, 1)), std::bad_alloc);
+  EXPECT_EQ(alive, 1);
+}
 
 TEST(node_arenas, an_object_that_throws_leaves_its_node) {
   struct failing {
