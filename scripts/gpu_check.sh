@@ -84,6 +84,8 @@ for s in $steps; do
       --out "$results/read_sizes.json" --commit "$commit"
     step chunk_copies 120 "$build/bin/chunk_copies" --chunks 512 --threads 0,16 --dir "${BENCH_DIR:-/dev/shm}" \
       --out "$results/chunk_copies.json" --commit "$commit"
+    step registered_pages 120 "$python" bench/registered_pages.py --folder "${BENCH_DIR:-/dev/shm}" \
+      --out "$results/registered_pages.json" --commit "$commit"
     step kernels_python 200 "$python" bench/kernels_python.py --out "$results/kernels_python.json" --commit "$commit"
     step torch_training 400 "$python" bench/torch_training.py --rounds 3 --out "$results/torch_training.json" --commit "$commit"
     step costs 120 "$build/bin/costs" --out "$results/costs.json" --commit "$commit"

@@ -27,7 +27,7 @@ from saeta.exchange import from_dlpack
 RESULT = "saeta_result"
 SUMMABLE = frozenset({"int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"})
 KNOWN_EVERYWHERE = frozenset({"int32", "int64", "float32", "float64"})
-READ_ROUNDS = 5  # behind one that makes what the others use again: page-locked chunks, memory of the device
+READ_ROUNDS = 9  # behind one that makes what the others use again: page-locked chunks, memory of the device
 ROOM_BESIDE_DATA = 64 << 20
 
 

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""What it takes to page-lock the pages of a cached file in place, and copy them to a GPU without a copy by the processor.
+
+    registered_pages.py [--mib SIZE] [--windows 1,4,16,64] [--threads 1,4,16] [--rounds N] [--folder F]
+                        [--out FILE.json] [--commit TEXT]
+
+The staging ring copies a file's pages into page-locked chunks, and what the device copies meanwhile is slower for it
+(docs/decisions/whole-reads.md). The other way is measured here by the driver alone: a file in `--folder`, which should keep it in memory,
+is mapped anew each round; threads take windows of it in turns, register them (cuMemHostRegister, for reading only), copy them, wait,
+and let them go. Printed are medians in GB/s: of registering and letting go alone, of all of it, and beside them of one plain copy of page-locked
+memory. Needs a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import itertools
+import json
+import mmap
+import os
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import saeta as sa
+from saeta.bench import limits
+
+READ_ONLY = 8  # CU_MEMHOSTREGISTER_READ_ONLY
+
+
+class Driver:
+    """The driver's functions that are called here, in the primary context of the first device."""
+
+    def __init__(self) -> None:
+        try:
+            self._library = ctypes.CDLL("libcuda.so.1")
+        except OSError as missing:
+            raise SystemExit(f"no driver of a GPU: {missing}") from None
+        self._context = ctypes.c_void_p()
+        self("cuInit", ctypes.c_uint(0))
+        self("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), ctypes.c_int(0))
+
+    def __call__(self, name: str, *arguments: Any) -> None:
+        result = getattr(self._library, name)(*arguments)
+        if result != 0:
+            raise SystemExit(f"{name}: CUDA error {result}")
+
+    def enter(self) -> None:
+        """Of each thread, once."""
+        self("cuCtxSetCurrent", self._context)
+
+    def new_stream(self) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        self("cuStreamCreate", ctypes.byref(made), ctypes.c_uint(1))
+        return made
+
+    def allocate(self, size: int) -> int:
+        made = ctypes.c_uint64()
+        self("cuMemAlloc_v2", ctypes.byref(made), ctypes.c_size_t(size))
+        return made.value
+
+
+def round_of(driver: Driver, file: int, size: int, window: int, threads: int, target: int | None) -> float:
+    """Seconds for the whole file, which is mapped before. Without a target nothing is copied."""
+    with mmap.mmap(file, size, mmap.MAP_SHARED, mmap.PROT_READ) as mapped:
+        pages = np.frombuffer(mapped, np.uint8)
+        first = pages.ctypes.data
+        windows = itertools.count(0, window)  # its next number is taken by one thread at a time
+
+        def work(stream: ctypes.c_void_p) -> None:
+            driver.enter()
+            for at in iter(lambda: next(windows), None):
+                if at >= size:
+                    return
+                source = ctypes.c_void_p(first + at)
+                bytes_of_it = ctypes.c_size_t(min(window, size - at))
+                driver("cuMemHostRegister_v2", source, bytes_of_it, ctypes.c_uint(READ_ONLY))
+                if target is not None:
+                    driver("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(target + at), source, bytes_of_it, stream)
+                    driver("cuStreamSynchronize", stream)
+                driver("cuMemHostUnregister", source)
+
+        streams = [driver.new_stream() for _ in range(threads)]
+        with ThreadPoolExecutor(threads) as pool:
+            start = time.perf_counter()
+            list(pool.map(work, streams))
+            seconds = time.perf_counter() - start
+        for stream in streams:
+            driver("cuStreamDestroy_v2", stream)
+        del pages
+    return seconds
+
+
+def measure(driver: Driver, file: int, size: int, given: argparse.Namespace) -> list[dict[str, Any]]:
+    driver.enter()
+    target = driver.allocate(size)
+    results = []
+    for window, threads in itertools.product(given.windows, given.threads):
+        seen: dict[str, list[float]] = {"registered": [], "copied": []}
+        for _ in range(given.rounds + 1):  # the first warms up
+            for what, to in (("registered", None), ("copied", target)):
+                seen[what].append(round_of(driver, file, size, window << 20, threads, to))
+        rates = {what: size / statistics.median(seconds[1:]) / 1e9 for what, seconds in seen.items()}
+        results.append({"window_mib": window, "threads": threads, **rates})
+        print(
+            f"{window:4} MiB {threads:3} threads: {rates['registered']:6.1f} registered {rates['copied']:6.1f} copied",
+            flush=True,
+        )
+    driver("cuMemFree_v2", ctypes.c_uint64(target))
+    return results
+
+
+def numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--mib", type=int, default=1024)
+    arguments.add_argument("--windows", type=numbers, default=[1, 4, 16, 64], help="MiB")
+    arguments.add_argument("--threads", type=numbers, default=[1, 4, 16])
+    arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--folder", type=Path)
+    arguments.add_argument("--out", type=Path)
+    arguments.add_argument("--commit", default="unknown")
+    given = arguments.parse_args()
+    driver = Driver()
+    size = given.mib << 20
+    link = limits.link(sa.context("cuda:0"), min(size, 512 << 20), given.rounds)["in"]
+    print(f"GB/s; a plain copy of page-locked memory {link:.1f}")
+    with tempfile.TemporaryFile(dir=given.folder) as file:
+        some = np.random.default_rng(5).bytes(1 << 20)
+        for _ in range(given.mib):
+            file.write(some)
+        file.flush()
+        results = measure(driver, file.fileno(), os.fstat(file.fileno()).st_size, given)
+    if given.out:
+        made = {
+            "benchmark": "registered_pages",
+            "commit": given.commit,
+            "command": shlex.join(sys.argv),
+            "bytes": size,
+            "pinned_copy_gb_per_s": link,
+            "results": results,
+        }
+        given.out.write_text(json.dumps(made, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
