@@ -99,9 +99,7 @@ def compare(given: argparse.Namespace, device: str, folder: Path) -> list[dict[s
     for name, file in MIXED.items():
         data.write(folder / file, mixed, MIXED_ROWS, None if name == "plain" else name)
     names = ("SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK", "SAETA_STAGING_SHARED")
-    combinations = list(
-        product(*(asked.split(",") for asked in (given.threads, given.chunk, given.shared)))
-    )
+    combinations = list(product(*(asked.split(",") for asked in (given.threads, given.chunk, given.shared))))
     passes: dict[tuple[str, ...], list[dict[str, float]]] = {}
     for values in combinations * given.passes:
         rates = measure(device, folder, given, dict(zip(names, values, strict=True)))

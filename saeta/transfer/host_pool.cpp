@@ -81,7 +81,7 @@ landing_block host_pool::take(std::size_t bytes, std::shared_ptr<void> charge) {
   auto* const memory = static_cast<std::byte*>(taken.front().memory);
   // The block comes along in its node of the list, so that giving it back allocates nothing.
   auto back = [pool = shared_from_this(), taken = std::move(taken),
-                     charge = std::move(charge)](std::byte*) mutable {
+               charge = std::move(charge)](std::byte*) mutable {
     pool->give_back(taken);
     charge.reset();
   };

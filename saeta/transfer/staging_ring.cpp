@@ -290,8 +290,7 @@ staging_ring::slicing staging_ring::slices_of(std::size_t chunks, std::size_t fi
 /// Threads that touch one huge page for the first time together would each clear all of it.
 staging_ring::slicing staging_ring::slices_of_pages() const noexcept {
   constexpr std::size_t huge_page = std::size_t{2} << 20;
-  const std::size_t count =
-      std::clamp<std::size_t>(chunk_bytes_ / huge_page, 1, shared_chunks::most_slices);
+  const std::size_t count = std::clamp<std::size_t>(chunk_bytes_ / huge_page, 1, shared_chunks::most_slices);
   return {count, round_up((chunk_bytes_ + count - 1) / count, host_alignment)};
 }
 

@@ -345,8 +345,7 @@ TEST_P(scatter, works_again_after_any_call_has_failed) {
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
   for (const std::size_t shared : {1U, 2U}) {
     context_options options;
-    options.staging = {
-        .threads = 1, .chunk_bytes = 16'384, .shared_chunks = shared, .chunks_per_thread = 2};
+    options.staging = {.threads = 1, .chunk_bytes = 16'384, .shared_chunks = shared, .chunks_per_thread = 2};
     const auto home = watch(context::create(faulty, options));
     const auto source = random_bytes(60'000, 13);
     scatter_plan plan = random_plan(source.size(), 14);

@@ -114,7 +114,8 @@ TEST_P(staging, fills_large_chunks_by_slices) {
 }
 
 TEST_P(staging, lands_in_fresh_memory_by_pages) {
-  for (const std::size_t chunk : {std::size_t{256} << 10, std::size_t{4} << 20, (std::size_t{5} << 20) + 64}) {
+  for (const std::size_t chunk :
+       {std::size_t{256} << 10, std::size_t{4} << 20, (std::size_t{5} << 20) + 64}) {
     context_options options;
     options.staging = {.threads = 3, .chunk_bytes = chunk, .shared_chunks = 2};
     const auto home = new_context(options);
@@ -124,7 +125,8 @@ TEST_P(staging, lands_in_fresh_memory_by_pages) {
     const auto part = plan.add(source);
     plan.finish();
     const buffer slab = ring->upload(home, plan, "slab");
-    for (const std::size_t bytes : {source.size(), std::size_t{3'000'000}}) { // more chunks than slots, and one
+    for (const std::size_t bytes :
+         {source.size(), std::size_t{3'000'000}}) { // more chunks than slots, and one
       std::vector<std::byte> back(bytes);
       const buffer whole = slab.slice(plan.target_of(part), bytes);
       ring->download(std::vector<download_range>{{whole, back.data()}}, true);
