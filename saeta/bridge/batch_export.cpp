@@ -128,20 +128,19 @@ const void** show(const arrow::ArrayData& source, const void** buffers, ArrowArr
   return buffers;
 }
 
-/// The data of all columns. A loop that does no more lets the processor follow the pointers of many columns at once.
-std::vector<const arrow::ArrayData*> data_of(const arrow::RecordBatch& rows) {
-  std::vector<const arrow::ArrayData*> found;
-  found.reserve(rows.column_data().size());
-  for (const auto& each : rows.column_data()) {
-    found.push_back(each.get());
-  }
-  return found;
+const auto& columns_of(const arrow::RecordBatch& rows) { return rows.column_data(); }
+const auto& columns_of(const arrow::Table& rows) { return rows.columns(); }
+const arrow::ArrayData* data_of(const arrow::ArrayData& column) { return &column; }
+const arrow::ArrayData* data_of(const arrow::ChunkedArray& column) {
+  return column.chunks().front()->data().get();
 }
-std::vector<const arrow::ArrayData*> data_of(const arrow::Table& rows) {
+/// The data of all columns. A loop that does no more lets the processor follow the pointers of many columns at once.
+template <class Columns>
+std::vector<const arrow::ArrayData*> data_of_all(const Columns& columns) {
   std::vector<const arrow::ArrayData*> found;
-  found.reserve(rows.columns().size());
-  for (const auto& each : rows.columns()) {
-    found.push_back(each->chunks().front()->data().get());
+  found.reserve(columns.size());
+  for (const auto& each : columns) {
+    found.push_back(data_of(*each));
   }
   return found;
 }
@@ -154,7 +153,7 @@ std::shared_ptr<arrow::Array> array_of(const arrow::Table& rows, std::size_t col
 
 template <class Rows>
 bool export_rows(const std::shared_ptr<Rows>& source, ArrowArray& target) {
-  const std::vector<const arrow::ArrayData*> data = data_of(*source);
+  const std::vector<const arrow::ArrayData*> data = data_of_all(columns_of(*source));
   const std::size_t count = data.size();
   auto made = std::make_unique<exported_columns>(source, count);
   constexpr std::size_t most = 3; // buffers of a flat column

@@ -206,7 +206,7 @@ void require_type_shape(const data_type& type, const ArrowArray& source, const a
   }
 }
 
-/// @param view  an empty one, which is filled in place: it is large for what a move of it would save.
+/// @param view  an empty one, where it is to stay: it is large, and to fill it takes no longer than to move it.
 void view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
                const array_memory& memory, const array_place& place, host_array& view) {
   require_type_shape(type, source, place);

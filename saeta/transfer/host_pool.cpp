@@ -13,7 +13,6 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t smallest_class = 4096;
-constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 /// Eight classes between two powers of two: at most an eighth is lost to rounding.
 std::size_t class_of(std::size_t bytes) {
@@ -23,7 +22,8 @@ std::size_t class_of(std::size_t bytes) {
 
 void* map(std::size_t bytes) {
   // Huge pages begin at multiples of their size: the mapping gets room for that, and what lies around goes back at once.
-  const std::size_t room = bytes >= huge_page ? checked_add(bytes, huge_page, "host memory") : bytes;
+  const std::size_t room =
+      bytes >= huge_page_bytes ? checked_add(bytes, huge_page_bytes, "host memory") : bytes;
   void* const made = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (made == MAP_FAILED) {
     throw error(errc::out_of_memory, concat("host: the system has no ", bytes, " bytes (", human_bytes(bytes),
@@ -34,11 +34,11 @@ void* map(std::size_t bytes) {
   }
   auto* const first = static_cast<std::byte*>(made);
   const auto address = reinterpret_cast<std::uintptr_t>(first);
-  const std::size_t before = round_up(address, static_cast<std::uintptr_t>(huge_page)) - address;
+  const std::size_t before = round_up(address, static_cast<std::uintptr_t>(huge_page_bytes)) - address;
   if (before != 0) {
     ::munmap(first, before);
   }
-  ::munmap(first + before + bytes, huge_page - before);
+  ::munmap(first + before + bytes, huge_page_bytes - before);
   ::madvise(first + before, bytes, MADV_HUGEPAGE); // where the system has none, small pages do
   return first + before;
 }
@@ -73,10 +73,11 @@ landing_block host_pool::take(std::size_t bytes, std::shared_ptr<void> charge) {
   if (made_in_ != fork_generation()) {
     throw error(errc::device, "memory for a download: the pool belongs to the parent of this forked process");
   }
-  blocks taken = find(class_of(bytes));
+  const std::size_t of_class = class_of(bytes);
+  blocks taken = find(of_class);
   const bool fresh = taken.empty();
   if (fresh) {
-    taken = map_new(class_of(bytes));
+    taken = map_new(of_class);
   }
   auto* const memory = static_cast<std::byte*>(taken.front().memory);
   // The block comes along in its node of the list, so that giving it back allocates nothing.

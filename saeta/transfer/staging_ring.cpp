@@ -5,6 +5,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/detail/chunk_cutter.hpp"
+#include "saeta/transfer/detail/host_pool.hpp"
 #include "saeta/transfer/detail/lane_stream.hpp"
 #include "saeta/transfer/detail/lane_words.hpp"
 #include "saeta/transfer/detail/shared_chunks.hpp"
@@ -29,7 +30,7 @@ namespace {
 constexpr std::size_t most_default_threads = 16;
 /// Of a chunk there is a slice for each thread, but not so small that the caller had done it alone before the others are awake.
 constexpr std::size_t least_slice_bytes = 64u << 10;
-/// Of the shared chunks, which go to the device by them in turns: a copy begins while the kernel of the one before it runs. More
+/// Of the shared chunks, which go to the device by them in turns: a copy does not wait for the word behind the one before it. More
 /// streams were not faster.
 constexpr std::size_t shared_streams = 2;
 
@@ -289,8 +290,8 @@ staging_ring::slicing staging_ring::slices_of(std::size_t chunks, std::size_t fi
 
 /// Threads that touch one huge page for the first time together would each clear all of it.
 staging_ring::slicing staging_ring::slices_of_pages() const noexcept {
-  constexpr std::size_t huge_page = std::size_t{2} << 20;
-  const std::size_t count = std::clamp<std::size_t>(chunk_bytes_ / huge_page, 1, shared_chunks::most_slices);
+  const std::size_t count =
+      std::clamp<std::size_t>(chunk_bytes_ / huge_page_bytes, 1, shared_chunks::most_slices);
   return {count, round_up((chunk_bytes_ + count - 1) / count, host_alignment)};
 }
 
