@@ -20,23 +20,6 @@ std::vector<chunk_cursor> begins_of_chains(const chunk_cutter& cutter, chunk_cur
 
 } // namespace
 
-std::vector<chunk_cursor> chunks_of_any_order(const chunk_cutter& cutter) {
-  std::vector<chunk_cursor> begins;
-  cut_chunk chunk;
-  for (chunk_cursor at; !cutter.done(at);) {
-    const chunk_cursor next = cutter.cut(at, chunk);
-    if (cutter.has_order(chunk)) {
-      break;
-    }
-    if (begins.empty()) {
-      begins.push_back(at);
-    }
-    begins.push_back(next);
-    at = next;
-  }
-  return begins;
-}
-
 chain_windows::chain_windows(const chunk_cutter& cutter, std::size_t threads, chunk_cursor from)
     : cutter_(cutter), begins_(begins_of_chains(cutter, from)), size_(32 * threads) {}
 

@@ -263,6 +263,7 @@ void staging_ring::land_together(std::span<const piece> pieces, std::size_t byte
                 staged[slot] = &lane.next();
                 home_.copy(staged[slot]->memory.pointer, p.source, p.bytes, p.kind, lane.stream());
                 lane.mark(*staged[slot]);
+                return true;
               }});
 }
 
@@ -356,8 +357,8 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, con
     shared_chunks turns(slots, chunks, slices, last);
     std::atomic<std::size_t> sent{0};
     const auto look_ahead = [&](std::size_t slot, std::size_t chunk) {
-      if (work.ahead && chunk < chunks) {
-        work.ahead(*shared_[slot], slot, chunk);
+      if (work.ahead && chunk < chunks && !work.ahead(*shared_[slot], slot, chunk)) {
+        turns.shorten(chunk);
       }
     };
     for (std::size_t slot = 0; slot < slots; ++slot) {

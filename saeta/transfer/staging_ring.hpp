@@ -74,8 +74,8 @@ private:
     std::function<void(std::size_t slot, std::size_t chunk, std::size_t slice)> fill;
     /// Where there is one: on the stream whose turn it is.
     std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> end;
-    /// Where there is one: as soon as the slot is free, before the chunk begins.
-    std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> ahead = {};
+    /// Where there is one: as soon as the slot is free, before the chunk begins. False where there is no such chunk, and none behind it.
+    std::function<bool(staging_lane& lane, std::size_t slot, std::size_t chunk)> ahead = {};
     bool kernels = false; ///< `end` queues work on the stream of the kernels, too
   };
   class scattering;
@@ -86,7 +86,7 @@ private:
   void in_turn(const streams& used, const Work& work);
   void run(std::size_t tasks,
            const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work);
-  /// The first chunk and those that are begun before `last`. Returns how many.
+  /// The first chunk and those that are begun before `last`. Returns how many. @param chunks  at most, where there is an `ahead`
   std::size_t run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
                          clock::time_point last = clock::time_point::max());
   void end(const lane_stream& used, std::exception_ptr& failure) noexcept;

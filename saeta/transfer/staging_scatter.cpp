@@ -2,6 +2,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/detail/chain_windows.hpp"
+#include "saeta/transfer/detail/chunk_sequence.hpp"
 #include "saeta/transfer/detail/staging_lane.hpp"
 #include "saeta/transfer/detail/worker_team.hpp"
 #include "saeta/transfer/device_copy.hpp"
@@ -146,22 +147,18 @@ void staging_ring::in_parallel(std::size_t tasks, const std::function<void(std::
 class staging_ring::scattering {
 public:
   scattering(staging_ring& ring, const std::shared_ptr<context>& into, const scatter_source& source,
-             const scatter_progress& progress, std::byte* slab, std::int64_t* counters)
-      : ring_(ring), home_(ring.home_), into_(into), source_(source), progress_(progress), slab_(slab),
-        counters_(counters), steps_(std::max(ring.team_->members(), ring.shared_.size())),
-        cut_(steps_.size()) {}
+             const scatter_progress& progress, std::span<std::byte> slab, std::int64_t* counters)
+      : ring_(ring), home_(ring.home_), into_(into), source_(source), progress_(progress), slab_(slab.data()),
+        slab_bytes_(slab.size()), counters_(counters),
+        steps_(std::max(ring.team_->members(), ring.shared_.size())), cut_(steps_.size()) {}
 
   void bring(std::span<const scatter_step> all) {
     const std::size_t chunk_bytes = home_.on_host() ? host_chunk_bytes : ring_.chunk_bytes_;
     const chunk_cutter cutter(all, chunk_bytes, source_.ordered_from, home_.on_host());
-    const std::vector<chunk_cursor> shared =
-        home_.on_host() ? std::vector<chunk_cursor>() : chunks_of_any_order(cutter);
-    if (!shared.empty()) {
-      bring_shared(cutter, shared);
-    }
     const chunk_cutter rest(all, std::min(chunk_bytes, decoded_chunk_bytes), source_.ordered_from,
                             home_.on_host());
-    chain_windows windows(rest, ring_.team_->members(), shared.empty() ? chunk_cursor() : shared.back());
+    chain_windows windows(rest, ring_.team_->members(),
+                          home_.on_host() ? chunk_cursor() : bring_shared(cutter));
     if (windows.chains() == 0) {
       return;
     }
@@ -227,36 +224,49 @@ private:
     });
   }
 
-  /// @param chunks  where each begins, and behind them where the last one ends
-  void bring_shared(const chunk_cutter& cutter, std::span<const chunk_cursor> chunks) {
-    constexpr std::size_t at_once = 1024; ///< more than the link brings in the time of a window
+  /// The first chunks, whose bytes are read in any order. Returns where they end.
+  chunk_cursor bring_shared(const chunk_cutter& cutter) {
     const std::size_t slots = ring_.shared_.size();
-    const std::size_t count = chunks.size() - 1;
-    add_landing_memory(into_, std::min(slots, count), ring_.chunk_bytes_, landing_);
-    cutter.cut(chunks.front(), cut_.front());
-    const slicing slices = ring_.slices_of(count, cut_.front().bytes);
+    chunk_sequence chunks(cutter);
+    const std::size_t known = chunks.find(slots + 1); // of few chunks all
+    if (known == 0) {
+      return chunks.end();
+    }
+    add_landing_memory(into_, std::min(slots, known), ring_.chunk_bytes_, landing_);
+    chunks.cut(0, cut_.front());
+    const slicing slices = ring_.slices_of(known, cut_.front().bytes);
     std::vector<staging_lane::chunk*> staged(slots);
     // On a stream of their own, beside the copies of other chunks: behind a chunk's own copy they held up the next one.
     const lane_stream* const kernels = ring_.shared_streams_.back().get();
-    for (std::size_t first = 0; first < count;) {
-      const shared_work work{[&](staging_lane& lane, std::size_t slot, std::size_t chunk) {
-                               cutter.cut(chunks[first + chunk], cut_[slot]);
-                               staged[slot] = &lane.next();
-                             },
-                             [&](std::size_t slot, std::size_t, std::size_t slice) {
-                               fetch_slice(cut_[slot], slice * slices.bytes, (slice + 1) * slices.bytes,
-                                           static_cast<std::byte*>(staged[slot]->memory.pointer));
-                             },
-                             [&](staging_lane& lane, std::size_t slot, std::size_t) {
-                               const bool lands = !cut_[slot].direct && slot < landing_.size();
-                               send(lane, *staged[slot], slot, lands ? landing_[slot] : absent(), kernels);
-                             },
-                             {},
-                             true};
-      first += ring_.run_shared(std::min(at_once, count - first), slices.count, work,
+    for (std::size_t first = 0; chunks.find(first + 1) > first;) {
+      const shared_work work{
+          [&](staging_lane& lane, std::size_t slot, std::size_t) { staged[slot] = &lane.next(); },
+          [&](std::size_t slot, std::size_t, std::size_t slice) {
+            fetch_slice(cut_[slot], slice * slices.bytes, (slice + 1) * slices.bytes,
+                        static_cast<std::byte*>(staged[slot]->memory.pointer));
+          },
+          [&](staging_lane& lane, std::size_t slot, std::size_t) {
+            const bool lands = !cut_[slot].direct && slot < landing_.size();
+            send(lane, *staged[slot], slot, lands ? landing_[slot] : absent(), kernels);
+          },
+          [&](staging_lane&, std::size_t slot, std::size_t chunk) {
+            return chunks.cut(first + chunk, cut_[slot]);
+          },
+          true};
+      const std::size_t most = known <= slots ? known - first : expected_chunks(first);
+      first += ring_.run_shared(most, slices.count, work,
                                 chain_windows::clock::now() + chain_windows::window_time);
       tell();
     }
+    return chunks.end();
+  }
+
+  /// About as many chunks as are left, and no fewer than are under way at once. What lands is what the slab has; steps, and what lies
+  /// between pieces, take some room. Too few cost another round of the threads, too many an empty turn each.
+  [[nodiscard]] std::size_t expected_chunks(std::size_t brought) const noexcept {
+    constexpr std::size_t most = 1024; ///< the link brings fewer in the time of a window
+    const std::size_t all = slab_bytes_ / ring_.chunk_bytes_;
+    return std::max(std::min(all + all / 64 - std::min(all, brought), most), ring_.shared_.size());
   }
 
   /// The parts of a chunk that lie between two places of it.
@@ -348,6 +358,7 @@ private:
   const scatter_source& source_;
   const scatter_progress& progress_;
   std::byte* slab_;
+  std::size_t slab_bytes_;
   std::int64_t* counters_;                    ///< in the slab
   std::vector<std::vector<join_step>> steps_; ///< of each member's or slot's chunk
   std::vector<cut_chunk> cut_;
@@ -374,7 +385,7 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
   }
   into->fill(slab, 0, plan.zeroed_bytes, work);
   {
-    scattering chunks(*this, into, source, progress, slab, counters);
+    scattering chunks(*this, into, source, progress, {slab, plan.slab_bytes}, counters);
     chunks.bring(plan.early);
     if (after_early) {
       after_early();

@@ -22,9 +22,6 @@ struct chunk_chain {
   bool done = false;
 };
 
-/// Where the first chunks begin whose bytes may be read by anybody in any order, and behind them where they end; empty: there are none.
-std::vector<chunk_cursor> chunks_of_any_order(const chunk_cutter& cutter);
-
 class chain_windows {
 public:
   using clock = std::chrono::steady_clock;

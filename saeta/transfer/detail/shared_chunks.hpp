@@ -30,6 +30,7 @@ public:
 
   /// Chunk i has slot i to begin with, as long as there are slots.
   /// @param slots   more than 0
+  /// @param chunks  at most (`shorten`)
   /// @param slices  of each chunk, 1 to `most_slices`
   /// @param last    when no chunk is begun any more, but the first one
   shared_chunks(std::size_t slots, std::size_t chunks, std::size_t slices,
@@ -57,11 +58,11 @@ public:
     try {
       stage seen = mine.stage.load(std::memory_order_acquire);
       while (seen != stage::filling) {
-        if (failed_) {
+        if (failed_ || chunk >= count_) {
           return;
         }
         if (seen != stage::ready) {
-          seen = other_than(seen, mine);
+          seen = other_than(seen, chunk);
         } else if (mine.stage.compare_exchange_strong(seen, stage::beginning)) {
           begin(mine.slot, chunk);
           mine.left.store(slices_, std::memory_order_relaxed);
@@ -71,9 +72,9 @@ public:
       }
       fill(mine.slot, chunk, take_slice(mine, member % slices_));
       if (mine.left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        const std::size_t next = std::min(assigned_.fetch_add(1), count_);
+        const std::size_t next = std::min(assigned_.fetch_add(1), count_.load());
         end(mine.slot, chunk, next);
-        if (next != count_) {
+        if (next < count_) {
           chunks_[next].slot = mine.slot;
           enter(stage::ready, chunks_[next]);
         }
@@ -83,8 +84,17 @@ public:
       throw;
     }
   }
+  /// There are fewer chunks than were thought: `chunks`. Before the first one that is not there has a slot, so in `end`, where it is
+  /// `next`, or before all tasks. Nobody waits for it any more.
+  void shorten(std::size_t chunks) noexcept {
+    {
+      const std::lock_guard lock(mutex_); // of those who are about to sleep
+      count_ = std::min(count_.load(), chunks);
+    }
+    changed_.notify_all();
+  }
   /// Chunks that were begun, which are the first ones. After the last task.
-  [[nodiscard]] std::size_t begun() const noexcept { return admitted_; }
+  [[nodiscard]] std::size_t begun() const noexcept { return std::min(admitted_.load(), count_.load()); }
 
 private:
   enum class stage { without_slot, ready, beginning, filling };
@@ -116,9 +126,12 @@ private:
     }
     changed_.notify_all();
   }
-  stage other_than(stage seen, const chunk_state& which) {
+  stage other_than(stage seen, std::size_t chunk) {
     constexpr std::chrono::microseconds patience{200}; // a chunk of 4 MiB is on its way for 80
-    const auto changed = [&] { return which.stage.load(std::memory_order_acquire) != seen || failed_; };
+    const chunk_state& which = chunks_[chunk];
+    const auto changed = [&] {
+      return which.stage.load(std::memory_order_acquire) != seen || failed_ || chunk >= count_;
+    };
     const auto tired = clock::now() + patience;
     while (!changed()) {
       if (clock::now() >= tired) {
@@ -133,6 +146,9 @@ private:
 
   /// One thread may come to a chunk before another has come to the one before it: both are admitted then.
   bool admit(std::size_t chunk) {
+    if (chunk >= count_) {
+      return false;
+    }
     if (chunk < admitted_.load(std::memory_order_acquire)) {
       return true;
     }
@@ -156,7 +172,7 @@ private:
   }
 
   std::unique_ptr<chunk_state[]> chunks_;
-  std::size_t count_;
+  std::atomic<std::size_t> count_;
   std::size_t slices_;
   clock::time_point last_;
   std::atomic<std::size_t>

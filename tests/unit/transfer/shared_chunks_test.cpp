@@ -145,6 +145,41 @@ TEST(shared_chunks, that_were_begun_are_the_first_ones_and_complete) {
   }
 }
 
+TEST(shared_chunks, end_where_the_one_that_is_to_have_a_slot_is_not_there) {
+  worker_team team(4);
+  constexpr std::size_t most = 40;
+  for (std::size_t there = 1; there < most; ++there) {
+    SCOPED_TRACE(there);
+    shared_chunks turns(slots, most, slices);
+    for (std::size_t chunk = there; chunk < slots; ++chunk) {
+      turns.shorten(chunk);
+    }
+    std::array<std::atomic<std::size_t>, most> filled{};
+    std::array<std::atomic<bool>, most> ended{};
+    team.run(most * slices, [&](std::size_t member,
+                                std::size_t task) { // never ends where somebody waits for what is not there
+      turns.take_part(
+          member, task, [&](std::size_t, std::size_t chunk) { EXPECT_LT(chunk, there); },
+          [&](std::size_t, std::size_t chunk, std::size_t) {
+            if (++filled[chunk] == slices && chunk + slots >= there) { // one comes to what is not there
+              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+          },
+          [&](std::size_t, std::size_t chunk, std::size_t next) {
+            ended[chunk] = true;
+            if (next >= there) {
+              turns.shorten(next);
+            }
+          });
+    });
+    EXPECT_EQ(turns.begun(), there);
+    for (std::size_t chunk = 0; chunk < most; ++chunk) {
+      EXPECT_EQ(filled[chunk], chunk < there ? slices : 0U);
+      EXPECT_EQ(ended[chunk], chunk < there);
+    }
+  }
+}
+
 TEST(shared_chunks, leave_nobody_waiting_where_any_step_fails) {
   worker_team team(4);
   for (const std::string where : {"begin", "fill", "end"}) {

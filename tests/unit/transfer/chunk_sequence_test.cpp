@@ -1,0 +1,132 @@
+// The first chunks of a scatter, asked for in any order and by several threads: the same as those that are cut one after the other.
+#include "saeta/transfer/detail/chunk_sequence.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t chunk_bytes = 4096;
+constexpr std::uint64_t decoded = 1'000'000'000; // what lies behind is
+
+std::vector<scatter_step> some_steps(std::size_t count, std::uint64_t first = 0) {
+  std::vector<scatter_step> made(count);
+  std::uint64_t source = first;
+  for (std::size_t i = 0; i < count; ++i) {
+    made[i].source = source;
+    made[i].count = static_cast<std::int64_t>(1 + i * 397 % 1500 + (i % 50 == 7 ? 3 * chunk_bytes : 0));
+    source += static_cast<std::uint64_t>(made[i].count) + i % 3 * 64;
+  }
+  return made;
+}
+
+bool same(const cut_chunk& left, const cut_chunk& right) {
+  const auto same_part = [](const chunk_part& a, const chunk_part& b) {
+    return a.source == b.source && a.at == b.at && a.bytes == b.bytes;
+  };
+  const auto same_step = [](const scatter_step& a, const scatter_step& b) {
+    return a.source == b.source && a.target == b.target && a.count == b.count;
+  };
+  return std::ranges::equal(left.parts, right.parts, same_part) &&
+         std::ranges::equal(left.steps, right.steps, same_step) && left.bytes == right.bytes &&
+         left.direct == right.direct;
+}
+
+std::vector<cut_chunk> one_after_the_other(const chunk_cutter& cutter) {
+  std::vector<cut_chunk> made;
+  for (chunk_cursor at; !cutter.done(at);) {
+    at = cutter.cut(at, made.emplace_back());
+  }
+  return made;
+}
+
+TEST(chunk_sequence, is_the_same_in_any_order) {
+  const std::vector<scatter_step> steps = some_steps(300);
+  const chunk_cutter cutter(steps, chunk_bytes);
+  const std::vector<cut_chunk> expected = one_after_the_other(cutter);
+  std::vector<std::size_t> order(expected.size());
+  std::iota(order.begin(), order.end(), 0U);
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    chunk_sequence chunks(cutter);
+    for (const std::size_t number : order) { // rising at first
+      cut_chunk chunk;
+      ASSERT_TRUE(chunks.cut(number, chunk));
+      EXPECT_TRUE(same(chunk, expected[number])) << number;
+    }
+    cut_chunk none;
+    EXPECT_FALSE(chunks.cut(expected.size(), none));
+    EXPECT_FALSE(chunks.cut(expected.size() + 7, none));
+    EXPECT_EQ(chunks.end().step, steps.size());
+    std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+  }
+}
+
+TEST(chunk_sequence, is_the_same_for_several_threads) {
+  const std::vector<scatter_step> steps = some_steps(300);
+  const chunk_cutter cutter(steps, chunk_bytes);
+  const std::vector<cut_chunk> expected = one_after_the_other(cutter);
+  chunk_sequence chunks(cutter);
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> right{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      cut_chunk chunk; // used again, as those of a ring are
+      for (std::size_t number = next++; chunks.cut(number, chunk); number = next++) {
+        right += same(chunk, expected[number]) ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& each : threads) {
+    each.join();
+  }
+  EXPECT_EQ(right, expected.size());
+}
+
+TEST(chunk_sequence, finds_as_many_as_there_are_and_no_more_than_asked_for) {
+  const std::vector<scatter_step> steps = some_steps(30);
+  const chunk_cutter cutter(steps, chunk_bytes);
+  const std::size_t count = one_after_the_other(cutter).size();
+  chunk_sequence chunks(cutter);
+  EXPECT_EQ(chunks.find(1), 1U);
+  EXPECT_EQ(chunks.find(3), 3U);
+  EXPECT_EQ(chunks.find(2), 2U);
+  EXPECT_EQ(chunks.find(count + 1), count);
+  const chunk_cutter nothing({}, chunk_bytes);
+  EXPECT_EQ(chunk_sequence(nothing).find(1), 0U);
+}
+
+TEST(chunk_sequence, ends_before_what_is_decoded) {
+  std::vector<scatter_step> steps = some_steps(20);
+  const std::size_t plain = one_after_the_other(chunk_cutter(steps, chunk_bytes)).size();
+  const std::vector<scatter_step> behind = some_steps(20, decoded);
+  steps.insert(steps.end(), behind.begin(), behind.end());
+  const chunk_cutter cutter(steps, chunk_bytes, decoded);
+  chunk_sequence chunks(cutter);
+  const std::size_t found = chunks.find(steps.size());
+  EXPECT_GE(found, plain - 1) << "the last one may have both, and is not of any order then";
+  EXPECT_LE(found, plain);
+  cut_chunk chunk;
+  ASSERT_TRUE(chunks.cut(found - 1, chunk));
+  EXPECT_FALSE(cutter.has_order(chunk));
+  EXPECT_FALSE(chunks.cut(found, chunk));
+  const chunk_cursor next = cutter.cut(chunks.end(), chunk);
+  EXPECT_TRUE(cutter.has_order(chunk));
+  EXPECT_GT(next.step, chunks.end().step);
+  const chunk_cutter decoded_alone(behind, chunk_bytes, decoded);
+  chunk_sequence none(decoded_alone);
+  EXPECT_EQ(none.find(1), 0U);
+  EXPECT_EQ(none.end().step, 0U);
+}
+
+} // namespace
+} // namespace saeta
