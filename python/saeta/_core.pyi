@@ -1519,7 +1519,12 @@ class GraphPool:
     def nbytes(self) -> int:
         """Bytes charged to the context."""
 
-def _measure_copy(where: Context, bytes: int, kind: str, rounds: int = 5) -> list[float]:
+class _PlainCopies:
     """
-    Seconds that each of `rounds` copies of `bytes` took: "memcpy" (one thread, ordinary memory), "host_to_device" or "device_to_host" (page-locked memory). The last two count as copies of the context.
+    Copies of so many bytes, one at a time and to be timed in turns with others: "memcpy" (one thread, ordinary memory), "host_to_device" or "device_to_host" (page-locked memory). The memory stays with the object. The last two count as copies of the context.
     """
+
+    def __init__(self, where: Context, bytes: int, kind: str) -> None: ...
+
+    def time(self) -> float:
+        """Seconds that one copy takes."""

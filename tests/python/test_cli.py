@@ -440,3 +440,31 @@ def test_bench_sees_values_that_are_wrong():
     asked = {"peers": True, "rounds": 1, "check": True, "threads": 1}
     with pytest.raises(SystemExit, match="wrong"):
         worker._measure(sa.context("host"), job, asked, {"in": 1.0})
+
+
+def test_bench_measures_the_link_in_turns_with_what_it_is_the_limit_of(capsys):
+    from saeta.bench import worker
+    from saeta.bench.jobs import Job
+
+    turns = []
+
+    class Link:
+        def time(self):
+            turns.append("link")
+            return 2.0
+
+        def rate(self, seconds):
+            assert set(seconds) == {2.0}
+            return 5.0
+
+    job = Job(
+        "some", 1, "in", {"saeta": lambda: turns.append("saeta"), "peer": lambda: turns.append("peer")}, bool
+    )
+    asked = {"peers": True, "rounds": 2, "check": False, "threads": 1}
+    worker._measure(sa.context("host"), job, asked, {"in": 1.0}, Link())
+    assert turns == ["link", "saeta", "peer", "peer", "saeta", "link", "link", "saeta", "peer"]
+    found = [json.loads(line)["result"] for line in capsys.readouterr().out.splitlines()]
+    assert [(each["peer"], len(each["seconds"]), each["limit_gb_per_s"]) for each in found] == [
+        ("saeta", 2, 5.0),
+        ("peer", 2, 5.0),
+    ]

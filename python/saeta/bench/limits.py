@@ -19,16 +19,24 @@ from saeta.bench.data import buffers_of
 CHUNK = 4 << 20
 
 
-def link(ctx: sa.Context, size: int, rounds: int) -> dict[str, float]:
-    """GB/s of one plain copy of page-locked memory each way; on the host of memory to memory, by one thread."""
-    kinds = (
-        {"in": "memcpy", "out": "memcpy"}
-        if ctx.device == "host"
-        else {"in": "host_to_device", "out": "device_to_host"}
-    )
-    return {
-        way: size / median(_core._measure_copy(ctx, size, kind, rounds)) / 1e9 for way, kind in kinds.items()
-    }
+class Link:
+    """Plain copies one way of page-locked memory; on the host from memory to memory, by one thread.
+
+    They keep their memory, so that they can take turns with what they are the limit of: what else the machine does is
+    then the same for both."""
+
+    def __init__(self, ctx: sa.Context, size: int, way: str) -> None:
+        kind = "memcpy" if ctx.device == "host" else {"in": "host_to_device", "out": "device_to_host"}[way]
+        self._size = size
+        self._copies = _core._PlainCopies(ctx, size, kind)
+
+    def time(self) -> float:
+        """Seconds of one copy."""
+        return self._copies.time()
+
+    def rate(self, seconds: list[float]) -> float:
+        """GB/s, the median of such copies."""
+        return self._size / median(seconds) / 1e9
 
 
 def decoding(table: Any, codec: str, size: int, threads: int, rounds: int) -> float:

@@ -30,7 +30,8 @@ def main() -> None:
     found, missing = peers.found(ctx.device)
     folder = Path(asked["folder"])
     size = min(LIMIT_BYTES, asked["bytes"])
-    known = limits.link(ctx, size, asked["rounds"])
+    links = {way: limits.Link(ctx, size, way) for way in ("in", "out")}
+    known = {way: link.rate([link.time() for _ in range(asked["rounds"])]) for way, link in links.items()}
     known["write"] = limits.writing(folder, size, threads, asked["rounds"])
     sample = data.mixed(size)
     cores = os.cpu_count() or 1
@@ -41,37 +42,39 @@ def main() -> None:
     for job in all_jobs(Work(ctx, folder, asked["bytes"], found)):
         if asked["only"] is not None and asked["only"] not in job.name:
             continue
-        _measure(ctx, job, asked, known)
+        _measure(ctx, job, asked, known, links.get(job.limit))
 
 
-def _measure(ctx: sa.Context, job: Job, asked: dict[str, Any], known: dict[str, float]) -> None:
+def _measure(
+    ctx: sa.Context, job: Job, asked: dict[str, Any], known: dict[str, float], link: limits.Link | None = None
+) -> None:
+    """@param link  takes turns with the job, whose limit it is."""
     runs = dict(job.runs)
     if not (asked["peers"] or job.threaded_peers):
         runs = {"saeta": runs["saeta"]}
     seconds: dict[str, list[float]] = {name: [] for name in runs}
+    copied: list[float] = []
     failed: dict[str, str] = {}
     for number in range(-1, asked["rounds"]):  # the first warms up, and is checked
-        for name, run in runs.items():
+        forward = bool(number % 2)  # so that nobody always comes behind the same one
+        if link is not None and forward:
+            copied.append(link.time())
+        for name in runs if forward else reversed(runs):
             if name in failed:
                 continue
-            job.before.get(name, _nothing)()
-            start = time.perf_counter()
             try:
-                made = run()
+                taken = _run_once(ctx, job, name, check=number < 0 and asked["check"])
             except Exception as failure:  # a peer that can't is named
                 if name == "saeta":
                     raise
                 failed[name] = f"{type(failure).__name__}: {failure}"
                 continue
-            if name == "saeta":
-                ctx.synchronize()
-            taken = time.perf_counter() - start
             if number >= 0:
                 seconds[name].append(taken)
-            elif name == "saeta" and asked["check"] and not job.check(made):
-                raise SystemExit(f"{job.name}: the values are not those of the source")
-            del made
+        if link is not None and not forward:
+            copied.append(link.time())
         gc.collect()
+    limit = known[job.limit] if link is None else link.rate(copied)
     for name, taken_all in seconds.items():
         described = {
             "job": job.name,
@@ -79,7 +82,7 @@ def _measure(ctx: sa.Context, job: Job, asked: dict[str, Any], known: dict[str, 
             "threads": asked["threads"],
             "bytes": job.bytes,
             "limit": job.limit,
-            "limit_gb_per_s": known[job.limit],
+            "limit_gb_per_s": limit,
             "bar": job.bar if name == "saeta" else None,
             "seconds_bar": job.seconds_bar if name == "saeta" else None,
         }
@@ -87,6 +90,19 @@ def _measure(ctx: sa.Context, job: Job, asked: dict[str, Any], known: dict[str, 
             _say({"result": {**described, "failed": failed[name]}})
         else:
             _say({"result": {**described, "seconds": taken_all}})
+
+
+def _run_once(ctx: sa.Context, job: Job, name: str, *, check: bool) -> float:
+    """Seconds."""
+    job.before.get(name, _nothing)()
+    start = time.perf_counter()
+    made = job.runs[name]()
+    if name == "saeta":
+        ctx.synchronize()
+    taken = time.perf_counter() - start
+    if name == "saeta" and check and not job.check(made):
+        raise SystemExit(f"{job.name}: the values are not those of the source")
+    return taken
 
 
 def _nothing() -> None:

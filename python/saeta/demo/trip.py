@@ -27,7 +27,9 @@ from saeta.exchange import from_dlpack
 RESULT = "saeta_result"
 SUMMABLE = frozenset({"int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"})
 KNOWN_EVERYWHERE = frozenset({"int32", "int64", "float32", "float64"})
-READ_ROUNDS = 9  # behind one that makes what the others use again: page-locked chunks, memory of the device
+READ_ROUNDS = 3  # behind one that makes what the others use again: page-locked chunks, memory of the device
+RATE_ROUNDS = 9  # of a read and a plain copy, in turns
+YARDSTICK_BYTES = 256 << 20  # more than a cache holds
 ROOM_BESIDE_DATA = 64 << 20
 
 
@@ -73,7 +75,7 @@ class Trip:
         yield self._write()
         self.memory = self.ctx.memory.report()
         yield self._let_go()
-        self._measure_yardsticks()
+        self._measure_rates()
 
     def _look(self) -> Step:
         batches = self.summary["batch_rows"]
@@ -121,10 +123,10 @@ class Trip:
             gc.collect()
             self.ctx.synchronize()
             with Watch(self.ctx) as watch:
-                start = time.perf_counter()
-                self._held.append(ipc.read_ipc(self.source, self.ctx, copy=True, progress=self.progress))
-                self.ctx.synchronize()
-                seconds.append(time.perf_counter() - start)
+                table, taken = self._time_read(self.progress)
+            self._held.append(table)
+            del table  # so that the next round may let it go
+            seconds.append(taken)
         first = seconds.pop(0)
         batches = len(self.summary["batch_rows"])
         dictionaries = int(any(column["dictionary_values"] is not None for column in self.summary["columns"]))
@@ -152,6 +154,12 @@ class Trip:
             "bytes": self.legs[-1].bytes,
         }
         return step
+
+    def _time_read(self, progress: Any = None) -> tuple[Table, float]:
+        start = time.perf_counter()
+        table = ipc.read_ipc(self.source, self.ctx, copy=True, progress=progress)
+        self.ctx.synchronize()
+        return table, time.perf_counter() - start
 
     def _hand_over(self) -> Step:
         step = Step("columns to the frameworks")
@@ -267,15 +275,22 @@ class Trip:
         )
         return step
 
-    def _measure_yardsticks(self) -> None:
-        """Plain copies on the same machine, at a size that no cache holds."""
+    def _measure_rates(self) -> None:
+        """Reads and plain copies in turns: what else the machine does is then the same for both."""
         self.ctx.budget = None
-        size = 256 << 20
         kinds = {"memcpy": "memcpy, one thread"}
         if self.ctx.device != "host":
             kinds |= {"host_to_device": "pinned host -> device", "device_to_host": "device -> pinned host"}
-        for kind, name in kinds.items():
-            self.yardsticks.append(Leg(name, size, _core._measure_copy(self.ctx, size, kind, 7)))
+        copies = {kind: _core._PlainCopies(self.ctx, YARDSTICK_BYTES, kind) for kind in kinds}
+        copied: dict[str, list[float]] = {kind: [] for kind in kinds}
+        read = []
+        for _ in range(RATE_ROUNDS):
+            for kind, each in copies.items():
+                copied[kind].append(each.time())
+            read.append(self._time_read()[1])
+        first = self.legs[0]
+        self.legs[0] = Leg(first.name, first.bytes, read)
+        self.yardsticks += [Leg(name, YARDSTICK_BYTES, copied[kind]) for kind, name in kinds.items()]
 
     def _check_memory(
         self, step: Step, name: str, framework: Framework, views: list[Any], chunks: list[Column]
