@@ -24,19 +24,9 @@ chain_windows::chain_windows(const chunk_cutter& cutter, std::size_t threads, ch
     : cutter_(cutter), begins_(begins_of_chains(cutter, from)), size_(32 * threads) {}
 
 std::size_t chain_windows::open() {
-  for (chunk_chain& each : chains_) {
-    if (each.done && each.decoding != nullptr) {
-      idle_.push_back(std::move(each.decoding));
-    }
-  }
   std::erase_if(chains_, [](const chunk_chain& each) { return each.done; });
   while (chains_.size() < size_ && next_ < begins_.size()) {
-    chunk_chain& made = chains_.emplace_back();
-    made.at = begins_[next_++];
-    if (!idle_.empty()) {
-      made.decoding = std::move(idle_.back());
-      idle_.pop_back();
-    }
+    chains_.emplace_back().at = begins_[next_++];
   }
   last_ = clock::now() + window_time;
   return chains_.size();
@@ -46,6 +36,21 @@ void chain_windows::close() noexcept {
   if (clock::now() < last_ && next_ < begins_.size()) { // there were too few
     size_ *= 2;
   }
+}
+
+std::unique_ptr<ordered_reader> chain_windows::take_idle() {
+  const std::lock_guard lock(idle_mutex_);
+  if (idle_.empty()) {
+    return nullptr;
+  }
+  std::unique_ptr<ordered_reader> taken = std::move(idle_.back());
+  idle_.pop_back();
+  return taken;
+}
+
+void chain_windows::keep_idle(std::unique_ptr<ordered_reader> reader) {
+  const std::lock_guard lock(idle_mutex_);
+  idle_.push_back(std::move(reader));
 }
 
 } // namespace saeta

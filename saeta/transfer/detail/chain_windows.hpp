@@ -2,7 +2,7 @@
 //
 // What      After each window the program can be told and interrupted, without a lock of the ring; windows are long enough that
 //           threads seldom wait for each other. A chain that lasts longer than its window, or has not begun in it, is one of the
-//           next.
+//           next. Readers that decode go from chain to chain: each keeps its window and its input, in memory that costs a fault a page.
 // Thread    Between `open` and `close` threads may work off different chains at once; all else is one thread's.
 #pragma once
 
@@ -11,6 +11,8 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 namespace saeta {
@@ -42,22 +44,31 @@ public:
     if (number != 0 && clock::now() >= last_) {
       return;
     }
+    if (chain.decoding == nullptr) {
+      chain.decoding = take_idle();
+    }
     do {
       chain.at = bring(chain);
       chain.done = cutter_.begins_chain(chain.at);
     } while (!chain.done && clock::now() < last_);
     if (chain.done && chain.decoding != nullptr) {
       chain.decoding->finish();
+      keep_idle(std::move(chain.decoding));
     }
   }
   void close() noexcept;
 
 private:
+  /// One whose chain has ended; null where there is none.
+  std::unique_ptr<ordered_reader> take_idle();
+  void keep_idle(std::unique_ptr<ordered_reader> reader);
+
   const chunk_cutter& cutter_;
   std::vector<chunk_cursor> begins_;
   std::size_t next_ = 0; ///< of the begins
   std::size_t size_;     ///< chains in a window, at most
   std::vector<chunk_chain> chains_;
+  std::mutex idle_mutex_;
   std::vector<std::unique_ptr<ordered_reader>> idle_;
   clock::time_point last_; ///< when no further chunk is begun
 };

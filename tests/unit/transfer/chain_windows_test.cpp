@@ -1,0 +1,102 @@
+// Chains of decoded chunks, worked off by windows: readers that go from one to the next.
+#include "saeta/transfer/detail/chain_windows.hpp"
+#include "saeta/transfer/detail/worker_team.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t chunk_bytes = 4096;
+constexpr std::uint64_t decoded = 1'000'000; // what lies behind is
+constexpr std::size_t threads = 3;
+
+/// Copies that are decoded, none of which shares a chunk with another.
+std::vector<scatter_step> some_chains(std::size_t count, std::size_t chunks) {
+  std::vector<scatter_step> made(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    made[i].source = decoded + i * (chunks * chunk_bytes + scatter_source::ordered_gap);
+    made[i].count = static_cast<std::int64_t>(chunks * chunk_bytes);
+  }
+  return made;
+}
+
+struct counters {
+  std::atomic<std::size_t> made{0};
+  std::atomic<std::size_t> finished{0};
+};
+
+class counted_reader final : public ordered_reader {
+public:
+  explicit counted_reader(counters& of) : of_(of) { ++of_.made; }
+  void read(std::uint64_t, std::span<std::byte>) override {
+    EXPECT_FALSE(busy_.exchange(true)) << "two chains share it";
+  }
+  void finish() override {
+    busy_ = false;
+    ++of_.finished;
+  }
+  void stay() noexcept { busy_ = false; }
+
+private:
+  counters& of_;
+  std::atomic<bool> busy_{false};
+};
+
+/// Works off all windows. @param slow  of each chunk
+std::size_t windows_of(const chunk_cutter& cutter, counters& count, std::chrono::microseconds slow) {
+  worker_team team(threads);
+  chain_windows windows(cutter, threads);
+  std::size_t opened = 0;
+  while (const std::size_t chains = windows.open()) {
+    ++opened;
+    team.run(chains, [&](std::size_t, std::size_t task) {
+      windows.work_off(task, [&](chunk_chain& chain) {
+        cut_chunk chunk;
+        const chunk_cursor next = cutter.cut(chain.at, chunk);
+        if (chain.decoding == nullptr) {
+          chain.decoding = std::make_unique<counted_reader>(count);
+        }
+        auto& reader = static_cast<counted_reader&>(*chain.decoding);
+        reader.read(chunk.parts.front().source, {});
+        std::this_thread::sleep_for(slow);
+        reader.stay();
+        return next;
+      });
+    });
+    windows.close();
+  }
+  return opened;
+}
+
+TEST(chain_windows, make_no_more_readers_than_threads) {
+  constexpr std::size_t chains = 64;
+  const std::vector<scatter_step> steps = some_chains(chains, 2);
+  counters count;
+  windows_of(chunk_cutter(steps, chunk_bytes, decoded), count, std::chrono::microseconds(0));
+  EXPECT_EQ(count.finished, chains);
+  EXPECT_GE(count.made, 1U);
+  EXPECT_LE(count.made, threads);
+}
+
+TEST(chain_windows, leave_a_chain_that_lasts_longer_its_reader) {
+  constexpr std::size_t chains = 4;
+  const std::vector<scatter_step> steps = some_chains(chains, 10);
+  counters count;
+  const std::size_t opened =
+      windows_of(chunk_cutter(steps, chunk_bytes, decoded), count, std::chrono::milliseconds(10));
+  EXPECT_GT(opened, 1U) << "windows last 40 ms, a chain 100";
+  EXPECT_EQ(count.finished, chains) << "each once";
+  EXPECT_LE(count.made, chains);
+}
+
+} // namespace
+} // namespace saeta
