@@ -4,10 +4,10 @@
     read_sizes.py [--device D] [--mib 1,16,64,256,1024,2048] [--rows 65536,8192] [--rounds N] [--pause SECONDS]
                   [--folder F] [--out FILE.json] [--commit TEXT]
 
-The files have batches of so many rows and lie in `--folder`, which should keep them in memory. All of them are read in turns, so that what else
-the machine does meets all alike. Printed are medians, page faults of the process by a read, and for each number of rows a line by
+The files have batches of so many rows and lie in `--folder`, which should keep them in memory. All of them are read in turns, and a pinned
+copy with them, so that what else the machine does meets all alike. Printed are medians, page faults of the process by a read, and for each number of rows a line by
 least squares through the tables of 64 MiB and more: what a read of nothing would take, and the rate at which bytes are added. A pause before
-each read shows what a device does that had nothing to do.
+each read and copy shows what a device does that had nothing to do.
 """
 
 from __future__ import annotations
@@ -54,16 +54,23 @@ def line_through(points: list[tuple[int, float]]) -> dict[str, float] | None:
     return {"fixed_seconds": fixed, "gb_per_s": 1e-9 / slope}
 
 
-def measure(ctx: sa.Context, folder: Path, given: argparse.Namespace) -> list[dict[str, Any]]:
+def measure(
+    ctx: sa.Context, link: limits.Link, folder: Path, given: argparse.Namespace
+) -> tuple[list[dict[str, Any]], float]:
+    """The reads of each file, and GB/s of the copies between them."""
     files = []
+    copies = []
     for mib in given.mib:
         table = data.numeric(mib << 20)
         for rows in given.rows:
             path = data.write(folder / f"{mib}-{rows}.arrow", table, rows)
             files.append({"rows": rows, "bytes": table.nbytes, "path": path, "reads": []})
-    for each in files * (given.rounds + 1):
-        each["reads"].append(read(ctx, each["path"], given.pause))
-    return [
+    for _ in range(given.rounds + 1):
+        for each in files:
+            each["reads"].append(read(ctx, each["path"], given.pause))
+        time.sleep(given.pause)
+        copies.append(link.time())
+    results = [
         {
             "rows": each["rows"],
             "bytes": each["bytes"],
@@ -72,6 +79,7 @@ def measure(ctx: sa.Context, folder: Path, given: argparse.Namespace) -> list[di
         }
         for each in files
     ]
+    return results, link.rate(copies[1:])
 
 
 def show(results: list[dict[str, Any]], lines: dict[int, dict[str, float] | None]) -> None:
@@ -105,10 +113,10 @@ def main() -> None:
     arguments.add_argument("--commit", default="unknown")
     given = arguments.parse_args()
     ctx = sa.context(given.device or sa.devices()[0].name)
-    link = limits.link(ctx, min(max(given.mib) << 20, 512 << 20), given.rounds)["in"]
-    print(f"{ctx.device}: a pinned copy {link:.1f} GB/s")
+    link = limits.Link(ctx, min(max(given.mib) << 20, 512 << 20), "in")
     with tempfile.TemporaryDirectory(prefix="saeta-sizes-", dir=given.folder) as folder:
-        results = measure(ctx, Path(folder), given)
+        results, copied = measure(ctx, link, Path(folder), given)
+    print(f"{ctx.device}: a pinned copy {copied:.1f} GB/s")
     lines = {
         rows: line_through([(each["bytes"], each["seconds"]) for each in results if each["rows"] == rows])
         for rows in given.rows
@@ -121,7 +129,7 @@ def main() -> None:
             "command": shlex.join(sys.argv),
             "device": ctx.device,
             "pause": given.pause,
-            "pinned_copy_gb_per_s": link,
+            "pinned_copy_gb_per_s": copied,
             "reads": results,
             "lines": {str(rows): line for rows, line in lines.items()},
         }

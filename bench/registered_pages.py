@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """What it takes to page-lock the pages of a cached file in place, and copy them to a GPU without a copy by the processor.
 
-    registered_pages.py [--mib SIZE] [--windows 1,4,16,64] [--threads 1,4,16] [--rounds N] [--folder F]
+    registered_pages.py [--mib SIZE] [--windows 1,4,16,64] [--threads 1,4,16] [--beside 1,2] [--rounds N] [--folder F]
                         [--out FILE.json] [--commit TEXT]
 
 The staging ring copies a file's pages into page-locked chunks, and what the device copies meanwhile is slower for it
 (docs/decisions/whole-reads.md). The other way is measured here by the driver alone: a file in `--folder`, which should keep it in memory,
 is mapped anew each round; threads take windows of it in turns, register them (cuMemHostRegister, for reading only), copy them, wait,
 and let them go. Printed are medians in GB/s: of registering and letting go alone, of all of it, and beside them of one plain copy of page-locked
-memory. Needs a GPU.
+memory. Then `--beside` threads do so while the staging ring reads an Arrow file: whether both together bring more than either. Needs a GPU.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import shlex
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,7 +32,7 @@ from typing import Any
 import numpy as np
 
 import saeta as sa
-from saeta.bench import limits
+from saeta.bench import data, limits
 
 READ_ONLY = 8  # CU_MEMHOSTREGISTER_READ_ONLY
 
@@ -118,6 +119,70 @@ def measure(driver: Driver, file: int, size: int, given: argparse.Namespace) -> 
     return results
 
 
+def beside_reads(
+    driver: Driver, ctx: sa.Context, path: Path, file: int, size: int, window: int, threads: int, rounds: int
+) -> dict[str, float]:
+    """GB/s of so many reads of `path`, of the windows that are copied meanwhile, again and again through the file, and of both."""
+    copied = [0] * threads
+    stop = threading.Event()
+    ready = threading.Barrier(threads + 1)
+    target = driver.allocate(window * threads)
+    with mmap.mmap(file, size, mmap.MAP_SHARED, mmap.PROT_READ) as mapped:
+        pages = np.frombuffer(mapped, np.uint8)
+        first = pages.ctypes.data
+
+        def work(number: int) -> None:
+            driver.enter()
+            stream = driver.new_stream()
+            ready.wait()
+            for at in itertools.cycle(range(number * window, size - window + 1, threads * window)):
+                if stop.is_set():
+                    break
+                source, length = ctypes.c_void_p(first + at), ctypes.c_size_t(window)
+                driver("cuMemHostRegister_v2", source, length, ctypes.c_uint(READ_ONLY))
+                driver(
+                    "cuMemcpyHtoDAsync_v2", ctypes.c_uint64(target + number * window), source, length, stream
+                )
+                driver("cuStreamSynchronize", stream)
+                driver("cuMemHostUnregister", source)
+                copied[number] += window
+            driver("cuStreamDestroy_v2", stream)
+
+        with ThreadPoolExecutor(max(1, threads)) as pool:
+            working = [pool.submit(work, number) for number in range(threads)]
+            values = sa.read_ipc(path, ctx, copy=True).nbytes
+            ready.wait()
+            before = sum(copied)
+            start = time.perf_counter()
+            for _ in range(rounds):
+                sa.read_ipc(path, ctx, copy=True)
+            seconds = time.perf_counter() - start
+            registered = sum(copied) - before
+            stop.set()
+            for each in working:
+                each.result()
+        del pages
+    driver("cuMemFree_v2", ctypes.c_uint64(target))
+    rates = {"read": values * rounds / seconds / 1e9, "registered": registered / seconds / 1e9}
+    return {**rates, "both": sum(rates.values())}
+
+
+def measure_beside(
+    driver: Driver, ctx: sa.Context, folder: Path, file: int, size: int, given: argparse.Namespace
+) -> list[dict[str, Any]]:
+    path = data.write(folder / "read.arrow", data.numeric(size), 1 << 16)
+    results = []
+    for threads, window in [(0, 4), *itertools.product(given.beside, given.windows)]:
+        rates = beside_reads(driver, ctx, path, file, size, window << 20, threads, 5 * given.rounds)
+        results.append({"window_mib": window, "threads": threads, **rates})
+        print(
+            f"{window:4} MiB {threads:3} threads beside reads: {rates['read']:6.1f} read "
+            f"{rates['registered']:6.1f} registered {rates['both']:6.1f} together",
+            flush=True,
+        )
+    return results
+
+
 def numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
@@ -127,6 +192,7 @@ def main() -> None:
     arguments.add_argument("--mib", type=int, default=1024)
     arguments.add_argument("--windows", type=numbers, default=[1, 4, 16, 64], help="MiB")
     arguments.add_argument("--threads", type=numbers, default=[1, 4, 16])
+    arguments.add_argument("--beside", type=numbers, default=[1, 2], help="threads")
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--folder", type=Path)
     arguments.add_argument("--out", type=Path)
@@ -134,14 +200,20 @@ def main() -> None:
     given = arguments.parse_args()
     driver = Driver()
     size = given.mib << 20
-    link = limits.link(sa.context("cuda:0"), min(size, 512 << 20), given.rounds)["in"]
+    ctx = sa.context("cuda:0")
+    link = limits.Link(ctx, min(size, 512 << 20), "in").measure(given.rounds)
     print(f"GB/s; a plain copy of page-locked memory {link:.1f}")
-    with tempfile.TemporaryFile(dir=given.folder) as file:
+    with (
+        tempfile.TemporaryDirectory(prefix="saeta-pages-", dir=given.folder) as folder,
+        tempfile.TemporaryFile(dir=given.folder) as file,
+    ):
         some = np.random.default_rng(5).bytes(1 << 20)
         for _ in range(given.mib):
             file.write(some)
         file.flush()
-        results = measure(driver, file.fileno(), os.fstat(file.fileno()).st_size, given)
+        whole = os.fstat(file.fileno()).st_size
+        results = measure(driver, file.fileno(), whole, given)
+        beside = measure_beside(driver, ctx, Path(folder), file.fileno(), whole, given)
     if given.out:
         made = {
             "benchmark": "registered_pages",
@@ -150,6 +222,7 @@ def main() -> None:
             "bytes": size,
             "pinned_copy_gb_per_s": link,
             "results": results,
+            "beside_reads": beside,
         }
         given.out.write_text(json.dumps(made, indent=1) + "\n")
 

@@ -55,7 +55,7 @@ def jobs(ctx: sa.Context, folder: Path, size: int) -> dict[str, tuple[int, Calla
 def work(device: str, folder: Path, size: int, rounds: int) -> None:
     """The process of one combination."""
     ctx = sa.context(device)
-    rates = {"copy in": limits.link(ctx, min(size, 512 << 20), rounds)["in"]}
+    rates = {"copy in": limits.Link(ctx, min(size, 512 << 20), "in").measure(rounds)}
     for name, (values, run) in jobs(ctx, folder, size).items():
         seconds = []
         for _ in range(rounds + 1):  # the first warms up

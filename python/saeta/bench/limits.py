@@ -38,6 +38,10 @@ class Link:
         """GB/s, the median of such copies."""
         return self._size / median(seconds) / 1e9
 
+    def measure(self, rounds: int) -> float:
+        """GB/s by itself."""
+        return self.rate([self.time() for _ in range(rounds)])
+
 
 def decoding(table: Any, codec: str, size: int, threads: int, rounds: int) -> float:
     """GB/s of values when every buffer is a task of its own for so many threads."""

@@ -31,7 +31,7 @@ def main() -> None:
     folder = Path(asked["folder"])
     size = min(LIMIT_BYTES, asked["bytes"])
     links = {way: limits.Link(ctx, size, way) for way in ("in", "out")}
-    known = {way: link.rate([link.time() for _ in range(asked["rounds"])]) for way, link in links.items()}
+    known = {way: link.measure(asked["rounds"]) for way, link in links.items()}
     known["write"] = limits.writing(folder, size, threads, asked["rounds"])
     sample = data.mixed(size)
     cores = os.cpu_count() or 1
