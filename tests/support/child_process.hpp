@@ -1,6 +1,8 @@
 // Checks in a child of fork.
 #pragma once
 
+#include "saeta/base/sanitizers.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -10,6 +12,14 @@
 #include <unistd.h>
 
 namespace saeta::support {
+
+/// Whether a child may allocate that was forked while another thread did. libasan of GCC 12 locks its allocator for no fork, so that a
+/// child may find it locked for ever.
+#ifdef SAETA_ADDRESS_SANITIZER
+inline constexpr bool allocator_forks = false;
+#else
+inline constexpr bool allocator_forks = true;
+#endif
 
 /// Runs `checks` in a child of fork; where one of them fails, or the child does not end, the test fails. The child prints what
 /// did not hold.

@@ -107,6 +107,9 @@ TEST(host_pool, of_a_parent_can_be_read_and_dropped_in_a_child) {
 }
 
 TEST(host_pool, of_a_parent_is_left_alone_by_a_child_whatever_other_threads_held) {
+  if (!support::allocator_forks) {
+    GTEST_SKIP() << "the other thread allocates all the time";
+  }
   const auto pool = pool_with(budget::create("host"));
   std::atomic<bool> stop{false};
   std::jthread busy([&] { // holds the lock most of the time
