@@ -25,7 +25,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +71,26 @@ class Driver:
         return made.value
 
 
+def take_window(driver: Driver, source: int, size: int, target: int | None, stream: ctypes.c_void_p) -> None:
+    """Registers so many bytes, copies them and lets them go. Without a target nothing is copied."""
+    first, length = ctypes.c_void_p(source), ctypes.c_size_t(size)
+    driver("cuMemHostRegister_v2", first, length, ctypes.c_uint(READ_ONLY))
+    if target is not None:
+        driver("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(target), first, length, stream)
+        driver("cuStreamSynchronize", stream)
+    driver("cuMemHostUnregister", first)
+
+
+@contextmanager
+def mapped(file: int, size: int) -> Iterator[int]:
+    """The address of the file's pages, of which no page is mapped yet."""
+    with mmap.mmap(file, size, mmap.MAP_SHARED, mmap.PROT_READ) as pages:
+        yield np.frombuffer(pages, np.uint8).ctypes.data  # the array is gone when the mapping closes
+
+
 def round_of(driver: Driver, file: int, size: int, window: int, threads: int, target: int | None) -> float:
     """Seconds for the whole file, which is mapped before. Without a target nothing is copied."""
-    with mmap.mmap(file, size, mmap.MAP_SHARED, mmap.PROT_READ) as mapped:
-        pages = np.frombuffer(mapped, np.uint8)
-        first = pages.ctypes.data
+    with mapped(file, size) as first:
         windows = itertools.count(0, window)  # its next number is taken by one thread at a time
 
         def work(stream: ctypes.c_void_p) -> None:
@@ -81,13 +98,8 @@ def round_of(driver: Driver, file: int, size: int, window: int, threads: int, ta
             for at in iter(lambda: next(windows), None):
                 if at >= size:
                     return
-                source = ctypes.c_void_p(first + at)
-                bytes_of_it = ctypes.c_size_t(min(window, size - at))
-                driver("cuMemHostRegister_v2", source, bytes_of_it, ctypes.c_uint(READ_ONLY))
-                if target is not None:
-                    driver("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(target + at), source, bytes_of_it, stream)
-                    driver("cuStreamSynchronize", stream)
-                driver("cuMemHostUnregister", source)
+                to = None if target is None else target + at
+                take_window(driver, first + at, min(window, size - at), to, stream)
 
         streams = [driver.new_stream() for _ in range(threads)]
         with ThreadPoolExecutor(threads) as pool:
@@ -96,7 +108,6 @@ def round_of(driver: Driver, file: int, size: int, window: int, threads: int, ta
             seconds = time.perf_counter() - start
         for stream in streams:
             driver("cuStreamDestroy_v2", stream)
-        del pages
     return seconds
 
 
@@ -125,43 +136,32 @@ def beside_reads(
     """GB/s of so many reads of `path`, of the windows that are copied meanwhile, again and again through the file, and of both."""
     copied = [0] * threads
     stop = threading.Event()
-    ready = threading.Barrier(threads + 1)
-    target = driver.allocate(window * threads)
-    with mmap.mmap(file, size, mmap.MAP_SHARED, mmap.PROT_READ) as mapped:
-        pages = np.frombuffer(mapped, np.uint8)
-        first = pages.ctypes.data
+    target = driver.allocate(window * max(1, threads))
+    with mapped(file, size) as first, ThreadPoolExecutor(max(1, threads)) as pool:
 
         def work(number: int) -> None:
             driver.enter()
             stream = driver.new_stream()
-            ready.wait()
             for at in itertools.cycle(range(number * window, size - window + 1, threads * window)):
                 if stop.is_set():
                     break
-                source, length = ctypes.c_void_p(first + at), ctypes.c_size_t(window)
-                driver("cuMemHostRegister_v2", source, length, ctypes.c_uint(READ_ONLY))
-                driver(
-                    "cuMemcpyHtoDAsync_v2", ctypes.c_uint64(target + number * window), source, length, stream
-                )
-                driver("cuStreamSynchronize", stream)
-                driver("cuMemHostUnregister", source)
+                take_window(driver, first + at, window, target + number * window, stream)
                 copied[number] += window
             driver("cuStreamDestroy_v2", stream)
 
-        with ThreadPoolExecutor(max(1, threads)) as pool:
-            working = [pool.submit(work, number) for number in range(threads)]
-            values = sa.read_ipc(path, ctx, copy=True).nbytes
-            ready.wait()
+        working = [pool.submit(work, number) for number in range(threads)]
+        try:
+            values = sa.read_ipc(path, ctx, copy=True).nbytes  # warms up, the threads too
             before = sum(copied)
             start = time.perf_counter()
             for _ in range(rounds):
                 sa.read_ipc(path, ctx, copy=True)
             seconds = time.perf_counter() - start
             registered = sum(copied) - before
+        finally:
             stop.set()
-            for each in working:
-                each.result()
-        del pages
+        for each in working:
+            each.result()
     driver("cuMemFree_v2", ctypes.c_uint64(target))
     rates = {"read": values * rounds / seconds / 1e9, "registered": registered / seconds / 1e9}
     return {**rates, "both": sum(rates.values())}

@@ -6,7 +6,7 @@ import gc
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -288,8 +288,7 @@ class Trip:
             for kind, each in copies.items():
                 copied[kind].append(each.time())
             read.append(self._time_read()[1])
-        first = self.legs[0]
-        self.legs[0] = Leg(first.name, first.bytes, read)
+        self.legs[0] = replace(self.legs[0], seconds=read)
         self.yardsticks += [Leg(name, YARDSTICK_BYTES, copied[kind]) for kind, name in kinds.items()]
 
     def _check_memory(
