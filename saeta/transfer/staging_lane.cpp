@@ -13,12 +13,10 @@ namespace saeta {
 
 staging_lane::staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks, std::uint32_t* words,
                            lane_stream& by)
-    : home_(home), chunk_bytes_(chunk_bytes), most_(chunks), words_(words), stream_(&by) {
-  chunks_.reserve(chunks);
-}
+    : home_(home), chunk_bytes_(chunk_bytes), most_(chunks), chunks_(chunks), words_(words), stream_(&by) {}
 
 staging_lane::~staging_lane() {
-  for (chunk& c : chunks_) {
+  for (chunk& c : made()) {
     try {
       if (!arrived(c)) {
         synchronize(stream_->done());
@@ -52,9 +50,11 @@ bool staging_lane::arrived(const chunk& which) noexcept {
   return std::atomic_ref(*which.word).load(std::memory_order_acquire) == which.marks;
 }
 
+bool staging_lane::all_arrived() const noexcept { return std::ranges::all_of(made(), arrived); }
+
 bool staging_lane::prepare() {
   try {
-    return !chunks_.empty() || make_chunk() != nullptr;
+    return has_chunks() || make_chunk() != nullptr;
   } catch (const error& refused) {
     if (is_lack_of_room(refused.code())) {
       return false;
@@ -65,7 +65,7 @@ bool staging_lane::prepare() {
 
 staging_lane::chunk* staging_lane::find_free() {
   chunk* found = nullptr;
-  for (chunk& c : chunks_) {
+  for (chunk& c : made()) {
     if ((found == nullptr || c.taken > found->taken) && arrived(c)) {
       found = &c;
     }
@@ -74,27 +74,28 @@ staging_lane::chunk* staging_lane::find_free() {
 }
 
 staging_lane::chunk* staging_lane::make_chunk() {
-  if (chunks_.size() == most_) {
+  if (made_ == most_) {
     return nullptr;
   }
   try {
-    chunk made;
-    made.word = words_ + chunks_.size() * lane_words::stride;
-    made.memory = home_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
-    return &chunks_.emplace_back(made); // there is room for it
+    chunk& next = chunks_[made_];
+    next.memory = home_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
+    next.word = words_ + made_ * lane_words::stride;
+    ++made_;
+    return &next;
   } catch (const error& refused) {
-    if (!is_lack_of_room(refused.code()) || chunks_.empty()) {
+    if (!is_lack_of_room(refused.code()) || !has_chunks()) {
       throw;
     }
-    most_ = chunks_.size();
+    most_ = made_;
     return nullptr;
   }
 }
 
-staging_lane::chunk& staging_lane::oldest() { return *std::ranges::min_element(chunks_, {}, &chunk::taken); }
+staging_lane::chunk& staging_lane::oldest() { return *std::ranges::min_element(made(), {}, &chunk::taken); }
 
 void staging_lane::land_all() {
-  for (chunk& c : chunks_) {
+  for (chunk& c : made()) {
     if (c.landing.bytes !=
         0) { // the others may still be on their way: a drained link stands still until the next movement
       land(c);
@@ -103,7 +104,7 @@ void staging_lane::land_all() {
 }
 
 void staging_lane::abandon() noexcept {
-  for (chunk& c : chunks_) {
+  for (chunk& c : made()) {
     c.landing = {};
   }
 }

@@ -136,6 +136,7 @@ staging_ring::staging_ring(context& home, const staging_options& options)
   }
   for (std::size_t i = 0; i < shared; ++i) {
     add(shared_, 1, *shared_streams_.front());
+    longest_sent_.push_back(i);
   }
 }
 
@@ -351,34 +352,49 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, con
     while (slots < std::min(chunks, shared_.size()) && (shared_[slots]->prepare() || slots == 0)) {
       ++slots;
     }
-    for (std::size_t slot = 0; slot < slots; ++slot) {
-      shared_[slot]->travel_on(*shared_streams_[slot % shared_streams]);
+    std::vector<std::size_t> order = longest_sent_;
+    std::erase_if(order, [&](std::size_t slot) { return slot >= slots; });
+    for (std::size_t i = 0; i < slots; ++i) {
+      shared_[order[i]]->travel_on(*shared_streams_[i % shared_streams]);
     }
-    shared_chunks turns(slots, chunks, slices, last);
+    shared_chunks turns(order, chunks, slices, last);
     std::atomic<std::size_t> sent{0};
+    std::vector<std::size_t> sent_as(shared_.size(), 0); // each is touched by one thread at a time
     const auto look_ahead = [&](std::size_t slot, std::size_t chunk) {
       if (work.ahead && chunk < chunks && !work.ahead(*shared_[slot], slot, chunk)) {
         turns.shorten(chunk);
       }
     };
-    for (std::size_t slot = 0; slot < slots; ++slot) {
-      look_ahead(slot, slot);
+    for (std::size_t i = 0; i < slots; ++i) {
+      look_ahead(order[i], i);
     }
-    team_->run(chunks * slices, [&](std::size_t member, std::size_t task) {
+    const auto part = [&](std::size_t member, std::size_t task) {
       turns.take_part(
           member, task, [&](std::size_t slot, std::size_t chunk) { work.begin(*shared_[slot], slot, chunk); },
           work.fill,
           [&](std::size_t slot, std::size_t chunk, std::size_t next) {
             if (work.end) { // not by the slots' order, in which one slow thread leaves two neighbours the same stream
-              shared_[slot]->travel_on(*shared_streams_[sent++ % shared_streams]);
+              const std::size_t number = sent++;
+              shared_[slot]->travel_on(*shared_streams_[number % shared_streams]);
               work.end(*shared_[slot], slot, chunk);
+              sent_as[slot] = number + 1;
             }
             look_ahead(slot, next);
           });
-    });
+    };
+    team_->run(chunks * slices, part, work.end ? until_arrived(slots) : nullptr);
+    std::ranges::stable_sort(longest_sent_, {}, [&](std::size_t slot) { return sent_as[slot]; });
     begun = turns.begun();
   });
   return begun;
+}
+
+/// Whether the shared chunks have arrived on the device. Asked while the ring may do something else.
+std::shared_ptr<const worker_team::condition> staging_ring::until_arrived(std::size_t slots) const {
+  return std::make_shared<const worker_team::condition>([this, slots] {
+    return std::all_of(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(slots),
+                       [](const auto& lane) { return lane->all_arrived(); });
+  });
 }
 
 /// After a failure a copy may be on its way that no point covers: the host waits for it before its chunk or its target is

@@ -89,6 +89,7 @@ private:
   /// The first chunk and those that are begun before `last`. Returns how many. @param chunks  at most, where there is an `ahead`
   std::size_t run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
                          clock::time_point last = clock::time_point::max());
+  [[nodiscard]] std::shared_ptr<const std::function<bool()>> until_arrived(std::size_t slots) const;
   void end(const lane_stream& used, std::exception_ptr& failure) noexcept;
   /// The bytes of an upload to a device.
   void stage(std::byte* target, std::size_t bytes, const transfer_plan& plan, const file_region& file);
@@ -110,12 +111,13 @@ private:
   context& home_;            ///< owns this
   interruptible_mutex turn_; ///< one movement at a time
   std::size_t chunk_bytes_;
-  std::unique_ptr<lane_words> words_; ///< of the chunks of all lanes, which end before
-  streams streams_;                   ///< of each worker's lane
-  streams shared_streams_;            ///< of the chunks that all workers share, and one for their kernels
-  lanes lanes_;                       ///< of each worker
-  lanes shared_;                      ///< of each chunk that all workers share, with that chunk
-  std::unique_ptr<worker_team> team_;
+  std::unique_ptr<lane_words> words_;     ///< of the chunks of all lanes, which end before
+  streams streams_;                       ///< of each worker's lane
+  streams shared_streams_;                ///< of the chunks that all workers share, and one for their kernels
+  lanes lanes_;                           ///< of each worker
+  lanes shared_;                          ///< of each chunk that all workers share, with that chunk
+  std::vector<std::size_t> longest_sent_; ///< those of `shared_`, the one that was sent last at the end
+  std::unique_ptr<worker_team> team_;     ///< ends before all that its threads look at
 };
 
 } // namespace saeta

@@ -17,7 +17,8 @@ worker_team::~worker_team() {
   }
 }
 
-void worker_team::run(std::size_t tasks, const task_function& work) {
+void worker_team::run(std::size_t tasks, const task_function& work,
+                      const std::shared_ptr<const condition>& may_sleep) {
   const bool alone = tasks <= 1 || members_ == 1;
   {
     const std::lock_guard lock(mutex_);
@@ -29,6 +30,7 @@ void worker_team::run(std::size_t tasks, const task_function& work) {
     next_ = 0;
     failure_ = nullptr;
     if (!alone) {
+      may_sleep_ = may_sleep;
       busy_ = threads_.size();
       ++round_;
     }
@@ -60,11 +62,24 @@ void worker_team::loop(std::size_t member) {
       seen = round_;
     }
     take_part(member);
+    std::shared_ptr<const condition> may_sleep;
     {
       const std::lock_guard lock(mutex_);
+      may_sleep = may_sleep_;
       --busy_;
     }
     changed_.notify_all();
+    if (may_sleep) {
+      stay_awake(seen, *may_sleep);
+    }
+  }
+}
+
+void worker_team::stay_awake(std::size_t round, const condition& may_sleep) const {
+  using clock = std::chrono::steady_clock;
+  const auto tired = clock::now() + most_awake;
+  while (!stop_ && round_ == round && !may_sleep() && clock::now() < tired) {
+    std::this_thread::yield();
   }
 }
 

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 
 namespace saeta {
@@ -28,17 +29,16 @@ public:
 
   static constexpr std::size_t most_slices = 16;
 
-  /// Chunk i has slot i to begin with, as long as there are slots.
-  /// @param slots   more than 0
+  /// @param slots   of the first chunks, the first one's first; at least one
   /// @param chunks  at most (`shorten`)
   /// @param slices  of each chunk, 1 to `most_slices`
   /// @param last    when no chunk is begun any more, but the first one
-  shared_chunks(std::size_t slots, std::size_t chunks, std::size_t slices,
+  shared_chunks(std::span<const std::size_t> slots, std::size_t chunks, std::size_t slices,
                 clock::time_point last = clock::time_point::max())
       : chunks_(std::make_unique<chunk_state[]>(chunks)), count_(chunks), slices_(slices), last_(last),
-        assigned_(std::min(slots, chunks)) {
+        assigned_(std::min(slots.size(), chunks)) {
     for (std::size_t i = 0; i < assigned_; ++i) {
-      chunks_[i].slot = i;
+      chunks_[i].slot = slots[i];
       chunks_[i].stage = stage::ready;
     }
   }

@@ -4,14 +4,16 @@
 //           use and kept: page-locking costs milliseconds. They are charged to the host's budget; where it has no room for another one,
 //           the lane goes on with those it has.
 // Order     A chunk is handed out again only after its last copy has finished, so at most all chunks are on their way.
-// Thread    One at a time.
+// Thread    One at a time, but any may ask whether chunks have arrived, as long as none is made.
 #pragma once
 
 #include "saeta/memory/context.hpp"
 #include "saeta/transfer/detail/lane_stream.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace saeta {
@@ -34,7 +36,7 @@ public:
   struct chunk {
     block memory;
     std::uint32_t* word = nullptr; ///< what the device has done of `marks`
-    std::uint32_t marks = 0;
+    std::atomic<std::uint32_t> marks{0};
     std::uint64_t taken = 0; ///< the how manieth of the lane it was when it was handed out last
     /// Where a downloaded chunk goes when its copy has finished.
     struct landing {
@@ -54,6 +56,8 @@ public:
   /// Waits for the chunks that bring something and lands it.
   void land_all();
   [[nodiscard]] static bool arrived(const chunk& which) noexcept;
+  [[nodiscard]] bool all_arrived() const noexcept;
+  [[nodiscard]] bool has_chunks() const noexcept { return made_ != 0; }
   /// Waits until a chunk has arrived. Looks for as long as one is on its way before it sleeps: the interrupt that ends a sleep comes
   /// late.
   void await(const chunk& which);
@@ -71,7 +75,11 @@ private:
   context& home_;
   std::size_t chunk_bytes_;
   std::size_t most_; ///< chunks
-  std::vector<chunk> chunks_;
+  [[nodiscard]] std::span<chunk> made() noexcept { return {chunks_.data(), made_}; }
+  [[nodiscard]] std::span<const chunk> made() const noexcept { return {chunks_.data(), made_}; }
+
+  std::vector<chunk> chunks_; ///< room for all
+  std::size_t made_ = 0;
   std::uint64_t taken_ = 0;
   std::uint32_t* words_;
   lane_stream* stream_;

@@ -3,15 +3,20 @@
 // Owner     The staging ring. Threads start with the first `run` of more than one task and end with the team.
 // Thread    One `run` at a time; the caller is member 0.
 // Interrupt  The caller looks for one (base/interrupt.hpp) between two tasks, now and then: it is a failure as others are.
+// Sleep     Members that have nothing to do sleep. Where `run` is told what is still under way they look for the next round first, awake,
+//           until that is done, for at most `most_awake`: what a core has written lies in its cache, and one that sleeps is slow to hand
+//           it to the device.
 // Failure   The first exception of a member stops the others at their next task and is thrown by `run`, after all have
 //           stopped.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -21,6 +26,10 @@ namespace saeta {
 class worker_team {
 public:
   using task_function = std::function<void(std::size_t member, std::size_t task)>;
+  using condition = std::function<bool()>;
+
+  /// What the ring has on its way arrives in less than half of that.
+  static constexpr std::chrono::milliseconds most_awake{3};
 
   explicit worker_team(std::size_t members) : members_(members) {}
   worker_team(const worker_team&) = delete;
@@ -29,20 +38,25 @@ public:
 
   [[nodiscard]] std::size_t members() const noexcept { return members_; }
   /// Calls `work` once for each task in [0, tasks), several at a time, in increasing order of their start.
-  void run(std::size_t tasks, const task_function& work);
+  /// @param may_sleep  asked by several members at a time, also after this has returned, until it is true or the next round begins;
+  ///                   null: at once. The caller is no such member.
+  void run(std::size_t tasks, const task_function& work,
+           const std::shared_ptr<const condition>& may_sleep = nullptr);
 
 private:
   void start();
   void loop(std::size_t member);
   void take_part(std::size_t member) noexcept;
+  void stay_awake(std::size_t round, const condition& may_sleep) const;
 
   std::size_t members_;
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t round_ = 0;
+  std::atomic<std::size_t> round_{0}; ///< changed, as `stop_` is, under the mutex
   std::size_t busy_ = 0;
-  bool stop_ = false;
+  std::atomic<bool> stop_{false};
+  std::shared_ptr<const condition> may_sleep_;
   const task_function* work_ = nullptr;
   std::size_t tasks_ = 0;
   std::atomic<std::size_t> next_{0};

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <deque>
 #include <latch>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -22,11 +23,28 @@ constexpr std::size_t slices = 5;
 
 constexpr auto pass = [](auto...) {};
 
+/// The first slots.
+std::span<const std::size_t> in_order(std::size_t count) {
+  static constexpr std::array<std::size_t, slots> all{0, 1, 2};
+  return std::span(all).first(count);
+}
+
+TEST(shared_chunks, begin_in_the_slots_as_they_are_given) {
+  constexpr std::array<std::size_t, slots> given{2, 0, 1};
+  shared_chunks turns(given, 4, 1);
+  std::vector<std::size_t> seen;
+  for (std::size_t task = 0; task < 4; ++task) {
+    turns.take_part(
+        0, task, [&](std::size_t slot, std::size_t) { seen.push_back(slot); }, pass, pass);
+  }
+  EXPECT_EQ(seen, (std::vector<std::size_t>{2, 0, 1, 2})) << "the slot that is free again is the next one's";
+}
+
 TEST(shared_chunks, are_begun_filled_and_ended_once_each_and_alone_in_their_slot) {
   worker_team team(4);
   for (int round = 0; round < 200; ++round) {
     constexpr std::size_t chunks = 20;
-    shared_chunks turns(slots, chunks, slices);
+    shared_chunks turns(in_order(slots), chunks, slices);
     std::array<std::size_t, slots> open{}; // what is neither atomic nor locked shows to ThreadSanitizer
     std::array<std::size_t, chunks> begun{};
     std::array<std::array<std::size_t, slices>, chunks> filled{};
@@ -61,7 +79,7 @@ TEST(shared_chunks, are_begun_filled_and_ended_once_each_and_alone_in_their_slot
 
 TEST(shared_chunks, are_filled_by_several_threads_at_once) {
   worker_team team(slices);
-  shared_chunks turns(1, 1, slices);
+  shared_chunks turns(in_order(1), 1, slices);
   std::latch together(slices); // never opens with fewer
   team.run(slices, [&](std::size_t member, std::size_t task) {
     turns.take_part(
@@ -72,7 +90,7 @@ TEST(shared_chunks, are_filled_by_several_threads_at_once) {
 TEST(shared_chunks, give_each_thread_the_slice_with_its_number) {
   worker_team team(slices);
   constexpr std::size_t chunks = 30;
-  shared_chunks turns(slots, chunks, slices);
+  shared_chunks turns(in_order(slots), chunks, slices);
   std::deque<std::latch> together; // so that nobody comes to a chunk twice
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     together.emplace_back(slices);
@@ -90,7 +108,7 @@ TEST(shared_chunks, give_each_thread_the_slice_with_its_number) {
 
 TEST(shared_chunks, leave_no_slice_to_a_thread_that_does_not_come) {
   for (std::size_t member = 0; member < 2 * slices; ++member) {
-    shared_chunks turns(slots, 1, slices);
+    shared_chunks turns(in_order(slots), 1, slices);
     std::array<int, slices> filled{};
     for (std::size_t task = 0; task < slices; ++task) {
       turns.take_part(
@@ -102,7 +120,7 @@ TEST(shared_chunks, leave_no_slice_to_a_thread_that_does_not_come) {
 
 TEST(shared_chunks, are_begun_while_the_one_before_is_filled_in_another_slot) {
   worker_team team(2);
-  shared_chunks turns(2, 2, 1);
+  shared_chunks turns(in_order(2), 2, 1);
   std::latch both(2);
   team.run(2, [&](std::size_t member, std::size_t task) {
     turns.take_part(
@@ -113,7 +131,7 @@ TEST(shared_chunks, are_begun_while_the_one_before_is_filled_in_another_slot) {
 TEST(shared_chunks, after_the_last_moment_are_not_begun_but_the_first_one) {
   worker_team team(4);
   for (int round = 0; round < 50; ++round) {
-    shared_chunks turns(slots, 10, slices, shared_chunks::clock::now());
+    shared_chunks turns(in_order(slots), 10, slices, shared_chunks::clock::now());
     std::atomic<std::size_t> filled{0};
     team.run(10 * slices, [&](std::size_t member, std::size_t task) {
       turns.take_part(
@@ -128,7 +146,7 @@ TEST(shared_chunks, that_were_begun_are_the_first_ones_and_complete) {
   worker_team team(4);
   for (int round = 0; round < 50; ++round) {
     constexpr std::size_t chunks = 200;
-    shared_chunks turns(slots, chunks, slices,
+    shared_chunks turns(in_order(slots), chunks, slices,
                         shared_chunks::clock::now() + std::chrono::microseconds(20 * round));
     std::array<std::atomic<std::size_t>, chunks> filled{};
     std::array<std::atomic<bool>, chunks> ended{};
@@ -150,7 +168,7 @@ TEST(shared_chunks, end_where_the_one_that_is_to_have_a_slot_is_not_there) {
   constexpr std::size_t most = 40;
   for (std::size_t there = 1; there < most; ++there) {
     SCOPED_TRACE(there);
-    shared_chunks turns(slots, most, slices);
+    shared_chunks turns(in_order(slots), most, slices);
     for (std::size_t chunk = there; chunk < slots; ++chunk) {
       turns.shorten(chunk);
     }
@@ -185,7 +203,7 @@ TEST(shared_chunks, leave_nobody_waiting_where_any_step_fails) {
   for (const std::string where : {"begin", "fill", "end"}) {
     for (std::size_t at = 0; at < 12; ++at) {
       SCOPED_TRACE(where + " of chunk " + std::to_string(at));
-      shared_chunks turns(slots, 12, slices);
+      shared_chunks turns(in_order(slots), 12, slices);
       const auto step = [&](const char* name, std::size_t chunk) {
         if (where == name && chunk == at) {
           throw std::runtime_error(where);
@@ -205,7 +223,7 @@ TEST(shared_chunks, leave_nobody_waiting_where_any_step_fails) {
 
 TEST(shared_chunks, wait_for_a_slow_slice_of_the_chunk_before_in_their_slot) {
   worker_team team(3);
-  shared_chunks turns(1, 2, 2);
+  shared_chunks turns(in_order(1), 2, 2);
   std::atomic<bool> slow_done{false};
   team.run(4, [&](std::size_t member, std::size_t task) {
     turns.take_part(
@@ -225,7 +243,7 @@ TEST(shared_chunks, get_the_slots_in_the_order_in_which_they_are_left) {
   worker_team team(3);
   for (int round = 0; round < 50; ++round) {
     constexpr std::size_t chunks = 40;
-    shared_chunks turns(slots, chunks, 1);
+    shared_chunks turns(in_order(slots), chunks, 1);
     std::array<std::atomic<std::size_t>, chunks> promised{}; // the slot + 1
     std::atomic<std::size_t> ended{0};
     std::array<std::atomic<int>, chunks> next_of{};
@@ -254,7 +272,7 @@ TEST(shared_chunks, get_the_slots_in_the_order_in_which_they_are_left) {
 TEST(shared_chunks, go_on_beside_one_that_is_held_up) {
   worker_team team(2);
   constexpr std::size_t chunks = 20;
-  shared_chunks turns(2, chunks, 1);
+  shared_chunks turns(in_order(2), chunks, 1);
   std::atomic<std::size_t> others{0};
   team.run(chunks, [&](std::size_t member, std::size_t task) {
     turns.take_part(

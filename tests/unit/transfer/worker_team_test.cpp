@@ -6,6 +6,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -94,6 +95,79 @@ TEST(worker_team, a_single_task_is_the_callers) {
       EXPECT_EQ(std::this_thread::get_id(), caller);
     });
   }
+}
+
+/// The members of a team that ask whether they may sleep, and what they are told.
+struct watched_sleep {
+  std::atomic<bool> may_sleep{false};
+  std::atomic<int> asked{0};
+
+  std::shared_ptr<const worker_team::condition> condition() {
+    return std::make_shared<const worker_team::condition>([this] {
+      ++asked;
+      return may_sleep.load();
+    });
+  }
+  void await_more(int than) const {
+    while (asked <= than) {
+      std::this_thread::yield();
+    }
+  }
+};
+
+TEST(worker_team, has_members_awake_after_a_round_until_they_may_sleep) {
+  constexpr int rounds = 20;
+  watched_sleep watched;
+  worker_team team(3);
+  const auto condition = watched.condition();
+  for (int round = 0; round < rounds; ++round) {
+    const int before = watched.asked;
+    watched.may_sleep = false;
+    team.run(
+        3, [](std::size_t, std::size_t) {}, condition);
+    watched.await_more(before + 1); // each member at least once
+    watched.may_sleep = true;
+  }
+  EXPECT_GT(watched.asked, 2 * rounds) << "nobody asked again";
+}
+
+TEST(worker_team, has_members_awake_for_a_while_and_no_longer) {
+  watched_sleep watched;
+  worker_team team(2);
+  team.run(
+      2, [](std::size_t, std::size_t) {}, watched.condition());
+  int before = -1;
+  while (before != watched.asked) { // it never is true, so only the time ends it
+    before = watched.asked;
+    std::this_thread::sleep_for(10 * worker_team::most_awake);
+  }
+  EXPECT_GT(before, 0);
+}
+
+TEST(worker_team, goes_from_one_round_to_the_next_without_sleep) {
+  watched_sleep watched;
+  worker_team team(3);
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> done{0};
+    team.run(
+        30, [&](std::size_t, std::size_t) { ++done; }, watched.condition());
+    EXPECT_EQ(done, 30);
+  }
+} // and ends while its members are awake
+
+TEST(worker_team, does_not_ask_for_sleep_in_a_round_that_says_nothing_of_it) {
+  watched_sleep watched;
+  worker_team team(2);
+  watched.may_sleep = true;
+  team.run(
+      2, [](std::size_t, std::size_t) {}, watched.condition());
+  watched.await_more(0);
+  team.run(2, [](std::size_t, std::size_t) {});
+  const int before = watched.asked;
+  std::barrier together(2);
+  team.run(2, [&](std::size_t, std::size_t) { together.arrive_and_wait(); });
+  team.run(2, [&](std::size_t, std::size_t) { together.arrive_and_wait(); });
+  EXPECT_EQ(watched.asked, before);
 }
 
 TEST(worker_team, of_one_is_the_caller_alone) {
