@@ -1,17 +1,18 @@
 // Memory of many nodes of shared pointers in one block.
 //
 // What      std::allocate_shared with a `node_allocator` takes its node from the block. Columns of a table are made together and
-//           mostly go together: an allocation for each takes about as long as the rest of the column.
+//           mostly go together: an allocation for each takes about as long as the rest of the column. A large block lies in huge
+//           pages (huge_pages.hpp).
 // Owner     The block lives as long as its arena or one of its nodes: the last node keeps the memory of all.
 // Thread    One thread takes nodes; they go on any.
 // Failure   std::bad_alloc, also for a node more than the arena was made for.
 #pragma once
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/huge_pages.hpp"
 
 #include <atomic>
 #include <cstddef>
-#include <memory>
 #include <new>
 #include <utility>
 
@@ -32,11 +33,14 @@ private:
   class nodes {
   public:
     explicit nodes(std::size_t count) noexcept : left_(count) {}
+    nodes(const nodes&) = delete;
+    nodes& operator=(const nodes&) = delete;
 
     void* take(std::size_t bytes) {
       if (block_ == nullptr) { // implementations of allocate_shared keep the size of a node to themselves
-        block_.reset(new std::byte[checked_mul(left_, bytes, "bytes of nodes")]);
-        next_ = block_.get();
+        block_bytes_ = checked_mul(left_, bytes, "bytes of nodes");
+        block_ = huge_page_allocator<std::byte>().allocate(block_bytes_);
+        next_ = block_;
       }
       if (left_ == 0) {
         throw std::bad_alloc(); // more than were asked for
@@ -53,8 +57,15 @@ private:
     }
 
   private:
+    ~nodes() {
+      if (block_ != nullptr) {
+        huge_page_allocator<std::byte>().deallocate(block_, block_bytes_);
+      }
+    }
+
     std::size_t left_;
-    std::unique_ptr<std::byte[]> block_;
+    std::byte* block_ = nullptr;
+    std::size_t block_bytes_ = 0;
     std::byte* next_ = nullptr;
     std::atomic<std::size_t> users_{1};
   };

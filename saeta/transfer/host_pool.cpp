@@ -1,13 +1,12 @@
 #include "saeta/transfer/detail/host_pool.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/huge_pages.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context.hpp"
 
 #include <algorithm>
 #include <bit>
-
-#include <sys/mman.h>
 
 namespace saeta {
 namespace {
@@ -21,26 +20,12 @@ std::size_t class_of(std::size_t bytes) {
 }
 
 void* map(std::size_t bytes) {
-  // Huge pages begin at multiples of their size: the mapping gets room for that, and what lies around goes back at once.
-  const std::size_t room =
-      bytes >= huge_page_bytes ? checked_add(bytes, huge_page_bytes, "host memory") : bytes;
-  void* const made = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (made == MAP_FAILED) {
+  void* const made = map_pages(bytes);
+  if (made == nullptr) {
     throw error(errc::out_of_memory, concat("host: the system has no ", bytes, " bytes (", human_bytes(bytes),
                                             ") of memory for a download"));
   }
-  if (room == bytes) {
-    return made;
-  }
-  auto* const first = static_cast<std::byte*>(made);
-  const auto address = reinterpret_cast<std::uintptr_t>(first);
-  const std::size_t before = round_up(address, static_cast<std::uintptr_t>(huge_page_bytes)) - address;
-  if (before != 0) {
-    ::munmap(first, before);
-  }
-  ::munmap(first + before + bytes, huge_page_bytes - before);
-  ::madvise(first + before, bytes, MADV_HUGEPAGE); // where the system has none, small pages do
-  return first + before;
+  return made;
 }
 
 /// The contexts' hold on their pool; its blocks may outlive it.
@@ -160,7 +145,7 @@ std::size_t host_pool::trim() noexcept {
 std::size_t host_pool::unmap(const blocks& gone) noexcept {
   std::size_t freed = 0;
   for (const block& each : gone) {
-    ::munmap(each.memory, each.bytes);
+    unmap_pages(each.memory, each.bytes);
     freed += each.bytes;
   }
   return freed;

@@ -24,9 +24,6 @@
 
 namespace saeta {
 
-/// A fault brings so many bytes of a large block at once, where the system has huge pages.
-inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
-
 /// A block of the pool; it goes back when the last copy of the pointer is dropped.
 struct landing_block {
   std::shared_ptr<std::byte> memory;

@@ -51,6 +51,22 @@ TEST(node_arenas, each_object_ends_with_its_own_owners_and_the_last_outlives_the
   EXPECT_EQ(second->number, 2);
 }
 
+TEST(node_arenas, many_nodes_lie_in_huge_pages_as_long_as_one_is_used) {
+  constexpr std::size_t count = 40'000; // of at least 32 bytes each
+  int alive = 0;
+  std::shared_ptr<counted> last;
+  {
+    const node_arena arena(count);
+    const auto first = make(arena, alive, 1);
+    EXPECT_LT(reinterpret_cast<std::uintptr_t>(first.get()) % huge_page_bytes, 64U);
+    for (std::size_t i = 1; i < count; ++i) {
+      last = make(arena, alive, static_cast<int>(i));
+    }
+  }
+  EXPECT_EQ(alive, 1);
+  EXPECT_EQ(last->number, static_cast<int>(count - 1));
+}
+
 TEST(node_arenas, one_that_gives_nothing_needs_no_memory) { EXPECT_NO_THROW(node_arena(0)); }
 
 TEST(node_arenas, one_gives_no_more_than_it_was_made_for) {
