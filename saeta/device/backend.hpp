@@ -53,6 +53,13 @@ enum class copy_kind { host_to_device, device_to_host, device_to_device, host_to
   return of_device(target) ? copy_kind::host_to_device : copy_kind::host_to_host;
 }
 
+/// The bytes of one of several copies; more than 0.
+struct copy_range {
+  void* target = nullptr;
+  const void* source = nullptr;
+  std::size_t bytes = 0;
+};
+
 /// What became of a request to record an event over all work of the context.
 enum class fence_outcome {
   recorded,
@@ -157,6 +164,13 @@ public:
   /// Queues a copy. Pageable host memory may make the call wait; it has been read when the call returns.
   virtual void copy(void* target, const void* source, std::size_t bytes, copy_kind kind,
                     stream_handle stream) = 0;
+  /// Queues copies of page-locked or device memory, which may be done in any order. One call of the driver where it has one: copies
+  /// queued one by one begin 4 us after each other on an H100.
+  virtual void copy_all(std::span<const copy_range> ranges, copy_kind kind, stream_handle stream) {
+    for (const copy_range& each : ranges) {
+      copy(each.target, each.source, each.bytes, kind, stream);
+    }
+  }
   virtual void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) = 0;
   /// Queues a write of one word of page-locked memory of this device. Whoever reads it there (std::atomic_ref, acquire) sees all
   /// that was queued on the stream before it as done, and no call of the driver is needed for that: sixteen threads that query events

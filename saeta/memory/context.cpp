@@ -244,6 +244,18 @@ void context::copy(void* target, const void* source, std::size_t bytes, copy_kin
   core_->counter_of(kind).add_call(bytes);
 }
 
+void context::copy_all(std::span<const copy_range> ranges, copy_kind kind, stream_ref stream) {
+  std::uint64_t bytes = 0;
+  for (const copy_range& each : ranges) {
+    bytes += each.bytes;
+  }
+  if (kind == copy_kind::device_to_host) {
+    require_downloads(bytes);
+  }
+  stream.owner().copy_all(ranges, kind, stream.native_handle());
+  core_->counter_of(kind).add_call(bytes);
+}
+
 bool context::forbids_downloads() const noexcept {
   return !on_host() && core_->download_bans.load(std::memory_order_relaxed) != 0;
 }

@@ -137,6 +137,8 @@ public:
   [[nodiscard]] copy_kind kind_of_copy(memory_kind source, memory_kind target) const noexcept;
   /// Queues a copy and counts it: one driver call. The caller holds a use token over the device side.
   void copy(void* target, const void* source, std::size_t bytes, copy_kind kind, stream_ref stream);
+  /// The same for copies in any order (backend::copy_all), counted as one.
+  void copy_all(std::span<const copy_range> ranges, copy_kind kind, stream_ref stream);
   /// Counts one planned movement, which may take several `copy` calls.
   void count_transfer(copy_kind kind) noexcept;
   void fill(void* target, std::uint8_t value, std::size_t bytes, stream_ref stream);

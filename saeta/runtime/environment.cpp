@@ -46,9 +46,9 @@ constexpr std::array<environment_variable, 12> table{{
      "files that get every memory event; the device's name goes before the extension", "none"},
     {record_name, "0 to 16777216", "how many memory events are kept from the start, the last ones", "0"},
     {threads_name, "0 to 256", "threads of the staging ring; 0 asks for the machine's", "0"},
-    {chunk_name, "64KiB to 1GiB", "size of one page-locked chunk of the staging ring, and of one copy",
-     "4MiB"},
-    {shared_name, "1 to 64", "page-locked chunks that all threads of the ring fill together", "16"},
+    {chunk_name, "64KiB to 1GiB",
+     "size of one page-locked chunk of the staging ring, and of one copy, at most", "8MiB"},
+    {shared_name, "1 to 64", "page-locked chunks that all threads of the ring fill together", "12"},
     {cache_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
      "how much host memory is kept for the next downloads", "an eighth of the machine's"},
 }};

@@ -46,12 +46,6 @@ scatter_step rest_of(const scatter_step& step, std::int64_t done) noexcept {
   return rest;
 }
 
-/// Bytes of the source that a step reads.
-std::size_t bytes_of(const scatter_step& step) noexcept {
-  return step.kind == join_kind::bits ? static_cast<std::size_t>((step.source_first + step.count + 7) / 8)
-                                      : static_cast<std::size_t>(step.count) * value_bytes(step);
-}
-
 /// Values of a step that lie in the first `bytes` of what it reads.
 std::int64_t values_in(const scatter_step& step, std::size_t bytes) noexcept {
   const auto values = static_cast<std::int64_t>(bytes / value_bytes(step));
@@ -59,6 +53,11 @@ std::int64_t values_in(const scatter_step& step, std::size_t bytes) noexcept {
 }
 
 } // namespace
+
+std::size_t source_bytes(const scatter_step& step) noexcept {
+  return step.kind == join_kind::bits ? static_cast<std::size_t>((step.source_first + step.count + 7) / 8)
+                                      : static_cast<std::size_t>(step.count) * value_bytes(step);
+}
 
 std::size_t chunk_cutter::steps_at(const cut_chunk& chunk) noexcept {
   return aligned_up(chunk.bytes, step_alignment);
@@ -124,7 +123,7 @@ chunk_cursor chunk_cutter::cut(chunk_cursor at, cut_chunk& chunk) const {
     const std::size_t place_of = place(chunk, step.source, alignment_of(step));
     const std::size_t taken = (chunk.steps.size() + 1) * sizeof(join_step) + step_alignment;
     const std::size_t room = chunk_bytes_ > taken + place_of ? chunk_bytes_ - taken - place_of : 0;
-    const std::int64_t count = std::min(step.count, values_in(step, std::min(room, bytes_of(step))));
+    const std::int64_t count = std::min(step.count, values_in(step, std::min(room, source_bytes(step))));
     if (count <= 0) {
       break;
     }
@@ -133,7 +132,7 @@ chunk_cursor chunk_cutter::cut(chunk_cursor at, cut_chunk& chunk) const {
       break;
     }
     step.count = count;
-    add_part(step.source, place_of, bytes_of(step));
+    add_part(step.source, place_of, source_bytes(step));
     step.source = place_of;
     chunk.steps.push_back(step);
     at.done += count;

@@ -1,6 +1,7 @@
 #include "saeta/transfer/staging_ring.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/huge_pages.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -28,6 +30,8 @@ namespace {
 
 /// As many as it takes where the source is read by the system (pread); memory alone is read as fast by eight.
 constexpr std::size_t most_default_threads = 16;
+/// Of the chunks that a thread fills alone: larger ones would be many, and what is worth more goes by the shared ones.
+constexpr std::size_t most_lane_bytes = 4u << 20;
 /// Of a chunk there is a slice for each thread, but not so small that the caller had done it alone before the others are awake.
 constexpr std::size_t least_slice_bytes = 64u << 10;
 /// Of the shared chunks, which go to the device by them in turns: a copy does not wait for the word behind the one before it. More
@@ -115,6 +119,7 @@ std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& h
 
 staging_ring::staging_ring(context& home, const staging_options& options)
     : home_(home), chunk_bytes_(std::max(options.chunk_bytes, chunk_cutter::least)),
+      lane_bytes_(std::min(chunk_bytes_, most_lane_bytes)),
       team_(std::make_unique<worker_team>(thread_count(options))) {
   if (home_.on_host()) {
     return; // nothing is staged there
@@ -124,18 +129,18 @@ staging_ring::staging_ring(context& home, const staging_options& options)
   words_ = std::make_unique<lane_words>(home_.clocks()->device().shared_from_this(),
                                         team_->members() * of_each + shared);
   std::size_t word = 0;
-  const auto add = [&](lanes& to, std::size_t chunks, lane_stream& by) {
-    to.push_back(std::make_unique<staging_lane>(home_, chunk_bytes_, chunks, words_->at(word), by));
+  const auto add = [&](lanes& to, std::size_t chunks, std::size_t bytes, lane_stream& by) {
+    to.push_back(std::make_unique<staging_lane>(home_, bytes, chunks, words_->at(word), by));
     word += chunks;
   };
   const auto new_stream = [this] { return std::make_unique<lane_stream>(home_); };
   std::generate_n(std::back_inserter(streams_), team_->members(), new_stream);
   std::generate_n(std::back_inserter(shared_streams_), shared_streams + 1, new_stream);
   for (const auto& by : streams_) {
-    add(lanes_, of_each, *by);
+    add(lanes_, of_each, lane_bytes_, *by);
   }
   for (std::size_t i = 0; i < shared; ++i) {
-    add(shared_, 1, *shared_streams_.front());
+    add(shared_, 1, chunk_bytes_, *shared_streams_.front());
     longest_sent_.push_back(i);
   }
 }
@@ -154,10 +159,10 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
   home_.count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   if (home_.on_host()) {
     const auto turn = turn_.lock("a transfer");
-    const std::size_t tasks = (slab.size() + chunk_bytes_ - 1) / chunk_bytes_;
+    const std::size_t tasks = (slab.size() + lane_bytes_ - 1) / lane_bytes_;
     team_->run(tasks, [&](std::size_t, std::size_t task) {
-      const std::size_t begin = task * chunk_bytes_;
-      const std::size_t end = std::min(slab.size(), begin + chunk_bytes_);
+      const std::size_t begin = task * lane_bytes_;
+      const std::size_t end = std::min(slab.size(), begin + lane_bytes_);
       gather(target + begin, plan.segments(), begin, end, file); // the slab is its own staging chunk here
       home_.count().host_to_host.add_call(end - begin);
     });
@@ -170,14 +175,15 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
 
 void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_plan& plan,
                          const file_region& file) {
-  const std::size_t chunks = (bytes + chunk_bytes_ - 1) / chunk_bytes_;
-  const auto end_of = [&](std::size_t chunk) { return std::min(bytes, (chunk + 1) * chunk_bytes_); };
-  const slicing slices = slices_of(chunks, bytes);
+  const std::size_t chunk_bytes = chunk_for(bytes, least_chunk_bytes);
+  const std::size_t chunks = (bytes + chunk_bytes - 1) / chunk_bytes;
+  const auto end_of = [&](std::size_t chunk) { return std::min(bytes, (chunk + 1) * chunk_bytes); };
+  const slicing slices = slices_of(std::min(bytes, chunk_bytes));
   std::vector<staging_lane::chunk*> staged(shared_.size());
   run_shared(chunks, slices.count,
              {[&](staging_lane& lane, std::size_t slot, std::size_t) { staged[slot] = &lane.next(); },
               [&](std::size_t slot, std::size_t chunk, std::size_t slice) {
-                const std::size_t first = chunk * chunk_bytes_;
+                const std::size_t first = chunk * chunk_bytes;
                 const std::size_t begin = first + slice * slices.bytes;
                 const std::size_t end = std::min(end_of(chunk), begin + slices.bytes);
                 if (begin < end) {
@@ -186,7 +192,7 @@ void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_pl
                 }
               },
               [&](staging_lane& lane, std::size_t slot, std::size_t chunk) {
-                const std::size_t first = chunk * chunk_bytes_;
+                const std::size_t first = chunk * chunk_bytes;
                 home_.copy(target + first, staged[slot]->memory.pointer, end_of(chunk) - first,
                            copy_kind::host_to_device, lane.stream());
                 lane.mark(*staged[slot]);
@@ -203,7 +209,7 @@ void staging_ring::download(std::span<const download_range> ranges, bool fresh) 
   }
   home_.require_downloads(from_device);
   use_token token(home_.work_stream(), uses);
-  const std::vector<piece> pieces = piece::of(home_, ranges, chunk_bytes_);
+  const std::vector<piece> pieces = piece::of(home_, ranges, lane_bytes_);
   if (pieces.empty()) {
     return;
   }
@@ -221,8 +227,9 @@ void staging_ring::download(std::span<const download_range> ranges, bool fresh) 
   for (const piece& each : pieces) {
     bytes += each.bytes;
   }
-  if (bytes / pieces.size() >= chunk_bytes_ / 2) { // small ones are not worth a slice
-    land_together(pieces, bytes, fresh);
+  if (bytes / pieces.size() >= lane_bytes_ / 2) { // small ones are not worth a slice
+    const std::size_t chunk_bytes = chunk_for(bytes, fresh ? huge_page_bytes : least_chunk_bytes);
+    land_together(piece::of(home_, ranges, chunk_bytes), chunk_bytes, bytes, fresh);
   } else {
     land_by_lanes(pieces);
   }
@@ -241,11 +248,13 @@ void staging_ring::land_by_lanes(std::span<const piece> pieces) {
   });
 }
 
-void staging_ring::land_together(std::span<const piece> pieces, std::size_t bytes, bool fresh) {
+void staging_ring::land_together(std::span<const piece> pieces, std::size_t chunk_bytes, std::size_t bytes,
+                                 bool fresh) {
   // Where chunks are used again, what has landed is not to put them out of the caches. The pages of fresh memory are there already,
   // cleared by whoever touched them.
   const auto land = fresh || bytes <= shared_.size() * chunk_bytes_ ? plain_copy : streaming_copy;
-  const slicing slices = fresh ? slices_of_pages() : slices_of(pieces.size(), pieces.front().bytes);
+  const std::size_t largest = pieces.size() == 1 ? pieces.front().bytes : chunk_bytes;
+  const slicing slices = fresh ? slices_of_pages(largest) : slices_of(largest);
   std::vector<staging_lane::chunk*> staged(shared_.size());
   run_shared(pieces.size(), slices.count,
              {[&](staging_lane& lane, std::size_t slot, std::size_t) { lane.await(*staged[slot]); },
@@ -281,8 +290,12 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
   token.finish();
 }
 
-staging_ring::slicing staging_ring::slices_of(std::size_t chunks, std::size_t first) const noexcept {
-  const std::size_t largest = chunks == 1 ? std::clamp<std::size_t>(first, 1, chunk_bytes_) : chunk_bytes_;
+std::size_t staging_ring::chunk_for(std::size_t bytes, std::size_t least) const noexcept {
+  constexpr std::size_t wanted = 16; // chunks: while one is filled, others are on their way
+  return std::clamp(std::bit_ceil(bytes / wanted), std::min(least, chunk_bytes_), chunk_bytes_);
+}
+
+staging_ring::slicing staging_ring::slices_of(std::size_t largest) const noexcept {
   const std::size_t most =
       std::clamp<std::size_t>(largest / least_slice_bytes, 1, shared_chunks::most_slices);
   const std::size_t wanted = std::min(team_->members(), most);
@@ -291,10 +304,9 @@ staging_ring::slicing staging_ring::slices_of(std::size_t chunks, std::size_t fi
 }
 
 /// Threads that touch one huge page for the first time together would each clear all of it.
-staging_ring::slicing staging_ring::slices_of_pages() const noexcept {
-  const std::size_t count =
-      std::clamp<std::size_t>(chunk_bytes_ / huge_page_bytes, 1, shared_chunks::most_slices);
-  return {count, round_up((chunk_bytes_ + count - 1) / count, host_alignment)};
+staging_ring::slicing staging_ring::slices_of_pages(std::size_t largest) const noexcept {
+  const std::size_t count = std::clamp<std::size_t>(largest / huge_page_bytes, 1, shared_chunks::most_slices);
+  return {count, round_up((largest + count - 1) / count, host_alignment)};
 }
 
 // The caller holds a token on the work stream. The others start behind it, and it ends behind them, so that one point of the
@@ -349,7 +361,8 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, con
       stream_at(i);
     }
     std::size_t slots = 0; // as many as the host's budget has room for: the first one has to be had
-    while (slots < std::min(chunks, shared_.size()) && (shared_[slots]->prepare() || slots == 0)) {
+    const std::size_t most = std::min({chunks, shared_.size(), work.most_slots});
+    while (slots < most && (shared_[slots]->prepare() || slots == 0)) {
       ++slots;
     }
     std::vector<std::size_t> order = longest_sent_;

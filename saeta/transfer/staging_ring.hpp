@@ -19,6 +19,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -77,8 +78,11 @@ private:
     /// Where there is one: as soon as the slot is free, before the chunk begins. False where there is no such chunk, and none behind it.
     std::function<bool(staging_lane& lane, std::size_t slot, std::size_t chunk)> ahead = {};
     bool kernels = false; ///< `end` queues work on the stream of the kernels, too
+    std::size_t most_slots = std::numeric_limits<std::size_t>::max();
   };
   class scattering;
+
+  static constexpr std::size_t least_chunk_bytes = 1u << 20; ///< smaller copies can't fill the link
 
   staging_ring(context& home, const staging_options& options);
   /// A movement by some streams, in its turn: `work(stream_at)` gets at them by number, each for the first time by one thread.
@@ -97,20 +101,24 @@ private:
   void land_by_lanes(std::span<const piece> pieces);
   /// Downloads of pieces that are worth it by all workers at once.
   /// @param bytes  of all
-  void land_together(std::span<const piece> pieces, std::size_t bytes, bool fresh);
+  void land_together(std::span<const piece> pieces, std::size_t chunk_bytes, std::size_t bytes, bool fresh);
+  /// Bytes of each shared chunk of a movement. Small movements have small ones, so that filling and sending overlap; large ones as large as
+  /// may be: the link takes 4 us from one copy to the next. @param least  bytes
+  [[nodiscard]] std::size_t chunk_for(std::size_t bytes, std::size_t least) const noexcept;
   /// Of each chunk that all workers share; the last one may have fewer bytes.
   struct slicing {
     std::size_t count;
     std::size_t bytes;
   };
-  /// @param first  bytes of the first chunk; where it is the only one its slices are not empty.
-  [[nodiscard]] slicing slices_of(std::size_t chunks, std::size_t first) const noexcept;
+  /// @param largest  bytes of a chunk, more than 0
+  [[nodiscard]] slicing slices_of(std::size_t largest) const noexcept;
   /// Of at least a huge page each, where a chunk has one.
-  [[nodiscard]] slicing slices_of_pages() const noexcept;
+  [[nodiscard]] slicing slices_of_pages(std::size_t largest) const noexcept;
 
-  context& home_;            ///< owns this
-  interruptible_mutex turn_; ///< one movement at a time
-  std::size_t chunk_bytes_;
+  context& home_;                         ///< owns this
+  interruptible_mutex turn_;              ///< one movement at a time
+  std::size_t chunk_bytes_;               ///< of those that all workers share
+  std::size_t lane_bytes_;                ///< of those of a worker
   std::unique_ptr<lane_words> words_;     ///< of the chunks of all lanes, which end before
   streams streams_;                       ///< of each worker's lane
   streams shared_streams_;                ///< of the chunks that all workers share, and one for their kernels

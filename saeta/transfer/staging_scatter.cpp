@@ -2,6 +2,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/detail/chain_windows.hpp"
+#include "saeta/transfer/detail/chunk_route.hpp"
 #include "saeta/transfer/detail/chunk_sequence.hpp"
 #include "saeta/transfer/detail/staging_lane.hpp"
 #include "saeta/transfer/detail/worker_team.hpp"
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <limits>
+#include <mutex>
 
 namespace saeta {
 namespace {
@@ -119,21 +122,14 @@ void fetch(const cut_chunk& chunk, const scatter_source& source, chunk_chain& ch
   }
 }
 
-/// Memory in which the lanes land their chunks, one each: a lane's stream is done with a chunk before the next one lands. Fewer
-/// where the budget has no room for all: it is not asked to make any. Adds to what there is.
-void add_landing_memory(const std::shared_ptr<context>& into, std::size_t lanes, std::size_t bytes,
-                        std::vector<buffer>& made) {
-  std::erase_if(made, [](const buffer& each) { return !each.present(); });
-  try {
-    while (made.size() < lanes && into->memory_budget()->statistics().remaining >= bytes) {
-      made.push_back(buffer::allocate(into, bytes, into->work_stream(), "landing"));
-    }
-  } catch (const error& refused) {
-    if (!is_lack_of_room(refused.code())) {
-      throw;
-    }
-  }
-  made.resize(std::max(made.size(), lanes));
+/// Chunks that are on their way together. With fewer the threads fill what their caches still hold; where kernels follow, a chunk has its
+/// landing memory for longer. Of 8 MiB each, six and eight of them moved 95.0 and 93.9% of a pinned copy for copies alone, and 89.7 and 90.4%
+/// for strings and nulls (H100).
+std::size_t most_slots_for(std::span<const scatter_step> steps) {
+  constexpr std::size_t of_copies = 6;
+  const bool copies =
+      std::ranges::all_of(steps, [](const scatter_step& each) { return each.kind == join_kind::copy; });
+  return copies ? of_copies : std::numeric_limits<std::size_t>::max();
 }
 
 } // namespace
@@ -150,36 +146,38 @@ public:
              const scatter_progress& progress, std::span<std::byte> slab, std::int64_t* counters)
       : ring_(ring), home_(ring.home_), into_(into), source_(source), progress_(progress), slab_(slab.data()),
         slab_bytes_(slab.size()), counters_(counters),
-        steps_(std::max(ring.team_->members(), ring.shared_.size())), cut_(steps_.size()) {}
+        steps_(std::max(ring.team_->members(), ring.shared_.size())), cut_(steps_.size()),
+        routes_(steps_.size()), landing_(steps_.size()), refused_(steps_.size(), 0) {}
 
   void bring(std::span<const scatter_step> all) {
-    const std::size_t chunk_bytes = home_.on_host() ? host_chunk_bytes : ring_.chunk_bytes_;
-    const chunk_cutter cutter(all, chunk_bytes, source_.ordered_from, home_.on_host());
-    const chunk_cutter rest(all, std::min(chunk_bytes, decoded_chunk_bytes), source_.ordered_from,
-                            home_.on_host());
+    chunk_bytes_ = home_.on_host() ? host_chunk_bytes : ring_.chunk_for(slab_bytes_, least_chunk_bytes);
+    const std::size_t rest_bytes = std::min({chunk_bytes_, ring_.lane_bytes_, decoded_chunk_bytes});
+    const chunk_cutter cutter(all, chunk_bytes_, source_.ordered_from, home_.on_host());
+    const chunk_cutter rest(all, rest_bytes, source_.ordered_from, home_.on_host());
     chain_windows windows(rest, ring_.team_->members(),
-                          home_.on_host() ? chunk_cursor() : bring_shared(cutter));
+                          home_.on_host() ? chunk_cursor() : bring_shared(cutter, all));
     if (windows.chains() == 0) {
       return;
     }
     if (home_.on_host()) {
-      bring_on_host(chunk_bytes, rest, windows);
+      bring_on_host(rest, windows);
     } else {
+      chunk_bytes_ = rest_bytes;
       bring_by_lanes(rest, windows);
     }
   }
 
 private:
-  void finish_steps(std::size_t place, const std::byte* base) {
+  void finish_steps(std::size_t place, std::span<const scatter_step> steps, const std::byte* base) {
     std::vector<join_step>& made = steps_[place];
     made.clear();
-    for (const scatter_step& step : cut_[place].steps) {
+    for (const scatter_step& step : steps) {
       made.push_back(finished(step, base, slab_, counters_));
     }
     number_tiles(made);
   }
 
-  void bring_on_host(std::size_t chunk_bytes, const chunk_cutter& cutter, chain_windows& windows) {
+  void bring_on_host(const chunk_cutter& cutter, chain_windows& windows) {
     std::vector<std::vector<std::byte>> scratch(steps_.size());
     const auto bring = [&](std::size_t member, chunk_chain& chain) {
       cut_chunk& chunk = cut_[member];
@@ -187,9 +185,9 @@ private:
       if (chunk.direct) {
         fetch(chunk, source_, chain, slab_ + chunk.steps.front().target);
       } else {
-        scratch[member].resize(chunk_bytes);
+        scratch[member].resize(chunk_bytes_);
         fetch(chunk, source_, chain, scratch[member].data());
-        finish_steps(member, scratch[member].data());
+        finish_steps(member, chunk.steps, scratch[member].data());
         join_now(steps_[member]);
       }
       home_.count().host_to_host.add_call(chunk.read);
@@ -205,16 +203,12 @@ private:
   }
 
   void bring_by_lanes(const chunk_cutter& cutter, chain_windows& windows) {
-    add_landing_memory(into_, std::min(ring_.team_->members(), windows.chains()), ring_.chunk_bytes_,
-                       landing_);
-    landing_of_.assign(ring_.team_->members(), nobody);
-    landings_taken_ = 0;
     const auto bring = [&](staging_lane& lane, std::size_t member, chunk_chain& chain) {
       cut_chunk& chunk = cut_[member];
       const chunk_cursor next = cutter.cut(chain.at, chunk);
       auto& staged = lane.next();
       fetch(chunk, source_, chain, static_cast<std::byte*>(staged.memory.pointer));
-      send(lane, staged, member, chunk.direct ? absent() : landing_for(member));
+      send(lane, staged, member);
       return next;
     };
     by_windows(windows, [&](std::size_t chains) {
@@ -225,16 +219,15 @@ private:
   }
 
   /// The first chunks, whose bytes are read in any order. Returns where they end.
-  chunk_cursor bring_shared(const chunk_cutter& cutter) {
-    const std::size_t slots = ring_.shared_.size();
+  chunk_cursor bring_shared(const chunk_cutter& cutter, std::span<const scatter_step> all) {
+    const std::size_t slots = std::min(ring_.shared_.size(), most_slots_for(all));
     chunk_sequence chunks(cutter);
     const std::size_t known = chunks.find(slots + 1); // of few chunks all
     if (known == 0) {
       return chunks.end();
     }
-    add_landing_memory(into_, std::min(slots, known), ring_.chunk_bytes_, landing_);
     chunks.cut(0, cut_.front());
-    const slicing slices = ring_.slices_of(known, cut_.front().bytes);
+    const slicing slices = ring_.slices_of(known == 1 ? cut_.front().bytes : chunk_bytes_);
     std::vector<staging_lane::chunk*> staged(slots);
     // On a stream of their own, beside the copies of other chunks: behind a chunk's own copy they held up the next one.
     const lane_stream* const kernels = ring_.shared_streams_.back().get();
@@ -246,13 +239,13 @@ private:
                         static_cast<std::byte*>(staged[slot]->memory.pointer));
           },
           [&](staging_lane& lane, std::size_t slot, std::size_t) {
-            const bool lands = !cut_[slot].direct && slot < landing_.size();
-            send(lane, *staged[slot], slot, lands ? landing_[slot] : absent(), kernels);
+            send(lane, *staged[slot], slot, kernels);
           },
           [&](staging_lane&, std::size_t slot, std::size_t chunk) {
             return chunks.cut(first + chunk, cut_[slot]);
           },
-          true};
+          true,
+          slots};
       const std::size_t most = known <= slots ? known - first : expected_chunks(first);
       first += ring_.run_shared(most, slices.count, work,
                                 chain_windows::clock::now() + chain_windows::window_time);
@@ -265,7 +258,7 @@ private:
   /// between pieces, take some room. Too few cost another round of the threads, too many an empty turn each.
   [[nodiscard]] std::size_t expected_chunks(std::size_t brought) const noexcept {
     constexpr std::size_t most = 1024; ///< the link brings fewer in the time of a window
-    const std::size_t all = slab_bytes_ / ring_.chunk_bytes_;
+    const std::size_t all = slab_bytes_ / chunk_bytes_;
     return std::max(std::min(all + all / 64 - std::min(all, brought), most), ring_.shared_.size());
   }
 
@@ -283,28 +276,39 @@ private:
   /// What was fetched into a pinned chunk goes to its places.
   /// @param place    of the chunk and its steps
   /// @param kernels  stream of the kernel where the chunk lands; null: behind the copy
-  void send(staging_lane& lane, staging_lane::chunk& staged, std::size_t place, const buffer& lands,
+  void send(staging_lane& lane, staging_lane::chunk& staged, std::size_t place,
             const lane_stream* kernels = nullptr) {
     constexpr copy_kind kind = copy_kind::host_to_device;
     const cut_chunk& chunk = cut_[place];
     auto* const pinned = static_cast<std::byte*>(staged.memory.pointer);
     fetched_ += chunk.read;
-    if (chunk.direct) {
-      home_.copy(slab_ + chunk.steps.front().target, pinned, chunk.bytes, kind, lane.stream());
+    chunk_route& route = routes_[place];
+    route.find(chunk);
+    std::vector<copy_range> copies;
+    for (const scatter_step& each : route.placed) {
+      copies.push_back({slab_ + each.target, pinned + each.source, static_cast<std::size_t>(each.count)});
+    }
+    if (route.joined.empty()) {
+      home_.copy_all(copies, kind, lane.stream());
       lane.mark(staged);
       return;
     }
+    const buffer& lands = landing_at(place);
     use_token token(lane.stream(), {writes(lands)});
     std::byte* const base = lands.present() ? token.mutable_data<std::byte>(lands) : pinned;
-    finish_steps(place, base);
+    finish_steps(place, route.joined, base);
     const std::size_t at = chunk_cutter::steps_at(chunk);
     const std::size_t step_bytes = steps_[place].size() * sizeof(join_step);
     std::memcpy(pinned + at, steps_[place].data(), step_bytes);
+    route.land(at, at + step_bytes);
     const auto join = [&](stream_ref on) {
       home_.kernels().join(on.native_handle(), steps_[place], reinterpret_cast<const join_step*>(base + at));
     };
     if (lands.present()) {
-      home_.copy(base, pinned, at + step_bytes, kind, lane.stream());
+      for (const chunk_range& each : route.landed) {
+        copies.push_back({base + each.begin, pinned + each.begin, each.end - each.begin});
+      }
+      home_.copy_all(copies, kind, lane.stream());
       lane.mark(staged);
       if (kernels != nullptr) { // the landing memory orders the two streams, both ways
         token.finish();
@@ -314,24 +318,38 @@ private:
       }
       join(lane.stream());
     } else {
+      if (!copies.empty()) {
+        home_.copy_all(copies, kind, lane.stream());
+      }
       join(lane.stream());
       lane.mark(staged);
-      home_.count().host_to_device.add_call(at + step_bytes); // the kernel has moved it
+      for (const chunk_range& each : route.landed) { // the kernel has moved it
+        home_.count().host_to_device.add_call(each.end - each.begin);
+      }
     }
     token.finish();
   }
 
-  /// Where a member lands its chunks, which are as many as there are chains and may be fewer than the members. Absent where there was
-  /// no room.
-  const buffer& landing_for(std::size_t member) {
-    if (landing_of_[member] == nobody) {
-      landing_of_[member] = landings_taken_.fetch_add(1);
+  /// Memory in which the chunks of a place land, made for the first one: a stream is done with a chunk before the next one lands.
+  /// Absent where the budget had no room: it is not asked to make any.
+  const buffer& landing_at(std::size_t place) {
+    buffer& landing = landing_[place];
+    if (landing.size() >= chunk_bytes_ || refused_[place] != 0) {
+      return landing;
     }
-    return landing_of_[member] < landing_.size() ? landing_[landing_of_[member]] : absent();
-  }
-  static const buffer& absent() {
-    static const buffer none;
-    return none;
+    const std::lock_guard lock(landing_mutex_); // of those who look whether there is room
+    landing = {};
+    try {
+      if (into_->memory_budget()->statistics().remaining >= chunk_bytes_) {
+        landing = buffer::allocate(into_, chunk_bytes_, into_->work_stream(), "landing");
+      }
+    } catch (const error& refused) {
+      if (!is_lack_of_room(refused.code())) {
+        throw;
+      }
+    }
+    refused_[place] = landing.present() ? 0 : 1;
+    return landing;
   }
 
   /// Calls `run(chains)` for windows, and the outside after each.
@@ -350,8 +368,6 @@ private:
     }
   }
 
-  static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
-
   staging_ring& ring_;
   context& home_;
   const std::shared_ptr<context>& into_;
@@ -359,12 +375,14 @@ private:
   const scatter_progress& progress_;
   std::byte* slab_;
   std::size_t slab_bytes_;
+  std::size_t chunk_bytes_ = 0;               ///< as they are cut now
   std::int64_t* counters_;                    ///< in the slab
   std::vector<std::vector<join_step>> steps_; ///< of each member's or slot's chunk
   std::vector<cut_chunk> cut_;
-  std::vector<buffer> landing_;
-  std::vector<std::size_t> landing_of_; ///< by member
-  std::atomic<std::size_t> landings_taken_{0};
+  std::vector<chunk_route> routes_;
+  std::mutex landing_mutex_;
+  std::vector<buffer> landing_; ///< by place, as the others
+  std::vector<char> refused_;
   std::atomic<std::uint64_t> fetched_{0};
 };
 

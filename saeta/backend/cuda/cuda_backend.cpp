@@ -244,6 +244,26 @@ public:
     check(cudaMemcpyAsync(target, source, bytes, native(kind), native(stream)), "cudaMemcpyAsync", ": ",
           bytes, " bytes");
   }
+  void copy_all(std::span<const copy_range> ranges, copy_kind kind, stream_handle stream) override {
+    if (ranges.size() <= 1) {
+      return backend::copy_all(ranges, kind, stream);
+    }
+    std::vector<void*> targets;
+    std::vector<const void*> sources;
+    std::vector<std::size_t> sizes;
+    for (const copy_range& each : ranges) {
+      targets.push_back(each.target);
+      sources.push_back(each.source);
+      sizes.push_back(each.bytes);
+    }
+    cudaMemcpyAttributes alike{};
+    alike.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    std::size_t first_alike = 0;
+    const active_context active(context_);
+    check(cudaMemcpyBatchAsync(targets.data(), sources.data(), sizes.data(), sizes.size(), &alike,
+                               &first_alike, 1, native(stream)),
+          "cudaMemcpyBatchAsync", ": ", sizes.size(), " copies");
+  }
   void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) override {
     if (bytes == 0) {
       return;

@@ -37,6 +37,9 @@ struct cut_chunk {
   bool direct = false;
 };
 
+/// Bytes that a step reads.
+[[nodiscard]] std::size_t source_bytes(const scatter_step& step) noexcept;
+
 class chunk_cutter {
 public:
   /// Least bytes of a chunk.

@@ -127,7 +127,7 @@ private:
     changed_.notify_all();
   }
   stage other_than(stage seen, std::size_t chunk) {
-    constexpr std::chrono::microseconds patience{200}; // a chunk of 4 MiB is on its way for 80
+    constexpr std::chrono::microseconds patience{400}; // a chunk of 8 MiB is on its way for 155
     const chunk_state& which = chunks_[chunk];
     const auto changed = [&] {
       return which.stage.load(std::memory_order_acquire) != seen || failed_ || chunk >= count_;

@@ -142,6 +142,40 @@ TEST_P(device_contract, a_word_is_written_when_the_work_before_it_has_finished) 
   device().synchronize_stream(handle());
 }
 
+TEST_P(device_contract, copies_of_one_call_keep_their_place_in_the_stream) {
+  const copy_kind kind =
+      device().device().kind == device_kind::cpu ? copy_kind::host_to_host : copy_kind::host_to_device;
+  constexpr std::size_t size = 1 << 16;
+  const std::shared_ptr<void> source(device().allocate_pinned(size), [this](void* memory) {
+    EXPECT_TRUE(device().deallocate_pinned(memory, size));
+  });
+  const bytes content = counting(size);
+  std::memcpy(source.get(), content.data(), size);
+  for (const std::size_t count : {0U, 1U, 2U, 100U}) {
+    device_memory target(work(), bytes(size, 0));
+    bytes expected(size, 9);
+    const auto held = close_gate(handle());
+    device().fill(target.data(), 9, size, handle());
+    std::vector<copy_range> ranges;
+    for (std::size_t i = 0; i < count; ++i) { // of all sizes and alignments, the last place first
+      const std::size_t some = 1 + i * 5;
+      const std::size_t from = i * 501;
+      const std::size_t to = size - 1 - i * 601 - some;
+      ranges.push_back({static_cast<std::uint8_t*>(target.data()) + to,
+                        static_cast<const std::uint8_t*>(source.get()) + from, some});
+      std::memcpy(expected.data() + to, content.data() + from, some);
+    }
+    device().copy_all(ranges, kind, handle());
+    device().fill(static_cast<std::uint8_t*>(target.data()) + size - 1, 3, 1, handle());
+    expected.back() = 3;
+    if (held) {
+      held->open();
+    }
+    device().synchronize_stream(handle());
+    EXPECT_EQ(target.download(), expected) << count << " copies";
+  }
+}
+
 TEST_P(device_contract, threads_wait_for_events_side_by_side) {
   constexpr std::size_t waiting = 4;
   const stream free(shared_device());

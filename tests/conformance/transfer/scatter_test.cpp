@@ -65,7 +65,8 @@ expected_slab expected(const scatter_plan& plan, const std::vector<std::byte>& s
 
 /// Bitmaps of many pieces side by side, then copies, offsets, views and run ends at many distances of each other. The slab is
 /// filled from its first to its last byte.
-scatter_plan random_plan(std::size_t source_bytes, unsigned seed) {
+/// @param longest  values of a step, at most
+scatter_plan random_plan(std::size_t source_bytes, unsigned seed, std::int64_t longest = 6000) {
   std::mt19937 random(seed);
   const auto below = [&](std::int64_t limit) {
     return std::uniform_int_distribution<std::int64_t>(0, limit - 1)(random);
@@ -125,7 +126,7 @@ scatter_plan random_plan(std::size_t source_bytes, unsigned seed) {
       break;
     }
     const auto width = static_cast<std::uint64_t>(join_value_bytes({.kind = step.kind, .width = step.width}));
-    step.count = 1 + below(below(3) == 0 ? 6000 : 40);
+    step.count = 1 + below(below(3) == 0 ? longest : 40);
     step.source = source;
     step.target = (target + 15) / 16 * 16;
     if (step.kind == join_kind::copy) {
@@ -186,6 +187,42 @@ TEST_P(scatter, puts_every_kind_of_piece_in_its_place) {
         expect_scattered(home, random_plan(source.size(), seed), source, memory_of(source));
       }
     }
+  }
+}
+
+TEST_P(scatter, places_large_copies_beside_what_a_kernel_does) {
+  const auto source = random_bytes(3'000'000, 13);
+  for (const std::size_t chunk : {std::size_t{131'072}, std::size_t{1} << 20}) {
+    const auto home = with_chunks(chunk, 3, 2);
+    for (unsigned seed = 1; seed <= 10; ++seed) {
+      SCOPED_TRACE(::testing::Message() << "chunks of " << chunk << " bytes, seed " << seed);
+      const scatter_plan plan = random_plan(source.size(), seed, 90'000);
+      expect_scattered(home, plan, source, memory_of(source));
+      const auto tight =
+          home->with_budget("tight", plan.slab_bytes + 60'000); // kernels read the pinned chunk
+      const scattered made = staging_ring::of(home)->scatter(tight, plan, memory_of(source), "slab");
+      EXPECT_TRUE(read_back(home, made.slab) == expected(plan, source).bytes);
+    }
+  }
+}
+
+TEST_P(scatter, of_large_copies_lands_nothing) {
+  constexpr std::size_t piece = 40'000;
+  const auto source = random_bytes(25 * piece, 14);
+  const auto home = with_chunks(1u << 20, 2, 2);
+  scatter_plan plan;
+  plan.slab_bytes = source.size();
+  for (std::size_t i = 0; i < 25; ++i) { // from the last place to the first one
+    plan.steps.push_back({.source = i * piece, .target = (24 - i) * piece, .count = piece});
+  }
+  home->reset_counters();
+  const budget_window window = home->memory_budget()->open_window();
+  const auto before = window.read().peak;
+  expect_scattered(home, plan, source, memory_of(source));
+  EXPECT_LE(window.read().peak, before + (plan.slab_bytes + 511) / 512 * 512);
+  if (!home->on_host()) {
+    EXPECT_EQ(home->read_counters().host_to_device.calls, 1U);
+    EXPECT_EQ(home->read_counters().host_to_device.bytes, source.size()) << "without steps behind the bytes";
   }
 }
 

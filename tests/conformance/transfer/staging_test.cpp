@@ -113,6 +113,36 @@ TEST_P(staging, fills_large_chunks_by_slices) {
   }
 }
 
+TEST_P(staging, cuts_small_movements_into_small_chunks) {
+  struct movement {
+    std::size_t bytes;
+    std::size_t chunk;
+  };
+  for (const movement each :
+       {movement{3'000'000, 1u << 20}, {20'000'000, 2u << 20}, {40'000'001, 4u << 20}}) {
+    context_options options;
+    options.staging = {.threads = 3}; // chunks as large as by default
+    const auto home = new_context(options);
+    const auto ring = staging_ring::of(home);
+    const auto source = random_bytes(each.bytes, 19);
+    transfer_plan plan;
+    const auto part = plan.add(source);
+    plan.finish();
+    home->reset_counters();
+    const buffer slab = ring->upload(home, plan, "slab");
+    const auto calls = (each.bytes + each.chunk - 1) / each.chunk;
+    if (!home->on_host()) {
+      EXPECT_EQ(home->read_counters().host_to_device.calls, calls);
+    }
+    std::vector<std::byte> back(each.bytes);
+    ring->download(std::vector<download_range>{{slab.slice(plan.target_of(part), each.bytes), back.data()}});
+    EXPECT_TRUE(back == source) << each.bytes;
+    if (!home->on_host()) {
+      EXPECT_EQ(home->read_counters().device_to_host.calls, calls);
+    }
+  }
+}
+
 TEST_P(staging, lands_in_fresh_memory_by_pages) {
   for (const std::size_t chunk :
        {std::size_t{256} << 10, std::size_t{4} << 20, (std::size_t{5} << 20) + 64}) {

@@ -172,7 +172,8 @@ TEST(standard_options_of_a_context, are_as_its_pages_say) {
   EXPECT_TRUE(standard.pressure.hooks);
   EXPECT_EQ(standard.pressure.wait, std::chrono::milliseconds(0));
   EXPECT_EQ(standard.staging.threads, 0U);
-  EXPECT_EQ(standard.staging.chunk_bytes, 4U << 20);
+  EXPECT_EQ(standard.staging.chunk_bytes, 8U << 20);
+  EXPECT_EQ(standard.staging.shared_chunks, 12U);
   EXPECT_EQ(standard.staging.chunks_per_thread, 3U);
 }
 

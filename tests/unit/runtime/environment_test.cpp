@@ -53,7 +53,7 @@ TEST_F(environment_test, without_variables_the_standard_holds) {
   EXPECT_EQ(options.wait.count(), 0);
   EXPECT_TRUE(options.log.empty());
   EXPECT_EQ(options.staging.threads, 0U);
-  EXPECT_EQ(options.staging.chunk_bytes, 4U << 20);
+  EXPECT_EQ(options.staging.chunk_bytes, 8U << 20);
 }
 
 TEST_F(environment_test, a_budget_is_bytes_or_a_share_of_the_device) {

@@ -1,0 +1,100 @@
+// Which bytes of a chunk are placed at once, and which land for a kernel.
+#include "saeta/transfer/detail/chunk_route.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+constexpr auto large = static_cast<std::int64_t>(chunk_route::least_placed);
+
+scatter_step copy(std::uint64_t source, std::int64_t bytes) {
+  return {.source = source, .target = source + 7, .count = bytes};
+}
+scatter_step bits(std::uint64_t source, std::int64_t count) {
+  return {.kind = join_kind::bits, .source = source, .count = count, .source_first = 3};
+}
+scatter_step offsets(std::uint64_t source, std::int64_t count) {
+  return {.kind = join_kind::add, .width = 4, .source = source, .count = count};
+}
+
+/// A chunk with these steps, whose bytes end with the last one.
+chunk_route route_of(std::vector<scatter_step> steps) {
+  cut_chunk chunk;
+  chunk.bytes = static_cast<std::size_t>(steps.back().source) + source_bytes(steps.back());
+  chunk.steps = std::move(steps);
+  chunk_route made;
+  made.find(chunk);
+  return made;
+}
+
+std::vector<std::uint64_t> sources(const std::vector<scatter_step>& of) {
+  std::vector<std::uint64_t> made;
+  for (const scatter_step& each : of) {
+    made.push_back(each.source);
+  }
+  return made;
+}
+
+std::vector<std::tuple<std::size_t, std::size_t>> ranges(const chunk_route& of) {
+  std::vector<std::tuple<std::size_t, std::size_t>> made;
+  for (const chunk_range& each : of.landed) {
+    made.emplace_back(each.begin, each.end);
+  }
+  return made;
+}
+
+using numbers = std::vector<std::uint64_t>;
+using landed = std::vector<std::tuple<std::size_t, std::size_t>>;
+
+TEST(chunk_route, places_copies_that_are_large_on_average) {
+  const chunk_route of_two = route_of({copy(0, 100), copy(128, 2 * large)});
+  EXPECT_EQ(sources(of_two.placed), (numbers{0, 128})) << "a small rest is not worth a kernel";
+  EXPECT_TRUE(of_two.joined.empty());
+  EXPECT_TRUE(of_two.landed.empty());
+  EXPECT_EQ(sources(route_of({copy(0, 5)}).placed), numbers{0}) << "one copy is one call";
+}
+
+TEST(chunk_route, lands_small_copies) {
+  const chunk_route made = route_of({copy(0, 100), copy(128, 200), copy(20'000, 50)});
+  EXPECT_TRUE(made.placed.empty());
+  EXPECT_EQ(sources(made.joined), (numbers{0, 128, 20'000}));
+  EXPECT_EQ(ranges(made), (landed{{0, 328}, {20'000, 20'050}})) << "close ones as one";
+}
+
+TEST(chunk_route, parts_large_copies_from_what_a_kernel_does) {
+  const auto end = static_cast<std::uint64_t>(large) + 1000;
+  chunk_route made =
+      route_of({bits(10, 80), copy(1000, large), offsets(end, 25), copy(end + 200, large - 1)});
+  EXPECT_EQ(sources(made.placed), numbers{1000});
+  EXPECT_EQ(sources(made.joined), (numbers{10, end, end + 200}));
+  EXPECT_EQ(ranges(made), (landed{{10, 21}, {end, end + 200 + static_cast<std::size_t>(large) - 1}}))
+      << "bits from the byte of the first one to that of the last one";
+  made.land(end + static_cast<std::size_t>(large) + 300, end + static_cast<std::size_t>(large) + 400);
+  EXPECT_EQ(made.landed.size(), 2U) << "what is close to the last one is one copy with it";
+  made.land(end + 100'000, end + 100'001);
+  EXPECT_EQ(made.landed.size(), 3U);
+}
+
+TEST(chunk_route, lands_shared_bytes_once) {
+  EXPECT_EQ(ranges(route_of({offsets(100, 50), offsets(100, 10), bits(120, 8)})), (landed{{100, 300}}));
+}
+
+TEST(chunk_route, forgets_the_chunk_before) {
+  chunk_route made = route_of({bits(0, 8), copy(64, large)});
+  cut_chunk next;
+  next.bytes = 10;
+  next.steps = {offsets(0, 2)};
+  made.find(next);
+  EXPECT_TRUE(made.placed.empty());
+  EXPECT_EQ(made.joined.size(), 1U);
+  EXPECT_EQ(ranges(made), (landed{{0, 8}}));
+}
+
+} // namespace
+} // namespace saeta
