@@ -11,8 +11,8 @@ from saeta import _libarrow
 from saeta.errors import MissingDependency
 
 
-def stream_of(source: Any) -> Any:
-    """A capsule of a stream of the batches. None for other objects, for data on a device, and without the compiled module.
+def importer_of(source: Any) -> ModuleType | None:
+    """The compiled module whose `table` imports the source. None for other objects, for data on a device, and without the module.
 
     `__arrow_c_stream__` of a table makes several objects a column, which takes longer than the import of small ones.
     """
@@ -20,7 +20,7 @@ def stream_of(source: Any) -> Any:
     if pyarrow is None or type(source) not in (pyarrow.Table, pyarrow.RecordBatch):
         return None
     bridge = _bridge()
-    return None if bridge is None else bridge.stream(source)
+    return bridge if bridge is not None and bridge.on_cpu(source) else None
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from saeta import _core
 from saeta._core import Context, Device, from_dlpack
 from saeta._pyarrow_device import parts_on_device
-from saeta._pyarrow_tables import stream_of
+from saeta._pyarrow_tables import importer_of
 from saeta.errors import ExchangeError, TypeMismatch
 
 # Device types as DLPack and Arrow number them.
@@ -55,9 +55,9 @@ def from_arrow(
     memory by one kernel a batch. Host memory goes to a device by one transfer a batch; `copy=False` refuses that with ExchangeError. Data on a device enters a context of
     that device; into a host context it is downloaded by its producer, where that offers it.
     """
-    stream = stream_of(source)
-    if stream is not None:
-        return _core._import_stream(context_of(ctx), stream, copy, as_column)
+    importer = None if as_column else importer_of(source)
+    if importer is not None:
+        return importer.table(context_of(ctx), source, copy)
     parts = parts_on_device(source)
     if parts is not None and (len(parts) != 1 or parts[0] is not source):
         return _joined([from_arrow(each, ctx, copy=copy, as_column=as_column) for each in parts])

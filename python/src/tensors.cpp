@@ -2,13 +2,6 @@
 
 namespace saeta::py {
 
-copy_policy policy_of(std::optional<bool> copy) {
-  if (!copy) {
-    return copy_policy::when_needed;
-  }
-  return *copy ? copy_policy::always : copy_policy::never;
-}
-
 dlpack_export asked(std::optional<std::int64_t> stream, std::optional<device_pair> device,
                     std::optional<bool> copy) {
   dlpack_export how;

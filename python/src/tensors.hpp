@@ -2,6 +2,7 @@
 #pragma once
 
 #include "capsules.hpp"
+#include "copy_argument.hpp"
 #include "module.hpp"
 #include "saeta/base/text.hpp"
 
@@ -18,9 +19,6 @@ namespace saeta::py {
 
 using device_pair = std::pair<std::int32_t, std::int32_t>;
 using version_pair = std::pair<std::uint32_t, std::uint32_t>;
-
-/// What `copy=` means: None where one is needed, True always, False never.
-copy_policy policy_of(std::optional<bool> copy);
 
 /// What `__dlpack__` was asked for.
 dlpack_export asked(std::optional<std::int64_t> stream, std::optional<device_pair> device,

@@ -302,6 +302,17 @@ host_array view_array(const data_type& type, const ArrowArray& source, const arr
   return view;
 }
 
+void view_column(const field& described, const ArrowArray& source, std::int64_t offset, std::int64_t rows,
+                 const array_memory& memory, host_array& view) {
+  const array_place place = array_place::column(described.name);
+  require_counts(source, place);
+  if (source.length < offset + rows) {
+    throw error(errc::format, concat(place, ": length is ", source.length, ", the batch has offset ", offset,
+                                     " and length ", rows));
+  }
+  view_rows(described.type, source, {offset, rows}, memory, place, view);
+}
+
 host_batch view_batch(const schema& fields, const ArrowArray& source, const array_memory& memory) {
   const array_place whole("batch");
   require_counts(source, whole);
@@ -312,18 +323,12 @@ host_batch view_batch(const schema& fields, const ArrowArray& source, const arra
   view.rows = source.length;
   view.arrays.reserve(fields.fields.size());
   for (std::size_t i = 0; i < fields.fields.size(); ++i) {
-    const array_place place = array_place::column(fields.fields[i].name);
     if (source.children[i] == nullptr) {
-      throw error(errc::format, concat(place, ": children[", i, "] of the batch is null"));
+      throw error(errc::format, concat(array_place::column(fields.fields[i].name), ": children[", i,
+                                       "] of the batch is null"));
     }
-    const ArrowArray& child = *source.children[i];
-    require_counts(child, place);
-    if (child.length < source.offset + source.length) {
-      throw error(errc::format, concat(place, ": length is ", child.length, ", the batch has offset ",
-                                       source.offset, " and length ", source.length));
-    }
-    view_rows(fields.fields[i].type, child, {source.offset, source.length}, memory, place,
-              view.arrays.emplace_back());
+    view_column(fields.fields[i], *source.children[i], source.offset, source.length, memory,
+                view.arrays.emplace_back());
   }
   return view;
 }

@@ -42,18 +42,24 @@ batch place(const std::shared_ptr<context>& home, const host_batch& view, std::s
 placed_batch place_and_take(const std::shared_ptr<context>& home, host_batch view,
                             std::span<const field> fields, ArrowArray& source, dictionary_cache& dictionaries,
                             const import_options& options) {
-  if (options.check == validation::full) {
-    check_values(view.arrays, fields, dictionaries, in_host_memory());
-  }
   // The columns share the owner while it is still empty, so that a failure leaves the struct with the caller.
   const auto owner = std::make_shared<owned_array>();
   view.keepalive = owner;
-  batch placed = place(home, view, fields, dictionaries, options);
+  placed_batch placed = place_view(home, std::move(view), fields, dictionaries, options);
   owner->take(source);
-  return {std::move(placed), std::move(view)};
+  return placed;
 }
 
 } // namespace
+
+placed_batch place_view(const std::shared_ptr<context>& home, host_batch view, std::span<const field> fields,
+                        dictionary_cache& dictionaries, const import_options& options) {
+  if (options.check == validation::full) {
+    check_values(view.arrays, fields, dictionaries, in_host_memory());
+  }
+  batch placed = place(home, view, fields, dictionaries, options);
+  return {std::move(placed), std::move(view)};
+}
 
 placed_batch place_batch(const std::shared_ptr<context>& home, const schema& fields, ArrowArray& source,
                          dictionary_cache& dictionaries, const import_options& options) {

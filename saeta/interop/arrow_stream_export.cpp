@@ -4,7 +4,6 @@
 #include "saeta/interop/arrow_owned.hpp"
 #include "saeta/interop/detail/arrow_device_type.hpp"
 #include "saeta/interop/detail/arrow_symbols.hpp"
-#include "saeta/interop/stream_errors.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <cerrno>
@@ -12,6 +11,23 @@
 
 namespace saeta {
 namespace {
+
+/// EINVAL for every code that has no errno value of its own.
+int errno_of(errc code) noexcept {
+  switch (code) {
+  case errc::out_of_memory:
+  case errc::budget_exceeded:
+    return ENOMEM;
+  case errc::io:
+  case errc::device:
+  case errc::device_lost:
+    return EIO;
+  case errc::unsupported:
+    return ENOTSUP;
+  default:
+    return EINVAL;
+  }
+}
 
 /// Private data of an exported stream: the arrays that are left, made when they are asked for.
 template <class Array>

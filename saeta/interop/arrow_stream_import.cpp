@@ -3,6 +3,7 @@
 #include "saeta/base/interrupt.hpp"
 #include "saeta/interop/arrow_device.hpp"
 #include "saeta/interop/detail/arrow_import.hpp"
+#include "saeta/interop/detail/rolling_dictionaries.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -115,40 +116,6 @@ private:
   Source& from_;
   bool slow_ = false; ///< of the last call; written by the thread that made it
   std::future<decltype(std::declval<Source&>().next())> asked_;
-};
-
-/// The cache keeps the batch of each dictionary alive. So it holds those of the batch before and no more.
-class rolling_dictionaries {
-public:
-  [[nodiscard]] dictionary_cache& known() noexcept { return known_; }
-
-  void roll_to(const placed_batch& placed) {
-    dictionary_cache fresh;
-    for (std::size_t i = 0; i < placed.view.arrays.size(); ++i) {
-      remember(placed.view.arrays[i], placed.columns.columns[i], placed.view.keepalive, fresh);
-    }
-    known_ = std::move(fresh);
-  }
-
-private:
-  /// The dictionaries of an array, of its children and of its dictionary.
-  void remember(const host_array& seen, const column& made, const std::shared_ptr<void>& source,
-                dictionary_cache& known) const {
-    for (std::size_t i = 0; i < seen.children.size(); ++i) {
-      remember(seen.children[i], made.children()[i], source, known);
-    }
-    if (seen.dictionary == nullptr) {
-      return;
-    }
-    if (made.type().is_symbol()) {
-      known.remember(*seen.dictionary, known_.find_symbols(*seen.dictionary), source);
-    } else {
-      known.remember(*seen.dictionary, std::make_shared<const column>(*made.dictionary()), source);
-      remember(*seen.dictionary, *made.dictionary(), source, known);
-    }
-  }
-
-  dictionary_cache known_;
 };
 
 /// What a stream of `type` fills a table with: the children of a struct, or the one column that it is.

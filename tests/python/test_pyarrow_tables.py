@@ -7,7 +7,7 @@ import pytest
 
 import arrow_data
 import saeta as sa
-from protocols import OnlyStream, capsule_name
+from protocols import OnlyStream
 from saeta import _pyarrow_tables
 
 pytest.importorskip("saeta._bridge", reason="this build has no module for pyarrow's objects")
@@ -44,6 +44,13 @@ def tables():
                 "b": pa.chunked_array([["x"], ["y", "z", None], ["w"]]),
             }
         ),
+        "a dictionary for each chunk": pa.table(
+            {
+                "words": pa.chunked_array(
+                    [pa.array(each).dictionary_encode() for each in (["b", "a", None], ["c"])]
+                )
+            }
+        ),
         "rows without columns": everything.select([]),
         "no rows": everything.slice(0, 0),
         "no chunks": pa.table({"a": pa.chunked_array([], pa.int32())}),
@@ -61,16 +68,17 @@ def shapes(of):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Sources that the short cut was asked for, and whether it was taken."""
+    """Sources that the short cut was asked for, and whether it takes them."""
     found = []
     bridge = _pyarrow_tables._bridge()
 
     class Counted:
+        table = bridge.table
+
         @staticmethod
-        def stream(source):
-            made = bridge.stream(source)
-            found.append((source, made is not None and capsule_name(made) == "arrow_array_stream"))
-            return made
+        def on_cpu(source):
+            found.append((source, bridge.on_cpu(source)))
+            return found[-1][1]
 
     monkeypatch.setattr(_pyarrow_tables, "_bridge", lambda: Counted)
     return found
@@ -105,7 +113,7 @@ def test_a_batch_is_what_its_stream_makes_of_it(host, asked, window):
 def test_a_table_as_a_column_is_a_column_of_structs(host, asked):
     source = arrow_data.table().slice(3, 11)
     column = sa.from_arrow(source, host, as_column=True)
-    assert asked == [(source, True)]
+    assert asked == []
     assert column.to_pylist() == source.to_pylist()
 
 
@@ -136,6 +144,33 @@ def test_a_build_without_the_module_takes_pyarrows_stream(host, monkeypatch):
     monkeypatch.setattr(_pyarrow_tables, "_bridge", lambda: None)
     source = tables()["chunks"]
     assert sa.from_arrow(source, host).to_arrow().equals(source)
+
+
+def test_with_another_pyarrow_than_that_of_the_build_tables_take_their_stream(host, monkeypatch):
+    def load(name, purpose):
+        raise sa.MissingDependency(f"{name} was built with another pyarrow")
+
+    monkeypatch.setattr(_pyarrow_tables._libarrow, "load", load)
+    _pyarrow_tables._bridge.cache_clear()
+    try:
+        source = tables()["chunks"]
+        assert _pyarrow_tables.importer_of(source) is None
+        assert sa.from_arrow(source, host).to_arrow().equals(source)
+    finally:
+        _pyarrow_tables._bridge.cache_clear()
+
+
+@pytest.mark.parametrize("kind", [pa.Table, pa.RecordBatch])
+def test_objects_that_were_never_filled_are_refused(host, kind):
+    with pytest.raises(TypeError):
+        sa.from_arrow(kind.__new__(kind), host)
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_tables_of_thousands_of_columns_keep_their_values(host, copy):
+    kinds = [pa.array([1.5, None]), pa.array(["x", "yz"]), pa.array([True, False])]
+    source = pa.table({f"c{number}": kinds[number % 3] for number in range(12_000)})
+    assert sa.from_arrow(source, host, copy=copy).to_arrow().equals(source)
 
 
 def test_bad_values_are_refused_as_ever(host, asked):

@@ -54,6 +54,11 @@ const array_memory& in_host_memory() noexcept;
 host_array view_array(const data_type& type, const ArrowArray& source, const array_place& place,
                       const array_memory& memory = in_host_memory());
 
+/// Rows [offset, offset + rows) of one column of a batch.
+/// @param view  an empty one, where it is to stay.
+void view_column(const field& described, const ArrowArray& source, std::int64_t offset, std::int64_t rows,
+                 const array_memory& memory, host_array& view);
+
 /// A struct array whose children are the fields; the rows of its own window.
 host_batch view_batch(const schema& fields, const ArrowArray& source,
                       const array_memory& memory = in_host_memory());

@@ -12,6 +12,10 @@ struct placed_batch {
   host_batch view;
 };
 
+/// Arrays of the fields, whose memory `view.keepalive` keeps.
+placed_batch place_view(const std::shared_ptr<context>& home, host_batch view, std::span<const field> fields,
+                        dictionary_cache& dictionaries, const import_options& options);
+
 /// Takes `source` on success only.
 placed_batch place_batch(const std::shared_ptr<context>& home, const schema& fields, ArrowArray& source,
                          dictionary_cache& dictionaries, const import_options& options);

@@ -1,0 +1,195 @@
+#include "saeta/bridge/table_import.hpp"
+
+#include "saeta/base/interrupt.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow_rows.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+
+#include <arrow/array/array_base.h>
+#include <arrow/array/data.h>
+#include <arrow/buffer.h>
+#include <arrow/c/bridge.h>
+#include <arrow/chunked_array.h>
+#include <arrow/record_batch.h>
+#include <arrow/table.h>
+#include <arrow/type.h>
+#include <arrow/type_traits.h>
+#include <arrow/util/key_value_metadata.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+/// Types whose arrays are their buffers and nothing else.
+bool is_flat(arrow::Type::type id) {
+  return arrow::is_primitive(id) || arrow::is_fixed_size_binary(id) || arrow::is_base_binary_like(id);
+}
+
+/// True for a field that is described by its name, its type and whether it may have nulls. All other fields, and those that the import
+/// refuses, are read from a C struct.
+bool is_plain(const arrow::Field& of) {
+  return is_flat(of.type()->id()) && !of.HasMetadata() && is_utf8(of.name()) &&
+         of.name().find('\0') == std::string::npos;
+}
+
+class field_reader {
+public:
+  field one(const arrow::Field& source) {
+    if (!is_plain(source)) {
+      return exported(source);
+    }
+    if (source.type().get() != last_) { // fields of one type mostly name the same object
+      const auto known = types_.find(source.type().get());
+      type_ = known != types_.end()
+                  ? known->second
+                  : types_.emplace(source.type().get(), exported(source).type).first->second;
+      last_ = source.type().get();
+    }
+    return {source.name(), type_, source.nullable(), {}};
+  }
+
+private:
+  static field exported(const arrow::Field& source) {
+    owned_schema made;
+    ipc::check(arrow::ExportField(source, made.out()), "schema");
+    return import_field(made.get());
+  }
+
+  std::unordered_map<const arrow::DataType*, data_type> types_; ///< of plain fields
+  const arrow::DataType* last_ = nullptr;
+  data_type type_; ///< of `last_`
+};
+
+schema fields_of(const arrow::Schema& source) {
+  owned_schema without_fields;
+  ipc::check(arrow::ExportSchema(*arrow::schema({}, source.metadata()), without_fields.out()), "schema");
+  schema made = import_schema(without_fields.get());
+  made.fields.reserve(source.fields().size());
+  field_reader reader;
+  for (const std::shared_ptr<arrow::Field>& each : source.fields()) {
+    made.fields.push_back(reader.one(*each));
+  }
+  return made;
+}
+
+const auto& columns_of(const arrow::RecordBatch& rows) { return rows.column_data(); }
+const auto& columns_of(const arrow::Table& rows) { return rows.columns(); }
+const arrow::ArrayData* data_of(const arrow::ArrayData& column) { return &column; }
+const arrow::ArrayData* data_of(const arrow::ChunkedArray& column) {
+  return column.chunks().front()->data().get();
+}
+/// The data of all columns. A loop that does no more lets the processor follow the pointers of many columns at once.
+template <class Columns>
+std::vector<const arrow::ArrayData*> data_of_all(const Columns& columns) {
+  std::vector<const arrow::ArrayData*> found;
+  found.reserve(columns.size());
+  for (const auto& each : columns) {
+    found.push_back(data_of(*each));
+  }
+  return found;
+}
+std::shared_ptr<arrow::Array> array_of(const arrow::RecordBatch& rows, std::size_t column) {
+  return rows.column(static_cast<int>(column));
+}
+std::shared_ptr<arrow::Array> array_of(const arrow::Table& rows, std::size_t column) {
+  return rows.columns()[column]->chunks().front();
+}
+
+/// Keeps the memory of a batch.
+struct kept_rows {
+  std::shared_ptr<const void> source;
+  std::vector<owned_array> exported; ///< the columns that libarrow exported
+};
+
+constexpr std::size_t most_buffers = 3; ///< of a flat column
+
+/// A flat column. It points to the array of addresses.
+ArrowArray shown(const arrow::ArrayData& source, std::array<const void*, most_buffers>& addresses) {
+  const auto address = [](const std::shared_ptr<arrow::Buffer>& of) -> const void* {
+    return of == nullptr ? nullptr : of->data();
+  };
+  std::ranges::transform(source.buffers, addresses.begin(), address);
+  ArrowArray made{};
+  made.length = source.length;
+  made.null_count = source.GetNullCount();
+  made.offset = source.offset;
+  made.n_buffers = static_cast<std::int64_t>(source.buffers.size());
+  made.buffers = addresses.data();
+  made.release = [](ArrowArray*) {}; // without one it would count as released
+  return made;
+}
+
+template <class Rows>
+void add_batch(const std::shared_ptr<Rows>& source, arrow_rows& to) {
+  const std::vector<const arrow::ArrayData*> data = data_of_all(columns_of(*source));
+  const auto kept = std::make_shared<kept_rows>(kept_rows{source, {}});
+  to.begin(source->num_rows());
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const arrow::ArrayData& column = *data[i];
+    if (is_flat(column.type->id()) && column.buffers.size() <= most_buffers) {
+      std::array<const void*, most_buffers> addresses{};
+      to.add(shown(column, addresses));
+    } else {
+      owned_array& made = kept->exported.emplace_back();
+      ipc::check(arrow::ExportArray(*array_of(*source, i), made.out()), "column");
+      to.add(made.get());
+    }
+  }
+  to.end(kept);
+}
+
+bool on_cpu(const arrow::ArrayData& of) {
+  const auto there = [](const std::shared_ptr<arrow::Buffer>& each) {
+    return each == nullptr || each->device_type() == arrow::DeviceAllocationType::kCPU;
+  };
+  return std::ranges::all_of(of.buffers, there) &&
+         std::ranges::all_of(of.child_data, [](const auto& child) { return on_cpu(*child); }) &&
+         (of.dictionary == nullptr || on_cpu(*of.dictionary));
+}
+
+} // namespace
+
+bool on_cpu(const arrow::Table& of) {
+  return std::ranges::all_of(of.columns(), [](const auto& column) {
+    return std::ranges::all_of(column->chunks(), [](const auto& chunk) { return on_cpu(*chunk->data()); });
+  });
+}
+
+bool on_cpu(const arrow::RecordBatch& of) {
+  return std::ranges::all_of(of.column_data(), [](const auto& column) { return on_cpu(*column); });
+}
+
+table import_table(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::Table>& source,
+                   const import_options& options) {
+  arrow_rows rows(home, fields_of(*source->schema()), options);
+  const auto one_chunk = [](const auto& column) { return column->num_chunks() == 1; };
+  if (source->num_rows() != 0 && std::ranges::all_of(source->columns(), one_chunk)) {
+    add_batch(source, rows);
+    return rows.finish();
+  }
+  arrow::TableBatchReader batches(source);
+  for (;;) {
+    std::shared_ptr<arrow::RecordBatch> next;
+    ipc::check(batches.ReadNext(&next), "table");
+    if (next == nullptr) {
+      return rows.finish();
+    }
+    check_interrupt();
+    add_batch(next, rows);
+  }
+}
+
+table import_table(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::RecordBatch>& source,
+                   const import_options& options) {
+  arrow_rows rows(home, fields_of(*source->schema()), options);
+  add_batch(source, rows);
+  return rows.finish();
+}
+
+} // namespace saeta
