@@ -1,9 +1,9 @@
 // A scatter: many ranges of a file or of host memory on their way to their places in one slab of the device.
 //
 // What      A plan names for each range of the source where it goes and what changes on the way: bits are shifted, offsets
-//           get an addend. The staging ring reads the source once, in order, by chunks, whatever the number of ranges: a
-//           chunk lands in device memory by one copy, with its steps behind it, and one kernel puts its pieces in their
-//           places (staging_ring.hpp).
+//           get an addend. The staging ring reads the source once, in order, by chunks, whatever the number of ranges: large
+//           copies of a chunk go straight to their places; what else it has lands in device memory by the same call, with its
+//           steps behind it, and one kernel puts that in its places (staging_ring.hpp).
 // Order     early steps, fills, steps, each in any order; then moves, then checks, then fixes. Checks see values as they are in
 //           the source where a fix changes them. What follows the early steps may be added when they have been read.
 // Owner     A plan borrows nothing; the source stays valid and unchanged until the scatter has returned.
