@@ -6,8 +6,7 @@
 // Owner     Shared; buffers keep theirs alive. `runtime/` makes one per device and process; tests make their own. A weak
 //           pointer that lives as long as the context comes from `weak_from_this`; one that is made from what `create` and
 //           its like return lives as long as the copies of that.
-// Order     `copy` and `fill` are the only doors to data movement, so the counters miss nothing; ordering is the use
-//           token's work, not theirs.
+// Order     `copy`, `copy_all` and `fill` are the only doors to data movement: the counters miss nothing. Use tokens order them.
 // Thread    Any.
 // Fork      A child of fork has contexts of its own: those of its parent refuse new work there (`inherited`).
 // Failure   budget_exceeded (with the live bytes by tag: of the context's own budget, and of others where a budget above it
@@ -135,9 +134,8 @@ public:
 
   /// The copy between memory of two kinds, as work of this device: on the host all of it is host memory.
   [[nodiscard]] copy_kind kind_of_copy(memory_kind source, memory_kind target) const noexcept;
-  /// Queues a copy and counts it: one driver call. The caller holds a use token over the device side.
+  /// Queues a copy and counts it: one driver call. So are several in any order. The caller holds a use token over the device side.
   void copy(void* target, const void* source, std::size_t bytes, copy_kind kind, stream_ref stream);
-  /// The same for copies in any order (backend::copy_all), counted as one.
   void copy_all(std::span<const copy_range> ranges, copy_kind kind, stream_ref stream);
   /// Counts one planned movement, which may take several `copy` calls.
   void count_transfer(copy_kind kind) noexcept;
