@@ -7,8 +7,6 @@ namespace {
 
 bool is_copy(const scatter_step& step) noexcept { return step.kind == join_kind::copy; }
 
-std::size_t bytes_of_copy(const scatter_step& step) noexcept { return static_cast<std::size_t>(step.count); }
-
 /// Copies that are large on average are all placed: where a chunk ends it may cut off a small part of one, which is not worth a kernel.
 bool goes_by_copies(const cut_chunk& chunk) noexcept {
   return std::ranges::all_of(chunk.steps, is_copy) &&
@@ -23,7 +21,7 @@ void chunk_route::find(const cut_chunk& chunk) {
   landed.clear();
   const bool all = goes_by_copies(chunk);
   for (const scatter_step& step : chunk.steps) {
-    if (all || (is_copy(step) && bytes_of_copy(step) >= least_placed)) {
+    if (all || (is_copy(step) && source_bytes(step) >= least_placed)) {
       placed.push_back(step);
     } else {
       joined.push_back(step);

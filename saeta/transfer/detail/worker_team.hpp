@@ -39,7 +39,7 @@ public:
   [[nodiscard]] std::size_t members() const noexcept { return members_; }
   /// Calls `work` once for each task in [0, tasks), several at a time, in increasing order of their start.
   /// @param may_sleep  asked by several members at a time, also after this has returned, until it is true or the next round begins;
-  ///                   null: at once. The caller is no such member.
+  ///                   null: at once. The caller does not ask.
   void run(std::size_t tasks, const task_function& work,
            const std::shared_ptr<const condition>& may_sleep = nullptr);
 
