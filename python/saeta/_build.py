@@ -8,6 +8,7 @@ from typing import Any, Literal
 from saeta import _core
 from saeta._core import Column, Context, CountedTable, DataType, Field, Schema, Table
 from saeta._cuda_array import from_cuda_array
+from saeta._cudf import is_series
 from saeta._optional import load
 from saeta._types import schema as make_schema
 from saeta.errors import InvalidError, TypeMismatch
@@ -168,7 +169,7 @@ def as_column(name: str | Field, value: Any, ctx: Context) -> Column:
         return value.with_name(name)
     if _is_numpy(value):
         value = _exchangeable(name, value)
-    if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__"):
+    if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__") or is_series(value):
         if hasattr(value, "column_names") or hasattr(value, "columns"):
             raise TypeMismatch(f"column '{name}': {type(value).__name__} is a table, not a column")
         made: Column = from_arrow(value, ctx, as_column=True)
@@ -283,7 +284,7 @@ def _is_tensor(given: Any) -> bool:
 
 def _is_exchangeable(value: Any) -> bool:
     protocols = ("__arrow_c_array__", "__arrow_c_stream__", "__dlpack__")
-    return any(hasattr(value, protocol) for protocol in protocols)
+    return any(hasattr(value, protocol) for protocol in protocols) or is_series(value)
 
 
 def _is_sequence(value: Any) -> bool:

@@ -1389,7 +1389,7 @@ def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy:
     Memory is shared and kept alive until our last work on it has finished; our first work waits for the producer's. Bools become bool8: a copy has 0 and 1, a view keeps its bytes, of which any but 0 is true.
 
     Args:
-        source: an object with `__dlpack__` and `__dlpack_device__`, or a capsule. A raw capsule says nothing about streams: from a device it waits for all work queued so far.
+        source: an object with `__dlpack__` and `__dlpack_device__`, one with `to_dlpack` alone (cuDF's series), or a capsule. A raw capsule says nothing about streams: from a device it waits for all work queued so far.
         ctx: a Context, a Device or the name of one. None: the context of the tensor's device.
         copy: True copies into memory of the context, under its budget; False raises ExchangeError where a copy would be needed. A strided tensor is gathered by one kernel into memory of the context.
         name: of the column.

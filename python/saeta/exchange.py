@@ -6,7 +6,7 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
-from saeta import _core
+from saeta import _core, _cudf
 from saeta._core import Context, Device, from_dlpack
 from saeta._pyarrow_device import parts_on_device
 from saeta._pyarrow_tables import importer_of
@@ -47,7 +47,8 @@ def from_arrow(
     asked for in this order, or is a capsule of a stream, or a pair of capsules (schema, array). A stream or array of structs
     becomes a Table, with `as_column=True` one Column of structs; any other type becomes a Column. An object or capsule that
     is only a schema becomes a Schema or a Field. Tables and record batches of the installed pyarrow are taken without
-    these protocols where that is faster: the result is the same.
+    these protocols where that is faster: the result is the same. Frames and series of cuDF come as the device arrays of pylibcudf
+    where those keep all that their types say, else by way of the host.
 
     Memory that the context's device can use is shared and kept alive until our last work on it has finished; our first work
     waits for the producer's. Memory that the context handed out and that comes back, also by way of other libraries, is shared
@@ -61,9 +62,13 @@ def from_arrow(
     parts = parts_on_device(source)
     if parts is not None and (len(parts) != 1 or parts[0] is not source):
         return _joined([from_arrow(each, ctx, copy=copy, as_column=as_column) for each in parts])
-    found = _device_capsules(source, ctx)
+    of_cudf = _cudf.on_device(source, context_of(ctx), copy, as_column) if _cudf.made(source) else None
+    if of_cudf is not None:
+        return of_cudf
+    found = _device_capsules(_cudf.exportable(source, copy), ctx)
     if found is not None:
         return _take_from_device(found, ctx, copy, as_column)
+    source = _cudf.host_form(source)
     if hasattr(source, "__arrow_c_stream__"):
         return _core._import_stream(context_of(ctx), source.__arrow_c_stream__(), copy, as_column)
     if hasattr(source, "__arrow_c_array__"):

@@ -317,6 +317,12 @@ tensor_device device_of_capsule(nb::handle capsule) {
   return {static_cast<std::int32_t>(home.device_type), home.device_id};
 }
 
+/// Whether it gives a capsule by `to_dlpack()` alone, as frames and series of cuDF do.
+bool is_older_producer(nb::handle source) {
+  return !nb::hasattr(source, "__dlpack_device__") && !nb::hasattr(source, "__dlpack__") &&
+         nb::hasattr(source, "to_dlpack");
+}
+
 nb::object from_dlpack(nb::handle source, nb::handle ctx, std::optional<bool> copy, std::string name,
                        bool columns, std::optional<schema> fields, const std::optional<std::string>& cast) {
   if (cast && *cast != "reinterpret") {
@@ -335,6 +341,10 @@ nb::object from_dlpack(nb::handle source, nb::handle ctx, std::optional<bool> co
   }
   if (nb::object made = import_by_table(source, home, how); made.is_valid()) {
     return made;
+  }
+  if (is_older_producer(source)) {
+    const nb::object capsule = foreign_call([&] { return source.attr("to_dlpack")(); });
+    return from_dlpack(capsule, ctx, copy, std::move(how.name), columns, std::move(how.fields), cast);
   }
   const tensor_device device = device_of(source);
   if (home == nullptr) {
@@ -368,8 +378,8 @@ void bind_dlpack(nb::module_& m) {
       "producer's. Bools become bool8: a copy has 0 and 1, a view keeps its bytes, of which any but 0 is "
       "true.\n\n"
       "Args:\n"
-      "    source: an object with `__dlpack__` and `__dlpack_device__`, or a capsule. A raw capsule says "
-      "nothing "
+      "    source: an object with `__dlpack__` and `__dlpack_device__`, one with `to_dlpack` alone (cuDF's series), "
+      "or a capsule. A raw capsule says nothing "
       "about streams: from a device it waits for all work queued so far.\n"
       "    ctx: a Context, a Device or the name of one. None: the context of the tensor's device.\n"
       "    copy: True copies into memory of the context, under its budget; False raises ExchangeError where "

@@ -1,0 +1,68 @@
+"""cuDF: what its frames and series, and the tables and columns of pylibcudf below them, need before they are taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saeta._core import Context, DataType
+from saeta.errors import ExchangeError, TypeMismatch
+
+
+def made(source: Any) -> bool:
+    """Whether cuDF made it: a frame or a series."""
+    return _library(source) == "cudf" and hasattr(source, "to_pylibcudf")
+
+
+def is_series(source: Any) -> bool:
+    """Whether it is a series of cuDF, which has no Arrow protocol of its own."""
+    return made(source) and not hasattr(source, "columns")
+
+
+def on_device(source: Any, ctx: Context, copy: bool | None, as_column: bool) -> Any:
+    """A frame or series of cuDF by the device arrays of pylibcudf. None where these say less than cuDF's types do.
+
+    pylibcudf has no time zones, no precisions of decimals, no names of fields and no index.
+    """
+    if ctx.device == "host" or (as_column and not is_series(source)):
+        return None
+    from saeta._types import schema
+    from saeta.exchange import from_arrow
+
+    described = source.iloc[:0].to_arrow()  # types and names; no row is downloaded
+    taken = from_arrow(source.to_pylibcudf()[0], ctx, copy=copy)
+    if is_series(source):
+        return taken if taken.type == DataType(described.type) else None
+    try:
+        return taken._with_schema(schema(described.schema))
+    except (TypeMismatch, ValueError):
+        return None
+
+
+def exportable(source: Any, copy: bool | None) -> Any:
+    """`source`, or a copy of it where pylibcudf would export other rows than it has.
+
+    A sliced column leaves pylibcudf with offset 0 and a pointer to its first value, but with the validity and the text and
+    list offsets of row 0 (seen in 26.10, also when pylibcudf takes its own export). Its own copy begins at row 0.
+    """
+    if _library(source) != "pylibcudf" or not _sliced(source):
+        return source
+    if copy is False:
+        raise ExchangeError(
+            f"a sliced {type(source).__name__} of pylibcudf can't be exported without a copy, which copy=False forbids"
+        )
+    return source.copy()
+
+
+def host_form(source: Any) -> Any:
+    """A series of cuDF as an array of pyarrow; any other object as it is."""
+    return source.to_arrow() if is_series(source) else source
+
+
+def _library(source: Any) -> str:
+    return type(source).__module__.partition(".")[0]
+
+
+def _sliced(source: Any) -> bool:
+    """Whether a table or column of pylibcudf, or a child of it, begins behind the first row of its buffers."""
+    columns = source.columns() if hasattr(source, "columns") else [source]
+    return any(column.offset() != 0 or any(map(_sliced, column.children())) for column in columns)

@@ -1,0 +1,144 @@
+"""What cuDF's objects need, with stand-ins for them: pylibcudf's slices, and frames whose types say more than its columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from sim_devices import simulator
+
+ROWS = pa.array([None, 1, 2, 3, None, 5], pa.int32())
+
+
+@pytest.fixture
+def device():
+    simulated = simulator().Device()
+    yield simulated.context
+    assert simulated.races == []
+
+
+class Column:
+    """As pylibcudf has them: a slice leaves with offset 0 and with other rows than it has."""
+
+    def __init__(self, ctx: sa.Context, rows: pa.Array, offset: int = 0, children: tuple[Any, ...] = ()):
+        self.ctx, self.rows, self.begin, self.parts, self.copied = ctx, rows, offset, children, 0
+
+    def offset(self) -> int:
+        return self.begin
+
+    def children(self) -> list[Any]:
+        return list(self.parts)
+
+    def copy(self) -> Column:
+        self.copied += 1
+        return Column(self.ctx, self.rows)
+
+    def __arrow_c_device_array__(self, requested_schema: object = None, **_: object) -> Any:
+        wrong = self.begin or any(part.begin for part in self.parts)
+        shown = pa.nulls(len(self.rows), self.rows.type) if wrong else self.rows
+        return sa.from_arrow(shown, self.ctx).__arrow_c_device_array__()
+
+
+class Table(Column):
+    def columns(self) -> list[Any]:
+        return list(self.parts)
+
+    def __arrow_c_device_array__(self, requested_schema: object = None, **_: object) -> Any:
+        parts = {f"c{i}": sa.from_arrow(part, self.ctx) for i, part in enumerate(self.parts)}
+        return sa.table(parts, self.ctx).__arrow_c_device_array__()
+
+
+class Series:
+    def __init__(self, rows: pa.Array, below: Column):
+        self.rows, self.below, self.downloads = rows, below, 0
+
+    @property
+    def iloc(self) -> Any:
+        outer = self
+
+        class Rows:
+            def __getitem__(self, rows: slice) -> Any:
+                return Series(outer.rows[rows], outer.below)
+
+        return Rows()
+
+    def to_arrow(self) -> pa.Array:
+        self.downloads += len(self.rows)
+        return self.rows
+
+    def to_pylibcudf(self) -> tuple[Column, dict[str, Any]]:
+        return self.below, {}
+
+
+class DataFrame(Series):
+    columns = ("x",)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__()
+
+
+for stand_in, module in ((Column, "pylibcudf.column"), (Table, "pylibcudf.table")):
+    stand_in.__module__ = module
+Series.__module__ = "cudf.core.series"
+DataFrame.__module__ = "cudf.core.dataframe"
+
+
+@pytest.mark.parametrize("where", ["itself", "its child"])
+def test_a_slice_of_pylibcudf_is_copied_by_it_before_it_leaves(host, where):
+    late = Column(host, ROWS, offset=3)
+    column = late if where == "itself" else Column(host, ROWS, children=(late,))
+    assert sa.from_arrow(column, host).to_pylist() == ROWS.to_pylist()
+    assert column.copied == 1
+    with pytest.raises(sa.ExchangeError, match="copy=False"):
+        sa.from_arrow(column, host, copy=False)
+
+
+def test_a_whole_column_of_pylibcudf_leaves_as_it_is(host):
+    column = Column(host, ROWS)
+    assert sa.from_arrow(column, host, copy=False).to_pylist() == ROWS.to_pylist()
+    assert column.copied == 0
+
+
+def test_a_series_comes_as_the_device_array_below_it(device):
+    series = Series(ROWS, Column(device, ROWS))
+    assert sa.from_arrow(series, device).to_pylist() == ROWS.to_pylist()
+    assert sa.table({"x": series}, device)["x"].to_pylist() == ROWS.to_pylist()
+    assert series.downloads == 0
+
+
+def test_a_series_whose_type_says_more_than_the_column_below_it_comes_by_the_host(device):
+    zoned = pa.array([1, None, 3], pa.timestamp("us", "UTC"))
+    series = Series(zoned, Column(device, zoned.cast(pa.timestamp("us"))))
+    taken = sa.from_arrow(series, device)
+    assert (str(taken.type), taken.to_pylist()) == (str(sa.DataType(zoned.type)), zoned.to_pylist())
+
+
+def test_a_frame_keeps_its_names_and_types(device):
+    plain = pa.table({"x": ROWS})
+    frame = DataFrame(plain, Table(device, ROWS, children=(Column(device, ROWS),)))
+    assert sa.from_arrow(frame, device).to_arrow().equals(plain)
+    assert frame.downloads == 0
+    zoned = pa.table({"x": pa.array([1, None, 3], pa.timestamp("us", "UTC"))})
+    below = Column(device, zoned["x"].cast(pa.timestamp("us")).combine_chunks())
+    assert (
+        sa.from_arrow(DataFrame(zoned, Table(device, ROWS, children=(below,))), device)
+        .to_arrow()
+        .equals(zoned)
+    )
+
+
+def test_a_series_enters_the_host_by_its_own_download(host):
+    assert sa.from_arrow(Series(ROWS, Column(host, ROWS)), host).to_pylist() == ROWS.to_pylist()
+    assert sa.column("x", Series(ROWS, Column(host, ROWS)), ctx=host).to_pylist() == ROWS.to_pylist()
+
+
+def test_a_tensor_is_taken_from_what_has_to_dlpack_alone(host):
+    class Old:
+        def to_dlpack(self) -> Any:
+            return sa.from_arrow(pa.array([1, 2, 3]), host).__dlpack__()
+
+    assert sa.from_dlpack(Old(), host).to_pylist() == [1, 2, 3]
+    assert sa.from_dlpack(Old()).to_pylist() == [1, 2, 3]
