@@ -95,10 +95,31 @@ imported import_one_of_device(const std::shared_ptr<context>& home, const ArrowS
   return table_object(table::make(home, saeta::imported(std::move(fields)), {std::move(rows)}));
 }
 
+/// The array as a Python object exported it, which may need the GIL for its end: pylibcudf 26.10 drops Python objects in the
+/// release without asking for it, and ours comes from any thread. When the interpreter has ended, it is leaked.
+class released_with_gil {
+public:
+  static void wrap(ArrowArray& array) {
+    auto whole = std::make_unique<ArrowArray>(array);
+    array.private_data = whole.release();
+    array.release = &release;
+  }
+
+private:
+  static void release(ArrowArray* array) {
+    const std::unique_ptr<ArrowArray> whole(static_cast<ArrowArray*>(array->private_data));
+    with_gil_or_leak([&] { whole->release(whole.get()); });
+    array->release = nullptr;
+  }
+};
+
 nb::object from_device_array(const context_object& home, nb::handle type, nb::handle capsule,
                              std::optional<bool> copy, bool as_column) {
   const ArrowSchema& described = schema_of(type);
   taken<ArrowDeviceArray> array(capsule);
+  if (array.get().array.release != nullptr) { // else the import says that it was released already
+    released_with_gil::wrap(array.get().array);
+  }
   const import_options options = options_of(copy, as_column);
   return cast(without_gil([&] { return import_one_of_device(home.value, described, array.get(), options); }));
 }

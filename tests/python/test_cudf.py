@@ -142,3 +142,28 @@ def test_a_tensor_is_taken_from_what_has_to_dlpack_alone(host):
 
     assert sa.from_dlpack(Old(), host).to_pylist() == [1, 2, 3]
     assert sa.from_dlpack(Old()).to_pylist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_the_release_of_a_producer_holds_the_gil(device, copy):
+    """pylibcudf drops Python objects in it and doesn't ask for the GIL; memory is given back on any thread, without it."""
+    sim = simulator()
+    capsules = sa.from_arrow(ROWS, device).__arrow_c_device_array__()
+    sim.watch_release(capsules[1])
+    taken = sa.from_arrow(capsules, device, copy=copy)
+    assert taken.to_pylist() == ROWS.to_pylist()
+    del taken
+    device.synchronize()
+    assert sim.watched_releases() == [True]
+
+
+def test_an_array_that_was_refused_goes_back_to_its_producer_and_is_released_once(device):
+    sim = simulator()
+    capsules = sa.from_arrow(ROWS, device).__arrow_c_device_array__()
+    sim.watch_release(capsules[1])
+    with pytest.raises(sa.Error):
+        sa.from_arrow((pa.field("x", pa.string()).__arrow_c_schema__(), capsules[1]), device)
+    assert sim.watched_releases() == []
+    assert sa.from_arrow(capsules, device).to_pylist() == ROWS.to_pylist()
+    device.synchronize()
+    assert sim.watched_releases() == [True]

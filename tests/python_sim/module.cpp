@@ -1,5 +1,6 @@
 // A Python module for tests: contexts over simulated devices, which find races, and a foreign library that works late on streams
 // that nobody announces. Never installed.
+#include "../../python/src/capsules.hpp"
 #include "../../python/src/objects.hpp"
 #include "saeta/backend/sim/sim.hpp"
 
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 namespace saeta::py {
 namespace {
@@ -64,6 +66,25 @@ struct simulated {
   std::shared_ptr<context> home;
 };
 
+/// Arrays whose producer drops Python objects when they are released, as pylibcudf does, and needs the GIL for that.
+std::vector<bool> releases_with_gil;
+
+/// Lets the release of the array in a capsule note whether it holds the GIL.
+void watch_release(nb::handle capsule) {
+  auto* const watched =
+      static_cast<ArrowDeviceArray*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_device_array"));
+  auto* const original = new ArrowArray(watched->array);
+  watched->array.private_data = original;
+  watched->array.release = [](ArrowArray* array) {
+    releases_with_gil.push_back(PyGILState_Check() != 0);
+    const std::unique_ptr<ArrowArray> inner(static_cast<ArrowArray*>(array->private_data));
+    inner->release(inner.get());
+    array->release = nullptr;
+  };
+}
+
+std::vector<bool> watched_releases() { return std::exchange(releases_with_gil, {}); }
+
 std::vector<std::string> races(const simulated& of) {
   std::vector<std::string> found;
   for (const sim::race& each : of.device->races()) {
@@ -84,6 +105,8 @@ NB_MODULE(saeta_sim, m) {
     const std::string bytes = without_gil([&] { return self.seen(); });
     return nb::bytes(bytes.data(), bytes.size());
   });
+  m.def("watch_release", &watch_release);
+  m.def("watched_releases", &watched_releases);
   nb::class_<simulated>(m, "Device")
       .def(nb::init<std::int32_t, const simulated*, bool>(), nb::arg("ordinal") = 0,
            nb::arg("beside").none() = nb::none(), nb::arg("exportable") = false)
