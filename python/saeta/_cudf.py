@@ -29,7 +29,7 @@ def on_device(source: Any, ctx: Context, copy: bool | None, as_column: bool) -> 
     from saeta.exchange import from_arrow
 
     described = source.iloc[:0].to_arrow()  # types and names; no row is downloaded
-    taken = from_arrow(source.to_pylibcudf()[0], ctx, copy=copy)
+    taken = from_arrow(source.to_pylibcudf()[0], ctx, copy=copy, as_column=as_column)
     if is_series(source):
         return taken if taken.type == DataType(described.type) else None
     try:

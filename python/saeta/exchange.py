@@ -62,9 +62,11 @@ def from_arrow(
     parts = parts_on_device(source)
     if parts is not None and (len(parts) != 1 or parts[0] is not source):
         return _joined([from_arrow(each, ctx, copy=copy, as_column=as_column) for each in parts])
-    of_cudf = _cudf.on_device(source, context_of(ctx), copy, as_column) if _cudf.made(source) else None
-    if of_cudf is not None:
-        return of_cudf
+    if _cudf.made(source):
+        as_column = as_column or _cudf.is_series(source)
+        of_cudf = _cudf.on_device(source, context_of(ctx), copy, as_column)
+        if of_cudf is not None:
+            return of_cudf
     found = _device_capsules(_cudf.exportable(source, copy), ctx)
     if found is not None:
         return _take_from_device(found, ctx, copy, as_column)

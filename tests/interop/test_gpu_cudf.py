@@ -84,7 +84,7 @@ def test_every_type_passes_both_ways(ctx, kind, cut):
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_every_type_passes_as_a_column(ctx, kind):
     rows = COLUMNS[kind].slice(5, 40)
-    taken = plc.Column.from_arrow(sa.from_arrow(rows, ctx))
+    taken = plc.Column.from_arrow(sa.from_arrow(rows, ctx, as_column=True))
     assert values_of(taken) == rows.to_pylist()
 
 
@@ -93,7 +93,7 @@ def test_slices_that_pylibcudf_made_come_with_their_rows(ctx, kind):
     """They are exported wrongly (saeta/_cudf.py says how), so they are copied by pylibcudf first."""
     rows = COLUMNS[kind]
     sliced = plc.copying.slice(plc.Column.from_arrow(rows), [3, 503])[0]
-    back = sa.from_arrow(sliced, ctx).to_arrow().combine_chunks()
+    back = sa.from_arrow(sliced, ctx, as_column=True).to_arrow().combine_chunks()
     assert (named(back) if kind == "struct" else back).to_pylist() == rows.slice(3, 500).to_pylist()
 
 

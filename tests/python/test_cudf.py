@@ -39,7 +39,7 @@ class Column:
     def __arrow_c_device_array__(self, requested_schema: object = None, **_: object) -> Any:
         wrong = self.begin or any(part.begin for part in self.parts)
         shown = pa.nulls(len(self.rows), self.rows.type) if wrong else self.rows
-        return sa.from_arrow(shown, self.ctx).__arrow_c_device_array__()
+        return sa.from_arrow(shown, self.ctx, as_column=True).__arrow_c_device_array__()
 
 
 class Table(Column):
@@ -167,3 +167,8 @@ def test_an_array_that_was_refused_goes_back_to_its_producer_and_is_released_onc
     assert sa.from_arrow(capsules, device).to_pylist() == ROWS.to_pylist()
     device.synchronize()
     assert sim.watched_releases() == [True]
+
+
+def test_a_series_of_structs_is_a_column(device):
+    rows = pa.array([{"a": 1}, None])
+    assert sa.from_arrow(Series(rows, Column(device, rows)), device).to_pylist() == rows.to_pylist()
