@@ -10,7 +10,7 @@ from collections.abc import (
     Sequence
 )
 import os
-from typing import Any, Literal, Never, overload
+from typing import Any, IO, Literal, Never, overload
 
 import cupy
 import jax
@@ -1199,8 +1199,15 @@ class Table:
     def to_polars(self) -> polars.DataFrame:
         """A polars DataFrame, through the Arrow C stream."""
 
-    def write_ipc(self, path: str | os.PathLike[str], *, compression: str | None = None, format: str = 'file', progress: Any = None, durable: bool = True, replace_read_only: bool = False) -> int:
-        """Writes the table as an Arrow IPC file; see `saeta.write_ipc`."""
+    def write_ipc(self, path: str | os.PathLike[str] | IO[bytes], *, compression: str | None = None, format: str = 'file', progress: Any = None, durable: bool = True, replace_read_only: bool = False, filesystem: Any = None) -> int:
+        """
+        Writes the table as an Arrow IPC file, to a path, a URL or an object with `write()`; see `saeta.write_ipc`.
+        """
+
+    def to_ipc_bytes(self, *, compression: str | None = None, format: str = 'file') -> bytes:
+        """
+        The table as the bytes of an Arrow IPC file, or with format='stream' of a stream. `compression` is None, 'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget.
+        """
 
     def __arrow_c_schema__(self) -> CapsuleType:
         """An "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""

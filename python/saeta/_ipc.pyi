@@ -71,7 +71,13 @@ def open_ranges(read: Callable[[int, memoryview], object], name: str, size: int,
 def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = 'none', format: str = 'file', progress: Callable[[Progress], object] | None = None, durable: bool = True, replace_read_only: bool = False) -> int:
     """Writes a table, atomically; returns the bytes of the file."""
 
-def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') -> bytes: ...
+def write_sink(source: saeta._core.Table, put: Callable[[bytes], object], name: str, compression: str = 'none', format: str = 'file', progress: Callable[[Progress], object] | None = None) -> int:
+    """
+    Writes a table by calls of `put` with the next bytes, a few MiB at most; returns how many there were.
+    """
+
+def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') -> bytes:
+    """The bytes of a file or stream of the table."""
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a file says about itself."""

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from saeta import _libarrow, _progress, _sources
+from saeta import _libarrow, _progress, _sinks, _sources
 from saeta._core import Table
 from saeta.errors import FileError, InvalidError, MissingFileError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
 if TYPE_CHECKING:
     from saeta._ipc import Progress, Reader
+    from saeta._sinks import Target
     from saeta._sources import Source
 
     ProgressArgument = bool | Callable[[Progress], object] | None
@@ -94,40 +95,75 @@ def opened(
 
 def write_ipc(
     source: Table,
-    path: str | os.PathLike[str],
+    path: Target,
     *,
     compression: str | None = None,
     format: str = "file",  # noqa: A002 - the word that pyarrow and pandas use
     progress: ProgressArgument = None,
     durable: bool = True,
     replace_read_only: bool = False,
+    filesystem: Any = None,
 ) -> int:
     """Writes a table as an Arrow IPC file and returns its size in bytes.
 
-    The file appears under its name when everything is written. A failure, Ctrl-C and the end of the process leave what was
-    there before, and no temporary file. A file that is replaced hands its permissions on, and its owner where the system
-    allows that; of a symbolic link the file that it names is replaced. Batches are as the table has them; a device table is
-    downloaded by windows of 64 MiB, of several batches or of a part of one, while the one before is written, by several
+    A file of this machine appears under its name when everything is written. A failure, Ctrl-C and the end of the process leave
+    what was there before, and no temporary file. A file that is replaced hands its permissions on, and its owner where the
+    system allows that; of a symbolic link the file that it names is replaced. Batches are as the table has them; a device table
+    is downloaded by windows of 64 MiB, of several batches or of a part of one, while the one before is written, by several
     threads. Windows and what is compressed are charged to the host's budget; of a compressed batch that is all of its body.
 
+    Other targets get the bytes in order, each window before the next one is downloaded. Writing to them is not atomic:
+
+    - An object with `write()` has what was written before a failure. It is flushed, and neither closed nor moved.
+    - A URL, or a path with `filesystem=`, is opened for the first bytes and closed after the last. A failure aborts an
+      upload by parts of fsspec (S3, Google Cloud), which leaves what was there before; elsewhere the half file is removed, and
+      what it replaced is gone.
+
     Args:
+        path: a path, a URL ("s3://...", "memory://..."), or an object with `write()` that takes bytes: a file that is open in
+            binary mode, BytesIO, a file of a socket, of gzip, of pyarrow or of fsspec. An object that takes a part of what it
+            gets is given the rest again.
         compression: of batch bodies: None, "lz4" or "zstd".
         format: "file", or "stream" for the streaming format.
         progress: as for `read_ipc`.
-        durable: True waits until the disk has the file and its name: they outlast a crash of the system. False returns
-            when the system has the file: it outlasts the process, and a crash soon after may leave it empty or broken.
-        replace_read_only: replaces a file that may not be written, too; otherwise that is a FileError.
+        durable: of a file of this machine: True waits until the disk has the file and its name: they outlast a crash of the
+            system. False returns when the system has the file: it outlasts the process, and a crash soon after may leave it
+            empty or broken.
+        replace_read_only: replaces a file of this machine that may not be written, too; otherwise that is a FileError.
+        filesystem: of pyarrow.fs or of fsspec: `path` is a path that it knows. A local one, as a "file://" URL, is written
+            like a path.
 
     Raises:
-        FileError (MissingFileError where there is no folder), UnsupportedError (dictionaries that one file can't hold),
+        FileError (MissingFileError where there is no folder; what an object or a file system raised is its cause),
+        TypeMismatch (an object for text; nothing is written), UnsupportedError (dictionaries that one file can't hold),
         BudgetExceeded (of the host).
+
+    Example:
+        >>> import io
+        >>> import saeta as sa
+        >>> target = io.BytesIO()
+        >>> size = sa.write_ipc(sa.table({"a": [1, 2]}, "host"), target, format="stream")
+        >>> size == len(target.getvalue())
+        True
     """
     ipc = module()
-    with _naming_missing_files(path, of_folder=True), _progress.hook(progress, "writing") as hook:
-        written: int = ipc.write_file(
-            source, path, compression or "none", format, hook, durable, replace_read_only
-        )
+    target = _sinks.resolved(path, filesystem)
+    options = (compression or "none", format)
+    with _progress.hook(progress, "writing") as hook:
+        written: int
+        if isinstance(target, _sinks.Sink | _sinks.Upload):
+            with _sinks.writing(target) as put:
+                written = ipc.write_sink(source, put, target.name, *options, hook)
+        else:
+            with _naming_missing_files(target, of_folder=True):
+                written = ipc.write_file(source, target, *options, hook, durable, replace_read_only)
         return written
+
+
+def to_ipc_bytes(self: Table, *, compression: str | None = None, format: str = "file") -> bytes:  # noqa: A002
+    """Body of `Table.to_ipc_bytes`."""
+    content: bytes = module().write_bytes(self, compression or "none", format)
+    return content
 
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 // The module `_ipc`: Arrow IPC files and streams. It needs the libarrow that it was built with; saeta/ipc.py loads it.
+#include "growing_bytes.hpp"
 #include "module.hpp"
 #include "objects.hpp"
 #include "python_bytes.hpp"
@@ -177,11 +178,27 @@ std::uint64_t write_file(const table_object& source, const std::filesystem::path
                     hook_of(progress));
 }
 
-nb::bytes write_memory(const table_object& source, const std::string& compression,
-                       const std::string& format) {
-  const std::string written =
-      without_gil([&] { return ipc::write_bytes(*source.value, writing(compression, format)); });
-  return nb::bytes(written.data(), written.size());
+/// Bytes objects, so that whoever keeps one keeps its memory.
+std::uint64_t write_sink(const table_object& source, const nb::object& put, const std::string& name,
+                         const std::string& compression, const std::string& format,
+                         const nb::object& progress) {
+  const auto pass = [&put](std::span<const std::byte> piece) {
+    const gil_acquire acquire;
+    foreign_call([&] { put(nb::bytes(piece.data(), piece.size())); });
+  };
+  const gil_release release;
+  return ipc::write(*source.value, pass, name, writing(compression, format), hook_of(progress));
+}
+
+nb::object write_memory(const table_object& source, const std::string& compression,
+                        const std::string& format) {
+  growing_bytes made(source.value->byte_size());
+  without_gil([&] {
+    ipc::write(
+        *source.value, [&](std::span<const std::byte> piece) { made.append(piece); }, "bytes",
+        writing(compression, format));
+  });
+  return made.take();
 }
 
 nb::dict summary_of(const std::filesystem::path& file) {
@@ -298,10 +315,19 @@ NB_MODULE(_ipc, m) {
                 "format: str = 'file', progress: collections.abc.Callable[[Progress], object] | None = None, "
                 "durable: bool = True, replace_read_only: bool = False) -> int"),
         "Writes a table, atomically; returns the bytes of the file.");
+  m.def("write_sink", &write_sink, nb::arg("source"), nb::arg("put"), nb::arg("name"),
+        nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("progress") = nb::none(),
+        nb::sig("def write_sink(source: saeta._core.Table, put: collections.abc.Callable[[bytes], object], "
+                "name: str, "
+                "compression: str = 'none', format: str = 'file', progress: "
+                "collections.abc.Callable[[Progress], object] | None = None) -> int"),
+        "Writes a table by calls of `put` with the next bytes, a few MiB at most; returns how many there "
+        "were.");
   m.def("write_bytes", &write_memory, nb::arg("source"), nb::arg("compression") = "none",
         nb::arg("format") = "file",
         nb::sig("def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') "
-                "-> bytes"));
+                "-> bytes"),
+        "The bytes of a file or stream of the table.");
   m.def("inspect", &summary_of, nb::arg("path"),
         nb::sig("def inspect(path: str | os.PathLike[str]) -> dict[str, typing.Any]"),
         "What a file says about itself.");

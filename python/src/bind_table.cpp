@@ -115,10 +115,19 @@ void bind_conversions(table_class& c) {
            nb::sig("def to_polars(self) -> polars.DataFrame"),
            "A polars DataFrame, through the Arrow C stream.")
       .def("write_ipc", in_python("saeta.ipc", "write_ipc"),
-           nb::sig("def write_ipc(self, path: str | os.PathLike[str], *, compression: str | None = None, "
-                   "format: str = 'file', progress: typing.Any = None, durable: bool = True, "
-                   "replace_read_only: bool = False) -> int"),
-           "Writes the table as an Arrow IPC file; see `saeta.write_ipc`.")
+           nb::sig(
+               "def write_ipc(self, path: str | os.PathLike[str] | typing.IO[bytes], *, compression: str | "
+               "None = None, format: str = 'file', progress: typing.Any = None, durable: bool = True, "
+               "replace_read_only: bool = False, filesystem: typing.Any = None) -> int"),
+           "Writes the table as an Arrow IPC file, to a path, a URL or an object with `write()`; see "
+           "`saeta.write_ipc`.")
+      .def(
+          "to_ipc_bytes", in_python("saeta.ipc", "to_ipc_bytes"),
+          nb::sig("def to_ipc_bytes(self, *, compression: str | None = None, format: str = 'file') -> bytes"),
+          "The table as the bytes of an Arrow IPC file, or with format='stream' of a stream. `compression` "
+          "is "
+          "None, "
+          "'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget.")
       .def(
           "__arrow_c_schema__", [](const table_object& self) { return schema_capsule(self.value->fields()); },
           nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),

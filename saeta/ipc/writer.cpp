@@ -7,10 +7,10 @@
 #include "saeta/ipc/detail/block_codec.hpp"
 #include "saeta/ipc/detail/bounded_pool.hpp"
 #include "saeta/ipc/detail/message_writer.hpp"
+#include "saeta/ipc/detail/ordered_sink.hpp"
 #include "saeta/ipc/detail/piece_sink.hpp"
 #include "saeta/ipc/detail/streamed_buffer.hpp"
 #include "saeta/ipc/detail/streamed_message.hpp"
-#include "saeta/ipc/detail/string_sink.hpp"
 #include "saeta/ipc/detail/write_team.hpp"
 #include "saeta/ipc/detail/written_dictionaries.hpp"
 #include "saeta/memory/context.hpp"
@@ -101,11 +101,21 @@ std::uint64_t write(const table& source, const std::filesystem::path& file, cons
   return bytes;
 }
 
-std::string write_bytes(const table& source, const write_options& options) {
+std::uint64_t write(const table& source, const byte_sink& sink, const std::string& name,
+                    const write_options& options, const progress_hook& hook) {
   detail::write_team team;
-  detail::string_sink sink;
-  encode(source, &sink, "bytes", options, team, {});
-  return sink.take();
+  detail::ordered_sink ordered(sink);
+  encode(source, &ordered, name, options, team, hook);
+  return ordered.finish();
+}
+
+std::string write_bytes(const table& source, const write_options& options) {
+  std::string made;
+  const auto append = [&](std::span<const std::byte> bytes) {
+    made.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  write(source, append, "bytes", options);
+  return made;
 }
 
 } // namespace saeta::ipc

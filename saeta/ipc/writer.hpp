@@ -8,7 +8,7 @@
 //           come as a whole besides. What is compressed stays until it is in the file: three windows of it, or the largest batch. All of it
 //           is charged to the budget of the host, of a host context to its own.
 // Atomic    A path gets its file after everything is written; a failure, or the end of the process, leaves what was there
-//           before. The file replaced is followed through symbolic links and hands its permissions on, and its owner where the
+//           before. A sink has what was handed to it. The file replaced is followed through symbolic links and hands its permissions on, and its owner where the
 //           system allows that.
 // Files     A file holds one dictionary a column: different ones are united on the host. A stream holds them as they are.
 // Interrupt  The thread that writes looks for one (base/interrupt.hpp) at least after each few MiB; what it was writing is gone then.
@@ -20,8 +20,11 @@
 #include "saeta/ipc/container.hpp"
 #include "saeta/ipc/progress.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -49,6 +52,14 @@ struct write_options {
 /// Bytes of the finished file.
 std::uint64_t write(const table& source, const std::filesystem::path& file, const write_options& options = {},
                     const progress_hook& hook = {});
+
+/// Takes the next bytes, which it keeps no longer than the call: a few MiB at most, in order, on the thread that writes.
+using byte_sink = std::function<void(std::span<const std::byte>)>;
+
+/// The same to a sink. A window is handed over before the next one is downloaded. What the sink throws ends the write and is thrown as
+/// it is. @param name  begins messages. The options `durable` and `replace_read_only` are for files.
+std::uint64_t write(const table& source, const byte_sink& sink, const std::string& name,
+                    const write_options& options = {}, const progress_hook& hook = {});
 
 /// The same into memory.
 std::string write_bytes(const table& source, const write_options& options = {});

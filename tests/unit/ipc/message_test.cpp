@@ -4,7 +4,7 @@
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/detail/arrow_bridge.hpp"
 #include "saeta/ipc/detail/message_metadata.hpp"
-#include "saeta/ipc/detail/string_sink.hpp"
+#include "saeta/ipc/detail/ordered_sink.hpp"
 
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>
@@ -178,11 +178,16 @@ TEST_F(messages, nulls_are_counted_beside_columns_that_have_columns_inside) {
     fields.push_back(arrow::field("column", column->type()));
   }
   const auto described = arrow::schema(fields);
-  detail::string_sink sink;
+  std::string content;
+  const byte_sink append = [&](std::span<const std::byte> piece) {
+    content.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  };
+  detail::ordered_sink sink(append);
   const auto writer = take(arrow::ipc::MakeStreamWriter(&sink, described), "writer");
   check(writer->WriteRecordBatch(*arrow::RecordBatch::Make(described, rows, columns)), "batch");
   check(writer->Close(), "end");
-  store(file("nested"), sink.take());
+  EXPECT_EQ(sink.finish(), content.size());
+  store(file("nested"), content);
 
   std::vector<std::int64_t> nulls;
   for (const column_summary& column : inspect(file("nested")).columns) {
@@ -243,14 +248,32 @@ TEST_F(arrow_status, becomes_an_error_with_the_systems_reason) {
   }
 }
 
-TEST(string_sink, collects_what_is_written) {
-  detail::string_sink sink;
+TEST(ordered_sink, gathers_what_is_small_and_splits_what_is_large) {
+  constexpr std::size_t most = detail::ordered_sink::piece_bytes;
+  std::vector<std::size_t> pieces;
+  const byte_sink note = [&](std::span<const std::byte> piece) { pieces.push_back(piece.size()); };
+  detail::ordered_sink sink(note);
   ASSERT_TRUE(sink.Write("rows", 4).ok());
-  EXPECT_EQ(take(sink.Tell(), "place"), 4);
+  ASSERT_TRUE(sink.Write("more", 4).ok());
+  EXPECT_EQ(take(sink.Tell(), "place"), 8);
+  EXPECT_THAT(pieces, testing::IsEmpty());
+  const std::string large(most + 1, 'x');
+  ASSERT_TRUE(sink.Write(large.data(), static_cast<std::int64_t>(large.size())).ok());
+  EXPECT_THAT(pieces, ElementsAre(8, most, 1));
+  ASSERT_TRUE(sink.Write("rest", 4).ok());
   EXPECT_FALSE(sink.closed());
   ASSERT_TRUE(sink.Close().ok());
   EXPECT_TRUE(sink.closed());
-  EXPECT_EQ(sink.take(), "rows");
+  EXPECT_EQ(sink.finish(), most + 13);
+  EXPECT_THAT(pieces, ElementsAre(8, most, 1, 4));
+}
+
+TEST(ordered_sink, passes_on_what_its_function_throws) {
+  const byte_sink full = [](std::span<const std::byte>) { throw std::range_error("full"); };
+  detail::ordered_sink sink(full);
+  const std::string large(detail::ordered_sink::piece_bytes, 'x');
+  const auto failed = sink.Write(large.data(), static_cast<std::int64_t>(large.size()));
+  EXPECT_THROW(raise(failed, "here"), std::range_error);
 }
 
 TEST_F(messages, take_other_places_for_as_many_buffers) {
