@@ -10,6 +10,7 @@ from saeta._core import Column, Context, CountedTable, DataType, Field, Schema, 
 from saeta._cuda_array import from_cuda_array
 from saeta._cudf import is_series
 from saeta._optional import load
+from saeta._pyarrow_tables import with_stream
 from saeta._types import schema as make_schema
 from saeta.errors import InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack
@@ -28,8 +29,9 @@ def table(
 
     Args:
         columns: a mapping from names to values, pairs of both (names may repeat), columns that have names (Column, polars or
-            pandas Series), or a whole table: a DataFrame, any object with `__arrow_c_stream__` or `__arrow_c_array__`, or a
-            tensor of two dimensions, whose columns are named col_0, col_1 ... Values are what `saeta.column` takes.
+            pandas Series), or a whole table: a DataFrame, any object with `__arrow_c_stream__` or `__arrow_c_array__`, a
+            Dataset or Scanner of pyarrow, or a tensor of two dimensions, whose columns are named col_0, col_1 ... Values are
+            what `saeta.column` takes.
         ctx: a Context or the name of a device. None: where the first Column is, else the best device.
         schema: names, types, nullability and metadata that the table must have; Python values are converted to them. It names
             the columns of a tensor.
@@ -46,6 +48,7 @@ def table(
         >>> sa.table({"a": [1, 2], "b": ["x", None]}, "host").shape
         (2, 2)
     """
+    columns = with_stream(columns)
     if _is_tensor(columns):
         return from_dlpack(columns, ctx, columns=True, schema=schema, cast=cast)
     if cast is not None:

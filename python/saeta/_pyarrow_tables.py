@@ -1,4 +1,4 @@
-"""Tables of pyarrow in host memory, as `saeta.from_arrow` takes them."""
+"""Tables and datasets of pyarrow, as `saeta.from_arrow` takes them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,16 @@ def importer_of(source: Any) -> ModuleType | None:
         return None
     bridge = _bridge()
     return bridge if bridge is not None and bridge.on_cpu(source) else None
+
+
+def with_stream(source: Any) -> Any:
+    """A reader of a pyarrow Dataset or Scanner, which have no `__arrow_c_stream__`; other objects as they are."""
+    dataset: Any = sys.modules.get("pyarrow._dataset")
+    if dataset is not None and isinstance(source, dataset.Dataset):
+        source = source.scanner()
+    if dataset is not None and isinstance(source, dataset.Scanner):
+        return source.to_reader()
+    return source
 
 
 @cache

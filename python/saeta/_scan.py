@@ -73,6 +73,20 @@ class Scan:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def __arrow_c_schema__(self) -> Any:
+        """An "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """A capsule of a stream of the batches that are left, in host memory; each is taken when it is asked for.
+
+        The stream takes batches from the scan as an iterator does, and `close` ends it: asked for more, it then has an error with
+        the text of ClosedError. ClosedError where the scan is closed or at its end. Needs pyarrow.
+        """
+        from saeta._scan_stream import stream
+
+        return stream(self, self._ahead, requested_schema)
+
     def __repr__(self) -> str:
         number = "a stream" if self._num_batches < 0 else f"{self._num_batches} batches"
         return f"<saeta.Scan of {number}>"
@@ -117,6 +131,14 @@ class _Ahead:
                 raise failure
             finally:
                 del failure
+
+    def require_more(self) -> None:
+        """ClosedError where nothing can be taken any more."""
+        with self._changed:
+            if self._stopped:
+                raise ClosedError("the scan is closed")
+            if self._done and not self._ready:
+                raise ClosedError("the scan is at its end: scan the source again")
 
     def _again(self) -> Table | None:
         """Reads here what had no room when it was read ahead: the batch before may be gone by now."""

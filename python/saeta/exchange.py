@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from saeta import _core, _cudf
 from saeta._core import Context, Device, from_dlpack
 from saeta._pyarrow_device import parts_on_device
-from saeta._pyarrow_tables import importer_of
+from saeta._pyarrow_tables import importer_of, with_stream
 from saeta.errors import ExchangeError, TypeMismatch
 
 # Device types as DLPack and Arrow number them.
@@ -47,8 +47,8 @@ def from_arrow(
     asked for in this order, or is a capsule of a stream, or a pair of capsules (schema, array). A stream or array of structs
     becomes a Table, with `as_column=True` one Column of structs; any other type becomes a Column. An object or capsule that
     is only a schema becomes a Schema or a Field. Tables and record batches of the installed pyarrow are taken without
-    these protocols where that is faster: the result is the same. Frames and series of cuDF come as the device arrays of pylibcudf
-    where those keep all that their types say, else by way of the host.
+    these protocols where that is faster: the result is the same. Of a Dataset or Scanner of pyarrow its reader is taken. Frames
+    and series of cuDF come as the device arrays of pylibcudf where those keep all that their types say, else by way of the host.
 
     Memory that the context's device can use is shared and kept alive until our last work on it has finished; our first work
     waits for the producer's. Memory that the context handed out and that comes back, also by way of other libraries, is shared
@@ -56,6 +56,7 @@ def from_arrow(
     memory by one kernel a batch. Host memory goes to a device by one transfer a batch; `copy=False` refuses that with ExchangeError. Data on a device enters a context of
     that device; into a host context it is downloaded by its producer, where that offers it.
     """
+    source = with_stream(source)
     importer = None if as_column else importer_of(source)
     if importer is not None:
         return importer.table(context_of(ctx), source, copy)

@@ -20,7 +20,7 @@ ON_HOST = {
     "duckdb": ["duckdb"],
     "jax": ["jax"],
     "handover": ["numpy"],
-    "reading": ["pyarrow", "fsspec"],
+    "reading": ["pyarrow", "fsspec", "duckdb"],
 }
 ON_GPU = ["torch", "cupy", "numba", "cudf", "pyarrow-cuda"]
 BLOCK = re.compile(r"^(?:<!-- gpu: ([\w.]+) -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)

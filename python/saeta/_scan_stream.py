@@ -1,0 +1,41 @@
+"""A scan as an Arrow C stream, by a reader of pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from saeta._core import Table
+from saeta._optional import load
+from saeta.exchange import from_arrow
+
+if TYPE_CHECKING:
+    from saeta._scan import Scan, _Ahead
+
+
+class _Requested(NamedTuple):
+    """A table that is shown as the consumer of a stream has asked for it."""
+
+    table: Table
+    schema: Any
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        return self.table.__arrow_c_stream__(self.schema)
+
+
+def stream(scan: Scan, ahead: _Ahead, requested: Any) -> Any:
+    """Body of `Scan.__arrow_c_stream__`."""
+    ahead.require_more()
+    pyarrow = load("pyarrow", "Scan.__arrow_c_stream__")
+    reader = pyarrow.RecordBatchReader
+
+    def shown(table: Table) -> Any:
+        return reader.from_stream(_Requested(table, requested))
+
+    def batches() -> Iterator[Any]:
+        ahead.require_more()  # another stream may have taken all since
+        for batch in scan:
+            yield from shown(batch)
+
+    nothing = from_arrow(reader.from_batches(pyarrow.schema(scan.schema), []), "host")
+    return reader.from_batches(shown(nothing).schema, batches()).__arrow_c_stream__()
