@@ -40,6 +40,7 @@ from saeta._core import (
 from saeta._cuda_array import from_cuda_array
 from saeta._info import info
 from saeta._parquet import read_parquet
+from saeta._pickling import unpickling
 from saeta._scan import Scan, scan_ipc
 from saeta._table import concat_tables
 from saeta._types import field, schema, symbol
@@ -129,6 +130,7 @@ __all__ = [
     "symbols",
     "table",
     "testing",
+    "unpickling",
     "use",
     "write_ipc",
     "xlog",

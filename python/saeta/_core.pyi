@@ -10,7 +10,7 @@ from collections.abc import (
     Sequence
 )
 import os
-from typing import Any, IO, Literal, Never, overload
+from typing import Any, IO, Literal, Never, SupportsIndex, overload
 
 import cupy
 import jax
@@ -19,7 +19,7 @@ import pandas
 import polars
 import pyarrow
 import torch
-from typing_extensions import Buffer as _Buffer, CapsuleType
+from typing_extensions import Buffer as _Buffer, CapsuleType, Self
 
 import saeta._metadata
 
@@ -31,6 +31,14 @@ class Device:
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
+
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
 
     @property
     def name(self) -> str:
@@ -96,6 +104,9 @@ class GraphCapture:
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
 
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
     def __repr__(self) -> str: ...
 
     def __enter__(self) -> GraphCapture: ...
@@ -107,6 +118,9 @@ class StrictMode:
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
 
     def __repr__(self) -> str: ...
 
@@ -121,6 +135,14 @@ class Context:
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
+
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
 
     @property
     def device(self) -> str:
@@ -207,6 +229,14 @@ class Memory:
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
+
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
 
     def statistics(self) -> dict[str, int | None]:
         """
@@ -302,6 +332,9 @@ class MemoryWindow:
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
 
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
     def __repr__(self) -> str: ...
 
     @property
@@ -334,6 +367,9 @@ class MemoryHook:
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
 
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
     def __repr__(self) -> str: ...
 
     @property
@@ -355,6 +391,9 @@ class MemoryRecording:
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
 
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
     def __repr__(self) -> str: ...
 
     def records(self) -> list[dict[str, Any]]:
@@ -375,6 +414,9 @@ class MemoryLog:
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
 
     def __repr__(self) -> str: ...
 
@@ -431,6 +473,14 @@ class SymbolTable:
         """True where both are one table."""
 
     def __hash__(self) -> int: ...
+
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
 
     def __repr__(self) -> str: ...
 
@@ -508,6 +558,13 @@ class DataType:
 
     def __hash__(self) -> int: ...
 
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]: ...
+
     def __str__(self) -> str: ...
 
     def __repr__(self) -> str: ...
@@ -524,6 +581,11 @@ def _nested_type(format: str, fields: Sequence[Field], keys_sorted: bool = False
     """
 
 def _dictionary_type(indices: DataType, values: DataType, ordered: bool) -> DataType: ...
+
+def _type_state(type: DataType) -> tuple[Any, ...]:
+    """What `_type_of_state` makes the type of again."""
+
+def _type_of_state(special: str, format: bytes, fields: Sequence[Field], keys_sorted: bool, index: DataType | None, value: DataType | None, ordered: bool, extension: bytes, metadata: bytes) -> DataType: ...
 
 def _bool8_type() -> DataType: ...
 
@@ -573,6 +635,13 @@ class Field:
     def __eq__(self, other: object, /) -> bool: ...
 
     def __hash__(self) -> int: ...
+
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]: ...
 
     def __repr__(self) -> str: ...
 
@@ -638,6 +707,13 @@ class Schema:
     def __eq__(self, other: object, /) -> bool: ...
 
     def __hash__(self) -> int: ...
+
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]: ...
 
     def __str__(self) -> str: ...
 
@@ -758,10 +834,12 @@ class Column:
         Raises InvalidError for a column of another context or device, and TypeMismatch for anything that is not a Column: `saeta.from_arrow` makes one.
         """
 
-    def __copy__(self) -> Column: ...
+    def __copy__(self) -> Self: ...
 
-    def __deepcopy__(self, memo: object) -> Column:
-        """The column itself, which is immutable."""
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]: ...
 
     def __repr__(self) -> str: ...
 
@@ -912,6 +990,14 @@ class Buffer:
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
 
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
@@ -962,6 +1048,9 @@ class UseToken:
     """
 
     def __init__(self, stream: int | None, reads: Iterable[Buffer | Column], writes: Iterable[Buffer | Column]) -> None: ...
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
 
     @property
     def stream(self) -> int | None:
@@ -1065,12 +1154,12 @@ class Table:
         Raises InvalidError for a table of another context or device, and TypeMismatch for anything that is not a Table: `saeta.from_arrow` makes one.
         """
 
-    def __copy__(self) -> Table: ...
+    def __copy__(self) -> Self: ...
 
-    def __deepcopy__(self, memo: object) -> Table:
-        """
-        The table itself, which is immutable. `saeta.from_arrow(table, ctx, copy=True)` copies it.
-        """
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]: ...
 
     def _ipython_key_completions_(self) -> list[str]:
         """Names for tab completion."""
@@ -1304,6 +1393,14 @@ class CountedTable:
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
 
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
     @property
     def capacity(self) -> Table:
         """
@@ -1512,6 +1609,9 @@ class GraphPool:
     """
 
     def __init__(self, where: Context, tag: str) -> None: ...
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
 
     def __enter__(self) -> GraphPool: ...
 

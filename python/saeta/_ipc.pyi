@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 import os
-from typing import Any
+from typing import Any, Never, SupportsIndex
 
 import saeta._core
 
@@ -26,6 +26,9 @@ class Progress:
 
 class Reader:
     """An open Arrow IPC file or stream."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
 
     @property
     def format(self) -> str:

@@ -42,6 +42,9 @@ class Metadata(Mapping[bytes, bytes]):
     def __len__(self) -> int:
         return len(self._first)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Metadata, (self.pairs,)
+
     def __repr__(self) -> str:
         return repr(self._first)
 

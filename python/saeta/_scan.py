@@ -6,10 +6,10 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 from saeta._core import Context, Schema, Table
-from saeta.errors import BudgetExceeded, ClosedError, InvalidError
+from saeta.errors import BudgetExceeded, ClosedError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
 if TYPE_CHECKING:
@@ -86,6 +86,11 @@ class Scan:
         from saeta._scan_stream import stream
 
         return stream(self, self._ahead, requested_schema)
+
+    def __reduce_ex__(self, protocol: object) -> Never:
+        raise TypeMismatch(
+            "a Scan belongs to its process and can't be pickled: pass the source, and scan it there"
+        )
 
     def __repr__(self) -> str:
         number = "a stream" if self._num_batches < 0 else f"{self._num_batches} batches"

@@ -1,5 +1,6 @@
 // Child budgets, reservations, and windows in which a budget is measured apart.
 #include "memory_objects.hpp"
+#include "pickling.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -70,6 +71,7 @@ void bind_window(nb::module_& m) {
       "What a budget saw since `memory.window()`. The numbers follow it until the end of a `with` "
       "block and stay as they were then; windows nest.")
       .def(made_by("Context.memory.window"))
+      .def(not_pickled("make one where the work is"))
       .def("__repr__", &describe)
       .def_prop_ro("start", &value_of<&values::start>, "Bytes in use when the window was opened.")
       .def_prop_ro("current", &value_of<&values::current>, "Bytes in use now.")

@@ -1,5 +1,6 @@
 // Columns.
 #include "column_class.hpp"
+#include "pickling.hpp"
 #include "pieces.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/transfer/combine.hpp"
@@ -165,11 +166,8 @@ void bind_objects(column_class& c) {
           "well.\n\n"
           "Raises InvalidError for a column of another context or device, and TypeMismatch for anything "
           "that is not a Column: `saeta.from_arrow` makes one.")
-      .def(
-          "__copy__", [](nb::object self) { return self; }, nb::sig("def __copy__(self) -> Column"))
-      .def(
-          "__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"),
-          nb::sig("def __deepcopy__(self, memo: object) -> Column"), "The column itself, which is immutable.")
+      .def(copied_as_itself())
+      .def(pickled_by("reduce_column"))
       .def("__repr__", in_python("saeta._display", "column_text"), nb::sig("def __repr__(self) -> str"))
       .def("_repr_html_", in_python("saeta._display", "column_html"),
            nb::sig("def _repr_html_(self) -> str"));

@@ -1,5 +1,6 @@
 // Contexts: the one of each device, and those that charge a child budget or draw from a reservation.
 #include "memory_objects.hpp"
+#include "pickling.hpp"
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/runtime/runtime.hpp"
@@ -210,6 +211,7 @@ template <class Block>
 void bind_block(nb::module_& m, const char* name, const char* enter, const char* meaning, const char* maker) {
   nb::class_<Block>(m, name, meaning)
       .def(made_by(maker))
+      .def(not_pickled("make one where the work is"))
       .def("__repr__",
            [name](const Block& self) {
              return concat("<saeta.", name, self.open() ? ", open>" : ", not open>");
@@ -262,6 +264,10 @@ void bind_context(nb::module_& m) {
       "There is one per device; `saeta.context` gives it. `memory.child` and `memory.reserve` give further "
       "ones that share all of it but the budget.");
   c.def(made_by("saeta.context"));
+  c.def(copied_as_itself());
+  c.def(not_pickled("pass the name of its device and call saeta.context(name) there. Tables that are "
+                    "unpickled go into the host "
+                    "context, or into the one of `with saeta.unpickling(ctx):`"));
   c.def_prop_ro(
        "device", [](const context_object& self) { return to_string(self.value->device()); },
        "\"host\" or \"cuda:0\".")

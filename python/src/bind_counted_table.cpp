@@ -1,5 +1,6 @@
 // Tables whose row count is on the device.
 #include "capsules.hpp"
+#include "pickling.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/counted_table.hpp"
 #include "table_class.hpp"
@@ -37,6 +38,8 @@ void bind_counted_table(nb::module_& m) {
                                "when it is asked for, once.",
                                nb::is_weak_referenceable());
   c.def(made_by("saeta.counted_table"));
+  c.def(copied_as_itself());
+  c.def(not_pickled("pickle the Table that to_table() makes of its rows"));
   c.def_prop_ro(
        "capacity", [](const counted_object& self) { return table_object(self.value->capacity()); },
        "The Table of all rows that there is room for. Those behind the count hold nothing.")

@@ -1,6 +1,7 @@
 // Devices and what this build and this machine can do.
 #include "gil.hpp"
 #include "module.hpp"
+#include "pickling.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/runtime/runtime.hpp"
 
@@ -32,6 +33,8 @@ nb::dict runtime_dict() {
 void bind_device(nb::module_& m) {
   nb::class_<device_entry>(m, "Device", "A device that can be used now.")
       .def(made_by("saeta.devices"))
+      .def(copied_as_itself())
+      .def(not_pickled("pass its name, and look for it among saeta.devices() there"))
       .def_prop_ro(
           "name", [](const device_entry& d) { return to_string(d.id); },
           "How Saeta names it: \"host\" or \"cuda:0\".")

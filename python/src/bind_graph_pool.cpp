@@ -2,6 +2,7 @@
 //
 // Thread    Every call enters the core without the GIL, as those of bind_lent.cpp.
 #include "objects.hpp"
+#include "pickling.hpp"
 #include "saeta/memory/graph_pool_scope.hpp"
 
 #include <nanobind/stl/string.h>
@@ -58,6 +59,7 @@ void bind_graph_pool(nb::module_& m) {
       "`Context.capturing` does.")
       .def(nb::init<const context_object&, const std::string&>(), nb::arg("where"), nb::arg("tag"),
            nb::sig("def __init__(self, where: Context, tag: str) -> None"))
+      .def(not_pickled("make one where the work is"))
       .def(
           "__enter__",
           [](nb::object self) {

@@ -6,6 +6,7 @@
 //           neither called nor dropped.
 // Failure   An exception goes to sys.unraisablehook and counts as 0 bytes. KeyboardInterrupt ends the request's wait.
 #include "memory_objects.hpp"
+#include "pickling.hpp"
 
 #include <nanobind/stl/string.h>
 
@@ -90,6 +91,7 @@ hook_object add_hook(const memory_view& self, nb::object ask, std::string name, 
 void bind_hooks(nb::module_& m, memory_class& memory) {
   nb::class_<hook_object>(m, "MemoryHook", "A hook of `memory.add_hook`; stays until it is removed.")
       .def(made_by("Context.memory.add_hook"))
+      .def(not_pickled("make one where the work is"))
       .def("__repr__",
            [](const hook_object& self) { return concat("<saeta.MemoryHook '", self.name(), "'>"); })
       .def_prop_ro("name", &hook_object::name, "The name that it was added under.")

@@ -2,6 +2,7 @@
 #include "growing_bytes.hpp"
 #include "module.hpp"
 #include "objects.hpp"
+#include "pickling.hpp"
 #include "python_bytes.hpp"
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/text.hpp"
@@ -245,6 +246,7 @@ NB_MODULE(_ipc, m) {
       .def_ro("bytes", &ipc::progress::bytes, "Bytes of batch bodies.");
 
   nb::class_<reader_object>(m, "Reader", "An open Arrow IPC file or stream.")
+      .def(not_pickled("pass the source, and open a reader there"))
       .def_prop_ro(
           "format",
           [](reader_object& self) {

@@ -1,5 +1,6 @@
 // The event log: recordings in memory, and logs to files.
 #include "memory_objects.hpp"
+#include "pickling.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -105,6 +106,7 @@ void bind_classes(nb::module_& m) {
       m, "MemoryRecording",
       "The events of a device's memory, from `memory.record()` to the end of its `with` block.")
       .def(made_by("Context.memory.record"))
+      .def(not_pickled("pickle what records() returns"))
       .def("__repr__", &describe)
       .def("records", &records, nb::sig("def records(self) -> list[dict[str, typing.Any]]"),
            "The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, "
@@ -128,6 +130,7 @@ void bind_classes(nb::module_& m) {
 
   nb::class_<listening>(m, "MemoryLog", "A log of `memory.log_to`; written until it is closed or dropped.")
       .def(made_by("Context.memory.log_to"))
+      .def(not_pickled("make one where the work is"))
       .def("__repr__",
            [](const listening& self) { return concat("<saeta.MemoryLog", self.ended() ? ", closed>" : ">"); })
       .def("close", &listening::end, "Completes the file. Does nothing the second time.")

@@ -1,5 +1,6 @@
 // The memory of a context: what is held, by whom, and giving it back.
 #include "memory_objects.hpp"
+#include "pickling.hpp"
 #include "saeta/base/text.hpp"
 
 #include <nanobind/stl/string.h>
@@ -99,6 +100,8 @@ void bind_reports(memory_class& c) {
 void bind_memory(nb::module_& m) {
   bind_context(m);
   memory_class c(m, "Memory", "What the memory of a context is used for.");
+  c.def(copied_as_itself());
+  c.def(not_pickled("pickle what statistics() returns, and set the budget of the other process there"));
   c.def(made_by("Context.memory"));
   bind_reports(c);
   c.def("__repr__", &describe)

@@ -1,5 +1,6 @@
 // Fields and schemas.
 #include "capsules.hpp"
+#include "pickling.hpp"
 #include "saeta/base/text.hpp"
 #include "type_objects.hpp"
 
@@ -172,6 +173,8 @@ void bind_field(nb::module_& m) {
            nb::sig("def equals(self, other: object) -> bool"), "As ==: name, type, nullability and metadata.")
       .def("__eq__", &equals<field>, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const field& self) { return std::hash<std::string>()(describe(self)); })
+      .def(copied_as_itself())
+      .def(pickled_by("reduce_field"))
       .def("__repr__", [](const field& self) { return concat("<saeta.Field ", describe(self), ">"); })
       .def(
           "__arrow_c_schema__", [](const field& self) { return schema_capsule(self); },
@@ -229,6 +232,8 @@ void bind_schema(nb::module_& m) {
       .def("_ipython_key_completions_", &names_of, "Names for tab completion.")
       .def("__eq__", &equals<schema>, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const schema& self) { return std::hash<std::string>()(describe_all(self)); })
+      .def(copied_as_itself())
+      .def(pickled_by("reduce_schema"))
       .def("__str__", &describe_all)
       .def("__repr__", [](const schema& self) { return concat("<saeta.Schema>\n", describe_all(self)); })
       .def(

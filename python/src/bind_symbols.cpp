@@ -1,5 +1,6 @@
 // Symbol tables.
 #include "module.hpp"
+#include "pickling.hpp"
 #include "saeta/base/text.hpp"
 #include "symbol_objects.hpp"
 
@@ -132,6 +133,10 @@ void bind_symbols(nb::module_& m) {
           nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"),
           "True where both are one table.")
       .def("__hash__", [](const symbol_table_object& self) { return self.value->number(); })
+      .def(copied_as_itself())
+      .def(not_pickled(
+          "the other process has a table of its own. Columns of symbols are pickled with their names, "
+          "and a list of the names is pickled as it is"))
       .def("__repr__", &shown);
   m.attr("symbols") = nb::cast(symbol_table_object{process_symbols()});
 }

@@ -1,5 +1,6 @@
 // Tables.
 #include "capsules.hpp"
+#include "pickling.hpp"
 #include "pieces.hpp"
 #include "saeta/transfer/equals.hpp"
 #include "table_class.hpp"
@@ -78,12 +79,8 @@ void bind_objects(table_class& c) {
           "lists, count as well.\n\n"
           "Raises InvalidError for a table of another context or device, and TypeMismatch for anything that "
           "is not a Table: `saeta.from_arrow` makes one.")
-      .def(
-          "__copy__", [](nb::object self) { return self; }, nb::sig("def __copy__(self) -> Table"))
-      .def(
-          "__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"),
-          nb::sig("def __deepcopy__(self, memo: object) -> Table"),
-          "The table itself, which is immutable. `saeta.from_arrow(table, ctx, copy=True)` copies it.")
+      .def(copied_as_itself()) // `saeta.from_arrow(table, ctx, copy=True)` copies it
+      .def(pickled_by("reduce_table"))
       .def("_ipython_key_completions_", &names_of, "Names for tab completion.")
       .def("__repr__", in_python("saeta._display", "table_text"), nb::sig("def __repr__(self) -> str"))
       .def("_repr_html_", in_python("saeta._display", "table_html"), nb::sig("def _repr_html_(self) -> str"));

@@ -1,6 +1,7 @@
 // Data types.
 #include "capsules.hpp"
 #include "module.hpp"
+#include "pickling.hpp"
 #include "symbol_objects.hpp"
 #include "type_objects.hpp"
 
@@ -69,6 +70,36 @@ bool equals_type(const data_type& self, const nb::object& other) {
   return nb::isinstance<data_type>(other) && self == nb::cast<const data_type&>(other);
 }
 
+nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text.size()); }
+
+nb::object type_or_none(const data_type* type) { return type == nullptr ? nb::none() : nb::cast(*type); }
+
+/// The arguments of `restored`. Symbols of any table come back as those of the process that takes them.
+nb::tuple state_of(const data_type& self) {
+  const char* const special = self.is_symbol() ? "symbol" : self.is_byte_bool() ? "bool8" : "";
+  return nb::make_tuple(special, bytes_of(self.format()),
+                        std::vector<field>(self.children().begin(), self.children().end()),
+                        self.keys_sorted(), type_or_none(self.index_type()), type_or_none(self.value_type()),
+                        self.ordered(), bytes_of(self.extension_name()), bytes_of(self.extension_metadata()));
+}
+
+data_type restored(const std::string& special, const nb::bytes& format, std::vector<field> children,
+                   bool keys_sorted, const std::optional<data_type>& index,
+                   const std::optional<data_type>& value, bool ordered, const nb::bytes& extension,
+                   const nb::bytes& metadata) {
+  if (!special.empty()) {
+    return special == "symbol" ? data_type::symbol() : data_type::byte_bool();
+  }
+  const std::string_view text(format.c_str(), format.size());
+  const data_type storage = index && value ? data_type::dictionary(*index, *value, ordered)
+                            : text.starts_with('+')
+                                ? data_type::nested(text, std::move(children), keys_sorted)
+                                : data_type::parse(text);
+  return extension.size() == 0 ? storage
+                               : storage.with_extension(std::string(extension.c_str(), extension.size()),
+                                                        std::string(metadata.c_str(), metadata.size()));
+}
+
 void bind_data_type(nb::module_& m) {
   nb::class_<data_type>(
       m, "DataType",
@@ -121,6 +152,8 @@ void bind_data_type(nb::module_& m) {
                    "Name of the Arrow extension type, empty without one.")
       .def("__eq__", &equals_type, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const data_type& self) { return std::hash<std::string>()(self.name()); })
+      .def(copied_as_itself())
+      .def(pickled_by("reduce_type"))
       .def("__str__", &data_type::name)
       .def("__repr__", [](const data_type& self) { return concat("<saeta.DataType ", self.name(), ">"); })
       .def(
@@ -156,6 +189,12 @@ void bind_type(nb::module_& m) {
       "A nested type by the format string of the Arrow C Data Interface and its children.");
   m.def("_dictionary_type", &data_type::dictionary, nb::arg("indices"), nb::arg("values"),
         nb::arg("ordered"));
+  m.def("_type_state", &state_of, nb::arg("type"),
+        nb::sig("def _type_state(type: DataType) -> tuple[typing.Any, ...]"),
+        "What `_type_of_state` makes the type of again.");
+  m.def("_type_of_state", &restored, nb::arg("special"), nb::arg("format"), nb::arg("fields"),
+        nb::arg("keys_sorted"), nb::arg("index").none(), nb::arg("value").none(), nb::arg("ordered"),
+        nb::arg("extension"), nb::arg("metadata"));
   m.def("_bool8_type", &data_type::bool8);
   m.def("_byte_bool_type", &data_type::byte_bool);
   m.def(

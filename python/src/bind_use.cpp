@@ -1,5 +1,6 @@
 // Buffers, and use tokens over buffers and columns for kernels that users launch.
 #include "memory_objects.hpp"
+#include "pickling.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/dlpack.hpp"
 #include "saeta/interop/dlpack_types.hpp"
@@ -197,6 +198,8 @@ void bind_buffer(nb::module_& m) {
       "Bytes on a device, from `Context.allocate`. They are touched inside `saeta.use`; slices share "
       "them.")
       .def(made_by("Context.allocate"))
+      .def(copied_as_itself())
+      .def(not_pickled("pickle a copy of its bytes, as numpy.array(token.array(buffer)) inside of saeta.use"))
       .def_prop_ro(
           "nbytes", [](const buffer_object& self) { return self.value->size(); }, "Size in bytes.")
       .def_prop_ro(
@@ -244,6 +247,7 @@ void bind_use(nb::module_& m) {
            nb::sig("def __init__(self, stream: int | None, reads: collections.abc.Iterable[Buffer | Column], "
                    "writes: "
                    "collections.abc.Iterable[Buffer | Column]) -> None"))
+      .def(not_pickled("make one where the work is"))
       .def_prop_ro("stream", &use_object::stream,
                    "Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host.")
       .def_prop_ro("is_open", &use_object::is_open, "True inside the `with` block.")

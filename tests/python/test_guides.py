@@ -47,6 +47,14 @@ def test_the_guide_prints_what_its_comments_say(run_python, page):
     assert done.stdout.splitlines() == promised(program), done.stderr
 
 
+def test_the_page_about_processes_prints_what_its_comments_say(run_python):
+    pytest.importorskip("numpy")
+    program, _ = program_of("../processes", on_gpu=False)
+    assert len(promised(program)) == 4
+    done = run_python(program)
+    assert done.stdout.splitlines() == promised(program), done.stderr
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("page", ON_GPU)
 def test_the_guide_to_a_gpu_prints_what_its_comments_say(run_python, page):

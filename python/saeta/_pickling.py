@@ -1,0 +1,98 @@
+"""Pickles: types, fields and schemas as they are, columns and tables as Arrow IPC streams.
+
+Pickles name the functions `restored_...` of this module.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeAlias
+
+from saeta import _core
+from saeta._core import Column, Context, DataType, Field, Schema, Table
+from saeta.exchange import ContextLike, context_of
+
+Reduced: TypeAlias = tuple[Any, ...]
+
+_target: ContextVar[Context | None] = ContextVar("saeta.unpickling", default=None)
+
+
+@contextmanager
+def unpickling(ctx: ContextLike) -> Iterator[Context]:
+    """Unpickles columns and tables into a context inside of the `with` block; elsewhere they go into the host context.
+
+    It holds for this thread, or this asynchronous task, and not for those that it starts.
+
+    Args:
+        ctx: a Context or the name of a device.
+
+    Returns:
+        A context manager, which gives the Context.
+
+    Example:
+        >>> import pickle
+        >>> import saeta as sa
+        >>> content = pickle.dumps(sa.table({"a": [1, 2]}, "host"))
+        >>> small = sa.context("host").memory.child("1KiB")
+        >>> with sa.unpickling(small):
+        ...     pickle.loads(content).context == small
+        True
+    """
+    where = context_of(ctx)
+    token = _target.set(where)
+    try:
+        yield where
+    finally:
+        _target.reset(token)
+
+
+def reduce_type(self: DataType, protocol: Any) -> Reduced:
+    """Body of `DataType.__reduce_ex__`."""
+    return restored_type, _core._type_state(self)
+
+
+def restored_type(*state: Any) -> DataType:
+    return _core._type_of_state(*state)
+
+
+def reduce_field(self: Field, protocol: Any) -> Reduced:
+    """Body of `Field.__reduce_ex__`."""
+    return Field, (self.name, self.type, self.nullable, self.metadata.pairs)
+
+
+def reduce_schema(self: Schema, protocol: Any) -> Reduced:
+    """Body of `Schema.__reduce_ex__`."""
+    return Schema, (self.fields, self.metadata.pairs)
+
+
+def reduce_table(self: Table, protocol: Any) -> Reduced:
+    """Body of `Table.__reduce_ex__`: an IPC stream, from protocol 5 on in a buffer that a `buffer_callback` may take out."""
+    from saeta import ipc
+
+    content = ipc.module().write_bytes(self, "none", "stream")
+    # Arrow has these as bits.
+    byte_bools = [place for place, field in enumerate(self.schema) if field.type == "bool8"]
+    return restored_table, (pickle.PickleBuffer(content) if protocol >= 5 else content, byte_bools)
+
+
+def restored_table(content: Any, byte_bools: list[int]) -> Table:
+    from saeta import ipc
+
+    with ipc.module().open_bytes(content, rechunk=False) as reader:
+        table: Table = reader.read_all(_target.get() or _core.context("host"))
+    for place in byte_bools:
+        field = table.field(place).with_type("bool8")
+        table = table.set_column(place, field, table.column(place).as_bool8(extension=False))
+    return table
+
+
+def reduce_column(self: Column, protocol: Any) -> Reduced:
+    """Body of `Column.__reduce_ex__`: as a table of it alone."""
+    return restored_column, (_core._from_columns(self.context, [self]),)
+
+
+def restored_column(table: Table) -> Column:
+    return table.column(0)

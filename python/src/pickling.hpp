@@ -1,0 +1,62 @@
+// What objects say to pickle and copy.
+#pragma once
+
+#include "module.hpp"
+
+namespace saeta::py {
+
+/// For a class whose objects mean nothing in another process. Pickling one, and copying it where nothing else is said, is a
+/// type_mismatch with the way out.
+class not_pickled : public nb::def_visitor<not_pickled> {
+public:
+  /// @param instead  a sentence about what to do.
+  explicit not_pickled(const char* instead) : instead_(instead) {}
+
+  template <class Class, class... Extra>
+  void execute(Class& c, const Extra&...) {
+    c.def(
+        "__reduce_ex__",
+        [instead = instead_](nb::handle self, nb::handle) -> nb::object {
+          throw error(errc::type_mismatch, concat("a ", nb::cast<std::string>(self.type().attr("__name__")),
+                                                  " belongs to its process and can't be pickled: ", instead));
+        },
+        nb::arg("protocol"),
+        nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> typing.Never"),
+        "Raises TypeMismatch, which names what to do instead.");
+  }
+
+private:
+  const char* instead_;
+};
+
+/// For a class whose objects are immutable, or of which there is to be one: `copy.copy` and `copy.deepcopy` return the object.
+class copied_as_itself : public nb::def_visitor<copied_as_itself> {
+public:
+  template <class Class, class... Extra>
+  void execute(Class& c, const Extra&...) {
+    c.def(
+         "__copy__", [](nb::object self) { return self; },
+         nb::sig("def __copy__(self) -> typing_extensions.Self"))
+        .def(
+            "__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"),
+            nb::sig("def __deepcopy__(self, memo: object) -> typing_extensions.Self"), "The object itself.");
+  }
+};
+
+/// For a class whose objects become others again by a function of saeta/_pickling.py.
+class pickled_by : public nb::def_visitor<pickled_by> {
+public:
+  /// @param reduce  name of the function, which takes the object and the protocol.
+  explicit pickled_by(const char* reduce) : reduce_(reduce) {}
+
+  template <class Class, class... Extra>
+  void execute(Class& c, const Extra&...) {
+    c.def("__reduce_ex__", in_python("saeta._pickling", reduce_),
+          nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> tuple[typing.Any, ...]"));
+  }
+
+private:
+  const char* reduce_;
+};
+
+} // namespace saeta::py

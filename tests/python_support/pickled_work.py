@@ -1,0 +1,26 @@
+"""What other processes do with pickled tables: they import it by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import saeta as sa
+
+
+def turned(table: sa.Table, column: sa.Column) -> tuple[sa.Table, dict[str, Any]]:
+    """The table with its first row at the end, and what the process has seen."""
+    seen = {"device": table.device, "schema": table.schema, "values": column.to_pylist()}
+    return sa.concat_tables([table[1:], table[:1]]), seen
+
+
+class Rows:
+    """A data set as PyTorch takes one: its items are tables of one row."""
+
+    def __init__(self, table: sa.Table) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def __getitem__(self, row: int) -> sa.Table:
+        return self.table[row : row + 1]
