@@ -111,6 +111,26 @@ def test_bytes_and_open_files_are_sources(host, batched):
     assert sa.read_ipc(os.fspath(batched), host).num_rows == 60
 
 
+@pytest.mark.parametrize("copy", [None, True], ids=["view", "copy"])
+@pytest.mark.parametrize("way", ["path", "bytes", "ranges", "scan"])
+def test_values_are_checked_unless_that_is_not_asked_for(host, tmp_path, way, copy):
+    indices = pa.array([0, 7, 0, 1], pa.int8())
+    wrong = pa.DictionaryArray.from_arrays(indices, pa.array(["x", "y"]), safe=False)
+    path = write(tmp_path / "wrong.arrow", pa.table({"w": wrong}))
+
+    def read(**options):
+        if way == "scan":
+            with sa.scan_ipc(path, host, copy=copy, **options) as scan:
+                return next(scan)
+        source = {"path": path, "bytes": path.read_bytes(), "ranges": io.BytesIO(path.read_bytes())}[way]
+        return sa.read_ipc(source, host, copy=copy, **options)
+
+    for options in ({}, {"validate": True}, {"validate": "utf8"}):
+        with pytest.raises(sa.FormatError, match=r"'w'.*7"):
+            read(**options)
+    assert read(validate=False)["w"][2:].to_pylist() == ["x", "y"]
+
+
 def test_views_of_bytes_keep_them_alive(host):
     sink = pa.BufferOutputStream()
     write(sink, pa.table({"a": np.arange(1000)}))
@@ -335,3 +355,35 @@ def test_a_writer_that_is_killed_leaves_the_old_file_and_no_other(tmp_path):
     assert done.returncode == -9
     assert [each.name for each in tmp_path.iterdir()] == ["kept.arrow"]
     assert path.read_bytes() == b"the old one"
+
+
+# From here on the process can't wait for the disk: fsync (x86-64, then aarch64) is refused with EIO.
+NO_FSYNC = """
+import ctypes, platform, struct
+number, architecture = {"x86_64": (74, 0xC000003E), "aarch64": (82, 0xC00000B7)}[platform.machine()]
+steps = [(0x20, 0, 0, 4), (0x15, 0, 3, architecture), (0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050005),
+         (0x06, 0, 0, 0x7FFF0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+filter = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(program)))
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+if prctl(38, 1, 0, 0, 0) or prctl(22, 2, filter, 0, 0):
+    raise SystemExit("the system takes no seccomp filter")
+"""
+
+
+def test_a_write_waits_for_the_disk_unless_that_is_not_asked_for(run_python, tmp_path):
+    program = f"""{NO_FSYNC}
+import sys, saeta as sa
+table = sa.table({{"a": [1]}}, "host")
+for options in ({{}}, {{"durable": True}}, {{"durable": False}}):
+    for write in (lambda **given: sa.write_ipc(table, sys.argv[1], **given), lambda **given: table.write_ipc(sys.argv[1], **given)):
+        try:
+            write(**options)
+            print("written")
+        except sa.FileError as failure:
+            print("errno 5" in str(failure))
+"""
+    done = run_python(program, str(tmp_path / "a.arrow"))
+    if "seccomp" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.stdout.split() == ["True"] * 4 + ["written"] * 2, done.stderr

@@ -431,10 +431,21 @@ def test_parquet_of_folders_and_file_systems(host, parquet, tmp_path):
     assert sa.read_parquet([str(path), str(path)], host, columns="a").num_rows == 20_000
     local = pa.fs.LocalFileSystem()
     assert sa.read_parquet(str(path), host, filesystem=local).num_rows == 10_000
+
+
+@pytest.mark.parametrize(("flavor", "chosen"), [("hive", "hive"), (None, ["d"])])
+def test_parquet_has_the_columns_that_the_names_of_folders_are(host, parquet, tmp_path, flavor, chosen):
+    table = parquet[1]
     ds.write_dataset(
-        table, tmp_path / "parts", format="parquet", partitioning=["d"], partitioning_flavor="hive"
+        table, tmp_path / "parts", format="parquet", partitioning=["d"], partitioning_flavor=flavor
     )
-    assert sa.read_parquet(tmp_path / "parts", host, partitioning="hive")["a"].to_numpy().sum() == 49_995_000
+    whole = sa.read_parquet(tmp_path / "parts", host, partitioning=chosen)
+    assert whole.column_names == ["a", "s", "l", "d"]
+    expected = dict(zip(range(10_000), table["d"].to_pylist(), strict=True))
+    assert dict(zip(whole["a"].to_pylist(), whole["d"].to_pylist(), strict=True)) == expected
+    kept = sa.read_parquet(tmp_path / "parts", host, partitioning=chosen, filters=[("d", "==", "kind 1")])
+    assert sorted(kept["a"].to_pylist()) == [*range(1, 10_000, 3)]
+    assert sa.read_parquet(tmp_path / "parts", host).column_names == ["a", "s", "l"]
 
 
 def test_parquet_that_is_not_there_or_none(host, parquet, tmp_path):
