@@ -59,7 +59,6 @@ void read_bytes(const buffer_object& source, std::size_t offset, nb::handle targ
       return;
     }
     const std::shared_ptr<context>& home = part.owner()->home();
-    home->require_downloads(bytes.size());
     const stream_ref work = home->work_stream();
     use_token token(work, {reads(part)});
     home->copy(bytes.data(), token.data<std::byte>(part), bytes.size(),

@@ -16,6 +16,25 @@ from protocols import OnlyArray, OnlySchema, OnlyStream, capsule_name, new_capsu
 NAMES = sorted(arrow_data.arrays(0))
 
 
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view(), pa.list_(pa.string_view())], ids=str)
+def test_views_hold_up_to_twelve_bytes_themselves(anywhere, kind):
+    texts = ["x" * size for size in (0, 4, 11, 12, 13, 12, 5000)] + [None, "é" * 6, "é" * 7]
+    values = [text if text is None else text.encode() for text in texts] if "binary" in str(kind) else texts
+    values = [[value] for value in values] if pa.types.is_list(kind) else values
+    source = pa.array(values, kind)
+    for column in (
+        sa.from_arrow(source, anywhere),
+        sa.from_arrow(source, anywhere, copy=True),
+        sa.from_arrow(pa.chunked_array([source[:3], source[3:]]), anywhere).combine_chunks(),
+    ):
+        assert column.to_pylist() == values
+        assert [column[row] for row in range(len(values))] == values
+        assert column[3:5].to_pylist() == values[3:5]
+        assert column.equals(sa.from_arrow(source, anywhere))
+    only = pa.array(values[3:4], kind)  # no buffer of bytes at all
+    assert sa.from_arrow(only, anywhere).to_pylist() == values[3:4]
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("window", [(0, 67), (0, 0), (1, 65), (9, 8), (7, 1)], ids=str)
 def test_every_type_makes_the_round_trip(host, name, window):

@@ -13,6 +13,7 @@ import pytest
 
 import saeta as sa
 from cuda_module import DEVICES, KINDS, cuda, opened, simulated
+from saeta import _core
 
 SIZES = [0, 1, 1000]
 
@@ -45,6 +46,23 @@ def test_a_device_buffer_is_a_buffer_of_pyarrow(gpu: Any, size: int) -> None:
         memoryview(made)
     with pytest.raises(TypeError, match="can't be pickled"):
         pickle.dumps(made)
+
+
+def test_strict_mode_refuses_to_copy_to_the_host(ctx: Any) -> None:
+    made = ctx.buffer_from_data(content(1000))
+    target = pa.allocate_buffer(1000)
+    before = ctx.saeta.counters()["device_to_host"]
+    with ctx.saeta.forbid_downloads():
+        if ctx.saeta.device == "host":
+            assert made.copy_to_host().to_pybytes() == content(1000)
+        else:
+            for options in ({}, {"position": 10, "nbytes": 20}, {"buf": target}):
+                with pytest.raises(sa.DownloadForbidden, match="bytes would be copied from"):
+                    made.copy_to_host(**options)
+            assert ctx.saeta.counters()["device_to_host"] == before
+        landed = bytearray(8)  # page-locked memory is on the host already
+        _core._read_bytes(ctx.saeta.allocate(8, kind="pinned"), 0, landed)
+    assert made.copy_to_host().to_pybytes() == content(1000)
 
 
 def test_the_classes_have_no_constructors() -> None:

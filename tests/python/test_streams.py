@@ -426,7 +426,7 @@ def test_parquet(anywhere, parquet):
 
 
 def test_parquet_of_folders_and_file_systems(host, parquet, tmp_path):
-    path, table = parquet
+    path, _ = parquet
     assert sa.read_parquet(path.as_uri(), host, columns=["a"]).num_rows == 10_000
     assert sa.read_parquet([str(path), str(path)], host, columns="a").num_rows == 20_000
     local = pa.fs.LocalFileSystem()

@@ -115,6 +115,16 @@ def test_a_peak_counts_what_was_alive_before(anywhere):
     assert before.nbytes == 1000
 
 
+def test_a_peak_at_the_limit_is_allowed_and_one_byte_more_is_not(anywhere):
+    with assert_peak_at_most(anywhere, 1000):
+        anywhere.allocate(1000)
+    anywhere.synchronize()
+    with pytest.raises(AssertionError, match=r"at most 999 B"), assert_peak_at_most(anywhere, 999):
+        anywhere.allocate(1000)
+    with assert_peak_at_most(anywhere, 0):
+        pass
+
+
 def test_an_error_of_the_block_is_not_hidden(host):
     for helper in (assert_no_copies, assert_no_host_sync, assert_no_leaks):
         with pytest.raises(LookupError, match="mine"), helper(host):

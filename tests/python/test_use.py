@@ -12,6 +12,7 @@ import pytest
 
 import saeta as sa
 from saeta._use import stream_number
+from sim_devices import simulator
 
 
 def test_a_buffer_says_what_it_is(anywhere):
@@ -131,6 +132,25 @@ def test_only_what_is_named_is_lent(anywhere):
             pass
     with pytest.raises(sa.InvalidError, match="no buffer"):
         sa.use()
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["host first", "device first"])
+def test_memory_of_the_host_and_of_a_device_is_lent_on_the_stream_of_the_device(order):
+    simulated = simulator().Device()
+    ours, theirs = sa.context("host").allocate(8), simulated.context.allocate(8)
+    with sa.use(writes=[theirs]) as token:
+        stream = token.stream
+    assert stream is not None
+    both = [ours, theirs][::order]
+    for named in ({"reads": both}, {"writes": both}, {"reads": both[:1], "writes": both[1:]}):
+        with sa.use(**named) as token:
+            assert token.stream == stream
+            assert (token.pointer(ours), token.pointer(theirs)) == (ours.address, theirs.address)
+            token.synchronize()
+    with sa.use(reads=[ours]) as token:
+        assert token.stream is None
+    del ours, theirs, both, named, token
+    assert simulated.races == []
 
 
 def test_a_token_ends_with_an_error_of_its_block_too(anywhere):

@@ -408,6 +408,53 @@ TEST_P(arrow_device, rows_that_are_null_as_a_whole_are_counted_where_they_are) {
   }
 }
 
+TEST_P(arrow_device, nulls_of_dictionaries_and_of_what_is_inside_of_them_are_counted) {
+  const data_type words = data_type::nested("+s", {{"w", data_type(type_id::string), true, {}}});
+  const data_type coded = data_type::dictionary(data_type(type_id::int32), words);
+  const shared_array values = random_array(words, {40, 3, nulls::some, false}, 7);
+  const shared_array source = support::random_indices(coded, {50, 9, nulls::some, false}, values, 8);
+  const column ours = imported(source);
+  for (int time = 0; time < 2;
+       ++time) { // the count is of the exported array, not of the column that others share
+    const owned_device_array made = on_device(ours);
+    ASSERT_NE(made.get().array.dictionary, nullptr);
+    const ArrowArray& dictionary = *made.get().array.dictionary;
+    if (!home()->on_host()) { // there the consumer can count by itself
+      EXPECT_EQ(dictionary.null_count, imported(values).null_count());
+      EXPECT_GE(dictionary.children[0]->null_count, 0);
+      EXPECT_GE(made.get().array.null_count, 0);
+    }
+    EXPECT_EQ(ours.dictionary()->null_count(), imported(values).null_count());
+  }
+}
+
+TEST_P(arrow_device, arrays_without_rows_point_to_memory_of_the_device_all_the_same) {
+  const auto expect_pointers = [&](const ArrowArray& seen) {
+    for (std::int64_t i = 1; i < seen.n_buffers; ++i) {
+      ASSERT_NE(seen.buffers[i], nullptr) << "buffer " << i;
+      if (!home()->on_host()) {
+        EXPECT_NE(device().kind_of(seen.buffers[i]), memory_kind::host) << "buffer " << i;
+      }
+    }
+  };
+  for (const char* const format : {"i", "u", "Z"}) {
+    SCOPED_TRACE(format);
+    const data_type values = data_type::parse(format);
+    const column some = imported(random_array(values, {20, 0, nulls::none, true}, 1));
+    expect_pointers(on_device(some.slice(3, 0)).get().array);
+    const data_type coded = data_type::dictionary(data_type(type_id::int8), values);
+    const shared_array rows =
+        support::random_indices(coded, {20, 0, nulls::all, false}, random_array(values, {}, 1), 2);
+    owned_device_array made = on_device(imported(rows));
+    ASSERT_NE(made.get().array.dictionary, nullptr);
+    const ArrowArray& dictionary = *made.get().array.dictionary;
+    EXPECT_EQ(dictionary.length, 0);
+    EXPECT_EQ(dictionary.null_count, 0);
+    expect_pointers(dictionary);
+    EXPECT_TRUE(same_rows(on_host(taken(coded, std::move(made))).get(), *rows));
+  }
+}
+
 SAETA_CONFORMANCE_SUITE(arrow_device);
 
 } // namespace
