@@ -201,7 +201,9 @@ class MemoryProgram(stateful.RuleBasedStateMachine):
             chosen = data.draw(st.lists(st.sampled_from(self.live), min_size=1, max_size=3, unique=True))
             with sa.use(writes=[block.buffer for block in chosen]) as token:
                 for block in chosen:
-                    np.asarray(token.array(block.buffer))[:] = value
+                    view = np.asarray(token.array(block.buffer))
+                    assert len(view) == block.buffer.nbytes  # or memory behind it is overwritten
+                    view[:] = value
             for block in chosen:
                 block.value = value
 

@@ -15,6 +15,14 @@ from saeta._use import stream_number
 from sim_devices import simulator
 
 
+def fill(lent, values):
+    """Writes all elements. A lent array that is too long is found before memory behind the buffer is overwritten, which would
+    crash later tests."""
+    view = np.asarray(lent)
+    assert view.shape == np.shape(values)
+    view[:] = values
+
+
 def test_a_buffer_says_what_it_is(anywhere):
     made = anywhere.allocate(1000, tag="mine", alignment=4096)
     assert (made.nbytes, len(made), made.tag, made.device) == (1000, 1000, "mine", anywhere.device)
@@ -41,7 +49,7 @@ def test_page_locked_memory_is_charged_to_the_host(anywhere):
 def test_numpy_and_the_device_read_page_locked_memory(anywhere):
     made = anywhere.allocate(40, kind="pinned")
     with sa.use(writes=[made]) as token:
-        np.asarray(token.array(made, "f4"))[:] = np.arange(10)
+        fill(token.array(made, "f4"), np.arange(10))
         assert hasattr(token.array(made), "__cuda_array_interface__") == (anywhere.device != "host")
     with sa.use(reads=[made]) as token:
         assert np.asarray(token.array(made, "f4")).tolist() == list(range(10))
@@ -72,7 +80,7 @@ def test_what_is_written_in_one_token_is_read_in_the_next(host):
     with sa.use(writes=[made]) as token:
         assert token.stream is None
         assert token.pointer(made) == made.address
-        np.asarray(token.array(made, "f4"))[:] = np.arange(10)
+        fill(token.array(made, "f4"), np.arange(10))
     with sa.use(reads=[made[8:16]]) as token:
         view = np.asarray(token.array(made[8:16], np.float32))
         assert view.tolist() == [2.0, 3.0]
@@ -182,7 +190,7 @@ def restless():
 def test_writers_of_several_threads_take_turns(host):
     made = host.allocate(8)
     with sa.use(writes=[made]) as token:
-        np.asarray(token.array(made, "i8"))[:] = 0
+        fill(token.array(made, "i8"), [0])
     ready = threading.Barrier(4)
 
     def count():
