@@ -67,21 +67,18 @@ std::span<const std::byte> bytes_at(const void* pointer, std::size_t bytes, cons
   return {static_cast<const std::byte*>(pointer), bytes};
 }
 
-/// Bytes, or rows of the child, that the offsets of an array reach to. The offsets of the window are those of its rows and of up to seven rows
-/// before them, because uploads start at a whole byte of the validity.
+/// Bytes, or rows of the child, that the offsets of an array reach to.
 std::int64_t reached(const host_array& source, const array_memory& memory, const array_place& place) {
   const std::size_t width = source.type.offset_width();
   const std::byte* const offsets = source.buffers[1].data();
   const auto offset_at = [&](std::int64_t row) {
     return memory.number(offsets + static_cast<std::size_t>(row) * width, width);
   };
-  const std::int64_t before = window_of(source.offset, source.length).first;
   const std::int64_t first = offset_at(source.offset);
-  const std::int64_t start = before == source.offset ? first : offset_at(before);
   const std::int64_t last = offset_at(source.offset + source.length);
-  if (start < 0 || first < start || last < first) {
-    throw error(errc::format, concat(place, ": the offsets of its first and last value are ", first, " and ",
-                                     last, start == first ? "" : concat(", after ", start)));
+  if (first < 0 || last < first) {
+    throw error(errc::format,
+                concat(place, ": the offsets of its first and last value are ", first, " and ", last));
   }
   return last;
 }

@@ -7,6 +7,7 @@
 #include "saeta/interop/detail/arrow_symbols.hpp"
 #include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/transfer/download.hpp"
+#include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
 #include <array>
@@ -77,6 +78,42 @@ void add_buffers(const host_array& source, const void* nothing, exported_array& 
   }
 }
 
+/// A struct or sparse union whose offset its children can take over, because it has no bitmap that would have to be shifted.
+bool can_hand_offset_down(const host_array& of) {
+  const layout_kind layout = of.type.layout();
+  if (of.length == 0 || of.offset == 0) {
+    return false;
+  }
+  return layout == layout_kind::sparse_union ||
+         (layout == layout_kind::structure && (of.offset % 8 == 0 || null_count_of(of) == 0));
+}
+
+/// The same rows from offset 0 on.
+host_array with_offset_in_children(host_array of) {
+  const auto skipped = static_cast<std::size_t>(of.offset);
+  std::span<const std::byte>& front = of.buffers[0];
+  if (of.type.layout() == layout_kind::sparse_union) {
+    front = front.subspan(skipped);
+  } else {
+    front = null_count_of(of) == 0 ? std::span<const std::byte>() : front.subspan(skipped / 8);
+  }
+  for (host_array& child : of.children) {
+    child.null_count = nulls_of_part(child.null_count, child.length, of.length);
+    child.offset += of.offset;
+    child.length = of.length;
+  }
+  of.offset = 0;
+  return of;
+}
+
+/// An array below another one. Some consumers drop the offset of a struct or sparse union there (transfer/host_window.hpp); that of
+/// a column is a slice, which all of them read.
+owned_array exported_below(const host_array& source, const std::shared_ptr<void>& keepalive,
+                           const void* nothing) {
+  return can_hand_offset_down(source) ? exported(with_offset_in_children(source), keepalive, nothing)
+                                      : exported(source, keepalive, nothing);
+}
+
 } // namespace
 
 const void* no_bytes() noexcept { return zeros.data(); }
@@ -87,10 +124,10 @@ owned_array exported(const host_array& source, const std::shared_ptr<void>& keep
   add_buffers(source, nothing, *node);
   node->children.reserve(source.children.size());
   for (const host_array& child : source.children) {
-    node->children.push_back(exported(child, keepalive, nothing));
+    node->children.push_back(exported_below(child, keepalive, nothing));
   }
   if (source.dictionary != nullptr) {
-    node->dictionary = exported(*source.dictionary, keepalive, nothing);
+    node->dictionary = exported_below(*source.dictionary, keepalive, nothing);
   }
   return owned_by_struct(std::move(node), source.length, source.length == 0 ? 0 : source.offset,
                          null_count_of(source));

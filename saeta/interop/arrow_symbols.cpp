@@ -4,7 +4,6 @@
 #include "saeta/interop/detail/arrow_bools.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/download.hpp"
-#include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -198,22 +197,22 @@ void symbol_names::replace(const std::shared_ptr<context>& home, host_batch& row
       kept->source = rows.keepalive;
     }
     const host_array source = std::move(rows.arrays[i]);
-    const row_window window = window_of(source.offset, source.length);
-    std::uint32_t* const indices = room_for(home, window.rows, *kept);
-    std::fill_n(indices, window.offset, 0U);
-    names->take(source, columns_[i].label, indices + window.offset);
+    const std::int64_t skipped = source.offset % 8; // the validity begins at a whole byte
+    std::uint32_t* const indices = room_for(home, skipped + source.length, *kept);
+    std::fill_n(indices, skipped, 0U);
+    names->take(source, columns_[i].label, indices + skipped);
     host_array& made = rows.arrays[i];
     made = {};
     made.dictionary = std::make_shared<const host_array>(names->values());
     kept->names.push_back(names->keepalive());
     made.type = data_type::dictionary(data_type(type_id::uint32), made.dictionary->type);
     made.length = source.length;
-    made.offset = window.offset;
+    made.offset = skipped;
     made.null_count = source.null_count;
     const std::span<const std::byte> validity = source.buffers[0];
     made.buffers = {validity.data() == nullptr ? validity
-                                               : validity.subspan(static_cast<std::size_t>(window.first / 8)),
-                    std::as_bytes(std::span(indices, static_cast<std::size_t>(window.rows)))};
+                                               : validity.subspan(static_cast<std::size_t>(source.offset / 8)),
+                    std::as_bytes(std::span(indices, static_cast<std::size_t>(skipped + source.length)))};
   }
   if (kept != nullptr) {
     rows.keepalive = std::move(kept);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t view_bytes = 16;
 
-/// Rows of an array that are checked: those of its window, because an upload brings a few more along than are named.
+/// Rows of an array that are checked.
 struct looked_at {
   const host_array* array = nullptr;
   std::int64_t offset = 0; ///< of the rows that the array names
@@ -193,7 +193,7 @@ private:
     switch (check.kind) {
     case check_kind::offsets:
       return concat("offsets fall from ", number(check.values, row, check.width), " to ",
-                    number(check.values, row + 1, check.width), " at row ", row - of.rows.offset);
+                    number(check.values, row + 1, check.width), " at row ", row);
     case check_kind::indices:
       if (source.type.is_symbol()) {
         return concat("symbol ", static_cast<symbol>(number(check.values, row, check.width)), " at row ", row,

@@ -24,19 +24,6 @@ constexpr std::size_t no_piece = std::numeric_limits<std::size_t>::max();
 
 bool has_validity(const column& of) { return of.type().has_validity() && of.validity().present(); }
 
-/// The bytes that belong to rows which need not begin at a whole byte.
-byte_window bits_of(std::int64_t first, std::int64_t rows) {
-  const auto begin = static_cast<std::size_t>(first / 8);
-  return {begin, static_cast<std::size_t>((first + rows + 7) / 8) - begin};
-}
-
-void shift_down(std::byte* bytes, std::size_t count, bool another_follows, int shift) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::byte above = i + 1 < count || another_follows ? bytes[i + 1] : std::byte{0};
-    bytes[i] = bytes[i] >> shift | above << (8 - shift);
-  }
-}
-
 template <class Offset>
 void rebase(std::byte* bytes, std::size_t count, std::int64_t base) {
   auto* const offsets = reinterpret_cast<Offset*>(bytes);
@@ -97,7 +84,7 @@ bool column_stream::takes(const column& each) {
   }
   if (type.layout() == layout_kind::views && each.length() != 0) {
     const bool has_bytes = each.buffers().size() != type.buffer_count();
-    const std::size_t wanted = bytes_of(type, 1, window_of(each.offset(), each.length())).bytes;
+    const std::size_t wanted = bytes_of(type, 1, window_of(type, each.offset(), each.length())).bytes;
     if (has_bytes && wanted <= each.buffers()[1].size() / 2) {
       return false;
     }
@@ -244,23 +231,21 @@ void column_stream::lay_out(node& of, std::size_t index) {
     return;
   }
   piece made;
-  byte_window window;
+  const row_window rows = window_of(type, from.offset(), from.length());
+  byte_window window = bytes_of(type, index, rows);
   switch (spec.role) {
   case buffer_role::validity:
   case buffer_role::bits:
-    window = bits_of(from.offset(), from.length());
     made.bytes = static_cast<std::size_t>((from.length() + 7) / 8);
-    made.shift = static_cast<int>(from.offset() % 8);
+    made.shift = bit_shift(type, index, rows);
     made.needed = made.shift != 0 ? change::shift_bits : change::none;
     break;
   case buffer_role::offsets:
-    window = bytes_of(type, index, {from.offset(), from.length(), 0});
     made.width = static_cast<std::size_t>(spec.width);
     made.base = of.pointed.first;
     made.needed = made.base != 0 ? change::rebase_offsets : change::none;
     break;
   case buffer_role::values:
-    window = bytes_of(type, index, {from.offset(), from.length(), 0});
     break;
   default:
     window = type.layout() == layout_kind::views ? byte_window{0, whole.size()}

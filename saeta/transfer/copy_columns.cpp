@@ -31,6 +31,7 @@ struct planned {
   struct place {
     std::size_t at = 0;
     std::size_t bytes = 0; ///< 0: absent
+    bool shifted = false;  ///< among the bitmaps that began inside a byte
   };
   std::vector<place> buffers;
   std::vector<planned> children;
@@ -44,12 +45,14 @@ public:
 
   /// Once everything is planned.
   void run(const std::string& tag) {
-    if (bytes_ == 0) {
+    const std::size_t bytes = checked_add(shifted_bytes_, other_bytes_, "bytes of copied columns");
+    if (bytes == 0) {
       return;
     }
     const stream_ref work = home_->work_stream();
-    slab_ = buffer::allocate(home_, bytes_, work, tag);
+    slab_ = buffer::allocate(home_, bytes, work, tag);
     const use_token token(work, uses());
+    home_->fill(token.mutable_data<std::byte>(slab_), 0, shifted_bytes_, work);
     std::vector<join_step> steps = finished_steps(token);
     number_tiles(steps);
     const device_copy<join_step> uploaded(home_, steps);
@@ -65,7 +68,7 @@ public:
     parts.offset = of.rows.offset;
     parts.null_count = nulls_of_part(from.known_null_count(), from.length(), parts.length);
     for (const planned::place& each : of.buffers) {
-      parts.buffers.push_back(each.bytes == 0 ? buffer{} : slab_.slice(each.at, each.bytes));
+      parts.buffers.push_back(each.bytes == 0 ? buffer{} : slab_.slice(in_slab(each), each.bytes));
     }
     for (const planned& child : of.children) {
       parts.children.push_back(make(child));
@@ -77,7 +80,9 @@ public:
 private:
   struct movement {
     buffer source;
-    std::size_t target = 0;
+    planned::place target;
+    int shift = 0; ///< bits before the first of a bitmap
+    std::int64_t rows = 0;
   };
   struct dictionary {
     planned plan;
@@ -89,7 +94,7 @@ private:
     made.from = &from;
     made.rows = window_of(from.type(), offset, length);
     for (std::size_t i = 0; i < from.buffers().size(); ++i) {
-      made.buffers.push_back(length == 0 ? planned::place{} : add(window_of_buffer(from, i, made.rows)));
+      made.buffers.push_back(length == 0 ? planned::place{} : add(from, i, made.rows));
     }
     const auto known = rows_of_children(from.type(), made.rows.first, made.rows.rows);
     for (const column& child : from.children()) {
@@ -113,14 +118,26 @@ private:
     return whole.slice(w.offset, w.bytes);
   }
 
-  planned::place add(buffer source) {
+  planned::place add(const column& from, std::size_t index, const row_window& rows) {
+    buffer source = window_of_buffer(from, index, rows);
     if (!source.present() || source.size() == 0) {
       return {};
     }
-    const planned::place made{bytes_, source.size()};
-    bytes_ = checked_add(bytes_, round_up(source.size(), padding), "bytes of copied columns");
-    movements_.push_back({std::move(source), made.at});
+    const int shift = bit_shift(from.type(), index, rows);
+    planned::place made{0, source.size(), shift != 0};
+    if (made.shifted) {
+      made.bytes = static_cast<std::size_t>((rows.rows + 7) / 8);
+    }
+    std::size_t& used = made.shifted ? shifted_bytes_ : other_bytes_;
+    made.at = used;
+    used = checked_add(used, round_up(made.bytes, padding), "bytes of copied columns");
+    movements_.push_back({std::move(source), made, shift, rows.rows});
     return made;
+  }
+
+  /// Shifted bitmaps come first: one fill clears them, as the kernel expects.
+  [[nodiscard]] std::size_t in_slab(const planned::place& of) const {
+    return (of.shifted ? 0 : shifted_bytes_) + of.at;
   }
 
   [[nodiscard]] std::vector<use> uses() const {
@@ -141,12 +158,18 @@ private:
     for (const movement& each : movements_) {
       join_step& copied = steps.emplace_back();
       copied.source = reinterpret_cast<const std::byte*>(each.source.address());
-      copied.target = slab + each.target;
+      copied.target = slab + in_slab(each.target);
+      if (each.target.shifted) {
+        copied.kind = join_kind::bits;
+        copied.source_first = each.shift;
+        copied.count = each.rows;
+        continue;
+      }
       copied.count = static_cast<std::int64_t>(each.source.size());
       if (const std::size_t rest = each.source.size() % padding; rest != 0) {
         join_step& cleared = steps.emplace_back();
         cleared.kind = join_kind::zero;
-        cleared.target = slab + each.target + each.source.size();
+        cleared.target = slab + in_slab(each.target) + each.source.size();
         cleared.count = static_cast<std::int64_t>(padding - rest);
       }
     }
@@ -169,7 +192,8 @@ private:
   }
 
   std::shared_ptr<context> home_;
-  std::size_t bytes_ = 0;
+  std::size_t shifted_bytes_ = 0;
+  std::size_t other_bytes_ = 0;
   std::vector<movement> movements_;
   std::map<const column*, dictionary> dictionaries_; ///< those that are copied
   buffer slab_;

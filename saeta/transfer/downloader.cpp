@@ -149,7 +149,8 @@ void downloader::plan_buffers(node& of) {
       const byte_window& w = of.behind_views[i - from.type().buffer_count()];
       window = whole.slice(w.offset, w.bytes);
     }
-    of.buffers.push_back(add(window, i == 1 && (of.rebase || !of.behind_views.empty())));
+    const bool moved = i == 1 && (of.rebase || !of.behind_views.empty());
+    of.buffers.push_back(add(window, moved || bit_shift(from.type(), i, of.rows) != 0));
   }
 }
 
@@ -209,8 +210,13 @@ host_array downloader::array_of(const node& planned) const {
   made.length = planned.rows.rows - planned.rows.offset;
   made.offset = planned.rows.offset;
   made.null_count = nulls_of_part(from.known_null_count(), from.length(), made.length);
-  for (const arriving& a : planned.buffers) {
-    made.buffers.push_back(a.present ? range(place(a), a.bytes) : range{});
+  for (std::size_t i = 0; i < planned.buffers.size(); ++i) {
+    const arriving& a = planned.buffers[i];
+    range& there = made.buffers.emplace_back(a.present ? range(place(a), a.bytes) : range{});
+    if (const int shift = bit_shift(from.type(), i, planned.rows); a.present && shift != 0) {
+      shift_down(place(a), a.bytes, false, shift);
+      there = there.first(static_cast<std::size_t>((made.length + 7) / 8));
+    }
   }
   if (planned.rebase) {
     rebase(from.type(), place(planned.buffers[1]), planned.rows.rows + 1);

@@ -5,20 +5,12 @@
 
 namespace saeta {
 
-row_window window_of(std::int64_t offset, std::int64_t length) {
-  row_window w;
-  w.offset = offset % 8;
-  w.first = offset - w.offset;
-  w.rows = w.offset + length;
-  return w;
-}
-
 row_window window_of(const data_type& type, std::int64_t offset, std::int64_t length) {
   if (length == 0) {
     return {};
   }
   return type.layout() == layout_kind::run_ends ? row_window{0, offset + length, offset}
-                                                : window_of(offset, length);
+                                                : row_window{offset, length, 0};
 }
 
 namespace {
@@ -65,6 +57,18 @@ child_rows rows_of_child(const host_array& of, std::size_t index, const row_wind
   return {0, of.children[index].length};
 }
 
+int bit_shift(const data_type& type, std::size_t index, const row_window& rows) {
+  const buffer_role role = type.buffer(index).role;
+  return role == buffer_role::validity || role == buffer_role::bits ? static_cast<int>(rows.first % 8) : 0;
+}
+
+void shift_down(std::byte* bytes, std::size_t count, bool another_follows, int shift) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::byte above = i + 1 < count || another_follows ? bytes[i + 1] : std::byte{0};
+    bytes[i] = bytes[i] >> shift | above << (8 - shift);
+  }
+}
+
 byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows) {
   const auto first = static_cast<std::size_t>(rows.first);
   const auto count = static_cast<std::size_t>(rows.rows);
@@ -73,7 +77,7 @@ byte_window bytes_of(const data_type& type, std::size_t index, const row_window&
   switch (spec.role) {
   case buffer_role::validity:
   case buffer_role::bits:
-    return {first / 8, (count + 7) / 8};
+    return {first / 8, count == 0 ? 0 : (first % 8 + count + 7) / 8};
   case buffer_role::offsets:
     return {first * width, (count + 1) * width};
   default:

@@ -1,7 +1,8 @@
 // Windows: the byte ranges of a column's buffers that its rows refer to.
 //
-// A window starts at a multiple of eight rows, so that bitmaps start at a whole byte and every buffer keeps the same small
-// row offset, which Arrow carries.
+// A window starts at its first row exactly, and what moved has offset 0. Offsets are valid Arrow, but some consumers drop that of
+// an array below another one: pyarrow that of a map's entries, DuckDB that of a struct in a list, nanoarrow that of a sparse union.
+// Bitmaps that begin inside a byte are shifted where they go. Run-end encoded columns alone keep their offset.
 #pragma once
 
 #include "saeta/column/column.hpp"
@@ -13,12 +14,10 @@
 namespace saeta {
 
 struct row_window {
-  std::int64_t first = 0;  ///< row that the window starts with, a multiple of 8
+  std::int64_t first = 0;  ///< row that the window starts with
   std::int64_t rows = 0;   ///< rows in the window
-  std::int64_t offset = 0; ///< rows to skip at its start, 0 to 7
+  std::int64_t offset = 0; ///< rows to skip at its start: 0 for all but run-end encoded columns
 };
-
-row_window window_of(std::int64_t offset, std::int64_t length);
 
 /// Window for the rows of a column of `type`. A run-end encoded one has no buffers, and its run ends count from row 0: it
 /// keeps its offset. Without rows it is empty.
@@ -36,6 +35,13 @@ struct byte_window {
 
 /// Window of buffer `index` (not of what offsets and views point to).
 byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows);
+
+/// Bits before the first row in the first byte of buffer `index`: 0 for what is not a bitmap.
+int bit_shift(const data_type& type, std::size_t index, const row_window& rows);
+
+/// Moves the bits of `count` bytes down by 1 to 7, so that they begin in a whole byte.
+/// @param another_follows  the byte behind them may be read.
+void shift_down(std::byte* bytes, std::size_t count, bool another_follows, int shift) noexcept;
 
 /// The null count of `count` rows of an array with `rows` rows and `nulls` nulls, where that says it.
 std::int64_t nulls_of_part(std::int64_t nulls, std::int64_t rows, std::int64_t count) noexcept;

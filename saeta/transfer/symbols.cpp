@@ -44,18 +44,18 @@ host_batch fetched(const column& source) {
 template <class NameOf>
 column interned_rows(const std::shared_ptr<context>& home, const host_array& source,
                      const std::shared_ptr<symbol_table>& table, NameOf name_of) {
-  const row_window rows = window_of(source.offset, source.length);
-  std::vector<symbol> symbols(as_size(rows.rows));
+  const std::int64_t skipped = source.offset % 8; // the validity begins at a whole byte
+  std::vector<symbol> symbols(as_size(skipped + source.length));
   intern_rows(source, *table, name_of,
-              [&](std::int64_t row, symbol found) { symbols[as_size(rows.offset + row)] = found; });
+              [&](std::int64_t row, symbol found) { symbols[as_size(skipped + row)] = found; });
   host_batch made{source.length, {}, nullptr};
   host_array& only = made.arrays.emplace_back();
   only.type = data_type::symbol(table);
   only.length = source.length;
-  only.offset = rows.offset;
+  only.offset = skipped;
   only.null_count = source.null_count;
   const std::span<const std::byte> validity = source.buffers[0];
-  only.buffers = {validity.data() == nullptr ? validity : validity.subspan(as_size(rows.first / 8)),
+  only.buffers = {validity.data() == nullptr ? validity : validity.subspan(as_size(source.offset / 8)),
                   std::as_bytes(std::span(symbols))};
   dictionary_cache none;
   return upload(home, made, none, {.tag = label, .readable = {}, .file = {}}).columns.front();

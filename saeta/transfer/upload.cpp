@@ -1,6 +1,7 @@
 #include "saeta/transfer/upload.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/device/kernels.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/host_window.hpp"
 #include "saeta/transfer/staging_ring.hpp"
@@ -73,6 +74,7 @@ struct sending {
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
   std::vector<sent_array> arrays;
   std::vector<std::size_t> ranges;
+  std::vector<std::vector<std::uint64_t>> shifted; ///< bitmaps that began inside a byte, from their first row on
 };
 
 /// The part of buffer `index` that a window of rows refers to.
@@ -95,6 +97,17 @@ range window_of_buffer(const host_array& from, std::size_t index, const row_wind
   return whole.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
 }
 
+/// The bits of a window from their first row on: a copy, of one bit a row, where they begin inside a byte.
+range whole_bytes(range sent, int shift, std::int64_t rows, sending& to) {
+  if (shift == 0 || sent.empty()) {
+    return sent;
+  }
+  auto& bits = to.shifted.emplace_back(bitmap_bytes(rows) / sizeof(std::uint64_t));
+  reference_kernels().copy_bitmap(legacy_stream, reinterpret_cast<const std::uint8_t*>(sent.data()), shift,
+                                  rows, reinterpret_cast<std::uint8_t*>(bits.data()), nullptr);
+  return std::as_bytes(std::span(bits)).first(static_cast<std::size_t>((rows + 7) / 8));
+}
+
 /// Adds rows [offset, offset + length) of the array's buffers.
 void plan_rows(const host_array& from, std::int64_t offset, std::int64_t length, transfer_plan& plan,
                sending& to) {
@@ -104,7 +117,8 @@ void plan_rows(const host_array& from, std::int64_t offset, std::int64_t length,
   }
   to.arrays.push_back(made);
   for (std::size_t i = 0; i < from.buffers.size(); ++i) {
-    const range sent = window_of_buffer(from, i, made.rows);
+    const range sent = whole_bytes(window_of_buffer(from, i, made.rows), bit_shift(from.type, i, made.rows),
+                                   made.rows.rows, to);
     std::size_t& number = to.ranges.emplace_back(sending::absent);
     if (!sent.empty()) {
       const bool rebased = i == 1 && made.first_offset != 0;

@@ -315,7 +315,7 @@ TEST(imported_offsets, must_not_fall) {
 TEST(imported_offsets, have_sound_ends_even_when_only_the_structure_is_checked) {
   const data_type type(type_id::string);
   const support::plain_array good = *random_array(type, {20, 9, nulls::some, true}, 4);
-  for (const std::int64_t row : {8, 9, 29}) { // before the first row, its start, the end of the last one
+  for (const std::int64_t row : {9, 29}) { // the start of the first row, the end of the last one
     support::plain_array content = good;
     put<std::int32_t>(content, 1, row, -1);
     const auto seen = refusal(type, content, validation::structure);
@@ -323,13 +323,10 @@ TEST(imported_offsets, have_sound_ends_even_when_only_the_structure_is_checked) 
     EXPECT_EQ(seen->code(), errc::format);
   }
   support::plain_array content = good;
-  put<std::int32_t>(content, 1, 8, 2);
+  put<std::int32_t>(content, 1, 8, -7); // before the first row nothing is looked at
   put<std::int32_t>(content, 1, 9, 5);
   put<std::int32_t>(content, 1, 29, 4);
   constexpr const char* expected = "column 'x': the offsets of its first and last value are ";
-  EXPECT_EQ(refusal(type, content, validation::structure)->message(),
-            std::string(expected) + "5 and 4, after 2");
-  put<std::int32_t>(content, 1, 8, 5);
   EXPECT_EQ(refusal(type, content, validation::structure)->message(), std::string(expected) + "5 and 4");
   put<std::int32_t>(content, 1, 29, 5);
   EXPECT_FALSE(refusal(type, content, validation::structure)) << "no value has a byte";

@@ -9,46 +9,69 @@
 namespace saeta {
 namespace {
 
-TEST(host_window, starts_at_a_multiple_of_eight_rows) {
-  for (std::int64_t offset = 0; offset < 40; ++offset) {
-    for (std::int64_t length = 0; length < 20; ++length) {
-      const row_window rows = window_of(offset, length);
-      EXPECT_EQ(rows.first, offset / 8 * 8);
-      EXPECT_EQ(rows.offset, offset % 8);
-      EXPECT_EQ(rows.first + rows.rows, offset + length);
+TEST(host_window, starts_at_its_first_row_and_has_no_offset_of_its_own) {
+  for (const auto& type : {data_type(type_id::boolean), data_type(type_id::string)}) {
+    for (std::int64_t offset = 0; offset < 20; ++offset) {
+      const row_window rows = window_of(type, offset, 11);
+      EXPECT_EQ(rows.first, offset);
+      EXPECT_EQ(rows.rows, 11);
+      EXPECT_EQ(rows.offset, 0);
+    }
+    EXPECT_EQ(window_of(type, 13, 0).first, 0) << "without rows it is empty";
+  }
+}
+
+TEST(host_window, of_run_ends_counts_from_row_0_and_keeps_its_offset) {
+  const data_type type = data_type::nested("+r", {{"run_ends", data_type(type_id::int32), false, {}},
+                                                 {"values", data_type(type_id::int8), true, {}}});
+  const row_window rows = window_of(type, 13, 11);
+  EXPECT_EQ(rows.first, 0);
+  EXPECT_EQ(rows.rows, 24);
+  EXPECT_EQ(rows.offset, 13);
+}
+
+TEST(host_window, of_bits_has_the_bytes_that_hold_a_row_and_says_where_in_the_first_they_begin) {
+  for (const auto& type : {data_type(type_id::boolean), data_type(type_id::int32)}) {
+    for (std::int64_t offset = 0; offset < 40; ++offset) {
+      for (std::int64_t length = 1; length < 20; ++length) {
+        const row_window rows = window_of(type, offset, length);
+        const byte_window bytes = bytes_of(type, 0, rows);
+        EXPECT_EQ(bytes.offset, static_cast<std::size_t>(offset / 8));
+        EXPECT_EQ(bytes.offset + bytes.bytes, static_cast<std::size_t>((offset + length + 7) / 8))
+            << offset << ' ' << length;
+        EXPECT_EQ(bit_shift(type, 0, rows), offset % 8);
+        EXPECT_EQ(bit_shift(type, 1, rows), type.id() == type_id::boolean ? offset % 8 : 0);
+      }
+      EXPECT_EQ(bytes_of(type, 0, {offset, 0, 0}).bytes, 0U) << offset;
     }
   }
 }
 
-TEST(host_window, of_bits_has_the_bytes_that_hold_a_row) {
-  for (const auto& type : {data_type(type_id::boolean), data_type(type_id::int32)}) {
-    for (std::int64_t offset = 0; offset < 40; ++offset) {
-      for (std::int64_t length = 0; length < 20; ++length) {
-        const row_window rows = window_of(offset, length);
-        const byte_window bytes = bytes_of(type, 0, rows);
-        EXPECT_EQ(bytes.offset, static_cast<std::size_t>(offset / 8));
-        const std::int64_t end = rows.rows == 0 ? offset / 8 : (offset + length + 7) / 8;
-        EXPECT_EQ(bytes.offset + bytes.bytes, static_cast<std::size_t>(end)) << offset << ' ' << length;
-      }
-    }
+TEST(host_window, moves_bits_down_to_a_whole_byte_and_reads_the_byte_behind_only_where_it_may) {
+  for (int shift = 1; shift < 8; ++shift) {
+    std::array<std::byte, 3> bits{std::byte{0b1010'0110}, std::byte{0b0111'0001}, std::byte{0xff}};
+    const unsigned whole = 0b0111'0001'1010'0110U;
+    shift_down(bits.data(), 2, false, shift);
+    EXPECT_EQ(std::to_integer<unsigned>(bits[0]) | std::to_integer<unsigned>(bits[1]) << 8, whole >> shift);
+    bits[0] = std::byte{0b1010'0110};
+    shift_down(bits.data(), 1, true, shift);
+    EXPECT_EQ(std::to_integer<unsigned>(bits[0]), (0xa6U | (whole >> shift & 0xff00U)) >> shift & 0xffU)
+        << shift;
   }
-  const byte_window values = bytes_of(data_type(type_id::boolean), 1, window_of(13, 11));
-  EXPECT_EQ(values.offset, 1U);
-  EXPECT_EQ(values.bytes, 2U);
 }
 
 TEST(host_window, of_values_and_offsets_is_as_wide_as_they_are) {
-  const row_window rows = window_of(13, 11); // from row 8 on, 16 rows
+  const row_window rows{13, 11, 0};
   const auto expect = [&](const data_type& type, std::size_t offset, std::size_t bytes) {
     const byte_window found = bytes_of(type, 1, rows);
     EXPECT_EQ(found.offset, offset) << type.name();
     EXPECT_EQ(found.bytes, bytes) << type.name();
   };
-  expect(data_type(type_id::int8), 8, 16);
-  expect(data_type(type_id::int32), 32, 64);
-  expect(data_type(type_id::float64), 64, 128);
-  expect(data_type(type_id::string), 32, 68);
-  expect(data_type(type_id::large_string), 64, 136);
+  expect(data_type(type_id::int8), 13, 11);
+  expect(data_type(type_id::int32), 52, 44);
+  expect(data_type(type_id::float64), 104, 88);
+  expect(data_type(type_id::string), 52, 48);
+  expect(data_type(type_id::large_string), 104, 96);
 }
 
 TEST(host_window, knows_the_width_of_an_offset_and_reads_it) {
