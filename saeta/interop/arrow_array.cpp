@@ -67,6 +67,32 @@ std::span<const std::byte> bytes_at(const void* pointer, std::size_t bytes, cons
   return {static_cast<const std::byte*>(pointer), bytes};
 }
 
+/// 1 where a validity comes before the buffers of a type that has none, else 0: polars exports a column of nulls with one, and
+/// producers of the time before Arrow 1.0 unions.
+std::size_t buffers_before(const data_type& type, const ArrowArray& source) {
+  const layout_kind layout = type.layout();
+  const bool may_have = layout == layout_kind::none || layout == layout_kind::sparse_union ||
+                        layout == layout_kind::dense_union;
+  return may_have && source.n_buffers == static_cast<std::int64_t>(type.buffer_count()) + 1 ? 1 : 0;
+}
+
+/// @throws error unsupported where the validity before the buffers of a union says that rows are null.
+void require_valid_rows(const ArrowArray& source, const host_array& view, const array_memory& memory,
+                        const array_place& place) {
+  const auto* const validity = static_cast<const std::byte*>(source.buffers[0]);
+  if (view.type.layout() == layout_kind::none || source.null_count == 0 || view.length == 0) {
+    return;
+  }
+  const std::int64_t nulls = validity == nullptr ? std::max(source.null_count, std::int64_t{0})
+                                                 : memory.count_nulls(validity, view.offset, view.length);
+  if (nulls != 0) {
+    throw error(errc::unsupported,
+                concat(place, ": ", nulls, " of ", view.length,
+                       " rows are null by a validity of the union: Arrow 1.0 took it away, give the nulls "
+                       "to its children"));
+  }
+}
+
 /// Bytes, or rows of the child, that the offsets of an array reach to.
 std::int64_t reached(const host_array& source, const array_memory& memory, const array_place& place) {
   const std::size_t width = source.type.offset_width();
@@ -108,8 +134,12 @@ std::vector<std::int64_t> variadic_sizes(const ArrowArray& source, std::size_t f
 void add_buffers(const ArrowArray& source, const array_memory& memory, host_array& view,
                  const array_place& place) {
   const std::int64_t rows = view.offset + view.length;
+  const std::size_t before = buffers_before(view.type, source);
+  if (before != 0) {
+    require_valid_rows(source, view, memory, place);
+  }
   for (std::size_t i = 0; i < view.type.buffer_count(); ++i) {
-    const void* const pointer = source.buffers[i];
+    const void* const pointer = source.buffers[i + before];
     const buffer_role role = view.type.buffer(i).role;
     std::size_t bytes = 0;
     if (role == buffer_role::bytes) {
@@ -117,7 +147,7 @@ void add_buffers(const ArrowArray& source, const array_memory& memory, host_arra
     } else if (role != buffer_role::validity || pointer != nullptr) {
       bytes = required_bytes(view.type, i, rows);
     }
-    view.buffers.push_back(bytes_at(pointer, bytes, place, i));
+    view.buffers.push_back(bytes_at(pointer, bytes, place, i + before));
   }
   if (view.type.layout() == layout_kind::views) {
     const std::size_t first = view.type.buffer_count();
@@ -191,7 +221,7 @@ void add_children(const ArrowArray& source, const array_memory& memory, host_arr
 }
 
 void require_type_shape(const data_type& type, const ArrowArray& source, const array_place& place) {
-  auto buffers = static_cast<std::int64_t>(type.buffer_count());
+  auto buffers = static_cast<std::int64_t>(type.buffer_count() + buffers_before(type, source));
   if (type.layout() == layout_kind::views) {
     buffers = std::max(source.n_buffers, buffers + 1); // any number, and their sizes
   }

@@ -1,0 +1,178 @@
+// What moves leaves at its first row, whatever the type and wherever the rows began.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow_device.hpp"
+#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/transfer/copy_columns.hpp"
+#include "saeta/transfer/download.hpp"
+#include "support/arrays.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+namespace saeta::conformance {
+namespace {
+
+using support::carried_types;
+using support::nulls;
+using support::plain_array;
+using support::random_array;
+using support::same_rows;
+using support::shared_array;
+
+bool keeps_offset(const data_type& type) { return type.layout() == layout_kind::run_ends; }
+
+/// Columns and host arrays alike.
+void expect_no_offset(const column& of) {
+  EXPECT_TRUE(of.offset() == 0 || keeps_offset(of.type())) << of.type().name() << ": " << of.offset();
+  for (const column& child : of.children()) {
+    expect_no_offset(child);
+  }
+  if (of.dictionary() != nullptr) {
+    expect_no_offset(*of.dictionary());
+  }
+}
+
+void expect_no_offset(const host_array& of) {
+  EXPECT_TRUE(of.offset == 0 || keeps_offset(of.type)) << of.type.name() << ": " << of.offset;
+  for (const host_array& child : of.children) {
+    expect_no_offset(child);
+  }
+  if (of.dictionary != nullptr) {
+    expect_no_offset(*of.dictionary);
+  }
+}
+
+/// Structs and sparse unions below another array.
+void expect_no_offset_below(const ArrowArray& of, const data_type& type) {
+  for (std::size_t i = 0; i < type.children().size(); ++i) {
+    const ArrowArray& child = *of.children[i];
+    const data_type& inner = type.children()[i].type;
+    const layout_kind layout = inner.layout();
+    if (layout == layout_kind::structure || layout == layout_kind::sparse_union) {
+      EXPECT_EQ(child.offset, 0) << inner.name();
+    }
+    expect_no_offset_below(child, inner);
+  }
+}
+
+class windows : public context_test {
+protected:
+  [[nodiscard]] column imported(const shared_array& source, copy_policy copy) const {
+    owned_array given = support::to_c(source);
+    import_options options;
+    options.copy = copy;
+    return import_column(home(), {"x", source->type, true, {}}, given.get(), options);
+  }
+  [[nodiscard]] static owned_array on_host(const column& source) {
+    owned_array seen;
+    export_column(source, *seen.out());
+    return seen;
+  }
+};
+
+TEST_P(windows, of_every_type_arrive_at_row_0_and_leave_at_row_0) {
+  for (const data_type& type : carried_types()) {
+    for (const nulls pattern : {nulls::some, nulls::absent}) {
+      for (std::int64_t offset = 0; offset < 10; ++offset) {
+        SCOPED_TRACE(::testing::Message() << type.name() << ", offset " << offset);
+        const shared_array source = random_array(type, {40, offset, pattern, false}, 7);
+        const column there = imported(source, copy_policy::always);
+        expect_no_offset(there);
+        ASSERT_TRUE(same_rows(on_host(there).get(), *source));
+        const column part = there.slice(offset, 40 - 2 * offset);
+        const host_batch back = download(home(), {part.length(), {part}});
+        if (!home()->on_host()) { // on the host it is a view
+          expect_no_offset(back.arrays.front());
+        }
+        ASSERT_TRUE(same_rows(on_host(part).get(), *source, offset, part.length()));
+      }
+    }
+  }
+}
+
+TEST_P(windows, of_copies_on_the_device_begin_at_row_0) {
+  for (const data_type& type : carried_types()) {
+    const shared_array source = random_array(type, {40, 3, nulls::some, false}, 8);
+    const column there = imported(source, copy_policy::when_needed);
+    std::vector<column> parts;
+    for (std::int64_t offset = 0; offset < 10; ++offset) {
+      parts.push_back(there.slice(offset, 40 - 2 * offset));
+    }
+    const std::vector<column> copied = copy_columns(home(), parts, "copy");
+    for (std::size_t i = 0; i < copied.size(); ++i) {
+      SCOPED_TRACE(::testing::Message() << type.name() << ", offset " << i);
+      expect_no_offset(copied[i]);
+      ASSERT_TRUE(same_rows(on_host(copied[i]).get(), *source, static_cast<std::int64_t>(i), parts[i].length()));
+    }
+  }
+}
+
+TEST_P(windows, clear_the_bits_behind_the_last_row_of_a_bitmap_that_was_shifted) {
+  const shared_array source = random_array(data_type(type_id::boolean), {13, 3, nulls::none, false}, 9);
+  const column given = imported(source, copy_policy::always);
+  const std::vector<column> copied = copy_columns(home(), std::array{given.slice(2, 9)}, "copy");
+  for (const column& seen : {given, copied.front()}) {
+    const std::vector<std::uint8_t> bits = read(seen.validity());
+    ASSERT_EQ(bits.size(), 2U);
+    EXPECT_EQ(bits[1], (1U << (seen.length() - 8)) - 1U);
+  }
+}
+
+/// List of structs [2, 3, 1 rows] whose struct of int32 and strings has an offset of its own.
+column list_of_cut_structs(const std::shared_ptr<context>& home, std::int64_t offset, bool with_validity,
+                           const std::function<buffer(std::span<const std::byte>)>& put) {
+  const data_type number(type_id::int32);
+  const data_type row = data_type::nested("+s", {{"n", number, true, {}}});
+  std::array<std::int32_t, 40> numbers{};
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<std::int32_t>(i);
+  }
+  const std::array<std::int32_t, 4> offsets{0, 2, 5, 6};
+  const std::array<std::uint8_t, 5> valid{0xff, 0xff, 0xff, 0xff, 0xff};
+  column values = column::make(home, {number, 40, 0, 0, {{}, put(std::as_bytes(std::span(numbers)))}});
+  column::parts rows{row, 6, offset, 0, {}};
+  rows.buffers.push_back(with_validity ? put(std::as_bytes(std::span(valid))) : buffer());
+  rows.children.push_back(std::move(values));
+  column::parts lists{data_type::nested("+l", {{"item", row, true, {}}}), 3, 0, 0, {}};
+  lists.buffers = {buffer(), put(std::as_bytes(std::span(offsets)))};
+  lists.children.push_back(column::make(home, std::move(rows)));
+  return column::make(home, std::move(lists));
+}
+
+TEST_P(windows, of_structs_below_others_hand_their_offset_to_their_children_when_they_are_exported) {
+  const auto put = [&](std::span<const std::byte> bytes) {
+    const buffer made = make(bytes.size());
+    use_token token(home()->work_stream(), {writes(made)});
+    const copy_kind kind = home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
+    home()->copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(), kind, home()->work_stream());
+    token.finish();
+    home()->synchronize(home()->work_stream());
+    return made;
+  };
+  for (const std::int64_t offset : {1, 3, 8, 13}) {
+    for (const bool with_validity : {false, true}) {
+      const column lists = list_of_cut_structs(home(), offset, with_validity, put);
+      owned_device_array there;
+      export_device_column(lists, *there.out());
+      const ArrowArray& seen = there.get().array;
+      expect_no_offset_below(seen, lists.type());
+      EXPECT_EQ(seen.children[0]->length, 6);
+      EXPECT_EQ(seen.children[0]->children[0]->offset, offset);
+      EXPECT_EQ(seen.children[0]->children[0]->length, 6);
+      const owned_array here = on_host(lists);
+      expect_no_offset_below(here.get(), lists.type());
+      const ArrowArray& numbers = *here.get().children[0]->children[0];
+      for (std::int64_t row = 0; row < 6; ++row) {
+        EXPECT_EQ(static_cast<const std::int32_t*>(numbers.buffers[1])[numbers.offset + row], offset + row);
+      }
+    }
+  }
+}
+
+SAETA_CONFORMANCE_SUITE(windows);
+
+} // namespace
+} // namespace saeta::conformance
