@@ -3,6 +3,7 @@
 #include "saeta/interop/detail/arrow_bools.hpp"
 #include "saeta/interop/detail/arrow_device_type.hpp"
 #include "saeta/interop/detail/arrow_export.hpp"
+#include "saeta/interop/detail/arrow_offsets.hpp"
 #include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -114,6 +115,9 @@ device_view view_of(const std::shared_ptr<context>& home, const batch& source) {
   made.arrays = view_in_place(source);
   made.arrays.keepalive = made.owner;
   count_nulls(home, views, made.arrays.arrays);
+  for (host_array& each : made.arrays.arrays) {
+    hand_offsets_down(each, nullptr);
+  }
   made.owner->written = handover_event(home, views);
   return made;
 }

@@ -4,10 +4,10 @@
 #include "saeta/interop/arrow_batches.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/interop/detail/arrow_bools.hpp"
+#include "saeta/interop/detail/arrow_offsets.hpp"
 #include "saeta/interop/detail/arrow_symbols.hpp"
 #include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/transfer/download.hpp"
-#include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
 #include <array>
@@ -54,15 +54,6 @@ owned_array owned_by_struct(std::unique_ptr<exported_array> node, std::int64_t l
   return owned_array(made);
 }
 
-std::int64_t null_count_of(const host_array& source) {
-  if (source.type.layout() == layout_kind::none) {
-    return source.length;
-  }
-  const bool may_have_nulls =
-      source.type.has_validity() && source.length != 0 && source.buffers[0].data() != nullptr;
-  return may_have_nulls ? source.null_count : 0;
-}
-
 void add_buffers(const host_array& source, const void* nothing, exported_array& node) {
   for (std::size_t i = 0; i < source.buffers.size(); ++i) {
     const void* const pointer = source.length == 0 ? nullptr : source.buffers[i].data();
@@ -78,45 +69,18 @@ void add_buffers(const host_array& source, const void* nothing, exported_array& 
   }
 }
 
-/// A struct or sparse union whose offset its children can take over, because it has no bitmap that would have to be shifted.
-bool can_hand_offset_down(const host_array& of) {
-  const layout_kind layout = of.type.layout();
-  if (of.length == 0 || of.offset == 0) {
-    return false;
-  }
-  return layout == layout_kind::sparse_union ||
-         (layout == layout_kind::structure && (of.offset % 8 == 0 || null_count_of(of) == 0));
-}
-
-/// The same rows from offset 0 on.
-host_array with_offset_in_children(host_array of) {
-  const auto skipped = static_cast<std::size_t>(of.offset);
-  std::span<const std::byte>& front = of.buffers[0];
-  if (of.type.layout() == layout_kind::sparse_union) {
-    front = front.subspan(skipped);
-  } else {
-    front = null_count_of(of) == 0 ? std::span<const std::byte>() : front.subspan(skipped / 8);
-  }
-  for (host_array& child : of.children) {
-    child.null_count = nulls_of_part(child.null_count, child.length, of.length);
-    child.offset += of.offset;
-    child.length = of.length;
-  }
-  of.offset = 0;
-  return of;
-}
-
-/// An array below another one. Some consumers drop the offset of a struct or sparse union there (transfer/host_window.hpp); that of
-/// a column is a slice, which all of them read.
-owned_array exported_below(const host_array& source, const std::shared_ptr<void>& keepalive,
-                           const void* nothing) {
-  return can_hand_offset_down(source) ? exported(with_offset_in_children(source), keepalive, nothing)
-                                      : exported(source, keepalive, nothing);
-}
-
 } // namespace
 
 const void* no_bytes() noexcept { return zeros.data(); }
+
+std::int64_t null_count_of(const host_array& source) {
+  if (source.type.layout() == layout_kind::none) {
+    return source.length;
+  }
+  const bool may_have_nulls =
+      source.type.has_validity() && source.length != 0 && source.buffers[0].data() != nullptr;
+  return may_have_nulls ? source.null_count : 0;
+}
 
 owned_array exported(const host_array& source, const std::shared_ptr<void>& keepalive, const void* nothing) {
   auto node = std::make_unique<exported_array>();
@@ -124,10 +88,10 @@ owned_array exported(const host_array& source, const std::shared_ptr<void>& keep
   add_buffers(source, nothing, *node);
   node->children.reserve(source.children.size());
   for (const host_array& child : source.children) {
-    node->children.push_back(exported_below(child, keepalive, nothing));
+    node->children.push_back(exported(child, keepalive, nothing));
   }
   if (source.dictionary != nullptr) {
-    node->dictionary = exported_below(*source.dictionary, keepalive, nothing);
+    node->dictionary = exported(*source.dictionary, keepalive, nothing);
   }
   return owned_by_struct(std::move(node), source.length, source.length == 0 ? 0 : source.offset,
                          null_count_of(source));
@@ -155,16 +119,27 @@ void append_buffers(const column& from, std::vector<buffer>& views) {
 
 namespace {
 
+/// What lives as long as a consumer has host memory.
+struct host_hand_out {
+  explicit host_hand_out(std::span<const buffer> views) : hold(views) {}
+
+  known_export hold;
+  shifted_bitmaps shifted;
+};
+
 /// A hand-out of memory that the CPU reads: the hold comes first, so that whoever writes later waits for the consumer.
 host_batch handed_out(const batch& source) {
   std::vector<buffer> views;
   for (const column& part : source.columns) {
     append_buffers(part, views);
   }
-  auto hold = std::make_shared<known_export>(views);
+  auto owner = std::make_shared<host_hand_out>(views);
   host_batch view = view_in_place(source);
-  view.keepalive = std::move(hold);
   synchronize_handover(views);
+  for (host_array& each : view.arrays) {
+    hand_offsets_down(each, &owner->shifted);
+  }
+  view.keepalive = std::move(owner);
   return view;
 }
 

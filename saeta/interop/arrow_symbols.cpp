@@ -210,9 +210,9 @@ void symbol_names::replace(const std::shared_ptr<context>& home, host_batch& row
     made.offset = skipped;
     made.null_count = source.null_count;
     const std::span<const std::byte> validity = source.buffers[0];
-    made.buffers = {validity.data() == nullptr ? validity
-                                               : validity.subspan(static_cast<std::size_t>(source.offset / 8)),
-                    std::as_bytes(std::span(indices, static_cast<std::size_t>(skipped + source.length)))};
+    made.buffers = {
+        validity.data() == nullptr ? validity : validity.subspan(static_cast<std::size_t>(source.offset / 8)),
+        std::as_bytes(std::span(indices, static_cast<std::size_t>(skipped + source.length)))};
   }
   if (kept != nullptr) {
     rows.keepalive = std::move(kept);

@@ -1,5 +1,7 @@
 #include "saeta/transfer/host_window.hpp"
 
+#include "saeta/device/kernels.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -67,6 +69,13 @@ void shift_down(std::byte* bytes, std::size_t count, bool another_follows, int s
     const std::byte above = i + 1 < count || another_follows ? bytes[i + 1] : std::byte{0};
     bytes[i] = bytes[i] >> shift | above << (8 - shift);
   }
+}
+
+std::vector<std::uint64_t> shifted_bits(std::span<const std::byte> bits, int shift, std::int64_t rows) {
+  std::vector<std::uint64_t> made(bitmap_bytes(rows) / sizeof(std::uint64_t));
+  reference_kernels().copy_bitmap(legacy_stream, reinterpret_cast<const std::uint8_t*>(bits.data()), shift,
+                                  rows, reinterpret_cast<std::uint8_t*>(made.data()), nullptr);
+  return made;
 }
 
 byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows) {

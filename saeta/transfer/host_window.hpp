@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace saeta {
 
@@ -42,6 +44,10 @@ int bit_shift(const data_type& type, std::size_t index, const row_window& rows);
 /// Moves the bits of `count` bytes down by 1 to 7, so that they begin in a whole byte.
 /// @param another_follows  the byte behind them may be read.
 void shift_down(std::byte* bytes, std::size_t count, bool another_follows, int shift) noexcept;
+
+/// The same for `rows` bits of host memory, into bytes of their own; what is behind the last bit is 0.
+[[nodiscard]] std::vector<std::uint64_t> shifted_bits(std::span<const std::byte> bits, int shift,
+                                                      std::int64_t rows);
 
 /// The null count of `count` rows of an array with `rows` rows and `nulls` nulls, where that says it.
 std::int64_t nulls_of_part(std::int64_t nulls, std::int64_t rows, std::int64_t count) noexcept;

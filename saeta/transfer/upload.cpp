@@ -1,7 +1,6 @@
 #include "saeta/transfer/upload.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/device/kernels.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/host_window.hpp"
 #include "saeta/transfer/staging_ring.hpp"
@@ -74,7 +73,8 @@ struct sending {
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
   std::vector<sent_array> arrays;
   std::vector<std::size_t> ranges;
-  std::vector<std::vector<std::uint64_t>> shifted; ///< bitmaps that began inside a byte, from their first row on
+  std::vector<std::vector<std::uint64_t>>
+      shifted; ///< bitmaps that began inside a byte, from their first row on
 };
 
 /// The part of buffer `index` that a window of rows refers to.
@@ -102,9 +102,7 @@ range whole_bytes(range sent, int shift, std::int64_t rows, sending& to) {
   if (shift == 0 || sent.empty()) {
     return sent;
   }
-  auto& bits = to.shifted.emplace_back(bitmap_bytes(rows) / sizeof(std::uint64_t));
-  reference_kernels().copy_bitmap(legacy_stream, reinterpret_cast<const std::uint8_t*>(sent.data()), shift,
-                                  rows, reinterpret_cast<std::uint8_t*>(bits.data()), nullptr);
+  const auto& bits = to.shifted.emplace_back(shifted_bits(sent, shift, rows));
   return std::as_bytes(std::span(bits)).first(static_cast<std::size_t>((rows + 7) / 8));
 }
 

@@ -12,9 +12,14 @@ import pyarrow as pa
 ROWS = 67
 
 
-def arrays(rows: int = ROWS) -> dict[str, Any]:
-    """By the name of the type. Every seventh value is null, but for the null type."""
-    valid = [row % 7 != 3 for row in range(rows)]
+def valid_rows(rows: int, nulls: str) -> list[bool]:
+    """`nulls` is "some" (every seventh row), "none" or "all"."""
+    return [{"some": row % 7 != 3, "none": True, "all": False}[nulls] for row in range(rows)]
+
+
+def arrays(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
+    """By the name of the type. The nulls are those of `valid_rows`, but for the null type."""
+    valid = valid_rows(rows, nulls)
 
     def made(values: Any, type: Any) -> Any:  # noqa: A002
         return pa.array([value if keep else None for value, keep in zip(values, valid, strict=True)], type)
@@ -63,13 +68,13 @@ def arrays(rows: int = ROWS) -> dict[str, Any]:
     words = made([f"word {row % 5}" for row in numbers], pa.string())
     result["dictionary"] = words.dictionary_encode()
     result["dictionary uint8"] = words.dictionary_encode().cast(pa.dictionary(pa.uint8(), pa.string()))
-    return result | nested(rows)
+    return result | nested(rows, nulls)
 
 
-def nested(rows: int = ROWS) -> dict[str, Any]:
+def nested(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
     """Every nested layout and the views, by the name of the type, and some three deep."""
     numbers = range(rows)
-    valid = [row % 7 != 3 for row in numbers]
+    valid = valid_rows(rows, nulls)
     few = [[row, None, -row][: row % 4] if keep else None for row, keep in zip(numbers, valid, strict=True)]
     pairs = [[row, row + 1] if keep else None for row, keep in zip(numbers, valid, strict=True)]
     texts = [f"view {row} " * (row % 4) if keep else None for row, keep in zip(numbers, valid, strict=True)]
@@ -114,6 +119,70 @@ def nested(rows: int = ROWS) -> dict[str, Any]:
         "deep": pa.array(
             deep,
             pa.list_(pa.struct([("m", pa.map_(pa.string(), pa.int32())), ("l", pa.large_list(pa.int64()))])),
+        ),
+    }
+
+
+def nested_twice(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
+    """Each nested layout with structs, unions, bools or nulls below it, whose rows begin in the middle of their buffers."""
+    numbers = range(rows)
+    valid = valid_rows(rows, nulls)
+    inner = rows + 9  # lists of a child that was sliced before
+    number = pa.array([None if row % 5 == 2 else row for row in range(inner)], pa.int32())
+    truth = pa.array([None if row % 6 == 1 else row % 2 == 0 for row in range(inner)], pa.bool_())
+    text = pa.array([f"text {row} {'é' * (row % 20)}" for row in range(inner)])
+    null = pa.array([row % 4 == 1 for row in range(inner)])
+    pair = pa.StructArray.from_arrays([number, text], ["n", "t"], mask=null)
+    flags = pa.StructArray.from_arrays([truth, truth], ["a", "b"], mask=null)
+    codes = pa.array([row % 2 for row in range(inner)], pa.int8())
+    places = pa.array([row // 2 for row in range(inner)], pa.int32())
+    sparse = pa.UnionArray.from_sparse(codes, [number, text])
+    dense = pa.UnionArray.from_dense(codes, places, [number, text])
+    runs = pa.RunEndEncodedArray.from_arrays(
+        pa.array([*range(2, inner, 2), inner], pa.int16()), pa.array([*range(2, inner, 2), inner], pa.int64())
+    )
+    mask = pa.array([not keep for keep in valid], pa.bool_())
+    offsets = pa.array([max(row - row % 2, 0) for row in range(rows + 1)], pa.int32())
+    sizes = pa.array([row % 3 for row in numbers], pa.int32())
+    starts = pa.array([max(rows - row - 3, 0) for row in numbers], pa.int32())
+    maps = pa.array(
+        [
+            [(key, {"n": row, "l": [row % 2 == 0] * (row % 4)}) for key in range(row % 3)] if keep else None
+            for row, keep in zip(numbers, valid, strict=True)
+        ],
+        pa.map_(pa.int64(), pa.struct([("n", pa.int16()), ("l", pa.list_(pa.bool_()))])),
+    )
+
+    def listed(child: Any) -> Any:
+        return pa.ListArray.from_arrays(offsets, child.slice(5), mask=mask)
+
+    def rows_of(*children: Any) -> Any:
+        names = [f"c{i}" for i in range(len(children))]
+        return pa.StructArray.from_arrays([child.slice(3, rows) for child in children], names, mask=mask)
+
+    return {
+        "list of struct": listed(pair),
+        "list of flags": listed(flags),
+        "list of bool": listed(truth),
+        "list of sparse union": listed(sparse),
+        "list of dense union": listed(dense),
+        "list of runs": listed(runs),
+        "list of null": listed(pa.nulls(inner)),
+        "list of views": listed(text.cast(pa.string_view())),
+        "large_list of struct": pa.LargeListArray.from_arrays(offsets.cast(pa.int64()), flags.slice(5), mask=mask),
+        "list_view of struct": pa.ListViewArray.from_arrays(starts, sizes, pair.slice(5), mask=mask),
+        "fixed_size_list of struct": pa.FixedSizeListArray.from_arrays(pair.slice(3, rows), 1, mask=mask),
+        "fixed_size_list of bool": pa.FixedSizeListArray.from_arrays(
+            pa.array([row % 3 == 1 for row in range(3 * rows)], pa.bool_()), 3, mask=mask
+        ),
+        "struct of struct": rows_of(pair, flags, truth),
+        "struct of unions": rows_of(sparse, dense),
+        "struct of runs and null": rows_of(runs, pa.nulls(inner)),
+        "map of struct": maps,
+        "struct of map": pa.StructArray.from_arrays([maps, maps], ["a", "b"], mask=mask),
+        "dictionary of flags": pa.DictionaryArray.from_arrays(
+            pa.array([row % 5 if keep else None for row, keep in zip(numbers, valid, strict=True)], pa.uint16()),
+            flags.slice(3, 5),
         ),
     }
 

@@ -20,6 +20,13 @@ class OnlyArray:
         self.__arrow_c_array__ = source.__arrow_c_array__
 
 
+class OnlyDeviceArray:
+    """Nothing but `__arrow_c_device_array__`."""
+
+    def __init__(self, source: Any) -> None:
+        self.__arrow_c_device_array__ = source.__arrow_c_device_array__
+
+
 class OnlySchema:
     """Nothing but `__arrow_c_schema__`."""
 

@@ -21,6 +21,9 @@ owned_array exported(const host_array& source, const std::shared_ptr<void>& keep
 /// A struct array whose children are the arrays of a batch.
 owned_array exported_struct(const host_batch& source, const void* nothing);
 
+/// As an exported struct says it: -1 where it is not known.
+std::int64_t null_count_of(const host_array& source);
+
 /// All buffers of a column, of its children and of its dictionary.
 void append_buffers(const column& from, std::vector<buffer>& views);
 

@@ -19,7 +19,8 @@ using support::same_rows;
 using support::shared_array;
 
 std::vector<data_type> types_without_validity() {
-  const std::vector<field> pair{{"a", data_type(type_id::int32), true, {}}, {"b", data_type(type_id::string), true, {}}};
+  const std::vector<field> pair{{"a", data_type(type_id::int32), true, {}},
+                                {"b", data_type(type_id::string), true, {}}};
   return {data_type::parse("n"), data_type::nested("+us:4,7", pair), data_type::nested("+ud:4,7", pair)};
 }
 
@@ -28,7 +29,8 @@ protected:
   /// Puts the address before the buffers of every array of a type without a validity.
   void add_to(ArrowArray& to, const data_type& type, const void* validity) {
     const layout_kind layout = type.layout();
-    if (layout == layout_kind::none || layout == layout_kind::sparse_union || layout == layout_kind::dense_union) {
+    if (layout == layout_kind::none || layout == layout_kind::sparse_union ||
+        layout == layout_kind::dense_union) {
       std::vector<const void*>& buffers = kept_.emplace_back();
       buffers.push_back(validity);
       buffers.insert(buffers.end(), to.buffers, to.buffers + to.n_buffers);
@@ -67,13 +69,14 @@ private:
 TEST_P(leading_validity, is_taken_where_it_is_null_or_says_that_all_rows_are_valid) {
   const std::vector<std::uint8_t> valid(64, 0xff);
   for (const data_type& plain : types_without_validity()) {
-    for (const data_type& type :
-         {plain, data_type::nested("+l", {{"item", plain, true, {}}}),
-          data_type::nested("+s", {{"c", plain, true, {}}}), data_type::nested("+w:2", {{"item", plain, true, {}}})}) {
+    for (const data_type& type : {plain, data_type::nested("+l", {{"item", plain, true, {}}}),
+                                  data_type::nested("+s", {{"c", plain, true, {}}}),
+                                  data_type::nested("+w:2", {{"item", plain, true, {}}})}) {
       for (const std::int64_t offset : {0, 3}) {
         const shared_array source = random_array(type, {20, offset, nulls::some, true}, 4);
         SCOPED_TRACE(type.name());
-        for (const void* const validity : {static_cast<const void*>(nullptr), static_cast<const void*>(valid.data())}) {
+        for (const void* const validity :
+             {static_cast<const void*>(nullptr), static_cast<const void*>(valid.data())}) {
           owned_array given = support::to_c(source);
           add_to(given.get(), type, validity);
           EXPECT_TRUE(same(taken(type, given.get()), source));
@@ -116,7 +119,9 @@ TEST_P(leading_validity, of_a_union_with_a_null_is_refused_with_its_number) {
       export_device_column(on_context(source).slice(0, 20), *given.out());
       given.get().array.null_count = said;
       add_to(given.get().array, type, reinterpret_cast<const void*>(there.address()));
-      expect_refused([&] { static_cast<void>(import_device_column(home(), {"x", type, true, {}}, given.get())); });
+      expect_refused([&] {
+        static_cast<void>(import_device_column(home(), {"x", type, true, {}}, given.get()));
+      });
     }
     owned_array counted = support::to_c(source);
     counted.get().null_count = 2;

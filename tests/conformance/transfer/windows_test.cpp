@@ -45,16 +45,19 @@ void expect_no_offset(const host_array& of) {
   }
 }
 
-/// Structs and sparse unions below another array.
+bool shares_offset(const data_type& type) {
+  const layout_kind layout = type.layout();
+  return layout == layout_kind::structure || layout == layout_kind::sparse_union ||
+         layout == layout_kind::fixed_list;
+}
+
+/// Arrays below another one whose offset counts for their children.
 void expect_no_offset_below(const ArrowArray& of, const data_type& type) {
   for (std::size_t i = 0; i < type.children().size(); ++i) {
-    const ArrowArray& child = *of.children[i];
     const data_type& inner = type.children()[i].type;
-    const layout_kind layout = inner.layout();
-    if (layout == layout_kind::structure || layout == layout_kind::sparse_union) {
-      EXPECT_EQ(child.offset, 0) << inner.name();
-    }
-    expect_no_offset_below(child, inner);
+    EXPECT_TRUE(of.children[i]->offset == 0 || !shares_offset(inner)) << inner.name();
+    EXPECT_TRUE(of.offset == 0 || !shares_offset(inner) || !shares_offset(type)) << inner.name();
+    expect_no_offset_below(*of.children[i], inner);
   }
 }
 
@@ -105,7 +108,8 @@ TEST_P(windows, of_copies_on_the_device_begin_at_row_0) {
     for (std::size_t i = 0; i < copied.size(); ++i) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", offset " << i);
       expect_no_offset(copied[i]);
-      ASSERT_TRUE(same_rows(on_host(copied[i]).get(), *source, static_cast<std::int64_t>(i), parts[i].length()));
+      ASSERT_TRUE(
+          same_rows(on_host(copied[i]).get(), *source, static_cast<std::int64_t>(i), parts[i].length()));
     }
   }
 }
@@ -147,7 +151,8 @@ TEST_P(windows, of_structs_below_others_hand_their_offset_to_their_children_when
     const buffer made = make(bytes.size());
     use_token token(home()->work_stream(), {writes(made)});
     const copy_kind kind = home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
-    home()->copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(), kind, home()->work_stream());
+    home()->copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(), kind,
+                 home()->work_stream());
     token.finish();
     home()->synchronize(home()->work_stream());
     return made;
@@ -167,6 +172,25 @@ TEST_P(windows, of_structs_below_others_hand_their_offset_to_their_children_when
       const ArrowArray& numbers = *here.get().children[0]->children[0];
       for (std::int64_t row = 0; row < 6; ++row) {
         EXPECT_EQ(static_cast<const std::int32_t*>(numbers.buffers[1])[numbers.offset + row], offset + row);
+      }
+    }
+  }
+}
+
+TEST_P(windows,
+       of_every_type_that_are_views_on_the_host_hand_offsets_to_the_innermost_when_they_are_exported) {
+  if (!home()->on_host()) {
+    GTEST_SKIP() << "what is downloaded has no offsets";
+  }
+  for (const data_type& type : carried_types()) {
+    for (const nulls pattern : {nulls::some, nulls::none, nulls::absent}) {
+      for (std::int64_t offset = 0; offset < 10; ++offset) {
+        SCOPED_TRACE(::testing::Message() << type.name() << ", offset " << offset);
+        const shared_array source = random_array(type, {40, offset, pattern, false}, 11);
+        const column part = imported(source, copy_policy::never).slice(offset, 40 - 2 * offset);
+        const owned_array seen = on_host(part);
+        expect_no_offset_below(seen.get(), type);
+        ASSERT_TRUE(same_rows(seen.get(), *source, offset, part.length()));
       }
     }
   }

@@ -23,7 +23,7 @@ TEST(host_window, starts_at_its_first_row_and_has_no_offset_of_its_own) {
 
 TEST(host_window, of_run_ends_counts_from_row_0_and_keeps_its_offset) {
   const data_type type = data_type::nested("+r", {{"run_ends", data_type(type_id::int32), false, {}},
-                                                 {"values", data_type(type_id::int8), true, {}}});
+                                                  {"values", data_type(type_id::int8), true, {}}});
   const row_window rows = window_of(type, 13, 11);
   EXPECT_EQ(rows.first, 0);
   EXPECT_EQ(rows.rows, 24);

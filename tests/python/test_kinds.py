@@ -1,0 +1,235 @@
+"""Every type x every slice x every way in and out, equal to pyarrow: the kinds, not the inputs.
+
+The arrays are columns of one table, so a way is taken once for all of them. What pyarrow shows is taken from the whole table and
+cut as Python lists: what its own slices are read as is no part of the question.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import saeta as sa
+from contexts import clean
+from protocols import OnlyArray, OnlyDeviceArray, OnlyStream
+from sim_devices import contexts_of
+
+needs_ipc = pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+NULLS = ["some", "none", "all"]
+# Each one is slices of slices: (first row, rows).
+SLICES = [
+    [(0, 67)],
+    *[[(first, 20 + first)] for first in range(10)],
+    [(3, 60), (5, 41)],
+    [(8, 50), (1, 33), (7, 9)],
+    [(66, 1)],
+    [(5, 0)],
+]
+FEW_SLICES = [SLICES[0], SLICES[4], SLICES[9], SLICES[12], SLICES[14]]  # for the ways that take longer
+DEAR = ("columns", "file", "IPC stream", "copied device array")
+
+# What the consumers refuse, or read wrongly, of pyarrow too.
+DUCKDB_REFUSES = ("float16", "decimal256", "tz=", "dense union", "dense_union", "unions", "dictionary of")
+POLARS_REFUSES = ("decimal32", "decimal64", "decimal256", "interval", "list_view", "union", "run")
+NANOARROW_REFUSES = ("decimal32", "decimal64", "view", "map", "run", "deep")
+NANOARROW_DROPS_OFFSETS = ("float16", "decimal", "interval", "fixed_size_binary", "list of sparse union")
+
+Steps = list[tuple[int, int]]
+
+
+@functools.cache
+def source(nulls: str) -> pa.Table:
+    return pa.table(arrow_data.arrays(nulls=nulls) | arrow_data.nested_twice(nulls=nulls))
+
+
+def compact(table: pa.Table) -> pa.Table:
+    """The same rows without an offset anywhere."""
+    return pa.ipc.open_stream(written_by_pyarrow(table, stream=True)).read_all()
+
+
+@functools.cache
+def shown(nulls: str) -> dict[str, list[Any]]:
+    values: dict[str, list[Any]] = source(nulls).to_pydict()
+    return values
+
+
+def cut(table: Any, steps: Steps) -> Any:
+    for first, rows in steps:
+        table = table.slice(first, rows)
+    return table
+
+
+def cut_rows(rows: list[Any], steps: Steps) -> list[Any]:
+    for first, count in steps:
+        rows = rows[first : first + count]
+    return rows
+
+
+def written_by_pyarrow(table: pa.Table, *, stream: bool) -> bytes:
+    sink = io.BytesIO()
+    opened = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with opened(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def require_same(seen: pa.Table, nulls: str, steps: Steps, way: str) -> None:
+    expected = cut(source(nulls), steps)
+    assert seen.schema.types == expected.schema.types, way
+    assert seen.num_rows == expected.num_rows, (way, steps)
+    for name in expected.column_names:
+        column = seen[name]
+        column.validate(full=True)
+        assert column.null_count == expected[name].null_count, (way, nulls, steps, name)
+        assert column.equals(expected[name]), (way, nulls, steps, name)
+        assert column.to_pylist() == cut_rows(shown(nulls)[name], steps), (way, nulls, steps, name)
+
+
+def chunk_of(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.array([], column.type)
+
+
+def record_batch(table: pa.Table) -> pa.RecordBatch:
+    return pa.record_batch([chunk_of(column) for column in table.columns], table.column_names)
+
+
+def by_columns(table: pa.Table, ctx: sa.Context, copy: bool | None) -> sa.Table:
+    arrays = {name: OnlyArray(chunk_of(table[name])) for name in table.column_names}
+    return sa.table({name: sa.from_arrow(each, ctx, copy=copy, as_column=True) for name, each in arrays.items()}, ctx)
+
+
+def from_file(table: pa.Table, ctx: sa.Context, copy: bool | None) -> sa.Table:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(written_by_pyarrow(table, stream=False))
+        file.flush()
+        return sa.read_ipc(file.name, ctx, copy=copy)
+
+
+def from_ipc_stream(table: pa.Table, ctx: sa.Context, copy: bool | None) -> sa.Table:
+    return sa.read_ipc(io.BytesIO(written_by_pyarrow(table, stream=True)), ctx, copy=copy)
+
+
+WAYS_IN: dict[str, Callable[[pa.Table, sa.Context, bool | None], sa.Table]] = {
+    "table": lambda table, ctx, copy: sa.from_arrow(table, ctx, copy=copy),
+    "array": lambda table, ctx, copy: sa.from_arrow(OnlyArray(record_batch(table)), ctx, copy=copy),
+    "stream": lambda table, ctx, copy: sa.from_arrow(OnlyStream(table), ctx, copy=copy),
+    "columns": by_columns,
+    "file": from_file,
+    "IPC stream": from_ipc_stream,
+}
+
+
+def through_ipc(table: sa.Table, format: str) -> pa.Table:  # noqa: A002
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/written.arrow"
+        table.write_ipc(path, format=format, durable=False)
+        opened = pa.ipc.open_file if format == "file" else pa.ipc.open_stream
+        return opened(path).read_all()
+
+
+def through_device_array(table: sa.Table, copy: bool | None) -> pa.Table:
+    """Out as a C Device array and in again, in the memory where the table is."""
+    if table.num_rows == 0:
+        return table.to_arrow()  # of no batches there is no array
+    given = table.combine_chunks()
+    return sa.from_arrow(OnlyDeviceArray(given), table.context, copy=copy).to_arrow()
+
+
+WAYS_OUT: dict[str, Callable[[sa.Table], pa.Table]] = {
+    "to_arrow": lambda table: table.to_arrow(),
+    "stream": lambda table: pa.RecordBatchReader.from_stream(OnlyStream(table)).read_all(),
+    "columns": lambda table: pa.table({name: table[name].to_arrow() for name in table.column_names}),
+    "device array": lambda table: through_device_array(table, None),
+    "copied device array": lambda table: through_device_array(table, True),
+    "file": lambda table: through_ipc(table, "file"),
+    "IPC stream": lambda table: through_ipc(table, "stream"),
+}
+
+
+@pytest.fixture(params=["host", "host copied", "sim"])
+def place(request: pytest.FixtureRequest) -> Iterator[tuple[sa.Context, bool | None]]:
+    """A context, and the `copy` to ask for."""
+    if request.param == "sim":
+        for ctx in contexts_of("sim"):
+            yield ctx, None
+    else:
+        with clean("host") as ctx:
+            yield ctx, True if request.param == "host copied" else None
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_slices_come_in_by_every_way(place, way):
+    ctx, copy = place
+    for nulls in NULLS:
+        for steps in FEW_SLICES if way in DEAR else SLICES:
+            table = WAYS_IN[way](cut(source(nulls), steps), ctx, copy)
+            require_same(table.to_arrow(), nulls, steps, way)
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_slices_go_out_by_every_way(place, way):
+    ctx, copy = place
+    for nulls in NULLS:
+        whole = sa.from_arrow(source(nulls), ctx, copy=copy)
+        for steps in FEW_SLICES if way in DEAR else SLICES:
+            require_same(WAYS_OUT[way](cut(whole, steps)), nulls, steps, way)
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_slices_of_slices_that_came_in_go_out(place, way):
+    ctx, copy = place
+    for first in (1, 6, 11):
+        there = sa.from_arrow(OnlyStream(source("some").slice(first)), ctx, copy=copy)
+        for steps in FEW_SLICES[1:3]:
+            require_same(WAYS_OUT[way](cut(there, steps)), "some", [(first, 67), *steps], way)
+
+
+def takes(refused: tuple[str, ...]) -> list[str]:
+    return [name for name in source("some").column_names if not any(word in name for word in refused)]
+
+
+def rows_of_duckdb(table: Any) -> list[Any]:
+    duckdb = pytest.importorskip("duckdb")
+    rows: list[Any] = duckdb.from_arrow(pa.RecordBatchReader.from_stream(table)).fetchall()
+    return rows
+
+
+def rows_of_polars(table: Any) -> Any:
+    return pytest.importorskip("polars").DataFrame(OnlyStream(table)).to_dict(as_series=False)
+
+
+def rows_of_nanoarrow(table: Any) -> Any:
+    return pytest.importorskip("nanoarrow").ArrayStream(OnlyStream(table)).read_all().to_pylist()
+
+
+CONSUMERS: dict[str, tuple[tuple[str, ...], Callable[[Any], Any]]] = {
+    "duckdb": (DUCKDB_REFUSES, rows_of_duckdb),
+    "polars": (POLARS_REFUSES, rows_of_polars),
+    "nanoarrow": (NANOARROW_REFUSES, rows_of_nanoarrow),
+}
+
+
+@pytest.mark.parametrize("consumer", CONSUMERS)
+def test_consumers_read_slices_as_they_read_them_of_pyarrow(place, consumer):
+    """Of pyarrow without offsets: with them DuckDB refuses structs below others, and nanoarrow reads other rows of unions."""
+    ctx, copy = place
+    refused, rows_of = CONSUMERS[consumer]
+    if consumer == "nanoarrow" and ctx.device == "host":  # a slice of host memory is a view with an offset
+        refused += NANOARROW_DROPS_OFFSETS
+    names = takes(refused)
+    assert len(names) > 50
+    for nulls in ("some", "none"):
+        given = source(nulls).select(names)
+        whole = sa.from_arrow(given, ctx, copy=copy)
+        for steps in FEW_SLICES:
+            expected = rows_of(compact(cut(given, steps)))
+            assert rows_of(sa.from_arrow(cut(given, steps), ctx, copy=copy)) == expected, (steps, "cut before")
+            assert rows_of(cut(whole, steps)) == expected, (steps, "cut here")
