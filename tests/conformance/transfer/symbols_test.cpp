@@ -165,6 +165,18 @@ TEST_P(symbols, of_pieces_that_share_a_dictionary_look_its_values_up_once) {
   EXPECT_EQ(made[2].length(), 0);
 }
 
+TEST_P(symbols, of_pieces_with_dictionaries_of_their_own_are_each_mapped_by_its_own) {
+  const column first = imported(support::indices({0, 1, 1}, support::strings({"a", "b"})));
+  const column second = imported(support::indices({1, 0, 2}, support::strings({"c", "a", "d"})));
+  const std::vector<column> pieces{first, second, first.slice(1, 2), second.slice(2, 1)};
+  const std::vector<column> made = as_symbols(pieces, table_);
+  ASSERT_EQ(made.size(), 4U);
+  EXPECT_EQ(names_of(made[0]), (std::vector<cell>{"a", "b", "b"}));
+  EXPECT_EQ(names_of(made[1]), (std::vector<cell>{"a", "c", "d"}));
+  EXPECT_EQ(names_of(made[2]), (std::vector<cell>{"b", "b"}));
+  EXPECT_EQ(names_of(made[3]), (std::vector<cell>{"d"}));
+}
+
 TEST_P(symbols, can_be_made_of_no_other_type) {
   for (const char* const type : {"z", "l", "L", "f", "b", "vz", "w:4", "tdD"}) {
     const data_type from = data_type::parse(type);
