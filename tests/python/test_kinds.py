@@ -103,7 +103,9 @@ def record_batch(table: pa.Table) -> pa.RecordBatch:
 
 def by_columns(table: pa.Table, ctx: sa.Context, copy: bool | None) -> sa.Table:
     arrays = {name: OnlyArray(chunk_of(table[name])) for name in table.column_names}
-    return sa.table({name: sa.from_arrow(each, ctx, copy=copy, as_column=True) for name, each in arrays.items()}, ctx)
+    return sa.table(
+        {name: sa.from_arrow(each, ctx, copy=copy, as_column=True) for name, each in arrays.items()}, ctx
+    )
 
 
 def from_file(table: pa.Table, ctx: sa.Context, copy: bool | None) -> sa.Table:
@@ -231,5 +233,43 @@ def test_consumers_read_slices_as_they_read_them_of_pyarrow(place, consumer):
         whole = sa.from_arrow(given, ctx, copy=copy)
         for steps in FEW_SLICES:
             expected = rows_of(compact(cut(given, steps)))
-            assert rows_of(sa.from_arrow(cut(given, steps), ctx, copy=copy)) == expected, (steps, "cut before")
+            assert rows_of(sa.from_arrow(cut(given, steps), ctx, copy=copy)) == expected, (
+                steps,
+                "cut before",
+            )
             assert rows_of(cut(whole, steps)) == expected, (steps, "cut here")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"id": [1, 2], "remark": [None, None]},
+        {"tags": [[], [None, None], None]},
+        {"x": [{"y": None}, {"y": None}]},
+        {"x": [[{"y": None}], [], [{"y": None}, {"y": None}]]},
+    ],
+)
+def test_null_columns_of_polars_come_in(place, values):
+    """polars exports them with one buffer, whose pointer is null."""
+    frame = pytest.importorskip("polars").DataFrame(values)
+    ctx, copy = place
+    for given in (frame, frame.slice(1)):
+        expected = pa.RecordBatchReader.from_stream(given).read_all()
+        seen = sa.from_arrow(given, ctx, copy=copy)
+        assert seen.to_pylist() == expected.to_pylist()
+        assert seen.to_arrow().equals(expected)
+        assert rows_of_polars(seen) == given.to_dict(as_series=False)
+
+
+def test_a_copied_slice_of_maps_shows_its_own_entries_everywhere(place):
+    ctx, copy = place
+    duckdb = pytest.importorskip("duckdb")
+    prices = [[("eur", row), ("usd", -row)] if row else [("eur", 0)] for row in range(24)]
+    whole = pa.table({"price": pa.array(prices, pa.map_(pa.string(), pa.int32()))})
+    for first in range(12):
+        mine = sa.from_arrow(whole.slice(first, 3), ctx, copy=copy)
+        assert mine["price"].to_pylist() == prices[first : first + 3]
+        assert mine.to_arrow()["price"].to_pylist() == prices[first : first + 3]
+        assert duckdb.sql("select price from mine").fetchall() == [
+            (dict(each),) for each in prices[first : first + 3]
+        ]

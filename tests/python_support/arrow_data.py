@@ -169,7 +169,9 @@ def nested_twice(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
         "list of runs": listed(runs),
         "list of null": listed(pa.nulls(inner)),
         "list of views": listed(text.cast(pa.string_view())),
-        "large_list of struct": pa.LargeListArray.from_arrays(offsets.cast(pa.int64()), flags.slice(5), mask=mask),
+        "large_list of struct": pa.LargeListArray.from_arrays(
+            offsets.cast(pa.int64()), flags.slice(5), mask=mask
+        ),
         "list_view of struct": pa.ListViewArray.from_arrays(starts, sizes, pair.slice(5), mask=mask),
         "fixed_size_list of struct": pa.FixedSizeListArray.from_arrays(pair.slice(3, rows), 1, mask=mask),
         "fixed_size_list of bool": pa.FixedSizeListArray.from_arrays(
@@ -181,7 +183,9 @@ def nested_twice(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
         "map of struct": maps,
         "struct of map": pa.StructArray.from_arrays([maps, maps], ["a", "b"], mask=mask),
         "dictionary of flags": pa.DictionaryArray.from_arrays(
-            pa.array([row % 5 if keep else None for row, keep in zip(numbers, valid, strict=True)], pa.uint16()),
+            pa.array(
+                [row % 5 if keep else None for row, keep in zip(numbers, valid, strict=True)], pa.uint16()
+            ),
             flags.slice(3, 5),
         ),
     }

@@ -18,8 +18,8 @@ using shifted_bitmaps = std::deque<std::vector<std::uint64_t>>;
 
 /// For an array about to be exported, and all in it. A struct keeps its offset where no such array is above or below it: that is a
 /// plain slice, which all of them read.
-/// @param shifted  gets the bitmaps that had to be shifted; null where the CPU can't read them: those structs keep their offset,
-///                 which is valid Arrow.
+/// @param shifted  gets the bitmaps that had to be shifted; null where nothing may be copied, or the CPU can't read them: those
+///                 arrays keep their offset, which is valid Arrow.
 void hand_offsets_down(host_array& of, shifted_bitmaps* shifted);
 
 } // namespace saeta
