@@ -1,12 +1,12 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/symbol_table.hpp"
 #include "saeta/interop/detail/arrow_array.hpp"
+#include "saeta/transfer/combine.hpp"
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -30,12 +30,6 @@ struct looked_at {
 
 const std::byte* value_at(const host_array& of, std::size_t buffer, std::int64_t row, std::size_t width) {
   return of.buffers[buffer].data() + static_cast<std::size_t>(row) * width;
-}
-
-/// Entries that indices of a type can name at most: signed ones only those that are not negative.
-std::int64_t most_entries(const data_type& index) {
-  const int bits = index.byte_width() * 8 - (index.is_signed() ? 1 : 0);
-  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : std::int64_t{1} << bits;
 }
 
 /// Arrays of one level of nesting after the other, because offsets that are in order say which rows of the children count.

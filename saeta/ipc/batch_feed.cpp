@@ -36,10 +36,9 @@ struct selection {
 
 } // namespace
 
-batch_feed::batch_feed(const written_dictionaries& dictionaries, std::shared_ptr<arrow::Schema> described,
-                       std::uint64_t window_bytes)
-    : dictionaries_(dictionaries), described_(std::move(described)),
-      plain_(arrow_schema(dictionaries.indices().fields())), window_bytes_(window_bytes) {}
+batch_feed::batch_feed(const written_dictionaries& dictionaries, std::uint64_t window_bytes)
+    : dictionaries_(dictionaries), plain_(arrow_schema(dictionaries.indices().fields())),
+      window_bytes_(window_bytes) {}
 
 fed_window batch_feed::next() {
   const table& source = dictionaries_.indices();
@@ -49,7 +48,7 @@ fed_window batch_feed::next() {
   }
   auto window = export_record_batches(source, next_, end - next_, plain_);
   for (auto& each : window) {
-    each = with_union_slack(dictionaries_.restore(next_++, *each, described_));
+    each = with_union_slack(dictionaries_.restore(next_++, *each));
   }
   return {std::move(window), nullptr};
 }
@@ -86,7 +85,7 @@ fed_window batch_feed::streamed(std::size_t index) const {
     at_once.put(*with_union_slack(export_record_batches(part, 0, 1, described).front()), columns);
   }
   const auto made = arrow::RecordBatch::Make(plain_, whole.rows, std::move(columns));
-  return {{dictionaries_.restore(index, *made, described_)}, std::move(rows.bytes)};
+  return {{dictionaries_.restore(index, *made)}, std::move(rows.bytes)};
 }
 
 } // namespace saeta::ipc::detail

@@ -2,9 +2,9 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/detail/value_bits.hpp"
 
 #include <arrow/array.h>
-#include <arrow/compare.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 
@@ -73,23 +73,21 @@ void message_writer::write_dictionaries(const arrow::RecordBatch& rows) {
 }
 
 void message_writer::write_dictionary(std::int64_t id, const std::shared_ptr<arrow::Array>& values) {
-  const auto nans_equal = arrow::EqualOptions::Defaults().nans_equal(true);
   auto& known = written_[id];
   std::int64_t from = 0;
   if (known != nullptr) {
     const std::int64_t before = known->length();
-    if (known->data() == values->data() ||
-        (before == values->length() && known->Equals(values, nans_equal))) {
+    if (known->data() == values->data() || same_bits(*known, *values)) {
       return;
     }
     const bool grown = encoding_.emit_dictionary_deltas && values->length() > before &&
-                       !has_dictionaries_inside(*values->data()) &&
-                       known->RangeEquals(values, 0, before, 0, nans_equal);
+                       !has_dictionaries_inside(*values->data()) && same_bits(*known, *values, before);
     from = grown ? before : 0;
     if (from == 0 && format_ == container::file) {
-      throw error(errc::unsupported, concat(name_, ": the dictionary with id ", id,
-                                            " changes between batches, and a file holds one (a stream would ",
-                                            "hold them all)"));
+      throw error(errc::unsupported,
+                  concat(name_, ": the dictionary with id ", id,
+                         " changes between batches, and a file holds one: combine_chunks() makes one of ",
+                         "them, and a stream (format=\"stream\") holds them all"));
     }
   }
   arrow::ipc::IpcPayload message;

@@ -3,9 +3,9 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/column/column.hpp"
 #include "saeta/device/kernels.hpp"
+#include "saeta/transfer/combine.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <span>
 #include <utility>
 
@@ -17,12 +17,6 @@ constexpr std::size_t padding = slab_padding;
 constexpr std::size_t most_padded = 16'384;
 
 std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
-
-/// Entries that indices of a type can name at most: signed ones only those that are not negative.
-std::int64_t most_entries(const data_type& index) {
-  const int bits = index.byte_width() * 8 - (index.is_signed() ? 1 : 0);
-  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : std::int64_t{1} << bits;
-}
 
 bool holds_run_ends(const column_tree& tree, std::size_t number) {
   const tree_node& node = tree.nodes[number];

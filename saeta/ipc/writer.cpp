@@ -1,7 +1,6 @@
 #include "saeta/ipc/writer.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/detail/arrow_bridge.hpp"
 #include "saeta/ipc/detail/atomic_file.hpp"
 #include "saeta/ipc/detail/batch_feed.hpp"
 #include "saeta/ipc/detail/block_codec.hpp"
@@ -44,12 +43,11 @@ void encode(const table& source, arrow::io::OutputStream* sink, const std::strin
     codec = std::make_shared<detail::block_codec>(options.body, team);
     encoding.codec = codec;
   }
-  const auto described = detail::arrow_schema(source.fields());
-  const detail::written_dictionaries dictionaries(source, *described, options.format);
+  const detail::written_dictionaries dictionaries(source, options.format);
   detail::streamed_sink target(*sink);
-  detail::message_writer messages(&target, described, encoding, options.format, name);
+  detail::message_writer messages(&target, dictionaries.described(), encoding, options.format, name);
   const detail::streamed_messages streamed(messages, team, codec, pool.get());
-  detail::batch_feed feed(dictionaries, described, options.window_bytes);
+  detail::batch_feed feed(dictionaries, options.window_bytes);
   progress so_far;
   so_far.total_batches = static_cast<std::int64_t>(source.batches().size());
   for (auto window = feed.next(); !window.batches.empty(); window = feed.next()) {

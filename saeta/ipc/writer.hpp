@@ -10,10 +10,11 @@
 // Atomic    A path gets its file after everything is written; a failure, or the end of the process, leaves what was there
 //           before. A sink has what was handed to it. The file replaced is followed through symbolic links and hands its permissions on, and its owner where the
 //           system allows that.
-// Files     A file holds one dictionary a column: different ones are united on the host. A stream holds them as they are.
+// Files     A file holds one dictionary a column: different ones are united, and the index type becomes wider where that needs it. A
+//           stream holds them as they are.
 // Interrupt  The thread that writes looks for one (base/interrupt.hpp) at least after each few MiB; what it was writing is gone then.
 // Failure   budget_exceeded (of the host), io (full disk, no directory, no permission: errno's text and the path), unsupported (dictionaries that can't
-//           be united), format and out_of_range (a column whose offsets or indices contradict its buffers).
+//           be united or read by anybody), format and out_of_range (a column whose offsets or indices contradict its buffers).
 #pragma once
 
 #include "saeta/column/table.hpp"

@@ -17,6 +17,7 @@
 
 #include "saeta/column/table.hpp"
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,9 @@ namespace saeta {
 
 /// The rows of `pieces`, in order. A single piece with rows is returned as it is; of pieces without rows one stays.
 std::vector<column> combine_chunks(std::span<const column> pieces);
+
+/// Values that indices of a type can name: of a signed one those that are not negative.
+[[nodiscard]] std::int64_t most_entries(const data_type& index) noexcept;
 
 /// The same rows in as few batches as their columns allow. A table of one batch is returned as it is.
 table combine_chunks(const table& source);

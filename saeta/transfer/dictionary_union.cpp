@@ -1,6 +1,7 @@
 #include "saeta/transfer/detail/dictionary_union.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/transfer/combine.hpp"
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
@@ -20,6 +21,11 @@ void set_bit(std::vector<std::byte>& bits, std::size_t position) {
 }
 
 } // namespace
+
+std::int64_t most_entries(const data_type& index) noexcept {
+  const int bits = index.byte_width() * 8 - (index.is_signed() ? 1 : 0);
+  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : std::int64_t{1} << bits;
+}
 
 void dictionary_union::add(const column& dictionary) {
   // The last is the likeliest: pieces of one file share theirs.
@@ -83,9 +89,7 @@ void dictionary_union::begin_group() {
 }
 
 bool dictionary_union::can_index(std::int64_t entries) const noexcept {
-  const data_type& index = *type_.index_type();
-  const int bits = index.byte_width() * 8 - (index.is_signed() ? 1 : 0);
-  return bits >= 63 || entries <= std::int64_t{1} << bits;
+  return entries <= most_entries(*type_.index_type());
 }
 
 bool dictionary_union::fits(std::size_t piece) const {

@@ -28,8 +28,7 @@ struct fed_window {
 
 class batch_feed {
 public:
-  batch_feed(const written_dictionaries& dictionaries, std::shared_ptr<arrow::Schema> described,
-             std::uint64_t window_bytes);
+  batch_feed(const written_dictionaries& dictionaries, std::uint64_t window_bytes);
 
   /// Without batches after the last one.
   fed_window next();
@@ -39,7 +38,6 @@ private:
   [[nodiscard]] fed_window streamed(std::size_t index) const;
 
   const written_dictionaries& dictionaries_;
-  std::shared_ptr<arrow::Schema> described_;
   std::shared_ptr<arrow::Schema> plain_; ///< of the table that has indices in place of dictionaries
   std::uint64_t window_bytes_;
   std::size_t next_ = 0;
