@@ -70,7 +70,13 @@ std::span<const std::byte> file_source::view() const {
       return;
     }
     const auto bytes = checked_cast<std::size_t>(size(), "file size");
-    void* const mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor(), 0);
+    // Consumers that take no notice of a read-only flag write to pages of their own, and the file stays as it is. Memory is not
+    // reserved for that: files may be larger than it. A system that reserves all the same gets a mapping for reading.
+    void* mapped =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor(), 0);
+    if (mapped == MAP_FAILED && errno == ENOMEM) {
+      mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor(), 0);
+    }
     if (mapped == MAP_FAILED) {
       throw os_error("map", name(), errno);
     }

@@ -104,6 +104,7 @@ file_summary inspect(const std::filesystem::path& file) {
   while (const auto message = take(messages.ReadNextMessage(), from->name())) {
     try {
       if (message->type() == arrow::ipc::MessageType::RECORD_BATCH) {
+        summary.metadata_version = version_name(message->metadata_version());
         add_batch(summary, described, *message);
       } else if (message->type() == arrow::ipc::MessageType::DICTIONARY_BATCH) {
         sizes.add(*message);

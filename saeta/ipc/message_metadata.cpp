@@ -14,12 +14,15 @@ constexpr unsigned footer_version = 0;
 constexpr unsigned footer_schema = 1;
 constexpr unsigned footer_dictionaries = 2;
 constexpr unsigned footer_batches = 3;
+constexpr unsigned message_version = 0;
 constexpr unsigned message_header_type = 1;
 constexpr unsigned message_header = 2;
 constexpr unsigned message_body_length = 3;
 
 static_assert(sizeof(message_block) == 24 && offsetof(message_block, body_bytes) == 16);
 static_assert(sizeof(field_node) == 16 && sizeof(buffer_place) == 16);
+
+constexpr std::int16_t version_4 = 3; // the oldest that libarrow reads
 
 // Members of the union MessageHeader.
 constexpr std::uint8_t header_of_schema = 1;
@@ -72,7 +75,8 @@ file_footer read_footer(std::span<const std::byte> footer) {
     throw error(errc::format, "a footer without a schema");
   }
   return {root.structs<message_block>(footer_dictionaries), root.structs<message_block>(footer_batches),
-          schema_message(footer, root.scalar<std::int16_t>(footer_version, 0), schema->position())};
+          schema_message(footer, std::max(root.scalar<std::int16_t>(footer_version, 0), version_4),
+                         schema->position())};
 }
 
 std::int64_t read_body_length(std::span<const std::byte> message) {
@@ -117,8 +121,11 @@ batch_metadata read_batch_metadata(std::span<const std::byte> message) {
   if (!batch) {
     throw error(errc::format, "a record batch message without a record batch");
   }
-  return {batch->scalar<std::int64_t>(batch_length, 0), batch->structs<field_node>(batch_nodes),
-          batch->structs<buffer_place>(batch_buffers), batch->structs<std::int64_t>(batch_variadic_counts),
+  return {root.scalar<std::int16_t>(message_version, 0),
+          batch->scalar<std::int64_t>(batch_length, 0),
+          batch->structs<field_node>(batch_nodes),
+          batch->structs<buffer_place>(batch_buffers),
+          batch->structs<std::int64_t>(batch_variadic_counts),
           compression_name(*batch)};
 }
 

@@ -118,7 +118,8 @@ std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const 
   if (columns_.empty()) {
     return nullptr;
   }
-  const auto ranges = body_ranges(*schema_, version_, batch, columns_, at.body_bytes);
+  const auto ranges = body_ranges(*schema_, static_cast<arrow::ipc::MetadataVersion>(batch.version), batch,
+                                  columns_, at.body_bytes);
   std::int64_t needed = 0;
   for (const buffer_place& each : ranges) {
     needed += each.length;

@@ -77,8 +77,7 @@ std::vector<piece_group> take_groups(piece_table& pieces, const std::function<bo
       span.pointed_base = sums.pointed;
       sums.rows = checked_add(span.row_base, span.rows, "rows of a column");
       sums.pointed = checked_add(span.pointed_base, span.pointed, "bytes of a column");
-      sums.claimed_nulls += std::max(span.nulls, std::int64_t{0}); // no more than rows
-      sums.unknown_nulls = sums.unknown_nulls || span.nulls < 0;
+      sums.counts_nulls = sums.counts_nulls || span.nulls != 0;
     }
   }
   return groups;

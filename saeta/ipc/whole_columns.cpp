@@ -27,7 +27,7 @@ column whole_columns::make(const planned_table& table, const planned_group& grou
   parts.type = type;
   parts.length = group.pieces.sums[number].rows;
   parts.null_count = type.layout() == layout_kind::none             ? parts.length
-                     : planned.counter == scatter_step::not_counted ? group.pieces.sums[number].claimed_nulls
+                     : planned.counter == scatter_step::not_counted ? 0
                                                                     : made_.counted[planned.counter];
   for (std::size_t i = 0; i < type.buffer_count(); ++i) {
     parts.buffers.push_back(in_slab(planned.buffers[i]));

@@ -41,14 +41,12 @@ slab_place whole_plan::add_place(std::size_t bytes, bool bits, bool padded) {
 
 void whole_plan::lay_out_validity(planned_group& group, std::size_t number) {
   const node_sums& sums = group.pieces.sums[number];
-  if (sums.claimed_nulls == 0 && !sums.unknown_nulls) {
+  if (!sums.counts_nulls) {
     return;
   }
   planned_node& node = group.nodes[number];
   node.buffers[0] = add_place(bitmap_bytes(sums.rows), true);
-  if (check_ == validation::full || sums.unknown_nulls) {
-    node.counter = static_cast<std::uint32_t>(made_.counters++);
-  }
+  node.counter = static_cast<std::uint32_t>(made_.counters++);
 }
 
 void whole_plan::lay_out_node(const planned_table& table, planned_group& group, std::size_t number) {

@@ -72,7 +72,6 @@ public:
     for_tables([this](planned_table& each) { plan_.lay_out(each); });
     plan_.end_layout();
     for_tables([this](planned_table& each) { plan_.add_late_offsets(each); });
-    require_dictionaries();
     const auto add_steps = [this] {
       for_tables([this](planned_table& each) {
         plan_.settle(each, [this](std::uint64_t at) { return bodies_.seen(at); });
@@ -90,7 +89,7 @@ public:
       assumed_wrongly_ = true;
       return std::nullopt;
     }
-    require_good(plan_, tables(), made, bodies_.all());
+    require_good(plan_, made, bodies_.all());
     whole_columns columns(home_, plan_, made, dictionaries_,
                           [this](const planned_table& table, std::size_t piece, std::size_t number) {
                             return state(table, piece, number);
@@ -228,23 +227,6 @@ private:
         dictionary.groups, [&](const planned_group& each) { return each.pieces.end <= last; });
     const piece_span& span = dictionary.pieces.span(last, 0);
     return {static_cast<std::size_t>(group - dictionary.groups.begin()), span.row_base + span.rows};
-  }
-
-  /// Indices need a dictionary.
-  void require_dictionaries() const {
-    for (const planned_table* const table : tables()) {
-      for (std::size_t number = 0; number < table->pieces.tree->nodes.size(); ++number) {
-        const tree_node& node = table->pieces.tree->nodes[number];
-        for (std::size_t piece = 0; node.dictionary != no_node && piece < table->pieces.messages.size();
-             ++piece) {
-          if (table->pieces.span(piece, number).rows != 0 && !state(*table, piece, node.dictionary).given()) {
-            throw error(errc::format,
-                        concat(table->pieces.place(piece), ": ", table->pieces.tree->label(number),
-                               ": its dictionary was not given before"));
-          }
-        }
-      }
-    }
   }
 
   /// Dictionaries first.

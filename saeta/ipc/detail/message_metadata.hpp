@@ -23,7 +23,8 @@ struct message_block {
 struct file_footer {
   std::vector<message_block> dictionaries;
   std::vector<message_block> batches;
-  /// A schema message of the footer's schema. The one at the beginning of a file is not needed: writers differ in what they put
+  /// A schema message of the footer's schema, of the footer's version, or of the oldest that is read: files of the format 0.14 have none
+  /// in their footers, and it is the messages that say how their buffers lie. The one at the beginning of a file is not needed: writers differ in what they put
   /// there, and where both differ the footer's is believed, as libarrow does.
   std::vector<std::byte> schema;
 };
@@ -47,6 +48,7 @@ struct buffer_place {
 };
 
 struct batch_metadata {
+  std::int16_t version = 0; ///< of the message, which the footer of a file need not know
   std::int64_t rows = 0;
   std::vector<field_node> nodes;
   std::vector<buffer_place> buffers;

@@ -82,8 +82,7 @@ bool read_pieces(piece_table& pieces, const scatter_source& source, bool assume,
 struct node_sums {
   std::int64_t rows = 0;
   std::int64_t pointed = 0;
-  std::int64_t claimed_nulls = 0; ///< of the pieces that know theirs
-  bool unknown_nulls = false;     ///< of others
+  bool counts_nulls = false; ///< of pieces that say of themselves that they have some, or don't know
 };
 
 /// Pieces [first, end).

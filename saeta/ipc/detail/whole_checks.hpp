@@ -3,13 +3,9 @@
 
 #include "saeta/ipc/detail/whole_plan.hpp"
 
-#include <span>
-
 namespace saeta::ipc::detail {
 
-/// @param tables  whose nulls were counted.
-/// @throws error format where a check does not hold, or nulls are not as many as a batch says.
-void require_good(const whole_plan& plan, std::span<const planned_table* const> tables, const scattered& made,
-                  const scatter_source& source);
+/// @throws error format where a check does not hold.
+void require_good(const whole_plan& plan, const scattered& made, const scatter_source& source);
 
 } // namespace saeta::ipc::detail

@@ -113,15 +113,15 @@ TEST(piece_groups, know_how_much_they_have) {
   EXPECT_EQ(made[1].sums[0].pointed, 7);
 }
 
-TEST(piece_groups, sum_the_nulls_that_are_known_and_remember_that_others_are_not) {
+TEST(piece_groups, count_nulls_where_a_piece_may_have_some) {
   said_pieces of{data_type(type_id::int8)};
-  of.piece({{10, 0, 3}}).piece({{10, 0, 4}}).piece({{10, 0, column::unknown_nulls}}).piece({{10, 0, 2}});
-  const auto made = take_groups(of.table(), [](std::size_t piece) { return piece == 2; });
-  ASSERT_EQ(made.size(), 2U);
-  EXPECT_EQ(made[0].sums[0].claimed_nulls, 7);
-  EXPECT_FALSE(made[0].sums[0].unknown_nulls);
-  EXPECT_EQ(made[1].sums[0].claimed_nulls, 2);
-  EXPECT_TRUE(made[1].sums[0].unknown_nulls);
+  of.piece({{10, 0, 0}}).piece({{10, 0, 4}}).piece({{10, 0, column::unknown_nulls}}).piece({{10, 0, 0}});
+  const auto made = take_groups(of.table(), [](std::size_t piece) { return piece != 0; });
+  ASSERT_EQ(made.size(), 4U);
+  EXPECT_FALSE(made[0].sums[0].counts_nulls);
+  EXPECT_TRUE(made[1].sums[0].counts_nulls);
+  EXPECT_TRUE(made[2].sums[0].counts_nulls);
+  EXPECT_FALSE(made[3].sums[0].counts_nulls);
 }
 
 TEST(piece_groups, of_64_bit_offsets_and_of_values_have_no_end) {
