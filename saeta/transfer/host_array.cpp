@@ -2,6 +2,8 @@
 
 #include "saeta/base/text.hpp"
 
+#include <algorithm>
+
 namespace saeta {
 
 dictionary_cache::key dictionary_cache::key_of(const host_array& dictionary) {
@@ -24,14 +26,15 @@ void dictionary_cache::append_key(const host_array& of, key& made) {
 }
 
 std::shared_ptr<const column> dictionary_cache::find(const host_array& dictionary) const {
-  const auto found = known_.find(key_of(dictionary));
-  const bool same = found != known_.end() && found->second.uploaded->type() == dictionary.type;
-  return same ? found->second.uploaded : nullptr;
+  const auto [first, last] = known_.equal_range(key_of(dictionary));
+  const auto found = std::find_if(
+      first, last, [&](const auto& each) { return each.second.uploaded->type() == dictionary.type; });
+  return found != last ? found->second.uploaded : nullptr;
 }
 
 void dictionary_cache::remember(const host_array& dictionary, std::shared_ptr<const column> uploaded,
                                 std::shared_ptr<void> source) {
-  known_[key_of(dictionary)] = {std::move(uploaded), nullptr, std::move(source)};
+  known_.emplace(key_of(dictionary), entry{std::move(uploaded), nullptr, std::move(source)});
 }
 
 std::shared_ptr<const symbol_mapping> dictionary_cache::find_symbols(const host_array& dictionary) const {

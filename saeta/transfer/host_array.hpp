@@ -66,7 +66,7 @@ private:
     std::shared_ptr<const symbol_mapping> symbols;
     std::shared_ptr<void> source;
   };
-  std::map<key, entry> known_;
+  std::multimap<key, entry> known_; ///< the same values once for each type that columns say they are of
   std::map<key, entry>
       known_symbols_; ///< apart: one column of a dictionary may be of symbols, and another not
 };
