@@ -115,6 +115,22 @@ TEST_P(streamed_write, of_every_type_is_what_a_write_at_once_is) {
   }
 }
 
+TEST_P(streamed_write, of_dictionaries_that_differ_by_batch_unites_them_wherever_they_are) {
+  std::vector<data_type> types = written_types();
+  std::erase_if(types, [](const data_type& type) { return !has_dictionary(type); });
+  ASSERT_FALSE(types.empty());
+  const table original = support::random_table(
+      host_, types,
+      {.batch_rows = {700, 0, 900, 5}, .one_dictionary = false, .in_dictionaries = nulls::some});
+  const table source = there(home(), original);
+  for (const auto body : bodies) {
+    ipc::write(source, file(), options(body));
+    EXPECT_TRUE(same_contents(read(), original));
+    ipc::write(source.slice(3, 1597), file(), options(body));
+    EXPECT_TRUE(same_contents(read(), original.slice(3, 1597)));
+  }
+}
+
 TEST_P(streamed_write, of_columns_of_several_allocations_takes_each_from_its_own) {
   const data_type type(type_id::int64);
   const auto two_columns = [&](std::uint64_t seed) {
