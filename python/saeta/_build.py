@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from saeta import _core
 from saeta._core import Column, Context, CountedTable, DataType, Field, Schema, Table
 from saeta._cuda_array import from_cuda_array
 from saeta._cudf import is_series
-from saeta._optional import load
+from saeta._exact_arrays import array_of_type
+from saeta._exact_values import arrow_array, arrow_array_of, arrow_type
+from saeta._numpy import is_array, mask_of
 from saeta._pyarrow_tables import with_stream
 from saeta._types import schema as make_schema
 from saeta.errors import InvalidError, TypeMismatch
-from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack
+from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack, is_arrow_array
+
+Cast: TypeAlias = Literal["truncate", "reinterpret"] | None
+
+SIGNED, UNSIGNED = ("c", "s", "i", "l"), ("C", "S", "I", "L")  # formats of integers
 
 
 def table(
@@ -21,7 +27,7 @@ def table(
     ctx: ContextLike = None,
     *,
     schema: Schema | None = None,
-    cast: Literal["reinterpret"] | None = None,
+    cast: Cast = None,
 ) -> Table:
     """Makes a table of named columns of equal length.
 
@@ -33,9 +39,10 @@ def table(
             Dataset or Scanner of pyarrow, or a tensor of two dimensions, whose columns are named col_0, col_1 ... Values are
             what `saeta.column` takes.
         ctx: a Context or the name of a device. None: where the first Column is, else the best device.
-        schema: names, types, nullability and metadata that the table must have; Python values are converted to them. It names
-            the columns of a tensor.
-        cast: 'reinterpret' takes the integers of a tensor for those of the schema that have the same width and another sign.
+        schema: names, types, nullability and metadata that the table must have; Python values and NumPy arrays are converted
+            to them exactly. It names the columns of a tensor.
+        cast: what becomes of values that the types of the schema do not have, as for `saeta.column`. Of a tensor 'reinterpret'
+            alone.
 
     Returns:
         A Table.
@@ -50,47 +57,70 @@ def table(
     """
     columns = with_stream(columns)
     if _is_tensor(columns):
+        if cast == "truncate":
+            raise InvalidError(
+                "cast='truncate' is for columns: a tensor has one type, and is reinterpreted or taken as it is"
+            )
         return from_dlpack(columns, ctx, columns=True, schema=schema, cast=cast)
-    if cast is not None:
-        raise InvalidError(f"cast={cast!r} is for tensors, and {type(columns).__name__} is none")
+    _require_cast(cast, "schema" if schema is not None else None)
     if _is_table(columns):
+        if cast is not None:
+            raise InvalidError(
+                f"cast={cast!r} is for columns, and {type(columns).__name__} is a table: convert it there"
+            )
         return _whole_table(columns, ctx, schema)
     pairs = _pairs(columns)
     where = context_of(ctx if ctx is not None else _first_context(pairs))
     if schema is not None:
-        return _described(pairs, where, schema)
+        return _described(pairs, where, schema, cast)
     return _core._from_columns(where, [as_column(name, value, where) for name, value in pairs])
 
 
-def column(name: str | Field, data: Any, type: Any = None, ctx: ContextLike = None) -> Column:  # noqa: A002
+def column(
+    name: str | Field,
+    data: Any,
+    type: Any = None,  # noqa: A002
+    ctx: ContextLike = None,
+    *,
+    cast: Cast = None,
+) -> Column:
     """Makes a column.
 
     Args:
         name: its name, or a Field, which also gives type, nullability and metadata.
         data: a Column, an object with DLPack (a tensor, a NumPy array), one with an Arrow protocol (a pyarrow array, a
-            polars or pandas Series) or a sequence of Python values, which pyarrow converts.
-        type: what `saeta.DataType` takes: "int32", "timestamp[us, tz=UTC]", a pyarrow type. Python values and NumPy arrays
-            are converted to it; anything else must have it. `saeta.symbol()` takes what `Column.as_symbols` does. None: the type
-            of the data.
+            polars or pandas Series), one with `__arrow_array__` (an array or an Index of pandas) or a sequence of Python
+            values, which pyarrow converts. What the mask of a NumPy array masks is null.
+        type: what `saeta.DataType` takes: "int32", "timestamp[us, tz=UTC]", a pyarrow type. Python values, NumPy arrays and
+            those of pandas are converted to it where every value stays equal; anything else must have it. `saeta.symbol()`
+            takes what `Column.as_symbols` does. None: the type of the data.
         ctx: a Context or the name of a device. None: where a Column is, else the best device.
+        cast: 'truncate' cuts what the type has no room for: the fraction of a number, the time of day of a date, the
+            nanoseconds of microseconds, the last bits of a float, which is rounded. 'reinterpret' takes the bits of integers
+            for those of integers of the other sign, or for the ticks of dates, times, timestamps and durations of the same
+            width, and timestamps without a zone for UTC. None: neither.
 
     Returns:
         A Column. Memory that is on the context's device is shared.
 
     Raises:
-        TypeMismatch: the data has another type, or is not a column. InvalidError: a value does not fit the type, or there
-        are nulls in a field that allows none.
+        TypeMismatch: the data is of another kind (text where numbers are wanted), or is not a column. InvalidError: a value is
+        none of the type, with 'truncate' because it is outside of the type's range, or there are nulls in a field that allows
+        none. The message names the first such value and its row.
 
     Example:
         >>> import saeta as sa
         >>> sa.column("a", [1, None], "int16", "host").type.name
         'int16'
+        >>> sa.column("a", [2.5, None], "int16", "host", cast="truncate").to_pylist()
+        [2, None]
     """
     described = name
     if type is not None:
         described = name.with_type(type) if isinstance(name, Field) else Field(name, type)
+    _require_cast(cast, "type" if isinstance(described, Field) else None)
     own = data.context if isinstance(data, Column) else None
-    return as_column(described, data, context_of(ctx if ctx is not None else own))
+    return as_column(described, data, context_of(ctx if ctx is not None else own), cast)
 
 
 def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) -> Table:
@@ -128,6 +158,10 @@ def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) 
             raise TypeMismatch(
                 f"column {name!r}: {type(each).__name__} does not offer its memory as contiguous bytes"
             )
+        if mask_of(each) is not None:
+            raise InvalidError(
+                f"column {fields[place].name!r}: an array with a mask has nulls, and bytes have none"
+            )
     return _core._from_bytes(context_of(ctx), fields, given)
 
 
@@ -162,16 +196,18 @@ def counted_table(capacity: Table, count: Any, *, num_rows: int | None = None) -
     return _core._counted_table(capacity, rows, num_rows)
 
 
-def as_column(name: str | Field, value: Any, ctx: Context) -> Column:
+def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) -> Column:
     """`value` as a column of the context, under a name or, with all that it says, a Field."""
     if isinstance(name, Field):
-        return _as_field(name, value, ctx)
+        return _as_field(name, value, ctx, cast)
     if not isinstance(name, str):
         raise TypeMismatch(f"a column's name is of type {type(name).__name__}, expected text or a Field")
     if isinstance(value, Column):
         return value.with_name(name)
-    if _is_numpy(value):
-        value = _exchangeable(name, value)
+    if _describes_itself(value):
+        value = arrow_array_of(f"column '{name}'", value)
+    elif is_array(value):
+        value = array_of_type(name, value, None, None)
     if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__") or is_series(value):
         if hasattr(value, "column_names") or hasattr(value, "columns"):
             raise TypeMismatch(f"column '{name}': {type(value).__name__} is a table, not a column")
@@ -182,40 +218,29 @@ def as_column(name: str | Field, value: Any, ctx: Context) -> Column:
     if hasattr(value, "__cuda_array_interface__"):
         return from_cuda_array(value, ctx, name=name)
     if _is_sequence(value):
-        return as_column(name, _arrow_array(name, list(value), None), ctx)
+        return as_column(name, arrow_array(name, list(value), None, None), ctx)
     raise TypeMismatch(
         f"column '{name}': {type(value).__name__} has neither DLPack, an Arrow protocol nor the CUDA Array Interface and is "
         "no sequence"
     )
 
 
-def _as_field(field: Field, value: Any, ctx: Context) -> Column:
-    wanted = DataType("string") if field.type.is_symbol else field.type
-    numbers = field.type.is_symbol and _is_numpy(value) and value.dtype.kind in "iu"
-    if _is_numpy(value) and value.dtype.name != wanted.dtype and not numbers:
-        value = _arrow_array(field.name, value, wanted)
-    elif _is_sequence(value) and not _is_exchangeable(value):
-        value = _arrow_array(field.name, list(value), wanted)
-    made = as_column(field.name, value, ctx)
+def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:
+    if cast == "reinterpret":
+        made = _reinterpreted(field, value, ctx)
+    else:
+        made = as_column(field.name, _of_type(field, value, cast), ctx)
     if field.type.is_symbol and made.type != field.type:
         made = made.as_symbols(field.type.symbol_table)
     if field.type == "bool8" and made.type == "bool":  # pyarrow made it of Python values, and knows no bool8
         made = made.as_bool8(extension=False)
+    narrow = field.type.dtype is not None and field.type.format.startswith("w:")
+    if narrow and made.type == DataType(f"fixed_size_binary[{field.type.byte_width}]"):
+        made = made._with_type_of_bytes(field.type)  # pyarrow knows no bfloat16
     made = made._with_field(field)
     if not field.nullable and made.null_count:
         raise InvalidError(f"column '{field.name}' has {made.null_count} nulls, and its field allows none")
     return made
-
-
-def _arrow_array(name: str, values: Any, type: DataType | None) -> Any:  # noqa: A002
-    """Values that only pyarrow can convert, as a pyarrow array."""
-    purpose = f"column '{name}': a {values.__class__.__name__} of Python values"
-    pyarrow = load("pyarrow", purpose)
-    wanted = None if type is None else pyarrow.field(Field(name, type)).type
-    try:
-        return pyarrow.array(values, wanted)
-    except pyarrow.ArrowException as failure:  # a ValueError, a TypeError or a NotImplementedError
-        raise InvalidError(f"column '{name}': {failure}") from failure
 
 
 def _pairs(columns: Any) -> list[tuple[str | Field, Any]]:
@@ -246,11 +271,15 @@ def _first_context(pairs: list[tuple[str | Field, Any]]) -> Context | None:
     return next((value.context for _, value in pairs if isinstance(value, Column)), None)
 
 
-def _described(pairs: list[tuple[str | Field, Any]], ctx: Context, schema: Schema) -> Table:
+def _described(
+    pairs: list[tuple[str | Field, Any]], ctx: Context, schema: Schema, cast: Cast = None
+) -> Table:
     names = [name.name if isinstance(name, Field) else name for name, _ in pairs]
     if names != schema.names:
         raise InvalidError(f"the schema has columns {schema.names}, the table {names}")
-    columns = [as_column(field, value, ctx) for field, (_, value) in zip(schema.fields, pairs, strict=True)]
+    columns = [
+        as_column(field, value, ctx, cast) for field, (_, value) in zip(schema.fields, pairs, strict=True)
+    ]
     return _core._from_columns(ctx, columns)._with_schema(schema)
 
 
@@ -287,23 +316,64 @@ def _is_tensor(given: Any) -> bool:
 
 def _is_exchangeable(value: Any) -> bool:
     protocols = ("__arrow_c_array__", "__arrow_c_stream__", "__dlpack__")
-    return any(hasattr(value, protocol) for protocol in protocols) or is_series(value)
+    return (
+        is_arrow_array(value) or is_series(value) or any(hasattr(value, protocol) for protocol in protocols)
+    )
 
 
 def _is_sequence(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
-def _is_numpy(value: Any) -> bool:
-    return type(value).__module__ == "numpy" and hasattr(value, "dtype")
+def _describes_itself(value: Any) -> bool:
+    """Whether pyarrow alone is told which Arrow array it is, as of arrays of pandas."""
+    return is_arrow_array(value) and not _is_table(value)
 
 
-def _exchangeable(name: str, array: Any) -> Any:
-    """A NumPy array that DLPack can carry, or a pyarrow array where DLPack has no such type."""
-    if array.ndim != 1:
-        raise InvalidError(f"column '{name}': a column is 1-D, the array has shape {array.shape}")
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        return _arrow_array(name, array, None)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    return array if array.flags.c_contiguous else array.copy()
+def _of_type(field: Field, value: Any, cast: Cast) -> Any:
+    """Python values, NumPy arrays and arrays of pandas as what `as_column` makes a column of the field's type of."""
+    wanted = DataType("string") if field.type.is_symbol else field.type
+    if is_array(value) and not _describes_itself(value):
+        numbers = field.type.is_symbol and value.dtype.kind in "iu"
+        return value if numbers else array_of_type(field.name, value, wanted, cast)
+    if _describes_itself(value):
+        value = arrow_array_of(f"column '{field.name}'", value)
+        same = field.type.is_symbol or value.type == arrow_type(field.name, wanted)
+        return value if same else arrow_array(field.name, value.to_pylist(), wanted, cast)
+    if _is_sequence(value) and not _is_exchangeable(value):
+        return arrow_array(field.name, list(value), wanted, cast)
+    if cast is not None:
+        raise InvalidError(
+            f"column '{field.name}': cast={cast!r} converts Python values and NumPy arrays, and {type(value).__name__} has a "
+            "type of its own: convert it there"
+        )
+    return value
+
+
+def _require_cast(cast: Any, named: str | None) -> None:
+    if cast not in (None, "truncate", "reinterpret"):
+        raise InvalidError(f"cast={cast!r}: expected 'truncate', 'reinterpret' or None")
+    if cast is not None and named is None:
+        raise InvalidError(f"cast={cast!r} says how values become those of a type, and no type is given")
+
+
+def _reinterpreted(field: Field, value: Any, ctx: Context) -> Column:
+    """The bits of integers, or of timestamps without a zone, as values of the field's type."""
+    wanted = field.type
+    if _is_sequence(value) and not (_is_exchangeable(value) or isinstance(value, Column)):
+        sign = "u" if wanted.format in SIGNED else ""
+        value = arrow_array(
+            field.name, list(value), DataType(f"{sign}int{8 * wanted.byte_width or 64}"), None
+        )
+    made = as_column(field.name, value, ctx)
+    found = made.type
+    integers = [each.format in SIGNED + UNSIGNED and not each.extension_name for each in (found, wanted)]
+    ticks = wanted.format.startswith("t") and not wanted.format.startswith("ti") and not wanted.extension_name
+    zones = found.format.startswith("ts") and found.format[:4] == wanted.format[:4] and found.format[4:] == ""
+    if not (integers[0] and (integers[1] or ticks) and found.byte_width == wanted.byte_width) and not zones:
+        raise TypeMismatch(
+            f"column '{field.name}' is of type {found.name}, which can't be taken for {wanted.name}: cast='reinterpret' takes "
+            "integers for those of the same width, or for dates, times and durations of that width, and timestamps without "
+            "a zone for UTC"
+        )
+    return made._with_type_of_bytes(wanted)

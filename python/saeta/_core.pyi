@@ -591,6 +591,11 @@ def _bool8_type() -> DataType: ...
 
 def _byte_bool_type() -> DataType: ...
 
+def _narrow_float_type(name: str) -> DataType | None:
+    """
+    A float that Arrow has no type for, as "bfloat16"; None for other names.
+    """
+
 def _symbol_type(table: SymbolTable | None = None) -> DataType: ...
 
 class Field:
@@ -856,6 +861,10 @@ class Column:
         """
         Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.
         """
+
+    def _with_type_of_bytes(self, type: DataType) -> Column: ...
+
+    def _masked(self, valid: Column) -> Column: ...
 
     def as_symbols(self, table: SymbolTable | None = None) -> Column:
         """

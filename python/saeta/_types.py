@@ -114,6 +114,8 @@ def _type_of_text(text: str) -> DataType:
     if found := DICTIONARY.fullmatch(text):
         values, indices = _type_of_text(found[1]), _type_of_text(found[2])
         return _core._dictionary_type(indices, values, found[3] == "1")
+    if narrow := _core._narrow_float_type(text.removeprefix("extension<").removesuffix(">")):
+        return narrow
     if format_text := FORMATS.get(text) or _format_with_parameters(text):
         return _core._type_of_format(format_text)
     if nested := nested_type(text, _type_of_text):

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from saeta import _core, _cudf
 from saeta._core import Context, Device, from_dlpack
+from saeta._exact_values import arrow_array_of
 from saeta._pyarrow_device import parts_on_device
 from saeta._pyarrow_tables import importer_of, with_stream
 from saeta.errors import ExchangeError, TypeMismatch
@@ -46,9 +47,10 @@ def from_arrow(
     `source` has one of `__arrow_c_device_stream__`, `__arrow_c_device_array__`, `__arrow_c_stream__` and `__arrow_c_array__`,
     asked for in this order, or is a capsule of a stream, or a pair of capsules (schema, array). A stream or array of structs
     becomes a Table, with `as_column=True` one Column of structs; any other type becomes a Column. An object or capsule that
-    is only a schema becomes a Schema or a Field. Tables and record batches of the installed pyarrow are taken without
-    these protocols where that is faster: the result is the same. Of a Dataset or Scanner of pyarrow its reader is taken. Frames
-    and series of cuDF come as the device arrays of pylibcudf where those keep all that their types say, else by way of the host.
+    is only a schema becomes a Schema or a Field. An object with `__arrow_array__` alone, and an array or Index of pandas, is
+    what pyarrow makes of it. Tables and record batches of the installed pyarrow are taken without these protocols where that is
+    faster: the result is the same. Of a Dataset or Scanner of pyarrow its reader is taken. Frames and series of cuDF come as the
+    device arrays of pylibcudf where those keep all that their types say, else by way of the host.
 
     Memory that the context's device can use is shared and kept alive until our last work on it has finished; our first work
     waits for the producer's. Memory that the context handed out and that comes back, also by way of other libraries, is shared
@@ -79,6 +81,8 @@ def from_arrow(
         return _core._import_array(context_of(ctx), described, array, copy, as_column)
     if hasattr(source, "__arrow_c_schema__"):
         return _core._import_schema(source.__arrow_c_schema__())
+    if is_arrow_array(source):
+        return from_arrow(arrow_array_of("from_arrow", source), ctx, copy=copy, as_column=as_column)
     if _core._capsule_name(source) == "arrow_schema":
         return _core._import_schema(source)
     if _core._capsule_name(source) is not None:
@@ -90,8 +94,19 @@ def from_arrow(
         return _core._import_array(context_of(ctx), source[0], source[1], copy, as_column)
     raise TypeMismatch(
         f"{type(source).__name__} has none of __arrow_c_device_stream__, __arrow_c_device_array__, __arrow_c_stream__, "
-        "__arrow_c_array__ and __arrow_c_schema__, and is no capsule of them"
+        "__arrow_c_array__, __arrow_c_schema__ and __arrow_array__, and is no capsule of them"
     )
+
+
+def is_arrow_array(source: Any) -> bool:
+    """Whether pyarrow knows which Arrow array it is: by `__arrow_array__`, or as one of pandas or an Index of it."""
+    if _cudf.made(source):  # which has the method, to refuse it
+        return False
+    pandas = sys.modules.get("pandas")
+    if hasattr(source, "__arrow_array__") or pandas is None:
+        return hasattr(source, "__arrow_array__")
+    known = isinstance(source, pandas.api.extensions.ExtensionArray | pandas.Index)
+    return known and not isinstance(source, pandas.arrays.SparseArray)
 
 
 def _joined(parts: list[Any]) -> Any:

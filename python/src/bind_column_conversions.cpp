@@ -1,6 +1,7 @@
 // Columns as those of other types, and as the objects of other libraries.
 #include "column_class.hpp"
 #include "saeta/column/bits.hpp"
+#include "saeta/column/same_values.hpp"
 #include "saeta/interop/arrow_c.hpp"
 #include "saeta/transfer/symbols.hpp"
 #include "symbol_objects.hpp"
@@ -30,6 +31,23 @@ column_object as_bytes(const column_object& self, bool extension) {
   });
 }
 
+/// The same bytes as values of another type, in fixed-size lists those inside.
+column_object with_type_of_bytes(const column_object& self, const data_type& type) {
+  const column none = relabelled(column::empty(self.home, self.described->type), type);
+  return converted(self, none.type(), [&](const column& piece) { return relabelled(piece, type); });
+}
+
+/// Both are one tensor each, just imported.
+column_object masked(const column_object& self, const column_object& valid) {
+  field described = *self.described;
+  described.nullable = true;
+  std::vector<column> pieces;
+  for (std::size_t i = 0; i < self.pieces->size(); ++i) {
+    pieces.push_back(with_validity((*self.pieces)[i], (*valid.pieces)[i]));
+  }
+  return {std::move(described), self.home, std::move(pieces)};
+}
+
 column_object symbols(const column_object& self, const std::optional<symbol_table_object>& table) {
   const std::shared_ptr<symbol_table> into = table ? table->value : process_symbols();
   field described = as_symbols(*self.described, into);
@@ -55,6 +73,8 @@ void bind_conversions(column_class& c) {
           [](const column_object& self) { return converted(self, data_type(type_id::boolean), pack_bool); },
           nb::call_guard<gil_release>(),
           "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.")
+      .def("_with_type_of_bytes", &with_type_of_bytes, nb::arg("type"), nb::call_guard<gil_release>())
+      .def("_masked", &masked, nb::arg("valid"), nb::call_guard<gil_release>())
       .def("as_symbols", &symbols, nb::arg("table") = nb::none(), nb::call_guard<gil_release>(),
            "Strings, dictionaries of strings, or the numbers of symbols (uint32, int32) as symbols of a "
            "SymbolTable, without "

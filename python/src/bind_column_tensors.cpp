@@ -112,7 +112,11 @@ nb::dict array_interface(nb::handle self) {
         "__cuda_array_interface__ shows memory of a GPU, and the column is on the host");
   }
   try {
-    to_tensor_type(innermost(source.described->type));
+    const data_type& shown = innermost(source.described->type);
+    to_tensor_type(shown);
+    if (narrow_float_of(shown) != nullptr) {
+      throw error(errc::exchange, concat("no typestr of __cuda_array_interface__ says ", shown.name()));
+    }
   } catch (const error& none) {
     throw nb::attribute_error(none.message().c_str());
   }

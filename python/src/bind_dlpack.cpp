@@ -9,6 +9,7 @@
 #include "tensors.hpp"
 
 #include <array>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,6 +42,9 @@ struct constants {
   PyObject* copy = PyUnicode_InternFromString("copy");
   PyObject* torch = PyUnicode_InternFromString("torch");
   PyObject* tensor = PyUnicode_InternFromString("Tensor");
+  PyObject* numpy = PyUnicode_InternFromString("numpy");
+  PyObject* numpy_ma = PyUnicode_InternFromString("numpy.ma");
+  PyObject* masked_array = PyUnicode_InternFromString("MaskedArray");
   PyObject* cupy = PyUnicode_InternFromString("cupy");
   PyObject* ndarray = PyUnicode_InternFromString("ndarray");
   PyObject* cupy_cuda = PyUnicode_InternFromString("cupy.cuda");
@@ -323,6 +327,36 @@ bool is_older_producer(nb::handle source) {
          nb::hasattr(source, "to_dlpack");
 }
 
+/// What the producer hands over, in the way in which it is asked for it first.
+nb::object import_object(nb::handle source, std::shared_ptr<context> home, const asked_import& how) {
+  if (nb::object made = import_by_table(source, home, how); made.is_valid()) {
+    return made;
+  }
+  if (is_older_producer(source)) {
+    const nb::object capsule = foreign_call([&] { return source.attr("to_dlpack")(); });
+    if (home == nullptr) {
+      home = context_for(device_of_capsule(capsule));
+    }
+    return import_capsule(home, capsule, std::nullopt, how);
+  }
+  const tensor_device device = device_of(source);
+  if (home == nullptr) {
+    home = context_for(device);
+  }
+  std::optional<std::int64_t> ready;
+  const nb::object capsule = capsule_of(source, device, *home, how, ready);
+  return import_capsule(home, capsule, ready, how);
+}
+
+/// An array of NumPy that DLPack can't show: with a mask, not aligned, of another byte order, of a type of ml_dtypes. None where it
+/// is none of these.
+nb::object import_numpy(nb::handle source, nb::handle ctx, const asked_import& how, nb::handle cast) {
+  return foreign_call([&]() -> nb::object {
+    return nb::module_::import_("saeta._numpy")
+        .attr("from_array")(source, ctx, how.copy, how.name, how.columns, how.fields, cast);
+  });
+}
+
 nb::object from_dlpack(nb::handle source, nb::handle ctx, std::optional<bool> copy, std::string name,
                        bool columns, std::optional<schema> fields, const std::optional<std::string>& cast) {
   if (cast && *cast != "reinterpret") {
@@ -331,28 +365,30 @@ nb::object from_dlpack(nb::handle source, nb::handle ctx, std::optional<bool> co
   if (!columns && (fields || cast)) {
     throw error(errc::invalid_argument, "schema and cast speak of columns: they need columns=True");
   }
-  asked_import how{copy, std::move(name), columns, std::move(fields), cast.has_value()};
+  const asked_import how{copy, std::move(name), columns, std::move(fields), cast.has_value()};
   std::shared_ptr<context> home = named_context(ctx);
   if (PyCapsule_CheckExact(source.ptr())) {
     if (home == nullptr) {
       home = context_for(device_of_capsule(source));
     }
-    return import_capsule(home, source, std::nullopt, std::move(how));
+    return import_capsule(home, source, std::nullopt, how);
   }
-  if (nb::object made = import_by_table(source, home, how); made.is_valid()) {
-    return made;
+  const nb::object named_cast = nb::cast(cast);
+  if (is_instance_of(source, names().numpy_ma, names().masked_array)) { // its tensor has no mask
+    return import_numpy(source, ctx, how, named_cast);
   }
-  if (is_older_producer(source)) {
-    const nb::object capsule = foreign_call([&] { return source.attr("to_dlpack")(); });
-    return from_dlpack(capsule, ctx, copy, std::move(how.name), columns, std::move(how.fields), cast);
+  std::exception_ptr refused;
+  try {
+    return import_object(source, home, how);
+  } catch (const std::exception&) {
+    refused = std::current_exception();
   }
-  const tensor_device device = device_of(source);
-  if (home == nullptr) {
-    home = context_for(device);
+  if (is_instance_of(source, names().numpy, names().ndarray)) {
+    if (nb::object made = import_numpy(source, ctx, how, named_cast); !made.is_none()) {
+      return made;
+    }
   }
-  std::optional<std::int64_t> ready;
-  const nb::object capsule = capsule_of(source, device, *home, how, ready);
-  return import_capsule(home, capsule, ready, std::move(how));
+  std::rethrow_exception(refused);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "capsules.hpp"
 #include "module.hpp"
 #include "pickling.hpp"
+#include "saeta/interop/dlpack_types.hpp"
 #include "symbol_objects.hpp"
 #include "type_objects.hpp"
 
@@ -45,6 +46,10 @@ std::optional<std::string> tensor_dtype(const data_type& type) {
     return "float32";
   case type_id::float64:
     return "float64";
+  case type_id::fixed_size_binary: {
+    const narrow_float* const narrow = narrow_float_of(type);
+    return narrow == nullptr ? std::nullopt : std::optional(std::string(narrow->name()));
+  }
   case type_id::fixed_size_list:
     return element_dtype(type.children().front().type);
   case type_id::struct_: {
@@ -197,6 +202,9 @@ void bind_type(nb::module_& m) {
         nb::arg("extension"), nb::arg("metadata"));
   m.def("_bool8_type", &data_type::bool8);
   m.def("_byte_bool_type", &data_type::byte_bool);
+  m.def(
+      "_narrow_float_type", [](const std::string& name) { return narrow_float_type(name); }, nb::arg("name"),
+      "A float that Arrow has no type for, as \"bfloat16\"; None for other names.");
   m.def(
       "_symbol_type",
       [](const std::optional<symbol_table_object>& table) {

@@ -1,6 +1,7 @@
 #include "saeta/column/bits.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/column/same_values.hpp"
 #include "saeta/memory/use_token.hpp"
 
 namespace saeta {
@@ -98,12 +99,7 @@ column relabel_bool8(const column& bytes, const data_type& type) {
     throw error(errc::type_mismatch, concat("booleans of one byte: a column of ", bytes.type().name(), " as ",
                                             type.name(), ", expected bool8"));
   }
-  column::parts same{.type = type,
-                     .length = bytes.length(),
-                     .offset = bytes.offset(),
-                     .null_count = bytes.known_null_count(),
-                     .buffers = {bytes.buffers().begin(), bytes.buffers().end()}};
-  return column::make(bytes.home(), std::move(same));
+  return relabelled(bytes, type);
 }
 
 } // namespace saeta

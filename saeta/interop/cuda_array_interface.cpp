@@ -1,7 +1,7 @@
 #include "saeta/interop/cuda_array_interface.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/column/bits.hpp"
+#include "saeta/column/same_values.hpp"
 #include "saeta/interop/detail/own_memory.hpp"
 #include "saeta/interop/detail/tensor_numbers.hpp"
 #include "saeta/interop/dlpack.hpp"
@@ -120,8 +120,8 @@ column import_array(const std::shared_ptr<context>& home, const cuda_array& from
   return taken;
 }
 
-column packed_mask(const std::shared_ptr<context>& home, const cuda_array& mask, std::int64_t rows,
-                   copy_policy copy) {
+column mask_of(const std::shared_ptr<context>& home, const cuda_array& mask, std::int64_t rows,
+               copy_policy copy) {
   require_shape(mask);
   if (mask.shape.size() != 1) {
     throw error(errc::exchange, concat(label, ": a mask of ", mask.shape.size(),
@@ -140,7 +140,7 @@ column packed_mask(const std::shared_ptr<context>& home, const cuda_array& mask,
     throw error(errc::exchange, concat(label, ": the mask has one byte a row and a validity one bit, "
                                               "and a copy was forbidden"));
   }
-  return pack_bool(import_array(home, mask, copy_policy::when_needed));
+  return import_array(home, mask, copy_policy::when_needed);
 }
 
 } // namespace
@@ -151,22 +151,16 @@ column import_cuda_array(const std::shared_ptr<context>& home, const cuda_array&
     return import_array(home, values, copy);
   }
   require_shape(values);
-  const column valid = packed_mask(home, *mask, values.shape[0], copy);
-  const column plain = import_array(home, values, copy);
-  column::parts masked{.type = plain.type(),
-                       .length = plain.length(),
-                       .null_count = column::unknown_nulls,
-                       .buffers = {valid.values()}};
-  if (plain.children().empty()) {
-    masked.buffers.push_back(plain.values());
-  }
-  masked.children.assign(plain.children().begin(), plain.children().end());
-  return column::make(home, std::move(masked));
+  const column valid = mask_of(home, *mask, values.shape[0], copy);
+  return with_validity(import_array(home, values, copy), valid);
 }
 
 cuda_array export_cuda_array(const column& source) {
   const tensor_numbers numbers = numbers_of_column(source, {});
   const tensor_type type = to_tensor_type(numbers.shown);
+  if (narrow_float_of(numbers.shown) != nullptr) {
+    throw error(errc::exchange, concat(label, ": no typestr says ", numbers.shown.name(), ": use DLPack"));
+  }
   if (const std::int64_t nulls = source.null_count(); nulls != 0) {
     throw error(errc::exchange,
                 concat(label, ": ", nulls, " of ", source.length(), " values of a ", source.type().name(),

@@ -40,6 +40,31 @@ static_assert(in_order(), "types are found by their number");
 
 constexpr tensor_type bool_tensor{kDLBool, 8};
 
+// Floats of 6 and 4 bits share bytes, which no Arrow layout can say.
+constexpr std::array<narrow_float, 9> narrow_floats{
+    {{"saeta.bfloat16", {kDLBfloat, 16}, 0x7fc0},
+     {"saeta.float8_e3m4", {kDLFloat8_e3m4, 8}, 0x78},
+     {"saeta.float8_e4m3", {kDLFloat8_e4m3, 8}, 0x7c},
+     {"saeta.float8_e4m3b11fnuz", {kDLFloat8_e4m3b11fnuz, 8}, 0x80},
+     {"saeta.float8_e4m3fn", {kDLFloat8_e4m3fn, 8}, 0x7f},
+     {"saeta.float8_e4m3fnuz", {kDLFloat8_e4m3fnuz, 8}, 0x80},
+     {"saeta.float8_e5m2", {kDLFloat8_e5m2, 8}, 0x7e},
+     {"saeta.float8_e5m2fnuz", {kDLFloat8_e5m2fnuz, 8}, 0x80},
+     {"saeta.float8_e8m0fnu", {kDLFloat8_e8m0fnu, 8}, 0xff, false}}};
+
+/// Parsed once: an import of a tensor asks for nothing else that takes as long.
+const data_type& type_of(const narrow_float& wanted) {
+  static const std::array<data_type, narrow_floats.size()> types = [] {
+    std::array<data_type, narrow_floats.size()> made;
+    std::ranges::transform(narrow_floats, made.begin(), [](const narrow_float& each) {
+      return data_type::parse(each.tensor.bits == 16 ? "w:2" : "w:1")
+          .with_extension(std::string(each.extension), {});
+    });
+    return made;
+  }();
+  return types[static_cast<std::size_t>(&wanted - narrow_floats.data())];
+}
+
 std::string_view code_name(std::uint8_t code) {
   switch (code) {
   case kDLInt:
@@ -91,11 +116,30 @@ std::string_view way_out(const data_type& type) {
 
 } // namespace
 
+const narrow_float* narrow_float_of(const data_type& type) noexcept {
+  if (type.id() != type_id::fixed_size_binary || type.extension_name().empty()) {
+    return nullptr;
+  }
+  const auto* const found = std::ranges::find_if(narrow_floats, [&](const narrow_float& each) {
+    return each.extension == type.extension_name() && each.tensor.bits == 8 * type.byte_width();
+  });
+  return found == narrow_floats.end() ? nullptr : found;
+}
+
+std::optional<data_type> narrow_float_type(std::string_view name) {
+  for (const narrow_float& each : narrow_floats) {
+    if (name == each.extension || name == each.name()) {
+      return type_of(each);
+    }
+  }
+  return std::nullopt;
+}
+
 bool has_tensor_type(const data_type& type) noexcept {
   // An extension's storage would lose its meaning on the way, so it is not handed out as plain numbers.
   return (type.id() >= numbers.front().id && type.id() <= numbers.back().id &&
           type.extension_name().empty() && !type.is_symbol()) ||
-         type.is_bool8();
+         type.is_bool8() || narrow_float_of(type) != nullptr;
 }
 
 tensor_type to_tensor_type(const data_type& type) {
@@ -106,6 +150,9 @@ tensor_type to_tensor_type(const data_type& type) {
   if (type.is_bool8()) {
     return bool_tensor;
   }
+  if (const narrow_float* const narrow = narrow_float_of(type)) {
+    return narrow->tensor;
+  }
   return numbers[static_cast<std::size_t>(type.id()) - static_cast<std::size_t>(numbers.front().id)].tensor;
 }
 
@@ -114,13 +161,18 @@ const data_type& from_tensor_type(tensor_type type) {
   if (type == bool_tensor) {
     return bool8;
   }
+  if (const auto* const narrow = std::ranges::find(narrow_floats, type, &narrow_float::tensor);
+      narrow != narrow_floats.end()) {
+    return type_of(*narrow);
+  }
   const auto found =
       std::find_if(numbers.begin(), numbers.end(), [&](const number_type& n) { return n.tensor == type; });
   if (found == numbers.end()) {
     throw error(errc::exchange, concat("dlpack: dtype with code ", +type.code, " (", code_name(type.code),
                                        "), ", +type.bits, " bits and ", type.lanes,
                                        " lanes has no column type: columns carry integers of 8 to 64 bits, ",
-                                       "floats of 16 to 64 bits and bool of 8 bits, of 1 lane"));
+                                       "floats of 16 to 64 bits, bfloat16, float8 and bool of 8 bits, of 1 ",
+                                       "lane"));
   }
   // Parsed once: an import of a tensor asks for nothing else that takes as long.
   static const std::array<data_type, numbers.size()> types = [] {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace saeta {
 
@@ -25,8 +26,26 @@ struct tensor_type {
   friend bool operator==(const tensor_type&, const tensor_type&) = default;
 };
 
-/// Element type of a tensor over the values buffer: numbers as they are, bool8 as kDLBool of 8 bits. A boolean column has
-/// none, its values are bits.
+/// A float that Arrow has no type for. Columns carry its bytes as binaries of a fixed size, under an extension of Saeta.
+struct narrow_float {
+  std::string_view extension; ///< "saeta.bfloat16"
+  tensor_type tensor;
+  std::uint16_t nan = 0; ///< the bits of a quiet NaN
+  bool has_zero = true;  ///< as a value whose bits are 0
+
+  /// As NumPy spells it with ml_dtypes: "bfloat16".
+  [[nodiscard]] constexpr std::string_view name() const noexcept {
+    return extension.substr(std::string_view("saeta.").size());
+  }
+};
+
+/// The narrow float that a column carries; null for other types.
+const narrow_float* narrow_float_of(const data_type& type) noexcept;
+/// The type of a narrow float, by its name without or with "saeta."; nothing for other names.
+std::optional<data_type> narrow_float_type(std::string_view name);
+
+/// Element type of a tensor over the values buffer: numbers as they are, bool8 as kDLBool of 8 bits, narrow floats as their own.
+/// A boolean column has none, its values are bits.
 tensor_type to_tensor_type(const data_type& type);
 
 /// Whether there is one.

@@ -4,6 +4,7 @@
 #include "saeta/base/half.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
+#include "saeta/column/same_values.hpp"
 #include "saeta/memory/use_token.hpp"
 
 #include <algorithm>
@@ -90,17 +91,6 @@ bool is_temporal(type_id id) {
          id == type_id::timestamp || id == type_id::duration;
 }
 
-/// The same rows under another type of the same width.
-column relabelled(const column& source, const data_type& type) {
-  column::parts parts;
-  parts.type = type;
-  parts.length = source.length();
-  parts.offset = source.offset();
-  parts.null_count = source.known_null_count();
-  parts.buffers.assign(source.buffers().begin(), source.buffers().end());
-  return column::make(source.home(), std::move(parts));
-}
-
 } // namespace
 
 column numbers_of(const column& source, const dlpack_export& how) {
@@ -130,6 +120,9 @@ number_kind number_kind_of(const data_type& type) {
   if (type.is_bool8()) {
     return number_kind::boolean;
   }
+  if (narrow_float_of(type) != nullptr) { // moved as they are
+    return type.byte_width() == 1 ? number_kind::uint8 : number_kind::uint16;
+  }
   static_assert(static_cast<int>(type_id::float64) - static_cast<int>(type_id::int8) ==
                 static_cast<int>(number_kind::float64));
   return static_cast<number_kind>(static_cast<int>(type.id()) - static_cast<int>(type_id::int8));
@@ -150,6 +143,13 @@ std::uint64_t value_bits(const data_type& type, const tensor_fill& number) {
       refuse_number(type, number, errc::out_of_range, "expected 0 or 1");
     }
     return bits;
+  }
+  if (const narrow_float* const narrow = narrow_float_of(type)) {
+    const bool zero = std::visit([](auto value) { return value == 0; }, number);
+    if (!zero || !narrow->has_zero) {
+      refuse_number(type, number, errc::out_of_range, "narrow floats are filled with 0 or nulls='nan' alone");
+    }
+    return 0;
   }
   switch (type.id()) {
   case type_id::int8:
@@ -174,6 +174,9 @@ std::uint64_t value_bits(const data_type& type, const tensor_fill& number) {
 }
 
 std::uint64_t nan_bits(const data_type& type) {
+  if (const narrow_float* const narrow = narrow_float_of(type)) {
+    return narrow->nan;
+  }
   if (!type.is_floating()) {
     throw error(errc::exchange, concat("dlpack: a column of type ", type.name(),
                                        " has no NaN for its nulls: choose a value, or a mask beside it"));

@@ -30,6 +30,43 @@ TEST(dlpack_types, every_numeric_type_and_bool8_go_both_ways) {
   }
 }
 
+TEST(dlpack_types, narrow_floats_are_bytes_under_an_extension_of_ours) {
+  const std::vector<std::pair<std::string, tensor_type>> carried{
+      {"bfloat16", {kDLBfloat, 16}},
+      {"float8_e3m4", {kDLFloat8_e3m4, 8}},
+      {"float8_e4m3", {kDLFloat8_e4m3, 8}},
+      {"float8_e4m3b11fnuz", {kDLFloat8_e4m3b11fnuz, 8}},
+      {"float8_e4m3fn", {kDLFloat8_e4m3fn, 8}},
+      {"float8_e4m3fnuz", {kDLFloat8_e4m3fnuz, 8}},
+      {"float8_e5m2", {kDLFloat8_e5m2, 8}},
+      {"float8_e5m2fnuz", {kDLFloat8_e5m2fnuz, 8}},
+      {"float8_e8m0fnu", {kDLFloat8_e8m0fnu, 8}}};
+  for (const auto& [name, tensor] : carried) {
+    const data_type column = from_tensor_type(tensor);
+    EXPECT_EQ(column, data_type::parse(tensor.bits == 16 ? "w:2" : "w:1").with_extension("saeta." + name, ""));
+    EXPECT_EQ(to_tensor_type(column), tensor) << name;
+    EXPECT_TRUE(has_tensor_type(column)) << name;
+    EXPECT_EQ(narrow_float_type(name), column);
+    EXPECT_EQ(narrow_float_type("saeta." + name), column);
+    const narrow_float* const narrow = narrow_float_of(column);
+    ASSERT_NE(narrow, nullptr);
+    EXPECT_EQ(narrow->name(), name);
+    EXPECT_EQ(narrow->has_zero, name != "float8_e8m0fnu");
+  }
+  EXPECT_EQ(narrow_float_type("float16"), std::nullopt);
+}
+
+TEST(dlpack_types, bytes_of_another_width_or_name_are_no_narrow_float) {
+  for (const data_type& type :
+       {data_type::parse("w:4").with_extension("saeta.bfloat16", ""),
+        data_type::parse("w:2").with_extension("saeta.float8_e5m2", ""),
+        data_type::parse("w:2").with_extension("shop.bfloat16", ""),
+        data_type(type_id::uint16).with_extension("saeta.bfloat16", ""), data_type::parse("w:2")}) {
+    EXPECT_FALSE(has_tensor_type(type)) << type.name();
+    EXPECT_EQ(narrow_float_of(type), nullptr) << type.name();
+  }
+}
+
 TEST(dlpack_types, a_type_without_a_tensor_is_refused_by_name_with_the_way_out) {
   const data_type text(type_id::string);
   const data_type indices = data_type::dictionary(data_type(type_id::int32), text);
@@ -53,8 +90,9 @@ TEST(dlpack_types, a_type_without_a_tensor_is_refused_by_name_with_the_way_out) 
 TEST(dlpack_types, a_dtype_without_a_column_is_refused_with_its_numbers) {
   const std::vector<tensor_type> refused{
       {kDLInt, 32, 4},       {kDLInt, 32, 0},       {kDLInt, 128},         {kDLInt, 7},     {kDLFloat, 8},
-      {kDLFloat, 128},       {kDLBool, 1},          {kDLBool, 8, 2},       {kDLBfloat, 16}, {kDLComplex, 64},
-      {kDLOpaqueHandle, 64}, {kDLFloat8_e4m3fn, 8}, {kDLFloat4_e2m1fn, 4}, {200, 8}};
+      {kDLFloat, 128},       {kDLBool, 1},          {kDLBool, 8, 2},       {kDLBfloat, 32}, {kDLComplex, 64},
+      {kDLOpaqueHandle, 64}, {kDLFloat8_e4m3fn, 8, 2}, {kDLFloat8_e4m3fn, 16}, {kDLFloat6_e2m3fn, 6},
+      {kDLFloat4_e2m1fn, 4}, {200, 8}};
   for (const tensor_type type : refused) {
     try {
       static_cast<void>(from_tensor_type(type));

@@ -1,0 +1,294 @@
+"""Python values as Arrow arrays: every value comes back equal, or the first that does not is named."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import ROUND_DOWN, Decimal, InvalidOperation
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
+
+from saeta._core import Field
+from saeta._numpy import is_masked_array
+from saeta._optional import load
+from saeta.errors import InvalidError, TypeMismatch
+
+if TYPE_CHECKING:
+    from saeta._core import DataType
+
+Cast = Literal["truncate"] | None
+
+# Python's types whose values pyarrow makes exact ones of these formats, or refuses.
+EXACT: dict[type, tuple[str, ...]] = {
+    bool: ("b",),
+    int: tuple("cCsSiIlL"),
+    float: ("g",),
+    str: ("u", "U", "vu"),
+    bytes: ("z", "Z", "vz"),
+    date: ("tdD",),
+}
+FLOATS = ("e", "f", "g")
+NULLS = ("NAType", "NaTType")  # of pandas
+KINDS = {"u": "text", "U": "text", "vu": "text", "b": "booleans", "z": "bytes", "Z": "bytes", "vz": "bytes"}
+
+
+def arrow_array(name: str, values: Sequence[Any], wanted: DataType | None, cast: Cast) -> Any:
+    """The values of a list as a pyarrow array of the type; None: of the type that pyarrow finds.
+
+    Raises:
+        TypeMismatch: a value is none of those that the type is for. InvalidError: the type does not have a value; with
+        cast="truncate" not even without its fraction, its time of day or its last digits.
+    """
+    values = _plain(values)
+    pyarrow = load("pyarrow", f"column '{name}': a list of Python values")
+    if wanted is None:
+        made = _array(pyarrow, name, values, values, None)
+        if any(
+            word in str(made.type) for word in ("time", "duration")
+        ):  # pandas has nanoseconds, times have zones
+            _require_same(name, values, made, None)
+        return made
+    found = set(map(type, values)) - {type(None)}
+    _require_kind(name, values, found, wanted)
+    inner = _inner(wanted)
+    exact = not inner.extension_name and all(inner.format in EXACT.get(each, ()) for each in found)
+    taken = values if exact else _prepared(name, values, inner, cast)
+    made = _array(pyarrow, name, values, taken, wanted)
+    if not exact:
+        _require_same(name, values, made, cast)
+    return made
+
+
+def arrow_array_of(label: str, source: Any) -> Any:
+    """What an object with `__arrow_array__` says that it is, or an array of pandas is for pyarrow."""
+    pyarrow = load("pyarrow", f"{label}: {type(source).__name__}")
+    try:
+        return pyarrow.array(source)
+    except (pyarrow.ArrowException, TypeError, ValueError) as failure:
+        raise InvalidError(f"{label}: {type(source).__name__} is no Arrow array: {failure}") from failure
+
+
+def arrow_type(name: str, wanted: DataType) -> Any:
+    """The type as pyarrow has it."""
+    return load("pyarrow", f"column '{name}': Python values").field(Field(name, wanted)).type
+
+
+def refused(name: str, row: int, given: Any, wanted: str, cut: Any = None) -> InvalidError:
+    """The error for a value that a type does not have; `cut` is what cast="truncate" makes of it, None where it refuses too."""
+    way_out = "" if cut is None else f": cast='truncate' makes it {_shown(cut)}"
+    return InvalidError(
+        f"column '{name}': row {row} is {_shown(given)}, which {wanted} does not have{way_out}"
+    )
+
+
+def _plain(values: Sequence[Any]) -> Sequence[Any]:
+    """Python's values: None for what is null in pandas or masked, scalars of pyarrow as what they hold."""
+    one_of_each = {type(each): each for each in values}
+    if not any(_is_odd(each) for each in one_of_each.values()):
+        return values
+    return [_plain_value(each) for each in values]
+
+
+def _is_odd(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple | dict)
+        or type(value).__name__ in NULLS
+        or hasattr(value, "as_py")
+        or is_masked_array(value)
+    )
+
+
+def _plain_value(value: Any) -> Any:
+    if type(value).__name__ in NULLS:
+        return None
+    if hasattr(value, "as_py"):
+        return value.as_py()
+    if is_masked_array(value):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: _plain_value(each) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_plain_value(each) for each in value)
+    return value
+
+
+def _array(
+    pyarrow: Any, name: str, values: Sequence[Any], taken: Sequence[Any], wanted: DataType | None
+) -> Any:
+    """`taken`, what is left to pyarrow of `values`, as its array. A refusal names the first value that is to blame."""
+    target = None if wanted is None else arrow_type(name, wanted)
+    refusals = (pyarrow.ArrowException, OverflowError, TypeError, ValueError)
+
+    def refusal_of(first: int, end: int) -> Exception | None:
+        try:
+            pyarrow.array(taken[first:end], target)
+        except refusals as failure:
+            return failure
+        return None
+
+    try:
+        return pyarrow.array(taken, target)
+    except refusals as failure:
+        if wanted is None:
+            raise InvalidError(f"column '{name}': {failure}") from failure
+        first, end = 0, len(taken)
+        while end - first > 1:  # nothing before `first` is refused
+            middle = (first + end) // 2
+            first, end = (first, middle) if refusal_of(first, middle) is not None else (middle, end)
+        own = refusal_of(first, end)
+        if own is None:  # together they are, as more values than a dictionary can number
+            raise InvalidError(f"column '{name}': {failure}") from failure
+        raise InvalidError(
+            f"column '{name}': row {first} is {_shown(values[first])}, which {wanted.name} does not have: {own}"
+        ) from failure
+
+
+def _require_kind(name: str, values: Sequence[Any], found: set[type], wanted: DataType) -> None:
+    kind = _kind_of_type(wanted)
+    other = {each for each in found if None not in (kind, _kind(each)) and _kind(each) != kind}
+    if other:
+        row, value = next((row, each) for row, each in enumerate(values) if type(each) in other)
+        raise TypeMismatch(
+            f"column '{name}': row {row} is {_shown(value)}, of type {type(value).__name__}, and {wanted.name} is a type of "
+            f"{kind}{_way_out(value, kind)}"
+        )
+
+
+def _way_out(value: Any, kind: str | None) -> str:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return "; cast='reinterpret' takes integers for their ticks" if whole and kind in TICKS else ""
+
+
+TICKS = ("dates and times", "times of day", "durations")
+
+
+def _inner(type: DataType) -> DataType:  # noqa: A002
+    """The type of the values that a dictionary or runs stand for."""
+    inner = type.value_type or (type.fields[1].type if type.format == "+r" else None)
+    return type if inner is None else _inner(inner)
+
+
+def _kind_of_type(type: DataType) -> str | None:  # noqa: A002
+    """What the values of a type are; None where that is nothing simple."""
+    type = _inner(type)  # noqa: A001
+    if type.is_bool8:
+        return "booleans"
+    if type.extension_name or type.format[0] in "+n":
+        return None
+    if type.format.startswith("t"):
+        return {"s": TICKS[0], "d": TICKS[0], "t": TICKS[1], "D": TICKS[2]}.get(type.format[1])
+    return KINDS.get(type.format, "bytes" if type.format.startswith("w:") else "numbers")
+
+
+def _kind(type: type) -> str | None:  # noqa: A002
+    if type.__name__ in ("bool", "bool_"):
+        return "booleans"
+    if type.__name__ == "datetime64" or issubclass(type, date):
+        return TICKS[0]
+    if type.__name__ == "timedelta64" or issubclass(type, timedelta):
+        return TICKS[2]
+    if issubclass(type, Real | Decimal):
+        return "numbers"
+    if issubclass(type, complex):
+        return "complex numbers"
+    if issubclass(type, time):
+        return TICKS[1]
+    if issubclass(type, str):
+        return "text"
+    return "bytes" if issubclass(type, bytes | bytearray | memoryview) else None
+
+
+def _prepared(name: str, values: Sequence[Any], wanted: DataType, cast: Cast) -> list[Any]:
+    """The same values as what pyarrow takes for the type."""
+    taken: list[Any] = []
+    try:
+        for each in values:
+            taken.append(_prepared_value(each, wanted, cast))  # noqa: PERF401 - its length is the row of a failure
+    except (OverflowError, InvalidOperation, ValueError) as failure:
+        row = len(taken)
+        raise InvalidError(
+            f"column '{name}': row {row} is {_shown(values[row])}, which {wanted.name} does not have: {failure}"
+        ) from failure
+    return taken
+
+
+def _prepared_value(value: Any, wanted: DataType, cast: Cast) -> Any:
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        plain_date = wanted.format.startswith("ts") and type(value) is date
+        return _midnight(value) if plain_date else value
+    if not wanted.format.startswith("d:"):
+        return float(value) if wanted.format in FLOATS else value
+    exact = value if isinstance(value, int | Decimal) else Decimal(float(value))
+    if cast is None or not isinstance(exact, Decimal):
+        return exact
+    return exact.quantize(Decimal(1).scaleb(-int(wanted.format[2:].split(",")[1])), ROUND_DOWN)
+
+
+def _require_same(name: str, values: Sequence[Any], made: Any, cast: Cast) -> None:
+    one = _equal if cast is None else _kept
+    for row, (given, back) in enumerate(zip(values, getattr(made, "storage", made).to_pylist(), strict=True)):
+        if not _same(given, back, one):
+            cut = back if cast is None and _same(given, back, _kept) else None
+            raise refused(name, row, given, str(made.type), cut)
+
+
+def _same(given: Any, back: Any, one: Callable[[Any, Any], bool]) -> bool:
+    """Whether a value came back as it was given, in the form that Arrow has for it; `one` compares what has no parts."""
+    if given is None or back is None:
+        return given is back or _is_not_a_time(given)
+    if isinstance(back, list | tuple):
+        parts = list(given.items()) if isinstance(given, Mapping) else list(given)
+        return len(parts) == len(back) and all(_same(*pair, one) for pair in zip(parts, back, strict=True))
+    if isinstance(back, dict):
+        fields = _fields(given, back)
+        return set(fields) <= set(back) and all(
+            _same(fields.get(key), each, one) for key, each in back.items()
+        )
+    if getattr(given, "shape", None) == () and given.dtype.kind in "biuf" and given.dtype.itemsize <= 8:
+        given = given.item()  # NumPy rounds what it compares
+    return one(given, back)
+
+
+def _fields(given: Any, names: Mapping[str, Any]) -> dict[str, Any]:
+    """A struct from a mapping, pairs of names and values, or its values in order. Fields that are not given are null."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    pairs = all(isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str) for each in given)
+    return dict(given) if pairs else dict(zip(names, given, strict=True))
+
+
+def _equal(given: Any, back: Any) -> bool:
+    if isinstance(given, UUID):
+        return bool(given.bytes == back)
+    if type(back) is date and isinstance(given, datetime):
+        back = _midnight(back)
+    elif type(given) is date and isinstance(back, datetime):
+        given = _midnight(given)
+    if isinstance(back, float) and math.isnan(back):
+        return bool(given != given)
+    return bool(given == back)
+
+
+def _kept(given: Any, back: Any) -> bool:
+    """Whether a value that was cut is still in the range of its type, and in the same time zone."""
+    if isinstance(back, float) and math.isinf(back):
+        return bool(math.isinf(given))
+    if isinstance(back, date):
+        return (getattr(given, "tzinfo", None) is None) == (getattr(back, "tzinfo", None) is None)
+    return not isinstance(back, time) or given.tzinfo is None
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day)
+
+
+def _is_not_a_time(value: Any) -> bool:
+    """NaT of NumPy, which is a null."""
+    return type(value).__name__ in ("datetime64", "timedelta64") and bool(value != value)
+
+
+def _shown(value: Any) -> str:
+    return str(value) if _kind(type(value)) in TICKS else reprlib.repr(value)

@@ -1,0 +1,126 @@
+"""NumPy arrays that DLPack can't show as they are: with a mask, not aligned, of another byte order, of a type of ml_dtypes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal
+
+from saeta import _core
+from saeta._core import Column, Schema, Table, from_dlpack
+from saeta._optional import load
+from saeta.errors import ExchangeError, InvalidError, TypeMismatch
+
+
+def from_array(
+    array: Any,
+    ctx: Any,
+    copy: bool | None,
+    name: str,
+    columns: bool,
+    schema: Schema | None,
+    cast: Literal["reinterpret"] | None,
+) -> Column | Table | None:
+    """What `from_dlpack` makes of such an array. None for one that DLPack can show, or refuses for another reason."""
+
+    def take(values: Any, fields: Schema | None = schema) -> Any:
+        if columns:
+            return from_dlpack(values, ctx, copy=copy, columns=True, schema=fields, cast=cast)
+        return from_dlpack(values, ctx, copy=copy, name=name)
+
+    if is_masked_array(array):
+        mask = mask_of(array)
+        if mask is not None and copy is False:
+            raise ExchangeError(
+                "the mask of a NumPy array has one byte a value and a validity one bit, and a copy was forbidden"
+            )
+        made = take(plain(array))
+        return made if mask is None else _masked(made, mask, schema)
+    narrow = _core._narrow_float_type(array.dtype.name)
+    if narrow is not None:
+        made = take(array.view(f"u{array.dtype.itemsize}"), None)
+        return made._with_type_of_bytes(narrow) if not columns else _table_of(made, narrow, schema)
+    reason = _reason_to_copy(array)
+    if reason is None:
+        return None
+    if copy is False:
+        raise ExchangeError(
+            f"the NumPy array {reason}: a column needs a copy of it, and a copy was forbidden"
+        )
+    return take(dense(array))
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is an array of NumPy; without NumPy nothing is."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def is_masked_array(value: Any) -> bool:
+    ma = sys.modules.get("numpy.ma")
+    return ma is not None and isinstance(value, ma.MaskedArray)
+
+
+def mask_of(array: Any) -> Any:
+    """The mask of an array, True where a value is masked; None where no value is."""
+    if not is_masked_array(array):
+        return None
+    mask = load("numpy.ma", "a masked array").getmask(array)
+    if mask.dtype.names is not None:
+        raise TypeMismatch(
+            f"the mask of a NumPy array speaks of the fields {', '.join(mask.dtype.names)} of its values, and nulls of "
+            "whole values: take the fields one by one"
+        )
+    return mask if mask.any() else None
+
+
+def plain(array: Any) -> Any:
+    """The values of an array without its mask."""
+    return (
+        array
+        if not is_masked_array(array)
+        else load("numpy.ma", "a masked array").getdata(array, subok=False)
+    )
+
+
+def dense(array: Any) -> Any:
+    """The values of an array where DLPack and Arrow can use them: its own memory where that is so, else a copy."""
+    native = array.dtype.newbyteorder("=")
+    if native.kind in "Mm":  # ten seconds are a unit of NumPy, and of nobody else
+        unit = load("numpy", "an array of times").datetime_data(native)[0]
+        native = native if unit == "generic" else f"{native.kind}8[{unit}]"
+    return array.astype(native, order="K", copy=_reason_to_copy(array) is not None)
+
+
+def _reason_to_copy(array: Any) -> str | None:
+    width = array.dtype.itemsize
+    if not array.dtype.isnative:
+        return "has values in another byte order"
+    if not array.flags.aligned:
+        return f"is not aligned to its values of {width} bytes"
+    steps = [step for step, extent in zip(array.strides, array.shape, strict=True) if extent > 1]
+    if width and any(step % width for step in steps):
+        return f"has strides of {array.strides} bytes, which are no multiples of its values of {width} bytes"
+    return None
+
+
+def _masked(made: Column | Table, mask: Any, schema: Schema | None) -> Column | Table:
+    if isinstance(made, Column):
+        return made._masked(from_dlpack(~mask, made.context))
+    valid = from_dlpack(~mask, made.context, columns=True)
+    columns = [each._masked(rows) for each, rows in zip(made.columns, valid.columns, strict=True)]
+    for field, each in zip(schema.fields if schema is not None else (), columns, strict=False):
+        if not field.nullable and each.null_count:
+            raise InvalidError(
+                f"column '{field.name}' has {each.null_count} nulls, and its field allows none"
+            )
+    table = _core._from_columns(made.context, columns)
+    return table if schema is None else table._with_schema(schema)
+
+
+def _table_of(bits: Table, narrow: _core.DataType, schema: Schema | None) -> Table:
+    columns = [each._with_type_of_bytes(narrow) for each in bits.columns]
+    if schema is not None:
+        if len(schema) != len(columns):
+            raise TypeMismatch(f"the array has {len(columns)} columns and the schema {len(schema)} fields")
+        columns = [each._with_field(field) for each, field in zip(columns, schema.fields, strict=True)]
+    return _core._from_columns(bits.context, columns)

@@ -1,0 +1,316 @@
+"""Values of another type than the one asked for: every value comes back equal, or the first that does not is named."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+
+ODD = pd.Timestamp(1_234_567_890_123_456_789)
+NOON = dt.datetime(2031, 5, 1, 12, 30, 1, 5)
+DAY, MIDNIGHT = dt.date(2031, 5, 1), dt.datetime(2031, 5, 1)
+AWARE = dt.datetime(2031, 5, 1, 12, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("given", "type_", "values"),
+    [
+        ([7.0, None], "int64", [7, None]),
+        (
+            [0.5, float("inf"), 2, Decimal("0.25"), Fraction(1, 8)],
+            "float32",
+            [0.5, float("inf"), 2, 0.25, 0.125],
+        ),
+        ([2**60, 3], "float64", [2.0**60, 3]),
+        ([Decimal(12), 7.0], "int32", [12, 7]),
+        ([1.5, 2, Decimal("0.25")], "decimal128(5, 2)", [Decimal("1.50"), Decimal(2), Decimal("0.25")]),
+        ([np.float32(0.1)], "float64", [0.10000000149011612]),
+        ([np.int64(5), pa.scalar(7), pd.NA], "int8", [5, 7, None]),
+        ([MIDNIGHT, pd.NaT], "date32", [DAY, None]),
+        ([DAY], "timestamp[us]", [MIDNIGHT]),
+        ([dt.timedelta(seconds=5)], "duration[s]", [dt.timedelta(seconds=5)]),
+        ([ODD], "timestamp[ns]", [ODD]),
+        ([AWARE], "timestamp[us, tz=UTC]", [AWARE]),
+        ([bytearray(b"x"), memoryview(b"y")], "binary", [b"x", b"y"]),
+        ([uuid.UUID(int=5)], pa.uuid(), [uuid.UUID(int=5)]),
+        ([{"a": 1.0}, {}, None], "struct<a: int8>", [{"a": 1}, {"a": None}, None]),
+        ([(2, 1.0), None], "struct<a: int8, b: int8>", [{"a": 2, "b": 1}, None]),
+        ([[("a", 2.0)]], "struct<a: int8>", [{"a": 2}]),
+        ([{"k": 1.0}, [("l", 2)]], "map<string, int8>", [[("k", 1)], [("l", 2)]]),
+        ([[1.0, None], np.array([2])], "list<item: int8>", [[1, None], [2]]),
+        ([1.0, 1, None], "dictionary<values=int16, indices=int8>", [1, 1, None]),
+        (range(3), "uint8", [0, 1, 2]),
+        (np.array([7.0, -0.0]), "int8", [7, 0]),
+        (np.array([2**25]), "float32", [2.0**25]),
+        (np.array([0.5, np.inf]), "float16", [0.5, float("inf")]),
+        (np.array([1.5], np.longdouble), "float64", [1.5]),
+        (np.array([2**63], np.uint64), "float32", [2.0**63]),
+        (np.array([-(2**63)]), "float32", [-(2.0**63)]),
+        (np.array([3], ">i4"), "int16", [3]),
+        (np.array([1, 2]), "decimal128(5, 2)", [Decimal(1), Decimal(2)]),
+        (np.array([5, "NaT"], "M8[h]"), "timestamp[s]", [dt.datetime(1970, 1, 1, 5), None]),
+        (np.array([2], "M8[10s]"), "timestamp[us]", [dt.datetime(1970, 1, 1, 0, 0, 20)]),
+        (np.array([4], "M8[M]"), "date32", [dt.date(1970, 5, 1)]),
+        (np.array([86400], "M8[s]"), "date64", [dt.date(1970, 1, 2)]),
+        (np.array([2, "NaT"], "m8[D]"), "duration[us]", [dt.timedelta(days=2), None]),
+        (np.array(["a"]), "large_string", ["a"]),
+        (np.array([b"ab"]), "fixed_size_binary[2]", [b"ab"]),
+        (np.array([b"ab"], "V2"), "fixed_size_binary[2]", [b"ab"]),
+        (np.array([1, None, 2.0], object), "int8", [1, None, 2]),
+        (np.array([True]), "bool", [True]),
+        (np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]), "struct<a: int8, b: int8>", [{"a": 1, "b": 2}]),
+        (pd.array([7, None], "Int64"), "int8", [7, None]),
+    ],
+)
+def test_what_stays_equal_is_converted(host, given, type_, values):
+    made = sa.column("x", given, type_, host)
+    assert made.to_pylist() == values
+    assert made.type == sa.DataType(type_)
+    schema = sa.schema([("x", sa.DataType(type_))])
+    assert sa.table({"x": given}, host, schema=schema)["x"].to_pylist() == values
+
+
+def test_a_nan_stays_one(host):
+    for given in ([float("nan"), 1.0], np.array([np.nan, 1.0])):
+        made = sa.column("x", given, "float32", host)
+        assert str(made.to_pylist()) == "[nan, 1.0]"
+        assert made.null_count == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "type_", "said"),
+    [
+        ([1, 7.9], "int64", "row 1 is 7.9, which int64 does not have: cast='truncate' makes it 7"),
+        ([0.5, 0.1], "float32", "row 1 is 0.1, which float does not have"),
+        ([1e300], "float32", "row 0 is 1e.300, which float does not have$"),
+        ([2**53 + 1], "float64", "row 0 is 9007199254740993"),
+        ([10**400], "float64", "row 0 is 1000"),
+        ([None, 300], "int8", "row 1 is 300"),
+        ([-1], "uint8", "row 0 is -1"),
+        ([10**30], "int64", "row 0 is 1000"),
+        ([float("nan")], "int64", "row 0 is nan"),
+        (
+            [Decimal("12.75")],
+            "int32",
+            "row 0 is Decimal.'12.75'., which int32 does not have: cast='truncate' makes it 12",
+        ),
+        ([Decimal("0.1")], "float64", "row 0 is Decimal"),
+        ([0.1], "decimal128(5, 2)", "row 0 is 0.1"),
+        ([NOON], "date32", "row 0 is 2031-05-01 12:30:01.000005, .* makes it 2031-05-01"),
+        ([NOON], "timestamp[s]", "row 0 is 2031-05-01 12:30:01.000005, .* makes it 2031-05-01 12:30:01"),
+        ([ODD], "timestamp[us]", "row 0 is 2009-02-13 23:31:30.123456789"),
+        ([ODD], None, "row 0 is 2009-02-13 23:31:30.123456789, which timestamp.us. does not have"),
+        (
+            [AWARE],
+            "timestamp[us]",
+            r"row 0 is 2031-05-01 12:00:00\+00:00, which timestamp.us. does not have$",
+        ),
+        ([MIDNIGHT], "timestamp[us, tz=UTC]", "row 0 is 2031-05-01 00:00:00"),
+        ([MIDNIGHT, AWARE], None, "row 1 is 2031-05-01 12:00:00"),
+        ([dt.time(1, 2, 3, 4)], "time32[s]", "row 0 is 01:02:03.000004"),
+        ([dt.timedelta(microseconds=5)], "duration[ms]", "row 0 is 0:00:00.000005"),
+        ([{"a": 1, "lost": 2}], "struct<a: int8>", "row 0 is .*'lost'"),
+        ([{"k": 1.5}], "map<string, int8>", "row 0 is .*1.5"),
+        ([[1], [1.5]], "list<item: int8>", "row 1 is .1.5."),
+        ([0.5], "dictionary<values=int64, indices=int8>", "row 0 is 0.5"),
+        ([b"abc"], "fixed_size_binary[2]", "row 0 is b'abc'"),
+        (np.array([1, 7.9]), "int64", "row 1 is 7.9, which int64 does not have: cast='truncate' makes it 7"),
+        (np.array([1e300]), "float32", r"row 0 is 1e\+300, which float does not have$"),
+        (np.array([16777217]), "float32", "row 0 is 16777217"),
+        (np.array([2**63 - 1]), "float64", "row 0 is 9223372036854775807"),
+        (np.array([2**64 - 1], np.uint64), "float64", "row 0 is 18446744073709551615"),
+        (np.array([2.0**63]), "int64", "row 0 is 9.22"),
+        (np.array([-1]), "uint64", "row 0 is -1, which uint64 does not have$"),
+        (np.array([2**63], np.uint64), "int64", "row 0 is 9223372036854775808"),
+        (np.array([70000]), "float16", "row 0 is 70000"),
+        (np.array([np.nan]), "int8", "row 0 is nan"),
+        (np.array([3661], "M8[us]"), "timestamp[s]", "row 0 is 1970-01-01T00:00:00.003661, .* makes it 1970"),
+        (np.array([86401], "M8[s]"), "date32", "row 0 is 1970-01-02T00:00:01"),
+        (
+            np.array([10**17], "M8[s]"),
+            "timestamp[ns]",
+            "row 0 is 31688.*, which timestamp.ns. does not have$",
+        ),
+        (np.array([5], "m8[ns]"), "duration[us]", "row 0 is 5 nanoseconds"),
+        (np.array([1, None, 2.5], object), "int8", "row 2 is 2.5"),
+        (pd.array([7, 300], "Int64"), "int8", "row 1 is 300"),
+    ],
+)
+def test_a_value_that_the_type_does_not_have_is_named_with_its_row(host, given, type_, said):
+    with pytest.raises(sa.InvalidError, match=f"column 'x': {said}"):
+        sa.column("x", given, type_, host)
+    if type_ is not None:
+        with pytest.raises(sa.InvalidError, match=f"column 'x': {said}"):
+            sa.table({"x": given}, host, schema=sa.schema([("x", sa.DataType(type_))]))
+
+
+@pytest.mark.parametrize(
+    ("given", "type_", "said"),
+    [
+        ([0.5, 1.0], "bool", "row 0 is 0.5, of type float, and bool is a type of booleans"),
+        ([True], "int8", "row 0 is True, of type bool, and int8 is a type of numbers"),
+        ([None, "7"], "int8", "row 1 is '7', of type str"),
+        ([7], "string", "row 0 is 7, of type int, and string is a type of text"),
+        ([b"x"], "string", "row 0 is b'x', of type bytes"),
+        (["x"], "binary", "row 0 is 'x', of type str, and binary is a type of bytes"),
+        (
+            [1],
+            "timestamp[us]",
+            "row 0 is 1, of type int, .* cast='reinterpret' takes integers for their ticks",
+        ),
+        ([MIDNIGHT], "time64[us]", "row 0 is 2031-05-01 00:00:00, of type datetime"),
+        ([MIDNIGHT], "int64", "row 0 is 2031-05-01 00:00:00, of type datetime"),
+        ([dt.timedelta(1)], "time64[us]", "row 0 is 1 day, 0:00:00, of type timedelta"),
+        ([1j], "float64", "row 0 is 1j, of type complex"),
+        (["x"], "dictionary<values=int64, indices=int8>", "row 0 is 'x', of type str"),
+        (np.array([0.5, 2.0]), "bool", "row 0 is 0.5, of type float"),
+        (np.array([0, 1]), "bool8", "row 0 is 0, of type int"),
+        (np.array([True]), "int8", "row 0 is True, of type bool"),
+        (np.array([2.5, -1.0]), "binary", "row 0 is 2.5, of type float, and binary is a type of bytes"),
+        (np.array([3661], "M8[s]"), "time64[us]", "row 0 is .*1970-01-01T01:01:01.*, of type datetime64"),
+        (np.array([5]), "duration[s]", "row 0 is 5, of type int"),
+        (np.array([5], "m8[M]"), "duration[s]", "timedelta64.M. has no length"),
+        (np.array([5], "M8[s]"), "timestamp[s, tz=UTC]", "datetime64.s. has no time zone"),
+        (np.array([1j]), "float64", "row 0 is 1j, of type complex"),
+        (np.array([b"a"]), "string", "row 0 is b'a', of type bytes"),
+        (np.array(["1"]), "int64", "row 0 is '1', of type str"),
+        (pa.array([1]), "int8", "is of type int64, not int8"),
+        (pd.Series([1]), "int8", "is of type int64, not int8"),
+    ],
+)
+def test_values_of_another_kind_are_a_type_mismatch(host, given, type_, said):
+    for cast in (None, "truncate"):
+        if cast is None or (not hasattr(given, "__arrow_c_stream__") and not isinstance(given, pa.Array)):
+            with pytest.raises(sa.TypeMismatch, match=f"column 'x'.*{said}"):
+                sa.column("x", given, type_, host, cast=cast)
+
+
+def test_fields_of_an_array_need_a_struct(host):
+    with pytest.raises(
+        sa.TypeMismatch, match="column 'x': its values have the fields a, b: name a struct type"
+    ):
+        sa.column("x", np.array([(1, 2)], [("a", "i4"), ("b", "i4")]), ctx=host)
+
+
+@pytest.mark.parametrize(
+    ("given", "type_", "values"),
+    [
+        ([7.9, -0.5, None], "int64", [7, 0, None]),
+        ([Decimal("12.75")], "int32", [12]),
+        ([0.1, float("inf")], "float32", [float(np.float32(0.1)), float("inf")]),
+        ([2**53 + 1], "float64", [2.0**53]),
+        ([Decimal("12.755"), 0.126], "decimal128(5, 2)", [Decimal("12.75"), Decimal("0.12")]),
+        ([NOON], "date32", [DAY]),
+        ([NOON], "timestamp[s]", [NOON.replace(microsecond=0)]),
+        ([ODD], "timestamp[us]", [ODD.to_pydatetime(warn=False)]),
+        ([dt.time(1, 2, 3, 4)], "time32[s]", [dt.time(1, 2, 3)]),
+        ([[1.5]], "list<item: int8>", [[1]]),
+        (np.array([7.9, -128.9, 127.9]), "int8", [7, -128, 127]),
+        (np.array([0.1, np.inf]), "float32", [float(np.float32(0.1)), float("inf")]),
+        (np.array([16777217]), "float32", [2.0**24]),
+        (np.array([3661999], "M8[us]"), "timestamp[s]", [dt.datetime(1970, 1, 1, 0, 0, 3)]),
+        (np.array([-1], "M8[s]"), "date32", [dt.date(1969, 12, 31)]),
+        (np.array([5999], "m8[ns]"), "duration[us]", [dt.timedelta(microseconds=5)]),
+    ],
+)
+def test_truncate_cuts_what_the_type_has_no_room_for(host, given, type_, values):
+    assert sa.column("x", given, type_, host, cast="truncate").to_pylist() == values
+    schema = sa.schema([("x", type_)])
+    assert sa.table({"x": given}, host, schema=schema, cast="truncate")["x"].to_pylist() == values
+
+
+@pytest.mark.parametrize(
+    ("given", "type_"),
+    [
+        ([1e30], "int64"),
+        ([300.5], "int8"),
+        ([1e300], "float32"),
+        ([Decimal(1275)], "int8"),
+        ([12345.0], "decimal128(5, 2)"),
+        ([AWARE], "date32"),
+        ([AWARE], "timestamp[us]"),
+        ([{"a": 1, "lost": 2}], "struct<a: int8>"),
+        (np.array([128.0]), "int8"),
+        (np.array([np.nan]), "int8"),
+        (np.array([1e300]), "float32"),
+        (np.array([70000]), "float16"),
+        (np.array([300]), "int8"),
+        (np.array([10**17], "M8[s]"), "timestamp[ns]"),
+    ],
+)
+def test_truncate_does_not_leave_the_range_of_a_type(host, given, type_):
+    with pytest.raises(sa.InvalidError, match=r"column 'x': row 0 is .*, which .* does not have"):
+        sa.column("x", given, type_, host, cast="truncate")
+
+
+@pytest.mark.parametrize(
+    ("given", "type_", "values"),
+    [
+        ([1, None], "timestamp[us]", [dt.datetime(1970, 1, 1, 0, 0, 0, 1), None]),
+        ([1], "date32", [dt.date(1970, 1, 2)]),
+        ([1000], "time32[ms]", [dt.time(0, 0, 1)]),
+        ([200], "int8", [-56]),
+        (np.array([-1]), "uint64", [2**64 - 1]),
+        (np.array([5]), "duration[s]", [dt.timedelta(seconds=5)]),
+        (np.ma.array([5, 6], mask=[0, 1]), "duration[s]", [dt.timedelta(seconds=5), None]),
+        (np.array([5], "M8[s]"), "timestamp[s, tz=UTC]", [dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC)]),
+        (pa.array([5, None]), "timestamp[s]", [dt.datetime(1970, 1, 1, 0, 0, 5), None]),
+    ],
+)
+def test_reinterpret_takes_the_bits_for_those_of_another_type(host, given, type_, values):
+    made = sa.column("x", given, type_, host, cast="reinterpret")
+    assert made.to_pylist() == values
+    assert made.type == sa.DataType(type_)
+
+
+def test_reinterpreted_numbers_are_shared(host):
+    ticks = np.array([1, 2])
+    made = sa.table({"t": ticks}, host, schema=sa.schema([("t", "timestamp[s]")]), cast="reinterpret")
+    ticks[0] = 60
+    assert made["t"][0] == dt.datetime(1970, 1, 1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "type_"),
+    [
+        (np.array([1], np.int32), "timestamp[us]"),
+        (np.array([1.5]), "int64"),
+        (np.array([1]), "float64"),
+        (np.array([1]), "int32"),
+        (np.array([5], "M8[s]"), "timestamp[us, tz=UTC]"),
+        (["x"], "string"),
+        ([1], "month_interval"),
+    ],
+)
+def test_reinterpret_knows_integers_of_the_same_width(host, given, type_):
+    with pytest.raises(sa.TypeMismatch, match="column 'x'"):
+        sa.column("x", given, type_, host, cast="reinterpret")
+
+
+def test_casts_that_say_nothing_are_refused(host):
+    with pytest.raises(sa.InvalidError, match="cast='unsafe': expected 'truncate', 'reinterpret' or None"):
+        sa.column("x", [1], "int8", host, cast="unsafe")
+    with pytest.raises(sa.InvalidError, match="no type is given"):
+        sa.column("x", [1], ctx=host, cast="truncate")
+    with pytest.raises(sa.InvalidError, match="no type is given"):
+        sa.table({"x": [1]}, host, cast="truncate")
+    schema = sa.schema([("x", "int8")])
+    with pytest.raises(sa.InvalidError, match="Int64Array has a type of its own: convert it there"):
+        sa.column("x", pa.array([1]), "int8", host, cast="truncate")
+    with pytest.raises(sa.InvalidError, match="Table is a table: convert it there"):
+        sa.table(pa.table({"x": [1]}), host, schema=schema, cast="truncate")
+    with pytest.raises(sa.InvalidError, match="'truncate' is for columns"):
+        sa.table(np.ones((2, 1)), host, schema=schema, cast="truncate")
+
+
+def test_the_first_wrong_row_of_many_is_found(host):
+    with pytest.raises(sa.InvalidError, match="row 1234 is 300"):
+        sa.column("x", [1] * 1234 + [300, 400], "int8", host)
