@@ -1,16 +1,19 @@
 """Values of columns as Python objects and as text, from the bytes that the Arrow layout holds.
 
 Needs neither pyarrow nor NumPy, so that every table can be looked at. The objects are those of pyarrow's `to_pylist`, but
-for intervals, which are tuples.
+for intervals, which are tuples: also Timestamp and Timedelta of pandas for nanoseconds, where pandas is installed.
 """
 
 from __future__ import annotations
 
+import importlib
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from saeta.errors import InvalidError, TypeMismatch, UnsupportedError
@@ -82,6 +85,8 @@ def decoder_of(type: DataType) -> Decoder:  # noqa: A002 - the word of the lexic
         return decoder_of(type.value_type)
     if type.is_bool8:
         return lambda raw: raw != b"\0"
+    if type.extension_name == "arrow.uuid":
+        return lambda raw: UUID(bytes=raw)
     if type.symbol_table is not None:
         return _symbol_decoder(type.symbol_table)
     if type.format.startswith("+"):
@@ -161,8 +166,10 @@ def _datetime_decoder(format: str, name: str) -> Callable[[int], Any]:  # noqa: 
     if format == "tdm":
         return lambda ticks: (EPOCH + timedelta(milliseconds=ticks)).date()
     unit = format[2]
-    if format.startswith("tt"):
-        return lambda ticks: (EPOCH + _span(ticks, unit, name)).time()
+    if format.startswith("tt"):  # cut at microseconds, as pyarrow does
+        return lambda ticks: (EPOCH + timedelta(microseconds=_microseconds(ticks, unit))).time()
+    if unit == "n" and (pandas := _pandas()) is not None:
+        return _pandas_decoder(pandas, format, name)
     if format.startswith("tD"):
         return lambda ticks: _span(ticks, unit, name)
     if not format[4:]:
@@ -170,6 +177,23 @@ def _datetime_decoder(format: str, name: str) -> Callable[[int], Any]:  # noqa: 
     return lambda ticks: (EPOCH.replace(tzinfo=UTC) + _span(ticks, unit, name)).astimezone(
         _zone(format[4:], name)
     )
+
+
+@cache
+def _pandas() -> Any:
+    """Its times have nanoseconds. None where it is not installed."""
+    try:
+        return importlib.import_module("pandas")
+    except ImportError:
+        return None
+
+
+def _pandas_decoder(pandas: Any, format: str, name: str) -> Callable[[int], Any]:  # noqa: A002
+    if format.startswith("tD"):
+        return lambda ticks: pandas.Timedelta(ticks, unit="ns")
+    if not format[4:]:
+        return lambda ticks: pandas.Timestamp(ticks, unit="ns")
+    return lambda ticks: pandas.Timestamp(ticks, unit="ns", tz=_zone(format[4:], name))
 
 
 def _integer(raw: bytes) -> int:
@@ -182,13 +206,16 @@ def _decimal(unscaled: int, scale: int) -> Decimal:
 
 
 def _span(ticks: int, unit: str, type_name: str) -> timedelta:
-    if unit == "n":
-        if ticks % 1000:
-            raise InvalidError(
-                f"{ticks} of type {type_name}: Python's datetime has microseconds only; to_arrow() keeps the value"
-            )
-        return timedelta(microseconds=ticks // 1000)
-    return timedelta(microseconds=ticks * (1_000_000 // PER_SECOND[unit]))
+    if unit == "n" and ticks % 1000:
+        raise InvalidError(
+            f"{ticks} of type {type_name}: Python's datetime has microseconds only; pandas shows it where it is installed, "
+            "and to_arrow() keeps it"
+        )
+    return timedelta(microseconds=_microseconds(ticks, unit))
+
+
+def _microseconds(ticks: int, unit: str) -> int:
+    return ticks // 1000 if unit == "n" else ticks * (1_000_000 // PER_SECOND[unit])
 
 
 def _zone(zone: str, type_name: str) -> tzinfo:

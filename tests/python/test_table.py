@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from decimal import Decimal
 
 import numpy as np
@@ -163,11 +164,47 @@ def test_values_have_their_own_python_type(host):
     assert table["time"][0] == dt.time(23, 59, 59, 999999)
 
 
-def test_a_value_that_python_would_cut_is_an_error(host):
-    column = sa.from_arrow(pa.array([1], pa.timestamp("ns")), host)
-    with pytest.raises(sa.InvalidError, match="to_arrow"):
-        _ = column[0]
-    assert "1970-01-01 00:00:00.00" in repr(column)
+NANOSECONDS = [
+    pa.timestamp("ns"),
+    pa.timestamp("ns", "Europe/Berlin"),
+    pa.timestamp("ns", "-03:30"),
+    pa.duration("ns"),
+    pa.time64("ns"),
+]
+
+
+@pytest.mark.parametrize("type_", NANOSECONDS)
+def test_nanoseconds_are_shown_as_pyarrow_shows_them(anywhere, type_):
+    ticks = [0, 1, 1_999, 86_399_999_999_999, None]
+    if not pa.types.is_time(type_):
+        ticks += [-1, -(2**63), 1_234_567_890_123_456_789]
+    source = pa.array(ticks, pa.int64()).view(type_)
+    rows = pa.ListArray.from_arrays(pa.array([0, 3], pa.int32()), source)
+    for array in (source, source[1:], rows, source.dictionary_encode()):
+        shown = sa.from_arrow(array, anywhere).to_pylist()
+        assert repr(shown) == repr(array.to_pylist())  # types, too, and NaT, which is not equal to itself
+    assert sa.from_arrow(source, anywhere)[1] == source[1].as_py()
+
+
+def test_without_pandas_an_odd_nanosecond_is_an_error(host, monkeypatch):
+    monkeypatch.setattr("saeta._values._pandas", lambda: None)
+    for type_ in (pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.duration("ns")):
+        column = sa.from_arrow(pa.array([1_000, 1], pa.int64()).view(type_), host)
+        with pytest.raises(sa.InvalidError, match=r"1 of type .* pandas shows it .* to_arrow"):
+            _ = column[1]
+        assert str(column[0]).removesuffix("+00:00").endswith("00:00.000001")
+        assert "0.00" in repr(column)
+    assert sa.from_arrow(pa.array([1_999], pa.time64("ns")), host).to_pylist() == [dt.time(0, 0, 0, 1)]
+
+
+def test_uuids_are_shown_as_such(anywhere):
+    values = [uuid.UUID(int=5), None, uuid.uuid5(uuid.NAMESPACE_DNS, "arrow.apache.org")]
+    column = sa.from_arrow(pa.array(values, pa.uuid()), anywhere)
+    assert column.to_pylist() == values
+    assert column[1:].to_pylist() == values[1:]
+    rows = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), pa.array(values[:2], pa.uuid()))
+    assert sa.from_arrow(rows, anywhere).to_pylist() == [values[:2]]
+    assert "00000000-0000" in repr(column)
 
 
 @pytest.mark.parametrize(
