@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from saeta import _core
 from saeta._core import Column, from_dlpack
 from saeta._optional import load
 from saeta._tensor import Choices, Exported, choices, mask_of, tensor_of
@@ -146,6 +147,11 @@ def column_array(self: Column, dtype: Any = None, copy: bool | None = None) -> A
 def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) -> Any:
     if chunk.device != "host":
         _require_copy(chunk, copy, f"it lives on {chunk.device}")
+    narrow = _core._narrow_float_type(chunk.type.dtype or "")
+    if narrow is not None:  # NumPy has it from ml_dtypes, but takes no such tensor
+        load("ml_dtypes", f"Column.to_numpy of {narrow.name}")
+        bits = _core.DataType(f"uint{8 * narrow.byte_width}")
+        return _chunk_to_numpy(numpy, chunk._with_type_of_bytes(bits), copy, how).view(chunk.type.dtype)
     if how.made or chunk.type == "bool" or chunk.type.dtype is not None:
         in_place = False if copy is False else None
         return numpy.from_dlpack(Exported(chunk, how, on_host=True, copy=in_place))

@@ -1,0 +1,237 @@
+"""bfloat16 and floats of 8 bits: bytes of a fixed size under an extension of Saeta, which leave as the tensors that they were."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from dlpack_table import Managed, pointer_in
+from protocols import OnlyStream
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+# The codes of DLPack.
+CODES = {
+    "bfloat16": 4,
+    "float8_e3m4": 7,
+    "float8_e4m3": 8,
+    "float8_e4m3b11fnuz": 9,
+    "float8_e4m3fn": 10,
+    "float8_e4m3fnuz": 11,
+    "float8_e5m2": 12,
+    "float8_e5m2fnuz": 13,
+    "float8_e8m0fnu": 14,
+}
+NUMBERS = [0.5, 1.0, 2.0, 4.0, 8.0]
+
+
+def values_of(name: str) -> Any:
+    return np.array(NUMBERS, getattr(ml_dtypes, name))
+
+
+def bits_of(name: str) -> Any:
+    values = values_of(name)
+    return values.view(f"u{values.dtype.itemsize}")
+
+
+def tensor_in(capsule: Any) -> Any:
+    return ctypes.cast(pointer_in(capsule, b"dltensor_versioned"), ctypes.POINTER(Managed)).contents.tensor
+
+
+class Narrow:
+    """A producer of the bits of an array, whose tensor says that they are floats."""
+
+    def __init__(self, name: str, bits: Any) -> None:
+        self.name, self.bits = name, bits
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **wanted: Any) -> Any:
+        capsule = self.bits.__dlpack__(**wanted)
+        tensor_in(capsule).dtype.code = CODES[self.name]
+        return capsule
+
+
+def said_by(column: Any, **wanted: Any) -> tuple[int, int, int, Any]:
+    """Code, bits and lanes of a column's tensor, and the bits of its values."""
+    capsule = column.__dlpack__(max_version=(1, 3), **wanted)
+    dtype = tensor_in(capsule).dtype
+    found = dtype.code, dtype.bits, dtype.lanes
+    dtype.code = 1  # unsigned, which NumPy reads
+
+    class Given:
+        __dlpack_device__ = staticmethod(lambda: (1, 0))
+        __dlpack__ = staticmethod(lambda **_: capsule)
+
+    return *found, np.from_dlpack(Given()).tolist()
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_a_tensor_comes_and_goes_as_it_is(host, name):
+    bits = bits_of(name)
+    column = sa.from_dlpack(Narrow(name, bits), host, copy=False, name="x")
+    assert column.type.extension_name == f"saeta.{name}"
+    assert (column.type.format, column.type.dtype) == (f"w:{bits.itemsize}", name)
+    assert column.type == sa.DataType(name) == sa.DataType(str(column.type))
+    assert said_by(column) == (CODES[name], 8 * bits.itemsize, 1, bits.tolist())
+    assert said_by(column[1:4]) == (CODES[name], 8 * bits.itemsize, 1, bits[1:4].tolist())
+    bits[0] ^= 1
+    assert said_by(column)[3] == bits.tolist()  # the same memory
+    assert said_by(sa.from_dlpack(Narrow(name, bits[::-2]), host))[3] == bits[::-2].tolist()
+    again = sa.from_dlpack(column, host)
+    assert again.type == column.type
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_matrices_of_narrow_floats_are_lists_or_tables(host, name):
+    bits = bits_of(name)[:4].reshape(2, 2)
+    column = sa.from_dlpack(Narrow(name, bits), host)
+    assert column.type.dtype == name
+    assert said_by(column) == (CODES[name], 8 * bits.itemsize, 1, bits.tolist())
+    table = sa.from_dlpack(Narrow(name, bits), host, columns=True)
+    assert [each.type.dtype for each in table.columns] == [name, name]
+    assert said_by(table["col_1"])[3] == bits[:, 1].tolist()
+    assert said_by(table)[3] == bits.tolist()
+    assert said_by(sa.concat_tables([table, table]))[3] == bits.tolist() * 2  # gathered
+    named = sa.schema([("a", name), ("b", name)])
+    assert sa.table(Narrow(name, bits), host, schema=named).schema == named
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_arrays_of_ml_dtypes_are_taken(host, name):
+    values = values_of(name)
+    for made in (
+        sa.from_dlpack(values, host),
+        sa.column("x", values, ctx=host),
+        sa.table({"x": values}, host)["x"],
+    ):
+        assert said_by(made) == (CODES[name], 8 * values.itemsize, 1, bits_of(name).tolist())
+    assert said_by(sa.column("x", values, name, host))[3] == bits_of(name).tolist()
+    assert (
+        said_by(sa.from_dlpack(values[:4].reshape(2, 2), host))[3] == bits_of(name)[:4].reshape(2, 2).tolist()
+    )
+    schema = sa.schema([("a", name), ("b", name)])
+    table = sa.table(values[:4].reshape(2, 2), host, schema=schema)
+    assert table.schema == schema
+    assert said_by(table["b"])[3] == bits_of(name)[1:4:2].tolist()
+    masked = sa.column("x", np.ma.array(values.view(f"u{values.itemsize}"), mask=[1, 0, 0, 0, 0]), ctx=host)
+    assert masked.null_count == 1
+    with pytest.raises(sa.TypeMismatch, match="2 columns and the schema 1 fields"):
+        sa.table(values[:4].reshape(2, 2), host, schema=sa.schema([("a", name)]))
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_columns_of_narrow_floats_become_arrays_of_ml_dtypes(host, name):
+    values = values_of(name)
+    column = sa.column("x", values, ctx=host)
+    for made in (column.to_numpy(), np.asarray(column), column[:].to_numpy(copy=False)):
+        assert made.dtype == values.dtype
+        assert made.tolist() == values.tolist()
+    assert column[2:].to_numpy().tolist() == values[2:].tolist()
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_nulls_of_narrow_floats_want_a_choice(host, name):
+    bits = bits_of(name)
+    raw = pa.array([None, *(each.tobytes() for each in bits[1:])], pa.binary(bits.itemsize))
+    column = sa.column("x", raw.to_pylist(), name, host)
+    assert (column.type.dtype, column.null_count) == (name, 1)
+    with pytest.raises(BufferError, match=r"1 of 5 values .* null"):
+        column.__dlpack__()
+    from saeta._tensor import Exported, choices
+
+    shown = said_by(Exported(column, choices(nulls="nan")))[3]
+    assert (
+        np.isnan(np.array(shown, bits.dtype).view(getattr(ml_dtypes, name)).astype("f4")).tolist()
+        == [True] + [False] * 4
+    )
+    assert said_by(Exported(column[1:], choices(nulls="nan")))[3] == bits[1:].tolist()
+    masked = said_by(Exported(column, choices(with_mask=True)))
+    assert masked[3][1:] == bits[1:].tolist()
+    if name == "float8_e8m0fnu":  # it has no zero
+        with pytest.raises(sa.OutOfRange, match="filled with 0 or nulls='nan' alone"):
+            said_by(Exported(column, choices(fill=0)))
+    else:
+        assert said_by(Exported(column, choices(fill=0)))[3] == [0, *bits[1:].tolist()]
+    with pytest.raises(sa.OutOfRange, match="filled with 0"):
+        said_by(Exported(column, choices(fill=1)))
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn"])
+def test_narrow_floats_are_not_converted(host, name):
+    from saeta._tensor import Exported, choices
+
+    column = sa.column("x", values_of(name), ctx=host)
+    with pytest.raises(sa.TypeMismatch, match="narrow floats leave as they are"):
+        said_by(Exported(column, choices(dtype="float32")))
+    with pytest.raises(sa.TypeMismatch, match="narrow floats leave as they are"):
+        said_by(Exported(sa.column("x", [1.5], ctx=host), choices(dtype=name)))
+    assert said_by(Exported(column, choices(dtype=name)))[3] == bits_of(name).tolist()
+    mixed = sa.table({"a": values_of(name), "b": NUMBERS}, host)
+    with pytest.raises(sa.TypeMismatch, match="name it with dtype"):
+        mixed.__dlpack__()
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_narrow_floats_pass_through_arrow_and_files(host, name, tmp_path):
+    bits = bits_of(name)
+    width = bits.itemsize
+    table = sa.table({"x": values_of(name), "y": [1, 2, 3, 4, 5]}, host)
+    table.write_ipc(tmp_path / "t.arrow")
+    read = sa.read_ipc(tmp_path / "t.arrow", host)
+    arrow = table.to_arrow()
+    stored = arrow.schema.field("x")
+    assert stored.type == pa.binary(width)
+    assert stored.metadata[b"ARROW:extension:name"] == f"saeta.{name}".encode()
+    assert arrow["x"].to_pylist() == [each.tobytes() for each in bits]
+    for back in (read, read[1:], sa.from_arrow(arrow, host), sa.from_arrow(OnlyStream(table), host)):
+        assert back["x"].type == table["x"].type
+        assert said_by(back["x"])[3] == bits[-len(back) :].tolist()
+    with_null = sa.column("x", [bits[0].tobytes(), None], name, host)
+    again = sa.from_arrow(pa.table(sa.table([with_null])), host)["x"]
+    assert (again.type, again.to_pylist()) == (with_null.type, [bits[0].tobytes(), None])
+
+
+def test_polars_and_pandas_have_the_bytes(host):
+    table = sa.table({"x": values_of("bfloat16")}, host)
+    expected = [each.tobytes() for each in bits_of("bfloat16")]
+    assert pl.DataFrame(table)["x"].to_list() == expected
+    assert list(table.to_pandas()["x"]) == expected
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"])
+def test_jax_takes_and_gives_narrow_floats(host, name):
+    jnp = pytest.importorskip("jax.numpy")
+    values = jnp.asarray(NUMBERS, getattr(jnp, name))
+    column = sa.from_dlpack(values, host)
+    assert column.type.dtype == name
+    back = column.to_jax()
+    assert back.dtype == values.dtype
+    assert np.asarray(back).tolist() == np.asarray(values).tolist()
+    assert np.asarray(column[1:3].to_jax()).tolist() == np.asarray(values[1:3]).tolist()
+    matrix = sa.from_dlpack(values[:4].reshape(2, 2), host).to_jax()
+    assert (matrix.shape, matrix.dtype) == ((2, 2), values.dtype)
+
+
+def test_parts_of_a_byte_and_lanes_are_refused(host):
+    bits = np.zeros(4, np.uint8)
+
+    class Packed(Narrow):
+        def __dlpack__(self, **wanted: Any) -> Any:
+            capsule = self.bits.__dlpack__(**wanted)
+            dtype = tensor_in(capsule).dtype
+            dtype.code, dtype.bits, dtype.lanes = self.name  # type: ignore[assignment]
+            return capsule
+
+    for code, width, lanes in ((17, 4, 1), (17, 4, 2), (15, 6, 1), (10, 8, 2), (4, 8, 1)):
+        with pytest.raises(
+            sa.ExchangeError, match=f"code {code} .*, {width} bits and {lanes} lanes has no column type"
+        ):
+            sa.from_dlpack(Packed((code, width, lanes), bits), host)  # type: ignore[arg-type]
