@@ -127,7 +127,10 @@ def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> An
         )
     if column.type == "bool":
         _require_copy(column, copy, "its values are bits, NumPy's are bytes")
-    chunks = [_chunk_to_numpy(numpy, chunk, copy, how) for chunk in (column.chunks or [column])]
+    with_rows = [chunk for chunk in column.chunks if len(chunk)]
+    chunks = [
+        _chunk_to_numpy(numpy, chunk, copy, how) for chunk in with_rows or column.chunks[:1] or [column]
+    ]
     if len(chunks) > 1:
         _require_copy(column, copy, f"it has {len(chunks)} chunks (.combine_chunks() joins them)")
         return numpy.concatenate(chunks)
@@ -141,7 +144,10 @@ def column_array(self: Column, dtype: Any = None, copy: bool | None = None) -> A
             f"column '{self.name}' lives on {self.device}: to_numpy() downloads it where that is wanted"
         )
     values = column_to_numpy(self, copy=copy)
-    return values if dtype is None else values.astype(dtype, copy=bool(copy))
+    if dtype is None or values.dtype == dtype:
+        return values
+    _require_copy(self, copy, f"its values are of type {values.dtype}, not {dtype}")
+    return values.astype(dtype)
 
 
 def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) -> Any:
