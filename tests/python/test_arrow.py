@@ -165,6 +165,26 @@ def test_a_requested_schema_of_another_width_is_refused(host, names):
         table.__arrow_c_stream__(wanted)
 
 
+def test_a_requested_schema_chooses_no_columns_by_their_place(host):
+    """Types are those of the columns of the same name; a schema with other names, or in another order, changes none."""
+    source = pa.table({"a": pa.array(["x"]), "b": pa.array(["y"])})
+    table = sa.from_arrow(source, host)
+    for names, shown in (
+        (["a", "b"], [pa.binary(), pa.binary()]),
+        (["a", "c"], [pa.binary(), pa.string()]),
+        (["c", "d"], [pa.string(), pa.string()]),
+        (["b", "a"], [pa.string(), pa.string()]),
+    ):
+        wanted = pa.schema([(name, pa.binary()) for name in names])
+        got = pa.RecordBatchReader._import_from_c_capsule(
+            table.__arrow_c_stream__(wanted.__arrow_c_schema__())
+        )
+        assert got.schema.names == ["a", "b"], names
+        assert got.schema.types == shown, names
+        _, array = table.__arrow_c_device_array__(wanted.__arrow_c_schema__())
+        assert capsule_name(array) == "arrow_device_array"
+
+
 VIEWS = [
     (pa.array(["a", None, "é"]), pa.binary()),
     (pa.array(["a", "b"], pa.large_string()), pa.large_binary()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import sys
@@ -16,7 +17,9 @@ import numpy as np
 import pytest
 
 import saeta as sa
+import saeta.exchange
 from contexts import copies
+from dlpack_table import KEPT, Managed, pointer_in
 from protocols import OldTensor, Tensor, capsule_name, new_capsule
 
 DTYPES = [
@@ -158,6 +161,44 @@ def test_an_old_producer_is_asked_again_without_new_keywords(host):
     producer = OldTensor(np.arange(5))
     assert sa.from_dlpack(producer, host).to_pylist() == list(range(5))
     assert producer.asked_tensor == [{"stream": None}]
+
+
+def test_the_own_type_error_of_a_producer_arrives(host):
+    class Broken:
+        def __init__(self, device: tuple[int, int] = (1, 0)) -> None:
+            self.device, self.asked = device, []
+
+        def __dlpack_device__(self):
+            return self.device
+
+        def __dlpack__(self, **wanted):
+            self.asked.append(wanted)
+            raise TypeError("the tensor is sparse")
+
+    for keywords in ({}, {"copy": False}, {"copy": True}, {"columns": True}):
+        with pytest.raises(TypeError, match="the tensor is sparse"):
+            sa.from_dlpack(Broken(), host, **keywords)
+        with pytest.raises(TypeError, match="the tensor is sparse"):
+            sa.column("x", Broken(), ctx=host)
+    on_device = Broken((2, 0))
+    with pytest.raises(TypeError, match="the tensor is sparse"):
+        sa.from_dlpack(on_device, host)
+    assert len(on_device.asked) == 1  # without `dl_device` it would give a tensor that the host can't read
+    assert on_device.asked[0]["dl_device"] == (1, 0)
+    again = Broken((2, 0))
+    with pytest.raises(
+        TypeError, match="the tensor is sparse"
+    ):  # the way that tensors of torch on a GPU take
+        saeta.exchange._tensor_capsule(again, {"dl_device": (1, 0)})
+    assert len(again.asked) == 1
+
+
+def test_an_old_producer_that_can_not_download_is_not_asked_again(host):
+    old = OldTensor(np.arange(3))
+    old.__class__ = type("OldOnDevice", (OldTensor,), {"__dlpack_device__": lambda self: (2, 0)})
+    with pytest.raises(TypeError, match=r"unexpected keyword"):
+        sa.from_dlpack(old, host)
+    assert old.asked_tensor == []
 
 
 def test_never_copy_is_passed_on(host):
@@ -468,6 +509,36 @@ def test_a_matrix_is_a_table_of_columns(anywhere, order):
             with pytest.raises(sa.ExchangeError, match="a copy was forbidden"):
                 sa.from_dlpack(source, anywhere, columns=True, copy=False)
     assert sa.table(source, anywhere).column_names == table.column_names
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (4, 1), (1, 1), (1, 4, 1), (0, 4)])
+def test_the_stride_of_an_extent_of_one_means_nothing(anywhere, shape):
+    """Producers put anything there: the product of the other extents, 0, a stride of the array that it was cut from."""
+    room = np.arange(64)
+    count = int(np.prod(shape))
+    expected = np.arange(count).reshape(shape)
+    copy = False if anywhere.device == "host" else None  # the values lie side by side
+
+    def said(odd):
+        return strided(room[:count].__dlpack__(max_version=(1, 0)), shape, odd)
+
+    for odd in (0, 3, -5, 7 * 10**18):
+        assert sa.from_dlpack(said(odd), anywhere, copy=copy).to_pylist() == expected.tolist()
+        if len(shape) == 2:
+            table = sa.from_dlpack(said(odd), anywhere, columns=True, copy=copy)
+            assert [each.to_pylist() for each in table.columns] == expected.T.tolist()
+
+
+def strided(capsule, shape, odd):
+    """The tensor in a capsule with another shape, and `odd` as the stride of each extent of one."""
+    tensor = ctypes.cast(pointer_in(capsule, b"dltensor_versioned"), ctypes.POINTER(Managed)).contents.tensor
+    dense = [int(np.prod(shape[place + 1 :])) for place in range(len(shape))]
+    strides = [odd if extent == 1 else step for extent, step in zip(shape, dense, strict=True)]
+    numbers = ctypes.c_int64 * len(shape)
+    KEPT.append((numbers(*shape), numbers(*strides)))
+    tensor.ndim = len(shape)
+    tensor.shape, tensor.strides = (ctypes.cast(each, ctypes.POINTER(ctypes.c_int64)) for each in KEPT[-1])
+    return capsule
 
 
 def test_a_schema_names_the_columns_of_a_matrix(host):
