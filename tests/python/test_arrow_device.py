@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ import arrow_data
 import saeta as sa
 from contexts import copies
 from protocols import capsule_name
+from sim_devices import DEVICES, contexts_of
 
 NAMES = sorted(arrow_data.arrays(0))
 
@@ -191,3 +194,61 @@ def test_memory_that_comes_back_through_pyarrow_is_no_import(host):
     del theirs, table
     assert again.to_pydict() == {"a": [None, 3], "s": ["yy", None]}
     assert "external" not in host.memory.by_tag()
+
+
+class CArray(ctypes.Structure):
+    """ArrowArray, with which an ArrowDeviceArray begins."""
+
+
+CArray._fields_ = [
+    *((name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers", "n_children")),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(CArray))),
+    ("dictionary", ctypes.POINTER(CArray)),
+]
+
+
+def array_in(capsule: Any) -> Any:
+    read = ctypes.pythonapi.PyCapsule_GetPointer
+    read.restype = ctypes.POINTER(CArray)
+    read.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return read(capsule, b"arrow_device_array").contents
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> Iterator[sa.Context]:
+    yield from contexts_of(request.param)
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        (pa.array([1, 2, 3]), lambda array: (array, 1)),
+        (pa.array([1, 2, 3], pa.int16()), lambda array: (array, 1)),
+        (pa.array([0.5, None, 2.0]), lambda array: (array, 1)),
+        (pa.array([[1], [2, 3], []]), lambda array: (array.children[0].contents, 1)),
+        (pa.array([{"a": 1}, {"a": 2}]), lambda array: (array.children[0].contents, 1)),
+        (pa.array(["a", "b"]).dictionary_encode(), lambda array: (array, 1)),
+        (pa.array([7, 8]).dictionary_encode(), lambda array: (array.dictionary.contents, 1)),
+    ],
+    ids=str,
+)
+def test_an_array_of_a_device_that_is_not_aligned_is_refused(device, values, place):
+    """A kernel that loads a value from such an address fails the whole device."""
+    column = sa.from_arrow(values, device, copy=True, as_column=True)
+    if device.device == "host":
+        pytest.skip("the host copies such arrays")
+    capsules = column.__arrow_c_device_array__()
+    array, number = place(array_in(capsules[1]))
+    array.buffers[number] += 1
+    for copy in (None, True, False):
+        with pytest.raises(sa.ExchangeError, match="not aligned to their values"):
+            sa.from_arrow(capsules, device, copy=copy, as_column=True)
+    array.buffers[number] -= 1
+    again = sa.from_arrow(capsules, device, as_column=True)  # which is left whole
+    assert again.to_arrow().combine_chunks().equals(values)
+
+
+def test_bytes_of_a_device_lie_anywhere(device):
+    column = sa.from_arrow(pa.array([b"abc", b"def"], pa.binary(3)), device, copy=True)
+    assert sa.from_arrow(column[1:].__arrow_c_device_array__(), device).to_pylist() == [b"def"]

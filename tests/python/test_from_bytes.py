@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
+from sim_devices import DEVICES, contexts_of
 
 FIXED = {
     "int8": pa.array([-1, 2], pa.int8()),
@@ -107,6 +108,21 @@ def test_no_columns_no_rows(host):
 def test_what_does_not_fit_is_named(host, columns, schema, error, said):
     with pytest.raises(error, match=said):
         sa.from_bytes(columns, host, schema=schema)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rows", [3, 3_000_000])
+def test_bytes_are_the_callers_again_when_the_call_returns(device, rows):
+    """Nothing reads them later, however much there is: they may be written at once."""
+    for ctx in contexts_of(device):
+        given = [np.arange(rows), bytearray(np.arange(rows).astype("<i4").tobytes())]
+        table = sa.from_bytes(given, ctx, schema={"a": "int64", "b": "int32"})
+        given[0][:] = -1
+        given[1][:] = b"\xff" * len(given[1])
+        given[1].clear()  # nobody holds them
+        for name in "ab":
+            assert np.array_equal(table[name].to_numpy(), np.arange(rows))
+        del table
 
 
 def test_over_the_budget_nothing_is_left(host):
