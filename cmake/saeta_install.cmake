@@ -3,36 +3,47 @@
 include_guard(GLOBAL)
 include(CMakePackageConfigHelpers)
 
+# saeta_runpath(<target>... [PATHS folder...]): where the loader looks for what the targets need, in the build tree as when
+# installed: CMake's own paths of a build tree end with an empty entry, which is the current directory of whoever runs them.
+# libsaeta needs nothing of ours and gets no path: it loads the driver by its name, which only the loader's own path may find.
+function(saeta_runpath)
+  cmake_parse_arguments(PARSE_ARGV 0 runpath "" "" "PATHS")
+  set_target_properties(${runpath_UNPARSED_ARGUMENTS} PROPERTIES INSTALL_RPATH "${runpath_PATHS}" BUILD_WITH_INSTALL_RPATH ON)
+endfunction()
+
 set(saeta_libraries saeta)
 if(SAETA_WITH_IPC)
   list(APPEND saeta_libraries saeta_ipc saeta_bridge)
 endif()
 
+saeta_runpath(saeta)
 if(DEFINED SKBUILD)
   set(modules _core)
-  set_target_properties(saeta PROPERTIES INSTALL_RPATH "$ORIGIN")
+  saeta_runpath(_core PATHS "$ORIGIN")
   if(SAETA_WITH_IPC)
     list(APPEND modules _ipc)
+    saeta_runpath(_ipc PATHS "$ORIGIN")
     # pyarrow lies beside the package; Python imports it first, and the loader finds it by this path otherwise.
-    set_target_properties(saeta_ipc saeta_bridge PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../pyarrow")
+    saeta_runpath(saeta_ipc saeta_bridge PATHS "$ORIGIN" "$ORIGIN/../pyarrow")
   endif()
   if(SAETA_WITH_BRIDGE)
     list(APPEND modules _bridge _arrow)
-    set_target_properties(_bridge _arrow PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../pyarrow")
+    saeta_runpath(_bridge _arrow PATHS "$ORIGIN" "$ORIGIN/../pyarrow")
   endif()
   if(SAETA_WITH_RMM)
     list(APPEND modules _rmm)
+    # RMM's packages lie beside this one; Python imports them first, and the loader finds them by these paths otherwise.
+    saeta_runpath(_rmm PATHS "$ORIGIN" "$ORIGIN/../librmm/lib64" "$ORIGIN/../rapids_logger/lib64")
   endif()
   install(TARGETS ${saeta_libraries} ${modules} LIBRARY DESTINATION saeta COMPONENT python)
   return()
 endif()
 
 set_target_properties(${saeta_libraries} PROPERTIES
-  VERSION "${PROJECT_VERSION}" SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
-  INSTALL_RPATH "$ORIGIN")
+  VERSION "${PROJECT_VERSION}" SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 set(ipc_headers_excluded PATTERN ipc EXCLUDE PATTERN bridge EXCLUDE)
 if(SAETA_WITH_IPC)
-  set_target_properties(saeta_ipc saeta_bridge PROPERTIES INSTALL_RPATH "$ORIGIN;${SAETA_ARROW_LIBRARY_DIR}")
+  saeta_runpath(saeta_ipc saeta_bridge PATHS "$ORIGIN" "${SAETA_ARROW_LIBRARY_DIR}")
   set_target_properties(saeta_ipc PROPERTIES EXPORT_NAME ipc)
   set_target_properties(saeta_bridge PROPERTIES EXPORT_NAME bridge)
   set(ipc_headers_excluded)

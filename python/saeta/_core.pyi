@@ -749,10 +749,14 @@ class Column:
     def to_pylist(self) -> list[Any]:
         """
         All values as Python objects, None for nulls. A device column is downloaded.
+
+        OutOfMemory, before any of them is made, where they take more than the memory that is available: nulls, runs and lists of a fixed size need no bytes in a file. FormatError where the column views a mapped file that was rewritten or cut short since it was read.
         """
 
-    def _raw_values(self) -> list[bytes | bool | None]:
-        """Values as the Arrow layout holds them; dictionaries give their values."""
+    def _raw_values(self, most: int | None = None) -> list[bytes | bool | None]:
+        """
+        Values as the Arrow layout holds them; dictionaries give their values. Of each at most so many values inside of it, and of each text so many bytes.
+        """
 
     def slice(self, offset: int = 0, length: int | None = None) -> Column:
         """
@@ -1242,10 +1246,8 @@ class Table:
         A dict from names to Python values for each row. A device table is downloaded. InvalidError where names repeat.
         """
 
-    def _raw_values(self) -> list[list[bytes | bool | None]]:
-        """
-        For each column the values as the Arrow layout holds them; dictionaries give their values.
-        """
+    def _raw_values(self, most: int) -> list[list[bytes | bool | None]]:
+        """For each column what `Column._raw_values` gives."""
 
     def with_column(self, name: str | Field, values: Any) -> Table:
         """

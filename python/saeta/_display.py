@@ -1,7 +1,7 @@
 """Tables and columns as text and HTML: where they are, how large, their types and the first rows.
 
 One line a column, so that wide tables, long names, and names that repeat or are empty all stay readable. Only the rows that
-are shown are copied.
+are shown are copied, and no more of a value becomes an object than its text has room for. What others chose is printable.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from saeta._report import counted, human_bytes
+from saeta._text import shortened, shown
 from saeta._values import text_of
 from saeta.errors import DownloadForbidden
 
@@ -21,6 +22,8 @@ HEAD_ROWS = 5
 MOST_COLUMNS = 60
 LINE_WIDTH = 118
 VALUE_WIDTH = 24
+HEADING_WIDTH = 1000  # of a name or a type that is not one of many
+MOST_INSIDE = 128  # values inside of one, and bytes of a text: what is left out has no room in VALUE_WIDTH
 FORBIDDEN = "(not shown: strict mode forbids downloads)"
 
 
@@ -35,10 +38,10 @@ def table_text(self: Table) -> str:
     lines = _lines(self)
     name_width = max((len(line.name) for line in lines), default=0)
     type_width = max((len(line.type) for line in lines), default=0)
-    shown = [f"  {line.name:<{name_width}}  {line.type:<{type_width}}  {line.values}" for line in lines]
+    texts = [f"  {line.name:<{name_width}}  {line.type:<{type_width}}  {line.values}" for line in lines]
     left_out = [_left_out(self)] if self.num_columns > MOST_COLUMNS else []
     return "\n".join(
-        [f"<saeta.Table {_summary(self)}>", *(_cut(line, LINE_WIDTH) for line in shown), *left_out]
+        [f"<saeta.Table {_summary(self)}>", *(shortened(line, LINE_WIDTH) for line in texts), *left_out]
     )
 
 
@@ -68,12 +71,13 @@ def column_text(self: Column) -> str:
     rows = len(self)
     head = self.slice(0, min(rows, HEAD_ROWS))
     try:
-        values = _values_text(self.type, head._raw_values(), more=rows > HEAD_ROWS)
+        values = _values_text(self.type, head._raw_values(MOST_INSIDE), more=rows > HEAD_ROWS)
     except DownloadForbidden:
         values = FORBIDDEN
     chunks = f" in {self.num_chunks} chunks" if self.num_chunks != 1 else ""
-    what = f"{self.name!r}: {self.type.name} on {self.device}, {counted(rows, 'row', 'rows')}{chunks}, {human_bytes(self.nbytes)}"
-    return f"<saeta.Column {what}>\n  {_cut(values, LINE_WIDTH)}"
+    name = shortened(repr(self.name[:HEADING_WIDTH]), HEADING_WIDTH)
+    what = f"{name}: {shown(self.type.name, HEADING_WIDTH)} on {self.device}, {counted(rows, 'row', 'rows')}{chunks}, {human_bytes(self.nbytes)}"
+    return f"<saeta.Column {what}>\n  {shortened(values, LINE_WIDTH)}"
 
 
 def column_html(self: Column) -> str:
@@ -90,23 +94,27 @@ def _lines(table: Table) -> list[Line]:
     try:
         head = _head(table, columns, rows)
     except DownloadForbidden:
-        return [Line(column.name, column.type.name, FORBIDDEN) for column in columns]
+        return [_line(column, FORBIDDEN) for column in columns]
     more = table.num_rows > rows
     return [
-        Line(column.name, column.type.name, _values_text(column.type, values, more=more))
+        _line(column, _values_text(column.type, values, more=more))
         for column, values in zip(columns, head, strict=True)
     ]
 
 
+def _line(column: Column, values: str) -> Line:
+    return Line(shown(column.name, LINE_WIDTH), shown(column.type.name, LINE_WIDTH), values)
+
+
 def _head(table: Table, columns: Sequence[Column], rows: int) -> list[list[bytes | bool | None]]:
     if table.num_columns <= MOST_COLUMNS:
-        return table.head(rows)._raw_values()
-    return [column.slice(0, rows)._raw_values() for column in columns]
+        return table.head(rows)._raw_values(MOST_INSIDE)
+    return [column.slice(0, rows)._raw_values(MOST_INSIDE) for column in columns]
 
 
 def _values_text(type: DataType, values: Sequence[bytes | bool | None], *, more: bool) -> str:  # noqa: A002
-    shown = [_cut(text_of(type, value), VALUE_WIDTH) for value in values]
-    return ", ".join([*shown, "…"] if more else shown)
+    texts = [shortened(text_of(type, value), VALUE_WIDTH) for value in values]
+    return ", ".join([*texts, "…"] if more else texts)
 
 
 def _summary(table: Table) -> str:
@@ -117,7 +125,3 @@ def _summary(table: Table) -> str:
 
 def _left_out(table: Table) -> str:
     return f"  … and {table.num_columns - MOST_COLUMNS} more columns"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -9,7 +9,7 @@ from typing import Any
 from saeta._core import Table
 from saeta._optional import load
 from saeta._sources import URL
-from saeta.errors import FormatError, InvalidError, MissingFileError
+from saeta.errors import ColumnNameError, FormatError, InvalidError, MissingFileError
 from saeta.exchange import ContextLike, context_of, from_arrow
 
 
@@ -40,7 +40,7 @@ def read_parquet(
         A Table with the batches as they were decoded.
 
     Raises:
-        MissingDependency without pyarrow; MissingFileError, FormatError (no Parquet, damaged), InvalidError (no such column),
+        MissingDependency without pyarrow; MissingFileError, FormatError (no Parquet, damaged), ColumnNameError (no such column),
         BudgetExceeded. Nothing of a failed read stays allocated.
 
     Example:
@@ -76,7 +76,7 @@ def _names(columns: str | Iterable[str] | None, schema: Any) -> list[str] | None
     chosen = [columns] if isinstance(columns, str) else list(columns)
     for name in chosen:
         if schema.names.count(name) != 1:
-            raise InvalidError(
+            raise ColumnNameError(
                 f"no column is called {name!r}; there are: {', '.join(map(repr, schema.names))}"
             )
     return chosen

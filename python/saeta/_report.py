@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from saeta import _core
+from saeta._text import printable
 from saeta.errors import InvalidError, TypeMismatch
 
 if TYPE_CHECKING:
@@ -75,8 +76,12 @@ def memory_timeline(
 def _owners(kind: str, owners: dict[str, int]) -> list[str]:
     if not owners:
         return []
-    width = max(len(name) for name in owners)
-    lines = [f"    {name or '(untagged)':<{width}}  {_bytes(count)}" for name, count in owners.items()]
+    names = [printable(name) for name in owners]
+    width = max(map(len, names))
+    lines = [
+        f"    {name or '(untagged)':<{width}}  {_bytes(count)}"
+        for name, count in zip(names, owners.values(), strict=True)
+    ]
     return [f"  live bytes by {kind}", *lines]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from saeta import _core
 from saeta._build import as_column
 from saeta._core import Column, Field, Schema, Table
-from saeta.errors import InvalidError, OutOfRange, TypeMismatch
+from saeta.errors import ColumnNameError, InvalidError, OutOfRange, TypeMismatch
 
 
 def concat_tables(tables: Iterable[Table]) -> Table:
@@ -94,7 +94,7 @@ def rename_columns(self: Table, names: Sequence[str] | Mapping[str, str]) -> Tab
     if isinstance(names, Mapping):
         unknown = [name for name in names if name not in old]
         if unknown:
-            raise InvalidError(f"no column '{unknown[0]}' to rename: there is {', '.join(map(repr, old))}")
+            raise ColumnNameError(f"no column '{unknown[0]}' to rename: there is {', '.join(map(repr, old))}")
         new = [names.get(name, name) for name in old]
     else:
         new = list(names)
@@ -131,6 +131,7 @@ def to_pydict(self: Table) -> dict[str, list[Any]]:
 
 def to_pylist(self: Table) -> list[dict[str, Any]]:
     """Body of `Table.to_pylist`."""
+    _core._require_memory_for(self.num_rows, "the rows of the table")
     if not self.num_columns:
         return [{} for _ in range(self.num_rows)]
     names = self.column_names

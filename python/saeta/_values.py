@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from saeta._text import printable, shown
 from saeta.errors import InvalidError, TypeMismatch, UnsupportedError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Decoder = Callable[[Any], Any]
 
+NAME_WIDTH = 24  # of the fields of a struct, in the text of a value
 # Rows that an iteration decodes at a time.
 FIRST_BLOCK = 64
 LARGEST_BLOCK = 1 << 16
@@ -96,7 +98,7 @@ def decoder_of(type: DataType) -> Decoder:  # noqa: A002 - the word of the lexic
 
 def _symbol_decoder(table: SymbolTable) -> Decoder:
     """A raw symbol is its name, or its number where the table has none."""
-    return lambda raw: raw.decode() if isinstance(raw, bytes) else table.name(raw)
+    return lambda raw: raw.decode("utf-8", "replace") if isinstance(raw, bytes) else table.name(raw)
 
 
 def _nested_decoder(type: DataType) -> Decoder:  # noqa: A002
@@ -232,18 +234,19 @@ def _zone(zone: str, type_name: str) -> tzinfo:
 
 
 def text_of(type: DataType, raw: Any) -> str:  # noqa: A002
-    """A value on one line, for people. Never fails: what has no better form is shown as a number or as bytes."""
+    """A value on one line, for people. Never fails: what has no better form is shown as a number or as bytes. Of a raw value that was
+    cut, as `Column._raw_values` does it, the text of what is there."""
     if raw is None:
         return "null"
-    shown = type.value_type or type
-    if shown.format.startswith("+"):
-        return _text_of_nested(shown, raw)
-    if shown.is_symbol and isinstance(raw, int):
+    plain = type.value_type or type
+    if plain.format.startswith("+"):
+        return _text_of_nested(plain, raw)
+    if plain.is_symbol and isinstance(raw, int):
         return f"symbol {raw}, unknown"
     try:
-        return _text_of_temporal(shown.format, raw) or _text_of_object(decoder_of(shown)(raw))
+        return _text_of_temporal(plain.format, raw) or _text_of_object(decoder_of(plain)(raw))
     except (ArithmeticError, ValueError, UnsupportedError):
-        return str(_integer(raw)) if shown.byte_width else str(raw)
+        return str(_integer(raw)) if plain.byte_width else str(raw)
 
 
 def _text_of_nested(type: DataType, raw: Any) -> str:  # noqa: A002
@@ -254,10 +257,10 @@ def _text_of_nested(type: DataType, raw: Any) -> str:  # noqa: A002
         return text_of(types[1], raw)
     if type.format == "+m":
         key, value = (field.type for field in types[0].fields)
-        return "{" + ", ".join(f"{text_of(key, each[0])}: {text_of(value, each[1])}" for each in raw) + "}"
+        return "{" + ", ".join(": ".join(map(text_of, (key, value), each)) for each in raw) + "}"
     if type.format == "+s":
         parts = (
-            f"{field.name}: {text_of(field.type, each)}" for field, each in zip(type.fields, raw, strict=True)
+            f"{shown(field.name, NAME_WIDTH)}: {text_of(field.type, each)}" for field, each in zip(type.fields, raw)  # noqa: B905
         )
         return "{" + ", ".join(parts) + "}"
     return "[" + ", ".join(text_of(types[0], each) for each in raw) + "]"
@@ -269,12 +272,12 @@ def _text_of_object(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.7g}"
     if isinstance(value, str):
-        return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in value)
+        return printable(value)
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, tuple):
         return " ".join(f"{part}{letter}" for part, letter in zip(value, _interval_units(value), strict=True))
-    return str(value)
+    return printable(str(value))
 
 
 def _interval_units(value: tuple[int, ...]) -> tuple[str, ...]:

@@ -11,18 +11,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from saeta._text import printable
+
 
 class Error(Exception):
-    """Anything that Saeta raises on its own account."""
+    """Anything that Saeta raises on its own account. Names in its message are printable: control characters are escaped."""
 
     def __init__(
         self, *arguments: object
     ) -> None:  # Python's own constructors have no signature for `inspect`
-        super().__init__(*arguments)
+        super().__init__(*(printable(each) if isinstance(each, str) else each for each in arguments))
 
 
 class InvalidError(Error, ValueError):
     """A value that the caller passed can't be used."""
+
+
+class ColumnNameError(InvalidError, KeyError):
+    """A name that no column has, or more than one; the message lists the names there are."""
+
+    __str__ = Exception.__str__  # KeyError's own shows the message in quotes
 
 
 class TypeMismatch(Error, TypeError):

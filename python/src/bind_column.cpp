@@ -116,10 +116,14 @@ std::uintptr_t address(const column_object& self) {
   return piece.buffers()[1].address() + (spec.role == buffer_role::bits ? row / 8 : row * width);
 }
 
-nb::list raw_list(const column_object& self) {
+nb::list raw_list(const column_object& self, std::optional<std::int64_t> most) {
+  const std::span<const field> described(self.described.get(), 1);
+  if (!most) {
+    require_memory_for(static_cast<std::uint64_t>(total_rows(*self.pieces)), concat("column '", self.described->name, "'"));
+  }
   nb::list result;
   for (const column& piece : *self.pieces) {
-    result.extend(raw_values(self.home, batch{piece.length(), {piece}}).front());
+    result.extend(raw_values(self.home, batch{piece.length(), {piece}}, described, most.value_or(everything)).front());
   }
   return result;
 }
@@ -136,9 +140,14 @@ void bind_values(column_class& c) {
            nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"))
       .def("to_pylist", in_python("saeta._values", "column_list"),
            nb::sig("def to_pylist(self) -> list[typing.Any]"),
-           "All values as Python objects, None for nulls. A device column is downloaded.")
-      .def("_raw_values", &raw_list, nb::sig("def _raw_values(self) -> list[bytes | bool | None]"),
-           "Values as the Arrow layout holds them; dictionaries give their values.")
+           "All values as Python objects, None for nulls. A device column is downloaded.\n\n"
+           "OutOfMemory, before any of them is made, where they take more than the memory that is available: nulls, runs and "
+           "lists of a fixed size need no bytes in a file. FormatError where the column views a mapped file that was "
+           "rewritten or cut short since it was read.")
+      .def("_raw_values", &raw_list, nb::arg("most") = nb::none(),
+           nb::sig("def _raw_values(self, most: int | None = None) -> list[bytes | bool | None]"),
+           "Values as the Arrow layout holds them; dictionaries give their values. Of each at most so many values inside of it, and "
+           "of each text so many bytes.")
       .def("slice", &sliced, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
            nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Column"),
            "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
@@ -177,6 +186,10 @@ void bind_objects(column_class& c) {
 } // namespace
 
 void bind_column(nb::module_& m) {
+  m.def(
+      "_require_memory_for",
+      [](std::uint64_t objects, const std::string& label) { require_memory_for(objects, label); }, nb::arg("objects"),
+      nb::arg("label"), "OutOfMemory where so many Python objects take more than the memory that is available.");
   column_class c(m, "Column",
                  "A named, typed, immutable column on a device, in one or several chunks. Slices and "
                  "selections share its memory.",

@@ -2,6 +2,7 @@
 #include "memory_objects.hpp"
 #include "pickling.hpp"
 #include "saeta/base/interrupt.hpp"
+#include "saeta/base/printable.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/runtime/runtime.hpp"
 
@@ -184,8 +185,8 @@ std::string describe(const context_object& self) {
   } else if (derived(self)) {
     text = concat("child '", home.memory_budget()->name(), "', ", text);
   }
-  return concat("<saeta.Context ", to_string(home.device()), ": ", text, ", ", human_bytes(now.current),
-                " in use", home.closed() ? ", closed>" : ">");
+  return printable(concat("<saeta.Context ", to_string(home.device()), ": ", text, ", ",
+                          human_bytes(now.current), " in use", home.closed() ? ", closed>" : ">"));
 }
 
 void bind_life(nb::class_<context_object>& c) {

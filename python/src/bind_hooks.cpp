@@ -7,6 +7,7 @@
 // Failure   An exception goes to sys.unraisablehook and counts as 0 bytes. KeyboardInterrupt ends the request's wait.
 #include "memory_objects.hpp"
 #include "pickling.hpp"
+#include "saeta/base/printable.hpp"
 
 #include <nanobind/stl/string.h>
 
@@ -92,8 +93,9 @@ void bind_hooks(nb::module_& m, memory_class& memory) {
   nb::class_<hook_object>(m, "MemoryHook", "A hook of `memory.add_hook`; stays until it is removed.")
       .def(made_by("Context.memory.add_hook"))
       .def(not_pickled("make one where the work is"))
-      .def("__repr__",
-           [](const hook_object& self) { return concat("<saeta.MemoryHook '", self.name(), "'>"); })
+      .def(
+          "__repr__",
+          [](const hook_object& self) { return printable(concat("<saeta.MemoryHook '", self.name(), "'>")); })
       .def_prop_ro("name", &hook_object::name, "The name that it was added under.")
       .def("remove", &hook_object::remove, "It is not asked again. Does nothing the second time.")
       .def(

@@ -202,13 +202,18 @@ nb::object write_memory(const table_object& source, const std::string& compressi
   return made.take();
 }
 
+/// What a file says need not be UTF-8: such bytes become "\\xff".
+nb::object text_of(const std::string& said) {
+  return nb::steal(PyUnicode_DecodeUTF8(said.data(), static_cast<Py_ssize_t>(said.size()), "backslashreplace"));
+}
+
 nb::dict summary_of(const std::filesystem::path& file) {
   const ipc::file_summary found = without_gil([&] { return ipc::inspect(file); });
   nb::list columns;
   for (const ipc::column_summary& each : found.columns) {
     nb::dict column;
-    column["name"] = each.name;
-    column["type"] = each.type;
+    column["name"] = text_of(each.name);
+    column["type"] = text_of(each.type);
     column["nullable"] = each.nullable;
     column["supported"] = each.supported;
     column["nulls"] = each.nulls;

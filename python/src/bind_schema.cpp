@@ -1,6 +1,8 @@
 // Fields and schemas.
 #include "capsules.hpp"
+#include "keys.hpp"
 #include "pickling.hpp"
+#include "saeta/base/printable.hpp"
 #include "saeta/base/text.hpp"
 #include "type_objects.hpp"
 
@@ -45,7 +47,7 @@ schema schema_from(nb::handle fields, nb::handle metadata) {
 }
 
 std::string describe(const field& f) {
-  return concat(f.name, ": ", f.type.name(), f.nullable ? "" : " not null");
+  return printable(concat(f.name, ": ", f.type.name(), f.nullable ? "" : " not null"));
 }
 
 std::string describe_all(const schema& s) {
@@ -64,27 +66,20 @@ bool equals(const T& self, const nb::object& other) {
 /// Place of a field by its name or number; negative numbers count from the end.
 std::size_t place_in(const schema& self, nb::handle key) {
   if (nb::isinstance<nb::str>(key)) {
-    return self.index_of(nb::cast<std::string>(key));
+    return self.index_of(name_of(key));
   }
-  std::int64_t index = 0;
-  if (PyBool_Check(key.ptr()) || !nb::try_cast(key, index)) {
+  if (PyBool_Check(key.ptr()) || !PyIndex_Check(key.ptr())) {
     throw error(errc::type_mismatch, concat("a field is named by its name or its number, not by a ",
                                             nb::type_name(key.type()).c_str()));
   }
-  const auto count = static_cast<std::int64_t>(self.fields.size());
-  const std::int64_t found = index < 0 ? index + count : index;
-  if (found < 0 || found >= count) {
-    throw error(errc::out_of_range, concat("field ", index, " of a schema with ", count, " fields"));
-  }
-  return static_cast<std::size_t>(found);
+  return place_of_number(key, self.fields.size(), "field", "schema");
 }
 
 field field_of(const schema& self, nb::handle key) { return self.fields[place_in(self, key)]; }
 
 bool contains(const schema& self, nb::handle key) {
   return std::ranges::any_of(self.fields, [&](const field& f) {
-    return nb::isinstance<nb::str>(key) ? f.name == nb::cast<std::string_view>(key)
-                                        : equals(f, nb::borrow(key));
+    return nb::isinstance<nb::str>(key) ? f.name == name_of(key) : equals(f, nb::borrow(key));
   });
 }
 

@@ -1,4 +1,5 @@
 // Rows and columns of a table by name, number and slice.
+#include "keys.hpp"
 #include "pieces.hpp"
 #include "saeta/base/text.hpp"
 #include "table_class.hpp"
@@ -14,31 +15,13 @@
 namespace saeta::py {
 namespace {
 
-std::size_t place_of_number(const table& self, std::int64_t index) {
-  const auto count = static_cast<std::int64_t>(self.column_count());
-  const std::int64_t found = index < 0 ? index + count : index;
-  if (found < 0 || found >= count) {
-    throw error(errc::out_of_range, concat("column ", index, " of a table with ", count, " columns"));
-  }
-  return static_cast<std::size_t>(found);
-}
-
 /// Place of a column by its name or number. A bool is an int in Python, and never meant as one here.
 std::size_t place_of(const table& self, nb::handle key) {
   if (PyUnicode_Check(key.ptr())) {
-    Py_ssize_t size = 0;
-    const char* name = PyUnicode_AsUTF8AndSize(key.ptr(), &size);
-    if (name == nullptr) {
-      throw nb::python_error();
-    }
-    return self.index_of({name, static_cast<std::size_t>(size)});
+    return self.index_of(name_of(key));
   }
   if (PyIndex_Check(key.ptr()) && !PyBool_Check(key.ptr())) {
-    const nb::object number = foreign_call([&] { return nb::steal(PyNumber_Index(key.ptr())); });
-    if (!number.is_valid()) {
-      throw nb::python_error();
-    }
-    return place_of_number(self, nb::cast<std::int64_t>(number));
+    return place_of_number(key, self.column_count(), "column", "table");
   }
   throw error(errc::type_mismatch,
               concat("a column is named by its name or its number, not by an object of type ",
@@ -46,10 +29,9 @@ std::size_t place_of(const table& self, nb::handle key) {
 }
 
 table_object rows_by_slice(const table_object& self, const nb::slice& range) {
-  const auto [start, stop, step, length] = range.compute(static_cast<std::size_t>(self.value->rows()));
-  static_cast<void>(stop);
-  require_unit_step(step);
-  return table_object(self.value->slice(static_cast<std::int64_t>(start), static_cast<std::int64_t>(length)));
+  const slice_bounds rows = bounds_of(range, static_cast<std::size_t>(self.value->rows()));
+  require_unit_step(rows.step);
+  return table_object(self.value->slice(rows.start, rows.length));
 }
 
 /// One name or number, or a sequence of them.
@@ -114,7 +96,7 @@ bool has_column(const table_object& self, nb::handle name) {
                 concat("`in` asks a table for the name of a column, not for an object of type ",
                        nb::type_name(name.type()).c_str(), ": ask one of its columns for a value"));
   }
-  const std::string wanted = nb::cast<std::string>(name);
+  const std::string wanted = name_of(name);
   return std::ranges::any_of(self.value->fields().fields, [&](const field& f) { return f.name == wanted; });
 }
 

@@ -1,4 +1,6 @@
 // Data types.
+#include "keys.hpp"
+#include "saeta/base/printable.hpp"
 #include "capsules.hpp"
 #include "module.hpp"
 #include "pickling.hpp"
@@ -70,7 +72,7 @@ std::optional<std::string> element_dtype(const data_type& type) {
 
 bool equals_type(const data_type& self, const nb::object& other) {
   if (nb::isinstance<nb::str>(other)) {
-    return self.name() == nb::cast<std::string>(other);
+    return self.name() == name_of(other);
   }
   return nb::isinstance<data_type>(other) && self == nb::cast<const data_type&>(other);
 }
@@ -160,7 +162,7 @@ void bind_data_type(nb::module_& m) {
       .def(copied_as_itself())
       .def(pickled_by("reduce_type"))
       .def("__str__", &data_type::name)
-      .def("__repr__", [](const data_type& self) { return concat("<saeta.DataType ", self.name(), ">"); })
+      .def("__repr__", [](const data_type& self) { return printable(concat("<saeta.DataType ", self.name(), ">")); })
       .def(
           "__arrow_c_schema__",
           [](const data_type& self) {

@@ -1,6 +1,7 @@
 // Buffers, and use tokens over buffers and columns for kernels that users launch.
 #include "memory_objects.hpp"
 #include "pickling.hpp"
+#include "saeta/base/printable.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/dlpack.hpp"
 #include "saeta/interop/dlpack_types.hpp"
@@ -158,11 +159,15 @@ std::optional<std::int64_t> stream_number(nb::handle stream) {
   if (stream.is_none()) {
     return std::nullopt;
   }
-  return foreign_call([&] {
-    return nb::cast<std::int64_t>(PyLong_Check(stream.ptr()) != 0
-                                      ? nb::borrow(stream)
-                                      : nb::module_::import_("saeta._use").attr("stream_number")(stream));
+  const nb::object number = foreign_call([&]() -> nb::object {
+    return PyLong_Check(stream.ptr()) != 0 ? nb::borrow(stream)
+                                           : nb::module_::import_("saeta._use").attr("stream_number")(stream);
   });
+  std::int64_t value = 0;
+  if (!nb::try_cast(number, value)) {
+    throw error(errc::invalid_argument, "the number of a stream has more than 64 bits, or is none");
+  }
+  return value;
 }
 
 } // namespace
@@ -188,8 +193,9 @@ buffer_object sliced(const buffer_object& self, const nb::slice& range) {
 }
 
 std::string describe(const buffer_object& self) {
-  return concat("<saeta.Buffer ", to_string(self.owner().device()), ": ", human_bytes(self.value->size()),
-                self.owner().tag().empty() ? "" : concat(", '", self.owner().tag(), "'"), ">");
+  return printable(concat("<saeta.Buffer ", to_string(self.owner().device()), ": ",
+                          human_bytes(self.value->size()),
+                          self.owner().tag().empty() ? "" : concat(", '", self.owner().tag(), "'"), ">"));
 }
 
 void bind_buffer(nb::module_& m) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <exception>
+#include <new>
 
 namespace saeta::py {
 namespace {
@@ -30,6 +31,7 @@ std::array table{
     row{errc::busy, "BusyError"},
     row{errc::download_forbidden, "DownloadForbidden"},
     row{errc::invalid_argument, "InvalidError"},
+    row{errc::column_name, "ColumnNameError"},
 };
 
 nb::handle class_of(errc code) {
@@ -79,15 +81,23 @@ void raise(const error& failure) {
 
 namespace {
 
+void raise_or_fail(const error& failure) {
+  try {
+    foreign_call([&] { raise(failure); });
+  } catch (nb::python_error& while_raising) {
+    while_raising.restore();
+  }
+}
+
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const error& failure) {
-    try {
-      foreign_call([&] { raise(failure); });
-    } catch (nb::python_error& while_raising) {
-      while_raising.restore();
-    }
+    raise_or_fail(failure);
+  } catch (const nb::cast_error&) { // where a function takes any object and asks it for what it is not
+    raise_or_fail(error(errc::type_mismatch, "an object is of another type, or a number of more than 64 bits, than is expected"));
+  } catch (const std::bad_alloc&) {
+    raise_or_fail(error(errc::out_of_memory, "host: the system has no memory for this"));
   }
 }
 

@@ -71,11 +71,20 @@ DLManagedTensorVersioned* exported(const column_object& source, std::optional<st
   });
 }
 
+/// @throws error type_mismatch: a consumer may hand over any object.
+column_object& column_of(void* object) {
+  const nb::handle given(static_cast<PyObject*>(object));
+  if (!nb::isinstance<column_object>(given)) {
+    throw error(errc::type_mismatch, concat("the DLPack C exchange API of saeta.Column was given an object of type ",
+                                            nb::type_name(given.type()).c_str()));
+  }
+  return nb::cast<column_object&>(given);
+}
+
 int managed_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
   *out = nullptr;
   return guarded([&] {
-    const nb::handle given(static_cast<PyObject*>(object));
-    const auto& source = nb::cast<const column_object&>(given);
+    const column_object& source = column_of(object);
     *out = exported(source, dlpack_import_stream(*source.home));
   });
 }
@@ -83,7 +92,7 @@ int managed_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
 /// A view that nobody gives back: what the consumer does with it counts as unknown work from now on.
 int borrow_from_object(void* object, DLTensor* out) noexcept {
   return guarded([&] {
-    auto& source = nb::cast<column_object&>(nb::handle(static_cast<PyObject*>(object)));
+    column_object& source = column_of(object);
     const column piece = single_piece(source, "DLPack");
     const tensor_type type = to_tensor_type(piece.type());
     if (source.pieces->empty() || piece.length() == 0) {

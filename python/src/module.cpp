@@ -2,6 +2,9 @@
 
 #include "saeta/base/version.hpp"
 
+// nanobind keeps its state, and this library its devices and streams, once a process: a second interpreter of it, as mod_wsgi has them,
+// would take them from the first. So it is told before nanobind begins; the other modules import this one first.
+#define PyInit__core nanobind_init_core
 NB_MODULE(_core, m) {
   using namespace saeta::py;
   // At a normal exit modules and daemon threads still hold objects: nothing is wrong with that.
@@ -26,4 +29,14 @@ NB_MODULE(_core, m) {
   bind_graph_pool(m);
   bind_measure(m);
   complete_functions(m);
+}
+#undef PyInit__core
+
+extern "C" NB_EXPORT PyObject* PyInit__core() {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(PyExc_ImportError, "saeta works in the main interpreter of a process only, not in a subinterpreter: "
+                                       "import it there, or in a process of its own (in mod_wsgi: WSGIApplicationGroup %{GLOBAL})");
+    return nullptr;
+  }
+  return nanobind_init_core();
 }

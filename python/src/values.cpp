@@ -1,133 +1,142 @@
 #include "values.hpp"
 
+#include "checked_array.hpp"
 #include "gil.hpp"
+#include "object_count.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/column/symbol_table.hpp"
+#include "saeta/runtime/runtime.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <string_view>
+
+#include <unistd.h>
 
 namespace saeta::py {
 namespace {
 
-bool bit_at(std::span<const std::byte> bits, std::int64_t index) {
-  const auto byte = static_cast<unsigned>(bits[static_cast<std::size_t>(index / 8)]);
-  return ((byte >> static_cast<unsigned>(index % 8)) & 1U) != 0;
+/// At least what an object takes: its place in the list that is made here, and in the one that is made of it.
+constexpr std::uint64_t bytes_of_object = 2 * sizeof(void*);
+/// So few are made without a look at the machine's memory, which takes longer than they do.
+constexpr std::uint64_t few_objects = std::uint64_t{4} << 20;
+
+/// More than that are never available.
+std::uint64_t objects_of_machine() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes) / bytes_of_object
+                                : std::numeric_limits<std::uint64_t>::max();
 }
 
-/// Value `row` of a buffer of integers; indices are never so large that their sign would matter.
-std::int64_t integer_at(const host_array& from, std::size_t buffer, std::int64_t row) {
-  const auto width = static_cast<std::size_t>(from.type.buffer(buffer).width);
-  std::int64_t value = 0;
-  std::memcpy(&value, from.buffers[buffer].data() + static_cast<std::size_t>(row) * width, width);
-  return value;
-}
+/// Makes Python objects of the rows of arrays; of each row no more than it is told.
+class value_maker {
+public:
+  value_maker(array_reader& reader, std::int64_t most) : reader_(reader), most_(most) {}
 
-nb::object bytes_at(std::span<const std::byte> from, std::size_t first, std::size_t count) {
-  return nb::bytes(reinterpret_cast<const char*>(from.data()) + first, count);
-}
-
-/// A view of 16 bytes: a size, then up to 12 bytes, or 4 bytes, the number of a buffer, and an offset in it.
-nb::object viewed_value(const host_array& from, std::int64_t row) {
-  std::int32_t view[4];
-  const auto place = static_cast<std::size_t>(row) * sizeof view;
-  std::memcpy(view, from.buffers[1].data() + place, sizeof view);
-  const auto size = static_cast<std::size_t>(view[0]);
-  return size <= 12 ? bytes_at(from.buffers[1], place + sizeof(std::int32_t), size)
-                    : bytes_at(from.buffers[2 + static_cast<std::size_t>(view[2])],
-                               static_cast<std::size_t>(view[3]), size);
-}
-
-nb::object value_at(const host_array& from, std::int64_t index);
-
-nb::object values_of(const host_array& child, std::int64_t first, std::int64_t count) {
-  nb::list values;
-  for (std::int64_t i = 0; i < count; ++i) {
-    values.append(value_at(child, first + i));
+  nb::object row(const host_array& from, std::int64_t index) {
+    room_ = most_;
+    return value_at(from, index);
   }
-  return values;
-}
 
-/// The number of the child and its value.
-nb::object union_value(const host_array& from, std::int64_t row) {
-  const auto codes = from.type.type_codes();
-  const auto child =
-      static_cast<std::size_t>(std::ranges::find(codes, integer_at(from, 0, row)) - codes.begin());
-  const bool dense = from.type.layout() == layout_kind::dense_union;
-  return nb::make_tuple(child, value_at(from.children[child], dense ? integer_at(from, 1, row) : row));
-}
+private:
+  /// `index` counts from the offset of the array.
+  nb::object value_at(const host_array& from, std::int64_t index) {
+    require_rows(from, index, 1);
+    const std::int64_t row = from.offset + index;
+    return has_nulls(from) && !reader_.bit(from, 0, row) ? nb::none() : valid_value(from, row);
+  }
 
-nb::object run_value(const host_array& from, std::int64_t row) {
-  const host_array& ends = from.children[0];
-  std::int64_t run = 0;
-  for (std::int64_t behind = ends.length; run < behind;) {
-    const std::int64_t middle = run + (behind - run) / 2;
-    if (integer_at(ends, 1, ends.offset + middle) > row) {
-      behind = middle;
-    } else {
-      run = middle + 1;
+  /// Of a row that is not null; `row` counts from the beginning of the buffers.
+  nb::object valid_value(const host_array& from, std::int64_t row) {
+    switch (from.type.layout()) {
+    case layout_kind::bits:
+      return nb::bool_(reader_.bit(from, 1, row));
+    case layout_kind::fixed:
+      return fixed_value(from, row);
+    case layout_kind::bytes: {
+      const std::int64_t first = reader_.integer(from, 1, row);
+      return bytes_at(from, 2, first, reader_.integer(from, 1, row + 1) - first);
     }
+    case layout_kind::views:
+      return viewed_value(from, row);
+    case layout_kind::list:
+    case layout_kind::list_view:
+    case layout_kind::fixed_list:
+      return items_of(from.children[0], reader_.items(from, row));
+    case layout_kind::structure: {
+      nb::list values;
+      for (auto child = from.children.begin(); child != from.children.end() && take_room(); ++child) {
+        values.append(value_at(*child, row));
+      }
+      return values;
+    }
+    case layout_kind::dense_union:
+    case layout_kind::sparse_union: {
+      const union_place place = reader_.place_in_union(from, row);
+      return nb::make_tuple(place.child, value_at(from.children[place.child], place.row));
+    }
+    case layout_kind::run_ends:
+      return value_at(from.children[1], reader_.run(from, row));
+    case layout_kind::none:
+      break;
+    }
+    return nb::none();
   }
-  return value_at(from.children[1], run);
-}
 
-/// What raw_values gives for a row that is not null; `row` counts from the beginning of the buffers.
-nb::object valid_value(const host_array& from, std::int64_t row) {
-  switch (from.type.layout()) {
-  case layout_kind::bits:
-    return nb::bool_(bit_at(from.buffers[1], row));
-  case layout_kind::fixed: {
+  nb::object fixed_value(const host_array& from, std::int64_t row) {
     if (from.dictionary != nullptr) {
-      return value_at(*from.dictionary, integer_at(from, 1, row));
+      return value_at(*from.dictionary, reader_.integer(from, 1, row));
     }
     if (from.type.is_symbol()) {
-      const auto number = static_cast<symbol>(integer_at(from, 1, row));
+      const auto number = static_cast<symbol>(reader_.integer(from, 1, row));
       const auto name = from.type.symbols()->lookup(number);
-      return name ? nb::object(nb::bytes(name->data(), name->size())) : nb::object(nb::int_(number));
+      return name ? as_bytes({reinterpret_cast<const std::byte*>(name->data()), name->size()})
+                  : nb::object(nb::int_(number));
     }
-    const auto width = static_cast<std::size_t>(from.type.byte_width());
-    return bytes_at(from.buffers[1], static_cast<std::size_t>(row) * width, width);
+    const std::int64_t width = from.type.byte_width();
+    return bytes_at(from, 1, row * width, width);
   }
-  case layout_kind::bytes: {
-    const std::int64_t first = integer_at(from, 1, row);
-    return bytes_at(from.buffers[2], static_cast<std::size_t>(first),
-                    static_cast<std::size_t>(integer_at(from, 1, row + 1) - first));
+
+  /// A view of 16 bytes: a size, then up to 12 bytes, or 4 bytes, the number of a buffer, and an offset in it.
+  nb::object viewed_value(const host_array& from, std::int64_t row) {
+    std::int32_t view[4];
+    const auto width = static_cast<std::int64_t>(sizeof view);
+    std::memcpy(view, reader_.bytes(from, 1, row * width, width).data(), sizeof view);
+    constexpr std::int32_t most_inline = 12;
+    if (view[0] >= 0 && view[0] <= most_inline) {
+      return as_bytes(std::as_bytes(std::span(view)).subspan(sizeof(std::int32_t), static_cast<std::size_t>(view[0])));
+    }
+    return bytes_at(from, view[2] < 0 ? from.buffers.size() : 2 + static_cast<std::size_t>(view[2]), view[3],
+                    view[0]);
   }
-  case layout_kind::views:
-    return viewed_value(from, row);
-  case layout_kind::list: {
-    const std::int64_t first = integer_at(from, 1, row);
-    return values_of(from.children[0], first, integer_at(from, 1, row + 1) - first);
-  }
-  case layout_kind::list_view:
-    return values_of(from.children[0], integer_at(from, 1, row), integer_at(from, 2, row));
-  case layout_kind::fixed_list:
-    return values_of(from.children[0], row * from.type.list_size(), from.type.list_size());
-  case layout_kind::structure: {
+
+  nb::object items_of(const host_array& child, const child_range& items) {
     nb::list values;
-    for (const host_array& child : from.children) {
-      values.append(value_at(child, row));
+    for (std::int64_t i = 0; i < items.count && take_room(); ++i) {
+      values.append(value_at(child, items.first + i));
     }
     return values;
   }
-  case layout_kind::dense_union:
-  case layout_kind::sparse_union:
-    return union_value(from, row);
-  case layout_kind::run_ends:
-    return run_value(from, row);
-  case layout_kind::none:
-    break;
-  }
-  return nb::none();
-}
 
-nb::object value_at(const host_array& from, std::int64_t index) {
-  const std::int64_t row = from.offset + index;
-  const bool has_validity = from.type.has_validity() && from.buffers[0].data() != nullptr;
-  return has_validity && !bit_at(from.buffers[0], row) ? nb::none() : valid_value(from, row);
-}
+  nb::object bytes_at(const host_array& from, std::size_t buffer, std::int64_t first, std::int64_t count) {
+    return as_bytes(reader_.bytes(from, buffer, first, count));
+  }
+
+  nb::object as_bytes(std::span<const std::byte> from) const {
+    const std::size_t count = std::min(from.size(), static_cast<std::size_t>(most_));
+    return nb::bytes(reinterpret_cast<const char*>(from.data()), count);
+  }
+
+  bool take_room() { return room_ > 0 && room_-- > 0; }
+
+  array_reader& reader_;
+  std::int64_t most_;
+  std::int64_t room_ = 0;
+};
 
 /// The same rows of a dictionary column as a column of their indices.
 column indices_of(const column& source) {
@@ -148,26 +157,91 @@ std::int64_t index_in(nb::handle raw) {
   return index;
 }
 
-/// Values for indices: only those that the rows name are read, all in one transfer.
-nb::list looked_up(const column& dictionary, const nb::list& indices) {
-  std::map<std::int64_t, std::size_t> places;
-  batch named{1, {}};
+/// The distinct indices of rows, and how often each is there.
+struct named_rows {
+  struct place {
+    std::size_t number = 0;
+    std::uint64_t times = 0;
+  };
+  std::map<std::int64_t, place> of;
+  batch values{1, {}};
+};
+
+named_rows rows_named(const column& dictionary, const nb::list& indices) {
+  named_rows named;
   for (const nb::handle raw : indices) {
-    if (!raw.is_none() && places.emplace(index_in(raw), named.columns.size()).second) {
-      named.columns.push_back(dictionary.slice(index_in(raw), 1));
+    if (raw.is_none()) {
+      continue;
+    }
+    const auto [found, is_new] = named.of.try_emplace(index_in(raw));
+    if (is_new) {
+      found->second.number = named.values.columns.size();
+      named.values.columns.push_back(dictionary.slice(found->first, 1));
+    }
+    ++found->second.times;
+  }
+  return named;
+}
+
+/// Values for indices: only those that the rows name are read, all in one transfer.
+nb::list looked_up(const column& dictionary, const nb::list& indices, std::int64_t most) {
+  const named_rows named = rows_named(dictionary, indices);
+  nb::list values;
+  if (!named.of.empty()) {
+    const host_batch on_host = without_gil([&] { return download(dictionary.home(), named.values); });
+    array_reader reader;
+    if (most == everything) {
+      object_count objects(reader, objects_of_machine());
+      for (const auto& [index, place] : named.of) {
+        objects.add(on_host.arrays[place.number], 0, 1, place.times);
+      }
+      require_memory_for(objects.total(), "the values of the dictionary");
+    }
+    value_maker maker(reader, most);
+    for (const host_array& each : on_host.arrays) {
+      values.append(maker.row(each, 0));
     }
   }
-  const std::vector<nb::list> values = raw_values(dictionary.home(), named);
   nb::list result;
   for (const nb::handle raw : indices) {
-    result.append(raw.is_none() ? nb::none() : nb::object(values[places[index_in(raw)]][0]));
+    result.append(raw.is_none() ? nb::none() : nb::object(values[named.of.at(index_in(raw)).number]));
   }
   return result;
 }
 
+nb::list values_of(const column& source, const host_array& from, std::int64_t rows, std::int64_t most) {
+  array_reader reader;
+  if (most == everything) {
+    object_count objects(reader, objects_of_machine());
+    objects.add(from, 0, rows);
+    require_memory_for(objects.total(), "the values");
+  }
+  value_maker maker(reader, most);
+  nb::list values;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    values.append(maker.row(from, row));
+  }
+  return source.dictionary() != nullptr ? looked_up(*source.dictionary(), values, most) : values;
+}
+
 } // namespace
 
-std::vector<nb::list> raw_values(const std::shared_ptr<context>& home, const batch& rows) {
+void require_memory_for(std::uint64_t objects, std::string_view label) {
+  if (objects < few_objects) {
+    return;
+  }
+  const std::uint64_t available = describe_device({}).free_bytes.value_or(std::numeric_limits<std::uint64_t>::max());
+  if (objects > available / bytes_of_object) {
+    const uint128 bytes = uint128{objects} * bytes_of_object;
+    throw error(errc::out_of_memory,
+                concat(label, " are ", objects, " Python objects, which take at least ", decimal(bytes),
+                       " bytes, and ", available, " bytes (", human_bytes(available),
+                       ") of memory are available: take fewer rows with slice(), or to_arrow(), which makes none"));
+  }
+}
+
+std::vector<nb::list> raw_values(const std::shared_ptr<context>& home, const batch& rows,
+                                 std::span<const field> fields, std::int64_t most) {
   batch plain{rows.rows, {}};
   for (const column& each : rows.columns) {
     plain.columns.push_back(each.dictionary() != nullptr ? indices_of(each) : each);
@@ -178,11 +252,10 @@ std::vector<nb::list> raw_values(const std::shared_ptr<context>& home, const bat
   }
   const host_batch on_host = without_gil([&] { return download(home, plain); });
   for (std::size_t i = 0; i < result.size(); ++i) {
-    for (std::int64_t row = 0; row < rows.rows; ++row) {
-      result[i].append(value_at(on_host.arrays[i], row));
-    }
-    if (const column* dictionary = rows.columns[i].dictionary()) {
-      result[i] = looked_up(*dictionary, result[i]);
+    try {
+      result[i] = values_of(rows.columns[i], on_host.arrays[i], rows.rows, most);
+    } catch (const error& why) {
+      throw error(why.code(), concat("column '", fields[i].name, "': ", why.message()));
     }
   }
   return result;

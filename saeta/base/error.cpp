@@ -1,5 +1,6 @@
 #include "saeta/base/error.hpp"
 
+#include "saeta/base/printable.hpp"
 #include "saeta/base/text.hpp"
 
 #include <algorithm>
@@ -66,15 +67,17 @@ std::string_view name_of(errc code) noexcept {
     return "busy";
   case errc::download_forbidden:
     return "download_forbidden";
+  case errc::column_name:
+    return "column_name";
   }
   return "unknown";
 }
 
 error::error(errc code, std::string message, std::source_location where)
-    : code_(code), message_(std::move(message)), where_(where) {}
+    : code_(code), message_(printable(std::move(message))), where_(where) {}
 
 error::error(budget_refusal refusal, std::source_location where)
-    : code_(errc::budget_exceeded), message_(refusal_message(refusal)), where_(where),
+    : code_(errc::budget_exceeded), message_(printable(refusal_message(refusal))), where_(where),
       refusal_(std::make_shared<const budget_refusal>(std::move(refusal))) {}
 
 } // namespace saeta

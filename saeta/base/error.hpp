@@ -1,7 +1,7 @@
 // The one exception type of Saeta.
 //
 // What      `error` carries a code that callers branch on, a message with the numbers that matter and the place that
-//           raised it. A refused budget charge carries its numbers as a `budget_refusal` too.
+//           raised it. The message is `printable`: names of columns and files are other people's. A refused budget charge carries its numbers as a `budget_refusal` too.
 // Owner     A value; copies share the refusal.
 // Thread    Immutable after construction.
 // Python    Each code becomes one class (python/src/errors.cpp): the class that the protocol or convention expects.
@@ -35,6 +35,7 @@ enum class errc {
   closed,      ///< the object was closed or already consumed
   busy,        ///< the caller already holds what it asks for
   download_forbidden, ///< strict mode: data would be copied from the device to the host
+  column_name,        ///< a name that no column has, or more than one (KeyError in Python)
 };
 
 /// Name of a code as in the enumeration, for messages and logs.

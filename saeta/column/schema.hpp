@@ -30,7 +30,7 @@ struct schema {
   friend bool operator==(const schema&, const schema&) = default;
 
   /// Index of the only field of that name.
-  /// @throws error invalid_argument when no field or several have it; the message lists what there is.
+  /// @throws error column_name when no field or several have it; the message lists what there is.
   [[nodiscard]] std::size_t index_of(std::string_view name) const;
 };
 

@@ -1,7 +1,8 @@
 """What the built libraries export and need, read with binutils.
 
 libsaeta carries the CUDA runtime and nanoarrow inside. Their symbols stay inside, so that another copy in the
-process is not met, and neither a driver nor libarrow is needed to load it.
+process is not met, and neither a driver nor libarrow is needed to load it. The driver is loaded later, by its name: the
+folders in which a library looks for others are named, and the current one is never among them.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ def read(tool: str, *arguments: str) -> str:
     return subprocess.run([tool, *arguments], capture_output=True, text=True, check=True).stdout
 
 
-def library(name: str) -> Path:
+def build_folder() -> Path:
     build = os.environ.get("SAETA_BUILD")
     if build is None:
         pytest.skip("SAETA_BUILD names no build folder; ctest sets it")
-    path = Path(build, "lib", name)
+    return Path(build)
+
+
+def library(name: str) -> Path:
+    path = build_folder() / "lib" / name
     if not path.exists():
         pytest.skip(f"{name} was left out of this build")
     return path
@@ -56,3 +61,62 @@ def test_only_the_ipc_library_needs_libarrow() -> None:
     names = needed("libsaeta_ipc.so")
     assert len([name for name in names if re.match(r"libarrow\.so\.\d+", name)]) == 1
     assert any(name.startswith("libsaeta.so") for name in names)
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_paths(file: Path) -> list[str]:
+    """What a file tells the loader about where to look, one text for each entry of its dynamic section."""
+    return re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", read("readelf", "--dynamic", str(file)))
+
+
+def is_folder_of_ours(entry: str) -> bool:
+    return entry.startswith(("$ORIGIN", "/"))
+
+
+def libraries_below(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.rglob("*.so*")) if file.is_file() and not file.is_symlink()]
+
+
+def test_no_library_of_the_build_looks_in_the_current_directory() -> None:
+    build = build_folder()
+    found = libraries_below(build / "lib") + libraries_below(build / "python")
+    assert any(file.name.startswith("libsaeta.so") for file in found)
+    wrong = {file.name: path for file in found for path in run_paths(file) if not all(map(is_folder_of_ours, path.split(":")))}
+    assert wrong == {}
+
+
+def test_no_library_of_an_install_looks_in_the_current_directory(tmp_path: Path) -> None:
+    if shutil.which("cmake") is None:
+        pytest.skip("no cmake")
+    if not (build_folder() / "bin").exists():
+        pytest.skip("the build is not complete")
+    command = ["cmake", "--install", str(build_folder()), "--prefix", str(tmp_path)]
+    subprocess.run(command, capture_output=True, check=True, timeout=300)
+    found = libraries_below(tmp_path)
+    assert any(file.name.startswith("libsaeta.so") for file in found)
+    wrong = {file.name: path for file in found for path in run_paths(file) if not all(map(is_folder_of_ours, path.split(":")))}
+    assert wrong == {}
+
+
+def test_the_library_that_loads_the_driver_adds_no_folder_to_the_loaders_own() -> None:
+    assert run_paths(library("libsaeta.so")) == []
+
+
+def test_no_library_of_a_wheel_looks_in_the_current_directory(tmp_path: Path) -> None:
+    """Read from the commands that would link them: configured as scikit-build-core does, and not built."""
+    if shutil.which("cmake") is None or shutil.which("ninja") is None:
+        pytest.skip("no cmake or no ninja")
+    cache = (build_folder() / "CMakeCache.txt").read_text(encoding="utf-8")
+    python = re.search(r"^Python_EXECUTABLE:\w+=(.+)$|^_Python_EXECUTABLE:\w+=(.+)$", cache, re.MULTILINE)
+    options = ["-DSKBUILD=2", "-DSAETA_TESTS=OFF", "-DSAETA_BENCH=OFF", "-DSAETA_EXAMPLES=OFF"]
+    if python is not None:
+        options.append(f"-DPython_EXECUTABLE={python[1] or python[2]}")
+    command = ["cmake", "-S", str(ROOT), "-B", str(tmp_path), "-G", "Ninja", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rules = (tmp_path / "build.ninja").read_text(encoding="utf-8")
+    paths = re.findall(r"-Wl,-rpath,(\S*)", rules.replace("\\$$", "$").replace("$$", "$"))
+    assert any("$ORIGIN" in path for path in paths)
+    assert [path for path in paths if not all(map(is_folder_of_ours, path.strip(chr(34)).split(":")))] == []

@@ -15,7 +15,7 @@ from saeta import _core, _timeline
 from saeta._optional import load
 from saeta._report import human_bytes
 from saeta.cli.exits import Exit
-from saeta.cli.terminal import grid, on_terminal, say
+from saeta.cli.terminal import grid, on_terminal, say, say_lines
 
 
 def run(
@@ -117,7 +117,7 @@ def _show(number: int, step: Any) -> None:
 
 def _show_end(trip: Any, rates: list[dict[str, Any]], out: Path | None) -> None:
     say("memory, before everything was let go", "bold")
-    say(trip.memory)
+    say_lines(trip.memory)
     say()
     grid(
         "rates (medians)",

@@ -16,7 +16,7 @@ from saeta import _core
 from saeta._optional import load
 from saeta._report import counted, human_bytes
 from saeta.cli.exits import Exit
-from saeta.cli.terminal import grid, on_terminal, say
+from saeta.cli.terminal import grid, on_terminal, say, say_lines
 
 YARDSTICK_BYTES = 256 << 20
 PARQUET = b"PAR1"
@@ -66,7 +66,7 @@ def run(
         )
     else:
         say("memory", "bold")
-        say(report)
+        say_lines(report)
     wrong = [found["file"] for found in loaded if not found.get("same", True)]
     if wrong:
         if not as_json:

@@ -1,4 +1,4 @@
-"""Text for a terminal: results on standard output, complaints and progress on standard error."""
+"""Text for a terminal: results on standard output, complaints and progress on standard error. Every line of it is printable."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table as Grid
 
+from saeta._text import printable
+
 LAST_COLUMN = 12  # characters at least, before a table becomes blocks
 
 out = Console(highlight=False, soft_wrap=True)
 
 
 def complain(message: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]{escape(message)}[/]")
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]{escape(printable(message))}[/]")
 
 
 def on_terminal() -> bool:
@@ -30,7 +32,7 @@ def grid(
 ) -> None:
     """Prints a table; the columns numbered in `right` are aligned to the right. Where a terminal is too narrow for it, a block
     for each row."""
-    texts = [[str(value) for value in row] for row in rows]
+    texts = [[printable(str(value)) for value in row] for row in rows]
     # A pipe or a file is as wide as the table.
     console = out if out.is_terminal else Console(highlight=False, width=200)
     shown = _table(title, headings, texts, right)
@@ -73,4 +75,11 @@ def _print_blocks(
 
 
 def say(text: str = "", style: str = "") -> None:
-    out.print(escape(text), style=style or None)
+    """Prints one line."""
+    out.print(escape(printable(text)), style=style or None)
+
+
+def say_lines(text: str) -> None:
+    """Prints text whose lines are its author's own."""
+    for line in text.split("\n"):
+        say(line)

@@ -26,6 +26,7 @@ from saeta.cuda import _wire
 _log = logging.getLogger("saeta.cuda")
 _REQUEST_TIMEOUT = 10.0  # seconds until a connection that asks for nothing is closed
 _MOST_SILENT = 64
+_MOST_AT_ONCE = 256  # connections that are accepted before those are served that are there
 
 
 class Exported:
@@ -61,7 +62,7 @@ class Broker:
         self._asked: deque[Callable[[], object]] = deque()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(b"\0" + self.name)
-        self._listener.listen(_MOST_SILENT)
+        self._listener.listen(socket.SOMAXCONN)  # other users can fill it: the thread empties it faster than they do
         self._listener.setblocking(False)
         self._wake_sender, self._wake_receiver = socket.socketpair()
         self._wake_sender.setblocking(False)
@@ -121,18 +122,28 @@ class Broker:
             self._asked.popleft()()
 
     def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:  # gone again, or no descriptor is left: those who wait in the queue are asked again
-            time.sleep(0.01)
-            return
-        connection.setblocking(False)
-        peer = _Peer(connection)
+        """Takes those who wait. Other users are sent away at once, so that none of them takes the place of one of the owner's."""
+        for _attempt in range(_MOST_AT_ONCE):
+            try:
+                connection, _sender = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # gone again, or no descriptor is left: those who wait in the queue are asked again
+                time.sleep(0.01)
+                return
+            connection.setblocking(False)
+            user = _wire.user_at_the_other_end(connection)
+            if user == os.geteuid():
+                self._admit(_Peer(connection))
+            else:
+                _send_away(connection, user)
+
+    def _admit(self, peer: _Peer) -> None:
         silent = [each for each in self._peers if each.silent]
         if len(silent) >= _MOST_SILENT:
             self._drop(min(silent, key=lambda each: each.since))
         self._peers.add(peer)
-        self._selector.register(connection, selectors.EVENT_READ, lambda: self._read(peer))
+        self._selector.register(peer.connection, selectors.EVENT_READ, lambda: self._read(peer))
 
     def _drop(self, peer: _Peer) -> None:
         if peer not in self._peers:  # dropped already, in the same poll
@@ -159,12 +170,6 @@ class Broker:
             self._drop(peer)
 
     def _reply(self, peer: _Peer, data: bytes) -> None:
-        user = _wire.user_at_the_other_end(peer.connection)
-        if user != os.geteuid():
-            self._refuse(
-                peer, _wire.FORBIDDEN, f"the buffer was exported by user {os.geteuid()}, not by user {user}"
-            )
-            return
         asked = _wire.read_request(data)
         if asked is None:
             self._refuse(
@@ -201,6 +206,12 @@ class Broker:
             peer.connection.send(bytes([code]) + text.encode())
         finally:
             self._drop(peer)
+
+
+def _send_away(connection: socket.socket, user: int) -> None:
+    text = f"the buffer was exported by user {os.geteuid()}, not by user {user}"
+    with connection, suppress(OSError):
+        connection.send(bytes([_wire.FORBIDDEN]) + text.encode())
 
 
 _lock = threading.Lock()

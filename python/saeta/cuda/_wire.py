@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,12 +124,11 @@ def connect(broker: bytes) -> socket.socket:
 def ask(connection: socket.socket, kind: int, token: bytes) -> tuple[bytes, list[int]]:
     """What the exporter replies, and the descriptors with it, which the caller closes. OSError where it refuses."""
     try:
-        connection.send(request(kind, token))
-        data, descriptors, _, _ = socket.recv_fds(connection, _LARGEST, 1, socket.MSG_CMSG_CLOEXEC)
+        with suppress(ConnectionError):  # sent away already: the reply says why
+            connection.send(request(kind, token))
+        data, descriptors = _received(connection)
     except TimeoutError:
         raise OSError(f"the process that exported the buffer has not replied for {WAIT:g} seconds") from None
-    except ConnectionError:
-        data, descriptors = b"", []
     if data and data[0] == DONE:
         return data[1:], descriptors
     for each in descriptors:
@@ -137,6 +137,16 @@ def ask(connection: socket.socket, kind: int, token: bytes) -> tuple[bytes, list
         raise OSError("the process that exported the buffer ended before it replied")
     text = data[1:].decode("utf-8", "replace")
     raise (PermissionError if data[0] == FORBIDDEN else OSError)(text)
+
+
+def _received(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """One message, empty at the end. The system first reports that the other side has closed with something unread, and then gives
+    what was sent before."""
+    for _attempt in range(2):
+        with suppress(ConnectionError):
+            data, descriptors, _flags, _sender = socket.recv_fds(connection, _LARGEST, 1, socket.MSG_CMSG_CLOEXEC)
+            return data, descriptors
+    return b"", []
 
 
 def _in_child() -> None:

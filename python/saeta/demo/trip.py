@@ -300,7 +300,8 @@ class Trip:
 
     def _is_tensor(self, column: Column) -> bool:
         alone = self.table.column_names.count(column.name) == 1
-        return alone and column.type.dtype is not None and len(column) > 0 and column.null_count == 0
+        flat = column.type.dtype is not None and not column.type.fields  # a struct or a list is a tensor of more dimensions
+        return alone and flat and len(column) > 0 and column.null_count == 0
 
     def _sum_on_host(self, column: Column) -> int | float:
         floating = column.type.dtype is not None and column.type.dtype.startswith("float")
