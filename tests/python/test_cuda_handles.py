@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
+import subprocess
+import sys
 from typing import Any
 
 import pyarrow as pa
@@ -113,6 +116,95 @@ def test_who_says_nothing_holds_nobody_up() -> None:
                 assert each.recv(100) == b""
             each.close()
         assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
+
+
+def is_open(connection: socket.socket) -> bool:
+    """Whether the other side has neither closed nor said anything, by now."""
+    return select.select([connection], [], [], 0)[0] == []
+
+
+def test_the_65th_that_says_nothing_ends_the_first_alone() -> None:
+    with Peer("sim") as exporter, simulated():
+        ctx = cuda.Context(0)
+        text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
+        silent = [raw(text) for _ in range(64)]
+        served = ctx.open_ipc_buffer(handle(text))  # the 65th, until it asks
+        assert served.to_pybytes() == b"abc"
+        assert [is_open(each) for each in silent] == [False] + 63 * [True]
+        served = None
+        for each in silent:
+            each.close()
+
+
+OTHER_USER = """
+import os, socket, sys
+os.setgid(65534)
+os.setuid(65534)
+held = []
+print("ready", flush=True)
+for line in sys.stdin:
+    for _ in range(int(line)):
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.connect(b"\\0" + sys.argv[1].encode())
+        held.append(connection)
+    print(len(held), flush=True)
+"""
+
+
+def test_silent_connections_of_another_user_end_none_of_the_owners() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    with Peer("sim") as exporter, simulated():
+        ctx = cuda.Context(0)
+        text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
+        own = raw(text)
+        name = handle(text)._handle.broker.decode()
+        program = [sys.executable, "-c", OTHER_USER, name]
+        with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdin is not None and other.stdout is not None
+            assert other.stdout.readline() == "ready\n"
+            for count in (200, 400):
+                other.stdin.write("200\n")
+                other.stdin.flush()
+                assert other.stdout.readline() == f"{count}\n"
+                assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
+                assert is_open(own)
+            assert exporter.run("result = len(_broker.own()._peers)") < 10, "the owner's alone"
+            other.stdin.close()
+        own.close()
+    assert exporter.errors == ""
+
+
+def test_a_handle_of_no_bytes_opens_an_empty_buffer() -> None:
+    with Peer("sim") as exporter, simulated():
+        text = exporter.run("made = ctx.buffer_from_data(b'')\nresult = export(made)")
+        opened = cuda.Context(0).open_ipc_buffer(handle(text))
+        assert (opened.size, opened.to_pybytes(), handle(text)._handle.size) == (0, b"", 0)
+        assert opened.context.device_number == 0
+
+
+def test_a_handle_of_0_names_no_context_of_another_library(monkeypatch: Any) -> None:
+    with simulated():
+        monkeypatch.setattr(sa._core, "_driver_context", lambda home: 0x77)
+        assert [cuda.Context(0, handle=each).device_number for each in (0, 0x77)] == [0, 0]
+        with pytest.raises(ValueError, match="context 0x1 is not the primary context of device 0, which is 0x77"):
+            cuda.Context(0, handle=1)
+
+
+def test_a_child_of_fork_exports_a_buffer_again_through_its_own_broker() -> None:
+    program = """
+made = ctx.buffer_from_data(b"abc")
+kept = made.export_for_ipc()
+_broker._own = None  # as after a fork; memory of a GPU can't be used in a child
+again = made.export_for_ipc()._handle
+own = _broker.own()
+result = (again.broker == own.name, again.broker != kept._handle.broker, own.find(again.token) is not None, export(made))
+"""
+    with Peer("sim") as exporter, simulated():
+        *seen, text = exporter.run(program)
+        assert seen == [True, True, True]
+        assert cuda.Context(0).open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
+    assert exporter.errors == ""
 
 
 @pytest.mark.parametrize("said", [b"x", b"\0" * 27, b"SAETAIPC" + b"\xff" * 19, b"y" * 10_000])

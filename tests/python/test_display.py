@@ -140,9 +140,10 @@ def test_names_and_values_are_shown_without_control_characters(host):
     hook.remove()
     for shown in (table, table[0], table[1], schema, schema.field(0), schema.field(0).type, hook):
         assert clean(repr(shown)), repr(repr(shown))
-        assert "\\x1b]0;title\\x07\\r\\nb\\x9b31m\\u202ec\\u2066d" in repr(shown) or shown is table[1]
+        assert "\\x1b]0;title\\x07\\r\\nb" in repr(shown)
     for shown in (table, table[0]):
         assert clean(shown._repr_html_())
+    assert "\\u202ec\\u2066d: struct<" in repr(schema)
     assert repr(table).count("\n") == 2
     assert repr(schema).count("\n") == 2
 

@@ -26,6 +26,7 @@ from saeta.cuda import _wire
 _log = logging.getLogger("saeta.cuda")
 _REQUEST_TIMEOUT = 10.0  # seconds until a connection that asks for nothing is closed
 _MOST_SILENT = 64
+_MOST_WAITING = 512  # other users can fill it, so it has room for more of them than come while one is sent away
 _MOST_AT_ONCE = 256  # connections that are accepted before those are served that are there
 
 
@@ -62,7 +63,7 @@ class Broker:
         self._asked: deque[Callable[[], object]] = deque()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(b"\0" + self.name)
-        self._listener.listen(socket.SOMAXCONN)  # other users can fill it: the thread empties it faster than they do
+        self._listener.listen(_MOST_WAITING)
         self._listener.setblocking(False)
         self._wake_sender, self._wake_receiver = socket.socketpair()
         self._wake_sender.setblocking(False)

@@ -1,0 +1,118 @@
+"""Columns that view a file which somebody rewrites or cuts short: Python values are checked when they are read.
+
+The files are changed in a process of its own: what goes wrong here ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+import arrow_data
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+REWRITTEN = [name for name in {**arrow_data.arrays(1), **arrow_data.nested(1)} if name != "null"]
+CUT = [
+    "int64",
+    "bool",
+    "string",
+    "large_binary",
+    "string_view",
+    "binary_view",
+    "list",
+    "list_view",
+    "map",
+    "struct",
+    "dense_union",
+    "sparse_union",
+    "list of dictionary",
+    "deep",
+]
+# What these name lies elsewhere: other bytes in their place lead out of it.
+NAMES_A_PLACE = ["string", "large_string", "string_view", "list", "list_view", "map", "dense_union", "list of dictionary", "deep"]
+
+PROGRAM = """
+import random, sys
+import saeta as sa
+
+def read(column, table, seen):
+    for show in (column.to_pylist, lambda: repr(column), lambda: repr(table), lambda: column[-1]):
+        try:
+            show()
+        except sa.Error as failure:
+            seen.add(type(failure).__name__)
+            assert "column 'x'" in str(failure) or isinstance(failure, sa.InvalidError), failure
+
+def rewrite(path, size, show):
+    for seed in range(12):
+        chance = random.Random(seed)
+        with open(path, "r+b") as file:
+            file.write(chance.randbytes(size) if seed % 3 else bytes([255 * (seed % 2)]) * size)
+        show()
+
+def cut(path, size, show):
+    for left in (size // 2, 4096, 100, 0):
+        with open(path, "r+b") as file:
+            file.truncate(left)
+        show()
+
+change = {"rewrite": rewrite, "cut": cut}[sys.argv[1]]
+for path in sys.argv[2:]:
+    print(path.rpartition("/")[2], end=":", flush=True)
+    table = sa.read_ipc(path, "host")
+    assert sa.context("host").memory.statistics()["external"] > 0, "a view"
+    seen = set()
+    change(path, len(open(path, "rb").read()), lambda: read(table["x"], table, seen))
+    print(*seen, flush=True)
+    del table
+"""
+
+
+def changed(folder, names, rows, change):
+    """The errors that were seen, by the name of the array; of the one that ended the process no set but a text."""
+    arrays = {**arrow_data.arrays(rows), **arrow_data.nested(rows)}
+    paths = []
+    for number, name in enumerate(names):
+        paths.append(folder / str(number))
+        table = pa.table({"x": arrays[name]})
+        with pa.ipc.new_file(paths[-1], table.schema) as writer:
+            writer.write_table(table)
+    command = [sys.executable, "-c", PROGRAM, change, *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=os.environ)
+    seen = {}
+    for line in done.stdout.splitlines():
+        number, _, errors = line.partition(":")
+        seen[names[int(number)]] = set(errors.split())
+    if done.returncode != 0:
+        seen[names[len(done.stdout.splitlines()) - 1]] = f"ended with {done.returncode}: {done.stderr}"
+    return seen
+
+
+@pytest.fixture(scope="module")
+def after_rewrite(tmp_path_factory):
+    return changed(tmp_path_factory.mktemp("rewritten"), REWRITTEN, 600, "rewrite")
+
+
+@pytest.fixture(scope="module")
+def after_cut(tmp_path_factory):
+    return changed(tmp_path_factory.mktemp("cut"), CUT, 24_000, "cut")
+
+
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_a_rewritten_file_gives_values_or_an_error(after_rewrite, name):
+    assert after_rewrite[name] <= {"FormatError", "InvalidError", "OutOfRange", "OutOfMemory"}
+
+
+@pytest.mark.parametrize("name", NAMES_A_PLACE)
+def test_offsets_and_views_that_lead_out_of_their_buffer_are_refused(after_rewrite, name):
+    assert "FormatError" in after_rewrite[name]
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_file_that_is_cut_short_gives_an_error(after_cut, name):
+    assert "FormatError" in after_cut[name]
