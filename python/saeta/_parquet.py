@@ -8,8 +8,8 @@ from typing import Any
 
 from saeta._core import Table
 from saeta._optional import load
-from saeta._sources import URL
-from saeta.errors import ColumnNameError, FormatError, InvalidError, MissingFileError
+from saeta._sources import URL, filesystem_of, without_secrets
+from saeta.errors import ColumnNameError, Error, FileError, FormatError, InvalidError, MissingFileError
 from saeta.exchange import ContextLike, context_of, from_arrow
 
 
@@ -56,15 +56,20 @@ def read_parquet(
     where = context_of(ctx)
     path = os.fspath(source) if isinstance(source, os.PathLike) else source
     if filesystem is None and isinstance(path, str) and URL.match(path):
-        filesystem, path = _filesystem_of(path)
+        filesystem, path = filesystem_of(path)
     try:
         found = dataset.dataset(path, format="parquet", filesystem=filesystem, partitioning=partitioning)
         scanner = found.scanner(
             columns=_names(columns, found.schema), filter=_expression(filters), batch_size=batch_rows
         )
         made: Table = from_arrow(scanner.to_reader(), where)
+    except Error:
+        raise
     except FileNotFoundError as failure:
         raise MissingFileError(str(failure)) from failure
+    except OSError as failure:
+        named = without_secrets(path) if isinstance(path, str) else type(source).__name__
+        raise FileError(f"can't read '{named}': {failure}") from failure
     except load("pyarrow", "saeta.read_parquet").ArrowInvalid as failure:
         raise FormatError(f"{source}: {failure}") from failure
     return made
@@ -86,12 +91,3 @@ def _expression(filters: Any) -> Any:
     if filters is None:
         return None
     return load("pyarrow.parquet", "saeta.read_parquet").filters_to_expression(filters)
-
-
-def _filesystem_of(url: str) -> tuple[Any, str]:
-    fs = load("pyarrow.fs", "reading from a URL")
-    try:
-        found: tuple[Any, str] = fs.FileSystem.from_uri(url)
-    except (ValueError, NotImplementedError):
-        found = load("fsspec.core", "reading from this URL").url_to_fs(url)
-    return found

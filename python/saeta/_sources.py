@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from saeta._optional import load
-from saeta.errors import FileError, MissingFileError, TypeMismatch
+from saeta.errors import Error, FileError, InvalidError, MissingDependency, MissingFileError, TypeMismatch
 
 if TYPE_CHECKING:
     from saeta._ipc import Reader
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # A scheme of one letter is a drive.
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+RETRY_SECONDS = 10  # of a store that does not answer
 
 
 class Ranges(NamedTuple):
@@ -65,7 +66,7 @@ def resolved(source: Any, filesystem: Any = None) -> Any:
         path = os.fspath(source)
         if filesystem is not None:
             return _of_filesystem(filesystem, path)
-        return _of_url(path) if URL.match(path) else source
+        return _of_filesystem(*filesystem_of(path)) if URL.match(path) else source
     if filesystem is not None:
         raise TypeMismatch(f"filesystem is for a path, and source is of type {type(source).__name__}")
     if isinstance(source, bytes | bytearray | memoryview):
@@ -80,31 +81,72 @@ def resolved(source: Any, filesystem: Any = None) -> Any:
         ) from None
 
 
-def _of_url(url: str) -> Any:
-    """By pyarrow's file systems, by fsspec where they don't know the scheme."""
+def filesystem_of(url: str) -> tuple[Any, str]:
+    """The file system of a URL and the path in it: one of pyarrow's, or of fsspec where they don't know the scheme."""
     fs = load("pyarrow.fs", "reading from a URL")
+    known: tuple[Any, str]
+    with _as_file_errors(without_secrets(url)):
+        try:
+            known = fs.FileSystem.from_uri(_bounded(url))
+            return known
+        except (ValueError, NotImplementedError) as failure:  # pyarrow.ArrowInvalid is a ValueError
+            of_pyarrow = failure
+        try:
+            known = load("fsspec.core", "reading from this URL").url_to_fs(url)
+            return known
+        except (ValueError, ImportError) as failure:
+            kind = InvalidError if isinstance(failure, ValueError) else MissingDependency
+            why = f"pyarrow says: {of_pyarrow}; fsspec says: {failure}".replace(url, without_secrets(url))
+            raise kind(f"can't open '{without_secrets(url)}': {why}") from None
+
+
+def without_secrets(url: str) -> str:
+    """A URL for messages: without user, password and options."""
+    return re.sub(r"//[^/?]*@", "//", url).partition("?")[0]
+
+
+def _bounded(url: str) -> str:
+    """Google's client tries for 15 minutes where nothing else is said."""
+    if not url.startswith(("gs://", "gcs://")) or "retry_limit_seconds=" in url:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}retry_limit_seconds={RETRY_SECONDS}"
+
+
+@contextmanager
+def _as_file_errors(name: str) -> Iterator[None]:
+    """What a file system raises becomes a FileError."""
     try:
-        found, path = fs.FileSystem.from_uri(url)
-    except (ValueError, NotImplementedError):  # pyarrow.ArrowInvalid is a ValueError
-        found, path = load("fsspec.core", "reading from this URL").url_to_fs(url)
-    return _of_filesystem(found, path)
+        yield
+    except Error:
+        raise
+    except FileNotFoundError as failure:
+        raise MissingFileError(f"can't open '{name}': {failure}") from failure
+    except OSError as failure:
+        raise FileError(f"can't read '{name}': {failure}") from failure
 
 
 def _of_filesystem(filesystem: Any, path: str) -> Any:
     if hasattr(filesystem, "open_input_file"):  # of pyarrow
-        try:
-            return _of_file(filesystem.open_input_file(path), name=path)
-        except FileNotFoundError as failure:
-            raise MissingFileError(str(failure)) from failure
+        with _as_file_errors(path):
+            found = _of_file(filesystem.open_input_file(path), name=path)
+        return _with_file_errors(found) if isinstance(found, Ranges) else found
     if hasattr(filesystem, "cat_file"):  # of fsspec
-        try:
+        with _as_file_errors(path):
             size = filesystem.info(path)["size"]
-        except FileNotFoundError as failure:
-            raise MissingFileError(f"can't open '{path}': {failure}") from failure
-        return Ranges(path, size, lambda at, count: filesystem.cat_file(path, at, at + count), filesystem)
+        return _with_file_errors(
+            Ranges(path, size, lambda at, count: filesystem.cat_file(path, at, at + count), filesystem)
+        )
     raise TypeMismatch(
         f"filesystem is of type {type(filesystem).__name__}, expected one of pyarrow.fs or of fsspec"
     )
+
+
+def _with_file_errors(source: Ranges) -> Ranges:
+    def read(offset: int, count: int) -> Any:
+        with _as_file_errors(source.name):
+            return source.read(offset, count)
+
+    return source._replace(read=read)
 
 
 def _of_file(file: Any, name: str | None = None) -> Any:

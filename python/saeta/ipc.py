@@ -227,7 +227,7 @@ def _naming_missing_files(path: Any, *, of_folder: bool = False) -> Iterator[Non
     try:
         yield
     except FileError as failure:
-        if isinstance(path, str | os.PathLike):
+        if isinstance(path, os.PathLike) or (isinstance(path, str) and not _sources.URL.match(path)):
             named = Path(os.fsdecode(path))
             try:
                 (named.parent if of_folder else named).stat()

@@ -1,0 +1,131 @@
+"""Names and places that are not there: columns by name, files by URL. None of the tests needs a network."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+import pytest
+
+import saeta as sa
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+READERS = [sa.read_ipc, sa.read_parquet, sa.scan_ipc]
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def missing_names(table: sa.Table, path: str, parquet: str) -> dict[str, Any]:
+    return {
+        "item": lambda: table["nope"],
+        "column": lambda: table.column("nope"),
+        "select": lambda: table.select(["a", "nope"]),
+        "drop": lambda: table.drop("nope"),
+        "drop_columns": lambda: table.drop_columns(["nope"]),
+        "rename": lambda: table.rename_columns({"nope": "b"}),
+        "field": lambda: table.schema.field("nope"),
+        "schema": lambda: table.schema["nope"],
+        "surrogates": lambda: table["\udcff nope"],
+        "read_ipc": lambda: sa.read_ipc(path, "host", columns=["nope"]),
+        "scan_ipc": lambda: sa.scan_ipc(path, "host", columns=["nope"]),
+        "read_parquet": lambda: sa.read_parquet(parquet, "host", columns=["nope"]),
+    }
+
+
+@pytest.mark.parametrize("way", missing_names(None, "", ""))  # type: ignore[arg-type]
+def test_a_name_that_no_column_has_is_a_key_error(host: sa.Context, tmp_path: Any, way: str) -> None:
+    source = pa.table({"a": [1], "b": [2]})
+    path, parquet = str(tmp_path / "x.arrow"), str(tmp_path / "x.parquet")
+    table = sa.from_arrow(source, host)
+    sa.write_ipc(table, path)
+    pq.write_table(source, parquet)
+    with pytest.raises(KeyError) as raised:
+        missing_names(table, path, parquet)[way]()
+    assert isinstance(raised.value, sa.ColumnNameError)
+    assert isinstance(raised.value, sa.InvalidError)
+    assert "nope" in str(raised.value)
+    assert "'a'" in str(raised.value), "the names that there are"
+    assert not str(raised.value).startswith(("'", '"')), "the message itself, not its repr"
+
+
+def test_a_name_of_two_columns_is_a_key_error_as_well(host: sa.Context) -> None:
+    twice = sa.from_arrow(pa.table([[1], [2]], names=["a", "a"]), host)
+    with pytest.raises(KeyError, match="2 columns are named 'a': choose one by its index"):
+        twice["a"]
+
+
+def test_a_number_of_no_column_stays_an_index_error(host: sa.Context) -> None:
+    table = sa.table({"a": [1]}, host)
+    with pytest.raises(IndexError):
+        table[1]
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("url", ["nowhere://a/b", "foo+bar://x", "s3://key:secret@bucket/x?scheme=bogus", "memory://nothing"])
+def test_an_error_of_a_url_is_ours_and_keeps_its_secrets(read: Any, url: str) -> None:
+    pytest.importorskip("fsspec")
+    with pytest.raises(sa.Error) as raised:
+        read(url, "host")
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_server_that_refuses_is_a_file_error_and_no_missing_file(read: Any, closed_port: int) -> None:
+    pytest.importorskip("fsspec")
+    with pytest.raises(sa.FileError, match="Connection refused") as raised:
+        read(f"ftp://127.0.0.1:{closed_port}/x.arrow", "host")
+    assert not isinstance(raised.value, sa.MissingFileError)
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("gs://bucket/x", "gs://bucket/x?retry_limit_seconds=10"),
+        ("gs://bucket/x?scheme=http", "gs://bucket/x?scheme=http&retry_limit_seconds=10"),
+        ("gcs://bucket/x?retry_limit_seconds=99", "gcs://bucket/x?retry_limit_seconds=99"),
+    ],
+)
+def test_a_store_that_does_not_answer_is_given_up_after_seconds(
+    read: Any, url: str, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    class Files:
+        @staticmethod
+        def from_uri(uri: str) -> Any:
+            seen.append(uri)
+            raise OSError("no answer")
+
+    monkeypatch.setattr(pyarrow.fs, "FileSystem", Files)
+    with pytest.raises(sa.FileError, match=r"can't read 'g.*://bucket/x': no answer"):
+        read(url, "host")
+    assert seen == [asked]
+
+
+class Failing:
+    """A file of a store that fails while it is read."""
+
+    def open_input_file(self, path: str) -> Any:
+        class File:
+            def size(self) -> int:
+                return 1000
+
+            def read_at(self, count: int, offset: int) -> bytes:
+                raise OSError("the store has gone")
+
+        return File()
+
+
+def test_a_store_that_fails_later_is_a_file_error_too() -> None:
+    with pytest.raises(sa.FileError, match="can't read 'x/y': the store has gone"):
+        sa.read_ipc("x/y", "host", filesystem=Failing())
