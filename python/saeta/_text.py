@@ -19,3 +19,9 @@ def shortened(text: str, width: int) -> str:
 def shown(text: str, width: int) -> str:
     """`printable`, and at most `width` characters of it: takes no more time for a text of any length."""
     return shortened(printable(text[: width + 1]), width)
+
+
+def number(value: object) -> str:
+    """The repr of a value that should be a number; Python refuses to write one of thousands of digits."""
+    large = isinstance(value, int) and value.bit_length() > 128
+    return f"a number of {value.bit_length():,} bits" if large else repr(value)  # type: ignore[attr-defined]

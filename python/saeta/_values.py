@@ -67,7 +67,7 @@ def column_iter(self: Column) -> Iterator[Any]:
 def column_item(self: Column, index: Any) -> Any:
     """Body of `Column.__getitem__`."""
     if isinstance(index, slice):
-        start, stop, step = index.indices(len(self))
+        start, stop, step = _bounds(index, len(self))
         if step != 1:
             raise InvalidError(
                 f"a slice with step {step} would be a copy: slices share their memory, so their step is 1"
@@ -79,6 +79,13 @@ def column_item(self: Column, index: Any) -> Any:
         )
     row = index.__index__()
     return column_list(self.slice(row + len(self) if row < 0 else row, 1))[0]
+
+
+def _bounds(rows: slice, length: int) -> tuple[int, int, int]:
+    try:
+        return rows.indices(length)
+    except TypeError:
+        raise TypeMismatch("the bounds of a slice are numbers of rows, or None") from None
 
 
 def decoder_of(type: DataType) -> Decoder:  # noqa: A002 - the word of the lexicon

@@ -201,8 +201,11 @@ def test_the_demo_takes_a_file(flights):
         pa.table({"holes": [1, None]}),
         pa.table([[1], [2]], names=["twice", "twice"]),
         pa.table({"small": pa.array([1, 2, 3], pa.int8())}),
+        pa.table({"a": [1], "struct": pa.array([{"x": 1}])}),
+        pa.table({"pairs": pa.array([[1, 2]], pa.list_(pa.int32(), 2))}),
+        pa.table({**arrow_data.arrays(20), **arrow_data.nested(20)}),
     ],
-    ids=["text", "no rows", "nulls", "names", "one column"],
+    ids=["text", "no rows", "nulls", "names", "one column", "struct", "fixed-size list", "every type"],
 )
 def test_the_demo_takes_odd_files(tmp_path, source):
     path = tmp_path / "odd.arrow"
