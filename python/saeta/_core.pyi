@@ -727,6 +727,11 @@ class Schema:
     def __arrow_c_schema__(self) -> CapsuleType:
         """An "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
 
+def _require_memory_for(objects: int, label: str) -> None:
+    """
+    OutOfMemory where so many Python objects take more than the memory that is available.
+    """
+
 class Column:
     """
     A named, typed, immutable column on a device, in one or several chunks. Slices and selections share its memory.

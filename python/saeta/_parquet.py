@@ -9,7 +9,7 @@ from typing import Any
 from saeta._core import Table
 from saeta._optional import load
 from saeta._sources import URL, filesystem_of, without_secrets
-from saeta._text import number
+from saeta._text import number_text
 from saeta.errors import ColumnNameError, Error, FileError, FormatError, InvalidError, MissingFileError
 from saeta.exchange import ContextLike, context_of, from_arrow
 
@@ -53,7 +53,7 @@ def read_parquet(
     """
     dataset = load("pyarrow.dataset", "saeta.read_parquet")
     if isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1:
-        raise InvalidError(f"batch_rows is {number(batch_rows)}, expected a number of rows from 1 on")
+        raise InvalidError(f"batch_rows is {number_text(batch_rows)}, expected a number of rows from 1 on")
     where = context_of(ctx)
     path = os.fspath(source) if isinstance(source, os.PathLike) else source
     if filesystem is None and isinstance(path, str) and URL.match(path):

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, Never
 
 from saeta._core import Context, Schema, Table
-from saeta._text import number
+from saeta._text import number_text
 from saeta.errors import BudgetExceeded, ClosedError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
@@ -227,7 +227,7 @@ def scan_ipc(
     from saeta import ipc
 
     if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 1:
-        raise InvalidError(f"in_flight is {number(in_flight)}, expected a number of batches from 1 on")
+        raise InvalidError(f"in_flight is {number_text(in_flight)}, expected a number of batches from 1 on")
     where = context_of(ctx)
     reader = ipc.opened(source, filesystem, columns, batches, copy, validate)
     return Scan(reader, where, in_flight)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
-from saeta._text import number
+from saeta._text import number_text
 from saeta.errors import InvalidError, TypeMismatch
 
 # Annotations whose values can be told from others. An annotation with another name fits any value.
@@ -166,7 +166,7 @@ def _in_words(annotation: str) -> str:
 def _described(value: Any) -> str:
     """A value in a message: its type, and the value itself where that is short."""
     if isinstance(value, str | int | float | bool | bytes | None):
-        text = number(value)
+        text = number_text(value)
         shown = text if len(text) <= 40 else text[:39] + "…"
         return shown if value is None else f"{type(value).__name__} {shown}"
     return f"of type {type(value).__name__}"

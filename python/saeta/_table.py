@@ -9,7 +9,7 @@ from typing import Any
 from saeta import _core
 from saeta._build import as_column
 from saeta._core import Column, Field, Schema, Table
-from saeta._text import number
+from saeta._text import number_text
 from saeta.errors import ColumnNameError, InvalidError, OutOfRange, TypeMismatch
 
 
@@ -116,7 +116,9 @@ def to_batches(self: Table, max_chunksize: int | None = None) -> list[Table]:
     if max_chunksize is None:
         return self.batches
     if isinstance(max_chunksize, bool) or not isinstance(max_chunksize, int) or max_chunksize < 1:
-        raise InvalidError(f"max_chunksize is {number(max_chunksize)}, expected a number of rows from 1 on")
+        raise InvalidError(
+            f"max_chunksize is {number_text(max_chunksize)}, expected a number of rows from 1 on"
+        )
     return [
         batch.slice(first, min(max_chunksize, batch.num_rows - first))
         for batch in self.batches
@@ -149,7 +151,7 @@ def _place(index: Any, count: int, *, last: int) -> int:
         raise TypeMismatch(f"index is of type {type(index).__name__}, expected the number of a column")
     found = index + count if index < 0 else index
     if not 0 <= found <= last:
-        raise OutOfRange(f"column {number(index)} of a table with {count} columns")
+        raise OutOfRange(f"column {number_text(index)} of a table with {count} columns")
     return found
 
 

@@ -21,7 +21,7 @@ def shown(text: str, width: int) -> str:
     return shortened(printable(text[: width + 1]), width)
 
 
-def number(value: object) -> str:
+def number_text(value: object) -> str:
     """The repr of a value that should be a number; Python refuses to write one of thousands of digits."""
     large = isinstance(value, int) and value.bit_length() > 128
     return f"a number of {value.bit_length():,} bits" if large else repr(value)  # type: ignore[attr-defined]

@@ -267,7 +267,8 @@ def _text_of_nested(type: DataType, raw: Any) -> str:  # noqa: A002
         return "{" + ", ".join(": ".join(map(text_of, (key, value), each)) for each in raw) + "}"
     if type.format == "+s":
         parts = (
-            f"{shown(field.name, NAME_WIDTH)}: {text_of(field.type, each)}" for field, each in zip(type.fields, raw)  # noqa: B905
+            f"{shown(field.name, NAME_WIDTH)}: {text_of(field.type, each)}"
+            for field, each in zip(type.fields, raw)  # noqa: B905
         )
         return "{" + ", ".join(parts) + "}"
     return "[" + ", ".join(text_of(types[0], each) for each in raw) + "]"

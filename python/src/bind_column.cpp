@@ -119,11 +119,13 @@ std::uintptr_t address(const column_object& self) {
 nb::list raw_list(const column_object& self, std::optional<std::int64_t> most) {
   const std::span<const field> described(self.described.get(), 1);
   if (!most) {
-    require_memory_for(static_cast<std::uint64_t>(total_rows(*self.pieces)), concat("column '", self.described->name, "'"));
+    require_memory_for(static_cast<std::uint64_t>(total_rows(*self.pieces)),
+                       concat("column '", self.described->name, "'"));
   }
   nb::list result;
   for (const column& piece : *self.pieces) {
-    result.extend(raw_values(self.home, batch{piece.length(), {piece}}, described, most.value_or(everything)).front());
+    result.extend(
+        raw_values(self.home, batch{piece.length(), {piece}}, described, most.value_or(everything)).front());
   }
   return result;
 }
@@ -141,12 +143,15 @@ void bind_values(column_class& c) {
       .def("to_pylist", in_python("saeta._values", "column_list"),
            nb::sig("def to_pylist(self) -> list[typing.Any]"),
            "All values as Python objects, None for nulls. A device column is downloaded.\n\n"
-           "OutOfMemory, before any of them is made, where they take more than the memory that is available: nulls, runs and "
-           "lists of a fixed size need no bytes in a file. FormatError where the column views a mapped file that was "
+           "OutOfMemory, before any of them is made, where they take more than the memory that is available: "
+           "nulls, runs and "
+           "lists of a fixed size need no bytes in a file. FormatError where the column views a mapped file "
+           "that was "
            "rewritten or cut short since it was read.")
       .def("_raw_values", &raw_list, nb::arg("most") = nb::none(),
            nb::sig("def _raw_values(self, most: int | None = None) -> list[bytes | bool | None]"),
-           "Values as the Arrow layout holds them; dictionaries give their values. Of each at most so many values inside of it, and "
+           "Values as the Arrow layout holds them; dictionaries give their values. Of each at most so many "
+           "values inside of it, and "
            "of each text so many bytes.")
       .def("slice", &sliced, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
            nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Column"),
@@ -188,8 +193,9 @@ void bind_objects(column_class& c) {
 void bind_column(nb::module_& m) {
   m.def(
       "_require_memory_for",
-      [](std::uint64_t objects, const std::string& label) { require_memory_for(objects, label); }, nb::arg("objects"),
-      nb::arg("label"), "OutOfMemory where so many Python objects take more than the memory that is available.");
+      [](std::uint64_t objects, const std::string& label) { require_memory_for(objects, label); },
+      nb::arg("objects"), nb::arg("label"),
+      "OutOfMemory where so many Python objects take more than the memory that is available.");
   column_class c(m, "Column",
                  "A named, typed, immutable column on a device, in one or several chunks. Slices and "
                  "selections share its memory.",

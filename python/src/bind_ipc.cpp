@@ -204,7 +204,8 @@ nb::object write_memory(const table_object& source, const std::string& compressi
 
 /// What a file says need not be UTF-8: such bytes become "\\xff".
 nb::object text_of(const std::string& said) {
-  return nb::steal(PyUnicode_DecodeUTF8(said.data(), static_cast<Py_ssize_t>(said.size()), "backslashreplace"));
+  return nb::steal(
+      PyUnicode_DecodeUTF8(said.data(), static_cast<Py_ssize_t>(said.size()), "backslashreplace"));
 }
 
 nb::dict summary_of(const std::filesystem::path& file) {

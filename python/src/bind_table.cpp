@@ -33,7 +33,8 @@ std::vector<table_object> batches_of(const table_object& self) {
 nb::list raw_columns(const table_object& self, std::int64_t most) {
   std::vector<nb::list> columns(self.value->column_count());
   for (const batch& rows : self.value->batches()) {
-    const std::vector<nb::list> values = raw_values(self.value->home(), rows, self.value->fields().fields, most);
+    const std::vector<nb::list> values =
+        raw_values(self.value->home(), rows, self.value->fields().fields, most);
     for (std::size_t i = 0; i < columns.size(); ++i) {
       columns[i].extend(values[i]);
     }
@@ -98,7 +99,8 @@ void bind_values(table_class& c) {
            "A dict from names to Python values for each row. A device table is downloaded. InvalidError "
            "where names "
            "repeat.")
-      .def("_raw_values", &raw_columns, nb::arg("most"), nb::sig("def _raw_values(self, most: int) -> list[list[bytes | bool | None]]"),
+      .def("_raw_values", &raw_columns, nb::arg("most"),
+           nb::sig("def _raw_values(self, most: int) -> list[list[bytes | bool | None]]"),
            "For each column what `Column._raw_values` gives.");
 }
 

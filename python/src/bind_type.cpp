@@ -1,9 +1,9 @@
 // Data types.
-#include "keys.hpp"
-#include "saeta/base/printable.hpp"
 #include "capsules.hpp"
+#include "keys.hpp"
 #include "module.hpp"
 #include "pickling.hpp"
+#include "saeta/base/printable.hpp"
 #include "saeta/interop/dlpack_types.hpp"
 #include "symbol_objects.hpp"
 #include "type_objects.hpp"
@@ -162,7 +162,8 @@ void bind_data_type(nb::module_& m) {
       .def(copied_as_itself())
       .def(pickled_by("reduce_type"))
       .def("__str__", &data_type::name)
-      .def("__repr__", [](const data_type& self) { return printable(concat("<saeta.DataType ", self.name(), ">")); })
+      .def("__repr__",
+           [](const data_type& self) { return printable(concat("<saeta.DataType ", self.name(), ">")); })
       .def(
           "__arrow_c_schema__",
           [](const data_type& self) {

@@ -17,14 +17,16 @@ constexpr std::uintptr_t page_size = 4096; ///< the smallest there is: a larger 
 constexpr int MADV_POPULATE_READ = 22;
 #endif
 
-constexpr std::string_view changed = ": the memory has changed since it was checked, as a mapped file that is rewritten does";
+constexpr std::string_view changed =
+    ": the memory has changed since it was checked, as a mapped file that is rewritten does";
 
 } // namespace
 
 std::span<const std::byte> array_reader::bytes(const host_array& of, std::size_t buffer, std::int64_t first,
-                                                std::int64_t count) {
+                                               std::int64_t count) {
   if (buffer >= of.buffers.size()) {
-    throw error(errc::format, concat(of.type.name(), ": buffer ", buffer, " of ", of.buffers.size(), changed));
+    throw error(errc::format,
+                concat(of.type.name(), ": buffer ", buffer, " of ", of.buffers.size(), changed));
   }
   const std::span<const std::byte> whole = of.buffers[buffer];
   const auto size = static_cast<std::int64_t>(whole.size());
@@ -49,8 +51,9 @@ void array_reader::require_pages(const host_array& of, std::span<const std::byte
     // Older systems don't know the advice, and memory of devices does not take it.
     if (::madvise(reinterpret_cast<void*>(page * page_size), page_size, MADV_POPULATE_READ) != 0 &&
         errno == EFAULT) {
-      throw error(errc::format, concat(of.type.name(), ": ", read.size(),
-                                       " bytes of a mapped file are not there any more: it has become shorter"));
+      throw error(errc::format,
+                  concat(of.type.name(), ": ", read.size(),
+                         " bytes of a mapped file are not there any more: it has become shorter"));
     }
     known = page;
   }
@@ -113,8 +116,8 @@ std::int64_t array_reader::run(const host_array& of, std::int64_t row) {
 
 void require_rows(const host_array& of, std::int64_t first, std::int64_t count) {
   if (first < 0 || count < 0 || first > of.length || count > of.length - first) {
-    throw error(errc::format, concat(count, " values at ", first, " of an array of type ", of.type.name(), " with ",
-                                     of.length, changed));
+    throw error(errc::format, concat(count, " values at ", first, " of an array of type ", of.type.name(),
+                                     " with ", of.length, changed));
   }
 }
 

@@ -95,7 +95,8 @@ void translate(const std::exception_ptr& thrown, void*) {
   } catch (const error& failure) {
     raise_or_fail(failure);
   } catch (const nb::cast_error&) { // where a function takes any object and asks it for what it is not
-    raise_or_fail(error(errc::type_mismatch, "an object is of another type, or a number of more than 64 bits, than is expected"));
+    raise_or_fail(error(errc::type_mismatch,
+                        "an object is of another type, or a number of more than 64 bits, than is expected"));
   } catch (const std::bad_alloc&) {
     raise_or_fail(error(errc::out_of_memory, "host: the system has no memory for this"));
   }

@@ -75,8 +75,9 @@ DLManagedTensorVersioned* exported(const column_object& source, std::optional<st
 column_object& column_of(void* object) {
   const nb::handle given(static_cast<PyObject*>(object));
   if (!nb::isinstance<column_object>(given)) {
-    throw error(errc::type_mismatch, concat("the DLPack C exchange API of saeta.Column was given an object of type ",
-                                            nb::type_name(given.type()).c_str()));
+    throw error(errc::type_mismatch,
+                concat("the DLPack C exchange API of saeta.Column was given an object of type ",
+                       nb::type_name(given.type()).c_str()));
   }
   return nb::cast<column_object&>(given);
 }

@@ -38,8 +38,8 @@ std::size_t place_of_number(nb::handle number, std::size_t size, std::string_vie
   const auto count = static_cast<std::int64_t>(size);
   const std::int64_t found = !index ? -1 : *index < 0 ? *index + count : *index;
   if (found < 0 || found >= count) {
-    throw error(errc::out_of_range, concat(kind, " ", index ? concat(*index) : "number of more than 64 bits", " of a ",
-                                           container, " with ", count, " ", kind, "s"));
+    throw error(errc::out_of_range, concat(kind, " ", index ? concat(*index) : "number of more than 64 bits",
+                                           " of a ", container, " with ", count, " ", kind, "s"));
   }
   return static_cast<std::size_t>(found);
 }

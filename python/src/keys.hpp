@@ -15,7 +15,8 @@ std::string name_of(nb::handle text);
 
 /// An int, or an object with __index__, as the place in a container of `size`; negative numbers count from the end.
 /// @param kind  "column", for the message. @throws error out_of_range, for numbers of any size.
-std::size_t place_of_number(nb::handle number, std::size_t size, std::string_view kind, std::string_view container);
+std::size_t place_of_number(nb::handle number, std::size_t size, std::string_view kind,
+                            std::string_view container);
 
 struct slice_bounds {
   std::int64_t start = 0;

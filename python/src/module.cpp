@@ -34,8 +34,10 @@ NB_MODULE(_core, m) {
 
 extern "C" NB_EXPORT PyObject* PyInit__core() {
   if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-    PyErr_SetString(PyExc_ImportError, "saeta works in the main interpreter of a process only, not in a subinterpreter: "
-                                       "import it there, or in a process of its own (in mod_wsgi: WSGIApplicationGroup %{GLOBAL})");
+    PyErr_SetString(
+        PyExc_ImportError,
+        "saeta works in the main interpreter of a process only, not in a subinterpreter: "
+        "import it there, or in a process of its own (in mod_wsgi: WSGIApplicationGroup %{GLOBAL})");
     return nullptr;
   }
   return nanobind_init_core();

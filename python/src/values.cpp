@@ -28,8 +28,9 @@ constexpr std::uint64_t few_objects = std::uint64_t{4} << 20;
 std::uint64_t objects_of_machine() {
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long bytes = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && bytes > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes) / bytes_of_object
-                                : std::numeric_limits<std::uint64_t>::max();
+  return pages > 0 && bytes > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes) / bytes_of_object
+             : std::numeric_limits<std::uint64_t>::max();
 }
 
 /// Makes Python objects of the rows of arrays; of each row no more than it is told.
@@ -108,7 +109,8 @@ private:
     std::memcpy(view, reader_.bytes(from, 1, row * width, width).data(), sizeof view);
     constexpr std::int32_t most_inline = 12;
     if (view[0] >= 0 && view[0] <= most_inline) {
-      return as_bytes(std::as_bytes(std::span(view)).subspan(sizeof(std::int32_t), static_cast<std::size_t>(view[0])));
+      return as_bytes(
+          std::as_bytes(std::span(view)).subspan(sizeof(std::int32_t), static_cast<std::size_t>(view[0])));
     }
     return bytes_at(from, view[2] < 0 ? from.buffers.size() : 2 + static_cast<std::size_t>(view[2]), view[3],
                     view[0]);
@@ -230,13 +232,15 @@ void require_memory_for(std::uint64_t objects, std::string_view label) {
   if (objects < few_objects) {
     return;
   }
-  const std::uint64_t available = describe_device({}).free_bytes.value_or(std::numeric_limits<std::uint64_t>::max());
+  const std::uint64_t available =
+      describe_device({}).free_bytes.value_or(std::numeric_limits<std::uint64_t>::max());
   if (objects > available / bytes_of_object) {
     const uint128 bytes = uint128{objects} * bytes_of_object;
-    throw error(errc::out_of_memory,
-                concat(label, " are ", objects, " Python objects, which take at least ", decimal(bytes),
-                       " bytes, and ", available, " bytes (", human_bytes(available),
-                       ") of memory are available: take fewer rows with slice(), or to_arrow(), which makes none"));
+    throw error(
+        errc::out_of_memory,
+        concat(label, " are ", objects, " Python objects, which take at least ", decimal(bytes),
+               " bytes, and ", available, " bytes (", human_bytes(available),
+               ") of memory are available: take fewer rows with slice(), or to_arrow(), which makes none"));
   }
 }
 

@@ -17,8 +17,9 @@ struct span_of_characters {
 
 /// Controls; the marks of Unicode's bidirectional algorithm; its line and paragraph separators.
 constexpr std::array hidden{
-    span_of_characters{0x00, 0x1F},     span_of_characters{0x7F, 0x9F},     span_of_characters{0x61C, 0x61C},
-    span_of_characters{0x200E, 0x200F}, span_of_characters{0x2028, 0x202E}, span_of_characters{0x2066, 0x2069},
+    span_of_characters{0x00, 0x1F},     span_of_characters{0x7F, 0x9F},
+    span_of_characters{0x61C, 0x61C},   span_of_characters{0x200E, 0x200F},
+    span_of_characters{0x2028, 0x202E}, span_of_characters{0x2066, 0x2069},
 };
 
 bool is_hidden(char32_t character) {

@@ -25,13 +25,12 @@ std::size_t schema::index_of(std::string_view name) const {
   const auto found = std::find_if(fields.begin(), fields.end(), has_name);
   if (found == fields.end()) {
     throw error(errc::column_name, fields.empty()
-                                            ? concat("no column '", name, "': there are no columns")
-                                            : concat("no column '", name, "': there is ", names_of(fields)));
+                                       ? concat("no column '", name, "': there are no columns")
+                                       : concat("no column '", name, "': there is ", names_of(fields)));
   }
   const auto count = std::count_if(found, fields.end(), has_name);
   if (count > 1) {
-    throw error(errc::column_name,
-                concat(count, " columns are named '", name, "': choose one by its index"));
+    throw error(errc::column_name, concat(count, " columns are named '", name, "': choose one by its index"));
   }
   return static_cast<std::size_t>(found - fields.begin());
 }

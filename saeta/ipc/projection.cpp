@@ -21,9 +21,8 @@ std::string names_of(const arrow::Schema& source) {
 int number_of(const arrow::Schema& source, const std::string& name, std::string_view where) {
   const auto found = source.GetAllFieldIndices(name);
   if (found.size() != 1) {
-    throw error(errc::column_name,
-                concat(where, ": ", found.empty() ? "no column" : "more than one column", " is called '",
-                       name, "'; there are: ", names_of(source)));
+    throw error(errc::column_name, concat(where, ": ", found.empty() ? "no column" : "more than one column",
+                                          " is called '", name, "'; there are: ", names_of(source)));
   }
   return found.front();
 }

@@ -83,7 +83,12 @@ def test_no_library_of_the_build_looks_in_the_current_directory() -> None:
     build = build_folder()
     found = libraries_below(build / "lib") + libraries_below(build / "python")
     assert any(file.name.startswith("libsaeta.so") for file in found)
-    wrong = {file.name: path for file in found for path in run_paths(file) if not all(map(is_folder_of_ours, path.split(":")))}
+    wrong = {
+        file.name: path
+        for file in found
+        for path in run_paths(file)
+        if not all(map(is_folder_of_ours, path.split(":")))
+    }
     assert wrong == {}
 
 
@@ -96,7 +101,12 @@ def test_no_library_of_an_install_looks_in_the_current_directory(tmp_path: Path)
     subprocess.run(command, capture_output=True, check=True, timeout=300)
     found = libraries_below(tmp_path)
     assert any(file.name.startswith("libsaeta.so") for file in found)
-    wrong = {file.name: path for file in found for path in run_paths(file) if not all(map(is_folder_of_ours, path.split(":")))}
+    wrong = {
+        file.name: path
+        for file in found
+        for path in run_paths(file)
+        if not all(map(is_folder_of_ours, path.split(":")))
+    }
     assert wrong == {}
 
 

@@ -161,7 +161,8 @@ def test_silent_connections_of_another_user_end_none_of_the_owners() -> None:
         name = handle(text)._handle.broker.decode()
         program = [sys.executable, "-c", OTHER_USER, name]
         with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-            assert other.stdin is not None and other.stdout is not None
+            assert other.stdin is not None
+            assert other.stdout is not None
             assert other.stdout.readline() == "ready\n"
             for count in (200, 400):
                 other.stdin.write("200\n")
@@ -187,7 +188,9 @@ def test_a_handle_of_0_names_no_context_of_another_library(monkeypatch: Any) -> 
     with simulated():
         monkeypatch.setattr(sa._core, "_driver_context", lambda home: 0x77)
         assert [cuda.Context(0, handle=each).device_number for each in (0, 0x77)] == [0, 0]
-        with pytest.raises(ValueError, match="context 0x1 is not the primary context of device 0, which is 0x77"):
+        with pytest.raises(
+            ValueError, match="context 0x1 is not the primary context of device 0, which is 0x77"
+        ):
             cuda.Context(0, handle=1)
 
 

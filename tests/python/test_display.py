@@ -16,7 +16,9 @@ from saeta import _text
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
 MOST = 2**31 - 1
-HIDDEN = [chr(code) for code in [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]]
+HIDDEN = [
+    chr(code) for code in [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+]
 NASTY = "a\x1b]0;title\x07\r\nb\x9b31m\u202ec\u2066d"
 
 
@@ -69,7 +71,10 @@ def test_a_display_makes_no_more_objects_than_it_shows(host, name):
 @pytest.mark.parametrize("name", [name for name in CLAIMS if name != "in a dictionary"])
 def test_objects_that_have_no_room_are_refused_before_they_are_made(host, name):
     column = column_of(CLAIMS[name], host)
-    with pytest.raises(sa.OutOfMemory, match=r"are \d+ Python objects, which take at least \d+ bytes, and \d+ bytes .*slice\(\)"):
+    with pytest.raises(
+        sa.OutOfMemory,
+        match=r"are \d+ Python objects, which take at least \d+ bytes, and \d+ bytes .*slice\(\)",
+    ):
         column.to_pylist()
 
 
@@ -175,16 +180,23 @@ def test_reports_and_memory_show_tags_without_control_characters(host, caplog):
     assert clean(caplog.messages[-1])
 
 
-@pytest.mark.parametrize("command", [["inspect"], ["demo", "--device", "host"], ["load", "--device", "host"]], ids=lambda of: of[0])
+@pytest.mark.parametrize(
+    "command", [["inspect"], ["demo", "--device", "host"], ["load", "--device", "host"]], ids=lambda of: of[0]
+)
 def test_commands_show_names_without_control_characters(host, tmp_path, command):
     pytest.importorskip("rich")
     path = tmp_path / f"{NASTY.replace('/', '')}.arrow"
-    schema = pa.schema([pa.field(NASTY, pa.int64()), pa.field("s", pa.struct([(NASTY, pa.int8())]))], metadata={NASTY: NASTY})
+    schema = pa.schema(
+        [pa.field(NASTY, pa.int64()), pa.field("s", pa.struct([(NASTY, pa.int8())]))], metadata={NASTY: NASTY}
+    )
     table = pa.Table.from_arrays([pa.array([1]), pa.array([{NASTY: 1}])], schema=schema)
     path.write_bytes(in_file(table))
     name, *options = command
     done = subprocess.run(
-        [sys.executable, "-m", "saeta", name, str(path), *options], capture_output=True, timeout=600, check=False
+        [sys.executable, "-m", "saeta", name, str(path), *options],
+        capture_output=True,
+        timeout=600,
+        check=False,
     )
     shown = done.stdout.decode() + done.stderr.decode()
     assert done.returncode == 0, shown
@@ -195,7 +207,10 @@ def test_commands_show_names_without_control_characters(host, tmp_path, command)
 def test_a_command_that_fails_shows_names_without_control_characters(tmp_path):
     pytest.importorskip("rich")
     done = subprocess.run(
-        [sys.executable, "-m", "saeta", "inspect", str(tmp_path / NASTY)], capture_output=True, timeout=600, check=False
+        [sys.executable, "-m", "saeta", "inspect", str(tmp_path / NASTY)],
+        capture_output=True,
+        timeout=600,
+        check=False,
     )
     assert done.returncode == 3
     assert clean(done.stderr.decode())

@@ -19,6 +19,7 @@ BUILT_IN = {
     sa.DeviceError: RuntimeError,
     sa.DeviceLost: sa.DeviceError,
     sa.FormatError: ValueError,
+    sa.ColumnNameError: KeyError,
     sa.FileError: OSError,
     sa.MissingFileError: FileNotFoundError,
     sa.ExchangeError: BufferError,

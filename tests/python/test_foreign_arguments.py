@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -106,10 +107,8 @@ def test_numbers_of_any_size_raise_errors_of_ours(host: sa.Context, tmp_path: An
     assert list(named) == WAYS
     use = named[way]
     for number in NUMBERS:
-        try:
+        with suppress(sa.Error):  # some mean "all there is" by it
             use(number)
-        except Exception as failure:
-            assert isinstance(failure, sa.Error), f"{number if abs(number) < 10**30 else 'huge'}: {failure!r}"
 
 
 def test_the_exchange_table_refuses_objects_of_others(host: sa.Context) -> None:
@@ -124,7 +123,9 @@ def test_the_exchange_table_refuses_objects_of_others(host: sa.Context) -> None:
         room = (ctypes.c_char * 64)()
         take = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(functions[place])
         for other in (5, None, "a", object(), table, table.schema):
-            with pytest.raises(sa.TypeMismatch, match=f"was given an object of type .*{type(other).__name__}"):
+            with pytest.raises(
+                sa.TypeMismatch, match=f"was given an object of type .*{type(other).__name__}"
+            ):
                 take(other, ctypes.addressof(room))
 
 
@@ -188,11 +189,10 @@ def test_a_subinterpreter_is_refused_and_the_main_one_stays_whole(run_python: An
     ("name", "shown"),
     [
         (b"c\0\xff\xfe", b"c\\x00\\xff\\xfe"),
-        (b"c\xff\xfed", b"c\\xff\\xfed"),
         (b"\x1b\x07\xc2\x9b", b"\\x1b\\x07\\x9b"),
     ],
 )
-def test_a_name_that_is_not_utf8_can_be_inspected(tmp_path: Any, name: bytes, shown: bytes) -> None:
+def test_a_name_that_no_column_can_have_is_inspected(tmp_path: Any, name: bytes, shown: bytes) -> None:
     path = file_with_name(tmp_path, pa.table({"QQQQ": [1]}), name)
     assert [column["type"] for column in sa.ipc.inspect(path)["columns"]] == ["int64"]
     done = inspected(path)
@@ -201,10 +201,17 @@ def test_a_name_that_is_not_utf8_can_be_inspected(tmp_path: Any, name: bytes, sh
     assert name not in done.stdout
 
 
-def test_a_field_inside_whose_name_is_not_utf8_is_a_format_error(tmp_path: Any) -> None:
-    path = file_with_name(tmp_path, pa.table({"s": pa.array([{"QQQQ": 1}])}), b"\x1bn\xe9 ")
+@pytest.mark.parametrize(
+    ("table", "place"),
+    [
+        (pa.table({"QQQQ": [1]}), r"column '\\x1bn\\xe9 '"),
+        (pa.table({"s": pa.array([{"QQQQ": 1}])}), r"column 's', child '\\x1bn\\xe9 '"),
+    ],
+)
+def test_a_name_that_is_not_utf8_is_a_format_error(tmp_path: Any, table: pa.Table, place: str) -> None:
+    path = file_with_name(tmp_path, table, b"\x1bn\xe9 ")
     for read in (lambda: sa.ipc.inspect(path), lambda: sa.read_ipc(path, "host")):
-        with pytest.raises(sa.FormatError, match=r"column 's', child '\\x1bn\\xe9 '"):
+        with pytest.raises(sa.FormatError, match=place):
             read()
     done = inspected(path)
     assert done.returncode == 3

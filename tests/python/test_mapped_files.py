@@ -34,7 +34,17 @@ CUT = [
     "deep",
 ]
 # What these name lies elsewhere: other bytes in their place lead out of it.
-NAMES_A_PLACE = ["string", "large_string", "string_view", "list", "list_view", "map", "dense_union", "list of dictionary", "deep"]
+NAMES_A_PLACE = [
+    "string",
+    "large_string",
+    "string_view",
+    "list",
+    "list_view",
+    "map",
+    "dense_union",
+    "list of dictionary",
+    "deep",
+]
 
 PROGRAM = """
 import random, sys

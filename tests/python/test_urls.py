@@ -70,7 +70,9 @@ def test_a_number_of_no_column_stays_an_index_error(host: sa.Context) -> None:
 
 
 @pytest.mark.parametrize("read", READERS)
-@pytest.mark.parametrize("url", ["nowhere://a/b", "foo+bar://x", "s3://key:secret@bucket/x?scheme=bogus", "memory://nothing"])
+@pytest.mark.parametrize(
+    "url", ["nowhere://a/b", "foo+bar://x", "s3://key:secret@bucket/x?scheme=bogus", "memory://nothing"]
+)
 def test_an_error_of_a_url_is_ours_and_keeps_its_secrets(read: Any, url: str) -> None:
     pytest.importorskip("fsspec")
     with pytest.raises(sa.Error) as raised:

@@ -26,7 +26,9 @@ from saeta.cuda import _wire
 _log = logging.getLogger("saeta.cuda")
 _REQUEST_TIMEOUT = 10.0  # seconds until a connection that asks for nothing is closed
 _MOST_SILENT = 64
-_MOST_WAITING = 512  # other users can fill it, so it has room for more of them than come while one is sent away
+_MOST_WAITING = (
+    512  # other users can fill it, so it has room for more of them than come while one is sent away
+)
 _MOST_AT_ONCE = 256  # connections that are accepted before those are served that are there
 
 
@@ -129,7 +131,9 @@ class Broker:
                 connection, _sender = self._listener.accept()
             except BlockingIOError:
                 return
-            except OSError:  # gone again, or no descriptor is left: those who wait in the queue are asked again
+            except (
+                OSError
+            ):  # gone again, or no descriptor is left: those who wait in the queue are asked again
                 time.sleep(0.01)
                 return
             connection.setblocking(False)

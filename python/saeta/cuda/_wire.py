@@ -144,7 +144,9 @@ def _received(connection: socket.socket) -> tuple[bytes, list[int]]:
     what was sent before."""
     for _attempt in range(2):
         with suppress(ConnectionError):
-            data, descriptors, _flags, _sender = socket.recv_fds(connection, _LARGEST, 1, socket.MSG_CMSG_CLOEXEC)
+            data, descriptors, _flags, _sender = socket.recv_fds(
+                connection, _LARGEST, 1, socket.MSG_CMSG_CLOEXEC
+            )
             return data, descriptors
     return b"", []
 

@@ -300,7 +300,9 @@ class Trip:
 
     def _is_tensor(self, column: Column) -> bool:
         alone = self.table.column_names.count(column.name) == 1
-        flat = column.type.dtype is not None and not column.type.fields  # a struct or a list is a tensor of more dimensions
+        flat = (
+            column.type.dtype is not None and not column.type.fields
+        )  # a struct or a list is a tensor of more dimensions
         return alone and flat and len(column) > 0 and column.null_count == 0
 
     def _sum_on_host(self, column: Column) -> int | float:

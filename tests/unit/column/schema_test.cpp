@@ -12,7 +12,7 @@ std::string message_of(const schema& fields, std::string_view name) {
   try {
     static_cast<void>(fields.index_of(name));
   } catch (const error& seen) {
-    EXPECT_EQ(seen.code(), errc::invalid_argument);
+    EXPECT_EQ(seen.code(), errc::column_name);
     return seen.message();
   }
   return "no error";
