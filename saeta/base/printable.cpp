@@ -37,7 +37,16 @@ char32_t decoded(std::string_view text) {
   return character;
 }
 
+/// As Python writes it.
 void append_escape(std::string& out, char32_t character) {
+  constexpr std::string_view with_a_letter = "\t\n\r";
+  const std::size_t letter =
+      character < 0x80 ? with_a_letter.find(static_cast<char>(character)) : std::string_view::npos;
+  if (letter != std::string_view::npos) {
+    out += '\\';
+    out += "tnr"[letter];
+    return;
+  }
   constexpr std::string_view digits = "0123456789abcdef";
   const bool wide = character > 0xFF;
   out += wide ? "\\u" : "\\x";
