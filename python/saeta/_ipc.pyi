@@ -49,9 +49,13 @@ class Reader:
     def next(self, where: saeta._core.Context) -> saeta._core.Table | None:
         """The next batch as a table, None at the end."""
 
+    @property
+    def live(self) -> bool:
+        """Whether it reads a stream that is still being sent."""
+
     def close(self) -> None:
         """
-        Lets the source go. Columns that view it keep it. Using the reader then is ClosedError.
+        Lets the source go. Columns that view it keep it. Using the reader then is ClosedError, also for a thread that reads: it ends within 50 ms, of a live stream when its call has returned, and lets the source go.
         """
 
     def __enter__(self) -> Reader: ...
@@ -71,6 +75,11 @@ def open_ranges(read: Callable[[int, memoryview], object], name: str, size: int,
     Opens a source of `size` bytes. `read(offset, target)` fills the target; several threads call it.
     """
 
+def open_live(read: Callable[[memoryview], int], name: str, columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader:
+    """
+    Opens a stream that is still being sent. `read(target)` fills the beginning of the target and returns how many bytes, 0 at the end.
+    """
+
 def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = 'none', format: str = 'file', progress: Callable[[Progress], object] | None = None, durable: bool = True, replace_read_only: bool = False) -> int:
     """Writes a table, atomically; returns the bytes of the file."""
 
@@ -82,8 +91,19 @@ def write_sink(source: saeta._core.Table, put: Callable[[bytes], object], name: 
 def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') -> bytes:
     """The bytes of a file or stream of the table."""
 
-def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
+def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a file says about itself."""
+
+def inspect_bytes(source: bytes | bytearray | memoryview) -> dict[str, Any]:
+    """What bytes say about themselves."""
+
+def inspect_ranges(read: Callable[[int, memoryview], object], name: str, size: int) -> dict[str, Any]:
+    """What a source says about itself, as `open_ranges` takes it."""
+
+def inspect_live(read: Callable[[memoryview], int], name: str) -> dict[str, Any]:
+    """
+    What a stream says about itself, as `open_live` takes it. Reads it to its end.
+    """
 
 def built_arrow_version() -> str:
     """Release of libarrow that this module was built with."""

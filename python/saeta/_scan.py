@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import deque
@@ -22,15 +23,15 @@ class Scan:
     """Reads the batches of an Arrow IPC file or stream one by one, each a Table of a context. Made by `saeta.scan_ipc`.
 
     It is an iterator, an asynchronous iterator and a context manager. A thread reads ahead; an error comes when its batch is
-    asked for. Several threads may take batches: each batch goes to one of them.
+    asked for. A stream that is still being sent is read when a batch is asked for. Several threads may take batches: each
+    batch goes to one of them. A child of fork can't use the scan of its parent (ClosedError).
     """
 
     def __init__(self, reader: Reader, ctx: Context, in_flight: int) -> None:
-        self._reader = reader
         self._schema = reader.schema
         self._num_batches = reader.num_batches
-        self._ahead = _Ahead(reader, ctx, in_flight)
-        self._end = weakref.finalize(self, _Ahead.stop, self._ahead)
+        self._batches: _Live | _Ahead = _Live(reader, ctx) if reader.live else _Ahead(reader, ctx, in_flight)
+        self._end = weakref.finalize(self, self._batches.stop)
 
     @property
     def schema(self) -> Schema:
@@ -46,7 +47,7 @@ class Scan:
         return self
 
     def __next__(self) -> Table:
-        batch = self._ahead.take()
+        batch = self._batches.take()
         if batch is None:
             raise StopIteration
         return batch
@@ -57,16 +58,15 @@ class Scan:
     async def __anext__(self) -> Table:
         import asyncio
 
-        batch = await asyncio.get_running_loop().run_in_executor(None, self._ahead.take)
+        batch = await asyncio.get_running_loop().run_in_executor(None, self._batches.take)
         if batch is None:
             raise StopAsyncIteration
         return batch
 
     def close(self) -> None:
-        """Ends the reading ahead and lets the source go. Batches that were taken stay."""
+        """Ends the reading ahead within 50 ms and lets the source go. Batches that were taken stay."""
         self._end()
-        self._ahead.wait()
-        self._reader.close()
+        self._batches.wait()
 
     def __enter__(self) -> Scan:
         return self
@@ -98,15 +98,50 @@ class Scan:
         return f"<saeta.Scan of {number}>"
 
 
-class _Ahead:
-    """What the thread and the takers share. It knows nothing of the Scan, so that a dropped one ends the thread."""
+class _Batches:
+    """What the takers of a scan share. It knows nothing of the Scan, so that a dropped one ends the reading."""
+
+    def __init__(self, reader: Reader, ctx: Context) -> None:
+        self._reader = reader
+        self._read: Callable[[], Table | None] = lambda: reader.next(ctx)
+        self._process = os.getpid()
+        self._stopped = False
+
+    def require_open(self) -> None:
+        if self._inherited():  # before any lock: a thread of the parent may have held it
+            raise ClosedError(
+                f"the scan belongs to process {self._process}, the parent of this forked process: scan its source again"
+            )
+        if self._stopped:
+            raise ClosedError("the scan is closed")
+
+    def _inherited(self) -> bool:
+        return self._process != os.getpid()
+
+
+class _Live(_Batches):
+    """Batches of a stream that is still being sent. No thread waits for them, which nobody could end."""
+
+    def take(self) -> Table | None:
+        self.require_open()
+        return self._read()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._reader.close()
+
+    def wait(self) -> None:
+        """Nothing: a thread that is inside a call of the source lets it go when the call has returned."""
+
+
+class _Ahead(_Batches):
+    """Batches that a thread reads ahead."""
 
     def __init__(self, reader: Reader, ctx: Context, in_flight: int) -> None:
-        self._read: Callable[[], Table | None] = lambda: reader.next(ctx)
+        super().__init__(reader, ctx)
         self._room = in_flight
         self._changed = threading.Condition()
         self._ready: deque[Table] = deque()
-        self._stopped = False
         self._done = False
         self._failure: BaseException | None = None
         # A daemon: a program that ends does not wait for batches that nobody takes.
@@ -114,9 +149,9 @@ class _Ahead:
         self._started = False
 
     def take(self) -> Table | None:
+        self.require_open()
         with self._changed:
-            if self._stopped:
-                raise ClosedError("the scan is closed")
+            self.require_open()
             if not self._started:
                 self._started = True
                 self._thread.start()
@@ -124,8 +159,7 @@ class _Ahead:
             if self._ready:
                 self._changed.notify_all()
                 return self._ready.popleft()
-            if self._stopped:
-                raise ClosedError("the scan is closed")
+            self.require_open()
             if self._failure is None:
                 return None
             if isinstance(self._failure, BudgetExceeded):
@@ -180,13 +214,16 @@ class _Ahead:
                 del batch  # whoever took it may let it go while the next one is read
 
     def stop(self) -> None:
+        if self._inherited():
+            return
         with self._changed:
             self._stopped = True
             self._ready.clear()
             self._changed.notify_all()
+        self._reader.close()  # which ends what the thread reads or waits for
 
     def wait(self) -> None:
-        if self._started and self._thread is not threading.current_thread():
+        if self._started and not self._inherited() and self._thread is not threading.current_thread():
             self._thread.join()
         self._ready.clear()
 

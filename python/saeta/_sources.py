@@ -1,12 +1,16 @@
-"""What a reader reads: paths, bytes, and objects of pyarrow, fsspec and Python that read ranges."""
+"""What a reader reads: paths, bytes, and objects of pyarrow, fsspec and Python that read ranges or what comes next."""
 
 from __future__ import annotations
 
+import inspect
+import io
 import os
 import re
+import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from saeta._optional import load
@@ -39,6 +43,83 @@ class Ranges(NamedTuple):
         target[:] = memoryview(content).cast("B")
 
 
+class Live:
+    """A stream that somebody is still sending: an object that can't seek, read forward and only as far as it is asked for."""
+
+    MAGIC = b"ARROW1"
+    MOST = 1 << 20  # bytes of one call
+
+    def __init__(self, file: Any, name: str) -> None:
+        self.name = name
+        # `read1` waits for some bytes, and loses none that came before a Ctrl-C. It gives none where it does not wait as well as
+        # at the end; `read` tells which.
+        self._take = file.read1 if isinstance(file, io.BufferedIOBase) else file.read
+        self._take_at_end = file.read if isinstance(file, io.BufferedIOBase) else None
+        self._begun = b""
+
+    def fill(self, target: memoryview) -> int:
+        """Puts what comes next at the beginning of the target; returns how many bytes, 0 at the end."""
+        if self._begun:
+            part, self._begun = self._begun[: len(target)], self._begun[len(target) :]
+        else:
+            part = self._read(min(len(target), self.MOST))
+        target[: len(part)] = part
+        return len(part)
+
+    def begins_a_file(self) -> bool:
+        """Whether it has the file format, which ends with what it holds. Reads no further than what tells."""
+        while len(self._begun) < len(self.MAGIC) and self.MAGIC.startswith(self._begun):
+            part = self._read(1 if len(self._begun) >= 4 else 4 - len(self._begun))
+            if not part:
+                return False
+            self._begun += bytes(part)
+        return self._begun == self.MAGIC
+
+    def rest(self) -> bytes:
+        """All that comes, to its end."""
+        parts = [self._begun]
+        while part := self._read(self.MOST):
+            parts.append(bytes(part))
+        return b"".join(parts)
+
+    def _read(self, most: int) -> Any:
+        try:
+            part = self._take(most)
+            if part == b"" and self._take_at_end is not None:
+                part = self._take_at_end(1)
+        except BlockingIOError as failure:
+            raise self._without_bytes() from failure
+        if part is None:
+            raise self._without_bytes()
+        part = bytes_of(part, self.name)
+        if len(part) > most:
+            raise FileError(f"'{self.name}' gave {len(part)} bytes where {most} were asked for")
+        return part
+
+    def _without_bytes(self) -> FileError:
+        return FileError(
+            f"'{self.name}' has no bytes now and does not wait for them: make it blocking (os.set_blocking, setblocking)"
+        )
+
+
+def bytes_of(content: Any, name: str) -> Any:
+    """What a call of `read` has given, as bytes."""
+    if isinstance(content, bytes):
+        return content
+    if isinstance(content, str):
+        raise _of_text(name)
+    try:
+        return memoryview(content).cast("B")
+    except TypeError:
+        raise TypeMismatch(f"read() of '{name}' gives {type(content).__name__}, expected bytes") from None
+
+
+def _of_text(name: str) -> TypeMismatch:
+    return TypeMismatch(
+        f"read() of '{name}' gives text, expected bytes: open it in binary mode, or give its .buffer (sys.stdin.buffer)"
+    )
+
+
 def open_reader(
     ipc: Any,
     opened: Any,
@@ -53,6 +134,8 @@ def open_reader(
     reader: Reader
     if isinstance(opened, Ranges):
         reader = ipc.open_ranges(opened.fill, opened.name, opened.size, *options)
+    elif isinstance(opened, Live):
+        reader = ipc.open_live(opened.fill, opened.name, *options)
     elif isinstance(opened, str | os.PathLike):
         reader = ipc.open_file(opened, *options)
     else:
@@ -60,13 +143,29 @@ def open_reader(
     return reader
 
 
+def inspected(ipc: Any, opened: Any) -> dict[str, Any]:
+    """What a source says about itself, of what `resolved` has returned."""
+    found: dict[str, Any]
+    if isinstance(opened, Ranges):
+        found = ipc.inspect_ranges(opened.fill, opened.name, opened.size)
+    elif isinstance(opened, Live):
+        found = ipc.inspect_live(opened.fill, opened.name)
+    elif isinstance(opened, str | os.PathLike):
+        found = ipc.inspect_file(opened)
+    else:
+        found = ipc.inspect_bytes(opened)
+    return found
+
+
 def resolved(source: Any, filesystem: Any = None) -> Any:
-    """A path of this machine, bytes, or Ranges."""
+    """A path of this machine, bytes, Ranges, or Live."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if filesystem is not None:
             return _of_filesystem(filesystem, path)
-        return _of_filesystem(*filesystem_of(path)) if URL.match(path) else source
+        if isinstance(path, str) and URL.match(path):
+            return _of_filesystem(*filesystem_of(path))
+        return _of_path(source)
     if filesystem is not None:
         raise TypeMismatch(f"filesystem is for a path, and source is of type {type(source).__name__}")
     if isinstance(source, bytes | bytearray | memoryview):
@@ -79,6 +178,52 @@ def resolved(source: Any, filesystem: Any = None) -> Any:
         raise TypeMismatch(
             f"source is of type {type(source).__name__}, expected a path, bytes or an object with read()"
         ) from None
+
+
+# Paths that name what a process has open.
+_OPEN = re.compile(r"/dev/std(in)|/(?:dev|proc/self)/fd/(\d+)")
+
+
+def is_live(path: str | os.PathLike[str]) -> bool:
+    """Whether a path names a pipe, a socket or a device, which can be read once."""
+    try:
+        mode = Path(os.fsdecode(path)).stat().st_mode
+    except (OSError, ValueError):
+        return False  # whoever opens it says so
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
+
+
+class _Descriptor:
+    """Closed with its owner, whoever that is."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def read(self, size: int) -> bytes:
+        return os.read(self._number, size)
+
+    def __del__(self) -> None:
+        os.close(self._number)
+
+
+def _of_path(path: Any) -> Any:
+    if not is_live(path):
+        return path
+    text = os.fsdecode(path)
+    known = _OPEN.fullmatch(text)
+    try:
+        if known is not None and Path(text).is_socket():  # which can't be opened by its path
+            opened = _Descriptor(os.dup(int(known[2] or 0)))
+        else:
+            opened = _Descriptor(os.open(path, os.O_RDONLY))
+    except OSError as failure:
+        raise FileError(f"can't open '{text}': {failure.strerror} (errno {failure.errno})") from failure
+    return _of_live(opened, text)
+
+
+def _of_live(file: Any, name: str) -> Any:
+    live = Live(file, name)
+    return live.rest() if live.begins_a_file() else live
 
 
 def filesystem_of(url: str) -> tuple[Any, str]:
@@ -151,9 +296,12 @@ def _with_file_errors(source: Ranges) -> Ranges:
 
 def _of_file(file: Any, name: str | None = None) -> Any:
     called = name or _name_of(file)
+    if isinstance(file, io.TextIOBase):
+        raise _of_text(called)
     if hasattr(file, "read_at"):  # of pyarrow: for any thread, without the GIL
         with suppress(OSError, ValueError):
-            return Ranges(called, file.size(), lambda at, count: file.read_at(count, at), file)
+            size, first = file.size(), file.tell()
+            return Ranges(called, size - first, lambda at, count: file.read_at(count, first + at), file)
     if _of_fsspec(file):
         first = file.tell()  # the object has one position for all threads, its file system none
         return Ranges(
@@ -164,7 +312,19 @@ def _of_file(file: Any, name: str | None = None) -> Any:
         )
     if _seekable(file):
         return _of_position(file, called)
-    return file.read()
+    if not _takes_a_size(file.read):
+        return bytes_of(file.read(), called)
+    return _of_live(file, called)
+
+
+def _takes_a_size(read: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(read).bind(1)
+    except TypeError:
+        return False
+    except ValueError:  # a function of C that does not tell
+        pass
+    return True
 
 
 def _of_fsspec(file: Any) -> bool:
@@ -178,24 +338,31 @@ def _of_fsspec(file: Any) -> bool:
 
 
 def _seekable(file: Any) -> bool:
-    try:
-        return bool(file.seekable())
-    except AttributeError:
+    """Whether ranges can be read. Decompressing files seek back by decoding all anew."""
+    if type(file).__module__ in ("gzip", "bz2", "lzma", "zipfile", "compression.zstd"):
         return False
+    try:
+        if not file.seekable():
+            return False
+        file.seek(file.tell())  # a wrapper may say so of a pipe
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
 def _of_position(file: Any, name: str) -> Ranges:
     """From the position on where it is now, one thread after the other."""
     turn = threading.Lock()
     first = file.tell()
-    size = file.seek(0, os.SEEK_END) - first
+    file.seek(0, os.SEEK_END)
+    size = file.tell() - first
     file.seek(first)
 
     def read(offset: int, count: int) -> bytes:
         parts = []
         with turn:
             file.seek(first + offset)
-            while count > 0 and (part := file.read(count)):
+            while count > 0 and (part := bytes_of(file.read(count), name)):
                 parts.append(part)
                 count -= len(part)
         return b"".join(parts)

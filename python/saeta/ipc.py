@@ -42,8 +42,10 @@ def read_ipc(
     device).
 
     Args:
-        source: a path, bytes, a URL ("s3://..."), or an object with `read()`: files of pyarrow.fs and of fsspec, and seekable
-            ones, are read by ranges, the large ones several at a time.
+        source: a path, bytes, a URL ("s3://..."), or an object with `read()` that gives bytes: files of pyarrow.fs and of
+            fsspec, and seekable ones, are read by ranges, the large ones several at a time. An object that can't seek (a pipe,
+            a socket's `makefile("rb")`, `sys.stdin.buffer`), and a path that names a pipe (`/dev/stdin`), is read as far as the
+            end of the stream: what follows stays unread. The file format needs all of it.
         columns: only these, in this order; one name or several.
         batches: only these: the number of one, or a range, slice or pair of batch numbers [first, last).
         copy: on the host, None views the mapped file where it can and True copies into memory of the context, under
@@ -65,8 +67,9 @@ def read_ipc(
     batch; joining them takes the memory of both for a moment.
 
     Raises:
-        FileError (MissingFileError where there is none), FormatError (not Arrow, truncated, hostile), UnsupportedError
-        (names the column and its type), BudgetExceeded. Nothing of a failed read stays allocated.
+        FileError (MissingFileError where there is none), FormatError (not Arrow, which names Parquet and others by their
+        first bytes, truncated, hostile), UnsupportedError (names the column and its type), TypeMismatch (`read()` gives
+        text), BudgetExceeded. Nothing of a failed read stays allocated.
     """
     where = context_of(ctx)
     reader = opened(source, filesystem, columns, batches, copy, validate, rechunk)
@@ -89,7 +92,8 @@ def opened(
     chosen = _names(columns)
     with _naming_missing_files(source):
         found = _sources.resolved(source, filesystem)
-        numbers = _batch_range(batches, lambda: _sources.open_reader(ipc, found).num_batches)
+        live = isinstance(found, _sources.Live)
+        numbers = _batch_range(batches, lambda: -1 if live else _sources.open_reader(ipc, found).num_batches)
         return _sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk)
 
 
@@ -166,12 +170,17 @@ def to_ipc_bytes(self: Table, *, compression: str | None = None, format: str = "
     return content
 
 
-def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a file says about itself: format, bytes, compression, rows of each batch, metadata, and for each column its
-    name, type, nulls, number of dictionary values and whether a context can hold it."""
-    with _naming_missing_files(path):
-        summary: dict[str, Any] = module().inspect(path)
-        return summary
+def inspect(source: Source, *, filesystem: Any = None) -> dict[str, Any]:
+    """What a file or stream says about itself: format, bytes, compression, rows of each batch, metadata, and for each column
+    its name, type, nulls, number of dictionary values and whether a context can hold it.
+
+    Args:
+        source, filesystem: as for `read_ipc`. Bodies are not read, but those of a stream that is still being sent are read
+            and dropped, to its end.
+    """
+    ipc = module()
+    with _naming_missing_files(source):
+        return _sources.inspected(ipc, _sources.resolved(source, filesystem))
 
 
 @functools.cache

@@ -4,7 +4,9 @@
 #include "objects.hpp"
 #include "pickling.hpp"
 #include "python_bytes.hpp"
+#include "saeta/base/cancellation.hpp"
 #include "saeta/base/interruptible_lock.hpp"
+#include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/inspect.hpp"
 #include "saeta/ipc/reader.hpp"
@@ -19,6 +21,9 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <variant>
@@ -40,27 +45,72 @@ ipc::progress_hook hook_of(const nb::object& callable) {
 }
 
 /// One thread a reader: other threads that use it meanwhile wait.
-struct reader_object {
-  explicit reader_object(std::unique_ptr<ipc::reader> of) : value(std::move(of)) {}
-  /// The reader. The caller holds `turn`. @throws error closed.
-  ipc::reader& opened() {
-    if (value == nullptr) {
+class reader_object {
+public:
+  explicit reader_object(std::unique_ptr<ipc::reader> of) : live_(of->live()), value_(std::move(of)) {}
+  reader_object(const reader_object&) = delete;
+  reader_object& operator=(const reader_object&) = delete;
+  ~reader_object() = default;
+
+  /// Runs `action` with the reader, without the GIL, when its turn has come. @throws error closed.
+  template <class Action>
+  auto with(Action action) {
+    require_own_process();
+    const gil_release release;
+    const cancellation_scope ends_with(closed_);
+    const last_out drops(*this);
+    const auto lock = turn_.lock("a read");
+    if (value_ == nullptr || closed_) {
       throw error(errc::closed, "the reader is closed");
     }
-    return *value;
+    return action(*value_);
   }
 
-  std::unique_ptr<ipc::reader> value; ///< null once it is closed
-  interruptible_mutex turn;
-};
+  /// Whether it reads a stream that is still being sent.
+  [[nodiscard]] bool live() const noexcept { return live_; }
 
-/// Runs `action` with the reader, without the GIL, when its turn has come.
-template <class Action>
-auto with_reader(reader_object& self, Action action) {
-  const gil_release release;
-  const auto lock = self.turn.lock("a read");
-  return action(self.opened());
-}
+  /// Waits for nobody: a thread that reads ends within 50 ms, of a live stream when its call has returned, and lets the source go.
+  void close() {
+    closed_ = true;
+    if (made_in_ == fork_generation()) { // the locks of a parent stay as they were
+      const gil_release release;
+      drop_if_free();
+    }
+  }
+
+private:
+  /// Behind the lock of a read: whoever closed the reader meanwhile did not wait for it.
+  class last_out {
+  public:
+    explicit last_out(reader_object& of) noexcept : of_(of) {}
+    last_out(const last_out&) = delete;
+    last_out& operator=(const last_out&) = delete;
+    ~last_out() {
+      if (of_.closed_) {
+        of_.drop_if_free();
+      }
+    }
+
+  private:
+    reader_object& of_;
+  };
+
+  void drop_if_free() noexcept {
+    turn_.if_free([this] { value_ = nullptr; });
+  }
+  void require_own_process() const {
+    if (made_in_ != fork_generation()) {
+      throw error(errc::closed,
+                  "the reader belongs to the parent of this forked process: open its source again");
+    }
+  }
+
+  const bool live_;
+  const std::uint64_t made_in_ = fork_generation();
+  std::atomic<bool> closed_{false};
+  std::unique_ptr<ipc::reader> value_; ///< null once it is closed
+  interruptible_mutex turn_;
+};
 
 /// Fills a range by a call of `read(offset, memoryview)`.
 void read_range(const nb::object& read, std::uint64_t offset, std::span<std::byte> target) {
@@ -73,6 +123,28 @@ void read_range(const nb::object& read, std::uint64_t offset, std::span<std::byt
     }
     read(offset, view);
   });
+}
+
+/// Bytes that a call of `read(memoryview)` has put at the beginning of the target.
+std::size_t read_some(const nb::object& read, std::span<std::byte> target) {
+  const gil_acquire acquire;
+  return foreign_call([&] {
+    const nb::object view = nb::steal(PyMemoryView_FromMemory(
+        reinterpret_cast<char*>(target.data()), static_cast<Py_ssize_t>(target.size()), PyBUF_WRITE));
+    if (!view.is_valid()) {
+      throw nb::python_error();
+    }
+    return std::min(nb::cast<std::size_t>(read(view)), target.size());
+  });
+}
+
+/// A callable that is dropped with the GIL, wherever the last column that views what was read is dropped.
+std::shared_ptr<nb::object> kept_callable(const nb::object& callable) {
+  return {new nb::object(callable), [](nb::object* held) {
+            PyObject* const object = held->release().ptr();
+            delete held;
+            with_gil_or_leak([object] { Py_DECREF(object); });
+          }};
 }
 
 /// True, False, or "utf8".
@@ -120,12 +192,7 @@ std::unique_ptr<reader_object> open_bytes(nb::handle source, names columns, cons
 std::unique_ptr<reader_object> open_ranges(const nb::object& read, std::string name, std::uint64_t size,
                                            names columns, const range& batches, std::optional<bool> copy,
                                            const checks& validate, std::optional<bool> rechunk) {
-  // Dropped with the GIL, wherever the last column that views what was read is dropped.
-  const std::shared_ptr<nb::object> kept(new nb::object(read), [](nb::object* held) {
-    PyObject* const object = held->release().ptr();
-    delete held;
-    with_gil_or_leak([object] { Py_DECREF(object); });
-  });
+  const auto kept = kept_callable(read);
   const gil_release release;
   return std::make_unique<reader_object>(ipc::reader::open(
       std::move(name), size,
@@ -133,25 +200,29 @@ std::unique_ptr<reader_object> open_ranges(const nb::object& read, std::string n
       options_of(std::move(columns), batches, copy, validate, rechunk)));
 }
 
+std::unique_ptr<reader_object> open_live(const nb::object& read, std::string name, names columns,
+                                         const range& batches, std::optional<bool> copy,
+                                         const checks& validate, std::optional<bool> rechunk) {
+  const auto kept = kept_callable(read);
+  const gil_release release;
+  return std::make_unique<reader_object>(ipc::reader::open(
+      std::move(name), [kept](std::span<std::byte> target) { return read_some(*kept, target); },
+      options_of(std::move(columns), batches, copy, validate, rechunk)));
+}
+
 table_object read_all(reader_object& self, const context_object& home, const nb::object& progress) {
-  return with_reader(
-      self, [&](ipc::reader& from) { return table_object(from.read_all(home.value, hook_of(progress))); });
+  return self.with(
+      [&](ipc::reader& from) { return table_object(from.read_all(home.value, hook_of(progress))); });
 }
 
 std::optional<table_object> next(reader_object& self, const context_object& home) {
-  return with_reader(self, [&](ipc::reader& from) -> std::optional<table_object> {
+  return self.with([&](ipc::reader& from) -> std::optional<table_object> {
     auto rows = from.next(home.value);
     if (!rows) {
       return std::nullopt;
     }
     return table_object(table::make(home.value, from.fields(), {std::move(*rows)}));
   });
-}
-
-void close_reader(reader_object& self) {
-  const gil_release release;
-  const auto lock = self.turn.lock("a read");
-  self.value = nullptr;
 }
 
 const char* name_of_container(ipc::container format) {
@@ -208,8 +279,7 @@ nb::object text_of(const std::string& said) {
       PyUnicode_DecodeUTF8(said.data(), static_cast<Py_ssize_t>(said.size()), "backslashreplace"));
 }
 
-nb::dict summary_of(const std::filesystem::path& file) {
-  const ipc::file_summary found = without_gil([&] { return ipc::inspect(file); });
+nb::dict described(const ipc::file_summary& found) {
   nb::list columns;
   for (const ipc::column_summary& each : found.columns) {
     nb::dict column;
@@ -237,6 +307,29 @@ nb::dict summary_of(const std::filesystem::path& file) {
   return result;
 }
 
+nb::dict inspect_file(const std::filesystem::path& file) {
+  return described(without_gil([&] { return ipc::inspect(file); }));
+}
+
+nb::dict inspect_bytes(nb::handle source) {
+  const python_bytes bytes(source);
+  return described(without_gil([&] { return ipc::inspect(bytes.span()); }));
+}
+
+nb::dict inspect_ranges(const nb::object& read, const std::string& name, std::uint64_t size) {
+  return described(without_gil([&] {
+    return ipc::inspect(name, size, [&](std::uint64_t offset, std::span<std::byte> target) {
+      read_range(read, offset, target);
+    });
+  }));
+}
+
+nb::dict inspect_live(const nb::object& read, const std::string& name) {
+  return described(without_gil([&] {
+    return ipc::inspect(name, [&](std::span<std::byte> target) { return read_some(read, target); });
+  }));
+}
+
 } // namespace
 } // namespace saeta::py
 
@@ -256,18 +349,16 @@ NB_MODULE(_ipc, m) {
       .def_prop_ro(
           "format",
           [](reader_object& self) {
-            return name_of_container(with_reader(self, [](ipc::reader& of) { return of.format(); }));
+            return name_of_container(self.with([](ipc::reader& of) { return of.format(); }));
           },
           "\"file\" or \"stream\".")
       .def_prop_ro(
           "schema",
-          [](reader_object& self) { return with_reader(self, [](ipc::reader& of) { return of.fields(); }); },
+          [](reader_object& self) { return self.with([](ipc::reader& of) { return of.fields(); }); },
           nb::sig("def schema(self) -> saeta._core.Schema"))
       .def_prop_ro(
           "num_batches",
-          [](reader_object& self) {
-            return with_reader(self, [](ipc::reader& of) { return of.batch_count(); });
-          },
+          [](reader_object& self) { return self.with([](ipc::reader& of) { return of.batch_count(); }); },
           "Batches in the range asked for; -1 for a stream.")
       .def("read_all", &read_all, nb::arg("where"), nb::arg("progress") = nb::none(),
            nb::sig("def read_all(self, where: saeta._core.Context, progress: "
@@ -277,13 +368,17 @@ NB_MODULE(_ipc, m) {
       .def("next", &next, nb::arg("where"),
            nb::sig("def next(self, where: saeta._core.Context) -> saeta._core.Table | None"),
            "The next batch as a table, None at the end.")
-      .def("close", &close_reader,
-           "Lets the source go. Columns that view it keep it. Using the reader then is ClosedError.")
+      .def_prop_ro("live", &reader_object::live, "Whether it reads a stream that is still being sent.")
+      .def("close", &reader_object::close,
+           "Lets the source go. Columns that view it keep it. Using the reader then is ClosedError, also for "
+           "a "
+           "thread that reads: it ends within 50 ms, of a live stream when its call has returned, and lets "
+           "the source go.")
       .def(
           "__enter__", [](nb::handle self) { return nb::borrow(self); },
           nb::sig("def __enter__(self) -> Reader"))
       .def(
-          "__exit__", [](reader_object& self, const nb::args&) { close_reader(self); },
+          "__exit__", [](reader_object& self, const nb::args&) { self.close(); },
           nb::sig("def __exit__(self, *exception: object) -> None"));
 
   m.def(
@@ -315,6 +410,16 @@ NB_MODULE(_ipc, m) {
           "columns: collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, "
           "copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader"),
       "Opens a source of `size` bytes. `read(offset, target)` fills the target; several threads call it.");
+  m.def("open_live", &open_live, nb::arg("read"), nb::arg("name"), nb::arg("columns") = nb::none(),
+        nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
+        nb::arg("rechunk") = nb::none(),
+        nb::sig(
+            "def open_live(read: collections.abc.Callable[[memoryview], int], name: str, "
+            "columns: collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, "
+            "copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader"),
+        "Opens a stream that is still being sent. `read(target)` fills the beginning of the target and "
+        "returns how many "
+        "bytes, 0 at the end.");
   m.def("write_file", &write_file, nb::arg("source"), nb::arg("path"), nb::arg("compression") = "none",
         nb::arg("format") = "file", nb::arg("progress") = nb::none(), nb::arg("durable") = true,
         nb::arg("replace_read_only") = false,
@@ -336,9 +441,20 @@ NB_MODULE(_ipc, m) {
         nb::sig("def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') "
                 "-> bytes"),
         "The bytes of a file or stream of the table.");
-  m.def("inspect", &summary_of, nb::arg("path"),
-        nb::sig("def inspect(path: str | os.PathLike[str]) -> dict[str, typing.Any]"),
+  m.def("inspect_file", &inspect_file, nb::arg("path"),
+        nb::sig("def inspect_file(path: str | os.PathLike[str]) -> dict[str, typing.Any]"),
         "What a file says about itself.");
+  m.def("inspect_bytes", &inspect_bytes, nb::arg("source"),
+        nb::sig("def inspect_bytes(source: bytes | bytearray | memoryview) -> dict[str, typing.Any]"),
+        "What bytes say about themselves.");
+  m.def("inspect_ranges", &inspect_ranges, nb::arg("read"), nb::arg("name"), nb::arg("size"),
+        nb::sig("def inspect_ranges(read: collections.abc.Callable[[int, memoryview], object], name: str, "
+                "size: int) -> dict[str, typing.Any]"),
+        "What a source says about itself, as `open_ranges` takes it.");
+  m.def("inspect_live", &inspect_live, nb::arg("read"), nb::arg("name"),
+        nb::sig("def inspect_live(read: collections.abc.Callable[[memoryview], int], name: str) -> "
+                "dict[str, typing.Any]"),
+        "What a stream says about itself, as `open_live` takes it. Reads it to its end.");
   m.def("built_arrow_version", &ipc::built_arrow_version,
         "Release of libarrow that this module was built with.");
   m.def("loaded_arrow_version", &ipc::loaded_arrow_version, "Release of libarrow that is loaded.");

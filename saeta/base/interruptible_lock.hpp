@@ -4,7 +4,7 @@
 #pragma once
 
 #include "saeta/base/error.hpp"
-#include "saeta/base/interrupt.hpp"
+#include "saeta/base/interruptible_wait.hpp"
 
 #include <atomic>
 #include <mutex>
@@ -39,10 +39,19 @@ public:
     bool locked = mutex_.try_lock();
     while (!locked) {
       check_interrupt();
-      locked = mutex_.try_lock_for(interrupt_interval);
+      locked = mutex_.try_lock_for(wait_interval());
     }
     holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     return guard(*this);
+  }
+
+  /// Runs `action` with the lock where nobody holds it; otherwise not at all.
+  template <class Action>
+  void if_free(Action action) {
+    if (mutex_.try_lock()) {
+      const guard held(*this);
+      action();
+    }
   }
 
 private:

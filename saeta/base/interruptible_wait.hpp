@@ -13,7 +13,11 @@ using wait_clock = std::chrono::steady_clock::time_point (*)();
 /// Null restores the steady clock. Returns the previous clock.
 wait_clock set_wait_clock(wait_clock clock) noexcept;
 
+/// Whether a wait of this thread may be interrupted.
 [[nodiscard]] bool has_interrupt_hook() noexcept;
+/// How long a wait of this thread may last without a look: shorter where another thread may be waiting for its end
+/// (base/cancellation.hpp).
+[[nodiscard]] std::chrono::milliseconds wait_interval() noexcept;
 
 /// Waits on `changed`, a condition variable, until `done()` or `deadline`. Returns `done()`.
 /// @param lock  held by the caller, and held again afterwards, also after an exception; not held while the hook runs.
@@ -39,8 +43,9 @@ bool wait_interruptibly(Changed& changed, Lock& lock, std::chrono::steady_clock:
       check_interrupt();
     }
     if (!done()) { // it may have happened while the hook ran, and then nobody notifies again
-      const bool in_parts = may_be_interrupted && deadline - started > interrupt_interval;
-      changed.wait_until(lock, in_parts ? started + interrupt_interval : deadline);
+      const auto part = wait_interval();
+      const bool in_parts = may_be_interrupted && deadline - started > part;
+      changed.wait_until(lock, in_parts ? started + part : deadline);
     }
   }
   return true;

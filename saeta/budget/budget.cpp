@@ -43,6 +43,12 @@ std::optional<budget_refusal> budget::charge_or_refuse(std::uint64_t bytes) {
   return tree_->charge_or_refuse(*node_, bytes);
 }
 
+void budget::close() noexcept { tree_->close(*node_); }
+
+bool budget::closed() const noexcept { return is_closed(*node_); }
+
+bool budget::can_never_fit(std::uint64_t bytes) const noexcept { return saeta::can_never_fit(*node_, bytes); }
+
 std::size_t budget::waiting() const noexcept { return tree_->waiting(); }
 
 void budget::refund(std::uint64_t bytes) noexcept {

@@ -85,12 +85,19 @@ public:
   /// for room in one of these budgets (`charge_by`), nobody who comes later takes from it.
   [[nodiscard]] bool try_charge(std::uint64_t bytes) noexcept;
   /// As try_charge, but waits in line, first come first served, until the bytes are there or `deadline` has passed.
-  /// A request that can never fit (larger than a limit) does not wait.
+  /// A request that can never fit (larger than a limit here or above, or of a budget that is closed) does not wait, and one that
+  /// waits when that comes about is sent away.
   /// @throws what the interrupt hook throws while it waits (base/interrupt.hpp); then nothing is charged.
   [[nodiscard]] bool charge_by(std::uint64_t bytes, time_point deadline);
   /// As try_charge, but a charge that fails counts as refused, and its numbers are returned: those of the nearest budget,
   /// here or above, that has no room, of the moment at which it had none. Nothing when it was charged.
   [[nodiscard]] std::optional<budget_refusal> charge_or_refuse(std::uint64_t bytes);
+  /// Sends those away who stand in line here and below, for good. What is charged stays, and what has room is charged.
+  void close() noexcept;
+  /// Whether this budget or one above is closed.
+  [[nodiscard]] bool closed() const noexcept;
+  /// Whether a request can't be granted whatever others give back.
+  [[nodiscard]] bool can_never_fit(std::uint64_t bytes) const noexcept;
   /// How many stand in line, in the whole tree.
   [[nodiscard]] std::size_t waiting() const noexcept;
   /// Gives back what successful charges or draws took.

@@ -62,6 +62,15 @@ void budget_tree::serve_line() noexcept {
   }
 }
 
+void budget_tree::close(node& at) noexcept {
+  if (inherited()) {
+    return;
+  }
+  const std::lock_guard hold(mutex_);
+  at.closed.store(true, std::memory_order_relaxed);
+  serve_line();
+}
+
 std::size_t budget_tree::waiting() noexcept {
   const std::lock_guard hold(mutex_);
   return line_.size();

@@ -45,9 +45,13 @@ std::uint64_t least_room(const node& at) noexcept {
 
 bool fits(const node& at, std::uint64_t bytes) noexcept { return bytes <= least_room(at); }
 
+bool is_closed(const node& at) noexcept {
+  return at.closed.load(std::memory_order_relaxed) || (at.parent != nullptr && is_closed(*at.parent));
+}
+
 bool can_never_fit(const node& at, std::uint64_t bytes) noexcept {
   for (const node* n = &at; n != nullptr; n = n->parent) {
-    if (bytes > n->limit.load(std::memory_order_relaxed)) {
+    if (n->closed.load(std::memory_order_relaxed) || bytes > n->limit.load(std::memory_order_relaxed)) {
       return true;
     }
   }

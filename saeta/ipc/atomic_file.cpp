@@ -82,7 +82,11 @@ atomic_file::atomic_file(const std::filesystem::path& target, const file_options
   if (replaced_) {
     require_replaceable(target_, *replaced_, options_.replace_read_only);
   }
-  if (!create_without_name()) {
+  // Without names only a writer that ended between two calls of `give_name` has left one: a large folder is not searched.
+  constexpr std::size_t searched = 4096;
+  if (create_without_name()) {
+    remove_stale_files(folder_of(target_), searched);
+  } else {
     remove_stale_files(folder_of(target_));
     create_with_name();
   }

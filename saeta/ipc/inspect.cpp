@@ -82,16 +82,12 @@ private:
   std::map<std::int64_t, std::int64_t> sizes_;
 };
 
-} // namespace
-
-file_summary inspect(const std::filesystem::path& file) {
-  const auto from = detail::open_source(file);
+file_summary summary_of(const detail::source& from) {
   detail::message_source messages(from, std::nullopt);
   const auto& described = *messages.described();
 
   file_summary summary;
   summary.format = messages.format();
-  summary.bytes = from->size();
   summary.compression = "none";
   summary.metadata_version = version_name(messages.version());
   if (described.metadata() != nullptr) {
@@ -112,9 +108,28 @@ file_summary inspect(const std::filesystem::path& file) {
     } catch (const error& failure) {
       rethrow(failure, concat(from->name(), ": batch ", summary.batch_rows.size()));
     }
+    messages.forget_read();
   }
+  summary.bytes = from->size();
   sizes.show(summary, messages);
   return summary;
+}
+
+} // namespace
+
+file_summary inspect(const std::filesystem::path& file) { return summary_of(detail::open_source(file)); }
+
+file_summary inspect(std::span<const std::byte> bytes) {
+  return summary_of(detail::source_of(bytes, nullptr));
+}
+
+file_summary inspect(std::string name, std::uint64_t size,
+                     std::function<void(std::uint64_t, std::span<std::byte>)> read) {
+  return summary_of(detail::source_of(std::move(name), size, std::move(read)));
+}
+
+file_summary inspect(std::string name, std::function<std::size_t(std::span<std::byte>)> read_some) {
+  return summary_of(detail::live_source_of(std::move(name), std::move(read_some)));
 }
 
 } // namespace saeta::ipc

@@ -7,8 +7,11 @@
 #include "saeta/column/schema.hpp"
 #include "saeta/ipc/container.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,5 +35,11 @@ struct file_summary {
   std::vector<column_summary> columns;
 };
 file_summary inspect(const std::filesystem::path& file);
+/// Of bytes, which nobody may change meanwhile.
+file_summary inspect(std::span<const std::byte> bytes);
+/// Of an object that reads ranges, and of a stream that is still being sent: as reader::open.
+file_summary inspect(std::string name, std::uint64_t size,
+                     std::function<void(std::uint64_t, std::span<std::byte>)> read);
+file_summary inspect(std::string name, std::function<std::size_t(std::span<std::byte>)> read_some);
 
 } // namespace saeta::ipc

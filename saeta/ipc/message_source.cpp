@@ -55,6 +55,7 @@ message_source::message_source(source from, const batch_range& range)
     open_file();
   } else {
     if (const auto at = take(find(0), from_->name())) {
+      check(bring_body(*at, false), from_->name());
       first_ = take(Message::Open(at->metadata, nullptr), from_->name());
       at_ = at->body + static_cast<std::uint64_t>(at->body_bytes);
     }
@@ -138,48 +139,70 @@ std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const 
 
 arrow::Result<std::optional<message_source::place>> message_source::find(std::uint64_t offset,
                                                                          std::int64_t front_bytes) const {
-  const std::uint64_t left = from_->has(offset, 0) ? from_->size() - offset : 0;
-  if (left == 0) {
+  // Behind the old mark of the end of a live stream, a word of zeros, nothing is asked for.
+  const std::uint64_t asked = from_->live() ? word : 2 * word;
+  std::uint64_t there = from_->available(offset, asked);
+  if (there == 0) {
     return std::nullopt;
   }
   std::array<std::uint32_t, 2> front{};
-  if (left >= word) {
-    from_->read_at(offset, std::as_writable_bytes(std::span(front)).first(std::min(left, 2 * word)));
+  const auto fill = [&](std::uint64_t first, std::uint64_t bytes) {
+    from_->read_at(offset + first, std::as_writable_bytes(std::span(front)).subspan(first, bytes));
+  };
+  if (there >= word) {
+    fill(0, there);
   }
   const bool marked = front[0] == continuation; // before 0.15 messages had no mark in front
   const std::uint64_t prefix = marked ? 2 * word : word;
-  if (left < prefix) {
-    return arrow::Status::Invalid("a message at offset ", offset, " ends after ", left,
+  if (there == word && there < prefix) {
+    there += from_->available(offset + word, word);
+    if (there == prefix) {
+      fill(word, word);
+    }
+  }
+  if (there < prefix) {
+    return arrow::Status::Invalid("a message at offset ", offset, " ends after ", there,
                                   " bytes, in its prefix");
   }
   const auto bytes = static_cast<std::int32_t>(front[marked ? 1 : 0]);
   if (bytes == 0) {
     return std::nullopt;
   }
-  if (bytes < 0 || static_cast<std::uint64_t>(bytes) > left - prefix) {
+  const std::uint64_t left =
+      bytes < 0 ? 0 : from_->available(offset + prefix, static_cast<std::uint64_t>(bytes));
+  if (bytes < 0 || left < static_cast<std::uint64_t>(bytes)) {
     return arrow::Status::Invalid("a message at offset ", offset, " has ", bytes, " bytes of metadata, ",
-                                  left - prefix, " are left");
+                                  left, " are left");
   }
   place found;
   found.metadata = read(offset + prefix, bytes, arrow::default_memory_pool());
   ARROW_RETURN_NOT_OK(Message::Open(found.metadata, nullptr)); // verifies them
   const std::uint64_t end = prefix + static_cast<std::uint64_t>(bytes);
+  found.offset = offset;
   found.body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes));
   found.body_bytes = read_body_length(bytes_of(*found.metadata));
   if (found.body < offset + end) {
     return arrow::Status::Invalid("a message at offset ", offset, " has ", end,
                                   " bytes before its body, the footer says ", front_bytes);
   }
-  if (found.body_bytes < 0 || !from_->has(found.body, static_cast<std::uint64_t>(found.body_bytes))) {
-    return arrow::Status::Invalid("a message at offset ", offset, " has a body of ", found.body_bytes,
-                                  " bytes at ", found.body, " of ", from_->size());
-  }
   return found;
+}
+
+arrow::Status message_source::bring_body(const place& at, bool kept) const {
+  const std::uint64_t there =
+      at.body_bytes < 0 ? 0 : from_->available(at.body, static_cast<std::uint64_t>(at.body_bytes), kept);
+  if (at.body_bytes < 0 || there < static_cast<std::uint64_t>(at.body_bytes)) {
+    return arrow::Status::Invalid("a message at offset ", at.offset, " has a body of ", at.body_bytes,
+                                  " bytes at ", at.body, " of ", from_->size());
+  }
+  return arrow::Status::OK();
 }
 
 arrow::Result<std::unique_ptr<Message>> message_source::message_at(const place& at) {
   ARROW_ASSIGN_OR_RAISE(auto bare, Message::Open(at.metadata, nullptr));
-  if (how_ == bodies::none || !Message::HasBody(bare->type())) {
+  const bool kept = how_ != bodies::none && Message::HasBody(bare->type());
+  ARROW_RETURN_NOT_OK(bring_body(at, kept));
+  if (!kept) {
     return bare;
   }
   scratch_ = false;
@@ -212,8 +235,10 @@ arrow::Result<std::unique_ptr<Message>> message_source::ReadNextMessage() {
   }
   return guarded([this]() -> arrow::Result<std::unique_ptr<Message>> {
     last_batch_ = std::nullopt;
+    failed_ = true;
     const std::uint64_t begin = at_;
     ARROW_ASSIGN_OR_RAISE(auto message, format_ == container::file ? next_of_file() : next_of_stream());
+    failed_ = false;
     if (message != nullptr && message->type() == MessageType::RECORD_BATCH) {
       const auto bytes = static_cast<std::uint64_t>(read_body_length(bytes_of(*message->metadata())));
       ++next_batch_;
@@ -236,7 +261,7 @@ bool message_source::packed() const {
     front = block.metadata_bytes;
   }
   const auto next = find(at, front);
-  if (!next.ok() || !*next) {
+  if (!next.ok() || !*next || !bring_body(**next, false).ok()) {
     return false; // whoever reads it says so
   }
   const auto bare = Message::Open((*next)->metadata, nullptr);
@@ -246,7 +271,7 @@ bool message_source::packed() const {
 
 bool message_source::repeat() {
   if (!last_batch_) {
-    return false;
+    return failed_;
   }
   at_ = last_batch_->first;
   body_bytes_ -= last_batch_->second;
@@ -283,8 +308,12 @@ arrow::Result<std::unique_ptr<Message>> message_source::next_of_file() {
 
 arrow::Result<std::unique_ptr<Message>> message_source::next_of_stream() {
   while (!range_ || next_batch_ < range_->second) {
+    if (ended_) {
+      return nullptr;
+    }
     ARROW_ASSIGN_OR_RAISE(const auto at, find(at_));
     if (!at) {
+      ended_ = true; // what follows is not ours
       return nullptr;
     }
     const std::uint64_t next = at->body + static_cast<std::uint64_t>(at->body_bytes);
@@ -294,10 +323,17 @@ arrow::Result<std::unique_ptr<Message>> message_source::next_of_stream() {
       at_ = next;
       return message;
     }
+    ARROW_RETURN_NOT_OK(bring_body(*at, false));
     at_ = next;
     ++next_batch_;
   }
   return nullptr;
+}
+
+void message_source::forget_read() const {
+  if (format_ == container::stream) {
+    from_->forget_before(at_);
+  }
 }
 
 void message_source::close_range() const {

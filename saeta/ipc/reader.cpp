@@ -92,8 +92,10 @@ void require_views(const arrow::ArrayData& data, std::span<const std::byte> view
   for (const auto& part : data.buffers) {
     if (part != nullptr && !detail::contains(view, part->data(), static_cast<std::size_t>(part->size()))) {
       throw error(errc::exchange,
-                  concat("column '", column, "' can't be a view of the source: its body is compressed, ",
-                         "misaligned, of foreign byte order or a dictionary in parts"));
+                  concat("column '", column, "' can't be a view of the source: ",
+                         view.empty() ? "it is not in memory"
+                                      : "its body is compressed, misaligned, of foreign byte order or a "
+                                        "dictionary in parts"));
     }
   }
   for (const auto& child : data.child_data) {
@@ -175,6 +177,7 @@ bool reader::impl::decode() {
     }
     raise(status, place());
   }
+  messages->forget_read();
   if (decoded == nullptr) {
     messages->close_range();
     return false;
@@ -361,7 +364,15 @@ std::unique_ptr<reader> reader::open(std::string name, std::uint64_t size,
   return std::unique_ptr<reader>(new reader(std::make_unique<impl>(std::move(from), std::move(options))));
 }
 
+std::unique_ptr<reader> reader::open(std::string name,
+                                     std::function<std::size_t(std::span<std::byte>)> read_some,
+                                     read_options options) {
+  auto from = detail::live_source_of(std::move(name), std::move(read_some));
+  return std::unique_ptr<reader>(new reader(std::make_unique<impl>(std::move(from), std::move(options))));
+}
+
 container reader::format() const noexcept { return impl_->messages->format(); }
+bool reader::live() const noexcept { return impl_->from->live(); }
 const schema& reader::fields() const noexcept { return impl_->shown; }
 std::int64_t reader::batch_count() const noexcept { return impl_->messages->batch_count(); }
 std::optional<batch> reader::next(const std::shared_ptr<context>& home) { return impl_->next(home); }

@@ -55,11 +55,19 @@ public:
   static std::unique_ptr<reader> open(std::string name, std::uint64_t size,
                                       std::function<void(std::uint64_t, std::span<std::byte>)> read,
                                       read_options options = {});
+  /// A stream that is still being sent. `read_some` fills the beginning of the target, which is not empty, and returns how many bytes,
+  /// 0 at the end; it is called on the thread that reads. Each message is asked for when it is needed and as long as it is:
+  /// `next` returns a batch as soon as it has come, and what follows the end of the stream stays unread. Not for the file format.
+  static std::unique_ptr<reader> open(std::string name,
+                                      std::function<std::size_t(std::span<std::byte>)> read_some,
+                                      read_options options = {});
   reader(const reader&) = delete;
   reader& operator=(const reader&) = delete;
   ~reader();
 
   [[nodiscard]] container format() const noexcept;
+  /// Whether it reads a stream that is still being sent.
+  [[nodiscard]] bool live() const noexcept;
   /// After projection.
   [[nodiscard]] const schema& fields() const noexcept;
   /// Batches in the range asked for; -1 for a stream, whose number shows at its end.

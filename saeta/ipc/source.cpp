@@ -27,7 +27,7 @@ public:
       : byte_source("bytes", bytes.size()), bytes_(bytes), keepalive_(std::move(keepalive)) {}
 
   void read_at(std::uint64_t offset, std::span<std::byte> target) const override {
-    if (!has(offset, target.size())) {
+    if (available(offset, target.size()) < target.size()) {
       throw error(errc::io,
                   concat(name(), ": reading ", target.size(), " bytes at offset ", offset, " of ", size()));
     }
@@ -97,14 +97,68 @@ std::string hexadecimal(std::span<const std::byte> bytes) {
   return std::move(out).str();
 }
 
-bool begins_with_message(std::span<const std::byte> beginning, std::uint64_t size) {
+bool begins_with_message(std::span<const std::byte> beginning, const byte_source& from) {
+  /// Four letters are a larger number, and a stream that is still being sent might be waited for.
+  constexpr std::uint32_t longest_of_live = std::uint32_t{64} << 20;
   std::uint32_t first = 0;
   if (beginning.size() < sizeof(first)) {
     return false;
   }
   std::memcpy(&first, beginning.data(), sizeof(first));
   // Older streams begin with the length itself.
-  return first == continuation || (first > 0 && first <= size - sizeof(first));
+  return first == continuation ||
+         (first > 0 && first <= (from.live() ? longest_of_live : from.size() - sizeof(first)));
+}
+
+/// Whether bytes that may be cut off begin with `front`.
+bool is_beginning(std::span<const std::byte> bytes, std::string_view front) {
+  const std::size_t known = std::min(bytes.size(), front.size());
+  return known != 0 && std::memcmp(bytes.data(), front.data(), known) == 0;
+}
+
+/// What people take for an Arrow file, by its first bytes, and what to do with it; empty where it is none of these.
+std::string_view other_format(std::span<const std::byte> beginning) {
+  struct known {
+    std::string_view front;
+    std::string_view name;
+  };
+  using namespace std::string_view_literals;
+  static constexpr std::array formats{
+      known{"PAR1"sv, "a Parquet file: read it with read_parquet"sv},
+      known{"PARE"sv, "an encrypted Parquet file: decrypt it with pyarrow.parquet"sv},
+      known{"FEA1"sv, "a Feather V1 file: read it with pyarrow.feather and write it as version 2"sv},
+      known{"\x1f\x8b"sv, "gzip: decompress it first, as with gzip.open"sv},
+      known{"\x28\xb5\x2f\xfd"sv, "a Zstandard frame: decompress it first"sv},
+      known{"\x04\x22\x4d\x18"sv, "an LZ4 frame: decompress it first"sv},
+      known{"BZh"sv, "bzip2: decompress it first, as with bz2.open"sv},
+      known{"\xfd"
+            "7zX"sv,
+            "xz: decompress it first, as with lzma.open"sv},
+      known{"PK\x03\x04"sv, "a ZIP archive: open the file in it first"sv},
+      known{"ORC"sv, "an ORC file: read it with pyarrow.orc"sv},
+      known{"Obj\x01"sv, "an Avro file"sv},
+      known{"\x89HDF"sv, "an HDF5 file"sv},
+      known{"SQLi"sv, "an SQLite database"sv},
+      known{"\x93NUM"sv, "a NumPy file: read it with numpy.load"sv},
+  };
+  for (const known& each : formats) {
+    if (beginning.size() >= each.front.size() && is_beginning(beginning, each.front)) {
+      return each.name;
+    }
+  }
+  const auto is_text = [](std::byte byte) {
+    const auto code = std::to_integer<unsigned char>(byte);
+    return (code >= ' ' && code <= '~') || code == '\t' || code == '\n' || code == '\r';
+  };
+  constexpr std::string_view utf8_mark = "\xef\xbb\xbf";
+  const bool marked = beginning.size() >= utf8_mark.size() && is_beginning(beginning, utf8_mark);
+  if (!std::ranges::all_of(beginning.subspan(marked ? utf8_mark.size() : 0), is_text)) {
+    return {};
+  }
+  const auto first =
+      std::ranges::find_if(beginning, [](std::byte byte) { return std::to_integer<int>(byte) > ' '; });
+  const bool json = first != beginning.end() && (*first == std::byte{'{'} || *first == std::byte{'['});
+  return json ? "JSON"sv : "text, such as CSV: read it with pyarrow.csv"sv;
 }
 
 bool is_magic(std::span<const std::byte> bytes) {
@@ -132,12 +186,18 @@ source source_of(std::string name, std::uint64_t size,
 }
 
 container recognise(const byte_source& from) {
-  if (from.size() == 0) {
+  std::array<std::byte, 8> first{};
+  // A live stream is asked for one word: an old one may have no more.
+  const auto beginning =
+      std::span(first).first(from.available(0, from.live() ? sizeof(std::uint32_t) : first.size()));
+  if (beginning.empty()) {
     throw error(errc::format, concat(from.name(), ": no Arrow file or stream: it is empty"));
   }
-  std::array<std::byte, 8> first{};
-  const auto beginning = std::span(first).first(std::min<std::uint64_t>(from.size(), first.size()));
   from.read_at(0, beginning);
+  if (from.live() && beginning.size() == sizeof(std::uint32_t) && is_beginning(beginning, magic)) {
+    throw error(errc::format, concat(from.name(), ": an Arrow file ends with what it holds, so it can't be "
+                                                  "read as it comes: read it to its end first"));
+  }
   if (is_magic(beginning)) {
     std::array<std::byte, magic.size()> last{};
     if (from.size() >= 2 * magic.size()) {
@@ -149,11 +209,13 @@ container recognise(const byte_source& from) {
     }
     return container::file;
   }
-  if (begins_with_message(beginning, from.size())) {
+  const std::string_view other = other_format(beginning);
+  if (other.empty() && begins_with_message(beginning, from)) {
     return container::stream;
   }
-  throw error(errc::format, concat(from.name(), ": no Arrow file or stream: expected ", magic,
-                                   " or a message, found the bytes ", hexadecimal(beginning)));
+  throw error(errc::format, concat(from.name(), ": no Arrow file or stream: ",
+                                   other.empty() ? "" : concat("it looks like ", other, "; "), "expected ",
+                                   magic, " or a message, found the bytes ", hexadecimal(beginning)));
 }
 
 } // namespace saeta::ipc::detail

@@ -44,9 +44,12 @@ std::filesystem::path temporary_name(const std::filesystem::path& folder) {
   return folder / concat(begin, hexadecimal(number), end);
 }
 
-void remove_stale_files(const std::filesystem::path& folder) noexcept {
+void remove_stale_files(const std::filesystem::path& folder, std::size_t most) noexcept {
   try {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (most-- == 0) {
+        return;
+      }
       if (is_temporary(entry.path().filename().string())) {
         remove_if_stale(entry.path());
       }

@@ -385,6 +385,9 @@ bytes_by_name context::close() {
   }
   if (reservation_) {
     reservation_->release();
+  } else if (base_ != nullptr ||
+             !on_host()) { // page-locked memory of devices is charged to the host's budget, too
+    budget_->close();
   }
   core_->drain();
   core_->log->flush();

@@ -191,7 +191,7 @@ public:
   /// Waits for pending releases; true when none is left.
   bool wait_for_releases(std::chrono::milliseconds timeout);
 
-  /// Refuses new work from now on and reports what is still alive, by tag in bytes (empty: nothing). What lives stays
+  /// Refuses new work from now on, also what waits for room in a derived context, and reports what is still alive, by tag in bytes (empty: nothing). What lives stays
   /// valid until its owners drop it. Of a derived context it returns what is left of a reservation, too, and the others
   /// go on.
   bytes_by_name close();

@@ -98,17 +98,20 @@ bool pressure::wait_for_a_release(shortage& need) {
     need.wait_until = wait_now() + policy_.release_wait;
   }
   while (!one_was_done()) {
-    if (!releases_.can_wait() || wait_now() >= *need.wait_until) {
+    if (!releases_.can_wait() || wait_now() >= *need.wait_until || need.in_vain()) {
       return one_was_done();
     }
     check_interrupt();
-    const auto left = std::min<std::chrono::nanoseconds>(*need.wait_until - wait_now(), interrupt_interval);
+    const auto left = std::min<std::chrono::nanoseconds>(*need.wait_until - wait_now(), wait_interval());
     releases_.wait_for_one(need.releases_seen, std::chrono::steady_clock::now() + left);
   }
   return wait_now() < *need.wait_until; // where others free all the time, too
 }
 
 bool pressure::relieve(shortage& need) {
+  if (need.in_vain()) {
+    return false;
+  }
   if (need.attempt <= drain) {
     if (policy_.drain) {
       releases_.drain();

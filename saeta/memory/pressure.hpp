@@ -8,7 +8,8 @@
 //   4. hooks are asked, highest priority first: frameworks that can give up their caches, tables that can be spilled
 //   5. the request waits in line until others have freed enough, first come first served, at most `wait`
 //
-// After each step that freed something the request is tried again; when none is left it fails.
+// A request that can never fit, because it is larger than a limit or its budget is closed, is refused at any of these steps without the
+// others. After each step that freed something the request is tried again; when none is left it fails.
 // Thread    Any. Hooks run on the thread of the request, without a lock held. A request made inside a hook asks no hooks and
 //           does not wait in line.
 // Failure   A hook that throws is reported and counts as having freed nothing. Both waits pass on what the interrupt hook

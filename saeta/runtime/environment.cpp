@@ -117,7 +117,10 @@ std::vector<std::string> sinks_of(std::string_view text) {
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t end = std::min(rest.find(';'), rest.size());
     const std::string_view one = rest.substr(0, end);
-    if (!one.starts_with("csv:") && !one.starts_with("jsonl:") && !one.starts_with("trace:")) {
+    const std::size_t colon = std::min(one.find(':'), one.size());
+    const std::string_view format = one.substr(0, colon);
+    const bool known = format == "csv" || format == "jsonl" || format == "trace";
+    if (!known || one.size() <= colon + 1) { // a path is missing
       refuse(log_name, text, "expected csv:PATH, jsonl:PATH or trace:PATH");
     }
     sinks.emplace_back(one);

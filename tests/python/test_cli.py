@@ -313,6 +313,31 @@ def test_load_tells_the_rate_and_checks_the_values(tmp_path):
     assert "same" not in only
 
 
+@pytest.mark.parametrize("way", ["-", "/dev/stdin", "<("])
+def test_a_stream_on_a_pipe_is_inspected_and_loaded(tmp_path, way):
+    path = tmp_path / "a.arrows"
+    table = arrow_data.table(60)
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=20)
+
+    def piped(command, *options):
+        call = f"{sys.executable} -m saeta {command} {' '.join(options)}"
+        line = f"{call} <(cat {path})" if way == "<(" else f"cat {path} | {call} {way}"
+        return subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=600, check=False)
+
+    expected = sa.ipc.inspect(path)
+    seen = json.loads(piped("inspect", "--json").stdout)
+    assert (seen["batch_rows"], seen["bytes"]) == ([20, 20, 20], expected["bytes"])
+    assert "60 rows in 3 batches" in piped("inspect").stdout
+    loaded = piped("load", "--device", "host")
+    assert loaded.returncode == 0, loaded.stderr
+    (found,) = json.loads(piped("load", "--device", "host", "--json").stdout)["files"]
+    assert (found["rows"], found["file_bytes"]) == (60, None)
+    for once in ("--check", "--rounds 2"):
+        refused = piped("load", "--device", "host", once)
+        assert (refused.returncode, "can be read once" in refused.stderr) == (2, True), refused.stderr
+
+
 def test_load_fails_with_the_codes_of_all_commands(tmp_path):
     path = tmp_path / "a.arrow"
     table = pa.table({"a": range(100_000)})

@@ -56,7 +56,9 @@ def info(as_json: Json = False) -> None:
 
 @app.command(epilog=EXIT_CODES)
 def inspect(
-    file: Annotated[Path, typer.Argument(help="An Arrow IPC file or stream.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(help="An Arrow IPC file or stream; - for standard input.", show_default=False)
+    ],
     as_json: Json = False,
 ) -> None:
     """Schema, batches, rows, nulls, compression and dictionaries of a file."""
@@ -113,7 +115,12 @@ def demo(
 
 @app.command(epilog=EXIT_CODES)
 def load(
-    files: Annotated[list[Path], typer.Argument(help="Arrow IPC or Parquet files.", show_default=False)],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Arrow IPC or Parquet files; - for an Arrow stream on standard input.", show_default=False
+        ),
+    ],
     device: Device = None,
     budget: Annotated[
         Optional[str],  # noqa: UP045

@@ -8,11 +8,12 @@ from typing import Any
 
 from saeta import ipc
 from saeta._report import counted, human_bytes
+from saeta.cli.files import source_of
 from saeta.cli.terminal import grid, say
 
 
 def run(file: Path, as_json: bool) -> None:
-    found = ipc.inspect(file)
+    found = ipc.inspect(source_of(file))
     if as_json:
         found["metadata"] = {_text(key): _text(value) for key, value in found["metadata"].items()}
         print(json.dumps({"file": str(file), **found}, indent=2))

@@ -16,6 +16,7 @@ from saeta import _core
 from saeta._optional import load
 from saeta._report import counted, human_bytes
 from saeta.cli.exits import Exit
+from saeta.cli.files import is_read_once, source_of
 from saeta.cli.terminal import grid, on_terminal, say, say_lines
 
 YARDSTICK_BYTES = 256 << 20
@@ -32,6 +33,11 @@ def run(
     check: bool,
     as_json: bool,
 ) -> None:
+    if rounds > 1 or check:
+        for path in filter(is_read_once, files):
+            raise sa.errors.InvalidError(
+                f"'{path}' can be read once: save it to a file for --rounds and --check"
+            )
     ctx = _core.context(device, budget=budget)
     names = None if columns is None else columns.split(",")
     limit = _link(ctx)
@@ -42,7 +48,7 @@ def run(
         rate = table.nbytes / median(seconds) / 1e9
         found: dict[str, Any] = {
             "file": str(path),
-            "file_bytes": path.stat().st_size,
+            "file_bytes": None if is_read_once(path) else path.stat().st_size,
             "bytes": table.nbytes,
             "rows": table.num_rows,
             "columns": table.num_columns,
@@ -97,7 +103,7 @@ def _load(
         else:
             # A copy on the host too: views would be no load.
             shown = on_terminal() and not quiet
-            table = sa.read_ipc(path, ctx, columns=names, copy=True, progress=shown)
+            table = sa.read_ipc(source_of(path), ctx, columns=names, copy=True, progress=shown)
         ctx.synchronize()
         seconds.append(time.perf_counter() - start)
     assert table is not None
@@ -105,6 +111,8 @@ def _load(
 
 
 def is_parquet(path: Path) -> bool:
+    if is_read_once(path):
+        return False
     with path.open("rb") as file:
         return file.read(len(PARQUET)) == PARQUET
 
@@ -138,7 +146,7 @@ def _show(found: dict[str, Any], limit: float, device: str) -> None:
                 found["columns"],
                 f"{found['batches']:,}",
                 human_bytes(found["bytes"]),
-                human_bytes(found["file_bytes"]),
+                "-" if found["file_bytes"] is None else human_bytes(found["file_bytes"]),
                 f"{median(found['seconds']):.4f}",
                 f"{found['gb_per_s']:.2f}",
                 f"{found['share']:.0%}",

@@ -14,7 +14,7 @@
 //           So spending credit can neither pass a limit nor raise a peak. Both are decided in the tree alone, from a
 //           `granted` that is the true `current`: with all credit in question called back, its shards locked together.
 // Line      While somebody waits in line all shards are closed, so that every charge and refund goes through the tree.
-//           A request, new or waiting, may not take from a budget that has no room for somebody who came earlier.
+//           Nobody may take from a budget that has no room for somebody who came earlier.
 // Fork      In a child a tree of its parent is only dropped, and that takes no lock, because another thread of the parent may
 //           have held it.
 // Thread    Any. Lock order: the tree's mutex, then shards, a second one only under the mutex or by try_lock. What the
@@ -111,6 +111,7 @@ struct budget::node {
   const budget& self;
   node* const parent;
   std::atomic<std::uint64_t> limit; ///< written under the mutex
+  std::atomic<bool> closed = false; ///< written under the mutex; nobody waits here or below
   std::uint64_t reserved = 0;
   std::uint64_t granted = 0;
   std::uint64_t peak = 0;
@@ -141,6 +142,7 @@ public:
   /// Nothing when it was charged.
   std::optional<budget_refusal> charge_or_refuse(node& at, std::uint64_t bytes);
   bool charge_by(node& at, std::uint64_t bytes, time_point deadline);
+  void close(node& at) noexcept;
   std::size_t waiting() noexcept;
   void refund(node& at, std::uint64_t bytes) noexcept;
 
@@ -225,7 +227,6 @@ private:
   };
 
   [[nodiscard]] bool inherited() const noexcept { return made_in_ != fork_generation(); }
-
   const std::uint64_t made_in_ = fork_generation();
   counted_mutex mutex_;
   std::array<open_credit, most_open> open_;
@@ -242,7 +243,8 @@ inline std::uint64_t room(const budget_tree::node& in) noexcept {
 }
 /// True when every budget from `at` to the root has room.
 bool fits(const budget_tree::node& at, std::uint64_t bytes) noexcept;
-/// True when a budget from `at` to the root is smaller than the request.
+bool is_closed(const budget_tree::node& at) noexcept; ///< here or above
+/// True when a budget from `at` to the root is smaller than the request, or closed.
 bool can_never_fit(const budget_tree::node& at, std::uint64_t bytes) noexcept;
 
 } // namespace saeta

@@ -1,7 +1,7 @@
 // A file that appears under its name only when it is complete.
 //
 // What      Writes go to a file without a name in the folder of the target, which goes with its descriptor, however the process
-//           ends. `commit` gives it the name. Who has the old file open or mapped keeps the old bytes. Where the file
+//           ends. `commit` gives it the name; where it replaces a file, it has another one for a moment. Who has the old file open or mapped keeps the old bytes. Where the file
 //           system has no files without names, it has a name (.saeta-*.tmp) and a lock while its writer lives; writers that come
 //           later remove those without.
 // Target    A symbolic link is followed: the file that it names is replaced, or made. The new file has the permissions of

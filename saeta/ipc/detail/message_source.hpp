@@ -53,7 +53,8 @@ public:
   void project(std::vector<int> columns) { columns_ = std::move(columns); }
   /// Whether the body of the last record batch must not stay: columns are to be copied out of it.
   [[nodiscard]] bool scratch() const noexcept { return scratch_; }
-  /// Whether the last message was a record batch. Then `repeat` gives it again: its decoder may have had no memory.
+  /// Lets the last message come again, whose body or decoder may have had no memory. False where that is not possible: it was
+  /// given out and is no record batch.
   bool repeat();
 
   [[nodiscard]] container format() const noexcept { return format_; }
@@ -70,6 +71,8 @@ public:
   [[nodiscard]] bool packed() const;
   /// Bytes of the record batch bodies that were given out.
   [[nodiscard]] std::uint64_t body_bytes() const noexcept { return body_bytes_; }
+  /// What was given out so far is not asked for again, neither by `repeat` nor by a message_source that begins anew.
+  void forget_read() const;
   /// To be called at the end of a stream. @throws error out_of_range when it has fewer batches than were asked for.
   void close_range() const;
 
@@ -77,6 +80,7 @@ private:
   /// Where a message lies.
   struct place {
     std::shared_ptr<arrow::Buffer> metadata;
+    std::uint64_t offset = 0;
     std::uint64_t body = 0; ///< offset
     std::int64_t body_bytes = 0;
   };
@@ -88,6 +92,8 @@ private:
   [[nodiscard]] arrow::Result<std::optional<place>> find(std::uint64_t offset,
                                                          std::int64_t front_bytes = -1) const;
   arrow::Result<std::unique_ptr<arrow::ipc::Message>> message_at(const place& at);
+  /// Refuses a body that the source does not have. @param kept  whether it will be read
+  [[nodiscard]] arrow::Status bring_body(const place& at, bool kept) const;
   [[nodiscard]] std::shared_ptr<arrow::Buffer> read(std::uint64_t offset, std::int64_t bytes,
                                                     arrow::MemoryPool* pool) const;
   /// The ranges of the projected columns, where they are a small part; else null.
@@ -101,6 +107,8 @@ private:
   bounded_pool* pool_ = nullptr; ///< unless bodies are not read
   std::vector<int> columns_;     ///< empty: all
   std::uint64_t at_ = 0;         ///< of a stream: where the next message begins
+  bool ended_ = false;           ///< a stream has come to its end
+  bool failed_ = false;          ///< the last message was not given out
   std::optional<std::pair<std::uint64_t, std::uint64_t>>
       last_batch_;     ///< where a stream's last one began; bytes of its body
   file_footer footer_; ///< of a file only

@@ -1,5 +1,6 @@
 #include "saeta/resource/decorators/budget_resource.hpp"
 
+#include "saeta/base/text.hpp"
 #include "saeta/budget/reservation.hpp"
 
 #include <optional>
@@ -38,6 +39,10 @@ void budget_resource::charge(std::uint64_t bytes, budget& from) {
     if (missing.charged || from.try_charge(bytes)) {
       return;
     }
+  }
+  if (from.closed()) {
+    throw error(errc::closed, concat("a request for ", bytes, " bytes waited for room in ", from.name(),
+                                     ", and its budget was closed meanwhile"));
   }
   // The last attempt has to be the one that is refused: between an attempt and a look at the numbers others may free.
   if (auto refused = from.charge_or_refuse(bytes)) {

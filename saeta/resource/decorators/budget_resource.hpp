@@ -4,7 +4,8 @@
 //           `deallocate`; a failed one keeps the charge with the block.
 // Pressure  When a charge does not fit, or upstream has no memory, `relief` is asked to make room with attempt 0, 1, 2,
 //           ... for as long as it returns true; then the request fails.
-// Failure   budget_exceeded without owners (the context adds them), or what upstream throws.
+// Failure   budget_exceeded without owners (the context adds them), closed where the budget was closed while the request waited, or
+//           what upstream throws.
 #pragma once
 
 #include "saeta/budget/budget.hpp"
@@ -19,6 +20,8 @@ namespace saeta {
 /// A request that does not fit, for whoever can make room.
 struct shortage {
   shortage(std::uint64_t missing, budget* refused_by) : bytes(missing), full(refused_by) {}
+  /// Whether no room that is made could help.
+  [[nodiscard]] bool in_vain() const noexcept { return full != nullptr && full->can_never_fit(bytes); }
 
   std::uint64_t bytes;
   budget* full; ///< whose charge failed; null when upstream has no memory

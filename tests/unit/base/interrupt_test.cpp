@@ -1,3 +1,4 @@
+#include "saeta/base/cancellation.hpp"
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/sanitizers.hpp"
@@ -6,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <semaphore>
@@ -154,6 +156,45 @@ TEST(interrupt, a_lock_that_the_thread_holds_is_refused) {
     const auto held = mutex.lock("a transfer");
     EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(mutex.lock("a transfer")); }), errc::busy);
   }
+  const auto again = mutex.lock("a transfer");
+}
+
+TEST(interrupt, a_cancelled_thread_ends_its_next_wait_once_and_its_undoing_may_wait) {
+  std::atomic<bool> cancelled{false};
+  {
+    const cancellation_scope scope(cancelled);
+    EXPECT_TRUE(has_interrupt_hook()) << "so that waits are cut in parts";
+    EXPECT_LT(wait_interval(), interrupt_interval);
+    EXPECT_NO_THROW(check_interrupt());
+    cancelled = true;
+    EXPECT_EQ(unit::code_raised_by([] { check_interrupt(); }), errc::closed);
+    EXPECT_NO_THROW(check_interrupt());
+  }
+  EXPECT_FALSE(has_interrupt_hook());
+  EXPECT_EQ(wait_interval(), interrupt_interval);
+  std::thread([&] { EXPECT_NO_THROW(check_interrupt()) << "another thread goes on"; }).join();
+}
+
+TEST(interrupt, a_scope_inside_of_another_counts_until_its_end) {
+  const std::atomic<bool> cancelled{true};
+  const std::atomic<bool> going_on{false};
+  const cancellation_scope outer(cancelled);
+  {
+    const cancellation_scope inner(going_on);
+    EXPECT_NO_THROW(check_interrupt());
+  }
+  EXPECT_EQ(unit::code_raised_by([] { check_interrupt(); }), errc::closed);
+}
+
+TEST(interrupt, a_lock_that_is_held_is_not_waited_for_where_it_may_be_left) {
+  interruptible_mutex mutex;
+  int runs = 0;
+  mutex.if_free([&] { ++runs; });
+  {
+    const auto held = mutex.lock("a transfer");
+    std::thread([&] { mutex.if_free([&] { ++runs; }); }).join();
+  }
+  EXPECT_EQ(runs, 1);
   const auto again = mutex.lock("a transfer");
 }
 

@@ -292,5 +292,64 @@ TEST(budget_line, is_served_or_sent_away_when_the_limit_changes) {
   b->refund(6);
 }
 
+TEST(budget_line, is_sent_away_when_any_budget_above_becomes_too_small_for_it) {
+  const auto root = budget::create("root", 100);
+  const auto child = root->make_child("child", 100);
+  const auto grandchild = child->make_child("grandchild", 100);
+  ASSERT_TRUE(root->try_charge(40));
+  for (const auto& lowered : {root, child, grandchild}) {
+    auto large = charge_in_line(*grandchild, 70);
+    until_waiting(*root, 1);
+    lowered->set_limit(69);
+    EXPECT_FALSE(large.get()) << lowered->name();
+    EXPECT_TRUE(grandchild->can_never_fit(70));
+    EXPECT_FALSE(grandchild->can_never_fit(69));
+    EXPECT_FALSE(grandchild->charge_by(70, far)) << "and is not let in again";
+    lowered->set_limit(100);
+  }
+  root->refund(40);
+}
+
+TEST(budget_line, is_sent_away_when_its_budget_or_one_above_is_closed_and_others_stay) {
+  const auto root = budget::create("root", 10);
+  const auto child = root->make_child("child");
+  const auto grandchild = child->make_child("grandchild");
+  const auto sibling = root->make_child("sibling");
+  ASSERT_TRUE(root->try_charge(10));
+  auto first = charge_in_line(*child, 6);
+  until_waiting(*root, 1);
+  auto second = charge_in_line(*grandchild, 5);
+  until_waiting(*root, 2);
+  auto other = charge_in_line(*sibling, 4);
+  until_waiting(*root, 3);
+  child->close();
+  EXPECT_FALSE(first.get());
+  EXPECT_FALSE(second.get());
+  EXPECT_EQ(root->waiting(), 1U);
+  EXPECT_TRUE(child->closed());
+  EXPECT_TRUE(grandchild->closed());
+  EXPECT_FALSE(sibling->closed());
+  EXPECT_FALSE(root->closed());
+  EXPECT_FALSE(grandchild->charge_by(1, far)) << "nobody waits in a closed one";
+  root->refund(10);
+  EXPECT_TRUE(other.get());
+  EXPECT_EQ(root->statistics().current, 4U);
+  sibling->refund(4);
+}
+
+TEST(budget_line, of_a_budget_that_is_closed_first_lets_those_behind_it_go) {
+  const auto root = budget::create("root", 10);
+  const auto child = root->make_child("child");
+  ASSERT_TRUE(root->try_charge(6));
+  auto large = charge_in_line(*child, 9);
+  until_waiting(*root, 1);
+  auto small = charge_in_line(*root, 3);
+  until_waiting(*root, 2);
+  child->close();
+  EXPECT_FALSE(large.get());
+  EXPECT_TRUE(small.get());
+  root->refund(9);
+}
+
 } // namespace
 } // namespace saeta

@@ -72,8 +72,37 @@ TEST(source, is_a_stream_when_it_begins_with_a_message) {
 TEST(source, of_neither_kind_shows_its_first_eight_bytes) {
   const std::string expected =
       "bytes: no Arrow file or stream: expected ARROW1 or a message, found the bytes ";
-  EXPECT_EQ(kind_of("PAR1 and more"), expected + "50 41 52 31 20 61 6e 64");
+  EXPECT_EQ(kind_of(std::string_view("\0\0\0\0 and more", 13)), expected + "00 00 00 00 20 61 6e 64");
   EXPECT_EQ(kind_of(std::string_view("\x0a\0\xff", 3)), expected + "0a 00 ff");
+}
+
+TEST(source, of_a_format_that_people_mistake_for_it_is_named) {
+  const std::vector<std::pair<std::string, std::string>> formats{
+      {"PAR1 and more", "it looks like a Parquet file: read it with read_parquet; expected ARROW1"},
+      {"FEA1 and more", "a Feather V1 file"},
+      {std::string("\x1f\x8b\x08\0\0\0\0\0", 8) + std::string(100'000, 'x'), "gzip"},
+      {"\x28\xb5\x2f\xfd\x04", "a Zstandard frame"},
+      {"\x04\x22\x4d\x18", "an LZ4 frame"},
+      {"BZh91AY&", "bzip2"},
+      {std::string("\xfd"
+                   "7zXZ\0\0",
+                   7),
+       "xz"},
+      {"PK\x03\x04rest", "a ZIP archive"},
+      {"ORC rest", "an ORC file"},
+      {"Obj\x01rest", "an Avro file"},
+      {"\x89HDF\r\n\x1a\n", "an HDF5 file"},
+      {"SQLite format 3", "an SQLite database"},
+      {"\x93NUMPY\x01", "a NumPy file"},
+      {"{\"id\": 1}", "JSON"},
+      {" \n[1, 2]", "JSON"},
+      {"id,name\n1,a\n", "text, such as CSV"},
+      {"\xef\xbb\xbfid,name\n", "text, such as CSV"},
+      {"id", "text, such as CSV"}};
+  for (const auto& [bytes, name] : formats) {
+    EXPECT_THAT(kind_of(bytes),
+                ::testing::AllOf(::testing::HasSubstr("it looks like "), ::testing::HasSubstr(name)));
+  }
 }
 
 TEST(source, reads_ranges_of_memory_and_of_functions) {
@@ -88,11 +117,11 @@ TEST(source, reads_ranges_of_memory_and_of_functions) {
   EXPECT_EQ(bytes->view().data(), memory.data());
   EXPECT_EQ(bytes->descriptor(), -1);
   EXPECT_ERROR(bytes->read_at(91, piece), io, "10 bytes at offset 91 of 100");
-  EXPECT_TRUE(bytes->has(100, 0));
-  EXPECT_TRUE(bytes->has(0, 100));
-  EXPECT_FALSE(bytes->has(1, 100));
-  EXPECT_FALSE(bytes->has(101, 0));
-  EXPECT_FALSE(bytes->has(2, std::numeric_limits<std::uint64_t>::max()));
+  EXPECT_EQ(bytes->available(0, 100), 100U);
+  EXPECT_EQ(bytes->available(1, 100), 99U);
+  EXPECT_EQ(bytes->available(100, 1), 0U);
+  EXPECT_EQ(bytes->available(101, 1), 0U);
+  EXPECT_EQ(bytes->available(2, std::numeric_limits<std::uint64_t>::max()), 98U);
 
   std::size_t calls = 0;
   const auto called = detail::source_of("remote", 100, [&](std::uint64_t at, std::span<std::byte> target) {

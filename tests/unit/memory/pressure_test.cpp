@@ -372,6 +372,43 @@ TEST_F(pressure_test, a_child_of_fork_removes_no_hook_of_its_parent) {
   EXPECT_EQ(relieve(), 0);
 }
 
+TEST_F(pressure_test, takes_no_step_for_what_can_never_fit) {
+  const auto gate = submit_pending();
+  const auto root = budget::create("root", 10);
+  const auto child = root->make_child("child");
+  pressure steps = make({.wait = std::chrono::minutes(5)});
+  const auto hook = steps.add_hook("asked", 0, [](std::uint64_t) -> std::uint64_t {
+    ADD_FAILURE() << "nobody gives up a cache for it";
+    return 1;
+  });
+  shortage missing(11, child.get());
+  EXPECT_FALSE(steps.relieve(missing));
+  child->close();
+  shortage of_closed(1, child.get());
+  EXPECT_FALSE(steps.relieve(of_closed));
+}
+
+TEST_F(pressure_test, stops_waiting_for_releases_when_the_request_can_not_fit_any_more) {
+  const auto gate = submit_pending();
+  for (const bool closing : {true, false}) {
+    const auto full = budget::create("full", 10);
+    ASSERT_TRUE(full->try_charge(5));
+    pressure steps = make({.release_wait = std::chrono::hours(1), .wait = std::chrono::hours(1)});
+    shortage missing(8, full.get());
+    ASSERT_TRUE(steps.relieve(missing)) << "the first step";
+    ++missing.attempt;
+    const interrupts hook([&] {
+      if (closing) {
+        full->close();
+      } else {
+        full->set_limit(7);
+      }
+    });
+    EXPECT_FALSE(steps.relieve(missing));
+    full->refund(5);
+  }
+}
+
 TEST_F(pressure_test, waits_in_line_once) {
   const auto half_full = budget::create("half full", 10);
   ASSERT_TRUE(half_full->try_charge(5));

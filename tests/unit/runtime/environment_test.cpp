@@ -113,6 +113,9 @@ TEST_F(environment_test, a_bad_value_is_refused_with_its_name_and_text) {
   expect_refused("SAETA_GUARD", "yes", "expected a number with a unit");
   expect_refused("SAETA_BUDGET_WAIT", "soon", "0 to 86400000");
   expect_refused("SAETA_LOG", "xml:a", "expected csv:PATH");
+  for (const char* const without_path : {"csv:", "csv", "jsonl:", "trace:", "csv:a;trace:", "csv:;trace:b"}) {
+    expect_refused("SAETA_LOG", without_path, "expected csv:PATH");
+  }
   expect_refused("SAETA_RECORD", "16777217", "0 to 16777216");
   expect_refused("SAETA_STAGING_THREADS", "-1", "0 to 256");
   expect_refused("SAETA_STAGING_THREADS", "257", "0 to 256");

@@ -1,0 +1,211 @@
+"""Scans that are left while they wait, refused twice, closed or inherited, and requests that can't be granted any more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+ROWS = 100_000  # of a batch, 800 kB
+
+
+@pytest.fixture
+def large(tmp_path):
+    path = tmp_path / "large.arrow"
+    table = pa.table({"a": np.arange(6 * ROWS)})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=ROWS)
+    return str(path)
+
+
+# A context whose requests wait for a day. A hook tells that one is about to.
+WAITING = """
+import os, signal, sys, threading
+import saeta as sa
+
+ctx = sa.context("host", budget="1MiB", wait=86400)
+
+def asked_for():
+    asked = threading.Event()
+    return asked, ctx.memory.add_hook(lambda _: asked.set(), name="asked")
+
+def waiting_scan(path):
+    asked, hook = asked_for()
+    scan = sa.scan_ipc(path, ctx, copy=True, in_flight=1)
+    first = next(scan)
+    asked.wait()
+    return scan, first
+
+def scanning():
+    return [thread for thread in threading.enumerate() if thread.name == "saeta-scan"]
+"""
+
+LEFT = """
+def fail_in(scan):
+    try:
+        with scan:
+            raise ZeroDivisionError
+    except ZeroDivisionError:
+        pass
+
+def interrupted(scan):
+    # The main thread waits for a batch, and the scan's thread for room.
+    interrupt = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT))
+    try:
+        with scan:
+            interrupt.start()
+            next(scan)
+    except KeyboardInterrupt:
+        pass
+
+for leave in (sa.Scan.close, fail_in, interrupted):
+    scan, first = waiting_scan(sys.argv[1])
+    leave(scan)
+    assert scanning() == []
+    try:
+        next(scan)
+    except sa.ClosedError:
+        print(leave.__name__)
+    del first
+    assert ctx.memory.statistics()["current"] == 0
+"""
+
+DROPPED = """
+scan, first = waiting_scan(sys.argv[1])
+thread, = scanning()
+del scan
+thread.join()
+print("ended")
+"""
+
+CHILD = """
+held = ctx.allocate("900KiB")
+
+def leave(child):
+    with child:
+        pass
+
+def close_above(child):
+    above.close()
+
+for close in (sa.Context.close, leave, close_above):
+    above = ctx.memory.child("session")
+    child = above.memory.child("query")
+    asked, hook = asked_for()
+    results = []
+
+    def ask():
+        try:
+            results.append(child.allocate("500KiB"))
+        except sa.ClosedError as failure:
+            results.append("refused")
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    asked.wait()
+    close(child)
+    thread.join()
+    print(results)
+    assert ctx.memory.statistics()["current"] == 900 << 10
+del held
+assert ctx.allocate("500KiB").nbytes == 500 << 10, "others go on"
+"""
+
+NEVER = """
+asked, hook = asked_for()
+child = ctx.memory.child("query", "2MiB")
+try:
+    child.allocate("1025KiB")
+except sa.BudgetExceeded as refused:
+    print(refused.limit, asked.is_set())
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        (LEFT, "close\nfail_in\ninterrupted\n"),
+        (DROPPED, "ended\n"),
+        (CHILD, "['refused']\n" * 3),
+        (NEVER, f"{1 << 20} False\n"),
+    ],
+    ids=[
+        "a_scan_that_is_left",
+        "a_scan_that_is_dropped",
+        "in_a_child_that_is_closed",
+        "for_what_can_never_fit",
+    ],
+)
+def test_nobody_waits(run_python, large, program, says):
+    done = run_python(WAITING + program, large)
+    assert (done.returncode, done.stdout, done.stderr) == (0, says, "")
+
+
+@pytest.mark.parametrize("copy", [None, True])
+@pytest.mark.parametrize("source", ["file", "object"])
+def test_a_second_refusal_is_a_refusal_too_and_the_scan_goes_on(host, large, copy, source):
+    if source == "file" and copy is None:
+        pytest.skip("views need no room")
+    host.budget = int(1.5 * ROWS * 8)
+    with Path(large).open("rb") as opened:
+        scan = sa.scan_ipc(opened if source == "object" else large, host, copy=copy, in_flight=1)
+        held = [next(scan)]
+        for _ in range(3):
+            with pytest.raises(sa.BudgetExceeded):
+                next(scan)
+        held.clear()
+        total = 0
+        while (batch := next(scan, None)) is not None:
+            total += batch.num_rows
+            del batch
+        assert total == 5 * ROWS
+        assert next(scan, None) is None
+        scan.close()
+
+
+def test_no_batch_is_kept_by_a_scan_that_was_closed(host, large):
+    before = host.memory.statistics()["current"]
+    scan = sa.scan_ipc(large, host, copy=True, in_flight=4)
+    next(scan)
+    scan.close()
+    assert host.memory.statistics()["current"] == before
+
+
+FORK = """
+import os, signal, sys
+import saeta as sa
+
+scan = sa.scan_ipc(sys.argv[1], "host", in_flight=1)
+next(scan)
+reader = sa.ipc.module().open_file(sys.argv[1])
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    for use in (lambda: next(scan), lambda: list(scan), lambda: reader.next(sa.context("host"))):
+        try:
+            use()
+        except sa.ClosedError as failure:
+            assert "parent" in str(failure), failure
+        else:
+            os._exit(1)
+    scan.close()
+    reader.close()
+    with scan:
+        pass
+    assert sa.read_ipc(sys.argv[1], "host").num_rows == 600_000
+    del scan, reader
+    sys.exit(0)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(code, sum(batch.num_rows for batch in scan), reader.next(sa.context("host")).num_rows)
+"""
+
+
+def test_a_scan_of_a_parent_is_refused_in_a_forked_child_and_goes_on_in_the_parent(run_python, large):
+    done = run_python(FORK, large, PYTHONWARNINGS="ignore")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0 500000 100000\n", "")

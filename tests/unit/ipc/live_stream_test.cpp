@@ -1,0 +1,287 @@
+// Streams that are still being sent: what is asked of them, and when.
+#include "ipc_test.hpp"
+#include "saeta/ipc/detail/source.hpp"
+#include "support/foreign_streams.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace saeta::ipc {
+namespace {
+
+using support::same_contents;
+using ::testing::HasSubstr;
+
+const std::string end_mark("\xff\xff\xff\xff\0\0\0\0", 8);
+
+/// The other end of a connection.
+class sender {
+public:
+  explicit sender(std::string bytes, std::size_t at_once = 1000)
+      : bytes_(std::move(bytes)), sent_(bytes_.size()), at_once_(at_once) {}
+
+  /// Bytes that the reader may ask for so far; more is a failure of the test.
+  void send_up_to(std::size_t bytes) { sent_ = bytes; }
+  /// The call that follows after so many is interrupted once.
+  void interrupt_after(std::size_t calls) { calls_left_ = calls; }
+  [[nodiscard]] std::size_t taken() const { return taken_; }
+
+  [[nodiscard]] std::function<std::size_t(std::span<std::byte>)> calls() {
+    return [this](std::span<std::byte> target) {
+      EXPECT_FALSE(target.empty());
+      if (calls_left_-- == 0) {
+        throw std::runtime_error("interrupted");
+      }
+      const std::size_t part = std::min({target.size(), at_once_, bytes_.size() - taken_});
+      EXPECT_LE(taken_ + target.size(), sent_) << "it would wait for what was not sent";
+      std::memcpy(target.data(), bytes_.data() + taken_, part);
+      taken_ += part;
+      return part;
+    };
+  }
+  [[nodiscard]] std::unique_ptr<reader> open(read_options options = {}) {
+    return reader::open("wire", calls(), std::move(options));
+  }
+
+private:
+  std::string bytes_;
+  std::size_t sent_;
+  std::size_t at_once_;
+  std::size_t taken_ = 0;
+  std::size_t calls_left_ = std::numeric_limits<std::size_t>::max();
+};
+
+class live_stream : public ipc_test {
+protected:
+  [[nodiscard]] std::string stream_of(const table& rows, compression body = compression::none) const {
+    return write_bytes(rows, {container::stream, body});
+  }
+  /// Where each batch of a stream ends.
+  [[nodiscard]] std::vector<std::size_t> ends_of(const table& rows) const {
+    std::vector<std::size_t> ends;
+    for (std::size_t i = 0; i <= rows.batches().size(); ++i) {
+      const auto first = rows.batches().begin();
+      const auto some = table::make(home(), rows.fields(), {first, first + static_cast<std::ptrdiff_t>(i)});
+      ends.push_back(stream_of(some).size() - end_mark.size());
+    }
+    return ends;
+  }
+  [[nodiscard]] table plain() const {
+    return support::random_table(
+        home(), {data_type(type_id::int32), data_type(type_id::string), data_type(type_id::boolean)},
+        {.batch_rows = {5, 0, 300, 2}});
+  }
+};
+
+TEST_F(live_stream, gives_each_batch_as_soon_as_its_last_byte_has_come) {
+  const table original = plain();
+  const auto ends = ends_of(original);
+  sender wire(stream_of(original) + "the next message of somebody");
+  wire.send_up_to(ends[0]);
+  const auto reading = wire.open();
+  EXPECT_TRUE(reading->live());
+  EXPECT_EQ(reading->batch_count(), -1);
+  EXPECT_EQ(wire.taken(), ends[0]) << "the schema alone";
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    wire.send_up_to(ends[i]);
+    const auto rows = reading->next(home());
+    ASSERT_TRUE(rows);
+    EXPECT_TRUE(same_contents(table::make(home(), original.fields(), {*rows}),
+                              table::make(home(), original.fields(), {original.batches()[i - 1]})));
+    EXPECT_EQ(wire.taken(), ends[i]);
+  }
+  wire.send_up_to(ends.back() + end_mark.size());
+  EXPECT_FALSE(reading->next(home()));
+  EXPECT_FALSE(reading->next(home())) << "and asks for nothing behind the end";
+  EXPECT_EQ(wire.taken(), ends.back() + end_mark.size());
+}
+
+TEST_F(live_stream, ends_at_the_mark_of_old_streams_and_where_the_sender_hangs_up) {
+  const std::string old = support::from_hex(support::legacy_stream_hex);
+  const std::string mark(4, '\0');
+  ASSERT_TRUE(old.ends_with(mark));
+  sender marked(old + "more");
+  marked.send_up_to(old.size());
+  EXPECT_TRUE(same_contents(marked.open()->read_all(home()), read_bytes(old)));
+  EXPECT_EQ(marked.taken(), old.size());
+  sender without(old.substr(0, old.size() - mark.size()));
+  without.send_up_to(std::numeric_limits<std::size_t>::max());
+  EXPECT_TRUE(same_contents(without.open()->read_all(home()), read_bytes(old)));
+}
+
+TEST_F(live_stream, in_pieces_of_any_size_is_what_was_sent) {
+  const table original = every_type();
+  for (const auto body : {compression::none, compression::lz4, compression::zstd}) {
+    const std::string bytes = stream_of(original, body);
+    for (const std::size_t at_once : {std::size_t{7}, std::size_t{4096}, bytes.size()}) {
+      for (const auto copy : {copy_policy::when_needed, copy_policy::always}) {
+        sender wire(bytes, at_once);
+        EXPECT_TRUE(same_contents(wire.open({.copy = copy})->read_all(home()), original)) << at_once;
+        EXPECT_EQ(wire.taken(), bytes.size());
+      }
+    }
+  }
+}
+
+TEST_F(live_stream, that_is_cut_anywhere_is_an_error_which_names_the_offset) {
+  const table original = plain();
+  const std::string bytes = stream_of(original);
+  auto ends = ends_of(original);
+  for (std::size_t cut = 1; cut + end_mark.size() < bytes.size(); ++cut) {
+    sender wire(bytes.substr(0, cut));
+    wire.send_up_to(std::numeric_limits<std::size_t>::max());
+    const auto whole = std::ranges::find(ends, cut);
+    if (whole != ends.end()) {
+      EXPECT_EQ(wire.open()->read_all(home()).batches().size(),
+                static_cast<std::size_t>(whole - ends.begin()));
+      continue;
+    }
+    const auto begin = std::ranges::lower_bound(ends, cut);
+    const std::string offset = concat("a message at offset ", begin == ends.begin() ? 0 : *(begin - 1));
+    const error cut_off = error_of([&] { static_cast<void>(wire.open()->read_all(home())); });
+    EXPECT_EQ(cut_off.code(), errc::format) << cut << cut_off.message();
+    EXPECT_THAT(cut_off.message(), cut < 4 ? HasSubstr("wire") : HasSubstr(offset)) << cut;
+  }
+}
+
+TEST_F(live_stream, a_length_that_lies_takes_no_memory) {
+  sender wire(std::string(std::size_t{3} << 20, 'x'));
+  wire.send_up_to(std::numeric_limits<std::size_t>::max());
+  const auto source = detail::live_source_of("wire", wire.calls());
+  EXPECT_EQ(source->available(0, std::uint64_t{1} << 62), std::uint64_t{3} << 20);
+  EXPECT_EQ(source->size(), std::uint64_t{3} << 20);
+
+  std::string bytes = stream_of(plain());
+  const std::int32_t enormous = std::numeric_limits<std::int32_t>::max();
+  const std::size_t second = ends_of(plain())[0] + sizeof enormous;
+  std::memcpy(bytes.data() + second, &enormous, sizeof enormous);
+  sender lying(bytes);
+  lying.send_up_to(std::numeric_limits<std::size_t>::max());
+  EXPECT_ERROR(lying.open()->read_all(home()), format, "wire: batch 0", "2147483647 bytes of metadata");
+}
+
+TEST_F(live_stream, a_refused_batch_can_be_asked_for_again_although_its_bytes_are_gone) {
+  for (const auto body : {compression::none, compression::lz4}) {
+    for (const auto copy : {copy_policy::when_needed, copy_policy::always}) {
+      const table original = every_type();
+      const std::string bytes = stream_of(original, body);
+      sender wire(bytes);
+      const auto reading = wire.open({.copy = copy});
+      std::vector<batch> read;
+      for (std::size_t i = 0; i < original.batches().size(); ++i) {
+        home()->memory_budget()->set_limit(home()->statistics().budget.current + 64);
+        const error refused = error_of([&] {
+          if (auto rows = reading->next(home())) {
+            read.push_back(std::move(*rows)); // one without rows needs no room
+            throw error(errc::budget_exceeded, "it had room");
+          }
+        });
+        EXPECT_EQ(refused.code(), errc::budget_exceeded) << refused.message();
+        home()->memory_budget()->set_limit(budget::unlimited);
+        if (read.size() == i) {
+          auto rows = reading->next(home());
+          ASSERT_TRUE(rows);
+          read.push_back(std::move(*rows));
+        }
+      }
+      EXPECT_FALSE(reading->next(home()));
+      EXPECT_TRUE(same_contents(table::make(home(), reading->fields(), std::move(read)), original));
+    }
+  }
+}
+
+TEST_F(live_stream, goes_on_after_an_interrupt_where_it_was) {
+  const table original = every_type();
+  const std::string bytes = stream_of(original);
+  for (std::size_t calls = 0; calls < 40; ++calls) {
+    sender wire(bytes, 1 + bytes.size() / 20);
+    std::unique_ptr<reader> reading;
+    try {
+      reading = wire.open();
+    } catch (const std::exception&) {
+      ADD_FAILURE();
+    }
+    wire.interrupt_after(calls);
+    std::vector<batch> read;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      try {
+        while (auto rows = reading->next(home())) {
+          read.push_back(std::move(*rows));
+        }
+        break;
+      } catch (const std::runtime_error& interrupted) {
+        EXPECT_STREQ(interrupted.what(), "interrupted");
+      }
+    }
+    EXPECT_TRUE(same_contents(table::make(home(), reading->fields(), std::move(read)), original)) << calls;
+  }
+}
+
+TEST_F(live_stream, reads_the_batches_that_are_asked_for_and_not_what_follows_them) {
+  const table original = plain();
+  const auto ends = ends_of(original);
+  sender wire(stream_of(original));
+  wire.send_up_to(ends[3]);
+  const table seen = wire.open({.batches = {{2, 3}}})->read_all(home());
+  EXPECT_TRUE(same_contents(seen, table::make(home(), original.fields(), {original.batches()[2]})));
+  EXPECT_EQ(wire.taken(), ends[3]);
+  sender short_one(stream_of(original));
+  EXPECT_ERROR(short_one.open({.batches = {{3, 9}}})->read_all(home()), out_of_range, "[3, 9)", "has 4");
+}
+
+TEST_F(live_stream, drops_what_is_passed_over) {
+  const table original = plain();
+  const std::string bytes = stream_of(original);
+  sender wire(bytes);
+  const auto source = detail::live_source_of("wire", wire.calls());
+  EXPECT_EQ(source->available(0, 4), 4U);
+  EXPECT_EQ(source->available(4, bytes.size() - 8, false), bytes.size() - 8);
+  EXPECT_EQ(source->available(bytes.size() - 4, 4), 4U);
+  std::array<std::byte, 4> last{};
+  source->read_at(bytes.size() - 4, last);
+  EXPECT_EQ(std::memcmp(last.data(), bytes.data() + bytes.size() - 4, 4), 0);
+  EXPECT_ERROR(source->read_at(4, last), io, "forgotten");
+  source->forget_before(bytes.size() - 4);
+  EXPECT_ERROR(source->read_at(0, last), io, "forgotten");
+  source->read_at(bytes.size() - 4, last);
+}
+
+TEST_F(live_stream, is_inspected_as_a_file_is) {
+  const table original = every_type();
+  const std::string bytes = stream_of(original);
+  store(file("stored"), bytes);
+  const file_summary stored = inspect(file("stored"));
+  sender wire(bytes + "more");
+  wire.send_up_to(bytes.size());
+  const file_summary seen = inspect("wire", wire.calls());
+  EXPECT_EQ(seen.format, container::stream);
+  EXPECT_EQ(seen.bytes, bytes.size());
+  EXPECT_EQ(seen.batch_rows, stored.batch_rows);
+  EXPECT_EQ(seen.columns.size(), stored.columns.size());
+  for (std::size_t i = 0; i < seen.columns.size(); ++i) {
+    EXPECT_EQ(seen.columns[i].nulls, stored.columns[i].nulls);
+    EXPECT_EQ(seen.columns[i].dictionary_values, stored.columns[i].dictionary_values);
+  }
+  EXPECT_EQ(inspect(std::as_bytes(std::span(bytes))).batch_rows, stored.batch_rows);
+}
+
+TEST_F(live_stream, of_another_format_is_refused_after_one_word) {
+  for (const auto& [text, name] : std::vector<std::pair<std::string, std::string>>{
+           {write_bytes(plain()), "an Arrow file ends with what it holds"},
+           {"PAR1....", "Parquet"},
+           {"id,name\n", "text, such as CSV"},
+           {"\x1f\x8b\x08\x04", "gzip"},
+           {std::string("\x28\xb5\x2f\xfd", 4), "Zstandard"}}) {
+    sender wire(text);
+    wire.send_up_to(4);
+    EXPECT_ERROR(wire.open(), format, "wire: ", name);
+    EXPECT_EQ(wire.taken(), 4U);
+  }
+  sender nothing("");
+  nothing.send_up_to(4);
+  EXPECT_ERROR(nothing.open(), format, "it is empty");
+}
+
+} // namespace
+} // namespace saeta::ipc
