@@ -175,6 +175,47 @@ TEST(buffer_decoder, refuses_what_is_not_as_long_as_it_claims) {
   }
 }
 
+TEST(buffer_decoder, refuses_frames_behind_what_is_claimed) {
+  constexpr std::size_t input = 128u << 10; // what the decoder reads at once
+  const std::string text = noise(10'000);
+  for (const body_codec codec : {body_codec::lz4, body_codec::zstd}) {
+    SCOPED_TRACE(name_of(codec));
+    const std::string one = packed(codec, text);
+    // A frame that decoders skip, so that the first input ends with it.
+    const auto skipped = static_cast<std::uint32_t>(input - one.size() - 8);
+    const std::array<std::uint32_t, 2> head{0x184D2A50, skipped};
+    const std::string between(reinterpret_cast<const char*>(head.data()), sizeof head);
+    for (const std::string& bytes : {one + one, one + between + std::string(skipped, 's') + one}) {
+      const scatter_source source = source_of(bytes);
+      buffer_decoder decoder(source);
+      EXPECT_THAT(refusal(decoder, buffer_in(codec, 0, bytes.size(), text.size())),
+                  ::testing::HasSubstr("hold more than the 10000 bytes that it claims"));
+      EXPECT_EQ(refusal(decoder, buffer_in(codec, 0, bytes.size(), 2 * text.size())), "none");
+    }
+  }
+}
+
+TEST(buffer_decoder, keeps_nothing_of_a_read_that_failed) {
+  std::string bytes = packed(body_codec::lz4, noise(1000));
+  const std::size_t one = bytes.size();
+  bytes += packed(body_codec::zstd, noise(400'000));
+  bool fails = false;
+  const scatter_source source{bytes.size(), [&](std::uint64_t position, std::span<std::byte> target) {
+                                std::memset(target.data(), 0xFF, target.size());
+                                if (fails) {
+                                  throw error(errc::io, "gone");
+                                }
+                                std::memcpy(target.data(), bytes.data() + position, target.size());
+                              }};
+  buffer_decoder decoder(source);
+  EXPECT_EQ(refusal(decoder, buffer_in(body_codec::lz4, 0, one, 1000)), "none");
+  fails = true;
+  decoder.begin(buffer_in(body_codec::zstd, one, bytes.size() - one, 400'000));
+  EXPECT_THROW(decoder.finish(), error);
+  fails = false;
+  EXPECT_EQ(refusal(decoder, buffer_in(body_codec::lz4, 0, one, 1000)), "none");
+}
+
 TEST(buffer_decoder, is_an_error_at_most_where_bytes_are_changed) {
   const std::string text = noise(3000);
   std::mt19937 random(3);

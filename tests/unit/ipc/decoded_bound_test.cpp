@@ -105,6 +105,58 @@ TEST(decoded_bound, skips_checksums_of_contents) {
   }
 }
 
+void append(std::vector<std::byte>& to, std::uint64_t number, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) {
+    to.push_back(static_cast<std::byte>(number >> 8 * i));
+  }
+}
+
+TEST(decoded_bound, knows_every_part_that_a_frame_of_lz4_may_have) {
+  constexpr std::uint64_t number = 1, content_checksum = 4, content_size = 8, block_checksum = 16;
+  const auto behind = compress("lz4", text_of(100'000, 200));
+  for (std::uint64_t flags = 0; flags < 32; ++flags) {
+    if ((flags & 2) != 0) {
+      continue; // reserved
+    }
+    std::vector<std::byte> frame;
+    append(frame, 0x184D2204, 4);
+    append(frame, 0x60 | flags, 1);
+    append(frame, 0x40, 1); // blocks of 64 KiB at most
+    append(frame, 1000, (flags & content_size) != 0 ? 8 : 0);
+    append(frame, 0x77777777, (flags & number) != 0 ? 4 : 0);
+    append(frame, 0x55, 1);
+    for (const std::size_t stored : {std::size_t{300}, std::size_t{500}}) {
+      append(frame, 0x80000000 | stored, 4);
+      frame.insert(frame.end(), stored, std::byte{'x'});
+      append(frame, 0x99999999, (flags & block_checksum) != 0 ? 4 : 0);
+    }
+    append(frame, 40, 4); // compressed
+    frame.insert(frame.end(), 40, std::byte{0});
+    append(frame, 0x99999999, (flags & block_checksum) != 0 ? 4 : 0);
+    append(frame, 0, 4);
+    append(frame, 0x99999999, (flags & content_checksum) != 0 ? 4 : 0);
+    const std::uint64_t expected = (flags & content_size) != 0 ? 1000 : 800 + 255 * 40;
+    EXPECT_EQ(most_decoded("lz4", frame), expected) << flags;
+    frame.insert(frame.end(), behind.begin(), behind.end());
+    EXPECT_EQ(most_decoded("lz4", frame), expected + most_decoded("lz4", behind)) << flags;
+  }
+}
+
+TEST(decoded_bound, counts_a_repeated_byte_as_often_as_it_is_repeated) {
+  std::vector<std::byte> frame;
+  append(frame, 0xFD2FB528, 4);
+  append(frame, 0, 1);    // neither a size nor a checksum
+  append(frame, 0x58, 1); // the window
+  append(frame, 90'000 << 3 | 1 << 1, 3);
+  append(frame, 'x', 1);
+  append(frame, 5 << 3 | 1, 3);
+  append(frame, 0x7878787878, 5);
+  EXPECT_EQ(most_decoded("zstd", frame), 90'005U);
+  const auto behind = compress("zstd", text_of(100'000, 3));
+  frame.insert(frame.end(), behind.begin(), behind.end());
+  EXPECT_EQ(most_decoded("zstd", frame), 190'005U);
+}
+
 TEST(decoded_bound, of_bytes_that_are_cut_or_changed_ends) {
   std::mt19937_64 random(3);
   for (const std::string_view codec : {"lz4", "zstd"}) {

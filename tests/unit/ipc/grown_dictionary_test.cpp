@@ -73,6 +73,28 @@ TEST_F(grown_dictionaries, are_read_as_far_as_their_offsets_count) {
   }
 }
 
+TEST_F(grown_dictionaries, are_for_a_batch_what_they_were_before_it) {
+  const auto all = support::strings({"alpha", "beta", "gamma", "delta"});
+  const auto begin = std::make_shared<support::plain_array>(*all);
+  begin->length = 2;
+  const std::vector<std::int32_t> marked{0, 1, 1, 0, 1, 1, 0};
+  const auto first = support::indices(marked, begin);
+  const table source = support::table_of(home(), {{{"words", first->type, true, {}}}, {}},
+                                         {{first}, {support::indices({3, 2, 0}, all)}});
+  std::string bytes = write_bytes(source, {.format = container::stream, .dictionary_deltas = true});
+  const std::string_view text(reinterpret_cast<const char*>(marked.data()), marked.size() * 4);
+  const auto at = bytes.find(text);
+  ASSERT_NE(at, std::string::npos);
+  for (const auto& into : homes()) {
+    EXPECT_EQ(read_joined(bytes, into).rows(), 10);
+  }
+  bytes[at + 4 * sizeof(std::int32_t)] = 3;
+  for (const auto& into : homes()) {
+    EXPECT_ERROR(read_joined(bytes, into), format, "bytes: batch 0: column 'words'",
+                 "index 3 at row 4, the dictionary has 2 entries");
+  }
+}
+
 TEST_F(grown_dictionaries, past_that_are_refused_and_leave_nothing) {
   const std::string bytes = grown_by(20'000, 20'000, {0, 39'999});
   for (const auto& into : homes()) {

@@ -401,5 +401,112 @@ TEST_F(whole_values, lists_may_begin_and_end_anywhere) {
                  "there are 305 values");
 }
 
+/// Each border alone is enough: the last list before the batch ends where its own values end, and so does the last of it.
+TEST_F(whole_values, lists_whose_first_or_last_offset_is_unusual_keep_their_neighbours) {
+  const std::vector<std::int32_t> good{0, 101, 203, 305};
+  std::vector<std::int16_t> numbers(305);
+  std::iota(numbers.begin(), numbers.end(), std::int16_t{0});
+  const auto list = [&](const std::vector<std::int32_t>& offsets) {
+    auto made = support::plain_array(
+        *array_of(data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}}), 3,
+                  std::vector<std::byte>(), bytes_of(offsets)));
+    made.children = {array_of(data_type(type_id::int16), 305, std::vector<std::byte>(), bytes_of(numbers))};
+    return std::make_shared<const support::plain_array>(std::move(made));
+  };
+  const auto fine = list({0, 100, 200, 305});
+  for (const auto& [first, last] : {std::pair{7, 305}, {0, 301}}) {
+    for (const std::string& bytes :
+         changed<std::int32_t>({fine, list(good), fine}, good, {first, 101, 203, last})) {
+      const table joined = read_bytes(bytes, {.copy = copy_policy::always, .rechunk = true});
+      const table apart = read_bytes(bytes, {.rechunk = false});
+      EXPECT_EQ(support::cells(joined, 0), support::cells(apart, 0)) << first << " to " << last;
+      EXPECT_EQ(joined.batches()[0].columns[0].children()[0].length(), 305 + (last - first) + 305);
+    }
+  }
+}
+
+TEST_F(whole_values, offsets_of_a_later_batch_are_looked_at_where_the_first_has_no_rows) {
+  const std::vector<std::int32_t> good{0, 101, 203, 305};
+  const auto fine = support::strings({"one", "", "three"});
+  const auto text = array_of(data_type(type_id::string), 3, std::vector<std::byte>(), bytes_of(good),
+                             std::vector<std::byte>(305, std::byte{'x'}));
+  for (const std::string& bytes :
+       changed<std::int32_t>({support::strings({}), text, fine}, good, {7, 101, 203, 301})) {
+    const table seen = read_bytes(bytes, {.copy = copy_policy::always, .rechunk = true});
+    EXPECT_EQ(support::cells(seen, 0)[2], std::string(98, 'x'));
+    EXPECT_EQ(support::cells(seen, 0)[3], "one");
+    EXPECT_EQ(seen.batches()[0].columns[0].buffers()[2].size(), 294U + 8) << "the bytes that are named";
+  }
+}
+
+/// Rows of a child are counted from the first one that its parent names in the batch.
+TEST_F(whole_values, of_children_that_begin_later_are_named_with_their_own_numbers) {
+  const std::vector<std::int32_t> before{0, 2, 6};
+  const std::vector<std::int32_t> after{2, 4, 6};
+  const auto list_of = [&](const support::shared_array& values) {
+    auto made = support::plain_array(*array_of(data_type::nested("+l", {{"item", values->type, true, {}}}), 2,
+                                               std::vector<std::byte>(), bytes_of(before)));
+    made.children = {values};
+    return std::make_shared<const support::plain_array>(std::move(made));
+  };
+  const auto expect_bad = [&](const support::shared_array& fine, const support::shared_array& values,
+                              const auto& good, const auto& bad, const std::string& text) {
+    std::vector<std::string> files = changed({list_of(fine), list_of(values), list_of(fine)}, good, bad);
+    // All lists begin at 2 now.
+    const std::string from(reinterpret_cast<const char*>(before.data()), 3 * sizeof(std::int32_t));
+    const std::string to(reinterpret_cast<const char*>(after.data()), 3 * sizeof(std::int32_t));
+    for (std::string& bytes : files) {
+      std::size_t lists = 0;
+      for (auto at = bytes.find(from); at != std::string::npos; at = bytes.find(from, at + 1), ++lists) {
+        bytes.replace(at, to.size(), to);
+      }
+      EXPECT_EQ(lists, 3U);
+    }
+    expect_refused(files, concat("child 'item': ", text));
+  };
+  const auto words = support::strings({"a", "b", "c", "d", "e", "f"});
+  const std::vector<std::int32_t> rising{0, 51, 102, 153, 204, 255, 306};
+  expect_bad(words,
+             array_of(data_type(type_id::string), 6, std::vector<std::byte>(), bytes_of(rising),
+                      std::vector<std::byte>(306, std::byte{'x'})),
+             rising, std::vector<std::int32_t>{0, 51, 102, 153, 99, 255, 306},
+             "offsets fall from 153 to 99 at row 1");
+  const std::vector<std::int32_t> indices{3, 4, 5, 5, 4, 3};
+  expect_bad(support::indices({0, 1, 2, 0, 1, 2}, words), support::indices(indices, words), indices,
+             std::vector<std::int32_t>{3, 4, 5, 5, 77, 3}, "index 77 at row 2, the dictionary has 6 entries");
+  const auto views = [](std::int32_t marked, std::int32_t buffer) {
+    std::vector<std::int32_t> made;
+    for (std::int32_t i = 0; i < 6; ++i) {
+      made.insert(made.end(), {i == marked ? 24 : 21, 0x78787878, i == marked ? buffer : 0, i});
+    }
+    return made;
+  };
+  const auto texts = [&](std::int32_t marked) {
+    return array_of(data_type(type_id::string_view), 6, std::vector<std::byte>(), bytes_of(views(marked, 0)),
+                    std::vector<std::byte>(40, std::byte{'x'}));
+  };
+  expect_bad(texts(-1), texts(3), views(3, 0), views(3, 9), "a view of 24 bytes from 3 of buffer 9 at row 1");
+}
+
+TEST_F(whole_values, indices_count_no_more_entries_than_their_type_has) {
+  std::vector<std::string> names(300);
+  std::vector<std::string_view> shown;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    names[i] = concat("w", i);
+    shown.emplace_back(names[i]);
+  }
+  const auto of = [&](const std::vector<std::int8_t>& rows) {
+    support::plain_array made(
+        *array_of(data_type::dictionary(data_type(type_id::int8), data_type(type_id::string)),
+                  std::ssize(rows), std::vector<std::byte>(), bytes_of(rows)));
+    made.dictionary = support::strings(shown);
+    return std::make_shared<const support::plain_array>(std::move(made));
+  };
+  const std::vector<std::int8_t> good{101, 1, 102, 1, 103, 1, 104, 1, 105, 1};
+  expect_refused(
+      changed<std::int8_t>({of({0, 1}), of(good), of({2})}, good, {101, 1, 102, 1, 103, -1, 104, 1, 105, 1}),
+      "index -1 at row 5");
+}
+
 } // namespace
 } // namespace saeta::ipc
