@@ -7,12 +7,17 @@
 #include "saeta/ipc/detail/message_metadata.hpp"
 #include "saeta/ipc/detail/union_slack.hpp"
 
+#include <arrow/array/util.h>
 #include <arrow/buffer.h>
 #include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/message.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
+#include <arrow/type.h>
+
+#include <utility>
+#include <vector>
 
 namespace saeta::ipc {
 namespace {
@@ -36,6 +41,18 @@ void require_buffer(const detail::buffer_place& place, std::size_t number, std::
     throw error(errc::format, concat(label, ": buffer ", number, " is at offset ", place.offset,
                                      ", which is not a multiple of 8"));
   }
+}
+
+/// libarrow swaps the values of files and streams, and leaves those of a single message as they are. Dictionaries come from the
+/// caller, in the order of this machine.
+std::shared_ptr<arrow::RecordBatch> in_native_order(const arrow::RecordBatch& batch,
+                                                    arrow::MemoryPool* pool) {
+  std::vector<std::shared_ptr<arrow::ArrayData>> columns;
+  for (const auto& each : batch.column_data()) {
+    columns.push_back(take(arrow::internal::SwapEndianArrayData(each, pool), label));
+  }
+  return arrow::RecordBatch::Make(batch.schema()->WithEndianness(arrow::Endianness::Native), batch.num_rows(),
+                                  std::move(columns));
 }
 
 } // namespace
@@ -86,12 +103,11 @@ std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>&
   arrow::ipc::IpcReadOptions options;
   options.memory_pool = pool.get();
   auto batch = take(arrow::ipc::ReadRecordBatch(message, described, &dictionaries, options), label);
+  if (!batch->schema()->is_native_endian()) {
+    batch = in_native_order(*batch, pool.get());
+  }
   check(batch->Validate(), label);
   pool->charge_to(nullptr);
-  if (!batch->schema()->is_native_endian()) { // the values are, after libarrow has swapped them
-    batch = arrow::RecordBatch::Make(batch->schema()->WithEndianness(arrow::Endianness::Native),
-                                     batch->num_rows(), batch->columns());
-  }
   return batch;
 }
 

@@ -2,11 +2,13 @@
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/message.hpp"
+#include "unit/base/raises.hpp"
 
 #include <arrow/ipc/api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 
 namespace saeta::conformance {
@@ -186,6 +188,128 @@ TEST_P(bridge_messages, whose_lengths_lie_are_refused_with_the_number) {
   EXPECT_THAT(refusal(original, with(at + 8, 1 << 20)).message(), HasSubstr("1048576 bytes at offset 0"));
   EXPECT_THAT(refusal(original, with(at, 3)).message(), HasSubstr("offset 3"));
   EXPECT_THAT(refusal(original, with(at + 8, 8)).code(), errc::format) << "24 bytes are needed";
+}
+
+TEST_P(bridge_messages, that_end_in_their_prefix_are_refused_and_the_old_end_of_a_stream_is_one) {
+  const std::string mark("\xff\xff\xff\xff\x10\0\0\0", 8);
+  const std::string old_end(7, '\0'); // before Arrow 0.15 a stream ended without a mark
+  for (const std::size_t size : {1U, 3U, 4U, 5U, 7U}) {
+    std::string message;
+    EXPECT_EQ(unit::code_raised_by(
+                  [&] {
+                    static_cast<void>(
+                        read_message(there(mark.substr(0, size)), arrow::default_memory_pool()));
+                  },
+                  &message),
+              errc::format);
+    EXPECT_EQ(message, saeta::concat("IPC message: it ends after ", size, " bytes, in its prefix"));
+    if (size >= 4) {
+      EXPECT_EQ(read_message(there(old_end.substr(0, size)), arrow::default_memory_pool()), nullptr) << size;
+    }
+  }
+}
+
+TEST_P(bridge_messages, whose_body_is_not_aligned_are_refused) {
+  const batch_ptr original = one(array(arrow::Int64Builder(), 1, 2, 3));
+  const std::string whole = encoded(original);
+  const buffer_ptr shifted =
+      arrow::SliceBuffer(there("x" + whole), 1, static_cast<std::int64_t>(whole.size()));
+  const auto attempt = [&] { return read(original, shifted); };
+  if (home()->on_host()) {
+    EXPECT_TRUE(attempt()->Equals(*original)) << "the CPU reads what is not aligned";
+    return;
+  }
+  std::string message;
+  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(attempt()); }, &message), errc::format);
+  EXPECT_THAT(message, HasSubstr("not a multiple of 8"));
+}
+
+/// libarrow leaves the values of a single message as they are.
+TEST_P(bridge_messages, of_another_byte_order_are_turned_around) {
+  const auto foreign = [](const batch_ptr& of) {
+    return of->schema()->WithEndianness(arrow::Endianness::Native == arrow::Endianness::Little
+                                            ? arrow::Endianness::Big
+                                            : arrow::Endianness::Little);
+  };
+  const array_ptr numbers = array(arrow::Int32Builder(), 0x01000000, nullptr, 0x02000000);
+  const batch_ptr plain = one(numbers);
+  const batch_ptr seen =
+      read_batch(home(), foreign(plain), nullptr, there(encoded(plain)), arrow::default_memory_pool());
+  EXPECT_TRUE(seen->schema()->is_native_endian());
+  EXPECT_TRUE(on_cpu(seen)->column(0)->Equals(*array(arrow::Int32Builder(), 1, nullptr, 2)));
+  // What says how long others are, too: values of 2^24 bytes would be refused.
+  const batch_ptr strings = one(array(arrow::StringBuilder(), "one", nullptr, "three"));
+  std::string bytes = encoded(strings);
+  const std::array<std::int32_t, 4> offsets{0, 3, 3, 8};
+  const std::array<std::int32_t, 4> turned{0, 3 << 24, 3 << 24, 8 << 24};
+  const auto at = bytes.find(std::string_view(reinterpret_cast<const char*>(offsets.data()), sizeof offsets));
+  ASSERT_NE(at, std::string::npos);
+  std::memcpy(bytes.data() + at, turned.data(), sizeof turned);
+  EXPECT_TRUE(
+      on_cpu(read_batch(home(), foreign(strings), nullptr, there(bytes), arrow::default_memory_pool()))
+          ->Equals(*strings));
+}
+
+TEST_P(bridge_messages, are_made_of_batches_of_which_only_the_inside_is_on_the_device) {
+  const array_ptr words = array(arrow::StringBuilder(), "one", "two", "three");
+  const auto there_of = [&](const array_ptr& of) { return take(of->CopyTo(manager()))->data(); };
+  const auto structs = take(arrow::StructArray::Make({words}, std::vector<std::string>{"s"}))->data()->Copy();
+  structs->child_data = {there_of(words)};
+  const auto codes = take(arrow::DictionaryArray::FromArrays(arrow::dictionary(arrow::int32(), arrow::utf8()),
+                                                             array(arrow::Int32Builder(), 2, 0, 1), words))
+                         ->data()
+                         ->Copy();
+  const batch_ptr coded = one(arrow::MakeArray(codes->Copy()));
+  codes->dictionary = there_of(words);
+  const batch_ptr pair = one(arrow::MakeArray(structs));
+  const batch_ptr whole = one(take(arrow::StructArray::Make({words}, std::vector<std::string>{"s"})));
+  EXPECT_TRUE(on_cpu(read(whole, sent(pair)))->Equals(*whole));
+  EXPECT_TRUE(on_cpu(read(coded, sent(one(arrow::MakeArray(codes)))))->Equals(*coded));
+}
+
+/// Of a body in device memory nobody else would see that a buffer is too short.
+TEST_P(bridge_messages, whose_buffers_or_children_are_too_short_are_refused) {
+  const auto refused = [&](const batch_ptr& original, const std::vector<std::int64_t>& from,
+                           const std::vector<std::int64_t>& to) {
+    std::string bytes = encoded(original);
+    const std::string_view wanted(reinterpret_cast<const char*>(from.data()), from.size() * 8);
+    const std::size_t at = bytes.find(wanted);
+    ASSERT_NE(at, std::string::npos);
+    ASSERT_EQ(bytes.find(wanted, at + 1), std::string::npos);
+    std::memcpy(bytes.data() + at, to.data(), to.size() * 8);
+    EXPECT_EQ(name_of(refusal(original, bytes).code()), name_of(errc::format))
+        << original->schema()->ToString() << refusal(original, bytes).message();
+  };
+  using namespace arrow;
+  const array_ptr nine = array(Int64Builder(), 1, nullptr, 3, 4, 5, 6, 7, 8, 9);
+  refused(one(nine), {0, 2, 8, 72}, {0, 1, 8, 72}); // a validity of nine rows takes two bytes
+  refused(one(array(StringBuilder(), "a", "b", "c")), {0, 0, 0, 16}, {0, 0, 0, 12}); // three offsets of four
+  const array_ptr tags = array(Int8Builder(), 0, 1, 0, 1, 0);
+  const array_ptr five = array(Int64Builder(), 1, 2, 3, 4, 5);
+  refused(one(take(SparseUnionArray::Make(*tags, {five, five}))), {5, 0, 5, 0, 5, 0}, {5, 0, 5, 0, 4, 0});
+  refused(one(take(StructArray::Make({five, five}, std::vector<std::string>{"a", "b"}))), {5, 0, 5, 0, 5, 0},
+          {5, 0, 5, 0, 4, 0});
+  refused(one(take(FixedSizeListArray::FromArrays(array(Int8Builder(), 1, 2, 3, 4, 5, 6), 2))), {3, 0, 6, 0},
+          {3, 0, 5, 0});
+}
+
+TEST_P(bridge_messages, whose_offsets_begin_below_zero_fall_or_leave_their_values_say_so) {
+  if (home()->on_host()) {
+    GTEST_SKIP() << "there libarrow's own check of the structure is what it is";
+  }
+  const batch_ptr original = one(array(arrow::StringBuilder(), "one", "two", "three"));
+  const std::string whole = encoded(original);
+  const std::int32_t offsets[] = {0, 3, 6, 11};
+  const std::size_t at =
+      whole.find(std::string_view(reinterpret_cast<const char*>(offsets), sizeof(offsets)));
+  ASSERT_NE(at, std::string::npos);
+  for (const auto& [first, last] : {std::pair{-4, 11}, {7, 5}, {0, 12}}) {
+    std::string changed = whole;
+    std::memcpy(changed.data() + at, &first, 4);
+    std::memcpy(changed.data() + at + 12, &last, 4);
+    EXPECT_THAT(refusal(original, changed).message(),
+                HasSubstr(saeta::concat("offsets of string from ", first, " to ", last, " of 11")));
+  }
 }
 
 TEST_P(bridge_messages, with_values_that_point_outside_are_refused) {
