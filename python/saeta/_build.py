@@ -330,7 +330,7 @@ def _describes_itself(value: Any) -> bool:
     return is_arrow_array(value) and not _is_table(value)
 
 
-def _of_type(field: Field, value: Any, cast: Cast) -> Any:
+def _of_type(field: Field, value: Any, cast: Literal["truncate"] | None) -> Any:
     """Python values, NumPy arrays and arrays of pandas as what `as_column` makes a column of the field's type of."""
     wanted = DataType("string") if field.type.is_symbol else field.type
     if is_array(value) and not _describes_itself(value):

@@ -216,9 +216,10 @@ def _prepared(name: str, values: Sequence[Any], wanted: DataType, cast: Cast) ->
 
 
 def _prepared_value(value: Any, wanted: DataType, cast: Cast) -> Any:
+    if type(value) is date and wanted.format.startswith("ts"):
+        return _midnight(value)
     if isinstance(value, bool) or not isinstance(value, Real | Decimal):
-        plain_date = wanted.format.startswith("ts") and type(value) is date
-        return _midnight(value) if plain_date else value
+        return value
     if not wanted.format.startswith("d:"):
         return float(value) if wanted.format in FLOATS else value
     exact = value if isinstance(value, int | Decimal) else Decimal(float(value))

@@ -46,7 +46,8 @@ def from_array(
         raise ExchangeError(
             f"the NumPy array {reason}: a column needs a copy of it, and a copy was forbidden"
         )
-    return take(dense(array))
+    whole: Column | Table = take(dense(array))
+    return whole
 
 
 def is_array(value: Any) -> bool:

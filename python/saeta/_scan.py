@@ -86,7 +86,7 @@ class Scan:
         """
         from saeta._scan_stream import stream
 
-        return stream(self, self._ahead, requested_schema)
+        return stream(self, self._batches, requested_schema)
 
     def __reduce_ex__(self, protocol: object) -> Never:
         raise TypeMismatch(
@@ -106,6 +106,7 @@ class _Batches:
         self._read: Callable[[], Table | None] = lambda: reader.next(ctx)
         self._process = os.getpid()
         self._stopped = False
+        self._done = False
 
     def require_open(self) -> None:
         if self._inherited():  # before any lock: a thread of the parent may have held it
@@ -114,6 +115,15 @@ class _Batches:
             )
         if self._stopped:
             raise ClosedError("the scan is closed")
+
+    def require_more(self) -> None:
+        """ClosedError where nothing can be taken any more."""
+        self.require_open()
+        if self._spent():
+            raise ClosedError("the scan is at its end: scan the source again")
+
+    def _spent(self) -> bool:
+        return self._done
 
     def _inherited(self) -> bool:
         return self._process != os.getpid()
@@ -124,7 +134,9 @@ class _Live(_Batches):
 
     def take(self) -> Table | None:
         self.require_open()
-        return self._read()
+        batch = self._read()
+        self._done = batch is None
+        return batch
 
     def stop(self) -> None:
         self._stopped = True
@@ -142,7 +154,6 @@ class _Ahead(_Batches):
         self._room = in_flight
         self._changed = threading.Condition()
         self._ready: deque[Table] = deque()
-        self._done = False
         self._failure: BaseException | None = None
         # A daemon: a program that ends does not wait for batches that nobody takes.
         self._thread = threading.Thread(target=self._run, name="saeta-scan", daemon=True)
@@ -172,13 +183,8 @@ class _Ahead(_Batches):
             finally:
                 del failure
 
-    def require_more(self) -> None:
-        """ClosedError where nothing can be taken any more."""
-        with self._changed:
-            if self._stopped:
-                raise ClosedError("the scan is closed")
-            if self._done and not self._ready:
-                raise ClosedError("the scan is at its end: scan the source again")
+    def _spent(self) -> bool:
+        return self._done and not self._ready
 
     def _again(self) -> Table | None:
         """Reads here what had no room when it was read ahead: the batch before may be gone by now."""

@@ -10,7 +10,7 @@ from saeta._optional import load
 from saeta.exchange import from_arrow
 
 if TYPE_CHECKING:
-    from saeta._scan import Scan, _Ahead
+    from saeta._scan import Scan, _Batches
 
 
 class _Requested(NamedTuple):
@@ -23,9 +23,9 @@ class _Requested(NamedTuple):
         return self.table.__arrow_c_stream__(self.schema)
 
 
-def stream(scan: Scan, ahead: _Ahead, requested: Any) -> Any:
+def stream(scan: Scan, taken: _Batches, requested: Any) -> Any:
     """Body of `Scan.__arrow_c_stream__`."""
-    ahead.require_more()
+    taken.require_more()
     pyarrow = load("pyarrow", "Scan.__arrow_c_stream__")
     reader = pyarrow.RecordBatchReader
 
@@ -33,7 +33,7 @@ def stream(scan: Scan, ahead: _Ahead, requested: Any) -> Any:
         return reader.from_stream(_Requested(table, requested))
 
     def batches() -> Iterator[Any]:
-        ahead.require_more()  # another stream may have taken all since
+        taken.require_more()  # another stream may have taken all since
         for batch in scan:
             yield from shown(batch)
 

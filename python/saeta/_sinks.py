@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from saeta._optional import load
-from saeta._parquet import _filesystem_of
-from saeta._sources import URL, _name_of
+from saeta._sources import URL, _name_of, filesystem_of
 from saeta.errors import Error, FileError, MissingFileError, TypeMismatch
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ def resolved(target: Any, filesystem: Any = None) -> Any:
     if isinstance(target, str | os.PathLike):
         path = os.fspath(target)
         if filesystem is None and isinstance(path, str) and URL.match(path):
-            filesystem, path = _filesystem_of(path)
+            filesystem, path = filesystem_of(path)
         return target if filesystem is None else _of_filesystem(filesystem, path)
     if filesystem is not None:
         raise TypeMismatch(f"filesystem is for a path, and the target is of type {type(target).__name__}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
+from weakref import WeakSet
 
 from saeta import _core, _cudf
 from saeta._core import Context, Device, from_dlpack
 from saeta._exact_values import arrow_array_of
 from saeta._pyarrow_device import parts_on_device
 from saeta._pyarrow_tables import importer_of, with_stream
-from saeta.errors import ExchangeError, TypeMismatch
+from saeta.errors import ClosedError, ExchangeError, TypeMismatch
 
 # Device types as DLPack and Arrow number them.
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
@@ -75,7 +76,7 @@ def from_arrow(
         return _take_from_device(found, ctx, copy, as_column)
     source = _cudf.host_form(source)
     if hasattr(source, "__arrow_c_stream__"):
-        return _core._import_stream(context_of(ctx), source.__arrow_c_stream__(), copy, as_column)
+        return _core._import_stream(context_of(ctx), _unspent(source), copy, as_column)
     if hasattr(source, "__arrow_c_array__"):
         described, array = source.__arrow_c_array__()
         return _core._import_array(context_of(ctx), described, array, copy, as_column)
@@ -107,6 +108,26 @@ def is_arrow_array(source: Any) -> bool:
         return hasattr(source, "__arrow_array__")
     known = isinstance(source, pandas.api.extensions.ExtensionArray | pandas.Index)
     return known and not isinstance(source, pandas.arrays.SparseArray)
+
+
+# Readers of pyarrow whose rows were taken here. Asked again they would give none, without a word.
+_taken_readers: WeakSet[Any] = WeakSet()
+
+
+def _unspent(source: Any) -> Any:
+    """The stream of an object, or ClosedError where its rows were taken before and it has no others."""
+    if type(source).__name__ == "RecordBatchReader":
+        if source in _taken_readers:
+            raise ClosedError("the rows of this RecordBatchReader were taken already: make a new reader")
+        _taken_readers.add(source)
+    try:
+        return source.__arrow_c_stream__()
+    except RuntimeError as failure:
+        if "released" in str(failure):  # nanoarrow's word for a stream that somebody has taken
+            raise ClosedError(
+                f"the rows of this {type(source).__name__} were taken already: {failure}"
+            ) from failure
+        raise
 
 
 def _joined(parts: list[Any]) -> Any:

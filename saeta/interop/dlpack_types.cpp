@@ -168,11 +168,11 @@ const data_type& from_tensor_type(tensor_type type) {
   const auto found =
       std::find_if(numbers.begin(), numbers.end(), [&](const number_type& n) { return n.tensor == type; });
   if (found == numbers.end()) {
-    throw error(errc::exchange, concat("dlpack: dtype with code ", +type.code, " (", code_name(type.code),
-                                       "), ", +type.bits, " bits and ", type.lanes,
-                                       " lanes has no column type: columns carry integers of 8 to 64 bits, ",
-                                       "floats of 16 to 64 bits, bfloat16, float8 and bool of 8 bits, of 1 ",
-                                       "lane"));
+    throw error(errc::exchange,
+                concat("dlpack: dtype with code ", +type.code, " (", code_name(type.code), "), ", +type.bits,
+                       " bits and ", type.lanes,
+                       " lanes has no column type: columns carry integers of 8 to 64 bits, ",
+                       "floats of 16 to 64 bits, bfloat16, float8 and bool of 8 bits, of 1 ", "lane"));
   }
   // Parsed once: an import of a tensor asks for nothing else that takes as long.
   static const std::array<data_type, numbers.size()> types = [] {

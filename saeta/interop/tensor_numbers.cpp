@@ -131,9 +131,9 @@ private:
 void require_conversion(const data_type& from, const data_type& to, std::string_view what) {
   const bool narrow = narrow_float_of(from) != nullptr || narrow_float_of(to) != nullptr;
   if (narrow && from != to) {
-    throw error(errc::type_mismatch, concat("dlpack: ", what, "values of type ", from.name(),
-                                            " can't become ", to.name(),
-                                            ": narrow floats leave as they are, without dtype="));
+    throw error(errc::type_mismatch,
+                concat("dlpack: ", what, "values of type ", from.name(), " can't become ", to.name(),
+                       ": narrow floats leave as they are, without dtype="));
   }
   if (!converts(number_kind_of(from), number_kind_of(to))) {
     throw error(errc::type_mismatch,

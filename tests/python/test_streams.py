@@ -474,3 +474,20 @@ def test_parquet_that_is_not_there_or_none(host, parquet, tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing that follows PAR1")
     with pytest.raises(sa.FormatError, match=r"bad\.parquet"):
         sa.read_parquet(tmp_path / "bad.parquet", host)
+
+
+@pytest.mark.parametrize("again", [sa.from_arrow, sa.table])
+def test_a_reader_whose_rows_were_taken_is_closed(host, again):
+    """It would give no rows, as if there were none."""
+    reader = pa.table({"a": [1, 2]}).to_reader()
+    assert sa.from_arrow(reader, host).num_rows == 2
+    with pytest.raises(sa.ClosedError, match="taken already"):
+        again(reader, host)
+
+
+def test_a_stream_of_nanoarrow_that_was_taken_is_closed(host):
+    nanoarrow = pytest.importorskip("nanoarrow")
+    stream = nanoarrow.ArrayStream(pa.table({"a": [1, 2]}))
+    assert sa.from_arrow(stream, host).num_rows == 2
+    with pytest.raises(sa.ClosedError, match="taken already"):
+        sa.from_arrow(stream, host)

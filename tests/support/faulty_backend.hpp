@@ -31,6 +31,8 @@ public:
     thrown_ = std::move(thrown);
     fail_at_ = position;
   }
+  /// Copies are queued from now on and fail all the same.
+  void fail_behind_copies() noexcept { fails_behind_copies_ = true; }
   /// Says from now on that it is another device. For what is decided by the kind of a device alone.
   void pass_for(device_id other) noexcept { passed_for_ = other; }
   /// True when the chosen call has come and failed.
@@ -149,6 +151,9 @@ public:
             stream_handle stream) override {
     count();
     inner_->copy(target, source, bytes, kind, stream);
+    if (fails_behind_copies_) {
+      throw error(errc::device, "a copy was chosen to fail when it was queued");
+    }
   }
   void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) override {
     count();
@@ -186,6 +191,7 @@ private:
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> fail_at_{0};
   std::optional<device_id> passed_for_;
+  bool fails_behind_copies_ = false;
   std::mutex mutex_;
   std::exception_ptr thrown_; ///< with the lock
   std::atomic<std::int64_t> alive_{0};

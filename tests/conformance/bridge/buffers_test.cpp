@@ -1,7 +1,12 @@
 // Buffers of libarrow over our memory: what they say of themselves, what they keep, and who waits for whom.
 #include "conformance/bridge/bridge_test.hpp"
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/bridge/detail/copies.hpp"
 #include "support/child_process.hpp"
+#include "support/faulty_backend.hpp"
+#include "unit/base/raises.hpp"
 
 #include <arrow/io/interfaces.h>
 #include <gmock/gmock.h>
@@ -54,6 +59,73 @@ TEST_P(arrow_buffers, have_one_memory_manager_a_context) {
   EXPECT_NE(first, second);
   EXPECT_TRUE(first->device()->Equals(*second->device()));
   EXPECT_FALSE(first->device()->Equals(*arrow::CPUDevice::Instance()));
+}
+
+TEST_P(arrow_buffers, of_others_may_be_written_where_those_may) {
+  if (!home()->on_host()) {
+    GTEST_SKIP() << "a device can't use memory of the CPU where it is";
+  }
+  const std::string text = "to be read";
+  const auto read_only = std::make_shared<arrow::Buffer>(text);
+  EXPECT_FALSE(bytes_of(home(), read_only).owner()->writable());
+  const buffer_ptr writable = take(arrow::AllocateBuffer(100));
+  EXPECT_TRUE(bytes_of(home(), writable).owner()->writable());
+}
+
+TEST_P(arrow_buffers, of_several_kinds_of_memory_are_on_several_devices) {
+  const auto pinned = memory_manager_of(home(), memory_kind::pinned);
+  EXPECT_EQ(pinned->device()->Equals(*manager()->device()), home()->on_host());
+  EXPECT_TRUE(pinned->device()->Equals(*memory_manager_of(new_context(), memory_kind::pinned)->device()));
+}
+
+TEST_P(arrow_buffers, that_are_too_small_take_no_copy) {
+  const buffer source = make(100);
+  std::vector<std::byte> bytes_there(99);
+  EXPECT_EQ(unit::code_raised_by([&] { download(source, bytes_there); }), errc::out_of_range);
+  const std::vector<std::byte> more(101);
+  EXPECT_EQ(unit::code_raised_by([&] { write_bytes(source, more); }), errc::out_of_range);
+}
+
+TEST_P(arrow_buffers, that_are_written_are_one_transfer) {
+  const buffer target = make(100);
+  const std::vector<std::byte> content(100, std::byte{7});
+  home()->reset_counters();
+  write_bytes(target, content);
+  const counter_values now = home()->read_counters();
+  EXPECT_EQ((home()->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
+  EXPECT_EQ((home()->on_host() ? now.host_to_host : now.host_to_device).bytes, 100U);
+  EXPECT_EQ(read(target), std::vector<std::uint8_t>(100, 7));
+}
+
+/// Its source is the caller's, who may free it at once.
+TEST_P(arrow_buffers, whose_copy_fails_when_it_is_under_way_are_waited_for) {
+  const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
+  const auto home = watch(context::create(faulty));
+  const buffer target = buffer::allocate(home, 100, home->work_stream());
+  home->synchronize(home->work_stream());
+  const std::vector<std::byte> content(100, std::byte{7});
+  faulty->fail_behind_copies();
+  EXPECT_EQ(unit::code_raised_by([&] { write_bytes(target, content); }), errc::device);
+  if (const auto* const simulated = dynamic_cast<const sim::simulated_device*>(&device())) {
+    EXPECT_TRUE(simulated->idle());
+  }
+}
+
+TEST_P(arrow_buffers, have_events_for_streams_of_their_device_alone) {
+  const auto device_stream = take(manager()->device()->MakeStream());
+  const auto other = watch(
+      context::create(home()->on_host() ? std::shared_ptr<saeta::backend>(sim::device::create({.seed = 1}))
+                                        : make_host_backend()));
+  const auto foreign = take(memory_manager_of(other)->WrapDeviceSyncEvent(nullptr, nullptr));
+  const arrow::Status refused = device_stream->WaitEvent(*foreign);
+  EXPECT_TRUE(refused.IsInvalid());
+  EXPECT_THAT(refused.message(), HasSubstr("with a stream of"));
+}
+
+TEST_P(arrow_buffers, take_a_stream_of_zero_for_the_legacy_one) {
+  stream_handle none{};
+  const auto wrapped = take(manager()->device()->WrapStream(&none, nullptr));
+  check(wrapped->Synchronize());
 }
 
 TEST_P(arrow_buffers, are_copied_both_ways) {

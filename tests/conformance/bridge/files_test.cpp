@@ -69,6 +69,17 @@ TEST_P(buffer_files, are_not_read_outside_of_their_bytes) {
   EXPECT_TRUE(file.Tell().status().IsInvalid());
 }
 
+TEST_P(buffer_files, are_written_before_their_buffer_changes) {
+  const buffer_ptr target = zeros();
+  buffer_writer file(target);
+  check(file.SetBufferSize(64));
+  check(file.Write("abc", 3));
+  EXPECT_EQ(file.num_bytes_buffered(), 3);
+  check(file.SetBufferSize(2));
+  EXPECT_EQ(file.num_bytes_buffered(), 0);
+  EXPECT_EQ(here(target).substr(0, 4), "abc0");
+}
+
 TEST_P(buffer_files, are_written_at_once_or_when_flushed) {
   for (const std::int64_t buffered : {0, 1, 64, 5000}) {
     const buffer_ptr target = zeros();

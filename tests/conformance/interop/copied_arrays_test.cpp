@@ -158,6 +158,74 @@ TEST_P(copied_arrays, of_one_dictionary_share_a_copy_of_it) {
   EXPECT_NE(bytes_of(first), bytes_of(ours));
 }
 
+/// Zeros up to the next multiple of 64 behind every buffer.
+TEST_P(copied_arrays, are_padded_with_zeros) {
+  for (const data_type& type : carried_types()) {
+    SCOPED_TRACE(type.name());
+    {
+      const buffer used = buffer::allocate(taker(), 1 << 16, taker()->work_stream());
+      const use_token token(taker()->work_stream(), {writes(used)});
+      taker()->fill(token.mutable_data<std::byte>(used), 0xEE, used.size(), taker()->work_stream());
+    }
+    ArrowDeviceArray given =
+        passed_on(exported(made(random_array(type, {65, 9, nulls::some, false}, 5))), 0, 65);
+    const column seen = copied(type, given);
+    const auto expect_padding = [](const column& of, const auto& self) -> void {
+      for (const buffer& each : of.buffers()) {
+        const std::size_t end = each.offset() + each.size();
+        const std::size_t padding = each.present() ? (end + 63) / 64 * 64 - end : 0;
+        if (padding == 0) {
+          continue;
+        }
+        const auto& home = of.home();
+        const buffer behind = buffer(each.owner()).slice(end, padding);
+        std::vector<std::uint8_t> found(padding);
+        const use_token token(home->work_stream(), {reads(behind)});
+        home->copy(found.data(), token.data<std::uint8_t>(behind), padding,
+                   home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
+                   home->work_stream());
+        home->synchronize(home->work_stream());
+        EXPECT_EQ(found, std::vector<std::uint8_t>(padding));
+      }
+      for (const column& child : of.children()) {
+        self(child, self);
+      }
+    };
+    expect_padding(seen, expect_padding);
+  }
+}
+
+/// A dictionary that is copied may have nothing of others but what lies inside of it.
+TEST_P(copied_arrays, have_dictionaries_of_their_own_whatever_is_of_others_in_them) {
+  const auto stranger = [&](const shared_array& source) { // memory of `home()` for the taker
+    ArrowDeviceArray given = passed_on(exported(made(source)), 0, source->length);
+    return import_device_column(taker(), {"x", source->type, true, {}}, given);
+  };
+  const auto own = [&](const data_type& type) {
+    owned_array given = support::to_c(random_array(type, {4, 0, nulls::absent, true}, 6));
+    import_options options;
+    options.copy = copy_policy::always;
+    return import_column(taker(), {"x", type, true, {}}, given.get(), options);
+  };
+  const data_type number(type_id::int8);
+  const data_type pairs = data_type::nested("+s", {{"a", data_type(type_id::int64), true, {}}});
+  const data_type words = data_type::dictionary(number, data_type(type_id::string));
+  const auto encoded = [&](const data_type& values, std::shared_ptr<const column> dictionary) {
+    return column::make(
+        taker(),
+        {data_type::dictionary(number, values), 4, 0, 0, {{}, own(number).values()}, std::move(dictionary)});
+  };
+  const auto structs =
+      std::make_shared<const column>(stranger(random_array(pairs, {300, 0, nulls::absent, true}, 7)));
+  const auto texts = std::make_shared<const column>(
+      stranger(random_array(data_type(type_id::string), {300, 0, nulls::absent, true}, 8)));
+  const auto inner = std::make_shared<const column>(encoded(data_type(type_id::string), texts));
+  const std::vector<column> sources{encoded(pairs, structs), encoded(words, inner)};
+  for (const column& seen : copy_columns(taker(), sources, "copy")) {
+    expect_own(seen);
+  }
+}
+
 TEST_P(copied_arrays, are_made_by_columns_without_a_wait) {
   const column ours = made(random_array(data_type(type_id::string), {1'000, 3, nulls::some, false}, 5));
   home()->reset_counters();

@@ -229,6 +229,35 @@ TEST_P(whole_read, is_one_transfer_into_one_slab) {
   }
 }
 
+/// Zeros up to the next multiple of 64 behind every buffer, as the Arrow format recommends.
+TEST_P(whole_read, pads_with_zeros_what_it_makes) {
+  const table original = sliced_table({data_type(type_id::int8), data_type(type_id::string),
+                                       data_type(type_id::boolean), data_type(type_id::string_view)},
+                                      {65, 7, 1});
+  for (const ipc::write_options& writing : writings()) {
+    SCOPED_TRACE(text_of(writing));
+    ipc::write(original, file(), writing);
+    for (const bool joined : {true, false}) {
+      fill(make(1 << 16), 0xEE, home()->work_stream());
+      EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+      const table seen = read({.rechunk = joined});
+      for (const batch& part : seen.batches()) {
+        for (const column& each : part.columns) {
+          for (const buffer& used : each.buffers()) {
+            const std::size_t end = used.offset() + used.size();
+            const std::size_t padding = used.present() ? (end + 63) / 64 * 64 - end : 0;
+            if (padding != 0) {
+              EXPECT_EQ(context_test::read(buffer(used.owner()).slice(end, padding)),
+                        std::vector<std::uint8_t>(padding))
+                  << each.type().name();
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_P(whole_read, takes_the_table_and_a_constant_of_memory) {
   for (const std::size_t batches : {std::size_t{1}, std::size_t{50}, std::size_t{1000}}) {
     const auto rows = static_cast<std::int64_t>(50'000 / batches);

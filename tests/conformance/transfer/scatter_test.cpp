@@ -267,6 +267,18 @@ TEST_P(scatter, reads_pinned_chunks_where_the_budget_has_no_room_to_land) {
   }
 }
 
+TEST_P(scatter, counts_the_bytes_that_a_kernel_reads_from_pinned_chunks) {
+  const auto source = random_bytes(300'000, 5);
+  const scatter_plan plan = random_plan(source.size(), 6);
+  const auto sent = [&](std::uint64_t room) {
+    const auto home = with_chunks(65'536);
+    const auto into = home->with_budget("room", room);
+    const scattered made = staging_ring::of(home)->scatter(into, plan, memory_of(source), "slab");
+    return home->read_counters().host_to_device.bytes;
+  };
+  EXPECT_EQ(sent(plan.slab_bytes + 60'000), sent(limit)) << "as many as where they land";
+}
+
 TEST_P(scatter, takes_its_slab_and_a_chunk_a_thread_and_gives_the_chunks_back) {
   const auto home = with_chunks(65'536, 2);
   const auto source = random_bytes(1'000'000, 7);

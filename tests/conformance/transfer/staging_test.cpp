@@ -1,4 +1,5 @@
 #include "conformance/harness/context_test.hpp"
+#include "conformance/harness/device_memory.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
@@ -443,27 +444,59 @@ TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
                  home->work_stream());
     }
     const auto ring = staging_ring::of(home);
-    const auto download = [&](const buffer& from, std::vector<std::byte>& into) {
-      ring->download(std::vector<download_range>{{from, into.data()}});
-    };
-    bool failed = true;
-    for (std::uint64_t position = 1; failed; ++position) {
-      SCOPED_TRACE(position);
-      std::vector<std::byte> abandoned(old.size());
-      std::vector<std::byte> back(next.size());
-      faulty->fail_at(position);
-      try {
-        download(old, abandoned);
-      } catch (const error& e) {
-        EXPECT_EQ(e.code(), errc::device) << e.message();
+    for (const std::size_t part : {std::size_t{20'000}, std::size_t{2'000}}) { // small ones go by the lanes
+      const auto download = [&](const buffer& from, std::vector<std::byte>& into) {
+        std::vector<download_range> ranges;
+        for (std::size_t at = 0; at < from.size(); at += part) {
+          ranges.push_back({from.slice(at, part), into.data() + at});
+        }
+        ring->download(ranges);
+      };
+      bool failed = true;
+      for (std::uint64_t position = 1; failed; ++position) {
+        SCOPED_TRACE(position);
+        std::vector<std::byte> abandoned(old.size());
+        std::vector<std::byte> back(next.size());
+        faulty->fail_at(position);
+        try {
+          download(old, abandoned);
+        } catch (const error& e) {
+          EXPECT_EQ(e.code(), errc::device) << e.message();
+        }
+        failed = faulty->failed();
+        faulty->fail_at(0);
+        const auto left = abandoned;
+        download(next, back);
+        EXPECT_EQ(abandoned, left) << "its caller may have freed it";
+        EXPECT_EQ(back, std::vector<std::byte>(next.size(), std::byte{2}));
       }
-      failed = faulty->failed();
-      faulty->fail_at(0);
-      const auto left = abandoned;
-      download(next, back);
-      EXPECT_EQ(abandoned, left) << "its caller may have freed it";
-      EXPECT_EQ(back, std::vector<std::byte>(next.size(), std::byte{2}));
     }
+  }
+}
+
+/// Whoever owns the memory goes by what the device says, not by what we know.
+TEST_P(staging, is_done_with_the_memory_of_others_when_it_has_landed) {
+  const stream foreign(shared_device());
+  for (const std::size_t part : {std::size_t{50'000}, std::size_t{1'000}}) {
+    const device_memory theirs(foreign.ref(), 50'000);
+    std::vector<std::byte> back(theirs.size());
+    {
+      external_memory memory;
+      memory.pointer = theirs.data();
+      memory.bytes = theirs.size();
+      memory.device = home()->device();
+      memory.access = mutability::writable;
+      memory.tag = "theirs";
+      const buffer seen = buffer::adopt(home(), std::move(memory));
+      fill(seen, 1, home()->work_stream());
+      std::vector<download_range> ranges;
+      for (std::size_t at = 0; at < back.size(); at += part) {
+        ranges.push_back({seen.slice(at, part), back.data() + at});
+      }
+      ring_->download(ranges);
+    }
+    device().fill(theirs.data(), 2, theirs.size(), foreign.ref().native_handle());
+    EXPECT_EQ(back, std::vector<std::byte>(back.size(), std::byte{1}));
   }
 }
 

@@ -43,7 +43,8 @@ TEST(dlpack_types, narrow_floats_are_bytes_under_an_extension_of_ours) {
       {"float8_e8m0fnu", {kDLFloat8_e8m0fnu, 8}}};
   for (const auto& [name, tensor] : carried) {
     const data_type column = from_tensor_type(tensor);
-    EXPECT_EQ(column, data_type::parse(tensor.bits == 16 ? "w:2" : "w:1").with_extension("saeta." + name, ""));
+    EXPECT_EQ(column,
+              data_type::parse(tensor.bits == 16 ? "w:2" : "w:1").with_extension("saeta." + name, ""));
     EXPECT_EQ(to_tensor_type(column), tensor) << name;
     EXPECT_TRUE(has_tensor_type(column)) << name;
     EXPECT_EQ(narrow_float_type(name), column);
@@ -89,10 +90,10 @@ TEST(dlpack_types, a_type_without_a_tensor_is_refused_by_name_with_the_way_out) 
 
 TEST(dlpack_types, a_dtype_without_a_column_is_refused_with_its_numbers) {
   const std::vector<tensor_type> refused{
-      {kDLInt, 32, 4},       {kDLInt, 32, 0},       {kDLInt, 128},         {kDLInt, 7},     {kDLFloat, 8},
-      {kDLFloat, 128},       {kDLBool, 1},          {kDLBool, 8, 2},       {kDLBfloat, 32}, {kDLComplex, 64},
-      {kDLOpaqueHandle, 64}, {kDLFloat8_e4m3fn, 8, 2}, {kDLFloat8_e4m3fn, 16}, {kDLFloat6_e2m3fn, 6},
-      {kDLFloat4_e2m1fn, 4}, {200, 8}};
+      {kDLInt, 32, 4},        {kDLInt, 32, 0},       {kDLInt, 128},         {kDLInt, 7},
+      {kDLFloat, 8},          {kDLFloat, 128},       {kDLBool, 1},          {kDLBool, 8, 2},
+      {kDLBfloat, 32},        {kDLComplex, 64},      {kDLOpaqueHandle, 64}, {kDLFloat8_e4m3fn, 8, 2},
+      {kDLFloat8_e4m3fn, 16}, {kDLFloat6_e2m3fn, 6}, {kDLFloat4_e2m1fn, 4}, {200, 8}};
   for (const tensor_type type : refused) {
     try {
       static_cast<void>(from_tensor_type(type));

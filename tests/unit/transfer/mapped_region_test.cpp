@@ -1,0 +1,45 @@
+// Uploads from a mapped file, whose reads are interrupted or come short.
+
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/transfer/staging_ring.hpp"
+#include "support/random_bytes.hpp"
+#include "unit/ipc/pread_trap.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include <unistd.h>
+
+namespace saeta {
+namespace {
+
+TEST(mapped_region, is_read_to_its_end_where_reads_are_interrupted_or_come_short) {
+  const auto content = support::random_bytes(100'000, 3);
+  char name[] = "/tmp/saeta-region-XXXXXX";
+  const int descriptor = ::mkstemp(name);
+  ASSERT_GE(descriptor, 0);
+  ::unlink(name);
+  ASSERT_EQ(::write(descriptor, content.data(), content.size()), static_cast<ssize_t>(content.size()));
+  const std::vector<std::byte> stand_in(content.size()); // what is there comes from the file
+  transfer_plan plan(stand_in);
+  const auto whole = plan.add(stand_in);
+  plan.finish();
+  const auto home = context::create(make_host_backend());
+  {
+    const support::pread_trap trap([](std::size_t number) {
+      return number % 2 == 0 ? support::pread_trap::verdict{EINTR} : support::pread_trap::verdict{0, 7'001};
+    });
+    const buffer slab =
+        staging_ring::of(home)->upload(home, plan, "file", {stand_in.data(), stand_in.size(), descriptor, 0});
+    EXPECT_GT(trap.calls(), 20U);
+    const auto* const seen = reinterpret_cast<const std::byte*>(slab.address()) + plan.target_of(whole);
+    EXPECT_EQ(std::memcmp(seen, content.data(), content.size()), 0);
+  }
+  ::close(descriptor);
+}
+
+} // namespace
+} // namespace saeta
