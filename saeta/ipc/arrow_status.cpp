@@ -48,6 +48,7 @@ arrow::StatusCode code_of(const error& failure) {
   case errc::busy:
   case errc::download_forbidden:
     return arrow::StatusCode::IOError;
+  case errc::column_name:
   case errc::invalid_argument:
   case errc::format:
   case errc::exchange:
