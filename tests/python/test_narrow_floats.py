@@ -6,7 +6,6 @@ import ctypes
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -15,6 +14,7 @@ from dlpack_table import Managed, pointer_in
 from protocols import OnlyStream
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
+pl = pytest.importorskip("polars")
 
 # The codes of DLPack.
 CODES = {

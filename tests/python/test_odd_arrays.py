@@ -36,7 +36,10 @@ ODD = {
     "an odd address backwards": (behind_a_byte(np.arange(5.0))[::-1], "is not aligned"),
     "a matrix at an odd address": (behind_a_byte(np.arange(6).reshape(3, 2)), "is not aligned"),
     "another byte order": (np.arange(5, dtype=">i4"), "has values in another byte order"),
-    "a matrix of another byte order": (np.arange(6, dtype=">f8").reshape(3, 2), "has values in another byte order"),
+    "a matrix of another byte order": (
+        np.arange(6, dtype=">f8").reshape(3, 2),
+        "has values in another byte order",
+    ),
     "one byte apart": (
         np.ndarray(3, np.uint16, np.zeros(9, np.uint16).tobytes(), 0, (6,))[:2],
         None,  # in order: three values apart

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
 import saeta as sa
+
+pd = pytest.importorskip("pandas")
 
 ARRAYS = {
     "nullable integers": pd.array([7, None], "Int64"),

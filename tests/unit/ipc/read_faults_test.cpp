@@ -123,7 +123,7 @@ TEST_F(read_faults, a_broken_frame_is_named_with_its_batch_and_column) {
         expect_nothing_left(into);
       }
     }
-    EXPECT_GT(refused, 10U);
+    EXPECT_GE(refused, 8U); // in both homes: of a bitmap any bits are right, and its nulls are counted
   }
 }
 
