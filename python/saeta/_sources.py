@@ -300,7 +300,7 @@ def _of_file(file: Any, name: str | None = None) -> Any:
         raise _of_text(called)
     if hasattr(file, "read_at"):  # of pyarrow: for any thread, without the GIL
         with suppress(OSError, ValueError):
-            size, first = file.size(), file.tell()
+            size, first = file.size(), file.tell() if hasattr(file, "tell") else 0
             return Ranges(called, size - first, lambda at, count: file.read_at(count, first + at), file)
     if _of_fsspec(file):
         first = file.tell()  # the object has one position for all threads, its file system none
