@@ -113,9 +113,11 @@ TEST_P(arrow_buffers, whose_copy_fails_when_it_is_under_way_are_waited_for) {
 
 TEST_P(arrow_buffers, have_events_for_streams_of_their_device_alone) {
   const auto device_stream = take(manager()->device()->MakeStream());
-  const auto other = watch(
-      context::create(home()->on_host() ? std::shared_ptr<saeta::backend>(sim::device::create({.seed = 1}))
-                                        : make_host_backend()));
+  std::shared_ptr<saeta::backend> elsewhere = make_host_backend();
+  if (home()->on_host()) {
+    elsewhere = sim::device::create({.seed = 1});
+  }
+  const auto other = watch(context::create(elsewhere));
   const auto foreign = take(memory_manager_of(other)->WrapDeviceSyncEvent(nullptr, nullptr));
   const arrow::Status refused = device_stream->WaitEvent(*foreign);
   EXPECT_TRUE(refused.IsInvalid());
