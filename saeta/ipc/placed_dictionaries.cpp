@@ -171,6 +171,7 @@ void placed_dictionaries::unite(const table& source, std::span<const column> dis
     return;
   }
   std::vector<column> pieces;
+  pieces.reserve(different.size());
   for (const std::size_t i : different) {
     pieces.push_back(each_value_of(distinct[i]));
   }
