@@ -151,14 +151,20 @@ def gpu():
 
 
 def relieve(ctx, hook):
-    """Makes a request that can't fit and returns what the hook says that it freed."""
+    """Makes a request that doesn't fit beside what is held, and returns what the hook says that it freed."""
     ctx.budget = "1MiB"
+    held = ctx.allocate("768KiB")
     try:
         with ctx.memory.record() as recording, hook, pytest.raises(sa.BudgetExceeded):
-            ctx.allocate("2MiB")
+            ctx.allocate("512KiB")  # alone it fits: what can never fit asks no hook
     finally:
+        del held
         ctx.budget = None
     return {each["tag"]: each["bytes"] for each in recording.records() if each["event"] == "relief"}
+
+
+def test_what_fits_beside_nothing_asks_the_hooks(host):
+    assert relieve(host, host.memory.add_hook(lambda missing: 7, name="seven")) == {"seven": 7}
 
 
 @pytest.mark.gpu
