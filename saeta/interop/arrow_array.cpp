@@ -139,8 +139,10 @@ void add_buffers(const ArrowArray& source, const array_memory& memory, host_arra
     require_valid_rows(source, view, memory, place);
   }
   for (std::size_t i = 0; i < view.type.buffer_count(); ++i) {
-    const void* const pointer = source.buffers[i + before];
     const buffer_role role = view.type.buffer(i).role;
+    // As in files: who says that no row is null is believed, whatever a bitmap says, by every consumer of the column.
+    const bool needless = role == buffer_role::validity && source.null_count == 0;
+    const void* const pointer = needless ? nullptr : source.buffers[i + before];
     std::size_t bytes = 0;
     if (role == buffer_role::bytes) {
       bytes = static_cast<std::size_t>(reached(view, memory, place));

@@ -188,6 +188,26 @@ TEST_P(arrow_c, exports_no_null_pointer_but_for_an_absent_validity) {
   }
 }
 
+TEST_P(arrow_c, believes_who_says_that_no_row_is_null) {
+  for (const data_type& type : carried_types()) {
+    if (!type.has_validity()) {
+      continue;
+    }
+    for (const std::int64_t offset : {0, 4}) {
+      SCOPED_TRACE(::testing::Message() << type.name() << ", offset " << offset);
+      auto given = std::make_shared<support::plain_array>(*random_array(type, {40, offset, nulls::some}, 9));
+      given->null_count = 0; // its bitmap has zeros
+      auto said = std::make_shared<support::plain_array>(*given);
+      said->buffers[0].clear();
+      const column seen = imported(given);
+      EXPECT_EQ(seen.null_count(), 0);
+      EXPECT_FALSE(seen.validity().present());
+      EXPECT_TRUE(same_rows(exported(seen).get(), *said));
+      EXPECT_TRUE(same_rows(exported(seen.slice(3, 20)).get(), *said, 3, 20));
+    }
+  }
+}
+
 SAETA_CONFORMANCE_SUITE(arrow_c);
 
 } // namespace
