@@ -190,8 +190,10 @@ TEST_P(arrow_c, exports_no_null_pointer_but_for_an_absent_validity) {
 
 TEST_P(arrow_c, believes_who_says_that_no_row_is_null) {
   for (const data_type& type : carried_types()) {
-    if (!type.has_validity()) {
-      continue;
+    const bool points = type.id() == type_id::dictionary || type.layout() == layout_kind::views ||
+                        type.layout() == layout_kind::list_view;
+    if (!type.has_validity() || points) {
+      continue; // what points somewhere may point anywhere below a null
     }
     for (const std::int64_t offset : {0, 4}) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", offset " << offset);
