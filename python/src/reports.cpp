@@ -34,21 +34,29 @@ std::vector<std::unique_ptr<waiting_report>> take_all() {
   return taken;
 }
 
-/// With the GIL, on the main thread.
+/// With the GIL.
+void log_one(const waiting_report& report) {
+  try {
+    const nb::object text = nb::steal(
+        PyUnicode_DecodeUTF8(report.text.data(), static_cast<Py_ssize_t>(report.text.size()), "replace"));
+    nb::module_::import_("saeta._reports").attr("log")(text);
+  } catch (nb::python_error& failure) {
+    failure.discard_as_unraisable("saeta: logging a report");
+  }
+}
+
+/// With the GIL, on the main thread. What is reported meanwhile is logged by the same call: a pending call during which
+/// another one is asked for does not end in CPython 3.11 where Python code is traced.
 int log_waiting(void*) {
-  asked = false;
-  return foreign_call([] {
-    try {
+  foreign_call([] {
+    do {
       for (const auto& each : take_all()) {
-        const nb::object text = nb::steal(
-            PyUnicode_DecodeUTF8(each->text.data(), static_cast<Py_ssize_t>(each->text.size()), "replace"));
-        nb::module_::import_("saeta._reports").attr("log")(text);
+        log_one(*each);
       }
-    } catch (nb::python_error& failure) {
-      failure.discard_as_unraisable("saeta: logging a report");
-    }
-    return 0;
+      asked = false;
+    } while (latest.load() != nullptr && !asked.exchange(true));
   });
+  return 0;
 }
 
 void put_on_list(std::string_view where, std::string_view message) noexcept {

@@ -49,3 +49,32 @@ _core.last = Last()
     done = run_python(program)
     assert done.returncode == 0
     assert done.stderr.count("take_back_memory: the memory at 0x1234000 was not lent") == 2, done.stderr
+
+
+def test_what_is_reported_while_another_report_is_logged_is_logged_after_it(run_python):
+    """Under a tracer CPython 3.11 does not come to an end where a pending call waits for another one."""
+    program = f"""
+import ctypes, logging, sys
+from saeta import _core
+library = ctypes.CDLL(_core.__file__)
+give_back = lambda address: library.saeta_torch_free(ctypes.c_void_p(address), 8, 0, None)
+inside, seen = [], []
+class Handler(logging.Handler):
+    def emit(self, record):
+        assert not inside
+        inside.append(record)
+        if not seen:
+            give_back({UNKNOWN + 64})
+        seen.append(record.getMessage())
+        inside.pop()
+logging.getLogger("saeta").addHandler(Handler())
+def tracer(frame, event, argument):
+    return tracer
+sys.settrace(tracer)
+give_back({UNKNOWN})
+while len(seen) < 2:
+    pass
+print([text.partition(" was not lent")[0][-9:] for text in seen])
+"""
+    done = run_python(program)
+    assert done.stdout == "['0x1234000', '0x1234040']\n", done.stderr
