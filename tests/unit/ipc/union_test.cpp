@@ -61,6 +61,13 @@ TEST_P(sliced_union, inside_of_a_struct_leaves_nothing_either) {
             std::string::npos);
 }
 
+TEST_P(sliced_union, that_is_the_values_of_a_dictionary_leaves_nothing_either) {
+  const std::string marker = "behind the union of others";
+  plain_array indices = *support::indices({0, 1, 2}, marked(GetParam(), marker));
+  EXPECT_EQ(written(std::make_shared<const plain_array>(std::move(indices))).find(marker.substr(0, 8)),
+            std::string::npos);
+}
+
 std::string name_of_case(const ::testing::TestParamInfo<const char*>& tested) {
   return tested.param[2] == 's' ? "sparse" : "dense";
 }

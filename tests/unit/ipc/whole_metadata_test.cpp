@@ -62,6 +62,19 @@ data_type pair_of(const data_type& type) {
   return data_type::nested("+s", {{"a", type, true, {}}, {"b", type, true, {}}});
 }
 
+TEST_F(whole_metadata, of_an_empty_body_where_a_stream_without_its_mark_ends) {
+  const data_type none(type_id::null);
+  const table source =
+      support::table_of(home(), {{{"x", none, true, {}}}, {}}, {{support::random_array(none, {3}, 1)}});
+  for (const compression body : {compression::none, compression::lz4}) {
+    std::string bytes = write_bytes(source, {.format = container::stream, .body = body});
+    bytes.resize(bytes.size() - 8); // the mark
+    for (const bool joined : {true, false}) {
+      EXPECT_EQ(read_bytes(bytes, {.copy = copy_policy::always, .rechunk = joined}).rows(), 3);
+    }
+  }
+}
+
 TEST_F(whole_metadata, of_too_few_field_nodes) {
   const std::string bytes = file_of(pair_of(int64), 57);
   expect_refused(with_entries<6>(bytes, {57, 0, 57, 0, 57, 0}, 2), "2 field nodes, the schema needs 3");
