@@ -296,12 +296,13 @@ def _text_of_temporal(format: str, raw: Any) -> str | None:  # noqa: A002
     """Times with all their digits, which Python's own types would cut at microseconds."""
     if format[:2] not in ("ts", "tt", "tD"):
         return None
-    unit = format[2]
-    seconds, ticks = divmod(_integer(raw), PER_SECOND[unit])
-    digits = len(str(PER_SECOND[unit])) - 1
+    count, per_second = _integer(raw), PER_SECOND[format[2]]
+    span = format.startswith("tD")
+    seconds, ticks = divmod(abs(count) if span else count, per_second)
+    digits = len(str(per_second)) - 1
     fraction = f".{ticks:0{digits}d}" if digits else ""
-    if format.startswith("tD"):
-        return f"{seconds}{fraction} s"
+    if span:
+        return f"{'-' if count < 0 else ''}{seconds}{fraction} s"
     moment = EPOCH + timedelta(seconds=seconds)
     if format.startswith("tt"):
         return f"{moment:%H:%M:%S}{fraction}"

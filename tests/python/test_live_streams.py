@@ -278,6 +278,7 @@ CTRL_C = """
 import io, os, signal, sys, threading
 import saeta as sa
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has ignored it for what runs behind it
 reading, writing = os.pipe()
 os.write(writing, bytes.fromhex(sys.argv[1]))
 asked = threading.Event()

@@ -26,6 +26,29 @@ def test_sizes_are_those_of_cpp(host, count, text):
     assert shown in repr(host)
 
 
+@pytest.mark.parametrize(
+    ("type_", "ticks", "text"),
+    [
+        ("timestamp[s]", -1, "1969-12-31 23:59:59"),
+        ("timestamp[us, tz=Europe/Madrid]", 1_500_000, "1970-01-01 00:00:01.500000Z"),
+        ("timestamp[ns, tz=UTC]", 1, "1970-01-01 00:00:00.000000001Z"),
+        ("timestamp[ns]", -1, "1969-12-31 23:59:59.999999999"),
+        ("timestamp[s]", 2**60, str(2**60)),
+        ("time32[s]", 61, "00:01:01"),
+        ("time64[ns]", 3_600_000_000_001, "01:00:00.000000001"),
+        ("duration[s]", 5, "5 s"),
+        ("duration[ms]", -1, "-0.001 s"),
+        ("duration[us]", -1_500_000, "-1.500000 s"),
+        ("duration[ns]", -1_000_000_000, "-1.000000000 s"),
+    ],
+)
+def test_times_are_shown_with_all_their_digits(host, type_, ticks, text):
+    column = sa.column("when", [ticks], type_, ctx=host, cast="reinterpret")
+    assert repr(column).split("\n  ")[1] == text
+    assert text in repr(sa.table({"when": column}))
+    assert text in column._repr_html_()
+
+
 def test_memory_says_what_is_in_use(host):
     kept = host.allocate("1.5KiB")
     assert repr(host.memory).startswith("<saeta.Memory of host: 1.5 KiB in use, peak ")
