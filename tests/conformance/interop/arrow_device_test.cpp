@@ -276,9 +276,28 @@ TEST_P(arrow_device, refuses_broken_structs_and_leaves_them_with_the_caller) {
     given.get() = sound;
     EXPECT_TRUE(same_rows(on_host(taken(source->type, std::move(given))).get(), *source)) << each.what;
   }
-  owned_device_array released;
-  EXPECT_THROW(static_cast<void>(import_device_column(home(), {"x", source->type, true, {}}, released.get())),
-               error);
+}
+
+TEST_P(arrow_device, refuses_what_was_released) {
+  const column text = imported(random_array(data_type::parse("u"), {50, 3, nulls::some, true}, 2));
+  owned_device_array given = on_device(text);
+  given.get().array.release(&given.get().array); // the rest of the struct stays as it was
+  dictionary_cache dictionaries;
+  for (const auto& import : std::initializer_list<std::function<void()>>{
+           [&] {
+             import_device_column(home(), {"x", text.type(), true, {}}, given.get());
+           },
+           [&] {
+             import_device_batch(home(), {{{"x", text.type(), true, {}}}, {}}, given.get(), dictionaries);
+           }}) {
+    try {
+      import();
+      ADD_FAILURE() << "was taken";
+    } catch (const error& why) {
+      EXPECT_EQ(why.code(), errc::closed);
+      EXPECT_STREQ(why.what(), "the ArrowDeviceArray was released already");
+    }
+  }
 }
 
 /// An array of which one value points to where nothing is.
