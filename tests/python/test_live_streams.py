@@ -278,7 +278,14 @@ CTRL_C = """
 import io, os, signal, sys, threading
 import saeta as sa
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has ignored it for what runs behind it
+interrupted = threading.Event()
+
+def once(*_):
+    if not interrupted.is_set():
+        interrupted.set()
+        raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, once)
 reading, writing = os.pipe()
 os.write(writing, bytes.fromhex(sys.argv[1]))
 asked = threading.Event()
@@ -297,7 +304,8 @@ source.left = len(bytes.fromhex(sys.argv[1]))
 
 def interrupt():
     asked.wait()
-    os.kill(os.getpid(), signal.SIGINT)
+    while not interrupted.wait(0.05):  # one that comes just before the call that waits does not end it
+        os.kill(os.getpid(), signal.SIGINT)
 
 threading.Thread(target=interrupt, daemon=True).start()
 seen = []
