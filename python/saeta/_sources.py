@@ -168,12 +168,10 @@ def resolved(source: Any, filesystem: Any = None) -> Any:
         return _of_path(source)
     if filesystem is not None:
         raise TypeMismatch(f"filesystem is for a path, and source is of type {type(source).__name__}")
-    if isinstance(source, bytes | bytearray | memoryview):
-        return source
     if hasattr(source, "read"):
         return _of_file(source)
     try:
-        return memoryview(source)
+        return memoryview(source)  # of bytes as of anything else that has them
     except TypeError:
         raise TypeMismatch(
             f"source is of type {type(source).__name__}, expected a path, bytes or an object with read()"

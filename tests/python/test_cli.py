@@ -236,6 +236,14 @@ def test_the_demo_shows_every_library_that_is_installed():
     assert [name for name in installed if not checks[f"{name} has every row"]["passed"]] == []
 
 
+def test_info_has_no_table_of_nothing(monkeypatch, capsys):
+    from saeta.cli import info
+
+    monkeypatch.setattr(info, "info", lambda: sa.info() | {"missing": []})
+    info.run(as_json=False)
+    assert "why, and how to have it" not in capsys.readouterr().out
+
+
 def test_info_fits_a_narrow_terminal():
     command = ["script", "-qec", f"{sys.executable} -m saeta info", "/dev/null"]
     done = subprocess.run(

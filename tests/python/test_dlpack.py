@@ -396,6 +396,18 @@ def test_our_own_tensors_come_back_as_the_memory_they_are(host):
     assert back.to_pylist() == list(range(10, 100))
 
 
+def test_an_attribute_that_a_producer_misses_itself_is_its_own_error(host):
+    class Producer:
+        def __dlpack__(self, **options):
+            raise AssertionError
+
+        def __dlpack_device__(self):
+            return self.place
+
+    with pytest.raises(AttributeError, match="place"):
+        sa.from_dlpack(Producer(), host)
+
+
 def test_deleters_run_on_any_thread_and_after_the_interpreter(run_python):
     program = """
 import ctypes, threading

@@ -73,6 +73,13 @@ def test_a_refusal_names_the_owners(host, flights):
     assert sum(caught.value.owners.values()) == caught.value.current > 0
 
 
+def test_a_refusal_of_others_has_zeros():
+    refusal = sa.BudgetExceeded("full")
+    numbers = refusal.numbers()
+    assert (numbers.pop("layer"), numbers.pop("owners"), numbers.pop("others")) == ("", {}, {})
+    assert set(numbers.values()) == {0}
+
+
 def test_a_refusal_can_be_pickled():
     refusal = sa.BudgetExceeded("no", layer="host", requested=2**64 - 1, required=2**65, owners={"a": 1})
     again = pickle.loads(pickle.dumps(refusal))

@@ -124,6 +124,7 @@ def test_a_field_is_made_and_changed():
     assert field.with_name("b").name == "b"
     assert field.with_type("string").type == "string"
     assert field.with_nullable(True).nullable
+    assert repr(field.metadata) == "{b'unit': b'km'}"
     assert field.with_metadata(None).metadata == {}
     with pytest.raises(sa.InvalidError, match="ARROW:extension"):
         sa.Field("a", "int8", metadata={"ARROW:extension:name": "x"})

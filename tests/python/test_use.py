@@ -85,6 +85,8 @@ def test_what_is_written_in_one_token_is_read_in_the_next(host):
         view = np.asarray(token.array(made[8:16], np.float32))
         assert view.tolist() == [2.0, 3.0]
         assert not view.flags.writeable
+    with pytest.raises(sa.ClosedError, match="not open"):
+        _ = token.stream
 
 
 def test_columns_are_lent_with_their_own_type(host):
