@@ -122,8 +122,11 @@ struct foreign_array::node {
   }
 
   void set_buffer_count(std::int64_t count) {
-    // The last buffer of views lists the sizes of those between, however many there are.
-    const bool guess = type.layout() == layout_kind::views && count > 3;
+    // What is behind the list would be believed: the last buffer of views lists the sizes of those between, however many there
+    // are, and one more buffer than nulls and unions have is a validity before them.
+    const bool guess = type.layout() == layout_kind::views
+                           ? count > 3
+                           : !type.has_validity() && count == std::ssize(buffers) + 1;
     c.n_buffers = guess ? c.n_buffers : count;
   }
 
