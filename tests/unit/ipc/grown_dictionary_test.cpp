@@ -87,6 +87,11 @@ TEST_F(grown_dictionaries, are_for_a_batch_what_they_were_before_it) {
   ASSERT_NE(at, std::string::npos);
   for (const auto& into : homes()) {
     EXPECT_EQ(read_joined(bytes, into).rows(), 10);
+    const table apart = reader::open(std::as_bytes(std::span(bytes)), nullptr,
+                                     {.copy = copy_policy::always, .rechunk = false})
+                            ->read_all(into);
+    EXPECT_EQ(apart.batches()[0].columns[0].dictionary()->length(), 2);
+    EXPECT_EQ(apart.batches()[1].columns[0].dictionary()->length(), 4);
   }
   bytes[at + 4 * sizeof(std::int32_t)] = 3;
   for (const auto& into : homes()) {
