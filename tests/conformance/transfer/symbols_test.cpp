@@ -131,6 +131,7 @@ TEST_P(symbols, of_numbers_that_name_nothing_are_refused_with_the_row) {
   support::plain_array array;
   array.type = data_type(type_id::uint32);
   array.length = 16;
+  array.null_count = -1;
   const std::vector<std::uint32_t> values{0, 9, 0, 9, 9, 9, 0, 0, 9, 0, 9, 9, 9, 0, 0, 0};
   const auto bytes = std::as_bytes(std::span(values));
   array.buffers = {{std::byte{0b1100'0101}, std::byte{0b1110'0010}}, {bytes.begin(), bytes.end()}};
