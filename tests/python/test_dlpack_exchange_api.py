@@ -193,6 +193,19 @@ def test_a_refused_tensor_of_a_table_is_given_back(host):
     assert host.memory.statistics()["external"] == 0
 
 
+def test_what_is_no_table_is_passed_over(host):
+    class Producer:
+        __dlpack_c_exchange_api__ = "no capsule"
+
+        def __dlpack__(self, **options):
+            return np.arange(3).__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    assert sa.from_dlpack(Producer(), host).to_pylist() == [0, 1, 2]
+
+
 def test_a_table_that_fails_without_an_exception_is_named(host):
     calls: list[str] = []
     table = new_table(calls)

@@ -122,6 +122,11 @@ def test_rows_are_sliced_like_a_list(host):
     for part in (slice(1, 4), slice(-2, None), slice(None, 2), slice(4, 1), slice(0, 99)):
         assert table[part]["a"].to_pylist() == list(range(5))[part]
         assert table["a"][part].to_pylist() == list(range(5))[part]
+    # A part has the chunks that have rows of it.
+    for first, rows, chunks in ((0, 3, 1), (1, 4, 2), (3, 2, 1), (3, 0, 0), (5, 0, 0)):
+        assert table["a"].slice(first, rows).num_chunks == chunks
+    with pytest.raises(sa.OutOfRange, match="6"):
+        table["a"].slice(6, 0)
     assert table.head(2).num_rows == 2
     assert table.head(99).num_rows == len(table) == 5
     assert table.slice(3).num_rows == 2

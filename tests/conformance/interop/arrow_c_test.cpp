@@ -188,6 +188,18 @@ TEST_P(arrow_c, exports_no_null_pointer_but_for_an_absent_validity) {
   }
 }
 
+TEST_P(arrow_c, leaves_a_struct_its_offset_where_no_consumer_drops_it) {
+  const data_type numbers(type_id::int32);
+  const data_type pair = data_type::nested("+s", {{"a", numbers, true, {}}, {"b", numbers, true, {}}});
+  const column cut = imported(random_array(pair, {40, 0, nulls::some}, 9)).slice(5, 20);
+  if (!home()->on_host()) {
+    GTEST_SKIP() << "what is downloaded begins at row 0";
+  }
+  const owned_array out = exported(cut);
+  EXPECT_EQ(out.get().offset, 5);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(out.get().buffers[0]), cut.validity().address());
+}
+
 TEST_P(arrow_c, believes_who_says_that_no_row_is_null) {
   for (const data_type& type : carried_types()) {
     const bool points = type.id() == type_id::dictionary || type.layout() == layout_kind::views ||
