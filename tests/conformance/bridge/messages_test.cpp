@@ -283,6 +283,9 @@ TEST_P(bridge_messages, whose_buffers_or_children_are_too_short_are_refused) {
   using namespace arrow;
   const array_ptr nine = array(Int64Builder(), 1, nullptr, 3, 4, 5, 6, 7, 8, 9);
   refused(one(nine), {0, 2, 8, 72}, {0, 1, 8, 72}); // a validity of nine rows takes two bytes
+  Int8Builder many;
+  check(many.AppendNulls(72));
+  refused(one(take(many.Finish())), {0, 9, 16, 72}, {0, 8, 16, 72}); // and one of 72 rows nine
   refused(one(array(StringBuilder(), "a", "b", "c")), {0, 0, 0, 16}, {0, 0, 0, 12}); // three offsets of four
   const array_ptr tags = array(Int8Builder(), 0, 1, 0, 1, 0);
   const array_ptr five = array(Int64Builder(), 1, 2, 3, 4, 5);
