@@ -42,6 +42,10 @@ TEST_P(null_counts, are_found_on_the_device) {
   part->null_count = arrow::kUnknownNullCount;
   count_nulls(*part);
   EXPECT_EQ(part->null_count, home()->on_host() ? arrow::kUnknownNullCount : 2);
+  const data_ptr none = ints->Slice(2, 0);
+  none->null_count = arrow::kUnknownNullCount;
+  count_nulls(*none);
+  EXPECT_EQ(none->null_count, home()->on_host() ? arrow::kUnknownNullCount : 0);
 }
 
 TEST_P(null_counts, of_children_and_dictionaries_are_found_as_well) {
