@@ -300,7 +300,11 @@ TEST_P(bridge_messages, whose_offsets_begin_below_zero_fall_or_leave_their_value
   if (home()->on_host()) {
     GTEST_SKIP() << "there libarrow's own check of the structure is what it is";
   }
-  const batch_ptr original = one(array(arrow::StringBuilder(), "one", "two", "three"));
+  const array_ptr fine = array(arrow::StringBuilder(), "a", "b", "c");
+  const array_ptr texts = array(arrow::StringBuilder(), "one", "two", "three");
+  const batch_ptr original = arrow::RecordBatch::Make(
+      arrow::schema({arrow::field("fine", fine->type()), arrow::field("x", texts->type())}), 3,
+      std::vector<array_ptr>{fine, texts});
   const std::string whole = encoded(original);
   const std::int32_t offsets[] = {0, 3, 6, 11};
   const std::size_t at =
