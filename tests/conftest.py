@@ -6,6 +6,7 @@ The package is imported by the fixtures that use it: the tests of tests/lint run
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,10 @@ PROJECT = Path(__file__).resolve().parents[1]
 # JAX is a peer on the CPU. With a GPU it takes most of its memory, and leaves the last device current on the thread that
 # asked for its devices.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+# A shell has Ctrl-C ignored by what runs behind it, and programs that tests start would ignore it, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
