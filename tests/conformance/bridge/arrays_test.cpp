@@ -145,31 +145,34 @@ TEST_P(arrow_arrays, of_ours_that_came_with_an_event_are_used_behind_it) {
     GTEST_SKIP() << nothing_pends;
   }
   constexpr std::int64_t rows = 1 << 16;
-  const buffer ours = make(rows);
-  fill(ours, 'o', home()->work_stream());
-  const buffer_ptr values = arrow_buffer(ours); // nobody is said to write it
-  const buffer sink = make(rows);
-  const auto data = arrow::ArrayData::Make(arrow::int8(), rows, {nullptr, values}, 0);
-  const batch_ptr shown = arrow::RecordBatch::Make(arrow::schema({arrow::field("x", arrow::int8())}), rows,
-                                                   {data}, manager()->device()->device_type());
-  const stream_lease theirs = home()->borrow_stream();
-  const stream_lease side = home()->borrow_stream();
-  stream_handle handle = theirs.ref().native_handle();
-  const auto written = take(manager()->MakeDeviceSyncEvent());
-  const auto stream = take(manager()->device()->WrapStream(&handle, nullptr));
-  const std::unique_ptr<gate> held = close_gate(handle);
-  device().fill(reinterpret_cast<void*>(values->address()), 'x', rows, handle);
-  check(written->Record(*stream));
-  const batch_ptr seen = passed_on(shown, written);
-  const buffer again = bytes_of(home(), seen->column_data(0)->buffers[1]);
-  EXPECT_EQ(again.owner(), ours.owner());
-  {
-    use_token token(side.ref(), {reads(ours), writes(sink)});
-    home()->copy(token.mutable_data<char>(sink), token.data<char>(ours), rows, within(), side.ref());
-    token.finish();
+  for (const bool sliced : {false, true}) { // a slice has the event of what it is a slice of
+    const buffer ours = make(rows);
+    fill(ours, 'o', home()->work_stream());
+    const buffer_ptr values = arrow_buffer(ours); // nobody is said to write it
+    const buffer sink = make(rows);
+    const auto data = arrow::ArrayData::Make(arrow::int8(), rows, {nullptr, values}, 0);
+    const batch_ptr shown = arrow::RecordBatch::Make(arrow::schema({arrow::field("x", arrow::int8())}), rows,
+                                                     {data}, manager()->device()->device_type());
+    const stream_lease theirs = home()->borrow_stream();
+    const stream_lease side = home()->borrow_stream();
+    stream_handle handle = theirs.ref().native_handle();
+    const auto written = take(manager()->MakeDeviceSyncEvent());
+    const auto stream = take(manager()->device()->WrapStream(&handle, nullptr));
+    const std::unique_ptr<gate> held = close_gate(handle);
+    device().fill(reinterpret_cast<void*>(values->address()), 'x', rows, handle);
+    check(written->Record(*stream));
+    const batch_ptr seen = passed_on(shown, written);
+    const buffer_ptr came = seen->column_data(0)->buffers[1];
+    const buffer again = bytes_of(home(), sliced ? arrow::SliceBuffer(came, 0) : came);
+    EXPECT_EQ(again.owner(), ours.owner());
+    {
+      use_token token(side.ref(), {reads(ours), writes(sink)});
+      home()->copy(token.mutable_data<char>(sink), token.data<char>(ours), rows, within(), side.ref());
+      token.finish();
+    }
+    held->open();
+    EXPECT_EQ(read(sink), std::vector<std::uint8_t>(rows, 'x'));
   }
-  held->open();
-  EXPECT_EQ(read(sink), std::vector<std::uint8_t>(rows, 'x'));
 }
 
 TEST_P(arrow_arrays, have_streams_and_events_of_the_device) {
