@@ -358,7 +358,7 @@ def test_load_fails_with_the_codes_of_all_commands(tmp_path):
     assert saeta("load", path, "--device", "host", "--columns", "x").returncode == 2
 
 
-def test_load_sees_a_difference(tmp_path):
+def test_load_sees_a_difference(tmp_path, capsys):
     from saeta.cli import load as command
 
     path = tmp_path / "a.arrow"
@@ -369,6 +369,10 @@ def test_load_sees_a_difference(tmp_path):
     assert command._same(path, same, None)
     other = sa.from_arrow(pa.table({"a": [1, 2, 4]}), "host")
     assert not command._same(path, other, None)
+    counts = dict.fromkeys(("file_bytes", "bytes", "rows", "columns", "batches", "gb_per_s", "share"), 1)
+    for found, text in ((True, "✓ as pyarrow reads it"), (False, "✗ differs from what pyarrow reads")):
+        command._show({"file": "a.arrow", "seconds": [1.0], "same": found, **counts}, 1.0, "host")
+        assert text in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("target", ["out.arrow", "out.arrows", "out.parquet"])
