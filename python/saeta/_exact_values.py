@@ -277,9 +277,7 @@ def _kept(given: Any, back: Any) -> bool:
     """Whether a value that was cut is still in the range of its type, and in the same time zone."""
     if isinstance(back, float) and math.isinf(back):
         return bool(math.isinf(given))
-    if isinstance(back, date):
-        return (getattr(given, "tzinfo", None) is None) == (getattr(back, "tzinfo", None) is None)
-    return not isinstance(back, time) or given.tzinfo is None
+    return (getattr(given, "tzinfo", None) is None) == (getattr(back, "tzinfo", None) is None)
 
 
 def _midnight(day: date) -> datetime:

@@ -37,19 +37,12 @@ class Annotation(str):
 
 
 def signature_of(function: Any) -> Signature:
-    """The signature of a compiled function. Of overloads with the same number of parameters one that fits all."""
+    """The signature of a compiled function. Of overloads, which have the same number of parameters, one that fits all."""
     overloads = [_parse(*overload) for overload in function.__nb_signature__]
     first = overloads[0]
     if len(overloads) == 1:
         return first
     rows = [list(overload.parameters.values()) for overload in overloads]
-    if len({len(row) for row in rows}) > 1:
-        any_arguments = [
-            Parameter("args", Parameter.VAR_POSITIONAL),
-            Parameter("kwargs", Parameter.VAR_KEYWORD),
-        ]
-        self_first = [row[0] for row in rows[:1] if row[0].name == "self"]
-        return Signature([*self_first, *any_arguments])
     merged = [
         column[0].replace(annotation=_either([each.annotation for each in column]))
         for column in zip(*rows, strict=True)

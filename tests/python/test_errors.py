@@ -78,6 +78,9 @@ def test_a_refusal_of_others_has_zeros():
     numbers = refusal.numbers()
     assert (numbers.pop("layer"), numbers.pop("owners"), numbers.pop("others")) == ("", {}, {})
     assert set(numbers.values()) == {0}
+    given = {name: place + 1 for place, name in enumerate(numbers)}
+    assert len(given) == 8
+    assert vars(sa.BudgetExceeded("full", **given)).items() >= given.items()
 
 
 def test_a_refusal_can_be_pickled():
