@@ -1,7 +1,7 @@
 // Whole reads of files whose reads fail, come short or bring broken frames: the error says what and where, nothing stays.
 
 #include "ipc_test.hpp"
-#include "pread_trap.hpp"
+#include "unit/transfer/pread_trap.hpp"
 #include "saeta/backend/sim/sim.hpp"
 
 #include <cerrno>

@@ -3,7 +3,7 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 #include "support/random_bytes.hpp"
-#include "unit/ipc/pread_trap.hpp"
+#include "pread_trap.hpp"
 
 #include <gtest/gtest.h>
 
