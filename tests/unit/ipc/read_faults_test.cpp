@@ -1,8 +1,8 @@
 // Whole reads of files whose reads fail, come short or bring broken frames: the error says what and where, nothing stays.
 
 #include "ipc_test.hpp"
-#include "unit/transfer/pread_trap.hpp"
 #include "saeta/backend/sim/sim.hpp"
+#include "unit/transfer/pread_trap.hpp"
 
 #include <cerrno>
 #include <cstring>

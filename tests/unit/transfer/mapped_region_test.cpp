@@ -1,9 +1,9 @@
 // Uploads from a mapped file, whose reads are interrupted or come short.
 
+#include "pread_trap.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/transfer/staging_ring.hpp"
 #include "support/random_bytes.hpp"
-#include "pread_trap.hpp"
 
 #include <gtest/gtest.h>
 
