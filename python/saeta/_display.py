@@ -23,7 +23,8 @@ MOST_COLUMNS = 60
 LINE_WIDTH = 118
 VALUE_WIDTH = 36  # of a UUID; a time of nanoseconds in a zone has 30
 HEADING_WIDTH = 1000  # of a name or a type that is not one of many
-MOST_INSIDE = 128  # values inside of one, and bytes of a text: what is left out has no room in VALUE_WIDTH
+# Values inside of one, and bytes of a text, whose characters have up to four: what is left out has no room in VALUE_WIDTH.
+MOST_INSIDE = 4 * (VALUE_WIDTH + 1)
 FORBIDDEN = "(not shown: strict mode forbids downloads)"
 
 

@@ -101,7 +101,10 @@ def test_text_is_cut_before_it_becomes_an_object(host):
     long = "é" * (1 << 20)
     column = sa.column("long", pa.array([long, None]), ctx=host)
     assert [value and len(value) for value in column._raw_values(128)] == [128, None]
-    assert "é" * 23 + "…" in repr(column)
+    assert "é" * 35 + "…" in repr(column)
+    wide = "\N{GRINNING FACE}"  # of four bytes
+    assert wide * 36 in repr(sa.column("whole", [wide * 36], ctx=host))
+    assert wide * 35 + "…" in repr(sa.column("cut", [wide * 37], ctx=host))
     nested = sa.column("n", pa.array([[["y" * 200] * 100] * 100]), ctx=host)
     raw = nested._raw_values(128)[0]
     assert sum(1 + len(inner) for inner in raw) <= 128
@@ -118,12 +121,12 @@ def test_names_of_any_length_leave_a_display_short(host):
 @pytest.mark.parametrize("name", {**arrow_data.arrays(3), **arrow_data.nested(3)})
 def test_a_cut_value_shows_the_beginning_of_the_whole_one(host, name):
     """Every type: what a display cuts away has no room in it."""
-    from saeta._display import VALUE_WIDTH
+    from saeta._display import MOST_INSIDE, VALUE_WIDTH
     from saeta._values import text_of
 
     array = {**arrow_data.arrays(60), **arrow_data.nested(60)}[name]
     column = column_of(array, host)
-    for cut, whole in zip(column._raw_values(128), column._raw_values(), strict=True):
+    for cut, whole in zip(column._raw_values(MOST_INSIDE), column._raw_values(), strict=True):
         shown, full = text_of(column.type, cut), text_of(column.type, whole)
         assert _text.shortened(shown, VALUE_WIDTH) == _text.shortened(full, VALUE_WIDTH)
 
