@@ -119,7 +119,6 @@ held_buffer::held_buffer(const buffer& bytes, access mode, std::shared_ptr<arrow
 
 std::shared_ptr<arrow::Buffer> arrow_buffer(const buffer& bytes, access mode) {
   const std::shared_ptr<storage>& owner = usable(bytes, mode).owner();
-  const storage_pin stays(owner); // before its kind and address are looked at
   return std::make_shared<held_buffer>(bytes, mode, memory_manager_of(owner->home(), bytes.kind()));
 }
 

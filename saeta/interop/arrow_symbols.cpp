@@ -36,7 +36,6 @@ void remove_keys(metadata_list& metadata) {
 struct exported_indices {
   std::shared_ptr<void> source; ///< what keeps the rest of the batch
   std::vector<buffer> charged;
-  std::vector<storage_pin> pins; ///< while a consumer has their addresses
   std::vector<std::vector<std::uint32_t>>
       plain; ///< for contexts of devices, and of a parent process: they give none
   std::vector<std::shared_ptr<void>> names;
@@ -51,7 +50,6 @@ std::uint32_t* room_for(const std::shared_ptr<context>& home, std::int64_t count
   const buffer& made = kept.charged.emplace_back(
       buffer::allocate(home, checked_mul(indices, sizeof(std::uint32_t), "bytes of indices"),
                        home->work_stream(), "arrow export"));
-  kept.pins.emplace_back(made.owner());
   use_token token(home->work_stream(), {writes(made)});
   return token.mutable_data<std::uint32_t>(made);
 }

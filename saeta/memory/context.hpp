@@ -203,7 +203,7 @@ public:
   void require_readable() const;
 
 private:
-  friend class storage; // also in memory/residency.cpp
+  friend class storage;
   context(std::shared_ptr<context_core> core, std::shared_ptr<context> base, std::shared_ptr<budget> limit,
           std::unique_ptr<reservation> drawn_from);
 

@@ -43,19 +43,15 @@ export_hold::export_hold(std::span<const buffer> views, access mode) : mode_(mod
       homes.insert(bytes->home().get());
     }
   }
-  const auto begin = [&](storage& bytes) {
-    bytes.ordering().begin_export(mode_);
-    bytes.used().note();
-  };
   if (first_ && !first_->home()->inherited()) {
     context* const home = first_->home().get();
-    begin(*first_);
+    first_->ordering().begin_export(mode_);
     home->count().exports.fetch_add(1);
     homes.erase(home);
   }
   for (const auto& bytes : others_) {
     if (!bytes->home()->inherited()) {
-      begin(*bytes);
+      bytes->ordering().begin_export(mode_);
     }
   }
   for (context* const each : homes) {

@@ -38,7 +38,6 @@ void require_shareable(const buffer& of) {
 shared_bytes share_bytes(const buffer& of) {
   require_shareable(of);
   synchronize_handover({&of, 1});
-  const storage_pin where_it_is(of.owner());
   const extent whole = of.owner()->lies_in();
   return {.name = of.owner()->home()->device_backend()->export_allocation(whole.base),
           .base = reinterpret_cast<std::uintptr_t>(whole.base),

@@ -51,7 +51,7 @@ storage::storage(key own, const std::shared_ptr<context>& home, std::size_t byte
                  saeta::tag label, std::size_t alignment)
     : storage(own, home,
               [&] { return home->allocate(home->own_source(), bytes, alignment, label, stream); }) {
-  from_.store(home->core_->memory.top.get(), std::memory_order_relaxed);
+  from_ = home->core_->memory.top.get();
   ordering_.start_after(block_.ready);
   entry_ = home->core_->holders->add(owner_kind::own, label, bytes, home->budget_.get(),
                                      kept_ ? keeps_owner::no : keeps_owner::yes);
@@ -63,7 +63,7 @@ storage::storage(key own, const std::shared_ptr<context>& home, std::size_t byte
         return home->allocate(home->source_of(kind, label.name()), bytes, alignment, label, stream);
       }) {
   const context::memory_source source = home->source_of(kind, label.name());
-  from_.store(source.from, std::memory_order_relaxed);
+  from_ = source.from;
   ordering_.start_after(block_.ready);
   entry_ = home->core_->holders->add(owner_kind::own, label, bytes, source.charged,
                                      kept_ ? keeps_owner::no : keeps_owner::yes);
@@ -123,7 +123,7 @@ storage::~storage() {
   requirement& after = ordering_.take_all();
   const bool nothing = !external_ && block_.generation == 0;
   if (nothing ||
-      (!external_ && context_->core_->free_in_order(*from_.load(std::memory_order_relaxed), block_, after))) {
+      (!external_ && context_->core_->free_in_order(*from_, block_, after))) {
     if (ledger::remove(entry_)) { // last, because the entry may be what keeps the context
       std::shared_ptr<context>(home())->kept_by_storages_.close();
     }
@@ -138,7 +138,7 @@ storage::~storage() {
   }
   try {
     if (!external_) {
-      self->release_later(*from_.load(std::memory_order_relaxed), block_, std::move(after));
+      self->release_later(*from_, block_, std::move(after));
     } else if (keepalive_.use_count() != 0) { // which may be a deleter without a pointer
       after.points.remove_if([&](const point& each) { return each == block_.ready; });
       self->core_->releases->submit({.after = std::move(after),
@@ -155,18 +155,8 @@ storage::~storage() {
   }
 }
 
-/// In a child of fork nothing of its parent's moves, and nobody gives its locks back.
-storage_pin::storage_pin(std::shared_ptr<storage> pinned) {
-  if (pinned && !pinned->home()->inherited()) {
-    pinned->ordering().pin();
-    pinned_ = std::move(pinned);
-  }
-}
-
-storage_pin::~storage_pin() {
-  if (pinned_ && !pinned_->home()->inherited()) {
-    pinned_->ordering().unpin();
-  }
+extent storage::lies_in() const noexcept {
+  return from_ == nullptr ? extent{block_.pointer, block_.bytes, 0} : from_->extent_of(block_);
 }
 
 } // namespace saeta

@@ -4,18 +4,14 @@
 // Owner     Shared by buffers, exports and running uses; it keeps its context alive, by its entry in the ledger where it can.
 // Order     When the last owner goes, the block returns to its resource, or the keepalive is dropped, only after every
 //           recorded use has finished (rule 4 of the design). The host does not wait: order/reaper.hpp does.
-// Residency The block may be replaced by one elsewhere while nobody uses the storage (`relocate`). Its address and kind are then
-//           others; bytes, device, tag and generation stay. So an address is good while the storage is pinned: by a use token or
-//           an export.
+// Address   A storage never moves: its address and its kind are good as long as it lives.
 // Thread    Any.
 #pragma once
 
-#include "saeta/memory/use_clock.hpp"
 #include "saeta/observe/ledger.hpp"
 #include "saeta/order/ordering.hpp"
 #include "saeta/resource/block.hpp"
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,65 +64,35 @@ public:
   storage& operator=(const storage&) = delete;
   ~storage();
 
-  /// Moves the bytes into memory of another kind, on the context's own stream: behind every earlier use and before every later
-  /// one. The host does not wait. Both blocks are charged until the old one is free. No effect where the bytes are
-  /// in such memory already, or where there are none.
-  /// @param to  as for `allocate`.
-  /// @throws error busy (it is pinned: names the tag, views and uses; or unknown work can't be waited for, because a graph is
-  ///         captured), unsupported (external memory, other kinds), budget_exceeded, out_of_memory, closed, device. The bytes
-  ///         are then where they were.
-  void relocate(memory_kind to);
-  /// The driver's allocation that the bytes lie in; external memory is one of its own. While the storage is pinned.
+  /// The driver's allocation that the bytes lie in; external memory is one of its own.
   [[nodiscard]] extent lies_in() const noexcept;
 
-  [[nodiscard]] void* pointer() const noexcept {
-    return std::atomic_ref(const_cast<void*&>(block_.pointer)).load(std::memory_order_relaxed);
-  }
+  [[nodiscard]] void* pointer() const noexcept { return block_.pointer; }
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes; }
   [[nodiscard]] device_id device() const noexcept { return block_.device; }
-  [[nodiscard]] memory_kind kind() const noexcept {
-    return std::atomic_ref(const_cast<memory_kind&>(block_.kind)).load(std::memory_order_relaxed);
-  }
+  [[nodiscard]] memory_kind kind() const noexcept { return block_.kind; }
   [[nodiscard]] const std::shared_ptr<context>& home() const noexcept;
   [[nodiscard]] const std::string& tag() const noexcept { return block_.label.name(); }
   [[nodiscard]] bool external() const noexcept { return external_; }
   [[nodiscard]] bool writable() const noexcept { return access_ == mutability::writable; }
-  /// Of the first block; no other storage of the process has it.
-  [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
-  /// Use tokens and exports note when they begin. A fresh storage counts as used.
-  [[nodiscard]] last_use& used() noexcept { return used_; }
+  /// Unique in the process, and never reused.
+  [[nodiscard]] std::uint64_t generation() const noexcept { return block_.generation; }
   [[nodiscard]] ordering_state& ordering() noexcept { return ordering_; }
 
 private:
   /// With what `make` returns, made in place: a block is copied slowly right after it was written.
   template <class Make>
   storage(key own, const std::shared_ptr<context>& home, Make make);
-  /// Of two blocks all but bytes, alignment, device and label, which others may read meanwhile.
-  void exchange(block& other, resource*& from) noexcept;
 
   context* context_;
   std::shared_ptr<context> kept_; ///< null where the entry in the ledger keeps the context
   block block_;
-  std::atomic<resource*> from_{nullptr}; ///< that takes the block back; null: external memory
+  resource* from_ = nullptr; ///< that takes the block back; null: external memory
   bool external_ = false;
   mutability access_ = mutability::writable;
   std::shared_ptr<void> keepalive_;
-  const std::uint64_t generation_ = block_.generation;
-  last_use used_{static_cast<std::uint32_t>(generation_)};
   ordering_state ordering_;
   ledger::entry entry_;
-};
-
-/// Keeps the bytes of a storage where they are, for somebody who reads them by their address on the host. Says nothing of order.
-class storage_pin {
-public:
-  explicit storage_pin(std::shared_ptr<storage> pinned);
-  storage_pin(storage_pin&& other) noexcept = default;
-  storage_pin& operator=(storage_pin&&) = delete;
-  ~storage_pin();
-
-private:
-  std::shared_ptr<storage> pinned_; ///< null: of a parent process, or moved from
 };
 
 } // namespace saeta

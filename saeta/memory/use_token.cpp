@@ -89,7 +89,6 @@ void use_token::acquire() {
     for (held& each : held_) {
       if (!is_inherited(each)) {
         each.seen = each.bytes->ordering().acquire(each.mode, needed, each.bytes->tag());
-        each.bytes->used().note();
       }
       ++begun;
     }

@@ -30,29 +30,6 @@ std::uint32_t ordering_state::acquire(access mode, requirement& into, std::strin
   }
 }
 
-std::uint32_t ordering_state::acquire_unpinned(requirement& into, std::string_view name) {
-  locked lock(lock_);
-  const std::size_t uses = readers_.size() + (writer_ == std::thread::id{} ? 0 : 1);
-  const std::int32_t views = reading_views_ + writing_views_ + pins_;
-  if (uses != 0 || views != 0) {
-    throw error(errc::busy,
-                concat("buffer '", name, "' is pinned: views handed out: ", views, ", open uses: ", uses));
-  }
-  writer_ = std::this_thread::get_id();
-  try {
-    into.points.add(writes_.points.all());
-    into.points.add(reads_.all());
-  } catch (...) {
-    unlock_use(std::move(lock), access::write, std::this_thread::get_id());
-    throw;
-  }
-  writes_.points.clear();
-  reads_.clear();
-  moving_ = true;
-  into.unknown = into.unknown || unknown_to(access::write);
-  return changes_;
-}
-
 void ordering_state::end(access mode, std::thread::id holder, point done) noexcept {
   locked lock(lock_);
   if (!done.empty()) {
@@ -78,18 +55,8 @@ void ordering_state::add_write(point done) {
   writes_.points.add(done);
 }
 
-void ordering_state::pin() noexcept {
-  const locked lock = lock_where_it_stays();
-  ++pins_;
-}
-
-void ordering_state::unpin() noexcept {
-  const std::lock_guard lock(lock_);
-  --pins_;
-}
-
 void ordering_state::begin_export(access mode) noexcept {
-  const locked lock = lock_where_it_stays();
+  const std::lock_guard lock(lock_);
   ++(mode == access::read ? reading_views_ : writing_views_);
 }
 
@@ -142,17 +109,6 @@ void ordering_state::settle(access mode, const point_set& everything, std::uint3
   }
 }
 
-ordering_state::locked ordering_state::lock_where_it_stays() noexcept {
-  locked lock(lock_);
-  while (moving_) {
-    const int seen = uses_ended_.load();
-    lock.unlock();
-    uses_ended_.wait(seen);
-    lock.lock();
-  }
-  return lock;
-}
-
 ordering_state::locked ordering_state::lock_out(access mode, std::string_view name) {
   const auto self = std::this_thread::get_id();
   for (;;) {
@@ -183,7 +139,6 @@ void ordering_state::unlock_use(locked lock, access mode, std::thread::id holder
     readers_.erase(std::find(readers_.begin(), readers_.end(), holder));
   } else {
     writer_ = {};
-    moving_ = false;
   }
   ++uses_ended_;
   lock.unlock();

@@ -46,10 +46,6 @@ public:
   /// What a write adds is taken out of the state: `end` says that the use covers it, `give_up` puts it back.
   /// Returns what `settle` wants to see.
   std::uint32_t acquire(access mode, requirement& into, std::string_view name);
-  /// As `acquire` to write, so that the memory may be moved: nobody knows its address, because no view is out and no use runs
-  /// on any thread. Who wants a view or pins it waits for the end of this use.
-  /// @throws error busy naming `name` and how many views and uses there are, instead of waiting for them.
-  std::uint32_t acquire_unpinned(requirement& into, std::string_view name);
   /// The use of `holder` is over. `done` covers everything queued on its stream, the waits too; empty when the stream has
   /// been synchronised or runs inline.
   void end(access mode, std::thread::id holder, point done) noexcept;
@@ -62,9 +58,6 @@ public:
   void start_after(point ready) noexcept { writes_.points.start_with(ready); }
   /// Adds work that no token covered: a foreign producer's or borrower's. @throws std::bad_alloc.
   void add_write(point done);
-  /// Its address is known to somebody who reads on the host: nothing but that the memory stays where it is.
-  void pin() noexcept;
-  void unpin() noexcept;
   /// A view was handed to a consumer whose streams are unknown; it may write where `mode` says so.
   void begin_export(access mode) noexcept;
   /// The consumer gave it back. @param mode  as it was begun.
@@ -89,7 +82,6 @@ public:
 private:
   using locked = std::unique_lock<spin_lock>;
 
-  [[nodiscard]] locked lock_where_it_stays() noexcept;
   [[nodiscard]] locked lock_out(access mode, std::string_view name);
   /// Gives the lock back, too.
   void unlock_use(locked lock, access mode, std::thread::id holder) noexcept;
@@ -106,8 +98,6 @@ private:
   std::thread::id writer_;
   std::int32_t reading_views_ = 0; ///< that consumers have
   std::int32_t writing_views_ = 0;
-  std::int32_t pins_ = 0;
-  bool moving_ = false;        ///< inside the use of `acquire_unpinned`
   bool unknown_reads_ = false; ///< by consumers that have given their views back; `writes_` says it of writes
   std::uint32_t changes_ = 0;  ///< how often something became unknown
 };

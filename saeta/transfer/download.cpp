@@ -31,24 +31,6 @@ host_array host_view(const column& from) {
   return made;
 }
 
-/// What keeps a view of memory in place.
-struct viewed {
-  std::vector<column> columns;
-  std::vector<storage_pin> pins;
-};
-
-void pin_buffers(const column& from, std::vector<storage_pin>& pins) {
-  for (const buffer& each : from.buffers()) {
-    pins.emplace_back(each.owner());
-  }
-  for (const column& child : from.children()) {
-    pin_buffers(child, pins);
-  }
-  if (from.dictionary() != nullptr) {
-    pin_buffers(*from.dictionary(), pins);
-  }
-}
-
 bool host_reads(const column& from) {
   const auto readable = [](const buffer& each) { return host_accessible(each.kind()); };
   return std::ranges::all_of(from.buffers(), readable) && std::ranges::all_of(from.children(), host_reads) &&
@@ -76,17 +58,12 @@ std::size_t end_of_window(std::span<const batch> batches, std::size_t first, std
 bool host_accessible(const batch& source) { return std::ranges::all_of(source.columns, host_reads); }
 
 host_batch view_in_place(const batch& source) {
-  auto kept = std::make_shared<viewed>();
-  kept->columns = source.columns;
-  for (const column& c : source.columns) { // before an address is read
-    pin_buffers(c, kept->pins);
-  }
   host_batch made;
   made.rows = source.rows;
   for (const column& c : source.columns) {
     made.arrays.push_back(host_view(c));
   }
-  made.keepalive = std::move(kept);
+  made.keepalive = std::make_shared<std::vector<column>>(source.columns);
   return made;
 }
 
