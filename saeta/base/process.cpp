@@ -1,7 +1,5 @@
 #include "saeta/base/process.hpp"
 
-#include "saeta/base/thread_objects.hpp"
-
 #include <pthread.h>
 
 namespace saeta {
@@ -10,10 +8,7 @@ constinit std::atomic<std::uint64_t> detail::forks{0};
 
 namespace {
 
-[[maybe_unused]] const int watching = ::pthread_atfork(nullptr, nullptr, [] {
-  detail::forks.fetch_add(1, std::memory_order_relaxed);
-  detail::free_thread_places();
-});
+[[maybe_unused]] const int watching = ::pthread_atfork(nullptr, nullptr, [] { detail::forks.fetch_add(1, std::memory_order_relaxed); });
 
 } // namespace
 } // namespace saeta

@@ -84,8 +84,7 @@ void budget_tree::for_each_open(const node& top, Action action) noexcept {
 }
 
 void budget_tree::lock_shards(const node& top) noexcept {
-  biased_lock::lock_all(
-      [&](auto take) { for_each_open(top, [&](node&, credit_shard& shard) { take(shard.lock); }); });
+  for_each_open(top, [](node&, credit_shard& shard) { shard.lock.lock(); });
 }
 
 /// And closes those that were not used for a while.
@@ -229,7 +228,7 @@ void budget_tree::grant_credit(node& at) noexcept {
   for (node* n = &at; n != nullptr; n = n->parent) {
     n->granted += bytes;
   }
-  const biased_lock::own hold(shard.lock);
+  const std::lock_guard hold(shard.lock);
   shard.set_credit(shard.credit() + bytes);
 }
 

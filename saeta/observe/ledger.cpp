@@ -24,7 +24,7 @@ bytes_by_name largest_first(const sums_by_name& sums) {
 class ledger::reading {
 public:
   explicit reading(const ledger& of) : shards_(of.shards_.get()) {
-    biased_lock::lock_all([this](auto take) { for_each([&](shard& part) { take(part.lock); }); });
+    for_each([](shard& part) { part.lock.lock(); });
   }
   reading(const reading&) = delete;
   reading& operator=(const reading&) = delete;
@@ -66,7 +66,7 @@ ledger::~ledger() = default;
 ledger::entry ledger::add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged,
                           keeps_owner keeps) {
   shard& mine = shards_[thread_number() % shard::count];
-  const biased_lock::own hold(mine.lock);
+  const std::lock_guard hold(mine.lock);
   const entry made(mine.add(kind, label, bytes, charged), bytes, keeps);
   mine.keeping += made.keeps_;
   return made;
@@ -79,7 +79,7 @@ bool ledger::remove(const entry& gone) noexcept {
   shard& part = *gone.sum_->part;
   std::atomic<std::uint64_t>* left = nullptr;
   {
-    const biased_lock::own hold(part.lock);
+    const std::lock_guard hold(part.lock);
     part.remove(*gone.sum_, gone.bytes_);
     part.keeping -= gone.keeps_;
     left = gone.keeps_ != 0 ? part.left : nullptr;

@@ -3,7 +3,6 @@
 #include "saeta/base/process.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/base/thread_objects.hpp"
 #include "saeta/order/captures.hpp"
 #include "saeta/order/detail/timeline_table.hpp"
 
@@ -37,12 +36,7 @@ constexpr std::size_t recent_count = 8;
 thread_local constinit std::array<recently_used, recent_count> recent{};
 
 recently_used& recent_place(const stream_identity& who) noexcept {
-  auto* own = static_cast<std::array<recently_used, recent_count>*>(find_own(thread_object::streams));
-  if (own == nullptr) {
-    own = &recent;
-    keep_own(thread_object::streams, own);
-  }
-  return (*own)[(who.backend * 5 + who.stream) % recent_count];
+  return recent[(who.backend * 5 + who.stream) % recent_count];
 }
 
 /// Null when this thread does not know the stream, or its timeline has been retired.

@@ -1,7 +1,6 @@
 // A block: what a resource hands out. Opaque to users, who hold buffers (memory/buffer.hpp).
 #pragma once
 
-#include "saeta/base/thread_objects.hpp"
 #include "saeta/device/device_id.hpp"
 #include "saeta/device/memory_kind.hpp"
 #include "saeta/observe/tag.hpp"
@@ -48,22 +47,8 @@ struct extent {
   friend bool operator==(const extent&, const extent&) = default;
 };
 
-namespace detail {
-constexpr std::uint64_t generations_at_a_time = 4096; // threads would meet on a counter of single numbers
-/// The last number that this thread took.
-std::uint64_t& last_generation() noexcept;
-void take_generations(std::uint64_t& last) noexcept;
-} // namespace detail
-
 /// The next generation number; never repeats in a process, not in order between threads.
-inline std::uint64_t next_generation() noexcept {
-  auto* const known = static_cast<std::uint64_t*>(find_own(thread_object::generation));
-  std::uint64_t& last = known != nullptr ? *known : detail::last_generation();
-  if (last % detail::generations_at_a_time == 0) [[unlikely]] {
-    detail::take_generations(last);
-  }
-  return ++last;
-}
+std::uint64_t next_generation() noexcept;
 
 /// Least alignment of device and pinned blocks, and of host blocks, in bytes.
 inline constexpr std::size_t device_alignment = 256;

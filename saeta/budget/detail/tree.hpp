@@ -21,7 +21,7 @@
 //           mutex guards is marked by standing in `node` or being private in `budget_tree`.
 #pragma once
 
-#include "saeta/base/biased_lock.hpp"
+#include "saeta/base/spin_lock.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/thread_number.hpp"
 #include "saeta/budget/budget.hpp"
@@ -39,7 +39,7 @@ namespace saeta {
 
 /// Credit of one thread. Two cache lines: processors fetch them in pairs.
 struct alignas(128) credit_shard {
-  biased_lock lock;
+  spin_lock lock;
   bool open = false;      ///< closed: the tree alone charges and refunds
   std::uint8_t idle = 0;  ///< visits of the tree since it was used last
   std::uint8_t place = 0; ///< in the tree's list of open shards; guarded by the tree's mutex
@@ -49,7 +49,7 @@ struct alignas(128) credit_shard {
   void set_credit(std::uint64_t bytes) noexcept { unspent_.store(bytes, std::memory_order_relaxed); }
 
   bool spend(std::uint64_t bytes) noexcept {
-    const biased_lock::own hold(lock);
+    const std::lock_guard hold(lock);
     return open && spend_locked(bytes);
   }
   bool spend_locked(std::uint64_t bytes) noexcept {
@@ -63,7 +63,7 @@ struct alignas(128) credit_shard {
     return true;
   }
   bool give_back(std::uint64_t bytes) noexcept {
-    const biased_lock::own hold(lock);
+    const std::lock_guard hold(lock);
     set_credit(credit() + (open ? bytes : 0));
     idle = 0;
     return open;

@@ -7,9 +7,11 @@ thread_local constinit bool ended = false;
 
 } // namespace
 
+thread_local constinit spare_storages* spare_storages::own_ = nullptr;
+
 spare_storages::~spare_storages() {
   ended = true;
-  keep_own(thread_object::storages, nullptr);
+  own_ = nullptr;
   while (void* const memory = take()) {
     ::operator delete(memory);
   }
@@ -19,7 +21,7 @@ void spare_storages::keep_or_free(void* memory) noexcept {
 #ifndef SAETA_ADDRESS_SANITIZER
   if (!ended) {
     thread_local spare_storages own;
-    keep_own(thread_object::storages, &own);
+    own_ = &own;
     if (own.keep(memory)) {
       return;
     }

@@ -8,7 +8,6 @@
 
 #include "saeta/base/process.hpp"
 #include "saeta/base/sanitizers.hpp"
-#include "saeta/base/thread_objects.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +30,7 @@ public:
 #ifdef SAETA_ADDRESS_SANITIZER
     return nullptr;
 #else
-    return static_cast<spare_storages*>(find_own(thread_object::storages));
+    return own_;
 #endif
   }
   /// Null when there is none.
@@ -62,6 +61,7 @@ private:
   struct link {
     link* next;
   };
+  static thread_local constinit spare_storages* own_;
   link* first_ = nullptr;
   std::size_t count_ = 0;
 };

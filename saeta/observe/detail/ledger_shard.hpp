@@ -8,7 +8,7 @@
 // Thread    Whoever holds the lock.
 #pragma once
 
-#include "saeta/base/biased_lock.hpp"
+#include "saeta/base/spin_lock.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/observe/ledger.hpp"
 
@@ -94,7 +94,7 @@ struct alignas(128) ledger::shard {
     }
   }
 
-  biased_lock lock;
+  spin_lock lock;
   ledger_totals totals;
   ledger_additions added;
   std::uint64_t keeping = 0; ///< entries that keep the owner of the ledger

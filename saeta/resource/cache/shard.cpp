@@ -16,18 +16,18 @@ constexpr std::size_t most_kept = 32;
 
 struct cache_shards::table {
   std::vector<std::shared_ptr<cache_shard>> kept; ///< least recently looked up first
-  recents last_used;
 
   ~table() {
     table_ = nullptr;
     ended_ = true;
-    keep_own(thread_object::cache, nullptr);
+    recents_.fill({});
     for (const auto& shard : kept) {
       shard->owned.store(false, std::memory_order_release);
     }
   }
 };
 
+thread_local constinit std::array<cache_shards::recent, cache_shards::recent_count> cache_shards::recents_{};
 thread_local constinit cache_shards::table* cache_shards::table_ = nullptr;
 thread_local constinit bool cache_shards::ended_ = false;
 
@@ -59,11 +59,6 @@ cache_shard* cache_shards::find_older(std::uint64_t cache, timeline_id timeline)
   if (table_ == nullptr) {
     return nullptr;
   }
-  keep_own(thread_object::cache, &table_->last_used);
-  recent& last = table_->last_used[slot(cache, timeline)];
-  if (last.cache == cache && last.timeline == timeline) { // of a thread without a place
-    return last.shard;
-  }
   auto& kept = table_->kept;
   const auto found = std::find_if(kept.begin(), kept.end(), [&](const auto& shard) {
     return shard->cache == cache && shard->timeline == timeline;
@@ -73,7 +68,7 @@ cache_shard* cache_shards::find_older(std::uint64_t cache, timeline_id timeline)
   }
   std::rotate(found, found + 1, kept.end());
   cache_shard* const shard = kept.back().get();
-  last = {cache, timeline, shard};
+  recents_[slot(cache, timeline)] = {cache, timeline, shard};
   return shard;
 }
 
@@ -87,7 +82,7 @@ bool cache_shards::keep(const std::shared_ptr<cache_shard>& shard) {
   std::erase_if(kept, [](const auto& each) { return each->orphaned.load(std::memory_order_relaxed); });
   if (kept.size() == most_kept) {
     cache_shard& oldest = *kept.front();
-    recent& known = own->last_used[slot(oldest.cache, oldest.timeline)];
+    recent& known = recents_[slot(oldest.cache, oldest.timeline)];
     if (known.shard == &oldest) {
       known = {};
     }
@@ -95,7 +90,7 @@ bool cache_shards::keep(const std::shared_ptr<cache_shard>& shard) {
     kept.erase(kept.begin());
   }
   kept.push_back(shard);
-  own->last_used[slot(shard->cache, shard->timeline)] = {shard->cache, shard->timeline, shard.get()};
+  recents_[slot(shard->cache, shard->timeline)] = {shard->cache, shard->timeline, shard.get()};
   return true;
 }
 

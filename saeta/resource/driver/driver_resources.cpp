@@ -2,7 +2,6 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
-#include "saeta/base/thread_objects.hpp"
 
 #include <algorithm>
 #include <atomic>

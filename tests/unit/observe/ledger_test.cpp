@@ -32,7 +32,7 @@ struct ledger_probe {
   /// What may be kept for nobody: idle sums, and an account for each.
   static constexpr std::uint64_t most_idle = 2 * ledger::shard::most_idle;
 
-  static std::unique_lock<biased_lock> hold_last(const ledger& of) {
+  static std::unique_lock<spin_lock> hold_last(const ledger& of) {
     return std::unique_lock(of.shards_[ledger::shard::count - 1].lock);
   }
   static bool first_is_free(const ledger& of) {

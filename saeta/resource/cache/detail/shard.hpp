@@ -3,14 +3,12 @@
 // What      A node stands for a block, in host memory of its own: what is free on the device can't be written by the
 //           host. It remembers the points after which the block is unused. A shard has one list of nodes for each size
 //           class; most of them were used on the shard's own timeline, where reuse waits for nothing.
-// Thread    One thread at a time owns a shard; it pushes and pops, which costs no locked instruction as long as nobody else
-//           comes (base/biased_lock.hpp). Anybody may take a whole list.
+// Thread    One thread at a time owns a shard; it pushes and pops. Any thread may take a whole list.
 // Owner     A cache shares its shards with the threads that use them, so that either may end first. A thread that ends
 //           gives its shards up; others take them over, with what lies in them (`cache_shard::owned`).
 #pragma once
 
-#include "saeta/base/biased_lock.hpp"
-#include "saeta/base/thread_objects.hpp"
+#include "saeta/base/spin_lock.hpp"
 #include "saeta/order/point.hpp"
 #include "saeta/resource/cache/detail/classes.hpp"
 
@@ -62,14 +60,14 @@ public:
   /// Owner only.
   void push(cache_node* freed) noexcept {
     auto& head = lists_[freed->size_class];
-    const biased_lock::own hold(lock_);
+    const std::lock_guard hold(lock_);
     freed->next = head.load(std::memory_order_relaxed);
     head.store(freed, std::memory_order_relaxed);
   }
   /// Owner only; null when the list is empty.
   cache_node* pop(std::size_t size_class) noexcept {
     auto& head = lists_[size_class];
-    const biased_lock::own hold(lock_);
+    const std::lock_guard hold(lock_);
     cache_node* const first = head.load(std::memory_order_relaxed);
     if (first != nullptr) [[likely]] {
       head.store(first->next, std::memory_order_relaxed);
@@ -102,7 +100,7 @@ public:
 
 private:
   std::atomic<std::uint64_t> in_use_{0};
-  biased_lock lock_;
+  spin_lock lock_;
   std::array<std::atomic<cache_node*>, cache_classes::most> lists_{}; ///< changed under the lock
 };
 
@@ -111,14 +109,8 @@ class cache_shards {
 public:
   /// Null when this thread has none.
   [[nodiscard]] static cache_shard* find(std::uint64_t cache, timeline_id timeline) noexcept {
-    const auto* const known = static_cast<const recents*>(find_own(thread_object::cache));
-    if (known != nullptr) [[likely]] {
-      const recent& last = (*known)[slot(cache, timeline)];
-      if (last.cache == cache && last.timeline == timeline) [[likely]] {
-        return last.shard;
-      }
-    }
-    return find_older(cache, timeline);
+    const recent& last = recents_[slot(cache, timeline)];
+    return last.cache == cache && last.timeline == timeline ? last.shard : find_older(cache, timeline);
   }
   /// Gives a shard, owned, to this thread; one that it used least recently may be given up for it. False when the thread
   /// is ending: then the caller keeps it, and gives it up itself.
@@ -132,7 +124,6 @@ private:
   };
   struct table;
   static constexpr std::size_t recent_count = 8;
-  using recents = std::array<recent, recent_count>;
   static std::size_t slot(std::uint64_t cache, timeline_id timeline) noexcept {
     return (cache + static_cast<std::uint64_t>(timeline)) % recent_count;
   }
@@ -140,6 +131,7 @@ private:
   static table* mine();
 
   // Constant-initialised and never destroyed: looked at without a guard, by destructors at the end of a thread too.
+  static thread_local constinit std::array<recent, recent_count> recents_;
   static thread_local constinit table* table_;
   static thread_local constinit bool ended_;
 };
