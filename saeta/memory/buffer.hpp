@@ -23,14 +23,10 @@ public:
   }
 
   /// Memory charged to the context's budget, ready on `stream`. Contents are undefined.
-  /// @throws error budget_exceeded, out_of_memory, closed.
-  static buffer allocate(const std::shared_ptr<context>& home, std::size_t bytes, stream_ref stream,
-                         tag label = {}, std::size_t alignment = 0) {
-    return buffer(storage::allocate(home, bytes, stream, label, alignment));
-  }
   /// @param kind  as storage::allocate has it: `pinned` is page-locked memory, charged to the host's budget.
+  /// @throws error budget_exceeded, out_of_memory, closed, unsupported (other kinds).
   static buffer allocate(const std::shared_ptr<context>& home, std::size_t bytes, stream_ref stream,
-                         tag label, std::size_t alignment, memory_kind kind) {
+                         tag label = {}, std::size_t alignment = 0, memory_kind kind = memory_kind::device) {
     return buffer(storage::allocate(home, bytes, stream, label, alignment, kind));
   }
   static buffer adopt(const std::shared_ptr<context>& home, external_memory memory) {

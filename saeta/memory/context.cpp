@@ -49,28 +49,7 @@ stream_lease::~stream_lease() {
 std::shared_ptr<context> context::create(std::shared_ptr<backend> device, context_options options) {
   auto core = std::make_shared<context_core>(std::move(device), std::move(options));
   auto limit = core->root_budget;
-  return hand_out(
-      {new context(std::move(core), nullptr, std::move(limit), nullptr), delete_in_own_process{}});
-}
-
-std::shared_ptr<context> context::hand_out(std::shared_ptr<context> made) {
-  struct handle {
-    std::shared_ptr<context> handed_out;
-    explicit handle(std::shared_ptr<context> of) noexcept : handed_out(std::move(of)) {}
-    handle(const handle&) = delete;
-    handle& operator=(const handle&) = delete;
-    ~handle() {
-      if (!handed_out->inherited() && handed_out->let_go()) {
-        handed_out->kept_by_storages_.close();
-      }
-    }
-  };
-  context& self = *made;
-  const auto kept = std::make_shared<handle>(std::move(made));
-  self.kept_by_storages_.open(kept->handed_out);
-  std::shared_ptr<context> given(kept, &self);
-  self.handed_out_ = given;
-  return given;
+  return {new context(std::move(core), nullptr, std::move(limit), nullptr), delete_in_own_process{}};
 }
 
 context::context(std::shared_ptr<context_core> core, std::shared_ptr<context> base,
@@ -86,8 +65,8 @@ context::~context() {
 
 std::shared_ptr<context> context::with_budget(std::string name, std::uint64_t limit) {
   require_open();
-  return hand_out({new context(core_, as_base(), budget_->make_child(std::move(name), limit), nullptr),
-                   delete_in_own_process{}});
+  return {new context(core_, shared_from_this(), budget_->make_child(std::move(name), limit), nullptr),
+          delete_in_own_process{}};
 }
 
 std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbooking policy) {
@@ -101,7 +80,7 @@ std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbook
     }
     throw with_owners(e, *core_->holders, *budget_);
   }
-  return hand_out({new context(core_, as_base(), budget_, std::move(promised)), delete_in_own_process{}});
+  return {new context(core_, shared_from_this(), budget_, std::move(promised)), delete_in_own_process{}};
 }
 
 void context::set_budget(std::uint64_t bytes) {
@@ -418,24 +397,6 @@ void context::require_open() const {
   if (closed()) {
     throw error(errc::closed, concat("the context of ", to_string(device()), " is closed"));
   }
-}
-
-std::shared_ptr<context> context::counted_by_storage(const std::shared_ptr<context>& used) noexcept {
-  if (reservation_) {
-    return base_->counted_by_storage(base_);
-  }
-  const bool handed_out = !used.owner_before(handed_out_) && !handed_out_.owner_before(used);
-  if (!handed_out) {
-    return used;
-  }
-  return base_ == nullptr ? nullptr : kept_by_storages_.copy();
-}
-
-bool context::let_go() noexcept { return base_ != nullptr || core_->holders->let_go(); }
-
-std::shared_ptr<context> context::as_base() {
-  auto known = handed_out_.lock();
-  return known ? known : shared_from_this();
 }
 
 context::memory_source context::own_source() const noexcept {

@@ -3,9 +3,7 @@
 // What      Resource stack, budget, streams, events, reaper, ledger, log and counters of one device. `with_budget` and
 //           `with_reservation` give further contexts of the same device that share all of it but charge a child budget,
 //           or draw from a reservation: pass one of them wherever a context is expected.
-// Owner     Shared; buffers keep theirs alive. `runtime/` makes one per device and process; tests make their own. A weak
-//           pointer that lives as long as the context comes from `weak_from_this`; one that is made from what `create` and
-//           its like return lives as long as the copies of that.
+// Owner     Shared; buffers keep theirs alive. `runtime/` makes one per device and process; tests make their own.
 // Order     `copy`, `copy_all` and `fill` are the only doors to data movement: the counters miss nothing. Use tokens order them.
 // Thread    Any.
 // Fork      A child of fork has contexts of its own: those of its parent refuse new work there (`inherited`).
@@ -15,7 +13,6 @@
 #pragma once
 
 #include "saeta/base/process.hpp"
-#include "saeta/base/spread_pointer.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/budget/reservation.hpp"
 #include "saeta/memory/context_service.hpp"
@@ -216,33 +213,23 @@ private:
                                tag label, const stream_ref& stream);
   /// Frees it once the points have passed, which the host does not wait for.
   void release_later(resource& to, const block& freed, requirement&& after) noexcept;
-  /// What callers get of a new context. While a copy of it lives the context keeps itself; then its last storage lets it go.
-  static std::shared_ptr<context> hand_out(std::shared_ptr<context> made);
   /// @throws error device when it is inherited.
   void require_own_process() const;
   void require_open() const;
   void read_metadata(std::span<std::byte> target, const void* source, copy_kind kind, stream_ref stream);
   context_service& service_of(std::type_index kind,
                               const std::function<std::unique_ptr<context_service>()>& make);
-  /// What a storage keeps alive that is made with this. A reservation goes with its context, whatever was drawn from it, so
-  /// the one below it is kept then.
-  [[nodiscard]] context& kept_by_storages() noexcept {
-    return reservation_ ? base_->kept_by_storages() : *this;
+  /// The context that a storage made with `used` keeps alive. A reservation ends with its context, whatever was drawn from
+  /// it, so such storages keep the context below it.
+  [[nodiscard]] static const std::shared_ptr<context>&
+  kept_by_storages(const std::shared_ptr<context>& used) noexcept {
+    return used->reservation_ ? kept_by_storages(used->base_) : used;
   }
-  /// A pointer to that for a storage that is made with `used`, a pointer to this; null where the storage's entry in the
-  /// ledger keeps it.
-  [[nodiscard]] std::shared_ptr<context> counted_by_storage(const std::shared_ptr<context>& used) noexcept;
-  /// Nobody has a pointer that was handed out any more. True when no storage is kept by the ledger's entries alone.
-  [[nodiscard]] bool let_go() noexcept;
-  /// For contexts that are derived from this one.
-  [[nodiscard]] std::shared_ptr<context> as_base();
 
   std::shared_ptr<context_core> core_;
   std::shared_ptr<context> base_; ///< what this was derived from; null for the root
   std::shared_ptr<budget> budget_;
   std::unique_ptr<reservation> reservation_;
-  std::weak_ptr<context> handed_out_;
-  spread_pointer<context> kept_by_storages_; ///< open while `handed_out_` lives, and storages that it keeps
   std::atomic<bool> closed_{false};
   const std::uint64_t made_in_ = fork_generation();
 };

@@ -3,7 +3,6 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/detail/context_core.hpp"
-#include "saeta/memory/detail/storage_allocator.hpp"
 
 #include <utility>
 
@@ -42,35 +41,24 @@ void log_view(event_log& log, memory_event kind, const block& of) noexcept {
 } // namespace
 
 template <class Make>
-storage::storage(key /*own*/, const std::shared_ptr<context>& home, Make make)
-    : context_(&home->kept_by_storages()), kept_(home->counted_by_storage(home)), block_(make()) {}
+storage::storage(const std::shared_ptr<context>& home, Make make)
+    : context_(context::kept_by_storages(home)), block_(make()) {}
 
-// Both go on after another constructor: once the object owns the block, every later failure gives it back through the
+// These go on after another constructor: once the object owns the block, every later failure gives it back through the
 // destructor.
-storage::storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
-                 saeta::tag label, std::size_t alignment)
-    : storage(own, home,
-              [&] { return home->allocate(home->own_source(), bytes, alignment, label, stream); }) {
-  from_ = home->core_->memory.top.get();
-  ordering_.start_after(block_.ready);
-  entry_ = home->core_->holders->add(owner_kind::own, label, bytes, home->budget_.get(),
-                                     kept_ ? keeps_owner::no : keeps_owner::yes);
-}
-
-storage::storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
+storage::storage(const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
                  saeta::tag label, std::size_t alignment, memory_kind kind)
-    : storage(own, home, [&] {
+    : storage(home, [&] {
         return home->allocate(home->source_of(kind, label.name()), bytes, alignment, label, stream);
       }) {
   const context::memory_source source = home->source_of(kind, label.name());
   from_ = source.from;
   ordering_.start_after(block_.ready);
-  entry_ = home->core_->holders->add(owner_kind::own, label, bytes, source.charged,
-                                     kept_ ? keeps_owner::no : keeps_owner::yes);
+  entry_ = home->core_->holders->add(owner_kind::own, label, bytes, source.charged);
 }
 
-storage::storage(key own, const std::shared_ptr<context>& home, external_memory& memory)
-    : storage(own, home, [&] {
+storage::storage(const std::shared_ptr<context>& home, const external_memory& memory)
+    : storage(home, [&] {
         block foreign;
         foreign.pointer = memory.pointer;
         foreign.bytes = memory.bytes;
@@ -86,24 +74,14 @@ storage::storage(key own, const std::shared_ptr<context>& home, external_memory&
   external_ = true;
   access_ = memory.access;
   ordering_.start_after(memory.ready);
-  entry_ = home->core_->holders->add(owner_kind::external, block_.label, memory.bytes, nullptr,
-                                     kept_ ? keeps_owner::no : keeps_owner::yes);
-  keepalive_ = std::move(memory.keepalive);
+  entry_ = home->core_->holders->add(owner_kind::external, block_.label, memory.bytes, nullptr);
   log_view(*home->core_->log, memory_event::adopt, block_);
-}
-
-std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& home, std::size_t bytes,
-                                           const stream_ref& stream, saeta::tag label,
-                                           std::size_t alignment) {
-  return std::allocate_shared<storage>(storage_allocator<storage>(), key{}, home, bytes, stream, label,
-                                       alignment);
 }
 
 std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& home, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label, std::size_t alignment,
                                            memory_kind kind) {
-  return std::allocate_shared<storage>(storage_allocator<storage>(), key{}, home, bytes, stream, label,
-                                       alignment, kind);
+  return {new storage(home, bytes, stream, label, alignment, kind), delete_in_own_process{}};
 }
 
 std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& home, external_memory memory) {
@@ -112,43 +90,35 @@ std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& home, ex
     throw error(errc::invalid_argument,
                 concat("external memory '", memory.tag, "' of ", memory.bytes, " bytes is null"));
   }
-  return std::allocate_shared<storage>(storage_allocator<storage>(), key{}, home, memory);
-}
-
-const std::shared_ptr<context>& storage::home() const noexcept {
-  return kept_ ? kept_ : context_->kept_by_storages_.own();
+  std::shared_ptr<storage> made(new storage(home, memory), delete_in_own_process{});
+  made->keepalive_ = std::move(memory.keepalive);
+  return made;
 }
 
 storage::~storage() {
   requirement& after = ordering_.take_all();
   const bool nothing = !external_ && block_.generation == 0;
-  if (nothing ||
-      (!external_ && context_->core_->free_in_order(*from_, block_, after))) {
-    if (ledger::remove(entry_)) { // last, because the entry may be what keeps the context
-      std::shared_ptr<context>(home())->kept_by_storages_.close();
-    }
+  const bool freed = !nothing && !external_ && context_->core_->free_in_order(*from_, block_, after);
+  ledger::remove(entry_);
+  if (nothing || freed) {
     return;
   }
-  const std::shared_ptr<context> self = home(); // what is queued here may outlast everybody else
-  if (external_ && !self->inherited()) {
-    log_view(*self->core_->log, memory_event::release, block_);
-  }
-  if (ledger::remove(entry_)) {
-    self->kept_by_storages_.close();
+  if (external_ && !context_->inherited()) {
+    log_view(*context_->core_->log, memory_event::release, block_);
   }
   try {
     if (!external_) {
-      self->release_later(*from_, block_, std::move(after));
+      context_->release_later(*from_, block_, std::move(after));
     } else if (keepalive_.use_count() != 0) { // which may be a deleter without a pointer
       after.points.remove_if([&](const point& each) { return each == block_.ready; });
-      self->core_->releases->submit({.after = std::move(after),
-                                     .action =
-                                         [kept = std::move(keepalive_), self]() mutable {
-                                           kept.reset();
-                                           return true;
-                                         },
-                                     .label = "external:" + tag(),
-                                     .bytes = block_.bytes});
+      context_->core_->releases->submit({.after = std::move(after),
+                                         .action =
+                                             [kept = std::move(keepalive_), self = context_]() mutable {
+                                               kept.reset();
+                                               return true;
+                                             },
+                                         .label = "external:" + tag(),
+                                         .bytes = block_.bytes});
     }
   } catch (...) {
     report_current_exception("storage '" + tag() + "' could not be released");

@@ -1,7 +1,7 @@
 // A storage: the bytes behind buffers, with their device, owner and ordering state.
 //
 // What      Either a block of the context's resource stack or external memory kept alive by a keepalive.
-// Owner     Shared by buffers, exports and running uses; it keeps its context alive, by its entry in the ledger where it can.
+// Owner     Shared by buffers, exports and running uses; it keeps its context alive.
 // Order     When the last owner goes, the block returns to its resource, or the keepalive is dropped, only after every
 //           recorded use has finished (rule 4 of the design). The host does not wait: order/reaper.hpp does.
 // Address   A storage never moves: its address and its kind are good as long as it lives.
@@ -40,24 +40,12 @@ struct external_memory {
 };
 
 class storage {
-  struct key {};
-
 public:
-  /// For `allocate` and `adopt`, which say what can go wrong.
-  storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
-          saeta::tag label, std::size_t alignment);
-  storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
-          saeta::tag label, std::size_t alignment, memory_kind kind);
-  storage(key own, const std::shared_ptr<context>& home, external_memory& memory);
-  /// @throws error budget_exceeded, out_of_memory, closed (the context).
+  /// @param kind  `device`: the device's own memory. `pinned`: page-locked memory, charged to the host's budget.
+  /// @throws error budget_exceeded, out_of_memory, closed (the context), unsupported (other kinds).
   static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& home, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label,
-                                           std::size_t alignment = 0);
-  /// @param kind  `device`: the device's own memory, as above. `pinned`: page-locked memory, charged to the host's budget.
-  /// @throws error also unsupported, of other kinds.
-  static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& home, std::size_t bytes,
-                                           const stream_ref& stream, saeta::tag label, std::size_t alignment,
-                                           memory_kind kind);
+                                           std::size_t alignment = 0, memory_kind kind = memory_kind::device);
   /// Takes the keepalive on success only. @throws error invalid_argument, closed, device (the kind can't be asked).
   static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& home, external_memory memory);
   storage(const storage&) = delete;
@@ -71,7 +59,7 @@ public:
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes; }
   [[nodiscard]] device_id device() const noexcept { return block_.device; }
   [[nodiscard]] memory_kind kind() const noexcept { return block_.kind; }
-  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept;
+  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return context_; }
   [[nodiscard]] const std::string& tag() const noexcept { return block_.label.name(); }
   [[nodiscard]] bool external() const noexcept { return external_; }
   [[nodiscard]] bool writable() const noexcept { return access_ == mutability::writable; }
@@ -82,10 +70,13 @@ public:
 private:
   /// With what `make` returns, made in place: a block is copied slowly right after it was written.
   template <class Make>
-  storage(key own, const std::shared_ptr<context>& home, Make make);
+  storage(const std::shared_ptr<context>& home, Make make);
+  storage(const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream, saeta::tag label,
+          std::size_t alignment, memory_kind kind);
+  /// Without the keepalive.
+  storage(const std::shared_ptr<context>& home, const external_memory& memory);
 
-  context* context_;
-  std::shared_ptr<context> kept_; ///< null where the entry in the ledger keeps the context
+  std::shared_ptr<context> context_;
   block block_;
   resource* from_ = nullptr; ///< that takes the block back; null: external memory
   bool external_ = false;

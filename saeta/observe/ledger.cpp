@@ -63,42 +63,18 @@ ledger::ledger() : shards_(std::make_unique<shard[]>(shard::count)) {}
 
 ledger::~ledger() = default;
 
-ledger::entry ledger::add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged,
-                          keeps_owner keeps) {
+ledger::entry ledger::add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged) {
   shard& mine = shards_[thread_number() % shard::count];
   const std::lock_guard hold(mine.lock);
-  const entry made(mine.add(kind, label, bytes, charged), bytes, keeps);
-  mine.keeping += made.keeps_;
-  return made;
+  return {mine.add(kind, label, bytes, charged), bytes};
 }
 
-bool ledger::remove(const entry& gone) noexcept {
-  if (gone.sum_ == nullptr) {
-    return false;
-  }
-  shard& part = *gone.sum_->part;
-  std::atomic<std::uint64_t>* left = nullptr;
-  {
+void ledger::remove(const entry& gone) noexcept {
+  if (gone.sum_ != nullptr) {
+    shard& part = *gone.sum_->part;
     const std::lock_guard hold(part.lock);
     part.remove(*gone.sum_, gone.bytes_);
-    part.keeping -= gone.keeps_;
-    left = gone.keeps_ != 0 ? part.left : nullptr;
   }
-  // After the lock was given back: whoever counts last may destroy the ledger at once.
-  return left != nullptr && left->fetch_sub(1, std::memory_order_acq_rel) == 1;
-}
-
-bool ledger::let_go() noexcept {
-  {
-    const reading now(*this);
-    std::uint64_t keeping = 1; // this call, which still has locks to give back
-    now.for_each([&](shard& part) {
-      keeping += part.keeping;
-      part.left = &left_;
-    });
-    left_.store(keeping, std::memory_order_relaxed);
-  }
-  return left_.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
 ledger_totals ledger::totals() const {

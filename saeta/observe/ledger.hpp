@@ -7,14 +7,11 @@
 //           answer takes all.
 // Bound     Some sums that hold nothing are kept for the next entry, so that a buffer that comes and goes looks up and
 //           allocates nothing; how many is bounded, and they refer to no budget that may have gone.
-// Keeping   Entries may stand for holders that keep the owner of the ledger alive, so that he need not count them apart:
-//           `let_go` says whether there are any, and `remove` which of them was the last.
 // Failure   `add` has no effect when it throws std::bad_alloc.
 #pragma once
 
 #include "saeta/observe/tag.hpp"
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,8 +24,6 @@ class budget;
 struct tag_sum;
 
 enum class owner_kind { own, external };
-/// Whether an entry stands for a holder that keeps the owner of the ledger.
-enum class keeps_owner : bool { no, yes };
 
 struct ledger_totals {
   std::uint64_t own = 0;      ///< bytes of live buffers from the context's resources
@@ -57,12 +52,10 @@ public:
 
   private:
     friend class ledger;
-    entry(tag_sum& sum, std::uint64_t bytes, keeps_owner keeps)
-        : sum_(&sum), bytes_(bytes & (~std::uint64_t{0} >> 1)), keeps_(keeps == keeps_owner::yes) {}
+    entry(tag_sum& sum, std::uint64_t bytes) : sum_(&sum), bytes_(bytes) {}
 
     tag_sum* sum_ = nullptr;
-    std::uint64_t bytes_ : 63 = 0;
-    std::uint64_t keeps_ : 1 = 0; ///< 1: the owner of the ledger
+    std::uint64_t bytes_ = 0;
   };
 
   ledger();
@@ -71,12 +64,9 @@ public:
   ~ledger();
 
   /// @param charged  the budget that holds the charge; null for external memory. Outlives the entry.
-  [[nodiscard]] entry add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged,
-                          keeps_owner keeps = keeps_owner::no);
-  /// Once for each entry. No effect for one of nothing. True for the last entry that keeps the owner, once he has let go.
-  static bool remove(const entry& gone) noexcept;
-  /// Once, when no entry that keeps the owner is added any more. True when there are none.
-  [[nodiscard]] bool let_go() noexcept;
+  [[nodiscard]] entry add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged);
+  /// Once for each entry. No effect for one of nothing.
+  static void remove(const entry& gone) noexcept;
 
   [[nodiscard]] ledger_totals totals() const;
   [[nodiscard]] ledger_additions additions() const;
@@ -99,7 +89,6 @@ private:
   class reading;
 
   std::unique_ptr<shard[]> shards_;
-  std::atomic<std::uint64_t> left_{0}; ///< entries that keep the owner who has let go
 };
 
 } // namespace saeta

@@ -21,8 +21,8 @@
 //           mutex guards is marked by standing in `node` or being private in `budget_tree`.
 #pragma once
 
-#include "saeta/base/spin_lock.hpp"
 #include "saeta/base/process.hpp"
+#include "saeta/base/spin_lock.hpp"
 #include "saeta/base/thread_number.hpp"
 #include "saeta/budget/budget.hpp"
 

@@ -97,9 +97,6 @@ struct alignas(128) ledger::shard {
   spin_lock lock;
   ledger_totals totals;
   ledger_additions added;
-  std::uint64_t keeping = 0; ///< entries that keep the owner of the ledger
-  std::atomic<std::uint64_t>* left =
-      nullptr;          ///< of the ledger, once its owner has let go: those of all shards
   std::size_t idle = 0; ///< sums without entries
   struct hash_of_key {
     std::size_t operator()(const tag_key& key) const noexcept { return key.hash(); }

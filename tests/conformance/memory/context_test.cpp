@@ -389,17 +389,6 @@ TEST_P(contexts, die_once_when_threads_drop_them_and_their_buffers_at_once) {
   }
 }
 
-TEST_P(contexts, are_let_go_of_with_the_last_copy_that_was_handed_out_although_a_buffer_keeps_them) {
-  const std::weak_ptr<context> handed_out = context_;
-  const std::weak_ptr<context> alive = context_->weak_from_this();
-  buffer last = make(64);
-  context_.reset();
-  EXPECT_TRUE(handed_out.expired());
-  EXPECT_FALSE(alive.expired());
-  last = {};
-  EXPECT_TRUE(alive.expired());
-}
-
 TEST_P(contexts, outlive_what_kept_the_memory_of_others_for_them) {
   const std::weak_ptr<context> alive = context_->weak_from_this();
   std::atomic<bool> was_alive{false};

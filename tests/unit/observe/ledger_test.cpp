@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <barrier>
 #include <functional>
 #include <map>
 #include <memory>
@@ -374,59 +373,6 @@ TEST(ledger, what_moves_is_counted_once_in_every_answer) {
     ASSERT_EQ(by_tag.size(), 1U);
     ASSERT_GE(by_tag[0].second, 10 * count);
     ASSERT_LE(by_tag[0].second, 20 * count);
-  }
-}
-
-TEST(ledger, an_owner_without_entries_that_keep_him_lets_go_at_once) {
-  ledger held;
-  const auto other = held.add(owner_kind::own, "label", 10, nullptr);
-  ledger::remove(held.add(owner_kind::own, "label", 10, nullptr, keeps_owner::yes));
-  EXPECT_TRUE(held.let_go());
-  EXPECT_FALSE(ledger::remove(other));
-}
-
-TEST(ledger, the_last_entry_that_keeps_the_owner_is_told_so) {
-  ledger held;
-  std::vector<ledger::entry> entries;
-  for (int i = 0; i < 3; ++i) { // each in the part of another thread
-    std::thread([&] {
-      entries.push_back(held.add(owner_kind::own, "label", 10, nullptr, keeps_owner::yes));
-    }).join();
-  }
-  const auto other = held.add(owner_kind::own, "label", 10, nullptr);
-  EXPECT_FALSE(ledger::remove(entries[1])) << "the owner has not let go";
-  EXPECT_FALSE(held.let_go());
-  EXPECT_FALSE(ledger::remove(other));
-  EXPECT_FALSE(ledger::remove({}));
-  EXPECT_FALSE(ledger::remove(entries[2]));
-  EXPECT_TRUE(ledger::remove(entries[0]));
-}
-
-/// Nobody touches the ledger any more who was not the last: a thread sanitizer sees that.
-TEST(ledger, one_of_the_entries_that_go_at_once_is_the_last_and_may_destroy_the_ledger) {
-  constexpr std::size_t count = 4;
-  for (int round = 0; round < 200; ++round) {
-    auto held = std::make_unique<ledger>();
-    std::atomic<int> last{0};
-    const auto destroy_if = [&](bool was_last) {
-      if (was_last) {
-        ++last;
-        held.reset();
-      }
-    };
-    std::barrier together(count + 1);
-    std::vector<std::jthread> threads;
-    for (std::size_t t = 0; t < count; ++t) {
-      threads.emplace_back([&] {
-        const auto mine = held->add(owner_kind::own, "label", 10, nullptr, keeps_owner::yes);
-        together.arrive_and_wait();
-        destroy_if(ledger::remove(mine));
-      });
-    }
-    together.arrive_and_wait();
-    destroy_if(held->let_go());
-    threads.clear();
-    ASSERT_EQ(last, 1);
   }
 }
 
