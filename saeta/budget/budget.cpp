@@ -28,16 +28,15 @@ std::uint64_t budget::next_serial() noexcept {
 budget::~budget() { tree_->remove(*node_); }
 
 bool budget::try_charge(std::uint64_t bytes) noexcept {
-  return node_->mine().spend(bytes) || node_->spend_borrowed(bytes) || tree_->charge(*node_, bytes);
+  return node_->mine().spend(bytes) || tree_->charge(*node_, bytes);
 }
 
 bool budget::charge_by(std::uint64_t bytes, time_point deadline) {
-  return node_->mine().spend(bytes) || node_->spend_borrowed(bytes) ||
-         tree_->charge_by(*node_, bytes, deadline);
+  return node_->mine().spend(bytes) || tree_->charge_by(*node_, bytes, deadline);
 }
 
 std::optional<budget_refusal> budget::charge_or_refuse(std::uint64_t bytes) {
-  if (node_->mine().spend(bytes) || node_->spend_borrowed(bytes)) {
+  if (node_->mine().spend(bytes)) {
     return std::nullopt;
   }
   return tree_->charge_or_refuse(*node_, bytes);

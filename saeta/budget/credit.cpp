@@ -3,7 +3,6 @@
 #include "saeta/budget/detail/tree.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace saeta {
@@ -36,7 +35,7 @@ std::uint64_t shortfall(const node& at, std::uint64_t bytes) noexcept {
 }
 
 void take_credit(node& from, credit_shard& shard, std::uint64_t bytes) noexcept {
-  shard.set_credit(shard.credit() - bytes);
+  shard.credit -= bytes;
   for (node* n = &from; n != nullptr; n = n->parent) {
     n->granted -= bytes;
   }
@@ -50,26 +49,6 @@ bool budget::node::contains(const node& other) const noexcept {
     n = n->parent;
   }
   return n != nullptr;
-}
-
-bool budget::node::spend_borrowed(std::uint64_t bytes) noexcept {
-  credit_shard& borrower = mine();
-  const auto own = static_cast<std::size_t>(&borrower - credit.data());
-  const std::lock_guard hold(borrower.lock);
-  if (!borrower.open) {
-    return false;
-  }
-  const std::uint64_t missing = bytes - std::min(bytes, borrower.credit());
-  // Each thread begins with another neighbour. Its own shard is locked, so it lends nothing.
-  const std::uint32_t all = open_shards.load(std::memory_order_relaxed);
-  for (std::uint32_t rest = std::rotr(all, static_cast<int>(own)); rest != 0; rest &= rest - 1) {
-    const std::size_t lender = (own + static_cast<std::size_t>(std::countr_zero(rest))) % shards;
-    if (const std::uint64_t lent = credit[lender].lend(missing); lent != 0) {
-      borrower.set_credit(borrower.credit() + lent);
-      break;
-    }
-  }
-  return borrower.spend_locked(bytes);
 }
 
 /// Calls `action` with the node and the shard of all open credit within `top`.
@@ -109,7 +88,7 @@ void budget_tree::unlock_shards(const node& top) noexcept {
 budget_tree::totals budget_tree::count_locked(const node& top) noexcept {
   totals sum{.requests = top.requests};
   for_each_open(top, [&](node&, const credit_shard& shard) {
-    sum.unspent += shard.credit();
+    sum.unspent += shard.credit;
     sum.requests += shard.requests;
   });
   return sum;
@@ -120,7 +99,7 @@ budget_tree::totals budget_tree::count_locked(const node& top) noexcept {
 template <class Wanted>
 void budget_tree::call_back_within(const node& top, Wanted wanted) noexcept {
   for_each_open(top, [&](node& of, credit_shard& shard) {
-    const std::uint64_t has = shard.credit();
+    const std::uint64_t has = shard.credit;
     const std::uint64_t missing = has == 0 ? 0 : wanted();
     if (missing != 0) {
       take_credit(of, shard, std::min(has, std::max(missing, has / 2)));
@@ -157,7 +136,6 @@ void budget_tree::open_shard(node& of, credit_shard& shard) noexcept {
   }
   shard.place = static_cast<std::uint8_t>(open_count_);
   open_[open_count_++] = {&of, &shard};
-  of.open_shards.fetch_or(of.bit_of(shard), std::memory_order_relaxed);
   const std::lock_guard hold(shard.lock);
   shard.open = true;
   shard.idle = 0;
@@ -170,13 +148,12 @@ void budget_tree::close_shard(open_credit which) noexcept {
 
 void budget_tree::close_locked(open_credit which) noexcept {
   const auto& [of, shard] = which;
-  take_credit(*of, *shard, shard->credit());
+  take_credit(*of, *shard, shard->credit);
   for (node* n = of; n != nullptr; n = n->parent) {
     n->requests += shard->requests;
   }
   shard->requests = 0;
   shard->open = false;
-  of->open_shards.fetch_and(~of->bit_of(*shard), std::memory_order_relaxed);
   const open_credit last = open_[--open_count_];
   open_[shard->place] = last;
   last.shard->place = shard->place;
@@ -210,8 +187,10 @@ void budget_tree::remove(node& gone) noexcept {
     return;
   }
   const std::lock_guard hold(mutex_);
-  for (std::uint32_t rest = gone.open_shards; rest != 0; rest &= rest - 1) {
-    close_shard({&gone, &gone.credit[static_cast<std::size_t>(std::countr_zero(rest))]});
+  for (credit_shard& each : gone.credit) {
+    if (each.open) { // written under the mutex alone
+      close_shard({&gone, &each});
+    }
   }
 }
 
@@ -229,7 +208,7 @@ void budget_tree::grant_credit(node& at) noexcept {
     n->granted += bytes;
   }
   const std::lock_guard hold(shard.lock);
-  shard.set_credit(shard.credit() + bytes);
+  shard.credit += bytes;
 }
 
 } // namespace saeta

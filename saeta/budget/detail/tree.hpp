@@ -4,8 +4,7 @@
 //           node has `granted` is what it has charged plus the credit that lies unspent in its subtree:
 //               current = granted - sum of unspent credit in the subtree.
 //           A charge takes from the thread's own shard and a refund adds to it: one short lock that nobody else wants.
-//           A shard that is short borrows from another one of its node that can spare all it lacks, which changes no
-//           sum; only then is the tree asked: it grants more, calling credit back from other shards.
+//           Where a shard is short the tree is asked: it grants more, calling credit back from other shards.
 // Cost      What visits shards visits the open ones, which are those in use: one that was visited often and never used
 //           meanwhile is closed. At most `most_open` of a tree are open, so that a program which charges thousands of
 //           budgets in turn stays bounded, too. Nothing else goes farther than from a budget to the root: sums are kept for
@@ -17,7 +16,7 @@
 //           Nobody may take from a budget that has no room for somebody who came earlier.
 // Fork      In a child a tree of its parent is only dropped, and that takes no lock, because another thread of the parent may
 //           have held it.
-// Thread    Any. Lock order: the tree's mutex, then shards, a second one only under the mutex or by try_lock. What the
+// Thread    Any. Lock order: the tree's mutex, then shards, a second one only under the mutex. What the
 //           mutex guards is marked by standing in `node` or being private in `budget_tree`.
 #pragma once
 
@@ -44,45 +43,24 @@ struct alignas(128) credit_shard {
   std::uint8_t idle = 0;  ///< visits of the tree since it was used last
   std::uint8_t place = 0; ///< in the tree's list of open shards; guarded by the tree's mutex
   std::uint64_t requests = 0;
-
-  [[nodiscard]] std::uint64_t credit() const noexcept { return unspent_.load(std::memory_order_relaxed); }
-  void set_credit(std::uint64_t bytes) noexcept { unspent_.store(bytes, std::memory_order_relaxed); }
+  std::uint64_t credit = 0; ///< bytes, unspent
 
   bool spend(std::uint64_t bytes) noexcept {
     const std::lock_guard hold(lock);
-    return open && spend_locked(bytes);
-  }
-  bool spend_locked(std::uint64_t bytes) noexcept {
-    const std::uint64_t has = credit();
-    if (bytes > has) {
+    if (!open || bytes > credit) {
       return false;
     }
-    set_credit(has - bytes);
+    credit -= bytes;
     ++requests;
     idle = 0;
     return true;
   }
   bool give_back(std::uint64_t bytes) noexcept {
     const std::lock_guard hold(lock);
-    set_credit(credit() + (open ? bytes : 0));
+    credit += open ? bytes : 0;
     idle = 0;
     return open;
   }
-  /// Hands another shard at least `missing`, half of the credit if that is more: the one that is short now will be
-  /// again. 0 when there is not enough, or the lock is taken.
-  std::uint64_t lend(std::uint64_t missing) noexcept {
-    if (credit() < missing || !lock.try_lock()) {
-      return 0;
-    }
-    const std::uint64_t has = credit();
-    const std::uint64_t lent = has < missing ? 0 : std::max(missing, has / 2);
-    set_credit(has - lent);
-    lock.unlock();
-    return lent;
-  }
-
-private:
-  std::atomic<std::uint64_t> unspent_ = 0; ///< written under the lock; others look before they take it
 };
 
 struct budget_window::state {
@@ -97,16 +75,9 @@ struct budget::node {
   node(const budget& described, node* above, std::uint64_t bytes)
       : self(described), parent(above), limit(bytes) {}
   credit_shard& mine() noexcept { return credit[thread_number() % shards]; }
-  /// As `mine().spend`, with what another shard can spare.
-  bool spend_borrowed(std::uint64_t bytes) noexcept;
   [[nodiscard]] node& root() noexcept { return parent == nullptr ? *this : parent->root(); }
   /// True for this node and for those below it.
   [[nodiscard]] bool contains(const node& other) const noexcept;
-
-  /// Of `open_shards`.
-  [[nodiscard]] std::uint32_t bit_of(const credit_shard& shard) const noexcept {
-    return std::uint32_t{1} << (&shard - credit.data());
-  }
 
   const budget& self;
   node* const parent;
@@ -119,7 +90,6 @@ struct budget::node {
   std::uint64_t requests = 0; ///< of the subtree, but for those that an open shard still counts
   std::uint64_t refused = 0;
   std::uint64_t contested = 0; ///< the last pass over the line that found somebody short of room here
-  std::atomic<std::uint32_t> open_shards = 0; ///< a bit for each; who borrows reads it without the mutex
   std::array<credit_shard, shards> credit;
 };
 

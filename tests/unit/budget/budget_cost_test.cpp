@@ -205,18 +205,5 @@ TEST_F(budget_cost, a_thread_that_refunds_to_the_tree_has_credit_afterwards) {
             (budget_statistics{.limit = 1000, .remaining = 1000, .peak = 1000, .requests = 2}));
 }
 
-TEST_F(budget_cost, a_thread_borrows_all_that_it_lacks_from_one_other) {
-  const auto b = budget::create("test");
-  ASSERT_TRUE(b->try_charge(100));
-  b->refund(100);
-  on_another_shard([&] {
-    ASSERT_TRUE(b->try_charge(1)); // calls half of the 100 bytes back
-    b->refund(1);
-    expect_no_lock_of_the_tree(*b, [&] { ASSERT_TRUE(b->try_charge(51)); }); // 1, and 50 of 50
-    b->refund(51);
-  });
-  EXPECT_EQ(b->statistics().peak, 100U);
-}
-
 } // namespace
 } // namespace saeta

@@ -62,7 +62,7 @@ TEST(budget_storm, a_refused_charge_shows_to_nobody) {
   EXPECT_LE(b->statistics().peak, 800U);
 }
 
-TEST(budget_storm, threads_that_borrow_from_each_other_stay_below_the_peak_they_had_together) {
+TEST(budget_storm, threads_that_run_short_of_credit_stay_below_the_peak_they_had_together) {
   constexpr std::size_t count = 4;
   constexpr std::uint64_t largest = 1000;
   const auto b = budget::create("test", 1'000'000);
