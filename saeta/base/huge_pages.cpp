@@ -1,6 +1,7 @@
 #include "saeta/base/huge_pages.hpp"
 
 #include <cstdint>
+#include <limits>
 
 #include <sys/mman.h>
 

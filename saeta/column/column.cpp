@@ -185,15 +185,6 @@ column::column(std::shared_ptr<context> home, std::shared_ptr<const shared_parts
     : home_(std::move(home)), parts_(std::move(from)), offset_(offset), length_(length) {}
 
 column column::make(std::shared_ptr<context> home, parts from) {
-  return allocate(std::move(home), std::move(from), std::allocator<shared_parts>());
-}
-
-column column::make(std::shared_ptr<context> home, parts&& from, const node_arena& arena) {
-  return allocate(std::move(home), std::move(from), node_allocator<shared_parts>(arena));
-}
-
-template <class Allocator>
-column column::allocate(std::shared_ptr<context> home, parts&& from, const Allocator& allocator) {
   if (home == nullptr) {
     throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": no context"));
   }
@@ -204,8 +195,7 @@ column column::allocate(std::shared_ptr<context> home, parts&& from, const Alloc
   const std::int64_t offset = from.offset;
   const std::int64_t length = from.length;
   const std::int64_t nulls = nulls_of(from);
-  return {std::move(home), std::allocate_shared<const shared_parts>(allocator, std::move(from), nulls),
-          offset, length};
+  return {std::move(home), std::make_shared<const shared_parts>(std::move(from), nulls), offset, length};
 }
 
 column column::empty(const std::shared_ptr<context>& home, const data_type& type) {

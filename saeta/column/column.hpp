@@ -8,7 +8,6 @@
 //           the children's lengths and types.
 #pragma once
 
-#include "saeta/base/node_arena.hpp"
 #include "saeta/base/short_list.hpp"
 #include "saeta/column/data_type.hpp"
 #include "saeta/memory/buffer.hpp"
@@ -44,8 +43,6 @@ public:
 
   /// @throws error invalid_argument or out_of_range naming the buffer, the bytes needed and the bytes there.
   static column make(std::shared_ptr<context> home, parts from);
-  /// The same for one of many columns: each takes a node of the arena.
-  static column make(std::shared_ptr<context> home, parts&& from, const node_arena& arena);
   /// A column without rows: no memory is allocated.
   static column empty(const std::shared_ptr<context>& home, const data_type& type);
 
@@ -92,8 +89,6 @@ private:
   };
   column(std::shared_ptr<context> home, std::shared_ptr<const shared_parts> from, std::int64_t offset,
          std::int64_t length);
-  template <class Allocator>
-  static column allocate(std::shared_ptr<context> home, parts&& from, const Allocator& allocator);
   [[nodiscard]] null_counter& nulls() const noexcept { return of_slice_ ? *of_slice_ : parts_->nulls; }
 
   std::shared_ptr<context> home_;

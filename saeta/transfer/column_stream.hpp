@@ -35,7 +35,7 @@ public:
   ~column_stream();
 
   /// Valid as long as this lives.
-  [[nodiscard]] const host_array_list& arrays() const noexcept { return arrays_; }
+  [[nodiscard]] const std::vector<host_array>& arrays() const noexcept { return arrays_; }
   [[nodiscard]] std::size_t window_bytes() const noexcept { return window_bytes_; }
   /// Windows that all addresses fill, the last one partly.
   [[nodiscard]] std::size_t windows() const noexcept { return (bytes_ + window_bytes_ - 1) / window_bytes_; }
@@ -76,7 +76,7 @@ private:
   std::size_t bytes_ = 0;
   std::vector<piece> pieces_; ///< by place
   std::unique_ptr<addresses> at_;
-  host_array_list arrays_;
+  std::vector<host_array> arrays_;
   std::vector<std::shared_ptr<void>> kept_; ///< memory of dictionaries
 };
 

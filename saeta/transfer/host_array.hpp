@@ -5,7 +5,6 @@
 // Failure   Validated by whoever made the array (interop/, ipc/): offsets lie inside their bytes.
 #pragma once
 
-#include "saeta/base/huge_pages.hpp"
 #include "saeta/base/short_list.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/transfer/plan.hpp"
@@ -32,12 +31,9 @@ struct host_array {
   std::vector<host_array> children{}; ///< as `column::parts::children`
 };
 
-/// Those of a table of thousands of columns take more than a huge page, for as long as its import.
-using host_array_list = std::vector<host_array, huge_page_allocator<host_array>>;
-
 struct host_batch {
   std::int64_t rows = 0;
-  host_array_list arrays;
+  std::vector<host_array> arrays;
   std::shared_ptr<void> keepalive;
 };
 

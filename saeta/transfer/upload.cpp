@@ -151,7 +151,7 @@ public:
   arrived(std::shared_ptr<context> home, const transfer_plan& plan, const sending& sent, buffer slab,
           const dictionary_cache& dictionaries)
       : home_(std::move(home)), plan_(plan), array_(sent.arrays.begin()), range_(sent.ranges.begin()),
-        slab_(std::move(slab)), dictionaries_(dictionaries), arena_(sent.arrays.size()) {}
+        slab_(std::move(slab)), dictionaries_(dictionaries) {}
 
   [[nodiscard]] column next(const host_array& from) {
     const sent_array& sent = *array_++;
@@ -173,7 +173,7 @@ public:
     for (const host_array& child : from.children) {
       parts.children.push_back(next(child));
     }
-    return column::make(home_, std::move(parts), arena_);
+    return column::make(home_, std::move(parts));
   }
 
 private:
@@ -183,7 +183,6 @@ private:
   std::vector<std::size_t>::const_iterator range_;
   buffer slab_;
   const dictionary_cache& dictionaries_;
-  node_arena arena_;
 };
 
 std::vector<column> send(const std::shared_ptr<context>& home, std::span<const host_array* const> arrays,

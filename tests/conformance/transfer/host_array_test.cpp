@@ -58,7 +58,7 @@ struct texts {
 
 class host_arrays : public context_test {
 protected:
-  [[nodiscard]] batch send(const host_array_list& arrays) {
+  [[nodiscard]] batch send(const std::vector<host_array>& arrays) {
     return upload(home(), {arrays.front().length, arrays, nullptr}, dictionaries_, {"sent", {}, {}});
   }
   [[nodiscard]] traffic inward() const {
@@ -406,7 +406,7 @@ TEST_P(host_arrays, send_each_dictionary_once_and_remember_none_of_a_batch_that_
     made.dictionary = std::make_shared<const host_array>(from.rows(0, count));
     return made;
   };
-  const host_array_list arrays{coded(words, 100), coded(words, 100), coded(others, 50)};
+  const std::vector<host_array> arrays{coded(words, 100), coded(words, 100), coded(others, 50)};
   {
     const auto tight = watch(home()->with_budget("tight", 1500)); // room for the dictionaries alone
     EXPECT_THROW(static_cast<void>(upload(tight, {rows, arrays, nullptr}, dictionaries_, {"sent", {}, {}})),
