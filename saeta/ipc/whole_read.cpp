@@ -2,7 +2,6 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/detail/packed_bodies.hpp"
-#include "saeta/ipc/detail/plan_memory.hpp"
 #include "saeta/ipc/detail/whole_checks.hpp"
 #include "saeta/ipc/detail/whole_columns.hpp"
 #include "saeta/ipc/detail/whole_plan.hpp"
@@ -48,21 +47,12 @@ public:
   whole_reader(const std::shared_ptr<context>& home, const whole_request& asked, bool assume)
       : home_(home), asked_(asked), assume_(assume), source_(source_of(*asked.from)),
         bodies_(source_, [this](std::uint64_t at) { return label_of(at); }), ring_(staging_ring::of(home)),
-        memory_(plan_memory::of(home)),
-        plan_(
-            asked.check, asked.texts,
-            [this](const planned_table& table, std::size_t piece, std::size_t number) {
-              return state(table, piece, number);
-            },
-            memory_.take_steps()) {
-    batches_.pieces.spans = memory_.take_spans();
-  }
+        plan_(asked.check, asked.texts,
+              [this](const planned_table& table, std::size_t piece, std::size_t number) {
+                return state(table, piece, number);
+              }) {}
   whole_reader(const whole_reader&) = delete;
   whole_reader& operator=(const whole_reader&) = delete;
-  ~whole_reader() {
-    memory_.put_back(std::move(batches_.pieces.spans));
-    memory_.put_back(plan_.take_room());
-  }
 
   std::optional<whole_result> read(const progress_hook& hook) {
     if (!find() || !group()) {
@@ -321,7 +311,6 @@ private:
   scatter_source source_;
   packed_bodies bodies_;
   std::shared_ptr<staging_ring> ring_;
-  plan_memory& memory_;
   decoded_columns decoded_;
   column_tree tree_;
   dictionary_trees trees_;

@@ -76,11 +76,8 @@ public:
       std::function<dictionary_state(const planned_table&, std::size_t piece, std::size_t number)>;
 
   /// @param texts  strings are checked to be UTF-8, too
-  /// @param room  empty, for the steps
-  whole_plan(validation check, bool texts, state_finder states, std::vector<scatter_step> room)
-      : check_(check), texts_(texts), states_(std::move(states)) {
-    made_.steps = std::move(room);
-  }
+  whole_plan(validation check, bool texts, state_finder states)
+      : check_(check), texts_(texts), states_(std::move(states)) {}
 
   /// Lays out the groups of a table; all tables before `end_layout`.
   void lay_out(planned_table& table);
@@ -96,8 +93,6 @@ public:
   void finish();
 
   [[nodiscard]] const scatter_plan& steps() const noexcept { return made_; }
-  /// The memory of the steps, which are not needed any more.
-  [[nodiscard]] std::vector<scatter_step> take_room() noexcept { return std::move(made_.steps); }
   [[nodiscard]] const std::vector<checked_rows>& checks() const noexcept { return checks_; }
   /// Byte of the slab.
   [[nodiscard]] std::uint64_t byte_of(const slab_place& place) const noexcept {
