@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace saeta {
 
@@ -31,6 +32,35 @@ struct delete_in_own_process {
     }
   }
 };
+
+namespace detail {
+/// Destroys an object only in the process that made it.
+template <class T>
+struct own_process_allocator : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = own_process_allocator<U>;
+  };
+  std::uint64_t made_in = fork_generation();
+
+  own_process_allocator() = default;
+  template <class U>
+  own_process_allocator(const own_process_allocator<U>& other) noexcept : made_in(other.made_in) {}
+
+  template <class U>
+  void destroy(U* object) const noexcept {
+    if (made_in == fork_generation()) {
+      object->~U();
+    }
+  }
+};
+} // namespace detail
+
+/// As std::make_shared, with the rule of `delete_in_own_process`.
+template <class T, class... Arguments>
+[[nodiscard]] std::shared_ptr<T> make_in_own_process(Arguments&&... arguments) {
+  return std::allocate_shared<T>(detail::own_process_allocator<T>(), std::forward<Arguments>(arguments)...);
+}
 
 /// One object a process, made on first use and never destroyed. Racing first users get the same one.
 template <class T>
