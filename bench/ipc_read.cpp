@@ -187,8 +187,8 @@ public:
   void pinned_copy() {
     const auto stream = device_->work_stream();
     use_token token(stream, {writes(target_)});
-    device_->copy(token.mutable_data<std::byte>(target_), pinned_.pointer, bytes,
-                  device_->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, stream);
+    device_->copies().copy(token.mutable_data<std::byte>(target_), pinned_.pointer, bytes,
+                           device_->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, stream);
     token.finish();
     device_->synchronize(stream);
   }
@@ -253,10 +253,10 @@ results measure(const options& chosen, const std::shared_ptr<context>& device,
     return seen;
   };
   limits machine(device);
-  device->reset_counters();
+  device->copies().reset_counters();
   require_equal(read(device, copy_policy::always),
                 original); // the first round makes rings and pools: not timed
-  const counter_values counted = device->read_counters();
+  const counter_values counted = device->copies().read_counters();
   found.moved = device->on_host() ? counted.host_to_host : counted.host_to_device;
 
   for (int round = 0; round < chosen.rounds; ++round) {

@@ -68,7 +68,7 @@ int trip(const std::filesystem::path& input, const std::filesystem::path& output
       back.fields() == fields && back.rows() == read.rows() && std::ranges::all_of(back.batches(), same);
   std::cout << to_string(home->device()) << (right ? ": right, " : ": WRONG, ")
             << count.host_to_device.transfers << " transfers in, " << count.device_to_host.transfers
-            << " out, peak " << human_bytes(home->statistics().budget.peak) << '\n';
+            << " out, peak " << human_bytes(home->reports().statistics().budget.peak) << '\n';
   return right ? 0 : 1;
 }
 

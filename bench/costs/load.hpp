@@ -39,7 +39,7 @@ public:
     if (load_ == load::busy) {
       const use_token token(on_, {writes(target_)});
       for (std::uint8_t value = 0; value < 64; ++value) {
-        home_->fill(token.mutable_data<std::byte>(target_), value, target_.size(), on_);
+        home_->copies().fill(token.mutable_data<std::byte>(target_), value, target_.size(), on_);
       }
     }
   }

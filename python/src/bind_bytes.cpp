@@ -43,7 +43,7 @@ void write_bytes(const buffer_object& target, std::size_t offset, nb::handle sou
     const std::shared_ptr<context>& home = part.owner()->home();
     const stream_ref work = home->work_stream();
     use_token token(work, {writes(part)});
-    home->copy(token.mutable_data<std::byte>(part), bytes.data(), bytes.size(),
+    home->copies().copy(token.mutable_data<std::byte>(part), bytes.data(), bytes.size(),
                copy_between(memory_kind::host, part.kind()), work);
     token.finish();
     home->synchronize(work);
@@ -61,7 +61,7 @@ void read_bytes(const buffer_object& source, std::size_t offset, nb::handle targ
     const std::shared_ptr<context>& home = part.owner()->home();
     const stream_ref work = home->work_stream();
     use_token token(work, {reads(part)});
-    home->copy(bytes.data(), token.data<std::byte>(part), bytes.size(),
+    home->copies().copy(bytes.data(), token.data<std::byte>(part), bytes.size(),
                copy_between(part.kind(), memory_kind::host), work);
     token.finish();
     home->synchronize(work);
@@ -78,7 +78,7 @@ void copy_whole(const buffer& to, const buffer& from) {
   const std::shared_ptr<context>& home = to.owner()->home();
   const stream_ref work = home->work_stream();
   use_token token(work, {reads(from), writes(to)});
-  home->copy(token.mutable_data<std::byte>(to), token.data<std::byte>(from), to.size(),
+  home->copies().copy(token.mutable_data<std::byte>(to), token.data<std::byte>(from), to.size(),
              copy_between(from.kind(), to.kind()), work);
   token.finish();
 }

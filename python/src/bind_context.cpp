@@ -103,7 +103,7 @@ nb::dict traffic_dict(const traffic& moved) {
 }
 
 nb::dict counters_dict(const context_object& self) {
-  const counter_values values = self.value->read_counters();
+  const counter_values values = self.value->copies().read_counters();
   nb::dict result;
   result["host_to_device"] = traffic_dict(values.host_to_device);
   result["device_to_host"] = traffic_dict(values.device_to_host);
@@ -153,7 +153,7 @@ nb::object enter(nb::object self) {
 void leave(const context_object& self, const nb::args&) { close(self); }
 
 /// Something that a context does for the length of a `with` block.
-template <auto Begin>
+template <std::shared_ptr<void> (*Begin)(context&)>
 class block_object {
 public:
   explicit block_object(const context_object& of) : home_(of.value) {}
@@ -163,7 +163,7 @@ public:
       throw error(errc::busy, "this block is open already: ask the context for one each time");
     }
     // Without the lock: it may wait for a thread that takes it to report something.
-    hold_ = without_gil([this] { return (home_.get()->*Begin)(); });
+    hold_ = without_gil([this] { return Begin(*home_); });
   }
   void leave() { hold_.reset(); }
   [[nodiscard]] bool open() const noexcept { return hold_.has_value(); }
@@ -173,8 +173,11 @@ private:
   std::optional<std::shared_ptr<void>> hold_; ///< points at nothing, so it is no truth value by itself
 };
 
-using capture_object = block_object<&context::capturing>;
-using strict_object = block_object<&context::forbid_downloads>;
+std::shared_ptr<void> announce_capture(context& on) { return on.capturing(); }
+std::shared_ptr<void> forbid_downloads(context& of) { return of.copies().forbid_downloads(); }
+
+using capture_object = block_object<announce_capture>;
+using strict_object = block_object<forbid_downloads>;
 
 std::string describe(const context_object& self) {
   const context& home = *self.value;
@@ -303,7 +306,7 @@ void bind_context(nb::module_& m) {
            "`synchronizations` (waits of the host) and `events` (recorded to order streams: work on one "
            "stream needs none).")
       .def(
-          "reset_counters", [](const context_object& self) { self.value->reset_counters(); },
+          "reset_counters", [](const context_object& self) { self.value->copies().reset_counters(); },
           "Sets all counters to zero.")
       .def("allocate", &allocate_buffer, nb::arg("nbytes"), nb::kw_only(), nb::arg("tag") = "",
            nb::arg("stream").none() = nb::none(), nb::arg("alignment") = 0, nb::arg("kind") = "device",

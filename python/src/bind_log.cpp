@@ -89,16 +89,16 @@ std::string describe(const recording_object& self) {
 
 recording_object record(const memory_view& self, std::size_t capacity) {
   auto kept = std::make_shared<memory_sink>(capacity);
-  return {kept, listening(self.value->log(), kept)};
+  return {kept, listening(self.value->reports().log(), kept)};
 }
 
 std::optional<recording_object> recorder_of(const memory_view& self) {
-  const auto& recorder = self.value->recorder();
+  const auto& recorder = self.value->reports().recorder();
   return recorder == nullptr ? std::nullopt : std::optional(recording_object{recorder, std::nullopt});
 }
 
 listening log_to(const memory_view& self, const std::string& target) {
-  return {self.value->log(), without_gil([&] { return make_sink(target); })};
+  return {self.value->reports().log(), without_gil([&] { return make_sink(target); })};
 }
 
 void bind_classes(nb::module_& m) {
@@ -160,7 +160,7 @@ void bind_log(nb::module_& m, memory_class& memory) {
           "be "
           "opened.")
       .def_prop_ro(
-          "log_dropped", [](const memory_view& self) { return self.value->log()->dropped(); },
+          "log_dropped", [](const memory_view& self) { return self.value->reports().log()->dropped(); },
           "Records that a log could not write (a full disk).");
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 nb::dict statistics_dict(const memory_view& self) {
   const auto [now, foreign] =
-      without_gil([&] { return std::pair(self.value->statistics(), self.value->foreign_bytes()); });
+      without_gil([&] { return std::pair(self.value->reports().statistics(), self.value->reports().foreign_bytes()); });
   nb::dict result;
   result["limit"] = limit_or_none(now.budget.limit);
   result["current"] = now.budget.current;
@@ -70,7 +70,7 @@ void bind_reports(memory_class& c) {
       .def(
           "by_tag",
           [](const memory_view& self) {
-            return bytes_dict(without_gil([&] { return self.value->live_by_tag(); }));
+            return bytes_dict(without_gil([&] { return self.value->reports().live_by_tag(); }));
           },
           nb::sig("def by_tag(self) -> dict[str, int]"),
           "Live bytes by tag, largest first; views of the memory of others as \"external:TAG\". Of a child "
@@ -78,7 +78,7 @@ void bind_reports(memory_class& c) {
       .def(
           "by_budget",
           [](const memory_view& self) {
-            return bytes_dict(without_gil([&] { return self.value->live_by_budget(); }));
+            return bytes_dict(without_gil([&] { return self.value->reports().live_by_budget(); }));
           },
           nb::sig("def by_budget(self) -> dict[str, int]"),
           "Live bytes of own buffers on the whole device by the name of the budget that holds the charge, "

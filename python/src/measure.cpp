@@ -47,9 +47,9 @@ std::function<void()> link_copy(const std::shared_ptr<context>& home, std::size_
     use_token token(stream, {updates(device)});
     auto* there = token.mutable_data<unsigned char>(device);
     if (kind == copy_kind::host_to_device) {
-      home->copy(there, host->data(), bytes, kind, stream);
+      home->copies().copy(there, host->data(), bytes, kind, stream);
     } else {
-      home->copy(host->data(), there, bytes, kind, stream);
+      home->copies().copy(host->data(), there, bytes, kind, stream);
     }
     token.finish();
     home->synchronize(stream);

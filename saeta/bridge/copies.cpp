@@ -54,11 +54,11 @@ void write_bytes(const buffer& target, std::span<const std::byte> source) {
   }
   const std::shared_ptr<context> home = target.owner()->home();
   const stream_ref work = home->work_stream();
-  const copy_kind kind = home->kind_of_copy(memory_kind::host, target.kind());
+  const copy_kind kind = home->copies().kind_between(memory_kind::host, target.kind());
   use_token token(work, {writes(target)});
-  home->count_transfer(kind);
+  home->copies().count_transfer(kind);
   try {
-    home->copy(token.mutable_data<std::byte>(target), source.data(), source.size(), kind, work);
+    home->copies().copy(token.mutable_data<std::byte>(target), source.data(), source.size(), kind, work);
   } catch (...) {
     home->synchronize(work); // the source is the caller's: nothing may read it any more
     throw;

@@ -41,7 +41,7 @@ std::int64_t carry_validity(const column& source, const target& to, const use_to
       source.length(), token.mutable_data<std::uint8_t>(to.validity), counted);
   std::int64_t nulls = source.known_null_count();
   if (counted != nullptr) {
-    source.home()->read_scalar(&nulls, counted, sizeof nulls, token.stream());
+    source.home()->copies().read_scalar(&nulls, counted, sizeof nulls, token.stream());
   }
   return nulls;
 }
@@ -90,7 +90,7 @@ column unpack_bool(const column& bits) {
     bits.home()->kernels().unpack_bool(token.stream().native_handle(),
                                        token.data<std::uint8_t>(bits.values()), bits.offset(), bits.length(),
                                        bytes);
-    bits.home()->fill(bytes + rows, 0, padded - rows, token.stream());
+    bits.home()->copies().fill(bytes + rows, 0, padded - rows, token.stream());
   });
 }
 

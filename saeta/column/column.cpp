@@ -137,7 +137,7 @@ std::int64_t count_on_device(const std::shared_ptr<context>& home, const buffer&
   home->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
                               counted);
   std::int64_t nulls = 0;
-  home->read_scalar(&nulls, counted, sizeof nulls, stream);
+  home->copies().read_scalar(&nulls, counted, sizeof nulls, stream);
   token.finish();
   return nulls;
 }

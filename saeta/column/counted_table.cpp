@@ -46,7 +46,7 @@ std::int64_t read_count(const column& count, std::int64_t capacity) {
   const auto width = static_cast<std::size_t>(count.type().byte_width());
   std::byte bytes[sizeof(std::uint64_t)];
   use_token token(stream, {reads(count.values())});
-  home->read_scalar(bytes,
+  home->copies().read_scalar(bytes,
                     token.data<std::byte>(count.values()) + static_cast<std::size_t>(count.offset()) * width,
                     width, stream, count.values().kind());
   token.finish();

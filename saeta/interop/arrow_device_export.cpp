@@ -46,7 +46,7 @@ buffer zeros_on(const std::shared_ptr<context>& home) {
   const stream_ref work = home->work_stream();
   buffer made = buffer::allocate(home, bytes, work, "arrow export");
   use_token token(work, {writes(made)});
-  home->fill(token.mutable_data<std::byte>(made), 0, bytes, work);
+  home->copies().fill(token.mutable_data<std::byte>(made), 0, bytes, work);
   token.finish();
   return made;
 }

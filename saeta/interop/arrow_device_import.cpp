@@ -28,7 +28,7 @@ public:
 
   [[nodiscard]] std::int64_t number(const std::byte* at, std::size_t width) const override {
     std::byte value[sizeof(std::int64_t)];
-    home_->read_scalar(value, at, width, home_->work_stream());
+    home_->copies().read_scalar(value, at, width, home_->work_stream());
     return read_offset(value, width, 0);
   }
 

@@ -111,8 +111,8 @@ using on_device = callbacks<ArrowDeviceArrayStream, ArrowDeviceArray>;
 /// The bytes are counted in strict mode alone: that takes a walk over all buffers.
 template <class Source>
 void require_downloads(const Source& of) {
-  if (of.home()->forbids_downloads()) {
-    of.home()->require_downloads(of.byte_size());
+  if (of.home()->copies().forbids_downloads()) {
+    of.home()->copies().require_downloads(of.byte_size());
   }
 }
 

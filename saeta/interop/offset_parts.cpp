@@ -11,7 +11,7 @@ buffer one_zero(const std::shared_ptr<context>& home, std::size_t width) {
   const stream_ref work = home->work_stream();
   buffer zero = buffer::allocate(home, width, work, "offsets");
   use_token token(work, {writes(zero)});
-  home->fill(token.mutable_data<std::byte>(zero), 0, width, work);
+  home->copies().fill(token.mutable_data<std::byte>(zero), 0, width, work);
   token.finish();
   return zero;
 }

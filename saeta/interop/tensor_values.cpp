@@ -215,7 +215,7 @@ column is_valid(const column& source) {
   if (rows != 0) {
     use_token token(work, {writes(bytes)});
     const bool all_null = source.type().layout() == layout_kind::none;
-    home->fill(token.mutable_data<std::byte>(bytes), all_null ? 0 : 1, rows, work);
+    home->copies().fill(token.mutable_data<std::byte>(bytes), all_null ? 0 : 1, rows, work);
     token.finish();
   }
   return column::make(home, {data_type::byte_bool(), source.length(), 0, 0, {{}, bytes}, {}});

@@ -3,8 +3,10 @@
 // What      Resource stack, budget, streams, events, reaper, ledger, log and counters of one device. `with_budget` and
 //           `with_reservation` give further contexts of the same device that share all of it but charge a child budget,
 //           or draw from a reservation: pass one of them wherever a context is expected.
-// Owner     Shared; buffers keep theirs alive. `runtime/` makes one per device and process; tests make their own.
-// Order     `copy`, `copy_all` and `fill` are the only doors to data movement: the counters miss nothing. Use tokens order them.
+// Owner     Shared; buffers keep theirs alive. `runtime/` makes one per device and process; tests make their own. A weak
+//           pointer that lives as long as the context comes from `weak_from_this`; one that is made from what `create` and
+//           its like return lives as long as the copies of that.
+// Parts     `copies` moves bytes and counts them, `reports` tells about memory, `services` keeps what layers above need.
 // Thread    Any.
 // Fork      A child of fork has contexts of its own: those of its parent refuse new work there (`inherited`).
 // Failure   budget_exceeded (with the live bytes by tag: of the context's own budget, and of others where a budget above it
@@ -13,35 +15,29 @@
 #pragma once
 
 #include "saeta/base/process.hpp"
+#include "saeta/base/spread_pointer.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/budget/reservation.hpp"
-#include "saeta/memory/context_service.hpp"
+#include "saeta/memory/context_reports.hpp"
+#include "saeta/memory/device_copies.hpp"
 #include "saeta/memory/pressure.hpp"
+#include "saeta/memory/service_registry.hpp"
 #include "saeta/memory/staging_options.hpp"
-#include "saeta/memory/stream_lease.hpp"
-#include "saeta/observe/counters.hpp"
-#include "saeta/observe/event_log.hpp"
-#include "saeta/observe/ledger.hpp"
+#include "saeta/memory/stream_pool.hpp"
 #include "saeta/order/reaper.hpp"
 #include "saeta/resource/stack.hpp"
 
 #include <atomic>
 #include <chrono>
-#include <concepts>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <typeindex>
 
 namespace saeta {
 
 class context;
 struct context_core; // what the contexts of one device share
-class memory_sink;
 
 struct context_options {
   std::uint64_t budget = budget::unlimited; ///< bytes
@@ -55,15 +51,6 @@ struct context_options {
   std::size_t recorded = 0;     ///< memory events that are kept from the start, the last ones; 0: none
   std::size_t max_streams = 32; ///< that may be borrowed at once
   release_thread releases = release_thread::background;
-};
-
-struct memory_statistics {
-  budget_statistics budget;
-  ledger_totals ledger;
-  std::uint64_t pinned = 0;    ///< page-locked bytes held
-  std::uint64_t host_held = 0; ///< pageable host memory taken for downloads: in use, or kept for the next
-  std::uint64_t held = 0;      ///< bytes taken from the device: in use, cached, or lost to rounding
-  std::uint64_t pending_releases = 0; ///< waiting for work to finish
 };
 
 class context : public std::enable_shared_from_this<context> {
@@ -106,48 +93,21 @@ public:
   /// Charges ordinary host memory to `pinned_budget` and enters it in the ledger, until the result is dropped, which may be after
   /// the context's end. Makes room and waits as a request for page-locked memory does. @throws error budget_exceeded.
   [[nodiscard]] std::shared_ptr<void> charge_host(std::uint64_t bytes, tag label);
-  [[nodiscard]] counters& count() noexcept;
   /// The clocks of the device's streams.
   [[nodiscard]] const std::shared_ptr<timelines>& clocks() const noexcept;
-  [[nodiscard]] const std::shared_ptr<event_log>& log() const noexcept;
-  /// What was recorded since the context was made. Null unless `context_options::recorded` asked for it.
-  [[nodiscard]] const std::shared_ptr<memory_sink>& recorder() const noexcept;
-
-  [[nodiscard]] memory_statistics statistics() const;
-  /// What happened on the device since the last reset, in every context of it.
-  [[nodiscard]] counter_values read_counters() const;
-  void reset_counters();
-  /// Live bytes by tag: of everything, or for a derived context of what it holds.
-  [[nodiscard]] bytes_by_name live_by_tag() const;
-  /// Live bytes of own buffers by budget, on the whole device.
-  [[nodiscard]] bytes_by_name live_by_budget() const;
-  /// Bytes of the device that are in use and not held by this context: other libraries, other processes. 0 on the host.
-  [[nodiscard]] std::uint64_t foreign_bytes() const;
+  /// The copies of the device and their counters; strict mode.
+  [[nodiscard]] device_copies& copies() const noexcept;
+  /// What the context tells about its memory. Must not outlive the context.
+  [[nodiscard]] context_reports reports() const noexcept { return context_reports(*this); }
+  /// What layers above keep with the contexts of the device. @throws error device when the context is inherited.
+  [[nodiscard]] service_registry& services() const;
 
   /// The stream that the library's own work of this context uses. Does not synchronise with the legacy default stream.
   [[nodiscard]] stream_ref work_stream() const;
-  /// @throws error busy beyond `max_streams`.
+  /// A stream of the context's pool. @throws error busy beyond `max_streams`.
   [[nodiscard]] stream_lease borrow_stream();
 
-  /// The copy between memory of two kinds, as work of this device: on the host all of it is host memory.
-  [[nodiscard]] copy_kind kind_of_copy(memory_kind source, memory_kind target) const noexcept;
-  /// Queues a copy and counts it: one driver call. So are several in any order. The caller holds a use token over the device side.
-  void copy(void* target, const void* source, std::size_t bytes, copy_kind kind, stream_ref stream);
-  void copy_all(std::span<const copy_range> ranges, copy_kind kind, stream_ref stream);
-  /// Counts one planned movement, which may take several `copy` calls.
-  void count_transfer(copy_kind kind) noexcept;
-  void fill(void* target, std::uint8_t value, std::size_t bytes, stream_ref stream);
-  /// Reads at most 16 bytes of device memory for metadata, ordered after the work of `stream`: waits for it. Counted
-  /// apart from data. The caller holds a use token. @param kind  of the source; nothing: the device's own.
-  void read_scalar(void* target, const void* source, std::size_t bytes, stream_ref stream,
-                   std::optional<memory_kind> kind = std::nullopt);
-  /// The same for as many numbers as metadata needs (offsets, null counts), in one read.
-  void read_scalars(std::span<std::int64_t> target, const std::int64_t* source, stream_ref stream);
-  /// The way back: queues a copy of what describes a kernel's work, counted with the scalars. `source` has been read when it
-  /// returns.
-  void send_description(void* target, std::span<const std::byte> source, stream_ref stream);
-
-  /// The host waits; counted once. Nothing to wait for is neither.
+  /// The host waits, which is counted once. Returns at once, uncounted, if the set is empty.
   void synchronize(const point_set& awaited);
   void synchronize(stream_ref stream);
 
@@ -162,22 +122,6 @@ public:
   /// Says that a graph is being captured on some stream of the device, until the result is dropped. Memory whose users are
   /// unknown is released afterwards, and using it is error busy. docs/captures.md says which captures are known without it.
   [[nodiscard]] std::shared_ptr<void> capturing();
-
-  /// Strict mode, until the result is dropped: copying data from the device to the host is error download_forbidden before
-  /// anything is copied, for every thread and every context of the device. Scalars that metadata needs are still read, and
-  /// counted apart. Says nothing of other libraries' copies; on the host there is nothing to download.
-  [[nodiscard]] std::shared_ptr<void> forbid_downloads();
-  [[nodiscard]] bool forbids_downloads() const noexcept;
-  /// For whoever will copy to the host later, where an error has nobody to go to. @throws error download_forbidden in
-  /// strict mode, unless `bytes` is 0.
-  void require_downloads(std::uint64_t bytes) const;
-
-  /// The one `Service` of the contexts of this device. `make` is called under a lock when it is first asked for and returns
-  /// a std::unique_ptr of it. The service is destroyed with the contexts, so it must not own one.
-  template <std::derived_from<context_service> Service, class Make>
-  [[nodiscard]] Service& service(Make make) {
-    return static_cast<Service&>(service_of(typeid(Service), make));
-  }
 
   /// Asked to make room when a request does not fit (memory/pressure.hpp). @param priority  higher is asked earlier.
   [[nodiscard]] hook_registration add_pressure_hook(std::string name, int priority, pressure_hook ask);
@@ -201,6 +145,7 @@ public:
 
 private:
   friend class storage;
+  friend class context_reports;
   context(std::shared_ptr<context_core> core, std::shared_ptr<context> base, std::shared_ptr<budget> limit,
           std::unique_ptr<reservation> drawn_from);
 
@@ -216,20 +161,21 @@ private:
   /// @throws error device when it is inherited.
   void require_own_process() const;
   void require_open() const;
-  void read_metadata(std::span<std::byte> target, const void* source, copy_kind kind, stream_ref stream);
-  context_service& service_of(std::type_index kind,
-                              const std::function<std::unique_ptr<context_service>()>& make);
-  /// The context that a storage made with `used` keeps alive. A reservation ends with its context, whatever was drawn from
-  /// it, so such storages keep the context below it.
-  [[nodiscard]] static const std::shared_ptr<context>&
-  kept_by_storages(const std::shared_ptr<context>& used) noexcept {
-    return used->reservation_ ? kept_by_storages(used->base_) : used;
-  }
+  /// What callers get of a new context. While a copy of it lives the context keeps itself; then its last storage does.
+  static std::shared_ptr<context> hand_out(std::shared_ptr<context> made);
+  /// For contexts that are derived from this one.
+  [[nodiscard]] std::shared_ptr<context> as_base();
+  /// What a storage made with `used` keeps alive. A reservation ends with its context, whatever was drawn from it, so such
+  /// storages keep the context below it.
+  [[nodiscard]] static std::shared_ptr<context>
+  kept_by_storage(const std::shared_ptr<context>& used) noexcept;
 
   std::shared_ptr<context_core> core_;
   std::shared_ptr<context> base_; ///< what this was derived from; null for the root
   std::shared_ptr<budget> budget_;
   std::unique_ptr<reservation> reservation_;
+  std::weak_ptr<context> handed_out_;
+  spread_pointer<context> kept_by_storages_; ///< open while `handed_out_` lives
   std::atomic<bool> closed_{false};
   const std::uint64_t made_in_ = fork_generation();
 };

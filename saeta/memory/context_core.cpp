@@ -53,10 +53,7 @@ context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
   if (!on_host()) {
     pinned_relief = std::make_unique<pressure>(
         without_hooks(options.pressure), *releases, *log, device->device(), [this](const shortage& need) {
-          return need.full == nullptr
-                     ? pinned_pool->trim() +
-                           of_services([](context_service& each) { return std::uint64_t{each.trim()}; })
-                     : 0;
+          return need.full == nullptr ? pinned_pool->trim() + services.trim() : 0;
         });
   }
   if (!options.staging.host_cache) {
@@ -128,18 +125,8 @@ std::size_t context_core::make_room(const shortage& need) {
 
 std::size_t context_core::trim() {
   drain();
-  const std::uint64_t on_the_host =
-      of_services([](context_service& each) { return std::uint64_t{each.trim()}; });
+  const std::uint64_t on_the_host = services.trim();
   return memory.top->trim() + pinned->trim() + on_the_host;
-}
-
-std::uint64_t context_core::of_services(std::uint64_t (*ask)(context_service&)) {
-  const std::lock_guard lock(services_mutex);
-  std::uint64_t sum = 0;
-  for (const auto& [kind, each] : services) {
-    sum += each == nullptr ? 0 : ask(*each);
-  }
-  return sum;
 }
 
 std::size_t context_core::drain() {
@@ -148,27 +135,15 @@ std::size_t context_core::drain() {
   return done;
 }
 
-counter_values context_core::counted_elsewhere() const {
-  const ledger_additions added = holders->additions();
-  counter_values sums;
-  sums.allocations = added.own;
-  sums.imports = added.external;
-  sums.events = clocks->events_recorded();
-  return sums;
-}
-
-traffic_counter& context_core::counter_of(copy_kind kind) noexcept {
-  switch (kind) {
-  case copy_kind::host_to_device:
-    return counted.host_to_device;
-  case copy_kind::device_to_host:
-    return counted.device_to_host;
-  case copy_kind::device_to_device:
-    return counted.device_to_device;
-  case copy_kind::host_to_host:
-    break;
+void context_core::require_own_process() const {
+  if (made_in != fork_generation()) {
+    throw error(errc::device,
+                on_host()
+                    ? std::string("this context belongs to the parent of this forked process: open the "
+                                  "process's own (open_context, saeta.context)")
+                    : concat("CUDA can't be used in a forked process: ", to_string(device->device()),
+                             " was opened by its parent; start the process with spawn instead of fork"));
   }
-  return counted.host_to_host;
 }
 
 } // namespace saeta

@@ -46,7 +46,7 @@ export_hold::export_hold(std::span<const buffer> views, access mode) : mode_(mod
   if (first_ && !first_->home()->inherited()) {
     context* const home = first_->home().get();
     first_->ordering().begin_export(mode_);
-    home->count().exports.fetch_add(1);
+    home->copies().count().exports.fetch_add(1);
     homes.erase(home);
   }
   for (const auto& bytes : others_) {
@@ -55,7 +55,7 @@ export_hold::export_hold(std::span<const buffer> views, access mode) : mode_(mod
     }
   }
   for (context* const each : homes) {
-    each->count().exports.fetch_add(1);
+    each->copies().count().exports.fetch_add(1);
   }
 }
 

@@ -42,12 +42,12 @@ void log_view(event_log& log, memory_event kind, const block& of) noexcept {
 
 template <class Make>
 storage::storage(const std::shared_ptr<context>& home, Make make)
-    : context_(context::kept_by_storages(home)), block_(make()) {}
+    : context_(context::kept_by_storage(home)), block_(make()) {}
 
 // These go on after another constructor: once the object owns the block, every later failure gives it back through the
 // destructor.
-storage::storage(const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
-                 saeta::tag label, std::size_t alignment, memory_kind kind)
+storage::storage(key /*own*/, const std::shared_ptr<context>& home, std::size_t bytes,
+                 const stream_ref& stream, saeta::tag label, std::size_t alignment, memory_kind kind)
     : storage(home, [&] {
         return home->allocate(home->source_of(kind, label.name()), bytes, alignment, label, stream);
       }) {
@@ -57,7 +57,7 @@ storage::storage(const std::shared_ptr<context>& home, std::size_t bytes, const 
   entry_ = home->core_->holders->add(owner_kind::own, label, bytes, source.charged);
 }
 
-storage::storage(const std::shared_ptr<context>& home, const external_memory& memory)
+storage::storage(key /*own*/, const std::shared_ptr<context>& home, external_memory& memory)
     : storage(home, [&] {
         block foreign;
         foreign.pointer = memory.pointer;
@@ -75,13 +75,14 @@ storage::storage(const std::shared_ptr<context>& home, const external_memory& me
   access_ = memory.access;
   ordering_.start_after(memory.ready);
   entry_ = home->core_->holders->add(owner_kind::external, block_.label, memory.bytes, nullptr);
+  keepalive_ = std::move(memory.keepalive);
   log_view(*home->core_->log, memory_event::adopt, block_);
 }
 
 std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& home, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label, std::size_t alignment,
                                            memory_kind kind) {
-  return {new storage(home, bytes, stream, label, alignment, kind), delete_in_own_process{}};
+  return make_in_own_process<storage>(key{}, home, bytes, stream, label, alignment, kind);
 }
 
 std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& home, external_memory memory) {
@@ -90,9 +91,7 @@ std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& home, ex
     throw error(errc::invalid_argument,
                 concat("external memory '", memory.tag, "' of ", memory.bytes, " bytes is null"));
   }
-  std::shared_ptr<storage> made(new storage(home, memory), delete_in_own_process{});
-  made->keepalive_ = std::move(memory.keepalive);
-  return made;
+  return make_in_own_process<storage>(key{}, home, memory);
 }
 
 storage::~storage() {

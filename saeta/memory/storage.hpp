@@ -40,7 +40,13 @@ struct external_memory {
 };
 
 class storage {
+  struct key {};
+
 public:
+  /// For `allocate` and `adopt`.
+  storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
+          saeta::tag label, std::size_t alignment, memory_kind kind);
+  storage(key own, const std::shared_ptr<context>& home, external_memory& memory);
   /// @param kind  `device`: the device's own memory. `pinned`: page-locked memory, charged to the host's budget.
   /// @throws error budget_exceeded, out_of_memory, closed (the context), unsupported (other kinds).
   static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& home, std::size_t bytes,
@@ -71,10 +77,6 @@ private:
   /// With what `make` returns, made in place: a block is copied slowly right after it was written.
   template <class Make>
   storage(const std::shared_ptr<context>& home, Make make);
-  storage(const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream, saeta::tag label,
-          std::size_t alignment, memory_kind kind);
-  /// Without the keepalive.
-  storage(const std::shared_ptr<context>& home, const external_memory& memory);
 
   std::shared_ptr<context> context_;
   block block_;

@@ -209,10 +209,10 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
   options.pressure.wait = chosen.wait.value_or(defaults.wait);
   auto opened = context::create(std::move(made), std::move(options));
   for (const std::string& sink : defaults.log) {
-    opened->log()->attach(make_sink(sink_of(sink, device)));
+    opened->reports().log()->attach(make_sink(sink_of(sink, device)));
   }
   if (!defaults.log.empty()) {
-    contexts().keep(opened->log());
+    contexts().keep(opened->reports().log());
     flush_logs_at_exit();
   }
   return opened;

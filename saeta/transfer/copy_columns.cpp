@@ -52,7 +52,7 @@ public:
     const stream_ref work = home_->work_stream();
     slab_ = buffer::allocate(home_, bytes, work, tag);
     const use_token token(work, uses());
-    home_->fill(token.mutable_data<std::byte>(slab_), 0, shifted_bytes_, work);
+    home_->copies().fill(token.mutable_data<std::byte>(slab_), 0, shifted_bytes_, work);
     std::vector<join_step> steps = finished_steps(token);
     number_tiles(steps);
     const device_copy<join_step> uploaded(home_, steps);

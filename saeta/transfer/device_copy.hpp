@@ -25,7 +25,7 @@ public:
     const stream_ref work = home->work_stream();
     copy_ = buffer::allocate(home, values.size_bytes(), work, "kernel arguments");
     use_token token(work, {writes(copy_)});
-    home->send_description(token.mutable_data<std::byte>(copy_), std::as_bytes(values), work);
+    home->copies().send_description(token.mutable_data<std::byte>(copy_), std::as_bytes(values), work);
     token.finish();
   }
 
@@ -53,7 +53,7 @@ std::vector<std::int64_t> kernel_results(const std::shared_ptr<context>& home, s
     use_token token(work, {reads(described), writes(target)});
     auto* const written = token.mutable_data<std::int64_t>(target);
     compute(token, written);
-    home->read_scalars(values, written, work);
+    home->copies().read_scalars(values, written, work);
     token.finish();
   }
   return values;

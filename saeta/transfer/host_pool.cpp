@@ -41,7 +41,7 @@ struct pool_service final : context_service {
 
 std::shared_ptr<host_pool> host_pool_of(const std::shared_ptr<context>& home) {
   return home
-      ->service<pool_service>([&] {
+      ->services().of<pool_service>([&] {
         return std::make_unique<pool_service>(std::make_shared<host_pool>(
             home->pinned_budget(), home->options().staging.host_cache.value_or(0)));
       })

@@ -344,7 +344,7 @@ void join_slab::run() {
       buffer::allocate(home_, checked_add(bits_bytes_, other_bytes_, "bytes of joined columns"), work, label);
   const device_copy<std::int64_t> tables(home_, tables_);
   use_token token(work, uses(tables.memory()));
-  home_->fill(token.mutable_data<std::byte>(slab_), 0, bits_bytes_, work);
+  home_->copies().fill(token.mutable_data<std::byte>(slab_), 0, bits_bytes_, work);
   std::vector<join_step> steps;
   steps.reserve(drafts_.size());
   for (const draft& each : drafts_) {
@@ -356,7 +356,7 @@ void join_slab::run() {
   home_->kernels().join(work.native_handle(), steps, steps.empty() ? nullptr : uploaded.data(described));
   counted_.resize(counters_);
   if (counters_ != 0) {
-    home_->read_scalars(
+    home_->copies().read_scalars(
         counted_, reinterpret_cast<const std::int64_t*>(token.data<std::byte>(slab_) + counter_place_.at),
         work);
   }

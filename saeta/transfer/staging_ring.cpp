@@ -101,7 +101,7 @@ struct staging_ring::piece {
                                std::size_t chunk) {
     std::vector<piece> pieces;
     for (const download_range& r : ranges) {
-      const copy_kind kind = home.kind_of_copy(r.source.kind(), memory_kind::host);
+      const copy_kind kind = home.copies().kind_between(r.source.kind(), memory_kind::host);
       for (std::size_t at = 0; at < r.source.size(); at += chunk) {
         pieces.push_back({reinterpret_cast<const std::byte*>(r.source.address()) + at, r.target + at,
                           std::min(chunk, r.source.size() - at), kind});
@@ -112,7 +112,7 @@ struct staging_ring::piece {
 };
 
 std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& home) {
-  auto& ring = home->service<staging_ring>(
+  auto& ring = home->services().of<staging_ring>(
       [&] { return std::unique_ptr<staging_ring>(new staging_ring(home->root(), home->options().staging)); });
   return {home, &ring};
 }
@@ -156,7 +156,7 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
   }
   use_token token(work, {writes(slab)});
   auto* const target = token.mutable_data<std::byte>(slab);
-  home_.count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
+  home_.copies().count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   if (home_.on_host()) {
     const auto turn = turn_.lock("a transfer");
     const std::size_t tasks = (slab.size() + lane_bytes_ - 1) / lane_bytes_;
@@ -164,7 +164,7 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
       const std::size_t begin = task * lane_bytes_;
       const std::size_t end = std::min(slab.size(), begin + lane_bytes_);
       gather(target + begin, plan.segments(), begin, end, file); // the slab is its own staging chunk here
-      home_.count().host_to_host.add_call(end - begin);
+      home_.copies().count().host_to_host.add_call(end - begin);
     });
     return slab;
   }
@@ -193,8 +193,8 @@ void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_pl
               },
               [&](staging_lane& lane, std::size_t slot, std::size_t chunk) {
                 const std::size_t first = chunk * chunk_bytes;
-                home_.copy(target + first, staged[slot]->memory.pointer, end_of(chunk) - first,
-                           copy_kind::host_to_device, lane.stream());
+                home_.copies().copy(target + first, staged[slot]->memory.pointer, end_of(chunk) - first,
+                                    copy_kind::host_to_device, lane.stream());
                 lane.mark(*staged[slot]);
               }});
 }
@@ -204,25 +204,25 @@ void staging_ring::download(std::span<const download_range> ranges, bool fresh) 
   std::uint64_t from_device = 0;
   for (const download_range& r : ranges) {
     uses.push_back(reads(r.source));
-    const copy_kind kind = home_.kind_of_copy(r.source.kind(), memory_kind::host);
+    const copy_kind kind = home_.copies().kind_between(r.source.kind(), memory_kind::host);
     from_device += kind == copy_kind::device_to_host ? r.source.size() : 0;
   }
-  home_.require_downloads(from_device);
+  home_.copies().require_downloads(from_device);
   use_token token(home_.work_stream(), uses);
   const std::vector<piece> pieces = piece::of(home_, ranges, lane_bytes_);
   if (pieces.empty()) {
     return;
   }
-  home_.count_transfer(from_device != 0 ? copy_kind::device_to_host : copy_kind::host_to_host);
+  home_.copies().count_transfer(from_device != 0 ? copy_kind::device_to_host : copy_kind::host_to_host);
   if (home_.on_host()) {
     const auto turn = turn_.lock("a transfer");
     team_->run(pieces.size(), [&](std::size_t, std::size_t task) {
       const piece& p = pieces[task];
-      home_.copy(p.target, p.source, p.bytes, p.kind, token.stream());
+      home_.copies().copy(p.target, p.source, p.bytes, p.kind, token.stream());
     });
     return;
   }
-  home_.count().synchronizations.fetch_add(1); // the bytes are on the host when this returns
+  home_.copies().count().synchronizations.fetch_add(1); // the bytes are on the host when this returns
   std::size_t bytes = 0;
   for (const piece& each : pieces) {
     bytes += each.bytes;
@@ -242,7 +242,7 @@ void staging_ring::land_by_lanes(std::span<const piece> pieces) {
   run(pieces.size(), [&](staging_lane& lane, std::size_t, std::size_t task) {
     const piece& p = pieces[task];
     auto& chunk = lane.next();
-    home_.copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
+    home_.copies().copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
     lane.mark(chunk);
     chunk.landing = {p.target, p.bytes};
   });
@@ -271,7 +271,7 @@ void staging_ring::land_together(std::span<const piece> pieces, std::size_t chun
               [&](staging_lane& lane, std::size_t slot, std::size_t number) {
                 const piece& p = pieces[number];
                 staged[slot] = &lane.next();
-                home_.copy(staged[slot]->memory.pointer, p.source, p.bytes, p.kind, lane.stream());
+                home_.copies().copy(staged[slot]->memory.pointer, p.source, p.bytes, p.kind, lane.stream());
                 lane.mark(*staged[slot]);
                 return true;
               }});
@@ -283,10 +283,10 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
                 concat("copy of ", source.size(), " bytes into a buffer of ", target.size()));
   }
   use_token token(stream, {writes(target), reads(source)});
-  const copy_kind kind = home_.kind_of_copy(source.kind(), target.kind());
-  home_.count_transfer(kind);
-  home_.copy(token.mutable_data<std::byte>(target), token.data<std::byte>(source), source.size(), kind,
-             stream);
+  const copy_kind kind = home_.copies().kind_between(source.kind(), target.kind());
+  home_.copies().count_transfer(kind);
+  home_.copies().copy(token.mutable_data<std::byte>(target), token.data<std::byte>(source), source.size(),
+                      kind, stream);
   token.finish();
 }
 

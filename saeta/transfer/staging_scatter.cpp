@@ -190,7 +190,7 @@ private:
         finish_steps(member, chunk.steps, scratch[member].data());
         join_now(steps_[member]);
       }
-      home_.count().host_to_host.add_call(chunk.read);
+      home_.copies().count().host_to_host.add_call(chunk.read);
       fetched_ += chunk.read;
       return next;
     };
@@ -289,7 +289,7 @@ private:
       copies.push_back({slab_ + each.target, pinned + each.source, static_cast<std::size_t>(each.count)});
     }
     if (route.joined.empty()) {
-      home_.copy_all(copies, kind, lane.stream());
+      home_.copies().copy_all(copies, kind, lane.stream());
       lane.mark(staged);
       return;
     }
@@ -308,7 +308,7 @@ private:
       for (const chunk_range& each : route.landed) {
         copies.push_back({base + each.begin, pinned + each.begin, each.end - each.begin});
       }
-      home_.copy_all(copies, kind, lane.stream());
+      home_.copies().copy_all(copies, kind, lane.stream());
       lane.mark(staged);
       if (kernels != nullptr) { // the landing memory orders the two streams, both ways
         token.finish();
@@ -319,12 +319,12 @@ private:
       join(lane.stream());
     } else {
       if (!copies.empty()) {
-        home_.copy_all(copies, kind, lane.stream());
+        home_.copies().copy_all(copies, kind, lane.stream());
       }
       join(lane.stream());
       lane.mark(staged);
       for (const chunk_range& each : route.landed) { // the kernel has moved it
-        home_.count().host_to_device.add_call(each.end - each.begin);
+        home_.copies().count().host_to_device.add_call(each.end - each.begin);
       }
     }
     token.finish();
@@ -399,9 +399,9 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
   auto* const slab = token.mutable_data<std::byte>(made.slab);
   auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
   if (!plan.early.empty() || !plan.steps.empty()) {
-    home_.count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
+    home_.copies().count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   }
-  into->fill(slab, 0, plan.zeroed_bytes, work);
+  into->copies().fill(slab, 0, plan.zeroed_bytes, work);
   {
     scattering chunks(*this, into, source, progress, {slab, plan.slab_bytes}, counters);
     chunks.bring(plan.early);
@@ -424,7 +424,7 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
   join_in_slab(into, changes_of(plan.fixes, slab, known));
   made.counted.resize(plan.counters);
   if (plan.counters != 0) {
-    into->read_scalars(made.counted, counters, work);
+    into->copies().read_scalars(made.counted, counters, work);
   }
   named.finish();
   token.finish();

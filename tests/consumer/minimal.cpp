@@ -37,7 +37,7 @@ int main() {
     const auto bytes = saeta::buffer::allocate(home, 4096, stream, "minimal");
     {
       const saeta::use_token token(stream, {saeta::writes(bytes)});
-      home->fill(token.mutable_data<std::uint8_t>(bytes), 7, bytes.size(), stream);
+      home->copies().fill(token.mutable_data<std::uint8_t>(bytes), 7, bytes.size(), stream);
     }
     home->synchronize(stream);
     return refused(home, 2 * limit) ? 0 : 1;

@@ -62,7 +62,7 @@ const simulation& simulated_device() {
 
 void require_clean(const simulation& used) {
   settle(*used.home);
-  require(used.home->statistics().ledger.buffers == 0, "a buffer was left behind on the simulated device");
+  require(used.home->reports().statistics().ledger.buffers == 0, "a buffer was left behind on the simulated device");
   const auto races = used.device->races();
   require(races.empty(), races.empty() ? "" : races.front().text);
 }

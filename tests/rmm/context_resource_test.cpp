@@ -63,7 +63,7 @@ TEST_P(rmm_downstream, charges_the_context_through_every_kind_of_reference) {
   void* const by_ref = rmm::device_async_resource_ref(borrowed).allocate(stream(), bytes, alignment);
   void* const by_any = erased.allocate(stream(), bytes, alignment);
   const std::vector<std::pair<std::string, std::uint64_t>> expected{{"index", 3 * bytes}};
-  EXPECT_EQ(home()->live_by_tag(), expected);
+  EXPECT_EQ(home()->reports().live_by_tag(), expected);
   EXPECT_EQ(charged(), 3 * bytes);
   // Equal resources free each other's memory.
   erased.deallocate(stream(), direct, bytes, alignment);
@@ -175,7 +175,7 @@ TEST_P(rmm_downstream, takes_memory_of_a_graph_pool_in_a_capture) {
   void* const everywhere = own.allocate_sync(bytes);
   EXPECT_TRUE(capture.end());
   const std::vector<std::pair<std::string, std::uint64_t>> expected{{"graph", bytes}, {"index", bytes}};
-  EXPECT_EQ(home()->live_by_tag(), expected);
+  EXPECT_EQ(home()->reports().live_by_tag(), expected);
   own.deallocate_sync(everywhere, bytes);
   pool->release();
   EXPECT_EQ(charged(), 0U);

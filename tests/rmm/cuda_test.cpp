@@ -50,9 +50,9 @@ protected:
         const auto value = static_cast<std::uint8_t>(seed * 50 + round);
         const buffer b = buffer::allocate(home, bytes, lease.ref(), "lived");
         use_token token(lease.ref(), {updates(b)});
-        home->fill(token.mutable_data<std::uint8_t>(b), value, bytes, lease.ref());
+        home->copies().fill(token.mutable_data<std::uint8_t>(b), value, bytes, lease.ref());
         std::vector<std::uint8_t> seen(bytes);
-        home->copy(seen.data(), token.data<std::uint8_t>(b), bytes, copy_kind::device_to_host, lease.ref());
+        home->copies().copy(seen.data(), token.data<std::uint8_t>(b), bytes, copy_kind::device_to_host, lease.ref());
         home->synchronize(lease.ref());
         EXPECT_TRUE(std::ranges::all_of(seen, [&](std::uint8_t byte) { return byte == value; }));
       }
@@ -125,7 +125,7 @@ TEST_F(rmm_on_cuda, its_containers_and_pools_stand_on_a_context) {
     const rmm::device_buffer copied(up, on, own);
     EXPECT_EQ(home->memory_budget()->statistics().current, 2 * mebibyte);
     std::vector<std::uint8_t> seen(mebibyte);
-    home->copy(seen.data(), copied.data(), mebibyte, copy_kind::device_to_host, work.ref());
+    home->copies().copy(seen.data(), copied.data(), mebibyte, copy_kind::device_to_host, work.ref());
     home->synchronize(work.ref());
     EXPECT_EQ(seen, sent);
     EXPECT_THROW(rmm::device_buffer(512 * mebibyte, on, own), rmm::out_of_memory);

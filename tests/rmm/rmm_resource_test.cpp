@@ -149,9 +149,9 @@ TEST_P(rmm_base, serves_a_context_and_gets_everything_back) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, std::size_t{5} << 20}) {
     const buffer b = buffer::allocate(home, bytes, home->work_stream(), "over rmm");
     use_token token(home->work_stream(), {writes(b)});
-    home->fill(token.mutable_data<std::uint8_t>(b), 1, bytes, token.stream());
+    home->copies().fill(token.mutable_data<std::uint8_t>(b), 1, bytes, token.stream());
     EXPECT_EQ(home->memory_budget()->statistics().current, bytes);
-    EXPECT_EQ(home->statistics().held, bytes);
+    EXPECT_EQ(home->reports().statistics().held, bytes);
   }
   home->wait_for_releases(std::chrono::seconds(60));
   EXPECT_EQ(seen().allocated, (std::vector<asked>{{1, 256}, {4096, 256}, {5 << 20, 256}}));
@@ -178,11 +178,11 @@ TEST_P(rmm_base, frees_behind_the_work_of_every_stream) {
   const auto held = close_gate(first.ref().native_handle());
   {
     use_token token(first.ref(), {writes(used)});
-    home->fill(token.mutable_data<std::uint8_t>(used), 1, bytes, first.ref());
+    home->copies().fill(token.mutable_data<std::uint8_t>(used), 1, bytes, first.ref());
   }
   {
     use_token token(second.ref(), {writes(used)});
-    home->fill(token.mutable_data<std::uint8_t>(used), 2, bytes, second.ref());
+    home->copies().fill(token.mutable_data<std::uint8_t>(used), 2, bytes, second.ref());
   }
   used = {};
   ASSERT_EQ(seen().freed_on.size(), 1u) << "the free is queued, nobody waits";
@@ -192,7 +192,7 @@ TEST_P(rmm_base, frees_behind_the_work_of_every_stream) {
   }
   const buffer next = buffer::allocate(home, bytes, second.ref(), "next");
   use_token token(second.ref(), {writes(next)});
-  home->fill(token.mutable_data<std::uint8_t>(next), 3, bytes, second.ref());
+  home->copies().fill(token.mutable_data<std::uint8_t>(next), 3, bytes, second.ref());
 }
 
 SAETA_CONFORMANCE_SUITE(rmm_upstream);

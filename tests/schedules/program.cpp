@@ -66,7 +66,7 @@ void random_program::checked_step(unsigned number) {
     capture_.reset();
   }
   unfenced_pending_ = unfenced_pending_ && std::any_of(sites_.begin(), sites_.end(), [](const site& each) {
-                        return each.home->statistics().pending_releases != 0;
+                        return each.home->reports().statistics().pending_releases != 0;
                       });
 }
 
@@ -118,7 +118,7 @@ void random_program::expect_code(const error& e, errc code) {
 
 void random_program::check_counters() {
   for (const site& each : sites_) {
-    const memory_statistics now = each.home->statistics();
+    const memory_statistics now = each.home->reports().statistics();
     const std::uint64_t pending = now.pending_releases == 0 ? 0 : now.budget.current - now.ledger.own;
     if (now.budget.current != now.ledger.own + pending || now.budget.current > now.budget.limit) {
       found_.push_back(
@@ -155,7 +155,7 @@ void random_program::end(site& last) {
   if (!last.home->wait_for_releases(std::chrono::seconds(60))) {
     found_.emplace_back("releases are still pending at the end");
   }
-  const memory_statistics now = last.home->statistics();
+  const memory_statistics now = last.home->reports().statistics();
   if (now.budget.current != 0 || now.budget.reserved != 0 || now.ledger.buffers != 0) {
     found_.push_back(concat("at the end: current ", now.budget.current, ", reserved ", now.budget.reserved,
                             ", buffers ", now.ledger.buffers));

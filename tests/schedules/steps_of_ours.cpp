@@ -59,7 +59,7 @@ void random_program::allocate() {
 void random_program::fill(const site& of, const buffer& memory, std::size_t offset, std::size_t size,
                           stream_ref stream, std::uint8_t value) {
   use_token token(stream, {writes(memory)});
-  of.home->fill(token.mutable_data<std::uint8_t>(memory) + offset, value, size, stream);
+  of.home->copies().fill(token.mutable_data<std::uint8_t>(memory) + offset, value, size, stream);
   if (draw_.chance(80)) {
     token.finish(); // otherwise its end leaves a point
   }
@@ -98,7 +98,7 @@ void random_program::copy() {
   at_risk_.push_back(&target);
   const bool done = guarded([&] {
     use_token token(stream, {reads(source.memory.slice(0, size)), writes(target.memory)});
-    on.home->copy(token.mutable_data<std::uint8_t>(target.memory), token.data<std::uint8_t>(source.memory),
+    on.home->copies().copy(token.mutable_data<std::uint8_t>(target.memory), token.data<std::uint8_t>(source.memory),
                   size, copy_kind::device_to_device, stream);
   });
   if (done) {
@@ -124,7 +124,7 @@ void random_program::read(const known& source, stream_ref stream) {
   arrivals_.push_back(next.arrived); // the copy may be queued before something fails
   const bool done = guarded([&] {
     use_token token(stream, {reads(source.memory)});
-    source.place->home->copy(next.arrived->data(), token.data<std::uint8_t>(source.memory),
+    source.place->home->copies().copy(next.arrived->data(), token.data<std::uint8_t>(source.memory),
                              next.arrived->size(), copy_kind::device_to_host, stream);
   });
   if (done && source.certain) {
@@ -215,14 +215,14 @@ void random_program::refuse(const site& place) {
   const auto of_this = [&](const auto& share) { return share->device() == place.home->device(); };
   const auto share = std::find_if(shares_.begin(), shares_.end(), of_this);
   const auto& from = share == shares_.end() || draw_.chance(50) ? place.home : *share;
-  const memory_statistics before = place.home->statistics();
+  const memory_statistics before = place.home->reports().statistics();
   try {
     static_cast<void>(buffer::allocate(from, budget_bytes + 1, any_stream(place), "too large"));
     found_.emplace_back("a request beyond the budget was accepted");
   } catch (const error& e) {
     expect_code(e, errc::budget_exceeded);
   }
-  const std::uint64_t held = place.home->statistics().held;
+  const std::uint64_t held = place.home->reports().statistics().held;
   if (before.pending_releases == 0 && held != before.held) {
     found_.push_back(
         concat("a refusal of the budget changed the bytes held from ", before.held, " to ", held));
@@ -246,7 +246,7 @@ void random_program::end_elsehome() {
   const bool done = guarded([&] {
     const stream_ref mine(*target.place->device, per_thread_stream);
     std::optional<use_token> token(std::in_place, mine, std::array{writes(target.memory)});
-    target.place->home->fill(token->mutable_data<std::uint8_t>(target.memory), value, size, mine);
+    target.place->home->copies().fill(token->mutable_data<std::uint8_t>(target.memory), value, size, mine);
     std::thread([&] { token.reset(); }).join();
   });
   if (done) {

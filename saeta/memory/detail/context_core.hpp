@@ -1,17 +1,15 @@
-// What the contexts of one device share. Private to memory/context.cpp and memory/context_release.cpp.
+// What the contexts of one device share. Private to memory/.
 #pragma once
 
 #include "saeta/memory/context.hpp"
 #include "saeta/resource/driver/driver_resources.hpp"
 
-#include <map>
 #include <mutex>
-#include <typeindex>
 #include <vector>
 
 namespace saeta {
 
-struct context_core {
+struct context_core : std::enable_shared_from_this<context_core> {
   context_core(std::shared_ptr<backend> of, context_options chosen);
 
   /// As context::make_visible_to.
@@ -24,15 +22,12 @@ struct context_core {
   /// As the step of pressure that trims.
   std::size_t make_room(const shortage& need);
   std::size_t trim();
-  /// The sum of what `ask` says of each service.
-  std::uint64_t of_services(std::uint64_t (*ask)(context_service&));
   std::size_t drain();
   /// Gives a block back whose reuse is ordered after the points, which may be resolved for it. False when that can't be
   /// done now.
   bool free_in_order(resource& to, const block& freed, requirement& after) noexcept;
-  traffic_counter& counter_of(copy_kind kind) noexcept;
-  /// What the ledger and the clocks count since they were made: allocations, imports, events.
-  [[nodiscard]] counter_values counted_elsewhere() const;
+  /// @throws error device in a child of fork.
+  void require_own_process() const;
 
   // Destroyed from the last to the first: the stack gives memory back while streams and events are still there.
   context_options options;
@@ -44,9 +39,7 @@ struct context_core {
   std::shared_ptr<budget> pinned_budget;
   std::shared_ptr<ledger> holders =
       std::make_shared<ledger>(); ///< what is charged on the host may outlive the core
-  counters counted;
-  std::mutex counters_mutex;
-  counter_values at_reset; ///< of `counted_elsewhere`
+  device_copies copies{*this};
   own_stream work_stream;
   std::mutex visible_mutex;
   std::vector<std::shared_ptr<timelines>>
@@ -58,12 +51,9 @@ struct context_core {
   std::unique_ptr<pressure>
       pinned_relief; ///< without the hooks, which free memory of the device; null on the host
   resource_stack memory;
-  std::mutex streams_mutex;
-  std::vector<own_stream> idle_streams;
-  std::size_t lent_streams = 0;
-  std::atomic<int> download_bans{0}; ///< strict modes that are on
-  mutable std::mutex services_mutex;
-  std::map<std::type_index, std::unique_ptr<context_service>> services;
+  stream_pool streams{clocks, options.max_streams};
+  service_registry services;
+  const std::uint64_t made_in = fork_generation();
 };
 
 struct context::memory_source {

@@ -167,7 +167,7 @@ TEST_P(arrow_arrays, of_ours_that_came_with_an_event_are_used_behind_it) {
     EXPECT_EQ(again.owner(), ours.owner());
     {
       use_token token(side.ref(), {reads(ours), writes(sink)});
-      home()->copy(token.mutable_data<char>(sink), token.data<char>(ours), rows, within(), side.ref());
+      home()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours), rows, within(), side.ref());
       token.finish();
     }
     held->open();

@@ -33,7 +33,7 @@ protected:
   void fail_everywhere(const std::function<void()>& life) {
     life(); // what is made once is there: streams, the ring
     drop_pending();
-    const std::uint64_t live = home()->statistics().budget.current;
+    const std::uint64_t live = home()->reports().statistics().budget.current;
     int failures = 0;
     for (std::uint64_t position = 1;; ++position) {
       SCOPED_TRACE(::testing::Message() << "call " << position << " fails");
@@ -49,8 +49,8 @@ protected:
       const bool failed = faulty_->failed();
       faulty_->fail_at(0);
       drop_pending();
-      EXPECT_EQ(home()->statistics().budget.current, live);
-      EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+      EXPECT_EQ(home()->reports().statistics().budget.current, live);
+      EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
       if (!failed) {
         EXPECT_FALSE(thrown);
         break;

@@ -89,9 +89,9 @@ TEST_P(arrow_buffers, that_are_too_small_take_no_copy) {
 TEST_P(arrow_buffers, that_are_written_are_one_transfer) {
   const buffer target = make(100);
   const std::vector<std::byte> content(100, std::byte{7});
-  home()->reset_counters();
+  home()->copies().reset_counters();
   write_bytes(target, content);
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   EXPECT_EQ((home()->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
   EXPECT_EQ((home()->on_host() ? now.host_to_host : now.host_to_device).bytes, 100U);
   EXPECT_EQ(read(target), std::vector<std::uint8_t>(100, 7));
@@ -247,11 +247,11 @@ TEST_P(arrow_buffers, are_copied_on_their_device_without_the_host) {
   }
   const buffer_ptr given = there(text(bytes));
   const buffer_ptr empty = there("");
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const buffer_ptr copied = take(arrow::Buffer::Copy(given, manager()));
-  EXPECT_EQ(home()->read_counters().device_to_device.transfers, 1U);
+  EXPECT_EQ(home()->copies().read_counters().device_to_device.transfers, 1U);
   EXPECT_EQ(take(arrow::Buffer::Copy(empty, manager()))->size(), 0);
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   EXPECT_EQ(now.device_to_device.transfers, 1U) << "of no bytes there is none";
   EXPECT_EQ(now.device_to_host.transfers, 0U);
   EXPECT_EQ(now.host_to_device.transfers, 0U);
@@ -436,7 +436,7 @@ TEST_P(arrow_buffers, beyond_the_budget_are_out_of_memory_with_the_numbers) {
   const std::string large(limit + 1, 'x');
   EXPECT_TRUE(
       arrow::Buffer::Copy(std::make_shared<arrow::Buffer>(large), manager()).status().IsOutOfMemory());
-  EXPECT_EQ(home()->statistics().budget.current, 0U);
+  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
 }
 
 TEST_P(arrow_buffers, of_negative_sizes_are_refused) {

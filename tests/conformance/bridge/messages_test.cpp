@@ -20,7 +20,7 @@ class bridge_messages : public bridge_test {
 protected:
   void TearDown() override {
     EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+    EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
     context_test::TearDown();
   }
 
@@ -78,14 +78,14 @@ TEST_P(bridge_messages, are_made_of_batches_on_the_device_and_of_slices) {
   const batch_ptr part = original->Slice(1, 3);
   EXPECT_TRUE(on_cpu(read(original, sent(part)))->Equals(*part));
   EXPECT_TRUE(on_cpu(read(original, sent(there->Slice(1, 3))))->Equals(*part));
-  EXPECT_EQ(home()->read_counters().exports > 0, true);
+  EXPECT_EQ(home()->copies().read_counters().exports > 0, true);
 }
 
 TEST_P(bridge_messages, are_one_transfer) {
   const batch_ptr original = all_types();
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const buffer message = serialize_batch(home(), original);
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   EXPECT_EQ((home()->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
   EXPECT_EQ(now.allocations, 1U);
 }

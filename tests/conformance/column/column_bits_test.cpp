@@ -77,14 +77,14 @@ TEST_P(column_bits, are_padded_to_64_bytes_of_zeros) {
 
 TEST_P(column_bits, read_a_scalar_only_for_a_null_count_that_nobody_knows) {
   const column known = imported(random_array(data_type::bool8(), {100, 3, nulls::some, true}, 3));
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const column packed = pack_bool(known);
   EXPECT_EQ(packed.known_null_count(), known.known_null_count());
-  EXPECT_EQ(home()->read_counters().scalars, traffic{});
-  EXPECT_EQ(home()->read_counters().synchronizations, 0U);
+  EXPECT_EQ(home()->copies().read_counters().scalars, traffic{});
+  EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U);
   const column unknown = imported(random_array(data_type::bool8(), {100, 3, nulls::some, false}, 3));
   static_cast<void>(pack_bool(unknown));
-  EXPECT_EQ(home()->read_counters().scalars.transfers, 1U);
+  EXPECT_EQ(home()->copies().read_counters().scalars.transfers, 1U);
 }
 
 TEST_P(column_bits, refuse_other_types) {

@@ -188,14 +188,14 @@ TEST_P(columns, count_unknown_nulls_once_with_one_scalar_read) {
   const shared_array source = random_array(data_type(type_id::int32), {1000, 9, nulls::some, false}, 5);
   const column seen = imported(source);
   const column copy = seen;
-  home()->reset_counters();
+  home()->copies().reset_counters();
   EXPECT_EQ(seen.known_null_count(), column::unknown_nulls);
   EXPECT_EQ(seen.null_count(), source->nulls_in(0, 1000));
   const traffic one{1, 1, sizeof(std::int64_t)};
-  EXPECT_EQ(home()->read_counters().scalars, one);
+  EXPECT_EQ(home()->copies().read_counters().scalars, one);
   EXPECT_EQ(copy.null_count(), seen.null_count()) << "a copy shares the count";
   EXPECT_EQ(seen.slice(0, 1000).known_null_count(), seen.null_count()) << "so does a slice of everything";
-  EXPECT_EQ(home()->read_counters().scalars, one);
+  EXPECT_EQ(home()->copies().read_counters().scalars, one);
 }
 
 TEST_P(columns, know_their_nulls_where_that_takes_no_work) {
@@ -217,7 +217,7 @@ TEST_P(columns, know_their_nulls_where_that_takes_no_work) {
   const column nothing = imported(random_array(data_type(), {100}, 5));
   EXPECT_EQ(nothing.known_null_count(), 100);
   EXPECT_EQ(nothing.slice(10, 20).known_null_count(), 20);
-  EXPECT_EQ(home()->read_counters().scalars, traffic{});
+  EXPECT_EQ(home()->copies().read_counters().scalars, traffic{});
 }
 
 TEST_P(columns, are_sliced_inside_their_rows_only) {

@@ -57,14 +57,14 @@ TEST_P(counted_tables, read_their_count_once) {
   const counted_table made = counted(std::uint32_t{5});
   const counted_table copy =
       made; // NOLINT(performance-unnecessary-copy-initialization): copies share what was read
-  home()->reset_counters();
+  home()->copies().reset_counters();
   EXPECT_FALSE(made.known_rows());
   EXPECT_EQ(made.capacity().rows(), 8);
-  EXPECT_EQ(home()->read_counters().scalars, traffic{});
+  EXPECT_EQ(home()->copies().read_counters().scalars, traffic{});
   EXPECT_EQ(made.rows(), 5);
   EXPECT_EQ(copy.rows(), 5);
   EXPECT_EQ(copy.known_rows(), 5);
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   EXPECT_EQ(now.scalars, (traffic{1, 1, 4}));
   EXPECT_EQ(now.device_to_host, traffic{});
 }
@@ -106,17 +106,17 @@ TEST_P(counted_tables, see_what_was_written_to_the_count_last) {
   {
     use_token token(other.ref(), {writes(target)});
     // One byte of the number: 4, little-endian.
-    home()->fill(token.mutable_data<std::uint8_t>(target), 4, 1, other.ref());
+    home()->copies().fill(token.mutable_data<std::uint8_t>(target), 4, 1, other.ref());
   }
   open_while_the_host_waits(held, [&] { EXPECT_EQ(made.rows(), 4); });
 }
 
 TEST_P(counted_tables, believe_a_host_that_knows_the_count) {
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const counted_table made = counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), 6);
   EXPECT_EQ(made.known_rows(), 6);
   EXPECT_EQ(made.rows_of_table().rows(), 6);
-  EXPECT_EQ(home()->read_counters().scalars, traffic{});
+  EXPECT_EQ(home()->copies().read_counters().scalars, traffic{});
   expect_error([&] { counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), 9); },
                errc::out_of_range, "the row count is 9, the table has room for 8 rows");
   expect_error([&] { counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), -2); },

@@ -29,13 +29,13 @@ protected:
   }
   void fill(const buffer& used, std::uint8_t value, stream_ref stream) const {
     use_token token(stream, {writes(used)});
-    context_->fill(token.mutable_data<std::uint8_t>(used), value, used.size(), stream);
+    context_->copies().fill(token.mutable_data<std::uint8_t>(used), value, used.size(), stream);
     token.finish();
   }
   /// Queues a read of the whole buffer into `target`, which must stay until the stream has passed.
   void queue_read(const buffer& used, std::uint8_t* target, stream_ref stream) const {
     use_token token(stream, {reads(used)});
-    context_->copy(target, token.data<std::uint8_t>(used), used.size(), to_host(), stream);
+    context_->copies().copy(target, token.data<std::uint8_t>(used), used.size(), to_host(), stream);
     token.finish();
   }
   [[nodiscard]] std::vector<std::uint8_t> read(const buffer& used) const {
@@ -55,10 +55,10 @@ protected:
   /// in it, and stays closed when it returns without. Null on the host.
   template <class Action>
   void open_while_the_host_waits(const std::unique_ptr<gate>& held, const Action& action) const {
-    const std::uint64_t before = context_->count().read().synchronizations;
+    const std::uint64_t before = context_->copies().count().read().synchronizations;
     std::atomic<bool> returned{false};
     const std::jthread opener([&] {
-      while (!returned && context_->count().read().synchronizations == before) {
+      while (!returned && context_->copies().count().read().synchronizations == before) {
         std::this_thread::yield();
       }
       if (held && !returned) {

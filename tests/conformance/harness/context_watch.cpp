@@ -28,7 +28,7 @@ bool charges_more_than_was_asked(const context& of) {
 /// Live page-locked bytes, which another budget has to answer for.
 std::uint64_t page_locked(context& of) {
   std::uint64_t bytes = 0;
-  for (const auto& [name, live] : of.live_by_budget()) {
+  for (const auto& [name, live] : of.reports().live_by_budget()) {
     bytes += !of.on_host() && name == of.pinned_budget()->name() ? live : 0;
   }
   return bytes;
@@ -36,7 +36,8 @@ std::uint64_t page_locked(context& of) {
 
 /// Live bytes that the budget of this context, a root or a derived one, has to answer for.
 std::uint64_t answered_for(context& of) {
-  return &of.root() == &of ? of.statistics().ledger.own - page_locked(of) : sum(of.live_by_tag());
+  return &of.root() == &of ? of.reports().statistics().ledger.own - page_locked(of)
+                           : sum(of.reports().live_by_tag());
 }
 
 void check_stack(context& of, std::uint64_t live) {
@@ -57,13 +58,13 @@ void check_stack(context& of, std::uint64_t live) {
 
 void check_numbers(context& of) {
   EXPECT_TRUE(of.wait_for_releases(long_enough)) << "releases are pending for ever";
-  const memory_statistics now = of.statistics();
+  const memory_statistics now = of.reports().statistics();
   EXPECT_EQ(now.pending_releases, 0U);
   if (!charges_more_than_was_asked(of)) {
     EXPECT_EQ(now.budget.current, answered_for(of)) << "the budget and the live buffers disagree";
-    EXPECT_EQ(sum(of.live_by_budget()), now.ledger.own) << "the ledger disagrees with itself";
+    EXPECT_EQ(sum(of.reports().live_by_budget()), now.ledger.own) << "the ledger disagrees with itself";
   }
-  EXPECT_EQ(sum(of.root().live_by_tag()), now.ledger.own + now.ledger.external);
+  EXPECT_EQ(sum(of.root().reports().live_by_tag()), now.ledger.own + now.ledger.external);
   EXPECT_GE(now.budget.peak, now.budget.current);
   EXPECT_LE(now.budget.current + now.budget.reserved, now.budget.limit);
   EXPECT_LE(now.budget.remaining, now.budget.limit - now.budget.current - now.budget.reserved);

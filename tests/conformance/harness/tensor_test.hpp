@@ -20,7 +20,7 @@ protected:
     buffer made = make(size);
     if (size != 0) {
       use_token token(work, {writes(made)});
-      home()->copy(token.mutable_data<std::uint8_t>(made), content, size,
+      home()->copies().copy(token.mutable_data<std::uint8_t>(made), content, size,
                    home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
       token.finish();
       home()->synchronize(work);

@@ -37,7 +37,7 @@ protected:
     const stream_ref work = home()->work_stream();
     buffer made = make(bytes);
     use_token token(work, {writes(made)});
-    home()->copy(token.mutable_data<std::uint8_t>(made), content.data(), bytes,
+    home()->copies().copy(token.mutable_data<std::uint8_t>(made), content.data(), bytes,
                  home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
     token.finish();
     home()->synchronize(work);
@@ -306,7 +306,7 @@ TEST_P(array_interface, an_array_of_ours_is_known_by_its_address_while_its_expor
     const column back = import_cuda_array(home(), part, nullptr, copy_policy::never);
     EXPECT_EQ(back.values().owner(), memory.owner()) << "the storage is one, and so is its order";
     EXPECT_EQ(back.values().address(), memory.address() + 48);
-    EXPECT_EQ(home()->statistics().ledger.external, 0U);
+    EXPECT_EQ(home()->reports().statistics().ledger.external, 0U);
   }
   cuda_array beyond = part;
   beyond.shape = {static_cast<std::int64_t>(bytes)};
@@ -331,7 +331,7 @@ TEST_P(array_interface, an_array_of_ours_waits_for_the_stream_that_wrote_it_else
   const buffer sink = make(bytes);
   {
     use_token token(home()->work_stream(), {reads(taken.values()), writes(sink)});
-    home()->copy(token.mutable_data<std::uint8_t>(sink), token.data<std::uint8_t>(taken.values()), bytes,
+    home()->copies().copy(token.mutable_data<std::uint8_t>(sink), token.data<std::uint8_t>(taken.values()), bytes,
                  within(), home()->work_stream());
     token.finish();
   }
@@ -349,7 +349,7 @@ TEST_P(array_interface, an_export_refuses_nulls_and_bits) {
         column::make(home(), {data_type(type_id::boolean), 100, 0, 0, {{}, memory}, {}})}) {
     EXPECT_THROW(static_cast<void>(export_cuda_array(source)), error);
   }
-  EXPECT_EQ(home()->read_counters().exports, 0U);
+  EXPECT_EQ(home()->copies().read_counters().exports, 0U);
 }
 
 TEST_P(array_interface, an_export_is_ordered_by_the_stream_that_it_names) {

@@ -89,19 +89,19 @@ TEST_P(arrow_c, sends_the_window_of_a_nested_slice_alone) {
     part.length = 20;
     part.null_count = -1;
     const auto source = std::make_shared<const support::plain_array>(std::move(part));
-    home()->reset_counters();
+    home()->copies().reset_counters();
     import_options copying;
     copying.copy = copy_policy::always;
     const column seen = imported(source, copying);
-    const counter_values now = home()->read_counters();
+    const counter_values now = home()->copies().read_counters();
     EXPECT_EQ(now.host_to_device.transfers + now.host_to_host.transfers, 1U);
     EXPECT_LT(now.host_to_device.bytes + now.host_to_host.bytes, 20'000U) << type.name();
     EXPECT_TRUE(same_rows(exported(seen).get(), *source));
     // What comes back of a slice on a device is its window, too.
     const column whole = imported(random_array(type, shape, 5));
-    home()->reset_counters();
+    home()->copies().reset_counters();
     EXPECT_TRUE(same_rows(exported(whole.slice(50'000, 20)).get(), *source));
-    EXPECT_LT(home()->read_counters().device_to_host.bytes, 20'000U) << type.name();
+    EXPECT_LT(home()->copies().read_counters().device_to_host.bytes, 20'000U) << type.name();
   }
 }
 

@@ -49,7 +49,7 @@ protected:
   }
   /// The counter of transfers into the context's memory.
   [[nodiscard]] traffic inward() const {
-    const counter_values seen = home()->read_counters();
+    const counter_values seen = home()->copies().read_counters();
     return home()->on_host() ? seen.host_to_host : seen.host_to_device;
   }
 
@@ -61,7 +61,7 @@ protected:
 TEST_P(arrow_c_traffic, an_import_copies_nothing_on_the_host_and_takes_one_transfer_elsewhere) {
   owned_array first = next_batch();
   const batch seen = take(first);
-  const counter_values counted = home()->read_counters();
+  const counter_values counted = home()->copies().read_counters();
   if (home()->on_host()) {
     counter_values expected;
     expected.imports = counted.imports;
@@ -73,7 +73,7 @@ TEST_P(arrow_c_traffic, an_import_copies_nothing_on_the_host_and_takes_one_trans
     EXPECT_EQ(counted.imports, 0U);
     EXPECT_EQ(*releases_, 0) << "the cache keeps the source of the dictionary";
   }
-  home()->reset_counters();
+  home()->copies().reset_counters();
   owned_array second = next_batch();
   const batch more = take(second);
   EXPECT_EQ(inward().transfers, home()->on_host() ? 0U : 1U) << "the dictionary is there already";
@@ -100,8 +100,8 @@ TEST_P(arrow_c_traffic, always_copies_into_the_budget_and_releases_all_but_what_
   dictionaries_ = {};
   EXPECT_EQ(*releases_, 1);
   EXPECT_EQ(inward().transfers, 2U);
-  EXPECT_EQ(home()->read_counters().imports, 0U);
-  EXPECT_GT(home()->statistics().budget.current, 1000U * 8U);
+  EXPECT_EQ(home()->copies().read_counters().imports, 0U);
+  EXPECT_GT(home()->reports().statistics().budget.current, 1000U * 8U);
   owned_array out;
   export_column(seen.columns[2], *out.out());
   EXPECT_TRUE(same_rows(out.get(), *plain_[2]));
@@ -112,10 +112,10 @@ TEST_P(arrow_c_traffic, never_copies_or_says_so_and_leaves_the_struct) {
   in_place.copy = copy_policy::never;
   owned_array given = next_batch();
   if (home()->on_host()) {
-    const std::uint64_t before = home()->read_counters().host_to_device.bytes;
+    const std::uint64_t before = home()->copies().read_counters().host_to_device.bytes;
     EXPECT_EQ(take(given, in_place).rows, 1000);
     EXPECT_TRUE(given.empty());
-    EXPECT_EQ(home()->read_counters().host_to_device.bytes, before);
+    EXPECT_EQ(home()->copies().read_counters().host_to_device.bytes, before);
     return;
   }
   try {
@@ -126,7 +126,7 @@ TEST_P(arrow_c_traffic, never_copies_or_says_so_and_leaves_the_struct) {
   }
   EXPECT_FALSE(given.empty());
   EXPECT_EQ(*releases_, 0);
-  EXPECT_EQ(home()->read_counters(), counter_values{});
+  EXPECT_EQ(home()->copies().read_counters(), counter_values{});
 }
 
 TEST_P(arrow_c_traffic, misaligned_buffers_are_copied_never_adopted) {
@@ -182,10 +182,10 @@ TEST_P(arrow_c_traffic, the_struct_is_released_once_when_the_last_column_goes) {
 TEST_P(arrow_c_traffic, an_export_hands_out_the_same_memory_on_the_host_and_downloads_once_elsewhere) {
   owned_array given = next_batch();
   const table whole = table::make(home(), fields(), {take(given)});
-  home()->reset_counters();
+  home()->copies().reset_counters();
   owned_array out;
   export_batch(whole, 0, *out.out());
-  const counter_values counted = home()->read_counters();
+  const counter_values counted = home()->copies().read_counters();
   if (home()->on_host()) {
     counter_values expected;
     expected.exports = 1;
@@ -209,12 +209,12 @@ TEST_P(arrow_c_traffic, an_export_keeps_the_memory_of_its_dictionary) {
     export_column(import_column(home(), fields().fields[3], given.get(), copied), *out.out());
   }
   EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->statistics().ledger.buffers, home()->on_host() ? 2U : 1U)
+  EXPECT_EQ(home()->reports().statistics().ledger.buffers, home()->on_host() ? 2U : 1U)
       << "one slab each, or one download of both";
   EXPECT_TRUE(same_rows(out.get(), *plain_[3]));
   out.reset();
   EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+  EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
 }
 
 TEST_P(arrow_c_traffic, an_export_outlives_its_column_and_the_context) {

@@ -81,11 +81,11 @@ TEST_P(arrow_device, round_trips_every_type_without_a_copy) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", length " << shape.length);
       const shared_array source = random_array(type, shape, 5);
       const column ours = imported(source);
-      home()->reset_counters();
+      home()->copies().reset_counters();
       owned_device_array struct_of_it = on_device(ours);
       expect_device(struct_of_it.get());
       const column seen = taken(type, std::move(struct_of_it));
-      const counter_values now = home()->read_counters();
+      const counter_values now = home()->copies().read_counters();
       EXPECT_EQ(now.host_to_device.bytes + now.device_to_host.bytes + now.device_to_device.bytes +
                     now.host_to_host.bytes,
                 0U);
@@ -195,7 +195,7 @@ TEST_P(arrow_device, an_import_waits_for_the_producer_before_it_reads) {
   const stream_ref work = home()->work_stream();
   {
     use_token token(work, {reads(seen.values()), writes(sink)});
-    home()->copy(token.mutable_data<char>(sink), token.data<char>(seen.values()), bytes, within(), work);
+    home()->copies().copy(token.mutable_data<char>(sink), token.data<char>(seen.values()), bytes, within(), work);
   }
   if (held) {
     EXPECT_FALSE(work.idle()) << "our read did not wait for the producer";
@@ -374,7 +374,7 @@ TEST_P(arrow_device, refuses_values_that_point_nowhere_and_looks_at_them_on_the_
     owned_array host = support::to_c(made);
     const column bad = import_column(home(), {"x", each.type, true, {}}, host.get(), unchecked);
     owned_device_array given = on_device(bad);
-    const auto before = home()->read_counters();
+    const auto before = home()->copies().read_counters();
     try {
       static_cast<void>(import_device_column(home(), {"x", each.type, true, {}}, given.get()));
       ADD_FAILURE() << "was taken";
@@ -383,7 +383,7 @@ TEST_P(arrow_device, refuses_values_that_point_nowhere_and_looks_at_them_on_the_
       EXPECT_NE(std::string(why.what()).find(each.said), std::string::npos) << why.what();
     }
     EXPECT_FALSE(given.empty()) << "the struct stays with the caller";
-    EXPECT_EQ(home()->read_counters().device_to_host, before.device_to_host);
+    EXPECT_EQ(home()->copies().read_counters().device_to_host, before.device_to_host);
     EXPECT_EQ(import_device_column(home(), {"x", each.type, true, {}}, given.get(), unchecked).length(),
               3000);
   }

@@ -270,7 +270,7 @@ TEST_P(arrow_symbols, that_the_table_does_not_have_are_refused_with_column_and_r
 TEST_P(arrow_symbols, of_memory_of_the_host_are_looked_up_without_a_download) {
   const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
   owned_array given = support::to_c(source);
-  const std::shared_ptr<void> strict = home()->forbid_downloads();
+  const std::shared_ptr<void> strict = home()->copies().forbid_downloads();
   const field wire{"x", source->type, true, {{"xlog.symbol", "true"}}};
   EXPECT_EQ(import_column(home(), wire, given.get()).type(), data_type::symbol());
 }

@@ -79,11 +79,11 @@ TEST_P(copied_arrays, of_every_type_are_memory_of_the_context_alone) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", length " << shape.length);
       const shared_array source = random_array(type, shape, 5);
       const column ours = made(source);
-      taker()->reset_counters();
+      taker()->copies().reset_counters();
       ArrowDeviceArray given = passed_on(exported(ours), 0, shape.length);
       const column seen = copied(type, given);
       EXPECT_EQ(given.array.release, nullptr);
-      const counter_values now = taker()->read_counters();
+      const counter_values now = taker()->copies().read_counters();
       EXPECT_EQ(now.device_to_host.transfers + now.host_to_device.transfers, 0U) << "it stays on its device";
       expect_own(seen);
       ASSERT_TRUE(same_rows(on_host(seen).get(), *source));
@@ -110,7 +110,7 @@ TEST_P(copied_arrays, do_not_see_what_their_producer_writes_later) {
   std::vector<std::uint8_t> found(rows);
   {
     const use_token token(taker()->work_stream(), {reads(seen.values())});
-    taker()->copy(found.data(), token.data<std::uint8_t>(seen.values()), rows, to_host(),
+    taker()->copies().copy(found.data(), token.data<std::uint8_t>(seen.values()), rows, to_host(),
                   taker()->work_stream());
   }
   taker()->synchronize(taker()->work_stream());
@@ -121,9 +121,9 @@ TEST_P(copied_arrays, take_the_window_of_their_rows) {
   const data_type type(type_id::int64);
   const column ours = made(random_array(type, {100'000, 0, nulls::some, false}, 5));
   ArrowDeviceArray given = passed_on(exported(ours), 5'000, 100);
-  const std::uint64_t before = taker()->statistics().budget.current;
+  const std::uint64_t before = taker()->reports().statistics().budget.current;
   const column seen = copied(type, given);
-  EXPECT_LE(taker()->statistics().budget.current - before, 2'048U);
+  EXPECT_LE(taker()->reports().statistics().budget.current - before, 2'048U);
   EXPECT_EQ(seen.length(), 100);
 }
 
@@ -132,9 +132,9 @@ TEST_P(copied_arrays, that_have_no_room_stay_with_the_caller) {
   const column ours = made(random_array(type, {100'000, 0, nulls::some, false}, 5));
   taker()->set_budget(1'000);
   ArrowDeviceArray given = passed_on(exported(ours), 0, 100'000);
-  const std::uint64_t before = taker()->statistics().budget.current;
+  const std::uint64_t before = taker()->reports().statistics().budget.current;
   EXPECT_THROW(static_cast<void>(copied(type, given)), error);
-  EXPECT_EQ(taker()->statistics().budget.current, before);
+  EXPECT_EQ(taker()->reports().statistics().budget.current, before);
   ASSERT_NE(given.array.release, nullptr);
   given.array.release(&given.array);
 }
@@ -165,7 +165,7 @@ TEST_P(copied_arrays, are_padded_with_zeros) {
     {
       const buffer used = buffer::allocate(taker(), 1 << 16, taker()->work_stream());
       const use_token token(taker()->work_stream(), {writes(used)});
-      taker()->fill(token.mutable_data<std::byte>(used), 0xEE, used.size(), taker()->work_stream());
+      taker()->copies().fill(token.mutable_data<std::byte>(used), 0xEE, used.size(), taker()->work_stream());
     }
     ArrowDeviceArray given =
         passed_on(exported(made(random_array(type, {65, 9, nulls::some, false}, 5))), 0, 65);
@@ -181,7 +181,7 @@ TEST_P(copied_arrays, are_padded_with_zeros) {
         const buffer behind = buffer(each.owner()).slice(end, padding);
         std::vector<std::uint8_t> found(padding);
         const use_token token(home->work_stream(), {reads(behind)});
-        home->copy(found.data(), token.data<std::uint8_t>(behind), padding,
+        home->copies().copy(found.data(), token.data<std::uint8_t>(behind), padding,
                    home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
                    home->work_stream());
         home->synchronize(home->work_stream());
@@ -228,9 +228,9 @@ TEST_P(copied_arrays, have_dictionaries_of_their_own_whatever_is_of_others_in_th
 
 TEST_P(copied_arrays, are_made_by_columns_without_a_wait) {
   const column ours = made(random_array(data_type(type_id::string), {1'000, 3, nulls::some, false}, 5));
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const std::vector<column> seen = copy_columns(home(), std::span(&ours, 1), "copy");
-  EXPECT_EQ(home()->read_counters().synchronizations, 0U);
+  EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U);
   EXPECT_NE(seen[0].bytes().owner(), ours.bytes().owner());
   EXPECT_EQ(seen[0].bytes().owner(), seen[0].offsets().owner()) << "one allocation";
   EXPECT_THROW(static_cast<void>(copy_columns(taker(), std::span(&ours, 1), "copy")), error);

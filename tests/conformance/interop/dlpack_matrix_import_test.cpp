@@ -153,7 +153,7 @@ TEST_P(dlpack_matrix_import, columns_that_lie_side_by_side_become_a_table_withou
       EXPECT_EQ(shown(piece), counting<std::int32_t>(4, static_cast<int>(start)));
     }
   }
-  EXPECT_EQ(home()->read_counters().imports, 4U);
+  EXPECT_EQ(home()->copies().read_counters().imports, 4U);
 }
 
 TEST_P(dlpack_matrix_import, columns_of_dense_rows_are_gathered_by_one_kernel_and_equally_spaced) {
@@ -193,14 +193,14 @@ TEST_P(dlpack_matrix_import, a_host_tensor_is_one_upload_or_a_view) {
   const auto content = counting<std::int32_t>(60);
   for (const extents& strides : {extents{1, 12}, extents{12, 1}, extents{0, 1}}) {
     lent_matrix lent(content.data(), support::dtype(kDLInt, 32), {kDLCPU, 0}, {5, 4}, strides);
-    home()->reset_counters();
+    home()->copies().reset_counters();
     const table taken = import_dlpack_columns(home(), lent.get());
     std::vector<std::int32_t> expected;
     for (std::int64_t i = 0; i < 20; ++i) {
       expected.push_back(static_cast<std::int32_t>(i / 4 * strides[0] + i % 4 * strides[1]));
     }
     EXPECT_EQ(shown(taken), expected);
-    EXPECT_EQ(home()->read_counters().host_to_device.transfers, home()->on_host() ? 0U : 1U);
+    EXPECT_EQ(home()->copies().read_counters().host_to_device.transfers, home()->on_host() ? 0U : 1U);
     lent_matrix rows(content.data(), support::dtype(kDLInt, 32), {kDLCPU, 0}, {5, 4}, strides);
     EXPECT_EQ(shown(import_dlpack(home(), rows.get())), expected);
   }

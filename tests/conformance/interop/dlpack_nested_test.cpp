@@ -38,7 +38,7 @@ TEST_P(dlpack_nested, a_fixed_size_list_has_a_dimension_more_and_the_same_memory
   EXPECT_EQ(seen<std::int32_t>(tensor->dl_tensor), counting<std::int32_t>(21, 6));
   const support::held_tensor<DLManagedTensor> legacy(export_dlpack(source, here()));
   EXPECT_EQ(shape_of(legacy->dl_tensor), (extents{7, 3}));
-  EXPECT_EQ(home()->read_counters().exports, 2U);
+  EXPECT_EQ(home()->copies().read_counters().exports, 2U);
 }
 
 TEST_P(dlpack_nested, lists_of_lists_have_as_many_dimensions) {
@@ -238,30 +238,30 @@ TEST_P(dlpack_nested, times_and_codes_are_asked_for_at_any_depth) {
 TEST_P(dlpack_nested, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
   const column list = lists(2, numbers(type_id::int32, counting<std::int32_t>(20))).slice(3, 5);
   const column fields = structs(spaced<std::int32_t>(type_id::int32, 2, 5, 5));
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const versioned_tensor of_list(export_dlpack_versioned(list, support::export_to({kDLCPU, 0})));
   EXPECT_EQ(seen<std::int32_t>(of_list->dl_tensor), counting<std::int32_t>(10, 6));
   const versioned_tensor of_fields(export_dlpack_versioned(fields, support::export_to({kDLCPU, 0})));
   EXPECT_EQ(seen<std::int32_t>(of_fields->dl_tensor),
             (std::vector<std::int32_t>{0, 5, 1, 6, 2, 7, 3, 8, 4, 9}));
-  EXPECT_EQ(home()->read_counters().device_to_host.transfers, home()->on_host() ? 0U : 2U);
+  EXPECT_EQ(home()->copies().read_counters().device_to_host.transfers, home()->on_host() ? 0U : 2U);
 }
 
 TEST_P(dlpack_nested, what_is_copied_is_charged_until_the_tensor_is_given_back) {
-  const std::uint64_t before = home()->statistics().budget.current;
+  const std::uint64_t before = home()->reports().statistics().budget.current;
   {
     const column source = structs({numbers(type_id::int64, counting<std::int64_t>(100)),
                                    numbers(type_id::int64, counting<std::int64_t>(100))});
-    const std::uint64_t held = home()->statistics().budget.current;
+    const std::uint64_t held = home()->reports().statistics().budget.current;
     versioned_tensor tensor(export_dlpack_versioned(source, here()));
-    EXPECT_EQ(home()->statistics().budget.current, held + 1600);
+    EXPECT_EQ(home()->reports().statistics().budget.current, held + 1600);
     tensor.reset();
     EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(home()->statistics().budget.current, held);
+    EXPECT_EQ(home()->reports().statistics().budget.current, held);
     home()->memory_budget()->set_limit(held);
     EXPECT_THROW(static_cast<void>(export_dlpack_versioned(source, here())), error);
   }
-  EXPECT_EQ(home()->statistics().budget.current, before);
+  EXPECT_EQ(home()->reports().statistics().budget.current, before);
 }
 
 SAETA_CONFORMANCE_SUITE(dlpack_nested);

@@ -26,7 +26,7 @@ protected:
     const stream_ref work = home()->work_stream();
     buffer made = make(size);
     use_token token(work, {writes(made)});
-    home()->copy(token.mutable_data<std::uint8_t>(made), content, size,
+    home()->copies().copy(token.mutable_data<std::uint8_t>(made), content, size,
                  home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
     token.finish();
     home()->synchronize(work);
@@ -178,7 +178,7 @@ TEST_P(dlpack_nulls, bits_are_expanded_and_filled) {
 
 TEST_P(dlpack_nulls, a_filled_tensor_for_the_host_is_one_download) {
   const column source = numbers<std::int32_t>(data_type(type_id::int32));
-  home()->reset_counters();
+  home()->copies().reset_counters();
   dlpack_export how = ordered(tensor_nulls::fill, std::int64_t{-1});
   how.stream.reset();
   how.target = tensor_device{kDLCPU, 0};
@@ -186,7 +186,7 @@ TEST_P(dlpack_nulls, a_filled_tensor_for_the_host_is_one_download) {
   EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
   EXPECT_EQ(static_cast<const std::int32_t*>(tensor->dl_tensor.data)[0], 0);
   EXPECT_EQ(static_cast<const std::int32_t*>(tensor->dl_tensor.data)[1], -1);
-  const traffic down = home()->read_counters().device_to_host;
+  const traffic down = home()->copies().read_counters().device_to_host;
   EXPECT_EQ(down.bytes, home()->on_host() ? 0U : sizeof(std::int32_t) * rows);
 }
 

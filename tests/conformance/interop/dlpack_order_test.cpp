@@ -104,8 +104,8 @@ protected:
     {
       const column taken = import_dlpack(home(), lent.get(), how);
       use_token token(ours(), {reads(taken.values()), writes(sink())});
-      home()->copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(),
-                   ours());
+      home()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes,
+                            within(), ours());
     }
     if (held) {
       EXPECT_FALSE(ours().idle()) << "our read did not wait for the producer";
@@ -312,7 +312,8 @@ TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
   const column taken = import_dlpack(home(), lent.get(), support::import_after(-1));
   {
     use_token token(ours(), {reads(taken.values()), writes(sink())});
-    home()->copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(), ours());
+    home()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(),
+                          ours());
   }
   home()->synchronize(ours());
   held->open();
@@ -345,7 +346,8 @@ TEST_P(dlpack_order, a_view_of_managed_memory_waits_for_its_producer) {
     {
       const column taken = import_dlpack(gpu, lent.get(), {named, copy_policy::never});
       use_token token(work, {reads(taken.values())});
-      gpu->copy(seen.data(), token.data<char>(taken.values()), bytes, copy_kind::device_to_host, work);
+      gpu->copies().copy(seen.data(), token.data<char>(taken.values()), bytes, copy_kind::device_to_host,
+                         work);
     }
     EXPECT_FALSE(work.idle()) << "our read did not wait for the producer";
     held->open();

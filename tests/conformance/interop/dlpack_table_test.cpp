@@ -170,13 +170,13 @@ TEST_P(dlpack_table, nulls_of_every_column_are_refused_filled_or_masked) {
 TEST_P(dlpack_table, a_tensor_for_the_host_is_one_download) {
   const table source =
       rows_of({{counted<std::int32_t>(type_id::int32, 4, 0), counted<std::int32_t>(type_id::int32, 4, 9)}});
-  home()->reset_counters();
+  home()->copies().reset_counters();
   dlpack_export how = support::export_to({kDLCPU, 0});
   how.order = tensor_order::column;
   const versioned_tensor tensor(export_dlpack_versioned(source, how));
   EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
   EXPECT_EQ(seen<std::int32_t>(tensor->dl_tensor), (std::vector<std::int32_t>{0, 9, 1, 10, 2, 11, 3, 12}));
-  EXPECT_EQ(home()->read_counters().device_to_host.transfers, home()->on_host() ? 0U : 1U);
+  EXPECT_EQ(home()->copies().read_counters().device_to_host.transfers, home()->on_host() ? 0U : 1U);
 }
 
 TEST_P(dlpack_table, tables_that_are_no_numbers_are_refused) {

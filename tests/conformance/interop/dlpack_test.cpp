@@ -38,10 +38,10 @@ protected:
     const stream_ref work = home()->work_stream();
     const buffer values = make(content.size());
     use_token token(work, {writes(values)});
-    home()->copy(token.mutable_data<std::uint8_t>(values), content.data(), content.size(), from_host(), work);
+    home()->copies().copy(token.mutable_data<std::uint8_t>(values), content.data(), content.size(), from_host(), work);
     token.finish();
     home()->synchronize(work);
-    home()->reset_counters();
+    home()->copies().reset_counters();
     return column::make(home(), {type, rows, 0, 0, {{}, values}, {}});
   }
   /// An export to a consumer that works on the context's own stream.
@@ -62,7 +62,7 @@ protected:
   }
   /// Copies within the device since the last reset.
   [[nodiscard]] traffic copies() const {
-    const counter_values now = home()->read_counters();
+    const counter_values now = home()->copies().read_counters();
     return home()->on_host() ? now.host_to_host : now.device_to_device;
   }
   void expect_header(const DLTensor& tensor, const column& source) const {
@@ -104,7 +104,7 @@ TEST_P(dlpack, the_header_of_every_type_and_slice_is_exact_in_both_structs) {
 
 TEST_P(dlpack, a_round_trip_shares_the_memory_with_its_order_and_takes_in_nothing) {
   const column source = numbers(data_type(type_id::float64), 100).slice(10, 50);
-  const memory_statistics before = home()->statistics();
+  const memory_statistics before = home()->reports().statistics();
   DLManagedTensorVersioned* const tensor = export_dlpack_versioned(source, here());
   {
     const column back = import_dlpack(home(), tensor, ordered(copy_policy::never));
@@ -112,14 +112,14 @@ TEST_P(dlpack, a_round_trip_shares_the_memory_with_its_order_and_takes_in_nothin
     EXPECT_EQ(back.length(), 50);
     EXPECT_EQ(back.values().address(), source.values().address() + 10 * sizeof(double));
     EXPECT_EQ(back.values().owner(), source.values().owner()) << "the storage is one, and so is its order";
-    EXPECT_EQ(home()->statistics().ledger.external, 0U);
-    EXPECT_EQ(home()->statistics().ledger.buffers, before.ledger.buffers);
-    EXPECT_EQ(home()->statistics().budget.current, before.budget.current);
+    EXPECT_EQ(home()->reports().statistics().ledger.external, 0U);
+    EXPECT_EQ(home()->reports().statistics().ledger.buffers, before.ledger.buffers);
+    EXPECT_EQ(home()->reports().statistics().budget.current, before.budget.current);
   }
   EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
   counter_values expected;
   expected.exports = 1;
-  EXPECT_EQ(home()->read_counters(), expected) << "nothing is copied, taken in or waited for";
+  EXPECT_EQ(home()->copies().read_counters(), expected) << "nothing is copied, taken in or waited for";
 }
 
 TEST_P(dlpack, what_comes_back_outlives_the_column_that_it_was) {
@@ -152,10 +152,10 @@ TEST_P(dlpack, a_tensor_of_ours_that_was_narrowed_by_its_holder_shows_what_is_le
 }
 
 TEST_P(dlpack, a_tensor_can_be_allocated_under_the_budget) {
-  const std::uint64_t before = home()->statistics().budget.current;
+  const std::uint64_t before = home()->reports().statistics().budget.current;
   const std::array<std::int64_t, 2> shape{3, 5};
   versioned tensor(allocate_dlpack(home(), to_tensor_type(data_type(type_id::int16)), shape));
-  EXPECT_EQ(home()->statistics().budget.current, before + 30);
+  EXPECT_EQ(home()->reports().statistics().budget.current, before + 30);
   EXPECT_EQ(tensor->flags, 0U);
   EXPECT_EQ(tensor->dl_tensor.ndim, 2);
   EXPECT_EQ(tensor->dl_tensor.shape[1], 5);
@@ -167,7 +167,7 @@ TEST_P(dlpack, a_tensor_can_be_allocated_under_the_budget) {
   const column taken = import_dlpack(home(), tensor.release(), ordered());
   EXPECT_TRUE(taken.child(0).values().owner()->writable());
   EXPECT_EQ(read(taken.child(0).values()), std::vector<std::uint8_t>(30, 0));
-  EXPECT_EQ(home()->statistics().budget.current, before + 30) << "counted once";
+  EXPECT_EQ(home()->reports().statistics().budget.current, before + 30) << "counted once";
   const std::array<std::int64_t, 2> negative{3, -1};
   EXPECT_THROW(static_cast<void>(allocate_dlpack(home(), {}, negative)), error);
   const std::array<std::int64_t, 2> endless{std::int64_t{1} << 62, 64};
@@ -196,11 +196,11 @@ TEST_P(dlpack, the_deleter_runs_on_another_thread_after_the_column_is_gone) {
   std::optional<column> source(numbers(data_type(type_id::int64), 1000));
   versioned tensor(export_dlpack_versioned(*source, here()));
   source.reset();
-  EXPECT_EQ(home()->statistics().budget.current, 8000U);
+  EXPECT_EQ(home()->reports().statistics().budget.current, 8000U);
   EXPECT_EQ(seen(tensor->dl_tensor), counting(8000));
   std::thread([taken = std::move(tensor)]() mutable { taken.reset(); }).join();
   EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->statistics().budget.current, 0U);
+  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
 }
 
 TEST_P(dlpack, the_deleter_runs_after_the_last_user_of_the_context_is_gone) {
@@ -219,7 +219,7 @@ TEST_P(dlpack, a_copy_is_the_consumers_own_and_counted_as_a_copy) {
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_NE(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data), source.values().address() + 8);
   EXPECT_EQ(copies(), (traffic{1, 1, 40}));
-  EXPECT_EQ(home()->read_counters().exports, 0U);
+  EXPECT_EQ(home()->copies().read_counters().exports, 0U);
   const auto before = counting(80);
   EXPECT_EQ(seen(tensor->dl_tensor), std::vector(before.begin() + 8, before.begin() + 48));
   // The consumer may write to it; the column stays as it was.
@@ -237,7 +237,7 @@ TEST_P(dlpack, bits_are_expanded_by_one_kernel) {
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   EXPECT_EQ(seen(tensor->dl_tensor), (std::vector<std::uint8_t>{0, 0, 0, 0, 0, 0, 0, 0, 1, 0}));
-  EXPECT_EQ(home()->read_counters().device_to_host, traffic{});
+  EXPECT_EQ(home()->copies().read_counters().device_to_host, traffic{});
   EXPECT_THROW(static_cast<void>(export_dlpack_versioned(bits, here(copy_policy::never))), error);
 }
 
@@ -246,14 +246,14 @@ TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
   const versioned none(export_dlpack_versioned(source.slice(3, 0), support::export_to({kDLCPU, 0})));
   EXPECT_EQ(none->dl_tensor.data, nullptr);
   EXPECT_EQ(none->dl_tensor.shape[0], 0);
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const versioned tensor(export_dlpack_versioned(source, support::export_to({kDLCPU, 0})));
   EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
   EXPECT_EQ(tensor->dl_tensor.device.device_id, 0);
   const auto* const bytes = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
   const auto all = counting(128);
   EXPECT_TRUE(std::equal(all.begin() + 4, all.begin() + 124, bytes));
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   const bool view = home()->on_host();
   EXPECT_EQ(tensor->flags, view ? DLPACK_FLAG_BITMASK_READ_ONLY : DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(now.exports, view ? 1U : 0U);
@@ -279,11 +279,11 @@ TEST_P(dlpack, a_tensor_in_host_memory_is_one_upload_or_a_view) {
         error);
     EXPECT_EQ(lent.deleted(), 0);
   }
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const column taken = import_dlpack(home(), lent.get());
   EXPECT_EQ(lent.deleted(), home()->on_host() ? 0 : 1) << "what was copied is given back at once";
-  EXPECT_EQ(home()->read_counters().host_to_device.transfers, home()->on_host() ? 0U : 1U);
-  EXPECT_EQ(home()->read_counters().imports, home()->on_host() ? 1U : 0U);
+  EXPECT_EQ(home()->copies().read_counters().host_to_device.transfers, home()->on_host() ? 0U : 1U);
+  EXPECT_EQ(home()->copies().read_counters().imports, home()->on_host() ? 1U : 0U);
   EXPECT_EQ(read(taken.values()), content);
 }
 
@@ -327,7 +327,7 @@ TEST_P(dlpack, a_strided_tensor_in_host_memory_sends_its_values_alone) {
   lent.tensor().strides[0] = -2;
   const column taken = import_dlpack(home(), lent.get());
   EXPECT_EQ(lent.deleted(), 1);
-  EXPECT_EQ(home()->read_counters().host_to_device, home()->on_host() ? traffic{} : (traffic{1, 1, 128}));
+  EXPECT_EQ(home()->copies().read_counters().host_to_device, home()->on_host() ? traffic{} : (traffic{1, 1, 128}));
   const auto seen = read(taken.values());
   for (std::size_t i = 0; i < seen.size(); ++i) {
     ASSERT_EQ(seen[i], content[254 - i / 2 * 4 + i % 2]) << i;
@@ -339,7 +339,7 @@ TEST_P(dlpack, one_value_for_every_row_travels_once_and_its_rows_are_budgeted) {
   support::lent_tensor<DLManagedTensor> lent(&value, 1000, support::dtype(kDLInt, 32));
   lent.tensor().strides[0] = 0;
   const column taken = import_dlpack(home(), lent.get());
-  EXPECT_LE(home()->read_counters().host_to_device.bytes, 64U);
+  EXPECT_LE(home()->copies().read_counters().host_to_device.bytes, 64U);
   const auto seen = read(taken.values());
   ASSERT_EQ(seen.size(), 4000U);
   for (std::size_t i = 0; i < seen.size(); ++i) {
@@ -371,7 +371,7 @@ TEST_P(dlpack, a_copy_that_the_budget_refuses_has_read_nothing) {
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address()), 1 << 16, support::dtype(kDLBool, 8),
       {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
-  home()->memory_budget()->set_limit(home()->statistics().budget.current + (1 << 16) + 64);
+  home()->memory_budget()->set_limit(home()->reports().statistics().budget.current + (1 << 16) + 64);
   EXPECT_THROW(static_cast<void>(import_dlpack(home(), lent.get(), ordered(copy_policy::always))), error)
       << "bools need an eighth more to become 0 and 1";
   EXPECT_EQ(copies(), traffic{}) << "a read of memory that stays with the caller";
@@ -419,7 +419,7 @@ TEST_P(dlpack, no_rows_of_host_memory_are_an_empty_buffer) {
   const column taken = import_dlpack(home(), lent.get());
   EXPECT_EQ(taken.length(), 0);
   EXPECT_EQ(taken.values().size(), 0U);
-  EXPECT_EQ(home()->read_counters().host_to_device.transfers, 0U);
+  EXPECT_EQ(home()->copies().read_counters().host_to_device.transfers, 0U);
 }
 
 TEST_P(dlpack, a_tensor_of_another_device_is_refused) {
@@ -433,7 +433,7 @@ TEST_P(dlpack, a_million_exchanges_leave_nothing_behind) {
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address()), 256, support::dtype(kDLFloat, 32),
       {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
-  const memory_statistics before = home()->statistics();
+  const memory_statistics before = home()->reports().statistics();
   const int rounds = home()->on_host() ? 500'000 : 50'000; // of two exchanges; a device takes longer for each
   for (int i = 0; i < rounds; ++i) {
     const column back = import_dlpack(home(), export_dlpack_versioned(source, here()), ordered());
@@ -443,13 +443,13 @@ TEST_P(dlpack, a_million_exchanges_leave_nothing_behind) {
   }
   EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(60)));
   EXPECT_EQ(lent.deleted(), rounds);
-  const memory_statistics after = home()->statistics();
+  const memory_statistics after = home()->reports().statistics();
   EXPECT_EQ(after.budget.current, before.budget.current);
   EXPECT_EQ(after.budget.peak, before.budget.peak);
   EXPECT_EQ(after.ledger.buffers, before.ledger.buffers);
   EXPECT_EQ(after.ledger.external, 0U);
   EXPECT_EQ(after.pending_releases, 0U);
-  EXPECT_EQ(home()->read_counters().exports, static_cast<std::uint64_t>(rounds));
+  EXPECT_EQ(home()->copies().read_counters().exports, static_cast<std::uint64_t>(rounds));
   EXPECT_LE(source.values().owner()->ordering().needs(access::write, "source").points.size(),
             ordering_state::max_reads + 1);
 }

@@ -372,7 +372,7 @@ TEST_P(handed_out_arrays, of_a_stream_are_on_the_device_that_it_names) {
 
 TEST_P(handed_out_arrays, of_a_stream_of_columns_are_no_downloads_where_none_are_allowed) {
   const column ours = imported(random_array(data_type(type_id::int32), {9, 0, nulls::absent, true}, 1));
-  const auto strict = home()->forbid_downloads();
+  const auto strict = home()->copies().forbid_downloads();
   owned_stream stream;
   const auto refused = unit::code_raised_by([&] {
     export_stream({"x", ours.type(), true, {}}, {ours, ours}, *stream.out());

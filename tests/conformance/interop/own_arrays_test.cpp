@@ -59,12 +59,12 @@ TEST_P(own_arrays, of_every_type_share_their_storages_and_are_no_import) {
   for (const data_type& type : carried_types()) {
     SCOPED_TRACE(type.name());
     const column ours = made(type);
-    home()->reset_counters();
+    home()->copies().reset_counters();
     const column seen = taken(home(), type, passed_on(exported(ours), 9, 100));
     EXPECT_EQ(seen.offset(), ours.offset() + 9);
     EXPECT_EQ(seen.length(), 100);
     expect_same_storages(seen, ours);
-    EXPECT_EQ(home()->read_counters().imports, 0U);
+    EXPECT_EQ(home()->copies().read_counters().imports, 0U);
   }
 }
 
@@ -146,7 +146,7 @@ TEST_P(own_arrays, wait_for_what_the_consumer_wrote) {
   {
     // By way of the column that was there before, and on the device: a copy to the host would itself wait at the gate.
     use_token token(home()->work_stream(), {reads(ours.values()), writes(sink)});
-    home()->copy(token.mutable_data<char>(sink), token.data<char>(ours.values()), rows, within(),
+    home()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours.values()), rows, within(),
                  home()->work_stream());
     token.finish();
   }

@@ -35,7 +35,7 @@ protected:
     return ipc::reader::open(file(), std::move(options))->read_all(home());
   }
   [[nodiscard]] traffic sent() const {
-    const counter_values now = home()->read_counters();
+    const counter_values now = home()->copies().read_counters();
     return home()->on_host() ? now.host_to_host : now.host_to_device;
   }
 
@@ -52,7 +52,7 @@ protected:
 TEST_P(ipc_trip, an_uncompressed_body_moves_as_it_lies_in_the_file) {
   const table original = random_table(host_, plain_types(), {.batch_rows = {20'000}});
   ipc::write(original, file());
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const table seen = read();
   const auto size = std::filesystem::file_size(file());
   EXPECT_LE(sent().bytes, size);
@@ -97,7 +97,7 @@ TEST_P(ipc_trip, a_dictionary_travels_once_for_all_batches) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const table original = random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}});
   ipc::write(original, file());
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const table seen = read();
   EXPECT_EQ(sent().transfers, 1U) << "three batches and their dictionary";
   EXPECT_EQ(seen.batches()[0].columns[0].dictionary(), seen.batches()[2].columns[0].dictionary());
@@ -109,7 +109,7 @@ TEST_P(ipc_trip, a_selection_moves_only_its_columns) {
       random_table(host_, {data_type(type_id::string), data_type(type_id::int64), data_type(type_id::int8)},
                    {.batch_rows = {9000}});
   ipc::write(original, file());
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const table seen = read({.columns = {{"2:int8"}}});
   EXPECT_EQ(sent().transfers, 1U);
   EXPECT_LT(sent().bytes, 12'000U);
@@ -135,9 +135,9 @@ TEST_P(ipc_trip, writing_takes_one_transfer_a_window_and_one_for_a_dictionary) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   ipc::write(random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}}), file());
   const table here = read();
-  home()->reset_counters();
+  home()->copies().reset_counters();
   ipc::write(here, file());
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   EXPECT_EQ(now.device_to_host.transfers, home()->on_host() ? 0U : 2U);
   EXPECT_EQ(now.host_to_host.transfers, 0U);
 }
@@ -170,8 +170,8 @@ TEST_P(ipc_trip, a_refused_budget_leaves_nothing_live) {
       EXPECT_EQ(refused.refusal()->current, 0U) << "all at once";
     }
     EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(home()->statistics().budget.current, 0U);
-    EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+    EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
+    EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
     home()->memory_budget()->set_limit(limit);
     EXPECT_TRUE(same_contents(read(), original));
   }
@@ -197,7 +197,7 @@ TEST_P(ipc_trip, damaged_bodies_leave_nothing_live) {
     const auto cut = std::as_bytes(std::span(whole)).first(whole.size() - 100);
     EXPECT_THROW(static_cast<void>(ipc::reader::open(cut, nullptr)->read_all(home())), error);
     EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+    EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
   }
 }
 

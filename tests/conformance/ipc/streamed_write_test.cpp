@@ -220,9 +220,9 @@ TEST_P(streamed_write, compresses_one_window_while_the_next_is_on_its_way) {
   const table here = there(home(), zeros);
   for (const auto body : {ipc::compression::lz4, ipc::compression::zstd}) {
     const budget_window charged = home()->pinned_budget()->open_window();
-    home()->reset_counters();
+    home()->copies().reset_counters();
     const auto written = ipc::write(here, file(), options(body));
-    EXPECT_EQ(home()->read_counters().device_to_host.transfers, (800'000 + window_bytes - 1) / window_bytes);
+    EXPECT_EQ(home()->copies().read_counters().device_to_host.transfers, (800'000 + window_bytes - 1) / window_bytes);
     // Two windows, blocks in as much memory as they may need, and what has become of them.
     EXPECT_LE(charged.read().peak,
               ring_bytes + 2 * (window_bytes + 64) + 2 * 16 * window_bytes + 2 * written);

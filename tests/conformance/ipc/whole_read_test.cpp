@@ -73,7 +73,7 @@ protected:
     return ipc::reader::open(file(), std::move(options))->read_all(home(), hook);
   }
   [[nodiscard]] traffic sent() const {
-    const counter_values now = home()->read_counters();
+    const counter_values now = home()->copies().read_counters();
     return home()->on_host() ? now.host_to_host : now.host_to_device;
   }
   /// Every row of every column, whatever the batches.
@@ -217,14 +217,14 @@ TEST_P(whole_read, is_one_transfer_into_one_slab) {
     SCOPED_TRACE(text_of(writing));
     ipc::write(original, file(), writing);
     for (const bool joined : {true, false}) {
-      home()->reset_counters();
+      home()->copies().reset_counters();
       const table seen = read({.rechunk = joined});
       EXPECT_EQ(sent().transfers, 1U);
-      EXPECT_EQ(home()->read_counters().imports, 0U);
-      EXPECT_EQ(home()->read_counters().device_to_host.transfers, 0U);
-      EXPECT_EQ(home()->read_counters().device_to_device.transfers, 0U);
+      EXPECT_EQ(home()->copies().read_counters().imports, 0U);
+      EXPECT_EQ(home()->copies().read_counters().device_to_host.transfers, 0U);
+      EXPECT_EQ(home()->copies().read_counters().device_to_device.transfers, 0U);
       EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home()->statistics().ledger.buffers, 1U);
+      EXPECT_EQ(home()->reports().statistics().ledger.buffers, 1U);
     }
   }
 }
@@ -373,7 +373,7 @@ TEST_P(whole_read, tells_of_batches_rows_and_bytes) {
       };
       EXPECT_THROW(static_cast<void>(read({}, stop)), std::runtime_error);
       EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home()->statistics().budget.current, 0U);
+      EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
     }
   }
 }
@@ -385,7 +385,7 @@ TEST_P(whole_read, can_be_repeated_after_a_refusal) {
   home()->memory_budget()->set_limit(1000);
   EXPECT_THROW(static_cast<void>(reading->read_all(home())), error);
   EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->statistics().budget.current, 0U);
+  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
   home()->memory_budget()->set_limit(limit);
   expect_rows(reading->read_all(home()), original);
 }
@@ -412,7 +412,7 @@ TEST_P(whole_read, leaves_nothing_where_any_call_fails) {
       failed = faulty->failed();
       faulty->fail_at(0);
       EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home->statistics().ledger.buffers, 0U);
+      EXPECT_EQ(home->reports().statistics().ledger.buffers, 0U);
       const auto again = ipc::reader::open(file(), {.copy = copy_policy::always});
       expect_rows(again->read_all(home), original);
     }
@@ -456,7 +456,7 @@ TEST_P(whole_read, of_damaged_bytes_is_an_error_or_other_values) {
             << failure.message();
       }
       EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+      EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
     }
     EXPECT_GT(errors, 0U);
   }
@@ -483,7 +483,7 @@ TEST_P(whole_read, of_a_file_that_shrinks_is_an_error) {
         EXPECT_EQ(name_of(failure.code()), name_of(errc::io)) << failure.message();
       }
       EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home()->statistics().budget.current, 0U);
+      EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
     }
   }
 }

@@ -21,7 +21,7 @@ protected:
     return new_context(options);
   }
   [[nodiscard]] static std::uint64_t held(const std::shared_ptr<context>& of) {
-    return of->statistics().held;
+    return of->reports().statistics().held;
   }
   [[nodiscard]] static std::uint64_t allowed(const std::shared_ptr<context>& of) {
     return of->options().budget + of->options().memory.caching.slab;

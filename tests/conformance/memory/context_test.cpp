@@ -25,40 +25,40 @@ TEST_P(contexts, count_each_copy_by_its_kind) {
   const copy_kind up = home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
   {
     use_token token(home()->work_stream(), {writes(b)});
-    home()->count_transfer(up);
-    home()->copy(token.mutable_data<char>(b), host.data(), 600, up, token.stream());
-    home()->copy(token.mutable_data<char>(b) + 600, host.data(), 400, up, token.stream());
+    home()->copies().count_transfer(up);
+    home()->copies().copy(token.mutable_data<char>(b), host.data(), 600, up, token.stream());
+    home()->copies().copy(token.mutable_data<char>(b) + 600, host.data(), 400, up, token.stream());
   }
-  const counter_values seen = home()->read_counters();
+  const counter_values seen = home()->copies().read_counters();
   const traffic expected{1, 2, 1000};
   EXPECT_EQ(home()->on_host() ? seen.host_to_host : seen.host_to_device, expected);
   EXPECT_EQ(seen.synchronizations, 0U);
   EXPECT_EQ(seen.allocations, 1U);
   EXPECT_EQ(read(b), host);
-  home()->reset_counters();
-  EXPECT_EQ(home()->read_counters(), counter_values{});
+  home()->copies().reset_counters();
+  EXPECT_EQ(home()->copies().read_counters(), counter_values{});
 }
 
 TEST_P(contexts, count_the_events_of_streams_that_wait_for_each_other_and_none_of_one_stream) {
   const auto use_on = [&](const stream_ref& stream) {
     const buffer b = buffer::allocate(home(), 4096, stream, "one");
     const use_token token(stream, {writes(b)});
-    home()->fill(token.mutable_data<char>(b), 1, 4096, stream);
+    home()->copies().fill(token.mutable_data<char>(b), 1, 4096, stream);
     return b;
   };
   static_cast<void>(use_on(home()->work_stream())); // the first block waits for its slab
-  home()->reset_counters();
+  home()->copies().reset_counters();
   for (int round = 0; round < 100; ++round) {
     static_cast<void>(use_on(home()->work_stream()));
   }
-  EXPECT_EQ(home()->read_counters().events, 0U);
-  EXPECT_EQ(home()->read_counters().allocations, 100U);
+  EXPECT_EQ(home()->copies().read_counters().events, 0U);
+  EXPECT_EQ(home()->copies().read_counters().allocations, 100U);
   const buffer b = use_on(home()->work_stream());
   const stream_lease other = home()->borrow_stream();
   static_cast<void>(use_token(other.ref(), {reads(b)}));
-  EXPECT_EQ(home()->read_counters().events, home()->on_host() ? 0U : 1U);
-  home()->reset_counters();
-  EXPECT_EQ(home()->read_counters().events, 0U);
+  EXPECT_EQ(home()->copies().read_counters().events, home()->on_host() ? 0U : 1U);
+  home()->copies().reset_counters();
+  EXPECT_EQ(home()->copies().read_counters().events, 0U);
 }
 
 TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
@@ -66,17 +66,17 @@ TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
   fill(b, 0x11, home()->work_stream());
   use_token token(home()->work_stream(), {reads(b)});
   std::uint64_t value = 0;
-  home()->read_scalar(&value, token.data<std::uint64_t>(b), sizeof value, token.stream());
+  home()->copies().read_scalar(&value, token.data<std::uint64_t>(b), sizeof value, token.stream());
   EXPECT_EQ(value, 0x1111111111111111U);
   const traffic expected{1, 1, sizeof value};
-  EXPECT_EQ(home()->read_counters().scalars, expected);
-  EXPECT_EQ(home()->read_counters().device_to_host, traffic{});
-  EXPECT_EQ(home()->read_counters().synchronizations, home()->on_host() ? 0U : 1U);
+  EXPECT_EQ(home()->copies().read_counters().scalars, expected);
+  EXPECT_EQ(home()->copies().read_counters().device_to_host, traffic{});
+  EXPECT_EQ(home()->copies().read_counters().synchronizations, home()->on_host() ? 0U : 1U);
   std::uint8_t big[17] = {};
-  home()->read_scalar(big, token.data<char>(b), 16, token.stream());
+  home()->copies().read_scalar(big, token.data<char>(b), 16, token.stream());
   EXPECT_EQ(std::count(std::begin(big), std::end(big), 0x11), 16);
   try {
-    home()->read_scalar(big, token.data<char>(b), 17, token.stream());
+    home()->copies().read_scalar(big, token.data<char>(b), 17, token.stream());
     ADD_FAILURE() << "not refused";
   } catch (const error& e) {
     EXPECT_EQ(e.message(), "a scalar read of 17 bytes; at most 16");
@@ -88,8 +88,8 @@ TEST_P(contexts, count_each_time_that_the_host_waits_once) {
   const stream_lease other = home()->borrow_stream();
   const buffer b = make(64);
   const auto counted = [&] {
-    const std::uint64_t seen = home()->read_counters().synchronizations;
-    home()->reset_counters();
+    const std::uint64_t seen = home()->copies().read_counters().synchronizations;
+    home()->copies().reset_counters();
     return seen;
   };
   home()->synchronize(home()->work_stream());
@@ -105,11 +105,11 @@ TEST_P(contexts, count_each_time_that_the_host_waits_once) {
 }
 
 TEST_P(contexts, neither_copy_nor_fill_nor_count_no_bytes) {
-  const auto strict = home()->forbid_downloads();
-  home()->copy(nullptr, nullptr, 0, to_host(), home()->work_stream());
-  home()->fill(nullptr, 1, 0, home()->work_stream());
-  EXPECT_EQ(home()->read_counters(), counter_values{});
-  EXPECT_NO_THROW(home()->require_downloads(0));
+  const auto strict = home()->copies().forbid_downloads();
+  home()->copies().copy(nullptr, nullptr, 0, to_host(), home()->work_stream());
+  home()->copies().fill(nullptr, 1, 0, home()->work_stream());
+  EXPECT_EQ(home()->copies().read_counters(), counter_values{});
+  EXPECT_NO_THROW(home()->copies().require_downloads(0));
 }
 
 TEST_P(contexts, give_the_cache_of_a_root_back_beyond_a_new_limit) {
@@ -119,15 +119,15 @@ TEST_P(contexts, give_the_cache_of_a_root_back_beyond_a_new_limit) {
   const auto child = watch(home->with_budget("child"));
   static_cast<void>(buffer::allocate(home, 1000, home->work_stream()));
   EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
-  const std::uint64_t cached = home->statistics().held;
+  const std::uint64_t cached = home->reports().statistics().held;
   EXPECT_GT(cached, 1000U);
   child->set_budget(1);
-  EXPECT_EQ(home->statistics().held, cached) << "the cache is not the child's";
+  EXPECT_EQ(home->reports().statistics().held, cached) << "the cache is not the child's";
   home->set_budget(cached);
-  EXPECT_EQ(home->statistics().held, cached) << "not beyond it";
+  EXPECT_EQ(home->reports().statistics().held, cached) << "not beyond it";
   home->set_budget(cached - 1);
-  EXPECT_EQ(home->statistics().held, 0U);
-  EXPECT_EQ(home->statistics().budget.limit, cached - 1);
+  EXPECT_EQ(home->reports().statistics().held, 0U);
+  EXPECT_EQ(home->reports().statistics().budget.limit, cached - 1);
 }
 
 TEST_P(contexts, log_what_they_drain_unless_it_is_nothing) {
@@ -143,15 +143,15 @@ TEST_P(contexts, log_what_they_drain_unless_it_is_nothing) {
     const buffer view = buffer::adopt(home, std::move(lent));
     const use_token token(home->work_stream(), {reads(view)});
   }
-  EXPECT_EQ(home->statistics().pending_releases, held ? 1U : 0U);
+  EXPECT_EQ(home->reports().statistics().pending_releases, held ? 1U : 0U);
   if (held) {
     held->open();
     home->synchronize(home->work_stream());
   }
-  home->log()->attach(sink);
+  home->reports().log()->attach(sink);
   EXPECT_EQ(home->drain(), held ? 1U : 0U);
   EXPECT_EQ(home->drain(), 0U);
-  home->log()->detach(sink);
+  home->reports().log()->detach(sink);
   const auto records = sink->records();
   std::vector<log_record> drains;
   std::copy_if(records.begin(), records.end(), std::back_inserter(drains),
@@ -175,11 +175,11 @@ TEST_P(contexts, tell_own_external_pinned_and_foreign_bytes_apart) {
   lent.keepalive = own.owner();
   lent.tag = "lent";
   const buffer view = buffer::adopt(home(), std::move(lent));
-  const std::uint64_t before = home()->foreign_bytes();
+  const std::uint64_t before = home()->reports().foreign_bytes();
   const auto other_library = GetParam().make();
   void* const taken = other_library->allocate(foreign, 0);
 
-  const memory_statistics now = home()->statistics();
+  const memory_statistics now = home()->reports().statistics();
   EXPECT_EQ(now.ledger.own, 1000U);
   EXPECT_EQ(now.ledger.external, 300U);
   EXPECT_EQ(now.budget.current, home()->on_host() ? 5096U : 1000U)
@@ -187,9 +187,9 @@ TEST_P(contexts, tell_own_external_pinned_and_foreign_bytes_apart) {
   EXPECT_EQ(home()->pinned_budget()->statistics().current, home()->on_host() ? 5096U : 4096U);
   EXPECT_EQ(now.pinned, 4096U);
   EXPECT_GE(now.held, 1000U);
-  EXPECT_GE(home()->foreign_bytes(), home()->on_host() ? 0 : before + foreign);
+  EXPECT_GE(home()->reports().foreign_bytes(), home()->on_host() ? 0 : before + foreign);
   const bytes_by_name expected{{"test", 1000}, {"external:lent", 300}};
-  EXPECT_EQ(home()->live_by_tag(), expected);
+  EXPECT_EQ(home()->reports().live_by_tag(), expected);
 
   EXPECT_TRUE(other_library->deallocate(taken, foreign, 0));
   EXPECT_TRUE(home()->pinned().deallocate(pinned, home()->work_stream()));
@@ -239,7 +239,7 @@ TEST_P(contexts, make_a_service_of_each_kind_once) {
   struct second_kind : context_service {};
   int made = 0;
   const auto first_of = [&](context& asked) {
-    return &asked.service<first_kind>([&] {
+    return &asked.services().of<first_kind>([&] {
       ++made;
       return std::make_unique<first_kind>();
     });
@@ -250,7 +250,7 @@ TEST_P(contexts, make_a_service_of_each_kind_once) {
   EXPECT_EQ(made, 1);
   child.reset();
   EXPECT_EQ(ended, 0) << "it is the device's, not the child's";
-  static_cast<void>(home()->service<second_kind>([&] {
+  static_cast<void>(home()->services().of<second_kind>([&] {
     ++made;
     return std::make_unique<second_kind>();
   }));
@@ -291,9 +291,9 @@ TEST_P(contexts, are_closed_with_the_one_they_were_derived_from_and_not_the_othe
 
 TEST_P(contexts, give_back_at_close_what_they_had_reserved) {
   const auto promised = home()->with_reservation(1000);
-  EXPECT_EQ(home()->statistics().budget.reserved, 1000U);
+  EXPECT_EQ(home()->reports().statistics().budget.reserved, 1000U);
   promised->close();
-  EXPECT_EQ(home()->statistics().budget.reserved, 0U);
+  EXPECT_EQ(home()->reports().statistics().budget.reserved, 0U);
 }
 
 TEST_P(contexts, trim_tells_what_went_back) {
@@ -304,24 +304,24 @@ TEST_P(contexts, trim_tells_what_went_back) {
   EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
   const block pinned = home->pinned().allocate(5000, 0, home->work_stream());
   EXPECT_TRUE(home->pinned().deallocate(pinned, std::span<const point>()));
-  const memory_statistics before = home->statistics();
+  const memory_statistics before = home->reports().statistics();
   EXPECT_EQ(before.pinned, 8192U);
   EXPECT_GT(before.held, 1000U);
   const std::uint64_t pool = home->device_backend()->pool_bytes(); // goes back in larger pieces than slabs
   const std::size_t went_back = home->trim();
   EXPECT_GE(went_back, before.held + before.pinned);
   EXPECT_LE(went_back, std::max(before.held, pool) + before.pinned);
-  EXPECT_EQ(home->statistics().held, 0U);
-  EXPECT_EQ(home->statistics().pinned, 0U);
+  EXPECT_EQ(home->reports().statistics().held, 0U);
+  EXPECT_EQ(home->reports().statistics().pinned, 0U);
 }
 
 TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
   const buffer b = make(64);
   fill(b, 7, home()->work_stream());
   const auto child = home()->with_budget("child");
-  auto strict = home()->forbid_downloads();
-  auto nested = child->forbid_downloads();
-  const counter_values before = home()->read_counters();
+  auto strict = home()->copies().forbid_downloads();
+  auto nested = child->copies().forbid_downloads();
+  const counter_values before = home()->copies().read_counters();
   const auto refused = [&] {
     try {
       return read(b) != std::vector<std::uint8_t>(64, 7);
@@ -332,11 +332,11 @@ TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
     }
   };
   EXPECT_EQ(refused(), !home()->on_host());
-  EXPECT_EQ(home()->read_counters().device_to_host, before.device_to_host);
+  EXPECT_EQ(home()->copies().read_counters().device_to_host, before.device_to_host);
   std::uint32_t value = 0;
   {
     const use_token token(home()->work_stream(), {reads(b)});
-    home()->read_scalar(&value, token.data<std::uint8_t>(b), sizeof value, home()->work_stream());
+    home()->copies().read_scalar(&value, token.data<std::uint8_t>(b), sizeof value, home()->work_stream());
   }
   EXPECT_EQ(value, 0x07070707U) << "metadata may be read";
   strict.reset();
@@ -366,7 +366,7 @@ TEST_P(contexts, live_on_with_a_buffer_that_tells_its_context) {
   const std::shared_ptr<context> again = second.owner()->home();
   second = {};
   EXPECT_FALSE(alive.expired());
-  EXPECT_THAT(again->live_by_tag(), testing::IsEmpty());
+  EXPECT_THAT(again->reports().live_by_tag(), testing::IsEmpty());
 }
 
 TEST_P(contexts, die_once_when_threads_drop_them_and_their_buffers_at_once) {
@@ -387,6 +387,17 @@ TEST_P(contexts, die_once_when_threads_drop_them_and_their_buffers_at_once) {
     running.clear();
     ASSERT_TRUE(alive.expired());
   }
+}
+
+TEST_P(contexts, are_let_go_of_with_the_last_copy_that_was_handed_out_although_a_buffer_keeps_them) {
+  const std::weak_ptr<context> handed_out = context_;
+  const std::weak_ptr<context> alive = context_->weak_from_this();
+  buffer last = make(64);
+  context_.reset();
+  EXPECT_TRUE(handed_out.expired());
+  EXPECT_FALSE(alive.expired());
+  last = {};
+  EXPECT_TRUE(alive.expired());
 }
 
 TEST_P(contexts, outlive_what_kept_the_memory_of_others_for_them) {

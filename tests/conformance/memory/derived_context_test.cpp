@@ -16,8 +16,8 @@ protected:
                                    tag label = "test") {
     return buffer::allocate(from, bytes, from->work_stream(), label);
   }
-  [[nodiscard]] std::uint64_t current() const { return home()->statistics().budget.current; }
-  [[nodiscard]] std::uint64_t reserved() const { return home()->statistics().budget.reserved; }
+  [[nodiscard]] std::uint64_t current() const { return home()->reports().statistics().budget.current; }
+  [[nodiscard]] std::uint64_t reserved() const { return home()->reports().statistics().budget.reserved; }
 };
 
 TEST_P(derived_contexts, a_child_and_its_parent_agree_in_both_orders_of_dropping) {
@@ -25,12 +25,12 @@ TEST_P(derived_contexts, a_child_and_its_parent_agree_in_both_orders_of_dropping
     auto query = watch(home()->with_budget("query", 1000));
     buffer in_child = take(query, 600, "hash table");
     buffer in_parent = take(home(), 300, "orders");
-    EXPECT_EQ(query->statistics().budget.current, 600U);
+    EXPECT_EQ(query->reports().statistics().budget.current, 600U);
     EXPECT_EQ(current(), 900U);
     const bytes_by_name of_child{{"hash table", 600}};
-    EXPECT_EQ(query->live_by_tag(), of_child);
+    EXPECT_EQ(query->reports().live_by_tag(), of_child);
     const bytes_by_name by_budget{{"query", 600}, {home()->memory_budget()->name(), 300}};
-    EXPECT_EQ(home()->live_by_budget(), by_budget);
+    EXPECT_EQ(home()->reports().live_by_budget(), by_budget);
     if (child_first) {
       query.reset(); // the buffer keeps what it needs
       in_child = {};
@@ -40,7 +40,7 @@ TEST_P(derived_contexts, a_child_and_its_parent_agree_in_both_orders_of_dropping
       in_parent = {};
       EXPECT_EQ(current(), 600U);
       in_child = {};
-      EXPECT_EQ(query->statistics().budget.current, 0U);
+      EXPECT_EQ(query->reports().statistics().budget.current, 0U);
     }
     EXPECT_EQ(current(), 0U);
   }
@@ -67,7 +67,7 @@ TEST_P(derived_contexts, a_child_is_refused_by_its_own_limit_and_by_its_parents)
     EXPECT_EQ(e.refusal()->remaining, 100U);
   }
   EXPECT_EQ(current(), limit - 100);
-  EXPECT_EQ(query->statistics().budget.current, 600U) << "a refusal leaves no trace";
+  EXPECT_EQ(query->reports().statistics().budget.current, 600U) << "a refusal leaves no trace";
 }
 
 TEST_P(derived_contexts, a_reservation_blocks_others_and_materialises_exactly) {
@@ -116,8 +116,8 @@ TEST_P(derived_contexts, a_failed_upstream_allocation_gives_every_byte_back_to_w
     const auto promised = query->with_reservation(4000);
     const buffer drawn = take(promised, 1000);
     for (const auto& from : {home, query, promised}) {
-      const budget_statistics above = home->statistics().budget;
-      const budget_statistics below = query->statistics().budget;
+      const budget_statistics above = home->reports().statistics().budget;
+      const budget_statistics below = query->reports().statistics().budget;
       home->memory().fault->fail_allocation(1);
       try {
         static_cast<void>(take(from, 2000));
@@ -125,13 +125,13 @@ TEST_P(derived_contexts, a_failed_upstream_allocation_gives_every_byte_back_to_w
       } catch (const error& e) {
         EXPECT_EQ(e.code(), errc::out_of_memory) << e.what();
       }
-      EXPECT_EQ(home->statistics().budget.current, above.current);
-      EXPECT_EQ(home->statistics().budget.reserved, above.reserved);
-      EXPECT_EQ(home->statistics().budget.remaining, above.remaining);
-      EXPECT_EQ(query->statistics().budget.current, below.current);
-      EXPECT_EQ(query->statistics().budget.reserved, below.reserved);
+      EXPECT_EQ(home->reports().statistics().budget.current, above.current);
+      EXPECT_EQ(home->reports().statistics().budget.reserved, above.reserved);
+      EXPECT_EQ(home->reports().statistics().budget.remaining, above.remaining);
+      EXPECT_EQ(query->reports().statistics().budget.current, below.current);
+      EXPECT_EQ(query->reports().statistics().budget.reserved, below.reserved);
       EXPECT_EQ(promised->drawn_from()->left(), 3000U);
-      EXPECT_EQ(home->statistics().ledger.buffers, 1U);
+      EXPECT_EQ(home->reports().statistics().ledger.buffers, 1U);
     }
     EXPECT_EQ(take(promised, 3000).size(), 3000U) << "the promise still holds";
   }
@@ -205,7 +205,7 @@ TEST_P(derived_contexts, hooks_are_asked_by_priority_until_the_request_fits) {
   const std::vector<std::string> expected{"empty", "broken", "spill"};
   EXPECT_EQ(asked, expected);
   EXPECT_TRUE(precious.has_value());
-  EXPECT_EQ(home()->statistics().budget.refused, 0U);
+  EXPECT_EQ(home()->reports().statistics().budget.refused, 0U);
 }
 
 TEST_P(derived_contexts, a_removed_hook_is_not_asked) {
@@ -242,8 +242,8 @@ TEST_P(derived_contexts, a_request_waits_in_line_for_others_to_free) {
   }
   held.reset();
   waiter.join();
-  EXPECT_EQ(home->statistics().budget.refused, 0U);
-  EXPECT_EQ(home->statistics().budget.current, 0U);
+  EXPECT_EQ(home->reports().statistics().budget.refused, 0U);
+  EXPECT_EQ(home->reports().statistics().budget.current, 0U);
 }
 
 TEST_P(derived_contexts, closing_one_leaves_the_others_open) {

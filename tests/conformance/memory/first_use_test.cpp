@@ -51,8 +51,8 @@ TEST_P(first_use, eight_racing_first_users_get_one_context) {
     threads.clear();
     ASSERT_NE(got[0], nullptr);
     EXPECT_TRUE(std::all_of(got.begin(), got.end(), [&](const auto& each) { return each == got[0]; }));
-    EXPECT_EQ(got[0]->statistics().budget.requests, racers);
-    EXPECT_EQ(got[0]->statistics().budget.current, 0U);
+    EXPECT_EQ(got[0]->reports().statistics().budget.requests, racers);
+    EXPECT_EQ(got[0]->reports().statistics().budget.current, 0U);
   }
 }
 

@@ -104,7 +104,7 @@ TEST_P(graph_pools, serve_what_is_allocated_in_a_capture_and_leave_it_whole) {
   void* const first = lend();
   void* const second = lend();
   EXPECT_NE(first, second);
-  EXPECT_EQ(home()->live_by_tag(), (bytes_by_name{{"graph", 2 * bytes}}));
+  EXPECT_EQ(home()->reports().live_by_tag(), (bytes_by_name{{"graph", 2 * bytes}}));
   EXPECT_EQ(pool()->bytes(), 2 * bytes);
   take_back(first);
   EXPECT_EQ(lend(), first) << "freed in the capture, and had again by it";
@@ -134,7 +134,7 @@ TEST_P(graph_pools, are_named_where_a_capture_allocates_without_one) {
 TEST_P(graph_pools, serve_nobody_else_while_they_are_open) {
   const graph_pool_scope open(pool());
   void* const before = lend_memory(home(), bytes, foreign(), "array");
-  EXPECT_EQ(home()->live_by_tag(), (bytes_by_name{{"array", bytes}}));
+  EXPECT_EQ(home()->reports().live_by_tag(), (bytes_by_name{{"array", bytes}}));
   if (captures()) {
     graph_capture capture(device(), handle());
     std::thread([&] { EXPECT_THROW(static_cast<void>(lend()), error) << "another thread"; }).join();
@@ -159,7 +159,7 @@ TEST_P(graph_pools, serve_from_the_innermost_scope) {
     EXPECT_EQ(share->memory_budget()->statistics().current, bytes);
   }
   take_back(lend());
-  EXPECT_EQ(home()->live_by_tag(), (bytes_by_name{{"graph", bytes}, {"inner", bytes}}));
+  EXPECT_EQ(home()->reports().live_by_tag(), (bytes_by_name{{"graph", bytes}, {"inner", bytes}}));
   EXPECT_TRUE(capture.end());
 }
 
@@ -187,7 +187,7 @@ TEST_P(graph_pools, are_released_behind_the_graphs_that_still_run) {
   const auto running = close_gate(other_handle());
   launch(address, other());
   pool()->release();
-  EXPECT_EQ(home()->statistics().pending_releases, 0U)
+  EXPECT_EQ(home()->reports().statistics().pending_releases, 0U)
       << "the reuse is ordered, or there is nothing to wait for";
   std::set<void*> next;
   const auto lend_next = [&] {
@@ -479,7 +479,7 @@ TEST_P(graph_pools, make_the_capture_known) {
       const export_hold consumer(views, access::read);
     }
     used_by_somebody.reset();
-    EXPECT_EQ(home()->statistics().pending_releases, 1U);
+    EXPECT_EQ(home()->reports().statistics().pending_releases, 1U);
     EXPECT_TRUE(capture.end()) << "an event over all work has ended it";
     open.reset();
     EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(60)));
@@ -498,7 +498,7 @@ TEST_P(graph_pools, are_not_needed_for_memory_that_is_ready_on_every_stream) {
   EXPECT_TRUE(lent.contains(earlier)) << "never lent again, so nothing is shown";
   EXPECT_TRUE(capture.end());
   launch(earlier, other(), 2);
-  EXPECT_EQ(home()->live_by_tag(), (bytes_by_name{{"segment", bytes * lent.size()}}));
+  EXPECT_EQ(home()->reports().live_by_tag(), (bytes_by_name{{"segment", bytes * lent.size()}}));
   EXPECT_EQ(lend_ready_memory(home(), 0, "segment"), nullptr);
   home()->synchronize(other());
   for (void* const each : lent) {

@@ -42,13 +42,13 @@ protected:
   static void fill(const buffer& bytes, std::uint8_t value) {
     const std::shared_ptr<context>& home = bytes.owner()->home();
     use_token token(home->work_stream(), {writes(bytes)});
-    home->fill(token.mutable_data<std::byte>(bytes), value, bytes.size(), home->work_stream());
+    home->copies().fill(token.mutable_data<std::byte>(bytes), value, bytes.size(), home->work_stream());
   }
   static std::vector<std::uint8_t> content(const buffer& bytes) {
     const std::shared_ptr<context>& home = bytes.owner()->home();
     std::vector<std::uint8_t> found(bytes.size());
     use_token token(home->work_stream(), {reads(bytes)});
-    home->copy(found.data(), token.data<std::byte>(bytes), found.size(), copy_kind::device_to_host,
+    home->copies().copy(found.data(), token.data<std::byte>(bytes), found.size(), copy_kind::device_to_host,
                home->work_stream());
     token.finish();
     home->synchronize(home->work_stream());
@@ -227,7 +227,7 @@ TEST_P(imported_pools, are_closed_after_the_importers_work_and_before_the_export
   auto gate = close_gate(side.native_handle());
   {
     use_token token(side.ref(), {writes(opened)});
-    home->fill(token.mutable_data<std::byte>(opened), 8, size, side.ref());
+    home->copies().fill(token.mutable_data<std::byte>(opened), 8, size, side.ref());
   }
   opened = {};
   EXPECT_FALSE(home->wait_for_releases(std::chrono::milliseconds(20)));
@@ -247,7 +247,7 @@ TEST_P(imported_pools, wait_for_the_last_writes_before_they_are_named) {
   stream side(shared_device());
   {
     use_token token(side.ref(), {writes(made)});
-    home->fill(token.mutable_data<std::byte>(made), 2, size, side.ref());
+    home->copies().fill(token.mutable_data<std::byte>(made), 2, size, side.ref());
   }
   const export_hold kept({&made, 1}, access::read_write);
   const shared_bytes named = share_bytes(made);

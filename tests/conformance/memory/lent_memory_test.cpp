@@ -92,11 +92,11 @@ private:
 TEST_P(lent_memory, counts_in_budget_ledger_and_tag_until_it_comes_back) {
   void* const address = lend_memory(home(), bytes, first(), "cudf");
   const std::vector<std::pair<std::string, std::uint64_t>> expected{{"cudf", bytes}};
-  EXPECT_EQ(home()->live_by_tag(), expected);
+  EXPECT_EQ(home()->reports().live_by_tag(), expected);
   EXPECT_EQ(charged(), bytes);
   take_back_memory(address, bytes, first().native_handle());
   EXPECT_EQ(charged(), 0u);
-  EXPECT_TRUE(home()->live_by_tag().empty());
+  EXPECT_TRUE(home()->reports().live_by_tag().empty());
   EXPECT_EQ(last_report(), "");
 }
 
@@ -201,14 +201,14 @@ TEST_P(lent_memory, that_stays_on_its_stream_costs_no_event_and_waits_for_nothin
   const auto held = hold(first());
   lend_and_return(); // the first block waits for its slab
   lend_and_return();
-  home()->reset_counters();
+  home()->copies().reset_counters();
   for (int round = 0; round < 10; ++round) {
     SCOPED_TRACE(round);
     lend_and_return();
-    EXPECT_EQ(home()->statistics().pending_releases, 0U);
-    EXPECT_EQ(home()->read_counters().events, 0U);
+    EXPECT_EQ(home()->reports().statistics().pending_releases, 0U);
+    EXPECT_EQ(home()->copies().read_counters().events, 0U);
   }
-  EXPECT_EQ(home()->read_counters().synchronizations, 0U);
+  EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U);
 }
 
 TEST_P(lent_memory, is_marked_once_on_a_stream_that_was_noted_often) {
@@ -219,10 +219,10 @@ TEST_P(lent_memory, is_marked_once_on_a_stream_that_was_noted_often) {
       note_lent_use(lent, foreign.native_handle());
       note_lent_use(lent, second().native_handle());
     }
-    home()->reset_counters();
+    home()->copies().reset_counters();
     take_back_memory(lent, bytes, first().native_handle());
     EXPECT_EQ(charged(), 0U);
-    return home()->read_counters().events;
+    return home()->copies().read_counters().events;
   };
   const std::uint64_t of_one = events(1);
   EXPECT_EQ(of_one == 0, home()->on_host());
@@ -279,7 +279,7 @@ TEST_P(lent_memory, that_comes_back_on_a_stream_in_a_capture_is_released_after_t
       note_lent_use(lent, foreign.ref().native_handle());
     }
     take_back_memory(lent, bytes, noted ? first().native_handle() : foreign.ref().native_handle());
-    EXPECT_EQ(home()->statistics().pending_releases, home()->on_host() ? 0U : 1U);
+    EXPECT_EQ(home()->reports().statistics().pending_releases, home()->on_host() ? 0U : 1U);
     EXPECT_TRUE(capture.end()) << "an event over all work has ended it";
     EXPECT_EQ(charged(), 0U);
   }

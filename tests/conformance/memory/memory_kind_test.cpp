@@ -88,7 +88,7 @@ TEST_P(memory_kinds, a_tensor_of_the_device_is_what_its_driver_says) {
 
 TEST_P(memory_kinds, page_locked_memory_goes_to_the_cpu_without_a_copy) {
   const column source = page_locked_column();
-  home()->reset_counters();
+  home()->copies().reset_counters();
   fill(source.values(), 9, home()->work_stream());
   const support::held_tensor<DLManagedTensorVersioned> tensor(
       export_dlpack_versioned(source, support::export_to({kDLCPU, 0})));
@@ -96,7 +96,7 @@ TEST_P(memory_kinds, page_locked_memory_goes_to_the_cpu_without_a_copy) {
   EXPECT_EQ(content(), std::vector<std::uint8_t>(rows, 9)) << "the host has waited for the fill";
   const support::held_tensor<DLManagedTensorVersioned> unnamed(export_dlpack_versioned(source));
   EXPECT_EQ(unnamed->dl_tensor.device.device_type, home()->on_host() ? kDLCPU : kDLCUDAHost);
-  EXPECT_EQ(home()->read_counters().device_to_host.calls, 0U);
+  EXPECT_EQ(home()->copies().read_counters().device_to_host.calls, 0U);
 }
 
 TEST_P(memory_kinds, a_consumer_on_the_cpu_that_names_no_stream_gets_finished_memory) {
@@ -133,13 +133,13 @@ TEST_P(memory_kinds, a_copy_can_not_be_of_a_kind_that_copies_do_not_have) {
 TEST_P(memory_kinds, arrow_exports_what_the_cpu_can_read_in_place) {
   const column source = page_locked_column();
   fill(source.values(), 7, home()->work_stream());
-  home()->reset_counters();
-  const auto strict = home()->forbid_downloads();
+  home()->copies().reset_counters();
+  const auto strict = home()->copies().forbid_downloads();
   owned_array exported;
   export_column(source, exported.get());
   EXPECT_EQ(exported.get().buffers[1], pinned_.pointer);
   EXPECT_EQ(content(), std::vector<std::uint8_t>(rows, 7)) << "the host has waited for the fill";
-  EXPECT_EQ(home()->read_counters().exports, 1U);
+  EXPECT_EQ(home()->copies().read_counters().exports, 1U);
 }
 
 SAETA_CONFORMANCE_SUITE(memory_kinds);

@@ -34,9 +34,9 @@ TEST_P(pinned_buffers, are_charged_to_the_budget_of_the_host) {
   EXPECT_EQ(charged(), 100'000U);
   EXPECT_EQ(home()->memory_budget()->statistics().current, home()->on_host() ? 100'000U : 0U);
   EXPECT_EQ(home()->memory_budget() == home()->pinned_budget(), home()->on_host());
-  EXPECT_EQ(home()->live_by_tag(), (bytes_by_name{{"landing", 100'000}}));
-  EXPECT_EQ(home()->live_by_budget(), (bytes_by_name{{home()->pinned_budget()->name(), 100'000}}));
-  EXPECT_EQ(home()->statistics().ledger.own, 100'000U);
+  EXPECT_EQ(home()->reports().live_by_tag(), (bytes_by_name{{"landing", 100'000}}));
+  EXPECT_EQ(home()->reports().live_by_budget(), (bytes_by_name{{home()->pinned_budget()->name(), 100'000}}));
+  EXPECT_EQ(home()->reports().statistics().ledger.own, 100'000U);
 }
 
 TEST_P(pinned_buffers, are_written_and_read_as_any_other) {
@@ -46,8 +46,8 @@ TEST_P(pinned_buffers, are_written_and_read_as_any_other) {
   std::vector<std::uint8_t> seen(1000);
   {
     use_token token(home()->work_stream(), {reads(made)});
-    home()->copy(seen.data(), token.data<std::uint8_t>(made), 1000,
-                 home()->kind_of_copy(made.kind(), memory_kind::host), token.stream());
+    home()->copies().copy(seen.data(), token.data<std::uint8_t>(made), 1000,
+                 home()->copies().kind_between(made.kind(), memory_kind::host), token.stream());
   }
   home()->synchronize(home()->work_stream());
   EXPECT_EQ(seen, std::vector<std::uint8_t>(1000, 5));
@@ -66,7 +66,7 @@ TEST_P(pinned_buffers, are_given_back_after_the_work_on_them) {
   }
   settle();
   EXPECT_EQ(charged(), 0U);
-  EXPECT_EQ(home()->live_by_tag(), bytes_by_name{});
+  EXPECT_EQ(home()->reports().live_by_tag(), bytes_by_name{});
 }
 
 TEST_P(pinned_buffers, are_refused_with_the_numbers_of_the_host) {
@@ -93,9 +93,9 @@ TEST_P(pinned_buffers, that_are_unused_make_room_for_others) {
   }
   static_cast<void>(pinned(600'000)); // rounded up to all of the limit, and kept
   settle();
-  EXPECT_EQ(home()->statistics().pinned, host_limit);
+  EXPECT_EQ(home()->reports().statistics().pinned, host_limit);
   const buffer small = pinned(100'000);
-  EXPECT_EQ(home()->statistics().pinned, 131'072U);
+  EXPECT_EQ(home()->reports().statistics().pinned, 131'072U);
 }
 
 TEST_P(pinned_buffers, of_a_child_are_the_childs_on_the_host_alone) {
@@ -129,7 +129,7 @@ TEST_P(pinned_buffers, of_no_bytes_take_nothing) {
   const buffer none = pinned(0);
   EXPECT_EQ(none.address(), 0U);
   EXPECT_EQ(charged(), 0U);
-  EXPECT_EQ(home()->statistics().pinned, 0U);
+  EXPECT_EQ(home()->reports().statistics().pinned, 0U);
 }
 
 TEST_P(pinned_buffers, copies_between_them_and_the_device_count_by_their_direction) {
@@ -140,10 +140,10 @@ TEST_P(pinned_buffers, copies_between_them_and_the_device_count_by_their_directi
   const buffer own = make(1000);
   fill(own, 3, home()->work_stream());
   const auto ring = staging_ring::of(home());
-  home()->reset_counters();
+  home()->copies().reset_counters();
   ring->copy(made, own, home()->work_stream());
   ring->copy(own, made, home()->work_stream());
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   EXPECT_EQ(now.device_to_host, (traffic{1, 1, 1000}));
   EXPECT_EQ(now.host_to_device, (traffic{1, 1, 1000}));
   EXPECT_EQ(read(own), std::vector<std::uint8_t>(1000, 3));

@@ -46,7 +46,7 @@ protected:
     const buffer dropped = take(from, room - 64);
     auto held = close_gate(writer.native_handle());
     use_token token(writer, {writes(dropped)});
-    from->fill(token.mutable_data<char>(dropped), 1, dropped.size(), writer);
+    from->copies().fill(token.mutable_data<char>(dropped), 1, dropped.size(), writer);
     return held;
   }
 };
@@ -64,7 +64,7 @@ TEST_P(pressure_steps, a_request_waits_for_pending_releases) {
   });
   EXPECT_EQ(take(home, room).size(), room);
   EXPECT_EQ(waits, held != nullptr);
-  EXPECT_EQ(home->statistics().budget.refused, 0U);
+  EXPECT_EQ(home->reports().statistics().budget.refused, 0U);
 }
 
 TEST_P(pressure_steps, a_policy_that_waits_for_no_release_refuses_while_one_is_pending) {
@@ -75,9 +75,9 @@ TEST_P(pressure_steps, a_policy_that_waits_for_no_release_refuses_while_one_is_p
   if (!held) {
     GTEST_SKIP() << nothing_pends;
   }
-  EXPECT_EQ(home->statistics().pending_releases, 1U);
+  EXPECT_EQ(home->reports().statistics().pending_releases, 1U);
   expect_refused(home, room);
-  EXPECT_EQ(home->statistics().budget.current, room - 64) << "charged until the work has finished";
+  EXPECT_EQ(home->reports().statistics().budget.current, room - 64) << "charged until the work has finished";
   held->open();
   EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
   EXPECT_EQ(take(home, room).size(), room);
@@ -90,7 +90,7 @@ TEST_P(pressure_steps, a_drain_is_logged_with_the_number_of_its_releases) {
   parse_stack("logging, budget, direct", options.memory);
   const auto home = new_context(options);
   const auto sink = std::make_shared<memory_sink>();
-  home->log()->attach(sink);
+  home->reports().log()->attach(sink);
   const auto writer = home->borrow_stream();
   const auto held = drop_pending(home, writer.ref());
   EXPECT_EQ(home->drain(), 0U);
@@ -103,22 +103,22 @@ TEST_P(pressure_steps, a_drain_is_logged_with_the_number_of_its_releases) {
     EXPECT_EQ(sink->records().back().bytes, 1U);
   }
   EXPECT_EQ(kinds(*sink), expected);
-  home->log()->detach(sink);
+  home->reports().log()->detach(sink);
 }
 
 TEST_P(pressure_steps, what_is_kept_for_nothing_is_trimmed_unless_the_policy_says_no) {
   for (const bool trims : {true, false}) {
     const auto home = with("guard, budget, direct", {.trim = trims}); // quarantined blocks are charged
     static_cast<void>(take(home, room / 2));
-    EXPECT_GE(home->statistics().budget.current, room / 2) << "in quarantine";
+    EXPECT_GE(home->reports().statistics().budget.current, room / 2) << "in quarantine";
     if (trims) {
       EXPECT_EQ(take(home, room - 4096).size(), room - 4096);
-      EXPECT_EQ(home->statistics().budget.refused, 0U);
+      EXPECT_EQ(home->reports().statistics().budget.refused, 0U);
     } else {
       expect_refused(home, room - 4096);
     }
     home->trim();
-    EXPECT_EQ(home->statistics().budget.current, 0U);
+    EXPECT_EQ(home->reports().statistics().budget.current, 0U);
   }
 }
 
@@ -144,17 +144,17 @@ TEST_P(pressure_steps, a_refusal_of_a_child_leaves_the_cache_of_the_device_to_it
 TEST_P(pressure_steps, hooks_come_after_trimming_and_before_the_refusal) {
   const auto home = with("logging, guard, budget, direct", {});
   const auto sink = std::make_shared<memory_sink>();
-  home->log()->attach(sink);
+  home->reports().log()->attach(sink);
   std::uint64_t kept_when_asked = 1;
   const auto hook = home->add_pressure_hook("spill", 0, [&](std::uint64_t) {
-    kept_when_asked = home->statistics().budget.current;
+    kept_when_asked = home->reports().statistics().budget.current;
     return std::uint64_t{0};
   });
   const buffer held = take(home, room / 2);
   static_cast<void>(take(home, 1000));
   expect_refused(home, room / 2);
-  home->log()->detach(sink);
-  EXPECT_EQ(kept_when_asked, home->statistics().budget.current) << "of the held block alone";
+  home->reports().log()->detach(sink);
+  EXPECT_EQ(kept_when_asked, home->reports().statistics().budget.current) << "of the held block alone";
   using enum memory_event;
   EXPECT_EQ(kinds(*sink), (std::vector<memory_event>{allocate, allocate, free, trim, relief, refuse}));
 }
@@ -175,8 +175,8 @@ TEST_P(pressure_steps, a_request_that_waits_in_vain_is_refused_and_leaves_the_li
   const buffer most = take(home, room - 100);
   expect_refused(home, 101);
   EXPECT_EQ(home->memory_budget()->waiting(), 0U);
-  EXPECT_EQ(home->statistics().budget.refused, 1U);
-  EXPECT_EQ(home->statistics().budget.current, room - 100);
+  EXPECT_EQ(home->reports().statistics().budget.refused, 1U);
+  EXPECT_EQ(home->reports().statistics().budget.current, room - 100);
   EXPECT_EQ(take(home, 100).size(), 100U);
 }
 

@@ -113,11 +113,11 @@ TEST_P(storm, sixteen_threads_on_sixty_percent_of_their_demand_are_all_served_an
   } while (running != 0);
   threads.clear();
   sample(all);
-  const budget_statistics after = home()->statistics().budget;
+  const budget_statistics after = home()->reports().statistics().budget;
   EXPECT_EQ(after.current, 0U);
   EXPECT_EQ(after.requests, std::uint64_t{many} * rounds);
   EXPECT_EQ(home()->memory_budget()->waiting(), 0U);
-  EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+  EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
 }
 
 TEST_P(storm, a_refused_request_never_shows_to_another_thread) {
@@ -133,13 +133,13 @@ TEST_P(storm, a_refused_request_never_shows_to_another_thread) {
     done = true;
   });
   while (!done) {
-    const budget_statistics now = home->statistics().budget;
+    const budget_statistics now = home->reports().statistics().budget;
     EXPECT_EQ(now.current, 600U);
     EXPECT_EQ(now.peak, 600U);
     EXPECT_EQ(now.remaining, 400U);
   }
   asker.join();
-  EXPECT_EQ(home->statistics().budget.refused, 2000U);
+  EXPECT_EQ(home->reports().statistics().budget.refused, 2000U);
 }
 
 SAETA_CONFORMANCE_SUITE(storm);

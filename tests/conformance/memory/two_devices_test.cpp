@@ -32,14 +32,14 @@ protected:
   [[nodiscard]] buffer make_there(std::uint8_t value) const {
     buffer made = buffer::allocate(there_, bytes, there(), "there");
     use_token token(there(), {writes(made)});
-    there_->fill(token.mutable_data<std::uint8_t>(made), value, bytes, there());
+    there_->copies().fill(token.mutable_data<std::uint8_t>(made), value, bytes, there());
     return made;
   }
   /// A copy between the devices on a stream of `on`.
   void copy(const buffer& target, const buffer& source, context& on, stream_ref stream) const {
     use_token token(stream, {writes(target), reads(source)});
-    on.copy(token.mutable_data<std::uint8_t>(target), token.data<std::uint8_t>(source), bytes, within(),
-            stream);
+    on.copies().copy(token.mutable_data<std::uint8_t>(target), token.data<std::uint8_t>(source), bytes,
+                     within(), stream);
   }
 
   std::shared_ptr<context> there_;
@@ -94,14 +94,14 @@ TEST_P(two_devices, a_trim_waits_for_work_of_the_other_device) {
   there_->synchronize(there());
   EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(60)));
   home()->trim();
-  EXPECT_EQ(home()->statistics().budget.current, 0U);
+  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
 }
 
 TEST_P(two_devices, charge_their_own_budgets) {
-  const auto before = home()->statistics().budget.current;
+  const auto before = home()->reports().statistics().budget.current;
   const buffer theirs = make_there(1);
-  EXPECT_EQ(home()->statistics().budget.current, before);
-  EXPECT_EQ(there_->statistics().budget.current, bytes);
+  EXPECT_EQ(home()->reports().statistics().budget.current, before);
+  EXPECT_EQ(there_->reports().statistics().budget.current, bytes);
 }
 
 TEST_P(two_devices, a_stream_of_one_uses_memory_of_the_other_where_it_has_access) {
@@ -116,7 +116,7 @@ TEST_P(two_devices, a_stream_of_one_uses_memory_of_the_other_where_it_has_access
   }
   {
     use_token token(here(), {updates(theirs)});
-    there_->fill(token.mutable_data<std::uint8_t>(theirs), 5, bytes, here());
+    there_->copies().fill(token.mutable_data<std::uint8_t>(theirs), 5, bytes, here());
   }
   const buffer ours = make(bytes);
   copy(ours, theirs, *home(), home()->work_stream());
@@ -142,7 +142,7 @@ TEST_P(two_devices, an_export_may_be_used_on_every_device_that_sees_the_memory) 
                   bytes, within(), unnamed.ref().native_handle());
   }
   use_token token(there(), {writes(theirs)});
-  there_->fill(token.mutable_data<std::uint8_t>(theirs), 9, bytes, there());
+  there_->copies().fill(token.mutable_data<std::uint8_t>(theirs), 9, bytes, there());
   token.finish();
   if (held) {
     EXPECT_FALSE(there().idle()) << "written while a stream of the other device still read it";
@@ -157,12 +157,12 @@ TEST_P(two_devices, are_marked_once_each_however_often_one_was_made_visible) {
   const bool reachable = home()->make_visible_to(*second_device());
   EXPECT_EQ(home()->make_visible_to(*second_device()), reachable);
   EXPECT_EQ(reachable, !home()->on_host());
-  home()->reset_counters();
-  there_->reset_counters();
+  home()->copies().reset_counters();
+  there_->copies().reset_counters();
   const point_set everything = home()->mark_unknown_work("test");
   EXPECT_EQ(everything.size(), home()->on_host() ? 0U : 2U);
-  EXPECT_EQ(home()->read_counters().events, home()->on_host() ? 0U : 1U);
-  EXPECT_EQ(there_->read_counters().events, home()->on_host() ? 0U : 1U);
+  EXPECT_EQ(home()->copies().read_counters().events, home()->on_host() ? 0U : 1U);
+  EXPECT_EQ(there_->copies().read_counters().events, home()->on_host() ? 0U : 1U);
 }
 
 SAETA_CONFORMANCE_SUITE(two_devices);

@@ -40,11 +40,11 @@ protected:
   }
   /// Work of ours may be pending when a call of another library comes.
   [[nodiscard]] bool asynchronous() const { return !home()->on_host(); }
-  [[nodiscard]] std::uint64_t waits() const { return home()->read_counters().synchronizations; }
-  [[nodiscard]] std::uint64_t pending() const { return home()->statistics().pending_releases; }
+  [[nodiscard]] std::uint64_t waits() const { return home()->copies().read_counters().synchronizations; }
+  [[nodiscard]] std::uint64_t pending() const { return home()->reports().statistics().pending_releases; }
   void expect_released() const {
     EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(home()->statistics().budget.current, 0U);
+    EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
   }
   [[nodiscard]] std::uint8_t* landing() const { return static_cast<std::uint8_t*>(landing_.pointer); }
 
@@ -92,7 +92,7 @@ TEST_P(graph_captures, hold_back_the_views_of_everybody_until_they_have_ended) {
   EXPECT_EQ(pending(), asynchronous() ? 1U : 0U);
   EXPECT_TRUE(capture.end());
   EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->statistics().budget.current, bytes);
+  EXPECT_EQ(home()->reports().statistics().budget.current, bytes);
   EXPECT_TRUE(home()->clocks()->mark_device().has_value()) << "held although the capture has ended";
 }
 
@@ -156,7 +156,7 @@ TEST_P(graph_captures, do_not_hide_the_work_that_a_token_queued_before_them) {
   auto b = std::optional(filled(5));
   const auto gate = close_gate(foreign().native_handle());
   auto token = std::make_optional<use_token>(foreign(), std::initializer_list<use>{reads(*b)});
-  home()->copy(landing(), token->data<char>(*b), bytes, to_host(), foreign());
+  home()->copies().copy(landing(), token->data<char>(*b), bytes, to_host(), foreign());
   graph_capture capture(device(), foreign().native_handle());
   token.reset();
   b.reset();
@@ -221,7 +221,7 @@ TEST_P(graph_captures, are_given_no_memory) {
   EXPECT_EQ(refusal([&] { return buffer::allocate(home(), bytes, foreign(), "captured"); }),
             "invalid_argument");
   EXPECT_EQ(refusal([&] { return device().allocate_async(bytes, foreign().native_handle()); }), "device");
-  EXPECT_EQ(home()->statistics().budget.current, 0U);
+  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
   EXPECT_TRUE(capture.end());
 }
 

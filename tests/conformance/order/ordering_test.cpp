@@ -130,7 +130,7 @@ TEST_P(ordering, a_write_waits_for_the_reads_of_two_other_streams) {
   const auto held = hold(first());
   {
     use_token token(first(), {reads(b), writes(copy)});
-    home()->copy(token.mutable_data<char>(copy), token.data<char>(b), bytes, within(), first());
+    home()->copies().copy(token.mutable_data<char>(copy), token.data<char>(b), bytes, within(), first());
   }
   queue_read(b, landing(), second());
   fill(b, 9, third());
@@ -150,7 +150,7 @@ TEST_P(ordering, a_token_dropped_by_an_exception_still_fences) {
   const auto held = hold(first());
   try {
     use_token token(first(), {writes(b)});
-    home()->fill(token.mutable_data<char>(b), 5, bytes, first());
+    home()->copies().fill(token.mutable_data<char>(b), 5, bytes, first());
     throw std::runtime_error("dropped");
   } catch (const std::runtime_error&) {
     queue_read(b, landing(), second());
@@ -174,7 +174,7 @@ TEST_P(ordering, more_readers_than_are_kept_apart_are_all_waited_for) {
   const auto held = hold(readers.front().ref());
   for (std::size_t i = 0; i < readers.size(); ++i) {
     use_token token(readers[i].ref(), {reads(b), writes(copies[i])});
-    home()->copy(token.mutable_data<char>(copies[i]), token.data<char>(b), bytes, within(), readers[i].ref());
+    home()->copies().copy(token.mutable_data<char>(copies[i]), token.data<char>(b), bytes, within(), readers[i].ref());
   }
   EXPECT_LE(b.owner()->ordering().needs(access::write, "b").points.size(), ordering_state::max_reads + 1);
   fill(b, 7, second());
@@ -206,7 +206,7 @@ TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_by
   const auto held = hold(first());
   {
     use_token token(first(), {reads(*b), writes(copy)});
-    home()->copy(token.mutable_data<char>(copy), token.data<char>(*b), bytes, within(), first());
+    home()->copies().copy(token.mutable_data<char>(copy), token.data<char>(*b), bytes, within(), first());
   }
   queue_read(*b, landing(), second());
   const std::uintptr_t address = b->address();
@@ -224,14 +224,14 @@ TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_by
 TEST_P(ordering, memory_is_written_freed_and_had_again_on_one_stream_without_a_wait_of_the_host) {
   const std::uintptr_t address = buffer::allocate(home(), bytes, first(), "round").address();
   const auto held = hold(first());
-  home()->reset_counters();
+  home()->copies().reset_counters();
   for (std::uint8_t round = 1; round <= 8; ++round) {
     const buffer b = buffer::allocate(home(), bytes, first(), "round");
     EXPECT_EQ(b.address(), address) << "reused at once";
     fill(b, round, first());
     queue_read(b, landing(), first());
   }
-  EXPECT_EQ(home()->read_counters().synchronizations, 0U);
+  EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U);
   if (held) {
     EXPECT_FALSE(first().idle()) << "the host has waited";
   }
@@ -254,13 +254,13 @@ TEST_P(ordering, an_external_keepalive_outlives_the_work_on_its_memory) {
     alive = memory.keepalive;
     const buffer view = buffer::adopt(home(), std::move(memory));
     queue_read(view, landing(), first());
-    EXPECT_EQ(home()->statistics().ledger.external, bytes);
+    EXPECT_EQ(home()->reports().statistics().ledger.external, bytes);
     EXPECT_THROW(use_token(first(), {writes(view)}), error) << "read-only";
   }
-  EXPECT_EQ(home()->statistics().ledger.external, 0U);
+  EXPECT_EQ(home()->reports().statistics().ledger.external, 0U);
   if (held) {
     EXPECT_FALSE(alive.expired()) << "given back while the copy was pending";
-    EXPECT_EQ(home()->statistics().pending_releases, 1U);
+    EXPECT_EQ(home()->reports().statistics().pending_releases, 1U);
   }
   open(held);
   EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
@@ -300,13 +300,13 @@ TEST_P(ordering, a_view_given_back_during_an_announced_capture_is_released_after
   }
   b.reset();
   if (held) {
-    EXPECT_EQ(home()->statistics().pending_releases, 1U) << "released before its consumer was waited for";
-    EXPECT_EQ(home()->statistics().budget.current, bytes);
+    EXPECT_EQ(home()->reports().statistics().pending_releases, 1U) << "released before its consumer was waited for";
+    EXPECT_EQ(home()->reports().statistics().budget.current, bytes);
   }
   capture.reset();
   open(held);
   EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->statistics().budget.current, 0U);
+  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
   home()->synchronize(foreign.ref());
   EXPECT_TRUE(landed(6));
 }
@@ -360,7 +360,7 @@ TEST_P(ordering, a_hand_over_waits_for_a_token_that_ended_inside_a_capture) {
     const stream foreign(shared_device());
     const auto held = hold(foreign.ref());
     auto token = std::make_optional<use_token>(foreign.ref(), std::initializer_list<use>{writes(b)});
-    home()->fill(token->mutable_data<char>(b), 9, bytes, foreign.ref());
+    home()->copies().fill(token->mutable_data<char>(b), 9, bytes, foreign.ref());
     graph_capture capture(device(), foreign.ref().native_handle());
     token.reset(); // what was queued before the capture can't be marked during it
     if (!home()->on_host()) {
@@ -411,7 +411,7 @@ TEST_P(ordering, a_keepalive_without_a_pointer_is_dropped_in_order) {
   }
   if (held) {
     EXPECT_FALSE(dropped) << "dropped while the copy was pending";
-    EXPECT_EQ(home()->statistics().pending_releases, 1U);
+    EXPECT_EQ(home()->reports().statistics().pending_releases, 1U);
   }
   open(held);
   EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
@@ -447,7 +447,7 @@ TEST_P(ordering, a_hand_over_waits_for_the_token_of_another_thread_and_refuses_i
   while (!begun) {
     std::this_thread::yield();
   }
-  home()->fill(writing->mutable_data<char>(b), 5, bytes, first());
+  home()->copies().fill(writing->mutable_data<char>(b), 5, bytes, first());
   writing.reset();
   consumer.join();
   home()->synchronize(second());
@@ -459,7 +459,7 @@ TEST_P(ordering, a_buffer_named_twice_is_held_once_with_the_stronger_access) {
   {
     use_token token(first(), {reads(b.slice(0, 10)), writes(b.slice(10, 10)), reads(b)});
     EXPECT_THROW(use_token(second(), {reads(b)}), error) << "a write goes with nothing else";
-    home()->fill(token.mutable_data<char>(b), 2, bytes, first());
+    home()->copies().fill(token.mutable_data<char>(b), 2, bytes, first());
   }
   queue_read(b, landing(), second());
   home()->synchronize(second());
@@ -485,8 +485,8 @@ TEST_P(ordering, two_threads_that_write_one_buffer_take_turns) {
       for (int round = 0; round < 200; ++round) {
         use_token token(mine, {writes(b)});
         auto* at = token.mutable_data<std::uint8_t>(b);
-        home()->fill(at, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
-        home()->fill(at + bytes / 2, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
+        home()->copies().fill(at, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
+        home()->copies().fill(at + bytes / 2, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
       }
     });
   }

@@ -14,25 +14,25 @@ TEST_P(budget_of_a_context, counts_exactly_through_allocation_free_refusal_and_r
   budget_statistics expected;
   expected.limit = limit;
   expected.remaining = limit;
-  EXPECT_EQ(home()->statistics().budget, expected);
+  EXPECT_EQ(home()->reports().statistics().budget, expected);
 
   buffer first = make(1000);
   buffer second = make(limit - 1000);
   expected = {.limit = limit, .current = limit, .peak = limit, .requests = 2};
-  EXPECT_EQ(home()->statistics().budget, expected);
+  EXPECT_EQ(home()->reports().statistics().budget, expected);
 
   EXPECT_THROW(static_cast<void>(make(1)), error);
   expected.refused = 1;
-  EXPECT_EQ(home()->statistics().budget, expected);
+  EXPECT_EQ(home()->reports().statistics().budget, expected);
 
   second = {};
   expected.current = 1000;
   expected.remaining = limit - 1000;
-  EXPECT_EQ(home()->statistics().budget, expected) << "the peak stays";
+  EXPECT_EQ(home()->reports().statistics().budget, expected) << "the peak stays";
 
   home()->memory_budget()->reset_peak();
   expected.peak = 1000;
-  EXPECT_EQ(home()->statistics().budget, expected);
+  EXPECT_EQ(home()->reports().statistics().budget, expected);
 }
 
 TEST_P(budget_of_a_context, refuses_with_all_its_numbers) {
@@ -65,8 +65,8 @@ TEST_P(budget_of_a_context, takes_the_charge_back_when_the_device_has_no_memory)
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::out_of_memory) << e.what();
   }
-  EXPECT_EQ(roomy->statistics().budget.current, 0U);
-  EXPECT_EQ(roomy->statistics().ledger.buffers, 0U);
+  EXPECT_EQ(roomy->reports().statistics().budget.current, 0U);
+  EXPECT_EQ(roomy->reports().statistics().ledger.buffers, 0U);
 }
 
 TEST_P(budget_of_a_context, never_refuses_a_loop_that_stays_inside_the_limit) {
@@ -79,11 +79,12 @@ TEST_P(budget_of_a_context, never_refuses_a_loop_that_stays_inside_the_limit) {
     for (int round = 0; round < 700; ++round) {
       const buffer most = buffer::allocate(home, options.budget - 64, home->work_stream());
       use_token token(other.ref(), {writes(most)}); // pending on another stream when it is freed
-      home->fill(token.mutable_data<char>(most), static_cast<std::uint8_t>(round), most.size(), other.ref());
+      home->copies().fill(token.mutable_data<char>(most), static_cast<std::uint8_t>(round), most.size(),
+                          other.ref());
     }
     EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(1)));
-    EXPECT_EQ(home->statistics().budget.refused, 0U);
-    EXPECT_EQ(home->statistics().budget.current, 0U);
+    EXPECT_EQ(home->reports().statistics().budget.refused, 0U);
+    EXPECT_EQ(home->reports().statistics().budget.current, 0U);
   }
 }
 
@@ -92,8 +93,8 @@ TEST_P(budget_of_a_context, counts_an_empty_request_without_memory) {
   EXPECT_TRUE(nothing.present());
   EXPECT_EQ(nothing.size(), 0U);
   EXPECT_NE(nothing.owner()->generation(), make(0).owner()->generation());
-  EXPECT_EQ(home()->statistics().budget.requests, 2U);
-  EXPECT_EQ(home()->statistics().budget.current, 0U);
+  EXPECT_EQ(home()->reports().statistics().budget.requests, 2U);
+  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
 }
 
 TEST_P(budget_of_a_context, honours_alignment_beyond_the_devices_own) {
@@ -106,10 +107,11 @@ TEST_P(budget_of_a_context, honours_alignment_beyond_the_devices_own) {
          {std::size_t{0}, std::size_t{64}, std::size_t{4096}, std::size_t{1} << 20}) {
       const buffer made = buffer::allocate(home, 100, home->work_stream(), "aligned", alignment);
       EXPECT_EQ(made.address() % std::max(alignment, own), 0U) << alignment;
-      EXPECT_EQ(home->statistics().budget.current, 100U) << "what was asked for, not what alignment costs";
+      EXPECT_EQ(home->reports().statistics().budget.current, 100U)
+          << "what was asked for, not what alignment costs";
     }
     EXPECT_THROW(static_cast<void>(buffer::allocate(home, 100, home->work_stream(), "odd", 48)), error);
-    EXPECT_EQ(home->statistics().budget.current, 0U);
+    EXPECT_EQ(home->reports().statistics().budget.current, 0U);
   }
 }
 
@@ -134,9 +136,9 @@ TEST_P(budget_of_a_context, stays_exact_while_threads_write_verify_and_free) {
     t.join();
   }
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(home()->statistics().budget.current, 0U);
-  EXPECT_EQ(home()->statistics().budget.requests, 200U);
-  EXPECT_EQ(home()->read_counters().allocations, 200U);
+  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
+  EXPECT_EQ(home()->reports().statistics().budget.requests, 200U);
+  EXPECT_EQ(home()->copies().read_counters().allocations, 200U);
 }
 
 SAETA_CONFORMANCE_SUITE(budget_of_a_context);

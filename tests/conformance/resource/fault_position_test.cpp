@@ -36,14 +36,14 @@ protected:
       const auto query = home->with_budget("query", 4 * bytes);
       const buffer b = buffer::allocate(query, bytes, second.ref(), "b");
       use_token token(second.ref(), {reads(a), writes(b)});
-      home->copy(token.mutable_data<char>(b), token.data<char>(a), bytes, within, second.ref());
+      home->copies().copy(token.mutable_data<char>(b), token.data<char>(a), bytes, within, second.ref());
     }
     const auto promised = home->with_reservation(2 * bytes);
     const buffer c = buffer::allocate(promised, bytes, first.ref(), "c");
     {
       use_token token(second.ref(), {reads(a.slice(0, bytes / 2)), writes(c)});
-      home->fill(token.mutable_data<char>(c), 1, bytes, second.ref());
-      home->copy(token.mutable_data<char>(c), token.data<char>(a), bytes / 2, within, second.ref());
+      home->copies().fill(token.mutable_data<char>(c), 1, bytes, second.ref());
+      home->copies().copy(token.mutable_data<char>(c), token.data<char>(a), bytes / 2, within, second.ref());
     }
     {
       external_memory lent;
@@ -57,12 +57,12 @@ protected:
       const export_hold consumer(exported, access::read);
       use_token token(first.ref(), {reads(view)});
       std::uint64_t head = 0;
-      home->read_scalar(&head, token.data<std::uint64_t>(view), sizeof head, first.ref());
+      home->copies().read_scalar(&head, token.data<std::uint64_t>(view), sizeof head, first.ref());
     }
     // Kept by the fixture: a copy that is queued outlives a failure.
     auto& result = *landings_.emplace_back(std::make_unique<std::vector<std::uint8_t>>(bytes));
     use_token token(first.ref(), {reads(c)});
-    home->copy(result.data(), token.data<char>(c), bytes, down, first.ref());
+    home->copies().copy(result.data(), token.data<char>(c), bytes, down, first.ref());
     token.finish();
     home->synchronize(first.ref());
     home->trim();
@@ -72,7 +72,7 @@ protected:
   static void fill(const std::shared_ptr<context>& home, const buffer& used, std::uint8_t value,
                    stream_ref stream) {
     use_token token(stream, {writes(used)});
-    home->fill(token.mutable_data<char>(used), value, used.size(), stream);
+    home->copies().fill(token.mutable_data<char>(used), value, used.size(), stream);
     token.finish();
   }
 
@@ -80,7 +80,7 @@ protected:
                                                          const buffer& used) {
     std::vector<std::uint8_t> result(used.size());
     use_token token(home->work_stream(), {reads(used)});
-    home->copy(result.data(), token.data<char>(used), used.size(),
+    home->copies().copy(result.data(), token.data<char>(used), used.size(),
                home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host, token.stream());
     home->synchronize(token.stream());
     return result;
@@ -129,7 +129,7 @@ TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counte
       device_->fail_at(0);
       if (home) {
         EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-        const memory_statistics now = home->statistics();
+        const memory_statistics now = home->reports().statistics();
         EXPECT_EQ(now.budget.current, 0U);
         EXPECT_EQ(now.budget.reserved, 0U);
         EXPECT_EQ(now.ledger.buffers, 0U);
@@ -167,9 +167,9 @@ TEST_P(fault_positions, what_was_there_before_a_failure_is_as_it_was) {
       failed = device_->failed();
       device_->fail_at(0);
       EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home->statistics().budget.current, bytes);
-      EXPECT_EQ(home->statistics().budget.reserved, 0U);
-      EXPECT_EQ(home->live_by_tag(), expected);
+      EXPECT_EQ(home->reports().statistics().budget.current, bytes);
+      EXPECT_EQ(home->reports().statistics().budget.reserved, 0U);
+      EXPECT_EQ(home->reports().live_by_tag(), expected);
       EXPECT_EQ(content(home, kept), std::vector<std::uint8_t>(bytes, 0x5A));
       if (HasFailure()) {
         return;

@@ -171,15 +171,15 @@ TEST_P(resources, a_large_block_beside_direct_slabs_is_freed_without_a_wait_of_t
   const auto held = close_gate(busy.ref().native_handle());
   {
     use_token token(busy.ref(), {writes(*large)});
-    home->fill(token.mutable_data<char>(*large), 1, large->size(), busy.ref());
+    home->copies().fill(token.mutable_data<char>(*large), 1, large->size(), busy.ref());
   }
   large.reset(); // for ever, if it waited
-  EXPECT_EQ(home->statistics().pending_releases, held ? 1U : 0U);
+  EXPECT_EQ(home->reports().statistics().pending_releases, held ? 1U : 0U);
   if (held) {
     held->open();
   }
   EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(1)));
-  EXPECT_EQ(home->statistics().held, 0U);
+  EXPECT_EQ(home->reports().statistics().held, 0U);
 }
 
 TEST_P(resources, sizes_up_to_the_last_64_bit_value_are_refused_and_take_nothing) {

@@ -40,7 +40,7 @@ protected:
     EXPECT_EQ(values_in<T>(only), values);
   }
   void expect_refused(const std::vector<host_values>& given, errc code, const std::string& said) const {
-    const std::uint64_t before = home()->statistics().budget.current;
+    const std::uint64_t before = home()->reports().statistics().budget.current;
     try {
       static_cast<void>(table_of_values(home(), given));
       ADD_FAILURE() << "taken; expected: " << said;
@@ -48,7 +48,7 @@ protected:
       EXPECT_EQ(refused.code(), code);
       EXPECT_THAT(refused.message(), ::testing::HasSubstr(said));
     }
-    EXPECT_EQ(home()->statistics().budget.current, before);
+    EXPECT_EQ(home()->reports().statistics().budget.current, before);
   }
   static host_values raw(std::string name, data_type type, std::span<const std::byte> bytes) {
     return {{std::move(name), std::move(type), true, {}}, bytes};
@@ -83,9 +83,9 @@ TEST_P(building, takes_one_transfer_a_table) {
   const std::vector<host_values> given{values_of("a", std::span<const std::uint32_t>(numbers)),
                                        values_of("b", std::span<const double>(others)),
                                        values_of("", std::span<const std::uint32_t>(numbers))};
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const table made = table_of_values(home(), given);
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   EXPECT_EQ((home()->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
   EXPECT_EQ(made.rows(), 1000);
   EXPECT_EQ(made.batches().size(), 1U);
@@ -117,7 +117,7 @@ TEST_P(building, counts_under_the_tag_that_it_was_given) {
   const std::vector<std::byte> bytes(64);
   const host_values given = raw("a", data_type(type_id::int64), bytes);
   const table made = table_of_values(home(), {&given, 1}, "mine");
-  EXPECT_EQ(home()->live_by_tag().front().first, "mine");
+  EXPECT_EQ(home()->reports().live_by_tag().front().first, "mine");
 }
 
 TEST_P(building, without_columns_has_no_rows) { EXPECT_EQ(table_of_values(home(), {}).rows(), 0); }

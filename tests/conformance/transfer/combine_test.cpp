@@ -220,13 +220,13 @@ TEST_P(combine, leaves_a_single_piece_where_it_is) {
   const shared_array source = random_array(data_type(type_id::int32), {9, 0, nulls::some, true}, 1);
   const column only = imported(source);
   const column none = only.slice(0, 0);
-  const auto before = home()->read_counters();
+  const auto before = home()->copies().read_counters();
   const std::vector<column> joined = combine_chunks(std::vector<column>{none, only, none});
   ASSERT_EQ(joined.size(), 1u);
   EXPECT_EQ(joined[0].values().address(), only.values().address());
   EXPECT_EQ(combine_chunks(std::vector<column>{none, none}).size(), 1u);
   EXPECT_TRUE(combine_chunks(std::vector<column>{}).empty());
-  EXPECT_EQ(home()->read_counters().allocations, before.allocations);
+  EXPECT_EQ(home()->copies().read_counters().allocations, before.allocations);
 }
 
 TEST_P(combine, keeps_the_rows_of_tables_without_columns) {
@@ -290,7 +290,7 @@ TEST_P(combine, unifies_dictionaries_that_differ) {
 TEST_P(combine, shares_one_dictionary_without_looking_at_it) {
   const shared_array values = support::strings({"a", "b"});
   const column whole = imported(support::indices({0, 1, 1, 0}, values));
-  const std::shared_ptr<void> strict = home()->forbid_downloads();
+  const std::shared_ptr<void> strict = home()->copies().forbid_downloads();
   const std::vector<column> joined =
       combine_chunks(std::vector<column>{whole.slice(2, 2), whole.slice(0, 1)});
   EXPECT_EQ(joined[0].dictionary()->bytes().address(), whole.dictionary()->bytes().address());
@@ -299,7 +299,7 @@ TEST_P(combine, shares_one_dictionary_without_looking_at_it) {
 TEST_P(combine, compares_no_dictionaries_where_downloads_are_forbidden) {
   const std::vector<column> pieces = imported(
       std::vector<part>{{dictionary_column({"a"}, {0}), 0, 1}, {dictionary_column({"b"}, {0}), 0, 1}});
-  const std::shared_ptr<void> strict = home()->forbid_downloads();
+  const std::shared_ptr<void> strict = home()->copies().forbid_downloads();
   if (home()->on_host()) {
     EXPECT_EQ(combine_chunks(pieces).size(), 1u);
     return;
@@ -352,9 +352,9 @@ TEST_P(combine, pads_its_buffers_with_zeroes) {
 
 TEST_P(combine, moves_no_data_and_counts_what_it_says_to_the_kernel) {
   const column piece = imported(random_array(data_type(type_id::int32), {10, 0, nulls::absent, true}, 1));
-  const counter_values before = home()->read_counters();
+  const counter_values before = home()->copies().read_counters();
   const std::vector<column> joined = combine_chunks(std::vector<column>{piece, piece});
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   EXPECT_EQ(now.host_to_device, before.host_to_device);
   EXPECT_EQ(now.device_to_host, before.device_to_host);
   EXPECT_EQ(now.device_to_device, before.device_to_device);
@@ -382,9 +382,9 @@ TEST_P(combine, waits_for_the_writers_of_the_pieces) {
 TEST_P(combine, takes_nothing_where_the_budget_has_no_room) {
   const column piece =
       column::make(home(), {data_type(type_id::uint8), 24 << 20, 0, 0, {{}, make(24 << 20)}});
-  const auto before = home()->statistics().budget.current;
+  const auto before = home()->reports().statistics().budget.current;
   EXPECT_THROW(static_cast<void>(combine_chunks(std::vector<column>{piece, piece})), error);
-  EXPECT_EQ(home()->statistics().budget.current, before);
+  EXPECT_EQ(home()->reports().statistics().budget.current, before);
   const std::vector<column> joined =
       combine_chunks(std::vector<column>{piece.slice(0, 1), piece.slice(1, 1)});
   EXPECT_EQ(joined[0].length(), 2);

@@ -276,11 +276,11 @@ TEST_P(equal_data, of_no_pieces_is_that_of_pieces_without_rows) {
 TEST_P(equal_data, is_asked_for_without_work_where_the_columns_say_it) {
   const column one = imported(random_array(data_type(type_id::string), {99, 0, nulls::some, true}, 1));
   const column more_nulls = imported(random_array(data_type(type_id::string), {99, 0, nulls::all, true}, 1));
-  const counter_values before = home()->read_counters();
+  const counter_values before = home()->copies().read_counters();
   EXPECT_TRUE(equals(one, one));
   EXPECT_FALSE(equals(one, one.slice(0, 98)));
   EXPECT_FALSE(equals(one, more_nulls));
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   EXPECT_EQ(now.allocations, before.allocations);
   EXPECT_EQ(now.synchronizations, before.synchronizations);
 }
@@ -288,10 +288,10 @@ TEST_P(equal_data, is_asked_for_without_work_where_the_columns_say_it) {
 TEST_P(equal_data, leaves_the_data_on_the_device) {
   const column one = imported(random_array(data_type(type_id::int64), {5000, 0, nulls::some, true}, 1));
   const column other = laid_out_anew(one);
-  const std::shared_ptr<void> strict = home()->forbid_downloads();
-  const counter_values before = home()->read_counters();
+  const std::shared_ptr<void> strict = home()->copies().forbid_downloads();
+  const counter_values before = home()->copies().read_counters();
   EXPECT_TRUE(equals(one, other));
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   EXPECT_EQ(now.host_to_device, before.host_to_device);
   EXPECT_EQ(now.device_to_host, before.device_to_host);
   EXPECT_EQ(now.device_to_device, before.device_to_device);
@@ -320,9 +320,9 @@ TEST_P(equal_data, waits_for_the_writers_of_both_sides) {
 TEST_P(equal_data, gives_back_what_it_took) {
   const column one = lists({0, 2, 4, 5}, {1, 2, 3, 4, 5}, 5);
   const column other = lists({0, 2, 3, 4}, {1, 2, 9, 5}, 5);
-  const auto before = home()->statistics().budget.current;
+  const auto before = home()->reports().statistics().budget.current;
   EXPECT_TRUE(equals(one, other));
-  EXPECT_EQ(home()->statistics().budget.current, before);
+  EXPECT_EQ(home()->reports().statistics().budget.current, before);
 }
 
 TEST_P(equal_data, in_different_contexts_is_refused) {

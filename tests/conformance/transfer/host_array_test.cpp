@@ -62,7 +62,7 @@ protected:
     return upload(home(), {arrays.front().length, arrays, nullptr}, dictionaries_, {"sent", {}, {}});
   }
   [[nodiscard]] traffic inward() const {
-    const counter_values now = home()->read_counters();
+    const counter_values now = home()->copies().read_counters();
     return home()->on_host() ? now.host_to_host : now.host_to_device;
   }
   template <class Offset>
@@ -76,7 +76,7 @@ protected:
   template <class Offset>
   void move_the_middle() {
     const texts<Offset> source(1000);
-    home()->reset_counters();
+    home()->copies().reset_counters();
     const batch sent = send({source.rows(500, 100)});
     // 101 offsets and the letters of 100 rows, each from a multiple of 64 bytes on.
     const std::size_t offset_bytes = 101 * sizeof(Offset);
@@ -85,7 +85,7 @@ protected:
     EXPECT_EQ(strings.offset(), 0);
     EXPECT_EQ(strings.offsets().size(), offset_bytes);
     EXPECT_EQ(strings.bytes().size(), 100U * 3U);
-    home()->reset_counters();
+    home()->copies().reset_counters();
     const host_batch whole = download(home(), sent);
     EXPECT_EQ(whole.rows, 100);
     const host_array& back = whole.arrays[0];
@@ -94,11 +94,11 @@ protected:
     EXPECT_EQ(values_in<Offset>(back.buffers[1]).front(), 0);
     expect_text<Offset>(back, 0, "500");
     expect_text<Offset>(back, 99, "599");
-    EXPECT_EQ(home()->read_counters().scalars, traffic{}) << "all bytes are needed";
-    EXPECT_EQ(home()->read_counters().host_to_host, traffic{}) << "on the host it is a view";
-    home()->reset_counters();
+    EXPECT_EQ(home()->copies().read_counters().scalars, traffic{}) << "all bytes are needed";
+    EXPECT_EQ(home()->copies().read_counters().host_to_host, traffic{}) << "on the host it is a view";
+    home()->copies().reset_counters();
     const host_batch part = download(home(), {10, {strings.slice(60, 10)}});
-    const counter_values now = home()->read_counters();
+    const counter_values now = home()->copies().read_counters();
     expect_text<Offset>(part.arrays[0], 0, "560");
     expect_text<Offset>(part.arrays[0], 9, "569");
     if (!home()->on_host()) {
@@ -158,7 +158,7 @@ TEST_P(host_arrays, are_in_the_ledger_as_long_as_they_live_also_past_their_conte
   std::optional<batch> sent = upload(other, {1000, {source.rows(0, 1000)}, nullptr}, known, {"sent", {}, {}});
   std::optional<host_batch> there = download(other, *sent);
   const auto downloaded = [&] {
-    for (const auto& [name, bytes] : other->live_by_tag()) {
+    for (const auto& [name, bytes] : other->reports().live_by_tag()) {
       if (name == "download") {
         return bytes;
       }
@@ -166,12 +166,12 @@ TEST_P(host_arrays, are_in_the_ledger_as_long_as_they_live_also_past_their_conte
     return std::uint64_t{0};
   };
   EXPECT_GE(downloaded(), 7000U);
-  EXPECT_GE(other->statistics().host_held, downloaded());
+  EXPECT_GE(other->reports().statistics().host_held, downloaded());
   there.reset();
   EXPECT_EQ(downloaded(), 0U);
-  EXPECT_GE(other->statistics().host_held, 7000U) << "kept for the next";
+  EXPECT_GE(other->reports().statistics().host_held, 7000U) << "kept for the next";
   EXPECT_GE(other->trim(), 7000U);
-  EXPECT_EQ(other->statistics().host_held, 0U);
+  EXPECT_EQ(other->reports().statistics().host_held, 0U);
 
   options.pinned_budget->set_limit(options.pinned_budget->statistics().current + 100);
   try {
@@ -224,9 +224,9 @@ TEST_P(host_arrays, of_texts_are_cut_where_that_saves_a_block_of_offsets) {
   ASSERT_EQ(all.offsets().size(), 404U);
   for (const auto& [rows, reads] :
        {std::pair(85, 0U), std::pair(84, 2U)}) { // 60 and 64 bytes of offsets less
-    home()->reset_counters();
+    home()->copies().reset_counters();
     const host_batch part = download(home(), {rows, {all.slice(0, rows)}});
-    EXPECT_EQ(home()->read_counters().scalars.calls, reads) << rows;
+    EXPECT_EQ(home()->copies().read_counters().scalars.calls, reads) << rows;
     EXPECT_EQ(part.arrays[0].buffers[2].size(), static_cast<std::size_t>(reads == 0 ? 300 : rows * 3));
     expect_text<std::int32_t>(part.arrays[0], rows - 1, std::to_string(1000 + rows - 1).substr(1));
   }
@@ -243,9 +243,9 @@ TEST_P(host_arrays, of_several_batches_come_in_one_transfer_into_one_allocation)
     parts.push_back({100, {all.slice(first, 100), all.slice(first, 50)}});
   }
   parts.push_back({0, {all.slice(7, 0), all.slice(7, 0)}});
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const std::vector<host_batch> there = download(home(), parts);
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   EXPECT_EQ(now.device_to_host.transfers, 1U);
   EXPECT_EQ(now.scalars.transfers, 2U) << "one question and one answer, whatever the number of slices";
   ASSERT_EQ(there.size(), 11U);
@@ -261,10 +261,11 @@ TEST_P(host_arrays, of_several_batches_come_in_one_transfer_into_one_allocation)
 TEST_P(host_arrays, of_a_slice_of_texts_bring_no_more_than_their_bytes) {
   const texts<std::int64_t> source(9000);
   const column all = send({source.rows(0, 9000)}).columns[0];
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const host_batch part = download(home(), {10, {all.slice(4000, 10)}});
   expect_text<std::int64_t>(part.arrays[0], 9, "009");
-  EXPECT_LT(home()->read_counters().device_to_host.bytes, 8192U) << "with a gap of at most 4096 bytes";
+  EXPECT_LT(home()->copies().read_counters().device_to_host.bytes, 8192U)
+      << "with a gap of at most 4096 bytes";
 }
 
 TEST_P(host_arrays, of_a_slice_of_texts_have_letters_right_behind_their_offsets) {
@@ -350,9 +351,9 @@ TEST_P(host_arrays, of_views_move_the_bytes_that_their_rows_name) {
                                           view.offset;
       ASSERT_EQ(std::string(bytes, static_cast<std::size_t>(view.length)), text_of(row));
     }
-    home()->reset_counters();
+    home()->copies().reset_counters();
     static_cast<void>(download(home(), {count, {all.slice(first, count)}}));
-    const traffic moved = home()->read_counters().device_to_host;
+    const traffic moved = home()->copies().read_counters().device_to_host;
     if (count < 4000) {
       EXPECT_EQ(moved.transfers, 2U) << "the views, then what they name";
       EXPECT_LT(moved.bytes, 16'000U);
@@ -382,14 +383,14 @@ TEST_P(host_arrays, of_rows_that_overlap_are_each_whole) {
 
 TEST_P(host_arrays, without_rows_send_nothing) {
   const texts<std::int32_t> source(10);
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const batch sent = send({source.rows(5, 0)});
   EXPECT_EQ(inward(), traffic{});
-  EXPECT_EQ(home()->read_counters().allocations, 0U);
+  EXPECT_EQ(home()->copies().read_counters().allocations, 0U);
   const host_batch back = download(home(), sent);
   EXPECT_EQ(back.arrays[0].length, 0);
-  EXPECT_EQ(home()->read_counters().device_to_host.bytes, 0U);
-  EXPECT_EQ(home()->read_counters().scalars, traffic{});
+  EXPECT_EQ(home()->copies().read_counters().device_to_host.bytes, 0U);
+  EXPECT_EQ(home()->copies().read_counters().scalars, traffic{});
 }
 
 TEST_P(host_arrays, send_each_dictionary_once_and_remember_none_of_a_batch_that_failed) {
@@ -411,17 +412,17 @@ TEST_P(host_arrays, send_each_dictionary_once_and_remember_none_of_a_batch_that_
     const auto tight = watch(home()->with_budget("tight", 1500)); // room for the dictionaries alone
     EXPECT_THROW(static_cast<void>(upload(tight, {rows, arrays, nullptr}, dictionaries_, {"sent", {}, {}})),
                  error);
-    EXPECT_EQ(tight->statistics().budget.current, 0U);
+    EXPECT_EQ(tight->reports().statistics().budget.current, 0U);
     EXPECT_EQ(dictionaries_.find(*arrays[0].dictionary), nullptr);
   }
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const batch sent = send(arrays);
   EXPECT_EQ(inward().transfers, 2U);
   // 448 + 320 bytes of the words, 256 + 192 of the others, and one copy of the codes.
   EXPECT_EQ(inward().bytes, 448U + 320U + 256U + 192U + 1024U);
   EXPECT_EQ(sent.columns[0].dictionary(), sent.columns[1].dictionary());
   EXPECT_NE(sent.columns[0].dictionary(), sent.columns[2].dictionary());
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const batch again = send({arrays[2], coded(words, 99)});
   EXPECT_EQ(inward().transfers, 2U) << "one dictionary is known, the other has another length";
   EXPECT_EQ(again.columns[0].dictionary(), sent.columns[2].dictionary());
@@ -452,7 +453,7 @@ TEST_P(host_arrays, are_viewed_on_the_host_alone) {
     EXPECT_EQ(strings.bytes().address(), reinterpret_cast<std::uintptr_t>(source.letters.data()));
     EXPECT_FALSE(strings.validity().present());
     EXPECT_FALSE(strings.bytes().owner()->writable());
-    EXPECT_EQ(home()->read_counters().imports, 2U);
+    EXPECT_EQ(home()->copies().read_counters().imports, 2U);
     const host_batch back = download(home(), viewed);
     expect_text<std::int32_t>(back.arrays[0], 3, "023");
   }

@@ -215,14 +215,14 @@ TEST_P(scatter, of_large_copies_lands_nothing) {
   for (std::size_t i = 0; i < 25; ++i) { // from the last place to the first one
     plan.steps.push_back({.source = i * piece, .target = (24 - i) * piece, .count = piece});
   }
-  home->reset_counters();
+  home->copies().reset_counters();
   const budget_window window = home->memory_budget()->open_window();
   const auto before = window.read().peak;
   expect_scattered(home, plan, source, memory_of(source));
   EXPECT_LE(window.read().peak, before + (plan.slab_bytes + 511) / 512 * 512);
   if (!home->on_host()) {
-    EXPECT_EQ(home->read_counters().host_to_device.calls, 1U);
-    EXPECT_EQ(home->read_counters().host_to_device.bytes, source.size()) << "without steps behind the bytes";
+    EXPECT_EQ(home->copies().read_counters().host_to_device.calls, 1U);
+    EXPECT_EQ(home->copies().read_counters().host_to_device.bytes, source.size()) << "without steps behind the bytes";
   }
 }
 
@@ -230,9 +230,9 @@ TEST_P(scatter, is_one_transfer_and_reads_what_it_needs) {
   const auto home = with_chunks(65'536);
   const auto source = random_bytes(300'000, 2);
   const scatter_plan plan = random_plan(source.size(), 3);
-  home->reset_counters();
+  home->copies().reset_counters();
   const scattered made = staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab");
-  const counter_values now = home->read_counters();
+  const counter_values now = home->copies().read_counters();
   EXPECT_EQ((home->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
   EXPECT_EQ(now.device_to_host.transfers, 0U);
 }
@@ -244,11 +244,11 @@ TEST_P(scatter, of_long_copies_needs_no_kernel) {
     scatter_plan plan;
     plan.slab_bytes = 40'960;
     plan.steps.push_back({.source = 77, .target = 0, .count = 40'960});
-    home->reset_counters();
+    home->copies().reset_counters();
     expect_scattered(home, plan, source, memory_of(source));
     if (!home->on_host()) {
-      EXPECT_EQ(home->read_counters().host_to_device.calls, 10U);
-      EXPECT_EQ(home->read_counters().host_to_device.bytes, 40'960U) << "without steps behind the bytes";
+      EXPECT_EQ(home->copies().read_counters().host_to_device.calls, 10U);
+      EXPECT_EQ(home->copies().read_counters().host_to_device.bytes, 40'960U) << "without steps behind the bytes";
     }
   }
 }
@@ -274,7 +274,7 @@ TEST_P(scatter, counts_the_bytes_that_a_kernel_reads_from_pinned_chunks) {
     const auto home = with_chunks(65'536);
     const auto into = home->with_budget("room", room);
     const scattered made = staging_ring::of(home)->scatter(into, plan, memory_of(source), "slab");
-    return home->read_counters().host_to_device.bytes;
+    return home->copies().read_counters().host_to_device.bytes;
   };
   EXPECT_EQ(sent(plan.slab_bytes + 60'000), sent(limit)) << "as many as where they land";
 }
@@ -342,13 +342,13 @@ TEST_P(scatter, leaves_nothing_where_a_read_fails) {
                              }};
     expect_scattered(home, plan, source, bad);
     EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-    const auto before = home->statistics().budget.current;
+    const auto before = home->reports().statistics().budget.current;
     const int reads = calls;
     for (fails_at = 0; fails_at < reads; ++fails_at) {
       calls = 0;
       EXPECT_THROW(static_cast<void>(staging_ring::of(home)->scatter(home, plan, bad, "slab")), error);
       EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      ASSERT_EQ(home->statistics().budget.current, before);
+      ASSERT_EQ(home->reports().statistics().budget.current, before);
     }
     expect_scattered(home, plan, source, good);
   }
@@ -371,7 +371,7 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
     ASSERT_FALSE(told.empty());
     EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
     EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-    const auto before = home->statistics().budget.current;
+    const auto before = home->reports().statistics().budget.current;
     bool stopped = true;
     for (std::size_t call = 0; stopped; ++call) { // how often it tells is a matter of time
       std::size_t calls = 0;
@@ -389,7 +389,7 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
       EXPECT_EQ(stopped, calls > call);
       EXPECT_TRUE(stopped || call != 0) << "never told";
       EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home->statistics().budget.current, before);
+      EXPECT_EQ(home->reports().statistics().budget.current, before);
     }
     expect_scattered(home, plan, source, memory_of(source));
   }

@@ -43,7 +43,7 @@ protected:
   }
   void expect_round_trips();
   [[nodiscard]] traffic sent() const {
-    const counter_values now = home()->read_counters();
+    const counter_values now = home()->copies().read_counters();
     return home()->on_host() ? now.host_to_host : now.host_to_device;
   }
   std::shared_ptr<staging_ring> ring_;
@@ -58,21 +58,21 @@ void staging::expect_round_trips() {
     const auto a = plan.add(source);
     const auto b = plan.add(other);
     plan.finish();
-    home()->reset_counters();
+    home()->copies().reset_counters();
     const buffer slab = ring_->upload(home(), plan, "slab");
     EXPECT_EQ(sent().transfers, 1U);
     EXPECT_EQ(sent().bytes, plan.slab_bytes());
     EXPECT_EQ(sent().calls, (plan.slab_bytes() + 4095) / 4096) << "one a chunk";
-    EXPECT_EQ(home()->read_counters().synchronizations, 0U) << "an upload does not wait for the device";
+    EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U) << "an upload does not wait for the device";
 
     std::vector<std::byte> back(bytes);
     std::vector<std::byte> other_back(other.size());
     const std::vector<download_range> ranges{
         {slab.slice(plan.target_of(a), bytes), back.data()},
         {slab.slice(plan.target_of(b), other.size()), other_back.data()}};
-    home()->reset_counters();
+    home()->copies().reset_counters();
     ring_->download(ranges);
-    const counter_values now = home()->read_counters();
+    const counter_values now = home()->copies().read_counters();
     EXPECT_EQ((home()->on_host() ? now.host_to_host : now.device_to_host).transfers, 1U);
     EXPECT_EQ(now.synchronizations, home()->on_host() ? 0U : 1U);
     EXPECT_EQ((home()->on_host() ? now.host_to_host : now.device_to_host).calls,
@@ -89,7 +89,7 @@ TEST_P(staging, brings_them_by_chunks_that_all_threads_share) {
     use(shared);
     expect_round_trips();
     if (!home()->on_host()) {
-      EXPECT_LE(home()->statistics().pinned, (shared + 3 * 2) * 4096) << "small ranges go by the lanes";
+      EXPECT_LE(home()->reports().statistics().pinned, (shared + 3 * 2) * 4096) << "small ranges go by the lanes";
     }
   }
 }
@@ -109,7 +109,7 @@ TEST_P(staging, fills_large_chunks_by_slices) {
     ring->download(std::vector<download_range>{{slab.slice(plan.target_of(part), bytes), back.data()}});
     EXPECT_TRUE(back == source) << bytes;
     if (!home->on_host()) {
-      EXPECT_EQ(home->statistics().pinned, bytes < (256u << 10) ? 256u << 10 : 512u << 10);
+      EXPECT_EQ(home->reports().statistics().pinned, bytes < (256u << 10) ? 256u << 10 : 512u << 10);
     }
   }
 }
@@ -129,17 +129,17 @@ TEST_P(staging, cuts_small_movements_into_small_chunks) {
     transfer_plan plan;
     const auto part = plan.add(source);
     plan.finish();
-    home->reset_counters();
+    home->copies().reset_counters();
     const buffer slab = ring->upload(home, plan, "slab");
     const auto calls = (each.bytes + each.chunk - 1) / each.chunk;
     if (!home->on_host()) {
-      EXPECT_EQ(home->read_counters().host_to_device.calls, calls);
+      EXPECT_EQ(home->copies().read_counters().host_to_device.calls, calls);
     }
     std::vector<std::byte> back(each.bytes);
     ring->download(std::vector<download_range>{{slab.slice(plan.target_of(part), each.bytes), back.data()}});
     EXPECT_TRUE(back == source) << each.bytes;
     if (!home->on_host()) {
-      EXPECT_EQ(home->read_counters().device_to_host.calls, calls);
+      EXPECT_EQ(home->copies().read_counters().device_to_host.calls, calls);
     }
   }
 }
@@ -207,7 +207,7 @@ TEST_P(staging, gives_the_slab_of_a_failed_upload_back_when_no_copy_into_it_is_o
     if (const auto* const simulated = dynamic_cast<const sim::simulated_device*>(&device())) {
       EXPECT_TRUE(simulated->idle()) << "five copies were queued";
     }
-    EXPECT_EQ(home->statistics().ledger.own, 0U);
+    EXPECT_EQ(home->reports().statistics().ledger.own, 0U);
   }
 }
 
@@ -225,8 +225,8 @@ TEST_P(staging, sees_a_write_that_is_still_pending_when_it_downloads) {
 TEST_P(staging, downloads_and_counts_nothing_in_strict_mode) {
   const buffer b = make(300);
   fill(b, 1, home()->work_stream());
-  const auto strict = home()->forbid_downloads();
-  const counter_values before = home()->read_counters();
+  const auto strict = home()->copies().forbid_downloads();
+  const counter_values before = home()->copies().read_counters();
   std::vector<std::byte> back(b.size());
   const std::vector<download_range> ranges{{b.slice(0, 100), back.data()},
                                            {b.slice(100, 200), back.data() + 100}};
@@ -242,9 +242,9 @@ TEST_P(staging, downloads_and_counts_nothing_in_strict_mode) {
       EXPECT_THAT(e.message(), ::testing::HasSubstr("300 bytes"));
     }
     EXPECT_EQ(back, std::vector<std::byte>(b.size()));
-    EXPECT_EQ(home()->read_counters().synchronizations, before.synchronizations);
+    EXPECT_EQ(home()->copies().read_counters().synchronizations, before.synchronizations);
   }
-  EXPECT_EQ(home()->read_counters().device_to_host, before.device_to_host);
+  EXPECT_EQ(home()->copies().read_counters().device_to_host, before.device_to_host);
 }
 
 TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
@@ -265,14 +265,14 @@ TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
   EXPECT_EQ(std::memcmp(bytes.data(), content.data() + 5000, bytes.size()), 0);
 
   ASSERT_EQ(::ftruncate(descriptor, 9000), 0);
-  const std::uint64_t live = home()->statistics().budget.current;
+  const std::uint64_t live = home()->reports().statistics().budget.current;
   try {
     static_cast<void>(ring_->upload(home(), plan, "cut", file));
     FAIL() << "bytes past the end of the file";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::io) << e.what();
   }
-  EXPECT_EQ(home()->statistics().budget.current, live) << "the slab of the failed upload went back";
+  EXPECT_EQ(home()->reports().statistics().budget.current, live) << "the slab of the failed upload went back";
   ::close(descriptor);
   EXPECT_EQ(read(ring_->upload(home(), plan, "again")).size(), plan.slab_bytes()) << "the ring still works";
 }
@@ -353,11 +353,11 @@ TEST_P(staging, has_at_least_one_chunk_of_512_bytes_a_thread) {
   plan.add(source);
   plan.finish();
   const buffer slab = staging_ring::of(home)->upload(home, plan, "slab");
-  const counter_values now = home->read_counters();
+  const counter_values now = home->copies().read_counters();
   EXPECT_EQ((home->on_host() ? now.host_to_host : now.host_to_device).calls, 4U);
-  const std::uint64_t chunks = home->statistics().pinned;
+  const std::uint64_t chunks = home->reports().statistics().pinned;
   const block one = home->pinned().allocate(512, 0, home->work_stream());
-  EXPECT_EQ(chunks, home->on_host() ? 0U : home->statistics().pinned - chunks);
+  EXPECT_EQ(chunks, home->on_host() ? 0U : home->reports().statistics().pinned - chunks);
   EXPECT_TRUE(home->pinned().deallocate(one, home->work_stream()));
 }
 
@@ -373,20 +373,20 @@ TEST_P(staging, takes_no_further_chunk_while_one_is_free) {
     plan.finish();
     const auto back = read(staging_ring::of(home)->upload(home, plan, "slab")); // waits for the copy
     EXPECT_EQ(std::memcmp(back.data(), source.data(), source.size()), 0);
-    first = round == 0 ? home->statistics().pinned : first;
-    EXPECT_EQ(home->statistics().pinned, first);
+    first = round == 0 ? home->reports().statistics().pinned : first;
+    EXPECT_EQ(home->reports().statistics().pinned, first);
   }
 }
 
 TEST_P(staging, does_nothing_for_nothing) {
-  home()->reset_counters();
+  home()->copies().reset_counters();
   ring_->download({});
   const buffer empty = make(0);
   ring_->download(std::vector<download_range>{{empty, nullptr}});
   transfer_plan plan;
   plan.finish();
   EXPECT_EQ(ring_->upload(home(), plan, "nothing").size(), 0U);
-  counter_values now = home()->read_counters();
+  counter_values now = home()->copies().read_counters();
   now.allocations = 0;
   EXPECT_EQ(now, counter_values{});
 }
@@ -440,7 +440,7 @@ TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
     const buffer next = buffer::allocate(home, 20'000, home->work_stream());
     for (const auto& [each, value] : {std::pair(old, 1), std::pair(next, 2)}) {
       use_token token(home->work_stream(), {writes(each)});
-      home->fill(token.mutable_data<char>(each), static_cast<std::uint8_t>(value), each.size(),
+      home->copies().fill(token.mutable_data<char>(each), static_cast<std::uint8_t>(value), each.size(),
                  home->work_stream());
     }
     const auto ring = staging_ring::of(home);
@@ -504,9 +504,9 @@ TEST_P(staging, copies_within_the_device_in_one_call) {
   const buffer a = make(10'000);
   const buffer b = make(10'000);
   fill(a, 42, home()->work_stream());
-  home()->reset_counters();
+  home()->copies().reset_counters();
   ring_->copy(b, a, home()->work_stream());
-  const counter_values now = home()->read_counters();
+  const counter_values now = home()->copies().read_counters();
   const traffic expected{1, 1, 10'000};
   EXPECT_EQ(home()->on_host() ? now.host_to_host : now.device_to_device, expected);
   EXPECT_EQ(read(b), std::vector<std::uint8_t>(10'000, 42));

@@ -151,7 +151,7 @@ TEST_P(windows, of_structs_below_others_hand_their_offset_to_their_children_when
     const buffer made = make(bytes.size());
     use_token token(home()->work_stream(), {writes(made)});
     const copy_kind kind = home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
-    home()->copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(), kind,
+    home()->copies().copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(), kind,
                  home()->work_stream());
     token.finish();
     home()->synchronize(home()->work_stream());

@@ -70,7 +70,7 @@ protected:
     const error seen = import_error(root);
     EXPECT_EQ(seen.code(), code) << seen.message();
     EXPECT_NE(seen.message().find(said), std::string::npos) << seen.message();
-    EXPECT_EQ(home_->read_counters().imports, 0U) << "nothing was taken in";
+    EXPECT_EQ(home_->copies().read_counters().imports, 0U) << "nothing was taken in";
     root = good;
     std::copy(good_pointers.begin(), good_pointers.end(), root.children);
     for (std::size_t i = 0; i < 3; ++i) {

@@ -54,7 +54,7 @@ protected:
       EXPECT_EQ(name_of(e.code()), name_of(code)) << e.message();
       EXPECT_THAT(e.message(), HasSubstr(text));
     }
-    EXPECT_EQ(source.home()->read_counters().exports, 0U);
+    EXPECT_EQ(source.home()->copies().read_counters().exports, 0U);
   }
 
   std::shared_ptr<context> home_ = context::create(make_host_backend());
@@ -107,28 +107,28 @@ TEST_F(dlpack_export_test, bits_become_bytes_by_a_copy_that_can_be_forbidden) {
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   const auto* const values = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
   EXPECT_EQ(std::vector<std::uint8_t>(values, values + 6), (std::vector<std::uint8_t>{1, 1, 0, 0, 1, 0}));
-  EXPECT_EQ(home_->read_counters().exports, 0U) << "a copy is not an export of our memory";
+  EXPECT_EQ(home_->copies().read_counters().exports, 0U) << "a copy is not an export of our memory";
 }
 
 TEST_F(dlpack_export_test, a_copy_belongs_to_the_consumer_and_is_freed_by_the_deleter) {
   const column source = numbers();
-  const std::uint64_t live = home_->statistics().budget.current;
+  const std::uint64_t live = home_->reports().statistics().budget.current;
   held tensor(export_dlpack_versioned(source, support::export_with(copy_policy::always)));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
-  EXPECT_EQ(home_->statistics().budget.current, live + 8);
+  EXPECT_EQ(home_->reports().statistics().budget.current, live + 8);
   static_cast<std::int8_t*>(tensor->dl_tensor.data)[0] = 99;
   EXPECT_EQ(*reinterpret_cast<const std::int8_t*>(source.values().address()), 1);
   tensor.reset();
   EXPECT_TRUE(home_->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home_->statistics().budget.current, live);
+  EXPECT_EQ(home_->reports().statistics().budget.current, live);
 }
 
 TEST_F(dlpack_export_test, a_column_that_was_dropped_lives_until_the_deleter) {
   held tensor(export_dlpack_versioned(numbers()));
-  EXPECT_EQ(home_->statistics().ledger.buffers, 1U);
+  EXPECT_EQ(home_->reports().statistics().ledger.buffers, 1U);
   EXPECT_EQ(static_cast<const std::int8_t*>(tensor->dl_tensor.data)[7], 8);
   tensor.reset();
-  EXPECT_EQ(home_->statistics().ledger.buffers, 0U);
+  EXPECT_EQ(home_->reports().statistics().ledger.buffers, 0U);
 }
 
 TEST_F(dlpack_export_test, no_rows_are_a_tensor_without_data) {

@@ -29,7 +29,7 @@ protected:
 
   /// The import of a broken tensor fails as said, takes nothing, and the caller can still give the tensor back.
   void expect_refused(lent& tensor, errc code, const std::string& text, const dlpack_import& how = {}) {
-    const memory_statistics before = home_->statistics();
+    const memory_statistics before = home_->reports().statistics();
     try {
       static_cast<void>(import_dlpack(home_, tensor.get(), how));
       ADD_FAILURE() << "accepted; expected: " << text;
@@ -38,8 +38,8 @@ protected:
       EXPECT_THAT(e.message(), HasSubstr(text));
     }
     EXPECT_EQ(tensor.deleted(), 0) << "a failed import consumed the tensor";
-    EXPECT_EQ(home_->statistics().ledger.buffers, before.ledger.buffers);
-    EXPECT_EQ(home_->statistics().budget.current, before.budget.current);
+    EXPECT_EQ(home_->reports().statistics().ledger.buffers, before.ledger.buffers);
+    EXPECT_EQ(home_->reports().statistics().budget.current, before.budget.current);
     tensor.give_back();
     EXPECT_EQ(tensor.deleted(), 1);
   }
@@ -67,10 +67,10 @@ TYPED_TEST(dlpack_import_test, is_a_view_and_calls_the_deleter_once_after_the_la
     EXPECT_EQ(tensor.deleted(), 0);
     counter_values expected;
     expected.imports = 1;
-    EXPECT_EQ(this->home_->read_counters(), expected) << "a view copies and waits for nothing";
+    EXPECT_EQ(this->home_->copies().read_counters(), expected) << "a view copies and waits for nothing";
   }
   EXPECT_EQ(tensor.deleted(), 1);
-  EXPECT_EQ(this->home_->statistics().ledger.external, 0U);
+  EXPECT_EQ(this->home_->reports().statistics().ledger.external, 0U);
 }
 
 TYPED_TEST(dlpack_import_test, refuses_each_broken_field_by_name_and_takes_nothing) {
@@ -204,8 +204,8 @@ TYPED_TEST(dlpack_import_test, a_copy_gives_the_tensor_back_at_once) {
   EXPECT_EQ(tensor.deleted(), 1);
   EXPECT_NE(own.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
   EXPECT_FALSE(own.values().owner()->external());
-  EXPECT_EQ(this->home_->statistics().ledger.own, sizeof this->values_);
-  EXPECT_EQ(this->home_->read_counters().host_to_host, (traffic{1, 1, sizeof this->values_}));
+  EXPECT_EQ(this->home_->reports().statistics().ledger.own, sizeof this->values_);
+  EXPECT_EQ(this->home_->copies().read_counters().host_to_host, (traffic{1, 1, sizeof this->values_}));
   const auto* const copied = reinterpret_cast<const std::int32_t*>(own.values().address());
   EXPECT_TRUE(std::equal(this->values_.begin(), this->values_.end(), copied));
 }

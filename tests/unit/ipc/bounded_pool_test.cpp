@@ -146,13 +146,13 @@ TEST(bounded_pool, memory_for_a_host_context_is_its_own) {
       ASSERT_TRUE(pool->Allocate(500, at, &memory).ok());
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % static_cast<std::uintptr_t>(at), 0U);
       std::memset(memory, 7, 500);
-      EXPECT_GE(home->statistics().ledger.own, 500U);
-      EXPECT_EQ(home->statistics().ledger.own, home->statistics().budget.current);
+      EXPECT_GE(home->reports().statistics().ledger.own, 500U);
+      EXPECT_EQ(home->reports().statistics().ledger.own, home->reports().statistics().budget.current);
       ASSERT_TRUE(pool->Reallocate(500, 3000, at, &memory).ok());
       EXPECT_EQ(memory[499], 7);
-      EXPECT_GE(home->statistics().ledger.own, 3000U);
+      EXPECT_GE(home->reports().statistics().ledger.own, 3000U);
       pool->Free(memory, 3000, at);
-      EXPECT_EQ(home->statistics().budget.current, 0U);
+      EXPECT_EQ(home->reports().statistics().budget.current, 0U);
     }
   }
   pool->allocate_for(reserved);

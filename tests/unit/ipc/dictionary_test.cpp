@@ -41,7 +41,7 @@ TEST_F(dictionary, a_shared_one_is_written_and_uploaded_once) {
   for (const auto format : {container::file, container::stream}) {
     const std::string bytes = write_bytes(original, {format});
     EXPECT_EQ(occurrences(bytes, "first-word"), 1U);
-    home()->reset_counters();
+    home()->copies().reset_counters();
     const table seen = read_bytes(bytes, {.copy = copy_policy::always});
     EXPECT_TRUE(same_contents(seen, original));
     const auto pieces = seen.pieces(0);
@@ -347,11 +347,11 @@ TEST_F(dictionary, one_that_was_replaced_is_not_kept) {
   const table original = table_of({indices({0, 1}, strings({"a", "b"})), indices({1, 0}, strings({"c", "d"})),
                                    indices({1, 1}, strings({"e", "f"}))});
   const std::string bytes = write_bytes(original, {container::stream});
-  const auto before = home()->statistics().ledger.buffers;
+  const auto before = home()->reports().statistics().ledger.buffers;
   const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(reading->next(home()).has_value());
-    EXPECT_EQ(home()->statistics().ledger.buffers, before + 1) << "the dictionary of the last batch";
+    EXPECT_EQ(home()->reports().statistics().ledger.buffers, before + 1) << "the dictionary of the last batch";
   }
 }
 

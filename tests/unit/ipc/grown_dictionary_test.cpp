@@ -105,8 +105,8 @@ TEST_F(grown_dictionaries, past_that_are_refused_and_leave_nothing) {
   for (const auto& into : homes()) {
     EXPECT_ERROR(read_joined(bytes, into), format, "bytes: batch 0", "40000 > 32767");
     EXPECT_TRUE(into->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(into->statistics().ledger.buffers, 0U);
-    EXPECT_EQ(into->statistics().budget.current, 0U);
+    EXPECT_EQ(into->reports().statistics().ledger.buffers, 0U);
+    EXPECT_EQ(into->reports().statistics().budget.current, 0U);
   }
 }
 

@@ -21,7 +21,7 @@ ipc_test::~ipc_test() {
 }
 
 void ipc_test::TearDown() {
-  const auto live = home_->statistics();
+  const auto live = home_->reports().statistics();
   EXPECT_EQ(live.ledger.own, 0U);
   EXPECT_EQ(live.ledger.external, 0U);
   EXPECT_EQ(live.ledger.buffers, 0U);

@@ -170,7 +170,7 @@ TEST_F(live_stream, a_refused_batch_can_be_asked_for_again_although_its_bytes_ar
       const auto reading = wire.open({.copy = copy});
       std::vector<batch> read;
       for (std::size_t i = 0; i < original.batches().size(); ++i) {
-        home()->memory_budget()->set_limit(home()->statistics().budget.current + 64);
+        home()->memory_budget()->set_limit(home()->reports().statistics().budget.current + 64);
         const error refused = error_of([&] {
           if (auto rows = reading->next(home())) {
             read.push_back(std::move(*rows)); // one without rows needs no room

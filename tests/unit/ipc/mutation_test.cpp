@@ -45,7 +45,7 @@ protected:
                 outcome& seen) {
     // Of their exact size, on the heap: a sanitizer sees what goes beyond.
     const std::vector<char> exact(damaged.begin(), damaged.end());
-    const auto alive = home()->statistics().ledger.buffers;
+    const auto alive = home()->reports().statistics().ledger.buffers;
     try {
       const auto reading = reader::open(std::as_bytes(std::span(exact)), nullptr, options);
       const table read = reading->read_all(home());
@@ -62,7 +62,7 @@ protected:
           << part << failure.what();
       ++seen.errors;
     }
-    EXPECT_EQ(home()->statistics().ledger.buffers, alive) << part;
+    EXPECT_EQ(home()->reports().statistics().ledger.buffers, alive) << part;
   }
 
   table original_ = table::make(home(), {}, {});
@@ -164,18 +164,18 @@ TEST_F(claim, that_is_honest_is_bounded_by_the_budget) {
     EXPECT_EQ(name_of(refused.code()), name_of(errc::budget_exceeded)) << refused.message();
     ASSERT_NE(refused.refusal(), nullptr);
     EXPECT_EQ(refused.refusal()->limit, 30'000U);
-    EXPECT_EQ(narrow->statistics().budget.current, 0U);
+    EXPECT_EQ(narrow->reports().statistics().budget.current, 0U);
 
     narrow->set_budget(200'000);
     const auto reading = open();
     {
       const table seen = reading->read_all(narrow);
       EXPECT_TRUE(same_contents(seen, original));
-      const auto charged = narrow->statistics().budget.current;
+      const auto charged = narrow->reports().statistics().budget.current;
       EXPECT_GE(charged, 39'992U) << "decoded values count while they are viewed";
       EXPECT_LT(charged, 60'000U) << "the body that was read is gone";
     }
-    EXPECT_EQ(narrow->statistics().budget.current, 0U);
+    EXPECT_EQ(narrow->reports().statistics().budget.current, 0U);
   }
 }
 
@@ -189,7 +189,7 @@ TEST_F(claim, refused_by_the_budget_can_be_asked_for_again) {
       EXPECT_EQ(reading->next(narrow)->rows, 100);
       for (int i = 0; i < 2; ++i) {
         EXPECT_EQ(error_of([&] { static_cast<void>(reading->next(narrow)); }).code(), errc::budget_exceeded);
-        EXPECT_EQ(narrow->statistics().budget.current, 0U);
+        EXPECT_EQ(narrow->reports().statistics().budget.current, 0U);
       }
       narrow->set_budget(budget::unlimited);
       EXPECT_EQ(reading->next(narrow)->rows, 4999);

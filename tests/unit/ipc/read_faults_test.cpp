@@ -33,8 +33,8 @@ protected:
   }
   static void expect_nothing_left(const std::shared_ptr<context>& of) {
     EXPECT_TRUE(of->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(of->statistics().ledger.buffers, 0U);
-    EXPECT_EQ(of->statistics().budget.current, 0U);
+    EXPECT_EQ(of->reports().statistics().ledger.buffers, 0U);
+    EXPECT_EQ(of->reports().statistics().budget.current, 0U);
   }
   static constexpr std::array bodies{compression::none, compression::lz4, compression::zstd};
 };

@@ -59,13 +59,13 @@ TEST_P(round_trip, names_may_repeat_and_be_empty) {
 TEST_P(round_trip, values_in_memory_of_the_contexts_own_are_the_same_and_take_one_transfer) {
   const table original = random_table(home(), {data_type(type_id::int64), data_type(type_id::string)}, {});
   const std::string bytes = write_bytes(original, options());
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const table back = read_bytes(bytes, {.copy = copy_policy::always});
-  const auto counted = home()->read_counters();
+  const auto counted = home()->copies().read_counters();
   EXPECT_EQ(counted.host_to_host.transfers + counted.host_to_device.transfers, 1U);
   EXPECT_EQ(counted.imports, 0U);
-  EXPECT_GT(home()->statistics().ledger.own, 0U);
-  EXPECT_THAT(home()->live_by_tag(), ::testing::Contains(::testing::Key("read_ipc")));
+  EXPECT_GT(home()->reports().statistics().ledger.own, 0U);
+  EXPECT_THAT(home()->reports().live_by_tag(), ::testing::Contains(::testing::Key("read_ipc")));
   EXPECT_TRUE(same_contents(back, original));
 }
 

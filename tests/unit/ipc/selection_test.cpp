@@ -203,13 +203,13 @@ TEST_F(selection, a_refused_batch_can_be_asked_for_again) {
   const table original = every_type();
   const std::string bytes = write_bytes(original);
   const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});
-  const auto before = home()->statistics().ledger.own;
+  const auto before = home()->reports().statistics().ledger.own;
   home()->memory_budget()->set_limit(1000);
   const error refused = error_of([&] { static_cast<void>(reading->next(home())); });
   EXPECT_EQ(refused.code(), errc::budget_exceeded);
   ASSERT_NE(refused.refusal(), nullptr);
   EXPECT_EQ(refused.refusal()->limit, 1000U);
-  EXPECT_EQ(home()->statistics().ledger.own, before) << "nothing of the refused batch is left";
+  EXPECT_EQ(home()->reports().statistics().ledger.own, before) << "nothing of the refused batch is left";
   home()->memory_budget()->set_limit(budget::unlimited);
   EXPECT_TRUE(support::same_contents(reading->read_all(home()), original));
 }

@@ -28,11 +28,13 @@ protected:
     original_.reset();
     there_.reset();
     EXPECT_TRUE(device_->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(device_->statistics().ledger.buffers, 0U);
+    EXPECT_EQ(device_->reports().statistics().ledger.buffers, 0U);
     ipc_test::TearDown();
   }
 
-  [[nodiscard]] std::uint64_t downloads() const { return device_->read_counters().device_to_host.transfers; }
+  [[nodiscard]] std::uint64_t downloads() const {
+    return device_->copies().read_counters().device_to_host.transfers;
+  }
   [[nodiscard]] static write_options options(compression body) {
     return {.body = body, .window_bytes = window_bytes};
   }
@@ -46,7 +48,7 @@ TEST_F(streamed_batches, are_downloaded_while_the_window_before_is_written) {
   if (std::thread::hardware_concurrency() < 2) {
     GTEST_SKIP() << "a write has no other threads";
   }
-  device_->reset_counters();
+  device_->copies().reset_counters();
   bool second_came = false;
   const support::system_call_trap trap(
       support::system_call::pwritev, [&](std::size_t number, const std::string&) {

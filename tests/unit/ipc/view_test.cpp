@@ -53,9 +53,9 @@ TEST_F(view, an_uncompressed_body_is_not_copied) {
   const table original = every_type();
   for (const auto format : {container::file, container::stream}) {
     const auto source = place(write_bytes(original, {format}));
-    home()->reset_counters();
+    home()->copies().reset_counters();
     const table seen = reader::open(source.bytes, source.memory)->read_all(home());
-    const auto counted = home()->read_counters();
+    const auto counted = home()->copies().read_counters();
     EXPECT_EQ(counted.host_to_host, traffic{});
     EXPECT_EQ(counted.host_to_device, traffic{});
     EXPECT_GT(counted.imports, 0U);
@@ -68,9 +68,9 @@ TEST_F(view, a_selection_of_columns_is_not_copied_either) {
   const table original = every_type();
   const auto source = place(write_bytes(original));
   const auto names = std::vector{original.fields().fields[7].name, original.fields().fields[2].name};
-  home()->reset_counters();
+  home()->copies().reset_counters();
   const table seen = reader::open(source.bytes, source.memory, {.columns = names})->read_all(home());
-  EXPECT_EQ(home()->read_counters().host_to_host, traffic{});
+  EXPECT_EQ(home()->copies().read_counters().host_to_host, traffic{});
   EXPECT_TRUE(all_inside(seen, source.bytes));
 }
 
@@ -104,7 +104,7 @@ TEST_F(view, a_decoded_body_is_taken_as_libarrow_left_it) {
   const table original = every_type();
   for (const auto body : {compression::lz4, compression::zstd}) {
     const auto source = place(write_bytes(original, {.body = body}));
-    home()->reset_counters();
+    home()->copies().reset_counters();
     const auto reading = reader::open(source.bytes, source.memory);
     std::vector<batch> batches;
     while (auto each = reading->next(home())) {
@@ -112,7 +112,7 @@ TEST_F(view, a_decoded_body_is_taken_as_libarrow_left_it) {
     }
     const table seen = table::make(home(), reading->fields(), std::move(batches));
     EXPECT_TRUE(same_contents(seen, original));
-    EXPECT_EQ(home()->read_counters().host_to_host, traffic{});
+    EXPECT_EQ(home()->copies().read_counters().host_to_host, traffic{});
     EXPECT_FALSE(all_inside(seen, source.bytes));
   }
 }

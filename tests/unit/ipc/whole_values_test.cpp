@@ -64,7 +64,7 @@ protected:
       for (const bool joined : {true, false}) {
         const read_options options{.copy = copy_policy::always, .rechunk = joined};
         EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: batch 1: column 'x'", text);
-        EXPECT_EQ(home()->statistics().ledger.buffers, 0U);
+        EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
       }
     }
   }

@@ -100,17 +100,17 @@ TEST_F(refusals_of_contexts, a_reservation_without_room_lists_them_too) {
 TEST(foreign_bytes, are_those_of_others_and_never_our_own) {
   const auto device = sim::device::create({.seed = 1, .how = sim::pace::automatic});
   const auto home = context::create(device);
-  EXPECT_EQ(home->foreign_bytes(), 0U);
+  EXPECT_EQ(home->reports().foreign_bytes(), 0U);
   {
     const buffer own = take(home, 40 << 20, "own");
-    EXPECT_EQ(home->foreign_bytes(), 0U);
+    EXPECT_EQ(home->reports().foreign_bytes(), 0U);
     const auto other_library = sim::device::create({.beside = device});
     void* const taken = other_library->allocate(8 << 20, 0);
-    EXPECT_EQ(home->foreign_bytes(), std::uint64_t{8} << 20);
+    EXPECT_EQ(home->reports().foreign_bytes(), std::uint64_t{8} << 20);
     EXPECT_TRUE(other_library->deallocate(taken, 8 << 20, 0));
   }
   EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
-  EXPECT_EQ(home->foreign_bytes(), 0U) << "what is cached is ours";
+  EXPECT_EQ(home->reports().foreign_bytes(), 0U) << "what is cached is ours";
 }
 
 TEST(foreign_bytes, are_not_what_the_pool_of_the_driver_keeps) {
@@ -119,7 +119,7 @@ TEST(foreign_bytes, are_not_what_the_pool_of_the_driver_keeps) {
   const auto home = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}), options);
   take(home, 40 << 20, "own");
   EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
-  EXPECT_EQ(home->foreign_bytes(), 0U);
+  EXPECT_EQ(home->reports().foreign_bytes(), 0U);
 }
 
 TEST(an_export, holds_each_storage_once) {
@@ -146,18 +146,18 @@ TEST_F(scalars_that_fail, leave_the_callers_memory_alone_until_the_copy_has_run)
   const auto home = context::create(faulty_, options);
   const buffer b = take(home, 64, "scalar");
   const use_token token(home->work_stream(), {writes(b)});
-  home->fill(token.mutable_data<char>(b), 7, 64, home->work_stream());
+  home->copies().fill(token.mutable_data<char>(b), 7, 64, home->work_stream());
   const auto gate = device_->close_gate(home->work_stream().native_handle());
   std::uint32_t value = 5;
   faulty_->fail_at(2);
-  EXPECT_THROW(home->read_scalar(&value, token.data<char>(b), sizeof value, home->work_stream()), error);
+  EXPECT_THROW(home->copies().read_scalar(&value, token.data<char>(b), sizeof value, home->work_stream()), error);
   EXPECT_TRUE(faulty_->failed()) << "the wait";
-  EXPECT_EQ(home->statistics().pending_releases, 1U) << "the copy may still write";
+  EXPECT_EQ(home->reports().statistics().pending_releases, 1U) << "the copy may still write";
   gate->open();
   device_->run();
   EXPECT_EQ(value, 5U);
   EXPECT_EQ(home->drain(), 1U);
-  EXPECT_EQ(home->statistics().pending_releases, 0U);
+  EXPECT_EQ(home->reports().statistics().pending_releases, 0U);
   EXPECT_TRUE(device_->races().empty());
 }
 
@@ -184,11 +184,11 @@ TEST(trims_of_a_context, are_logged_where_a_quarantine_made_room_and_only_there)
     parse_stack(stack, options.memory);
     const auto home = context::create(make_host_backend(), options);
     const auto sink = std::make_shared<memory_sink>();
-    home->log()->attach(sink);
+    home->reports().log()->attach(sink);
     static_cast<void>(take(home, 600 << 10, "freed"));
     const buffer held = take(home, 600 << 10, "next");
     EXPECT_THROW(static_cast<void>(take(home, 600 << 10, "too large")), error);
-    home->log()->detach(sink);
+    home->reports().log()->detach(sink);
     std::vector<std::uint64_t> found;
     for (const log_record& each : sink->records()) {
       if (each.event == memory_event::trim) {
@@ -216,7 +216,7 @@ TEST(close, does_the_releases_that_are_due_and_flushes_the_log) {
   options.releases = release_thread::none;
   const auto home = context::create(device, options);
   const auto sink = std::make_shared<counting_sink>();
-  home->log()->attach(sink);
+  home->reports().log()->attach(sink);
   {
     external_memory lent;
     lent.device = home->device();
@@ -225,10 +225,10 @@ TEST(close, does_the_releases_that_are_due_and_flushes_the_log) {
     const auto gate = device->close_gate(home->work_stream().native_handle());
     { const use_token token(home->work_stream(), {reads(view)}); }
   }
-  EXPECT_EQ(home->statistics().pending_releases, 1U);
+  EXPECT_EQ(home->reports().statistics().pending_releases, 1U);
   device->run();
   EXPECT_TRUE(home->close().empty());
-  EXPECT_EQ(home->statistics().pending_releases, 0U);
+  EXPECT_EQ(home->reports().statistics().pending_releases, 0U);
   EXPECT_EQ(sink->flushed, 1);
 }
 
@@ -248,13 +248,13 @@ TEST(a_block, that_the_driver_does_not_take_stays_charged_and_is_reported_once) 
   home->memory().fault->fail_free(1);
   b = {};
   for (int again = 0; again < 2; ++again) {
-    EXPECT_EQ(home->statistics().budget.current, 64U);
-    EXPECT_EQ(home->statistics().pending_releases, 1U);
+    EXPECT_EQ(home->reports().statistics().budget.current, 64U);
+    EXPECT_EQ(home->reports().statistics().pending_releases, 1U);
     home->memory().fault->fail_free(1);
     EXPECT_EQ(home->drain(), 0U);
   }
   EXPECT_EQ(home->drain(), 1U);
-  EXPECT_EQ(home->statistics().budget.current, 0U);
+  EXPECT_EQ(home->reports().statistics().budget.current, 0U);
   EXPECT_EQ(reports, std::vector<std::string>{
                          "the driver refused to free 64 bytes: they stay charged, and it is tried again"});
   set_report_sink(before);
@@ -289,9 +289,9 @@ TEST(graph_pool_on_the_host, keeps_small_requests_out_of_large_spans_and_pads_fo
   EXPECT_EQ(pool->bytes(), 256U + 4096U) << "which are out";
   pool->give_back(one, {.last = home->work_stream().native_handle()});
   EXPECT_EQ(pool->bytes(), 4096U);
-  EXPECT_EQ(home->statistics().budget.current, 4096U);
+  EXPECT_EQ(home->reports().statistics().budget.current, 4096U);
   pool->give_back(page, {});
-  EXPECT_EQ(home->statistics().budget.current, 0U);
+  EXPECT_EQ(home->reports().statistics().budget.current, 0U);
   EXPECT_THROW(static_cast<void>(graph_pool::create(nullptr)), error);
 }
 
@@ -334,8 +334,8 @@ TEST(movements_of_no_bytes, ask_the_driver_for_nothing) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(sim::device::create({.seed = 1}));
   const auto home = context::create(faulty);
   faulty->fail_at(1);
-  home->fill(nullptr, 1, 0, home->work_stream());
-  home->copy(nullptr, nullptr, 0, copy_kind::device_to_host, home->work_stream());
+  home->copies().fill(nullptr, 1, 0, home->work_stream());
+  home->copies().copy(nullptr, nullptr, 0, copy_kind::device_to_host, home->work_stream());
   EXPECT_FALSE(faulty->failed());
 }
 
@@ -344,10 +344,10 @@ TEST(a_hand_over, of_memory_without_pending_work_records_no_event) {
   external_memory lent;
   lent.device = home->device();
   const std::array views{buffer::adopt(home, std::move(lent))};
-  home->reset_counters();
+  home->copies().reset_counters();
   synchronize_handover(views);
   order_handover(views, home->work_stream());
-  EXPECT_EQ(home->read_counters().events, 0U);
+  EXPECT_EQ(home->copies().read_counters().events, 0U);
 }
 
 TEST(external_memory_of_a_context, has_its_own_device_and_a_generation_of_its_own) {
@@ -359,9 +359,9 @@ TEST(external_memory_of_a_context, has_its_own_device_and_a_generation_of_its_ow
   lent.device = {device_kind::cuda, 3};
   const buffer one = buffer::adopt(home, lent);
   const buffer two = buffer::adopt(home, lent);
-  EXPECT_EQ(home->read_counters().imports, 2U);
-  home->reset_counters();
-  EXPECT_EQ(home->read_counters().imports, 0U);
+  EXPECT_EQ(home->copies().read_counters().imports, 2U);
+  home->copies().reset_counters();
+  EXPECT_EQ(home->copies().read_counters().imports, 0U);
   EXPECT_EQ(one.owner()->device(), lent.device);
   EXPECT_NE(one.owner()->generation(), 0U);
   EXPECT_NE(one.owner()->generation(), two.owner()->generation());

@@ -2,19 +2,26 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
-#include "saeta/memory/detail/context_core.hpp"
+#include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "saeta/memory/graph_pool_scope.hpp"
 #include "saeta/memory/lent_memory.hpp"
+#include "saeta/memory/stream_pool.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "support/child_process.hpp"
 
 #include <gmock/gmock.h>
 
 #include <array>
+#include <mutex>
 #include <optional>
 
 namespace saeta {
+
+struct stream_pool_probe {
+  static std::mutex& mutex(stream_pool& of) { return of.mutex_; }
+};
+
 namespace {
 
 using support::expect_in_a_child;
@@ -34,7 +41,7 @@ buffer take(const std::shared_ptr<context>& from, std::size_t bytes, tag label =
 buffer filled(const std::shared_ptr<context>& from, std::uint8_t value) {
   buffer made = take(from, 64);
   use_token token(from->work_stream(), {writes(made)});
-  from->fill(token.mutable_data<std::uint8_t>(made), value, made.size(), from->work_stream());
+  from->copies().fill(token.mutable_data<std::uint8_t>(made), value, made.size(), from->work_stream());
   token.finish();
   from->synchronize(from->work_stream());
   return made;
@@ -60,14 +67,14 @@ void expect_new_work_to_be_refused(const std::shared_ptr<context>& parents, cons
   refused([&] { static_cast<void>(parents->with_reservation(1)); });
   refused([&] { static_cast<void>(parents->borrow_stream()); });
   refused([&] { parents->set_budget(5000); });
-  refused([&] { static_cast<void>(parents->statistics()); });
-  refused([&] { static_cast<void>(parents->read_counters()); });
-  refused([&] { parents->reset_counters(); });
-  refused([&] { static_cast<void>(parents->live_by_tag()); });
-  refused([&] { static_cast<void>(parents->live_by_budget()); });
+  refused([&] { static_cast<void>(parents->reports().statistics()); });
+  refused([&] { static_cast<void>(parents->copies().read_counters()); });
+  refused([&] { parents->copies().reset_counters(); });
+  refused([&] { static_cast<void>(parents->reports().live_by_tag()); });
+  refused([&] { static_cast<void>(parents->reports().live_by_budget()); });
   refused([&] {
     static_cast<void>(
-        parents->service<service_of_nobody>([] { return std::make_unique<service_of_nobody>(); }));
+        parents->services().of<service_of_nobody>([] { return std::make_unique<service_of_nobody>(); }));
   });
 }
 
@@ -99,9 +106,9 @@ TEST(context_of_a_parent, frees_nothing_waits_for_nothing_and_has_nothing_alive)
   {
     const buffer pending = take(home, 64, "pending");
     const use_token token(home->work_stream(), {writes(pending)});
-    home->fill(token.mutable_data<char>(pending), 1, 64, home->work_stream());
+    home->copies().fill(token.mutable_data<char>(pending), 1, 64, home->work_stream());
   }
-  EXPECT_EQ(home->statistics().pending_releases, 1U);
+  EXPECT_EQ(home->reports().statistics().pending_releases, 1U);
   expect_in_a_child([&] {
     EXPECT_EQ(home->trim(), 0U);
     EXPECT_EQ(home->drain(), 0U);
@@ -123,15 +130,14 @@ TEST(context_of_a_parent, frees_nothing_waits_for_nothing_and_has_nothing_alive)
 }
 
 TEST(context_of_a_parent, takes_a_stream_back_without_a_lock_that_another_thread_may_have_held) {
-  const auto core = std::make_shared<context_core>(make_host_backend(), context_options{});
-  std::optional<stream_lease> lease(std::in_place, core, own_stream(core->clocks));
-  core->lent_streams = 1;
-  std::unique_lock elsewhere(core->streams_mutex); // as another thread of the parent may
+  const auto device = make_host_backend();
+  stream_pool streams(timelines::of(*device), 1);
+  std::optional<stream_lease> lease(streams.borrow(nullptr));
+  std::unique_lock elsewhere(stream_pool_probe::mutex(streams)); // as another thread of the parent may
   expect_in_a_child([&] { lease.reset(); });
   elsewhere.unlock();
   lease.reset();
-  EXPECT_EQ(core->lent_streams, 0U);
-  EXPECT_EQ(core->idle_streams.size(), 1U);
+  EXPECT_NO_THROW(static_cast<void>(streams.borrow(nullptr))) << "the only one is back";
 }
 
 TEST(context_of_a_parent, lets_a_child_read_host_memory_whatever_its_parent_did_with_it) {
@@ -190,8 +196,8 @@ TEST(context_of_a_parent, counts_no_exports_of_a_child_and_learns_of_no_work) {
     }
     EXPECT_FALSE(unknown(theirs));
     EXPECT_TRUE(unknown(mine));
-    EXPECT_EQ(parents->count().read().exports, 0U);
-    EXPECT_EQ(own->count().read().exports, 1U);
+    EXPECT_EQ(parents->copies().count().read().exports, 0U);
+    EXPECT_EQ(own->copies().count().read().exports, 1U);
     { const use_token token(own->work_stream(), {reads(theirs), reads(mine)}); }
     EXPECT_FALSE(unknown(mine)) << "the token has waited for it";
   });

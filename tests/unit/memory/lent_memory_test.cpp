@@ -24,9 +24,9 @@ TEST(lent_memory_with_a_use_that_could_not_be_noted, waits_for_all_work_before_i
   note_lent_use(lent, foreign.native_handle());
   device->set_fail_percent(0);
   device->fill(lent, 1, bytes, foreign.native_handle());
-  home->reset_counters();
+  home->copies().reset_counters();
   take_back_memory(lent, bytes, ours.native_handle());
-  EXPECT_EQ(home->read_counters().events, 1U) << "over the foreign stream, too";
+  EXPECT_EQ(home->copies().read_counters().events, 1U) << "over the foreign stream, too";
   void* const next = lend_memory(home, bytes, ours, "next");
   device->fill(next, 2, bytes, ours.native_handle());
   home->synchronize(ours);
@@ -81,12 +81,12 @@ TEST(lent_memory_that_comes_back, while_its_stream_can_not_be_marked_waits_for_a
   void* const lent = lend_memory(home, bytes, ours, "lent");
   home->synchronize(ours);
   device->fill(lent, 1, bytes, foreign.native_handle());
-  home->reset_counters();
+  home->copies().reset_counters();
   faulty->fail_at(1);
   take_back_memory(lent, bytes, foreign.native_handle());
   EXPECT_TRUE(faulty->failed());
   faulty->fail_at(0);
-  EXPECT_EQ(home->read_counters().events, 1U) << "over all work";
+  EXPECT_EQ(home->copies().read_counters().events, 1U) << "over all work";
   void* const next = lend_memory(home, bytes, ours, "next");
   device->fill(next, 2, bytes, ours.native_handle());
   home->synchronize(ours);

@@ -28,12 +28,12 @@ std::vector<sim::race> races_after_an_end_elsewhere(std::uint64_t seed) {
   const buffer used = buffer::allocate(home, 64, home->work_stream());
   const stream_ref mine(*device, per_thread_stream);
   std::optional<use_token> token(std::in_place, mine, std::array{writes(used)});
-  home->fill(token->mutable_data<std::uint8_t>(used), 1, used.size(), mine);
+  home->copies().fill(token->mutable_data<std::uint8_t>(used), 1, used.size(), mine);
   device->set_fail_percent(50);
   std::thread([&] { token.reset(); }).join();
   device->set_fail_percent(0);
   use_token next(home->work_stream(), {writes(used)});
-  home->fill(next.mutable_data<std::uint8_t>(used), 2, used.size(), home->work_stream());
+  home->copies().fill(next.mutable_data<std::uint8_t>(used), 2, used.size(), home->work_stream());
   return device->races();
 }
 
@@ -51,7 +51,7 @@ protected:
   tokens_whose_end_fails() {
     reports = 0;
     before_ = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
-    home_->fill(token_->mutable_data<char>(used_), 1, used_.size(), foreign_.ref());
+    home_->copies().fill(token_->mutable_data<char>(used_), 1, used_.size(), foreign_.ref());
   }
   ~tokens_whose_end_fails() override { set_report_sink(before_); }
   [[nodiscard]] handover needed() const { return used_.owner()->ordering().needs(access::write, "used"); }
@@ -70,11 +70,11 @@ private:
 };
 
 TEST_F(tokens_whose_end_fails, wait_for_their_work_and_say_so) {
-  const std::uint64_t waits = home_->read_counters().synchronizations;
+  const std::uint64_t waits = home_->copies().read_counters().synchronizations;
   faulty_->fail_at(2); // the first call asks whether the stream captures
   EXPECT_THROW(token_->finish(), error);
   EXPECT_TRUE(faulty_->failed());
-  EXPECT_EQ(home_->read_counters().synchronizations, waits + 1);
+  EXPECT_EQ(home_->copies().read_counters().synchronizations, waits + 1);
   EXPECT_TRUE(needed().points.empty());
   EXPECT_FALSE(needed().unknown);
   EXPECT_EQ(reports, 0);
@@ -109,8 +109,8 @@ TEST(export_hold, counts_once_in_each_context_whatever_the_number_and_the_order_
   };
   {
     const export_hold reading(views, access::read);
-    EXPECT_EQ(one->count().read().exports, 1U);
-    EXPECT_EQ(two->count().read().exports, 1U);
+    EXPECT_EQ(one->copies().count().read().exports, 1U);
+    EXPECT_EQ(two->copies().count().read().exports, 1U);
     for (const auto& view : {views[0], views[100], views[101]}) {
       EXPECT_FALSE(unknown(view, access::read));
       EXPECT_TRUE(unknown(view, access::write));
@@ -123,7 +123,7 @@ TEST(export_hold, counts_once_in_each_context_whatever_the_number_and_the_order_
     EXPECT_FALSE(unknown(view, access::write)) << "once, and a use has waited for it";
   }
   const export_hold nothing({}, access::write);
-  EXPECT_EQ(one->count().read().exports, 1U);
+  EXPECT_EQ(one->copies().count().read().exports, 1U);
 }
 
 TEST(use_token, holds_a_storage_that_is_named_twice_once_with_the_stronger_access) {
@@ -189,10 +189,10 @@ TEST(use_token, lets_go_of_its_buffers_at_its_end) {
       buffer b = buffer::allocate(home, 64, stream);
       use_token token(stream, {writes(b)});
       b = {};
-      EXPECT_EQ(home->statistics().budget.current, 64U);
+      EXPECT_EQ(home->reports().statistics().budget.current, 64U);
       token.finish();
       EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
-      EXPECT_EQ(home->statistics().budget.current, 0U);
+      EXPECT_EQ(home->reports().statistics().budget.current, 0U);
     }
   }
 }
@@ -202,11 +202,11 @@ TEST(use_token, waits_for_the_unknown_work_of_a_device_once) {
   const std::array both{buffer::allocate(home, 64, home->work_stream()),
                         buffer::allocate(home, 64, home->work_stream())};
   { const export_hold lent(both, access::write); }
-  home->reset_counters();
+  home->copies().reset_counters();
   { const use_token token(home->work_stream(), {reads(both[0]), reads(both[1])}); }
-  EXPECT_EQ(home->read_counters().events, 1U);
+  EXPECT_EQ(home->copies().read_counters().events, 1U);
   { const use_token token(home->work_stream(), {writes(both[0]), writes(both[1])}); }
-  EXPECT_EQ(home->read_counters().events, 1U) << "it has been waited for";
+  EXPECT_EQ(home->copies().read_counters().events, 1U) << "it has been waited for";
 }
 
 TEST(use_token, needs_a_stream_that_can_order_one_of_its_buffers) {

@@ -144,10 +144,10 @@ TEST_F(runtime_test, a_device_that_is_not_there_has_no_description) {
 
 TEST_F(runtime_test, a_budget_is_set_at_creation_and_stays_for_those_who_name_none_or_the_same) {
   const auto home = open_context(host, 1000);
-  EXPECT_EQ(home->statistics().budget.limit, 1000U);
+  EXPECT_EQ(home->reports().statistics().budget.limit, 1000U);
   EXPECT_EQ(open_context(host), home);
   EXPECT_EQ(open_context(host, 1000), home);
-  EXPECT_EQ(home->statistics().budget.limit, 1000U);
+  EXPECT_EQ(home->reports().statistics().budget.limit, 1000U);
 }
 
 TEST_F(runtime_test, a_context_that_exists_with_another_budget_is_refused_with_both_ways_out) {
@@ -164,7 +164,7 @@ TEST_F(runtime_test, a_context_that_exists_with_another_budget_is_refused_with_b
       EXPECT_THAT(e.message(), HasSubstr("set_budget"));
       EXPECT_THAT(e.message(), HasSubstr("with_budget"));
     }
-    EXPECT_EQ(home->statistics().budget.limit, first.value_or(budget::unlimited));
+    EXPECT_EQ(home->reports().statistics().budget.limit, first.value_or(budget::unlimited));
     home->close();
   }
 }
@@ -185,7 +185,7 @@ TEST_F(runtime_test, a_child_of_fork_has_a_context_of_its_own_and_ends) {
     ::alarm(60);
     const auto own = open_context(host);
     bool right = own != parents && parents->inherited() && !own->inherited() && own_context(parents) == own;
-    right = right && own->statistics().budget.limit == budget::unlimited;
+    right = right && own->reports().statistics().budget.limit == budget::unlimited;
     try {
       static_cast<void>(buffer::allocate(parents, 64, parents->work_stream()));
       right = false;
@@ -193,7 +193,7 @@ TEST_F(runtime_test, a_child_of_fork_has_a_context_of_its_own_and_ends) {
       right = right && e.code() == errc::device;
     }
     { const buffer dropped = buffer::allocate(own, 1 << 20, own->work_stream()); }
-    ::_exit(right && own->statistics().budget.current == 0 ? 0 : 1);
+    ::_exit(right && own->reports().statistics().budget.current == 0 ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -203,9 +203,9 @@ TEST_F(runtime_test, a_child_of_fork_has_a_context_of_its_own_and_ends) {
 
 TEST_F(runtime_test, the_environment_gives_the_budget_that_the_caller_does_not) {
   const scoped_variable variable("SAETA_BUDGET", "3MiB");
-  EXPECT_EQ(open_context(host)->statistics().budget.limit, 3U << 20);
+  EXPECT_EQ(open_context(host)->reports().statistics().budget.limit, 3U << 20);
   open_context(host)->close();
-  EXPECT_EQ(open_context(host, 77)->statistics().budget.limit, 77U);
+  EXPECT_EQ(open_context(host, 77)->reports().statistics().budget.limit, 77U);
 }
 
 TEST_F(runtime_test, a_failed_creation_can_be_tried_again) {
@@ -280,7 +280,7 @@ TEST_F(runtime_test, host_memory_of_the_parent_can_be_read_in_a_child_of_fork) {
   const buffer rows = buffer::allocate(parents, 64, parents->work_stream());
   {
     use_token token(parents->work_stream(), {writes(rows)});
-    parents->fill(token.mutable_data<char>(rows), 7, rows.size(), parents->work_stream());
+    parents->copies().fill(token.mutable_data<char>(rows), 7, rows.size(), parents->work_stream());
   }
   const pid_t child = ::fork();
   if (child == 0) {
@@ -363,7 +363,7 @@ TEST_F(runtime_test, each_context_logs_to_files_of_its_own) {
     const scoped_variable variable("SAETA_LOG", "csv:memory.csv;jsonl:./events");
     const auto home = open_context(host);
     { const buffer logged = buffer::allocate(home, 1234, home->work_stream()); }
-    home->log()->flush();
+    home->reports().log()->flush();
     home->close();
   }
   std::filesystem::current_path(before);
