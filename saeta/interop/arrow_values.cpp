@@ -1,5 +1,6 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/symbol_table.hpp"
+#include "saeta/column/value_reason.hpp"
 #include "saeta/interop/detail/arrow_array.hpp"
 #include "saeta/transfer/combine.hpp"
 #include "saeta/transfer/host_window.hpp"
@@ -26,6 +27,31 @@ struct looked_at {
   std::size_t check = 0;
   bool checked = false;
   std::size_t requests = 0;
+};
+
+/// The values of an array that a check looked at.
+class values_of_array final : public checked_values {
+public:
+  values_of_array(const host_array& of, const value_check& check, const array_memory& memory)
+      : of_(of), check_(check), memory_(memory) {}
+
+  std::int64_t number(std::size_t buffer, std::int64_t row, std::int32_t width) override {
+    const void* const values = buffer == first_buffer() ? check_.values : check_.second;
+    return memory_.number(static_cast<const std::byte*>(values) + row * width,
+                          static_cast<std::size_t>(width));
+  }
+  std::int64_t child_rows(std::size_t child) override { return of_.children[child].length; }
+  std::int64_t variadic_bytes(std::size_t buffer) override {
+    return static_cast<std::int64_t>(of_.buffers[of_.type.buffer_count() + buffer].size());
+  }
+
+private:
+  /// The buffer that `value_check::values` points into.
+  [[nodiscard]] std::size_t first_buffer() const { return check_.kind == check_kind::unions ? 0 : 1; }
+
+  const host_array& of_;
+  const value_check& check_;
+  const array_memory& memory_;
 };
 
 const std::byte* value_at(const host_array& of, std::size_t buffer, std::int64_t row, std::size_t width) {
@@ -172,86 +198,16 @@ private:
     for (const looked_at& each : level_) {
       if (each.checked && bad[each.check] != no_bad_row) {
         throw error(errc::format,
-                    concat(each.place, ": ", reason(each, list_.checks[each.check], bad[each.check])));
+                    concat(each.place, ": ", reason(*each.array, list_.checks[each.check], bad[each.check])));
       }
     }
   }
 
-  [[nodiscard]] std::int64_t number(const void* values, std::int64_t index, std::int32_t width) const {
-    return memory_.number(static_cast<const std::byte*>(values) + index * width,
-                          static_cast<std::size_t>(width));
-  }
-
-  [[nodiscard]] std::string reason(const looked_at& of, const value_check& check, std::int64_t row) const {
-    const host_array& source = *of.array;
-    switch (check.kind) {
-    case check_kind::offsets:
-      return concat("offsets fall from ", number(check.values, row, check.width), " to ",
-                    number(check.values, row + 1, check.width), " at row ", row);
-    case check_kind::indices:
-      if (source.type.is_symbol()) {
-        return concat("symbol ", static_cast<symbol>(number(check.values, row, check.width)), " at row ", row,
-                      " is not in the symbol table, which has ", check.limit, " names");
-      }
-      return concat("index ", index_at(source, check, row), " at row ", row, ", the dictionary has ",
-                    source.dictionary->length, " entries");
-    case check_kind::list_views:
-      return concat("a list of ", number(check.second, row, check.width), " values from ",
-                    number(check.values, row, check.width), " at row ", row, ", its child has ", check.limit,
-                    " rows");
-    case check_kind::unions:
-      return union_reason(source, check, row);
-    case check_kind::views:
-      return view_reason(source, check, row);
-    case check_kind::run_ends:
-      return concat("run ends don't rise: ", number(check.values, row, check.width), " after ",
-                    row == 0 ? 0 : number(check.values, row - 1, check.width), " at run ", row);
-    case check_kind::texts:
-    case check_kind::text_views:
-      break; // imports don't look at texts
-    }
-    return {};
-  }
-
-  /// As the index type shows it.
-  [[nodiscard]] std::string index_at(const host_array& source, const value_check& check,
-                                     std::int64_t row) const {
-    const std::int64_t index = number(check.values, row, check.width);
-    if (source.type.index_type()->is_signed() || index >= 0) {
-      return concat(index);
-    }
-    const int unused = 64 - 8 * check.width;
-    return concat(static_cast<std::uint64_t>(index) << unused >> unused);
-  }
-
-  [[nodiscard]] std::string union_reason(const host_array& source, const value_check& check,
-                                         std::int64_t row) const {
-    const auto id = static_cast<std::int8_t>(number(check.values, row, 1));
-    const auto codes = source.type.type_codes();
-    const auto found = std::ranges::find(codes, id);
-    if (found == codes.end()) {
-      return concat("type id ", +id, " at row ", row, ", the union has none such");
-    }
-    const auto child = static_cast<std::size_t>(found - codes.begin());
-    return concat("offset ", number(check.second, row, sizeof(std::int32_t)), " at row ", row, ", child '",
-                  source.type.children()[child].name, "' has ", source.children[child].length, " rows");
-  }
-
-  [[nodiscard]] std::string view_reason(const host_array& source, const value_check& check,
-                                        std::int64_t row) const {
-    const auto word = [&](int i) { return number(check.values, 4 * row + i, sizeof(std::int32_t)); };
-    const std::int64_t size = word(0);
-    const std::int64_t index = word(2);
-    const std::int64_t offset = word(3);
-    const bool there = size > 0 && index >= 0 && index < check.limit;
-    const std::size_t place = source.type.buffer_count() + static_cast<std::size_t>(there ? index : 0);
-    const auto bytes = there ? static_cast<std::int64_t>(source.buffers[place].size()) : 0;
-    if (there && offset >= 0 && offset + size <= bytes) {
-      return concat("the view at row ", row, " does not begin like its bytes");
-    }
-    return concat("a view of ", size, " bytes from ", offset, " of buffer ", index, " at row ", row,
-                  ", there are ", check.limit, " buffers",
-                  there ? concat(", this one of ", bytes, " bytes") : "");
+  [[nodiscard]] std::string reason(const host_array& of, const value_check& check, std::int64_t row) const {
+    // Not the limit of the check, which is what the indices can name.
+    const std::int64_t limit = of.dictionary != nullptr ? of.dictionary->length : check.limit;
+    values_of_array values(of, check, memory_);
+    return reason_of(of.type, {check.kind, check.width, limit, row}, values);
   }
 
   /// Whether the first and last offset of the window are asked for. Those of an array on its own are known to be in range.
