@@ -201,9 +201,21 @@ void expand(stream_handle, std::span<const list_expansion> expansions, const lis
 
 const kernel_table& reference_kernels() noexcept {
   static constexpr kernel_table table{
-      pack_bool,        unpack_bool,  copy_bitmap,    count_nulls,    rebase_offsets32,
-      rebase_offsets64, fill_nulls,   gather_strided, gather_columns, join,
-      read_values,      check_values, compare,        expand};
+      .pack_bool = pack_bool,
+      .unpack_bool = unpack_bool,
+      .copy_bitmap = copy_bitmap,
+      .count_nulls = count_nulls,
+      .rebase_offsets32 = rebase_offsets32,
+      .rebase_offsets64 = rebase_offsets64,
+      .fill_nulls = fill_nulls,
+      .gather_strided = gather_strided,
+      .gather_columns = gather_columns,
+      .join = join,
+      .read_values = read_values,
+      .check_values = check_values,
+      .compare = compare,
+      .expand = expand,
+  };
   return table;
 }
 
