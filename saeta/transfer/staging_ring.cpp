@@ -10,6 +10,7 @@
 #include "saeta/transfer/detail/lane_stream.hpp"
 #include "saeta/transfer/detail/lane_words.hpp"
 #include "saeta/transfer/detail/shared_chunks.hpp"
+#include "saeta/transfer/detail/shared_movement.hpp"
 #include "saeta/transfer/detail/staging_lane.hpp"
 #include "saeta/transfer/detail/streaming_copy.hpp"
 #include "saeta/transfer/detail/worker_team.hpp"
@@ -87,6 +88,42 @@ void gather(std::byte* target, std::span<const segment> segments, std::size_t be
   }
   std::memset(target + (at - begin), 0, end - at);
 }
+
+/// Chunks of a slab, filled with what its plan puts there.
+class gathered_upload final : public shared_movement {
+public:
+  /// @param slab  on the device
+  gathered_upload(context& home, std::size_t slots, std::span<std::byte> slab, std::size_t chunk_bytes,
+                  std::size_t slice_bytes, const transfer_plan& plan, const file_region& file)
+      : shared_movement(slots), home_(home), slab_(slab), chunk_bytes_(chunk_bytes),
+        slice_bytes_(slice_bytes), plan_(plan), file_(file) {}
+
+  void fill(std::size_t slot, std::size_t chunk, std::size_t slice) override {
+    const std::size_t begin = chunk * chunk_bytes_ + slice * slice_bytes_;
+    const std::size_t end = std::min(end_of(chunk), begin + slice_bytes_);
+    if (begin < end) {
+      gather(pinned(slot) + slice * slice_bytes_, plan_.segments(), begin, end, file_);
+    }
+  }
+  void end(staging_lane& lane, std::size_t slot, std::size_t chunk) override {
+    const std::size_t first = chunk * chunk_bytes_;
+    home_.copies().copy(slab_.data() + first, pinned(slot), end_of(chunk) - first, copy_kind::host_to_device,
+                        lane.stream());
+    lane.mark(staged(slot));
+  }
+
+private:
+  [[nodiscard]] std::size_t end_of(std::size_t chunk) const {
+    return std::min(slab_.size(), (chunk + 1) * chunk_bytes_);
+  }
+
+  context& home_;
+  std::span<std::byte> slab_;
+  std::size_t chunk_bytes_;
+  std::size_t slice_bytes_;
+  const transfer_plan& plan_;
+  const file_region& file_;
+};
 
 } // namespace
 
@@ -177,26 +214,9 @@ void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_pl
                          const file_region& file) {
   const std::size_t chunk_bytes = chunk_for(bytes, least_chunk_bytes);
   const std::size_t chunks = (bytes + chunk_bytes - 1) / chunk_bytes;
-  const auto end_of = [&](std::size_t chunk) { return std::min(bytes, (chunk + 1) * chunk_bytes); };
   const slicing slices = slices_of(std::min(bytes, chunk_bytes));
-  std::vector<staging_lane::chunk*> staged(shared_.size());
-  run_shared(chunks, slices.count,
-             {[&](staging_lane& lane, std::size_t slot, std::size_t) { staged[slot] = &lane.next(); },
-              [&](std::size_t slot, std::size_t chunk, std::size_t slice) {
-                const std::size_t first = chunk * chunk_bytes;
-                const std::size_t begin = first + slice * slices.bytes;
-                const std::size_t end = std::min(end_of(chunk), begin + slices.bytes);
-                if (begin < end) {
-                  auto* const pinned = static_cast<std::byte*>(staged[slot]->memory.pointer);
-                  gather(pinned + (begin - first), plan.segments(), begin, end, file);
-                }
-              },
-              [&](staging_lane& lane, std::size_t slot, std::size_t chunk) {
-                const std::size_t first = chunk * chunk_bytes;
-                home_.copies().copy(target + first, staged[slot]->memory.pointer, end_of(chunk) - first,
-                                    copy_kind::host_to_device, lane.stream());
-                lane.mark(*staged[slot]);
-              }});
+  gathered_upload moved(home_, shared_.size(), {target, bytes}, chunk_bytes, slices.bytes, plan, file);
+  run_shared(chunks, slices.count, moved);
 }
 
 void staging_ring::download(std::span<const download_range> ranges, bool fresh) {
@@ -248,6 +268,40 @@ void staging_ring::land_by_lanes(std::span<const piece> pieces) {
   });
 }
 
+/// A piece for each chunk. Its copy from the device is queued as soon as there is a slot for it.
+class staging_ring::landed_download final : public shared_movement {
+public:
+  using copy_function = void (*)(std::byte* target, const std::byte* source, std::size_t bytes) noexcept;
+
+  landed_download(context& home, std::size_t slots, std::span<const piece> pieces, std::size_t slice_bytes,
+                  copy_function land)
+      : shared_movement(slots), home_(home), pieces_(pieces), slice_bytes_(slice_bytes), land_(land) {}
+
+  [[nodiscard]] bool to_device() const noexcept override { return false; }
+  bool prepare(staging_lane& lane, std::size_t slot, std::size_t number) override {
+    const piece& p = pieces_[number];
+    staging_lane::chunk& chunk = stage(lane, slot);
+    home_.copies().copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
+    lane.mark(chunk);
+    return true;
+  }
+  void begin(staging_lane& lane, std::size_t slot, std::size_t) override { lane.await(staged(slot)); }
+  void fill(std::size_t slot, std::size_t number, std::size_t slice) override {
+    const piece& p = pieces_[number];
+    const std::size_t begin = slice * slice_bytes_;
+    const std::size_t end = std::min(p.bytes, begin + slice_bytes_);
+    if (begin < end) {
+      land_(p.target + begin, pinned(slot) + begin, end - begin);
+    }
+  }
+
+private:
+  context& home_;
+  std::span<const piece> pieces_;
+  std::size_t slice_bytes_;
+  copy_function land_;
+};
+
 void staging_ring::land_together(std::span<const piece> pieces, std::size_t chunk_bytes, std::size_t bytes,
                                  bool fresh) {
   // Where chunks are used again, what has landed is not to put them out of the caches. The pages of fresh memory are there already,
@@ -255,26 +309,8 @@ void staging_ring::land_together(std::span<const piece> pieces, std::size_t chun
   const auto land = fresh || bytes <= shared_.size() * chunk_bytes_ ? plain_copy : streaming_copy;
   const std::size_t largest = pieces.size() == 1 ? pieces.front().bytes : chunk_bytes;
   const slicing slices = fresh ? slices_of_pages(largest) : slices_of(largest);
-  std::vector<staging_lane::chunk*> staged(shared_.size());
-  run_shared(pieces.size(), slices.count,
-             {[&](staging_lane& lane, std::size_t slot, std::size_t) { lane.await(*staged[slot]); },
-              [&](std::size_t slot, std::size_t number, std::size_t slice) {
-                const piece& p = pieces[number];
-                const std::size_t begin = slice * slices.bytes;
-                const std::size_t end = std::min(p.bytes, begin + slices.bytes);
-                if (begin < end) {
-                  land(p.target + begin, static_cast<std::byte*>(staged[slot]->memory.pointer) + begin,
-                       end - begin);
-                }
-              },
-              {},
-              [&](staging_lane& lane, std::size_t slot, std::size_t number) {
-                const piece& p = pieces[number];
-                staged[slot] = &lane.next();
-                home_.copies().copy(staged[slot]->memory.pointer, p.source, p.bytes, p.kind, lane.stream());
-                lane.mark(*staged[slot]);
-                return true;
-              }});
+  landed_download moved(home_, shared_.size(), pieces, slices.bytes, land);
+  run_shared(pieces.size(), slices.count, moved);
 }
 
 void staging_ring::copy(const buffer& target, const buffer& source, stream_ref stream) {
@@ -353,15 +389,15 @@ void staging_ring::run(std::size_t tasks,
   });
 }
 
-std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
+std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, shared_movement& moved,
                                      clock::time_point last) {
   std::size_t begun = 0;
   in_turn(shared_streams_, [&](const auto& stream_at) {
-    for (std::size_t i = 0; i < shared_streams + (work.kernels ? 1 : 0); ++i) {
+    for (std::size_t i = 0; i < shared_streams + (moved.uses_kernels() ? 1 : 0); ++i) {
       stream_at(i);
     }
     std::size_t slots = 0; // as many as the host's budget has room for: the first one has to be had
-    const std::size_t most = std::min({chunks, shared_.size(), work.most_slots});
+    const std::size_t most = std::min({chunks, shared_.size(), moved.slots()});
     while (slots < most && (shared_[slots]->prepare() || slots == 0)) {
       ++slots;
     }
@@ -373,29 +409,31 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, con
     shared_chunks turns(order, chunks, slices, last);
     std::atomic<std::size_t> sent{0};
     std::vector<std::size_t> sent_as(shared_.size(), 0); // each is touched by one thread at a time
-    const auto look_ahead = [&](std::size_t slot, std::size_t chunk) {
-      if (work.ahead && chunk < chunks && !work.ahead(*shared_[slot], slot, chunk)) {
+    const auto prepare = [&](std::size_t slot, std::size_t chunk) {
+      if (chunk < chunks && !moved.prepare(*shared_[slot], slot, chunk)) {
         turns.shorten(chunk);
       }
     };
     for (std::size_t i = 0; i < slots; ++i) {
-      look_ahead(order[i], i);
+      prepare(order[i], i);
     }
     const auto part = [&](std::size_t member, std::size_t task) {
       turns.take_part(
-          member, task, [&](std::size_t slot, std::size_t chunk) { work.begin(*shared_[slot], slot, chunk); },
-          work.fill,
+          member, task,
+          [&](std::size_t slot, std::size_t chunk) { moved.begin(*shared_[slot], slot, chunk); },
+          [&](std::size_t slot, std::size_t chunk, std::size_t slice) { moved.fill(slot, chunk, slice); },
           [&](std::size_t slot, std::size_t chunk, std::size_t next) {
-            if (work.end) { // not by the slots' order, in which one slow thread leaves two neighbours the same stream
+            if (moved
+                    .to_device()) { // not by the slots' order, in which one slow thread leaves two neighbours the same stream
               const std::size_t number = sent++;
               shared_[slot]->travel_on(*shared_streams_[number % shared_streams]);
-              work.end(*shared_[slot], slot, chunk);
+              moved.end(*shared_[slot], slot, chunk);
               sent_as[slot] = number + 1;
             }
-            look_ahead(slot, next);
+            prepare(slot, next);
           });
     };
-    team_->run(chunks * slices, part, work.end ? until_arrived(slots) : nullptr);
+    team_->run(chunks * slices, part, moved.to_device() ? until_arrived(slots) : nullptr);
     std::ranges::stable_sort(longest_sent_, {}, [&](std::size_t slot) { return sent_as[slot]; });
     begun = turns.begun();
   });

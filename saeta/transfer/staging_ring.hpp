@@ -19,7 +19,6 @@
 #include <chrono>
 #include <exception>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,10 +32,11 @@ struct download_range {
   std::byte* target = nullptr;
 };
 
-class lane_words;   // in which the device says how far it is
-class lane_stream;  // by which chunks travel
-class staging_lane; // pinned chunks
-class worker_team;  // threads, one a lane
+class lane_words;      // in which the device says how far it is
+class lane_stream;     // by which chunks travel
+class shared_movement; // what is done with the chunks that all workers share
+class staging_lane;    // pinned chunks
+class worker_team;     // threads, one a lane
 
 class staging_ring final : public context_service {
 public:
@@ -70,17 +70,6 @@ private:
   using lanes = std::vector<std::unique_ptr<staging_lane>>;
   using streams = std::vector<std::unique_ptr<lane_stream>>;
   using clock = std::chrono::steady_clock;
-  /// What is done with each chunk that all workers share, by its slot; the lane is the slot's.
-  struct shared_work {
-    std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> begin;
-    std::function<void(std::size_t slot, std::size_t chunk, std::size_t slice)> fill;
-    /// Where there is one: on the stream whose turn it is.
-    std::function<void(staging_lane& lane, std::size_t slot, std::size_t chunk)> end;
-    /// Where there is one: as soon as the slot is free, before the chunk begins. False where there is no such chunk, and none behind it.
-    std::function<bool(staging_lane& lane, std::size_t slot, std::size_t chunk)> ahead = {};
-    bool kernels = false; ///< `end` queues work on the stream of the kernels, too
-    std::size_t most_slots = std::numeric_limits<std::size_t>::max();
-  };
   class scattering;
 
   static constexpr std::size_t least_chunk_bytes = 1u << 20; ///< smaller copies can't fill the link
@@ -91,14 +80,15 @@ private:
   void in_turn(const streams& used, const Work& work);
   void run(std::size_t tasks,
            const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work);
-  /// The first chunk and those that are begun before `last`. Returns how many. @param chunks  at most, where there is an `ahead`
-  std::size_t run_shared(std::size_t chunks, std::size_t slices, const shared_work& work,
+  /// The first chunk and those that are begun before `last`. Returns how many. @param chunks  at most
+  std::size_t run_shared(std::size_t chunks, std::size_t slices, shared_movement& moved,
                          clock::time_point last = clock::time_point::max());
   [[nodiscard]] std::shared_ptr<const std::function<bool()>> until_arrived(std::size_t slots) const;
   void end(const lane_stream& used, std::exception_ptr& failure) noexcept;
   /// The bytes of an upload to a device.
   void stage(std::byte* target, std::size_t bytes, const transfer_plan& plan, const file_region& file);
   struct piece;
+  class landed_download;
   void land_by_lanes(std::span<const piece> pieces);
   /// Downloads of pieces that are worth it by all workers at once.
   /// @param bytes  of all

@@ -4,6 +4,7 @@
 #include "saeta/transfer/detail/chain_windows.hpp"
 #include "saeta/transfer/detail/chunk_route.hpp"
 #include "saeta/transfer/detail/chunk_sequence.hpp"
+#include "saeta/transfer/detail/shared_movement.hpp"
 #include "saeta/transfer/detail/staging_lane.hpp"
 #include "saeta/transfer/detail/worker_team.hpp"
 #include "saeta/transfer/device_copy.hpp"
@@ -168,6 +169,34 @@ public:
   }
 
 private:
+  /// Chunks of the source whose bytes are read in any order. A slot is the place of its chunk and its steps.
+  class placed_chunks final : public shared_movement {
+  public:
+    placed_chunks(scattering& all, std::size_t slots, chunk_sequence& chunks, std::size_t slice_bytes)
+        : shared_movement(slots), all_(all), chunks_(chunks), slice_bytes_(slice_bytes) {}
+
+    /// The number in the sequence of the chunk that the ring calls 0.
+    void begin_at(std::size_t first) noexcept { first_ = first; }
+    [[nodiscard]] bool uses_kernels() const noexcept override { return true; }
+    bool prepare(staging_lane&, std::size_t slot, std::size_t chunk) override {
+      return chunks_.cut(first_ + chunk, all_.cut_[slot]);
+    }
+    void fill(std::size_t slot, std::size_t, std::size_t slice) override {
+      all_.fetch_slice(all_.cut_[slot], slice * slice_bytes_, (slice + 1) * slice_bytes_, pinned(slot));
+    }
+    void end(staging_lane& lane, std::size_t slot, std::size_t) override {
+      // Kernels run on a stream of their own, beside the copies of other chunks: behind a chunk's own copy they held up the
+      // next one.
+      all_.send(lane, staged(slot), slot, all_.ring_.shared_streams_.back().get());
+    }
+
+  private:
+    scattering& all_;
+    chunk_sequence& chunks_;
+    std::size_t slice_bytes_;
+    std::size_t first_ = 0;
+  };
+
   void finish_steps(std::size_t place, std::span<const scatter_step> steps, const std::byte* base) {
     std::vector<join_step>& made = steps_[place];
     made.clear();
@@ -228,26 +257,11 @@ private:
     }
     chunks.cut(0, cut_.front());
     const slicing slices = ring_.slices_of(known == 1 ? cut_.front().bytes : chunk_bytes_);
-    std::vector<staging_lane::chunk*> staged(slots);
-    // On a stream of their own, beside the copies of other chunks: behind a chunk's own copy they held up the next one.
-    const lane_stream* const kernels = ring_.shared_streams_.back().get();
+    placed_chunks moved(*this, slots, chunks, slices.bytes);
     for (std::size_t first = 0; chunks.find(first + 1) > first;) {
-      const shared_work work{
-          [&](staging_lane& lane, std::size_t slot, std::size_t) { staged[slot] = &lane.next(); },
-          [&](std::size_t slot, std::size_t, std::size_t slice) {
-            fetch_slice(cut_[slot], slice * slices.bytes, (slice + 1) * slices.bytes,
-                        static_cast<std::byte*>(staged[slot]->memory.pointer));
-          },
-          [&](staging_lane& lane, std::size_t slot, std::size_t) {
-            send(lane, *staged[slot], slot, kernels);
-          },
-          [&](staging_lane&, std::size_t slot, std::size_t chunk) {
-            return chunks.cut(first + chunk, cut_[slot]);
-          },
-          true,
-          slots};
+      moved.begin_at(first);
       const std::size_t most = known <= slots ? known - first : expected_chunks(first);
-      first += ring_.run_shared(most, slices.count, work,
+      first += ring_.run_shared(most, slices.count, moved,
                                 chain_windows::clock::now() + chain_windows::window_time);
       tell();
     }
@@ -273,61 +287,88 @@ private:
     }
   }
 
+  static constexpr copy_kind to_device = copy_kind::host_to_device;
+
   /// What was fetched into a pinned chunk goes to its places.
   /// @param place    of the chunk and its steps
   /// @param kernels  stream of the kernel where the chunk lands; null: behind the copy
   void send(staging_lane& lane, staging_lane::chunk& staged, std::size_t place,
             const lane_stream* kernels = nullptr) {
-    constexpr copy_kind kind = copy_kind::host_to_device;
     const cut_chunk& chunk = cut_[place];
-    auto* const pinned = static_cast<std::byte*>(staged.memory.pointer);
     fetched_ += chunk.read;
     chunk_route& route = routes_[place];
     route.find(chunk);
-    std::vector<copy_range> copies;
-    for (const scatter_step& each : route.placed) {
-      copies.push_back({slab_ + each.target, pinned + each.source, static_cast<std::size_t>(each.count)});
-    }
     if (route.joined.empty()) {
-      home_.copies().copy_all(copies, kind, lane.stream());
-      lane.mark(staged);
-      return;
+      home_.copies().copy_all(placed_copies(staged, place), to_device, lane.stream());
+      return lane.mark(staged);
     }
     const buffer& lands = landing_at(place);
-    use_token token(lane.stream(), {writes(lands)});
-    std::byte* const base = lands.present() ? token.mutable_data<std::byte>(lands) : pinned;
-    finish_steps(place, route.joined, base);
-    const std::size_t at = chunk_cutter::steps_at(chunk);
-    const std::size_t step_bytes = steps_[place].size() * sizeof(join_step);
-    std::memcpy(pinned + at, steps_[place].data(), step_bytes);
-    route.land(at, at + step_bytes);
-    const auto join = [&](stream_ref on) {
-      home_.kernels().join(on.native_handle(), steps_[place], reinterpret_cast<const join_step*>(base + at));
-    };
     if (lands.present()) {
-      for (const chunk_range& each : route.landed) {
-        copies.push_back({base + each.begin, pinned + each.begin, each.end - each.begin});
-      }
-      home_.copies().copy_all(copies, kind, lane.stream());
-      lane.mark(staged);
-      if (kernels != nullptr) { // the landing memory orders the two streams, both ways
-        token.finish();
-        use_token placing(kernels->ref(), {reads(lands)});
-        join(kernels->ref());
-        return placing.finish();
-      }
-      join(lane.stream());
+      send_by_landing(lane, staged, place, lands, kernels);
     } else {
-      if (!copies.empty()) {
-        home_.copies().copy_all(copies, kind, lane.stream());
-      }
-      join(lane.stream());
-      lane.mark(staged);
-      for (const chunk_range& each : route.landed) { // the kernel has moved it
-        home_.copies().count().host_to_device.add_call(each.end - each.begin);
-      }
+      send_by_kernel(lane, staged, place);
     }
-    token.finish();
+  }
+
+  /// What a kernel changes or moves lands in memory of the device first, by the copy that places the rest.
+  void send_by_landing(staging_lane& lane, staging_lane::chunk& staged, std::size_t place,
+                       const buffer& lands, const lane_stream* kernels) {
+    use_token token(lane.stream(), {writes(lands)});
+    auto* const base = token.mutable_data<std::byte>(lands);
+    const join_step* const steps = describe_steps(staged, place, base);
+    const std::byte* const pinned = pinned_of(staged);
+    std::vector<copy_range> copies = placed_copies(staged, place);
+    for (const chunk_range& each : routes_[place].landed) {
+      copies.push_back({base + each.begin, pinned + each.begin, each.end - each.begin});
+    }
+    home_.copies().copy_all(copies, to_device, lane.stream());
+    lane.mark(staged);
+    if (kernels == nullptr) {
+      home_.kernels().join(lane.stream().native_handle(), steps_[place], steps);
+      return token.finish();
+    }
+    token.finish(); // the landing memory orders the two streams, both ways
+    use_token placing(kernels->ref(), {reads(lands)});
+    home_.kernels().join(kernels->ref().native_handle(), steps_[place], steps);
+    placing.finish();
+  }
+
+  /// The kernel reads the pinned chunk over the link: the budget had no room for landing memory.
+  void send_by_kernel(staging_lane& lane, staging_lane::chunk& staged, std::size_t place) {
+    const join_step* const steps = describe_steps(staged, place, pinned_of(staged));
+    if (const std::vector<copy_range> copies = placed_copies(staged, place); !copies.empty()) {
+      home_.copies().copy_all(copies, to_device, lane.stream());
+    }
+    home_.kernels().join(lane.stream().native_handle(), steps_[place], steps);
+    lane.mark(staged);
+    for (const chunk_range& each : routes_[place].landed) { // the kernel has moved it
+      home_.copies().count().host_to_device.add_call(each.end - each.begin);
+    }
+  }
+
+  [[nodiscard]] static std::byte* pinned_of(const staging_lane::chunk& staged) {
+    return static_cast<std::byte*>(staged.memory.pointer);
+  }
+
+  [[nodiscard]] std::vector<copy_range> placed_copies(const staging_lane::chunk& staged, std::size_t place) {
+    std::vector<copy_range> copies;
+    for (const scatter_step& each : routes_[place].placed) {
+      copies.push_back(
+          {slab_ + each.target, pinned_of(staged) + each.source, static_cast<std::size_t>(each.count)});
+    }
+    return copies;
+  }
+
+  /// Writes the steps of the kernel behind the bytes of the chunk, with which they land. Returns where the kernel finds them.
+  /// @param base  of what the kernel reads
+  const join_step* describe_steps(const staging_lane::chunk& staged, std::size_t place, std::byte* base) {
+    chunk_route& route = routes_[place];
+    finish_steps(place, route.joined, base);
+    const std::size_t at = chunk_cutter::steps_at(cut_[place]);
+    const std::size_t bytes = steps_[place].size() * sizeof(join_step);
+    std::memcpy(pinned_of(staged) + at, steps_[place].data(), bytes);
+    route.land(at, at + bytes);
+    return reinterpret_cast<const join_step*>(base + at);
   }
 
   /// Memory in which the chunks of a place land, made for the first one: a stream is done with a chunk before the next one lands.
@@ -401,7 +442,7 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
   if (!plan.early.empty() || !plan.steps.empty()) {
     home_.copies().count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   }
-  into->copies().fill(slab, 0, plan.zeroed_bytes, work);
+  into->fill(slab, 0, plan.zeroed_bytes, work);
   {
     scattering chunks(*this, into, source, progress, {slab, plan.slab_bytes}, counters);
     chunks.bring(plan.early);
