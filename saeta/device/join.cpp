@@ -64,11 +64,11 @@ std::int64_t join_bytes_of_bits(const join_step& step, std::int64_t from, std::i
   const auto* const source = static_cast<const std::uint8_t*>(step.source);
   std::int64_t nulls = 0;
   for (std::int64_t done = from; done < end;) {
-    const std::int64_t to = step.target_first + done;
+    const std::int64_t to = step.bits.target_first + done;
     const std::int64_t taken = std::min(8 - to % 8, end - done);
     unsigned found = (1u << taken) - 1;
     if (step.kind == join_kind::bits) {
-      found = read_bits(source, step.source_first + done, taken);
+      found = read_bits(source, step.bits.source_first + done, taken);
       nulls += taken - count_ones(found);
     }
     add_bits(target[to / 8], found << (to % 8), taken != 8);
@@ -79,12 +79,12 @@ std::int64_t join_bytes_of_bits(const join_step& step, std::int64_t from, std::i
 
 /// As many words of bits from bit `from` of a step on, which is the first of a byte of the target.
 std::int64_t join_words_of_bits(const join_step& step, std::int64_t from, std::int64_t words) noexcept {
-  auto* const target = static_cast<std::uint8_t*>(step.target) + (step.target_first + from) / 8;
+  auto* const target = static_cast<std::uint8_t*>(step.target) + (step.bits.target_first + from) / 8;
   if (step.kind == join_kind::ones) {
     std::memset(target, 0xFF, static_cast<std::size_t>(words) * 8);
     return 0;
   }
-  const bit_run bits(static_cast<const std::uint8_t*>(step.source), step.source_first + from,
+  const bit_run bits(static_cast<const std::uint8_t*>(step.source), step.bits.source_first + from,
                      words * word_bits);
   std::int64_t valid = 0;
   for (std::int64_t i = 0; i < words; ++i) {
@@ -96,13 +96,13 @@ std::int64_t join_words_of_bits(const join_step& step, std::int64_t from, std::i
 }
 
 void join_bits(const join_step& step) noexcept {
-  const std::int64_t head = std::min((8 - step.target_first % 8) % 8, step.count);
+  const std::int64_t head = std::min((8 - step.bits.target_first % 8) % 8, step.count);
   const std::int64_t words = (step.count - head) / word_bits;
   const std::int64_t tail = head + words * word_bits;
   const std::int64_t nulls = join_bytes_of_bits(step, 0, head) + join_words_of_bits(step, head, words) +
                              join_bytes_of_bits(step, tail, step.count);
-  if (step.nulls != nullptr) {
-    std::atomic_ref(*step.nulls).fetch_add(nulls, std::memory_order_relaxed);
+  if (step.bits.nulls != nullptr) {
+    std::atomic_ref(*step.bits.nulls).fetch_add(nulls, std::memory_order_relaxed);
   }
 }
 
@@ -111,7 +111,7 @@ template <class Offset>
 void add(const join_step& step) noexcept {
   for (std::int64_t i = 0; i < step.count; ++i) {
     store(step.target, i,
-          static_cast<Offset>(load<Offset>(step.source, i) + static_cast<Offset>(step.addend)));
+          static_cast<Offset>(load<Offset>(step.source, i) + static_cast<Offset>(step.add.addend)));
   }
 }
 
@@ -119,8 +119,8 @@ template <class Index>
 void remap(const join_step& step) noexcept {
   for (std::int64_t i = 0; i < step.count; ++i) {
     const auto index = static_cast<std::uint64_t>(load<Index>(step.source, i));
-    const bool known = index < static_cast<std::uint64_t>(step.addend);
-    store(step.target, i, static_cast<Index>(known ? step.table[index] : 0));
+    const bool known = index < static_cast<std::uint64_t>(step.remap.entries);
+    store(step.target, i, static_cast<Index>(known ? step.remap.table[index] : 0));
   }
 }
 
@@ -132,15 +132,15 @@ void shift_views(const join_step& step) noexcept {
   for (std::int64_t i = 0; i < step.count; ++i) {
     if (load<std::int32_t>(step.target, i * words) > inline_bytes) {
       const auto index = load<std::uint32_t>(step.target, i * words + 2);
-      store(step.target, i * words + 2, index + static_cast<std::uint32_t>(step.addend));
+      store(step.target, i * words + 2, index + static_cast<std::uint32_t>(step.views.added_buffers));
     }
   }
 }
 
 void shift_unions(const join_step& step) noexcept {
   for (std::int64_t i = 0; i < step.count; ++i) {
-    const std::int8_t id = step.ids[i];
-    const auto base = static_cast<std::uint32_t>(id < 0 ? 0 : step.table[id]);
+    const std::int8_t id = step.unions.ids[i];
+    const auto base = static_cast<std::uint32_t>(id < 0 ? 0 : step.unions.bases[id]);
     store(step.target, i, load<std::uint32_t>(step.source, i) + base);
   }
 }
@@ -148,8 +148,8 @@ void shift_unions(const join_step& step) noexcept {
 template <class End>
 void shift_run_ends(const join_step& step) noexcept {
   for (std::int64_t i = 0; i < step.count; ++i) {
-    const std::int64_t end = std::int64_t{load<End>(step.source, i)} - step.source_first;
-    store(step.target, i, static_cast<End>(std::min(end, step.target_first) + step.addend));
+    const std::int64_t end = std::int64_t{load<End>(step.source, i)} - step.run_ends.first_row;
+    store(step.target, i, static_cast<End>(std::min(end, step.run_ends.rows) + step.run_ends.base));
   }
 }
 

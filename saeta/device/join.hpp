@@ -14,13 +14,28 @@ namespace saeta {
 enum class join_kind : std::uint32_t {
   copy,  ///< `count` bytes, at any alignment of source and target
   zero,  ///< `count` bytes of `target` become 0
-  bits,  ///< `count` bits from bit `source_first` on to bit `target_first` on; `nulls` counts the zero bits
-  ones,  ///< `count` bits from bit `target_first` on become 1
-  add,   ///< `count` offsets or indices of `width` 1, 2, 4 or 8 bytes, plus `addend`; they wrap
-  remap, ///< `count` indices of `width` 1, 2, 4 or 8 bytes: each i becomes `table[i]`, or 0 outside of `addend` entries
-  views, ///< `count` views of 16 bytes, `addend` more in the buffer number of those that have one
-  unions, ///< `count` offsets of a dense union: offset i, plus `table[ids[i]]`; ids below 0 add nothing
-  run_ends ///< `count` run ends of `width` 2, 4 or 8 bytes: less `source_first`, at most `target_first`, plus `addend`
+  bits,  ///< `count` bits: `join_step::bits` says from where to where
+  ones,  ///< `count` bits become 1, from `bits.target_first` on
+  add,   ///< `count` offsets or indices of `width` 1, 2, 4 or 8 bytes, plus `add.addend`; they wrap
+  remap, ///< `count` indices of `width` 1, 2, 4 or 8 bytes: `remap` says what each becomes
+  views, ///< `count` views of 16 bytes: `views.added_buffers` more in the buffer number of those that have one
+  unions,  ///< `count` offsets of a dense union, plus the base of their child (`unions`)
+  run_ends ///< `count` run ends of `width` 2, 4 or 8 bytes: `run_ends` says how they move
+};
+
+struct join_add {
+  std::int64_t addend;
+};
+
+struct join_views {
+  std::int64_t added_buffers;
+};
+
+/// A run end becomes min(end - first_row, rows) + base.
+struct join_run_ends {
+  std::int64_t first_row; ///< of the source that is taken
+  std::int64_t rows;      ///< that are taken
+  std::int64_t base;      ///< rows of the target before them
 };
 
 /// One piece of work of `join`. Targets of different steps don't overlap, but bits may share a byte, also with those of a
@@ -28,18 +43,37 @@ enum class join_kind : std::uint32_t {
 /// and its bits are 0 before the kernel runs. Of `add`, `views` and `unions` the target may be the source. Pointers are
 /// aligned to `width` where a kind has one, to 8 bytes for views, to 4 for unions.
 struct join_step {
+  struct bit_places {
+    std::int64_t source_first; ///< bit of the source; `ones` has none
+    std::int64_t target_first; ///< bit of the target
+    std::int64_t* nulls;       ///< the zero bits are added to it; may be null
+  };
+  /// Index i becomes table[i], or 0 where there is no such entry.
+  struct index_table {
+    const std::int64_t* table;
+    std::int64_t entries;
+  };
+  /// Offset i grows by bases[ids[i]]; ids below 0 add nothing.
+  struct union_bases {
+    const std::int64_t* bases;
+    const std::int8_t* ids;
+  };
+
   join_kind kind = join_kind::copy;
   std::int32_t width = 0;
   const void* source = nullptr;
   void* target = nullptr;
   std::int64_t count = 0; ///< more than 0
-  std::int64_t source_first = 0;
-  std::int64_t target_first = 0;
-  std::int64_t addend = 0;
-  const std::int64_t* table = nullptr;
-  const std::int8_t* ids = nullptr;
-  std::int64_t* nulls = nullptr; ///< added to; may be null
-  std::int64_t first_tile = 0;   ///< number of tiles in the steps before
+  /// By kind; `copy` and `zero` have nothing more.
+  union {
+    bit_places bits{}; ///< of `ones`, too
+    join_add add;
+    index_table remap;
+    join_views views;
+    union_bases unions;
+    join_run_ends run_ends;
+  };
+  std::int64_t first_tile = 0; ///< number of tiles in the steps before
 };
 
 /// Bytes of a target that one block of threads writes before it goes on.
@@ -68,7 +102,7 @@ inline std::int64_t join_tiles(const join_step& of) noexcept {
   constexpr std::int64_t vector_bytes = 16;
   std::int64_t units = of.count;
   if (of.kind == join_kind::bits || of.kind == join_kind::ones) {
-    units = (of.target_first % join_word_bits + of.count + join_word_bits - 1) / join_word_bits;
+    units = (of.bits.target_first % join_word_bits + of.count + join_word_bits - 1) / join_word_bits;
   } else if (of.kind == join_kind::copy || of.kind == join_kind::zero) {
     units += static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(of.target) % vector_bytes);
   }

@@ -105,11 +105,9 @@ void whole_plan::add_bits(const piece_span& span, std::size_t buffer, const slab
   scatter_step& step = made_.steps.emplace_back();
   step.kind = join_kind::bits;
   step.source = span.at[buffer] + as_size(span.first / 8);
-  step.source_first = span.first % 8;
   step.target = byte_of(to);
-  step.target_first = span.row_base;
   step.count = span.rows;
-  step.counter = counter;
+  step.bits = {.source_first = span.first % 8, .target_first = span.row_base, .counter = counter};
 }
 
 /// Pieces without nulls set their bits; those that lie side by side do it at once.
@@ -122,7 +120,7 @@ void whole_plan::add_validity(const piece_span& span, planned_node& node) {
   }
   if (node.ones < made_.fills.size()) {
     scatter_step& last = made_.fills[node.ones];
-    if (last.target_first + last.count == span.row_base) {
+    if (last.bits.target_first + last.count == span.row_base) {
       last.count += span.rows;
       return;
     }
@@ -131,7 +129,7 @@ void whole_plan::add_validity(const piece_span& span, planned_node& node) {
   scatter_step& step = made_.fills.emplace_back();
   step.kind = join_kind::ones;
   step.target = byte_of(node.buffers[0]);
-  step.target_first = span.row_base;
+  step.bits.target_first = span.row_base;
   step.count = span.rows;
 }
 
@@ -154,7 +152,7 @@ void whole_plan::add_offsets(const data_type& type, const piece_span& span, cons
                              .width = static_cast<std::int32_t>(width),
                              .target = byte_of(node.buffers[1]) + as_size(span.row_base * width),
                              .count = count,
-                             .addend = addend});
+                             .add = {addend}});
     }
   } else {
     add_copy(span.at[1] + as_size(span.first * width), node.buffers[1], as_size(span.row_base * width),
@@ -164,7 +162,7 @@ void whole_plan::add_offsets(const data_type& type, const piece_span& span, cons
       step.kind = join_kind::add;
       step.width = static_cast<std::int32_t>(width);
       step.count = count;
-      step.addend = addend;
+      step.add = {addend};
     }
   }
   if (type.layout() == layout_kind::bytes) {
@@ -184,9 +182,7 @@ void whole_plan::add_run_ends(const planned_table& table, const planned_group& g
   step.kind = join_kind::run_ends;
   step.width = static_cast<std::int32_t>(width);
   step.count = ends.rows;
-  step.source_first = span.first;
-  step.target_first = span.rows;
-  step.addend = span.row_base;
+  step.run_ends = {.first_row = span.first, .rows = span.rows, .base = span.row_base};
 }
 
 scatter_check& whole_plan::add_check(check_kind kind, const planned_table& table, std::size_t node,
@@ -222,7 +218,7 @@ void whole_plan::add_views(const planned_table& table, std::size_t piece, std::s
     made_.fixes.push_back({.kind = join_kind::views,
                            .target = target,
                            .count = span.rows,
-                           .addend = static_cast<std::int64_t>(before)});
+                           .views = {static_cast<std::int64_t>(before)}});
   }
   if (check_ != validation::full) {
     return;
@@ -266,7 +262,7 @@ void whole_plan::add_list_view(const planned_table& table, std::size_t piece, st
                            .width = width,
                            .target = byte_of(node.buffers[1]) + row,
                            .count = span.rows,
-                           .addend = child.row_base});
+                           .add = {child.row_base}});
   }
   if (check_ == validation::full) {
     scatter_check& check = add_check(check_kind::list_views, table, number, piece, piece + 1);
@@ -312,8 +308,7 @@ void whole_plan::add_union(const planned_table& table, std::size_t piece, std::s
                            .width = sizeof(std::int32_t),
                            .target = offsets,
                            .count = span.rows,
-                           .ids = ids,
-                           .table = first});
+                           .unions = {.ids = ids, .bases = first}});
   }
   if (check_ == validation::full) {
     scatter_check& check = add_check(check_kind::unions, table, number, piece, piece + 1);

@@ -35,10 +35,10 @@ scatter_step rest_of(const scatter_step& step, std::int64_t done) noexcept {
   scatter_step rest = step;
   rest.count -= done;
   if (step.kind == join_kind::bits) {
-    const std::int64_t first = step.source_first + done;
+    const std::int64_t first = step.bits.source_first + done;
     rest.source += static_cast<std::uint64_t>(first / 8);
-    rest.source_first = first % 8;
-    rest.target_first += done;
+    rest.bits.source_first = first % 8;
+    rest.bits.target_first += done;
   } else {
     rest.source += static_cast<std::uint64_t>(done) * value_bytes(step);
     rest.target += static_cast<std::uint64_t>(done) * value_bytes(step);
@@ -49,14 +49,15 @@ scatter_step rest_of(const scatter_step& step, std::int64_t done) noexcept {
 /// Values of a step that lie in the first `bytes` of what it reads.
 std::int64_t values_in(const scatter_step& step, std::size_t bytes) noexcept {
   const auto values = static_cast<std::int64_t>(bytes / value_bytes(step));
-  return std::min(step.count, step.kind == join_kind::bits ? values * 8 - step.source_first : values);
+  return std::min(step.count, step.kind == join_kind::bits ? values * 8 - step.bits.source_first : values);
 }
 
 } // namespace
 
 std::size_t source_bytes(const scatter_step& step) noexcept {
-  return step.kind == join_kind::bits ? static_cast<std::size_t>((step.source_first + step.count + 7) / 8)
-                                      : static_cast<std::size_t>(step.count) * value_bytes(step);
+  return step.kind == join_kind::bits
+             ? static_cast<std::size_t>((step.bits.source_first + step.count + 7) / 8)
+             : static_cast<std::size_t>(step.count) * value_bytes(step);
 }
 
 std::size_t chunk_cutter::steps_at(const cut_chunk& chunk) noexcept {

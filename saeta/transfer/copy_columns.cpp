@@ -161,7 +161,7 @@ private:
       copied.target = slab + in_slab(each.target);
       if (each.target.shifted) {
         copied.kind = join_kind::bits;
-        copied.source_first = each.shift;
+        copied.bits.source_first = each.shift;
         copied.count = each.rows;
         continue;
       }

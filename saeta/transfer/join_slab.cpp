@@ -109,10 +109,10 @@ void join_slab::add_validity(const joined& made) {
     const std::int64_t nulls = nulls_of(span);
     const bool copied = span.of->validity().present() && nulls != 0;
     draft& step = add_draft(copied ? join_kind::bits : join_kind::ones, made.buffers[0], 0, span.rows);
-    step.step.target_first = span.row_base;
+    step.step.bits.target_first = span.row_base;
     if (copied) {
       step.source = &span.of->validity();
-      step.step.source_first = span.first;
+      step.step.bits.source_first = span.first;
       step.counter = nulls < 0 ? made.counter : absent;
     }
   });
@@ -129,8 +129,7 @@ void join_slab::add_buffer(const joined& made, std::size_t index) {
     if (spec.role == buffer_role::bits) {
       draft& step = add_draft(join_kind::bits, made.buffers[index], 0, span.rows);
       step.source = &source;
-      step.step.source_first = span.first;
-      step.step.target_first = span.row_base;
+      step.step.bits = {.source_first = span.first, .target_first = span.row_base, .nulls = nullptr};
       return;
     }
     if (width == 0) {
@@ -149,14 +148,14 @@ void join_slab::add_buffer(const joined& made, std::size_t index) {
         tables_.insert(tables_.end(), remap.begin(), remap.end());
       }
       step.step.kind = join_kind::remap;
-      step.step.addend = static_cast<std::int64_t>(remap.size());
+      step.step.remap = {.table = nullptr, .entries = static_cast<std::int64_t>(remap.size())};
       step.table = known->second;
     } else if (dictionary != nullptr && !made.children.empty()) {
       step.step.kind = join_kind::add;
-      step.step.addend = made.children[0].node->spans[span.children_of].row_base;
+      step.step.add = {made.children[0].node->spans[span.children_of].row_base};
     } else if (type.layout() == layout_kind::list_view && index == 1) {
       step.step.kind = join_kind::add;
-      step.step.addend = made.children[0].node->spans[span.children_of].row_base;
+      step.step.add = {made.children[0].node->spans[span.children_of].row_base};
     } else {
       step.step.count = span.rows * spec.width;
     }
@@ -175,7 +174,7 @@ void join_slab::add_offsets(const joined& made) {
     step.source_byte = as_size(span.first) * width;
     step.step.width = static_cast<std::int32_t>(width);
     const std::int64_t base = bytes ? span.pointed_base : made.children[0].node->spans[piece].row_base;
-    step.step.addend = base - span.pointed_first;
+    step.step.add = {base - span.pointed_first};
     if (bytes && span.pointed != 0) {
       draft& content = add_draft(join_kind::copy, made.buffers[2], as_size(span.pointed_base), span.pointed);
       content.source = &span.of->buffers()[2];
@@ -214,9 +213,7 @@ void join_slab::add_run_ends(const joined& made) {
     step.source = &ends.buffers()[1];
     step.source_byte = as_size(ends.offset() + span.pointed_first) * width;
     step.step.width = static_cast<std::int32_t>(width);
-    step.step.source_first = span.first;
-    step.step.target_first = span.rows;
-    step.step.addend = span.row_base;
+    step.step.run_ends = {.first_row = span.first, .rows = span.rows, .base = span.row_base};
   });
 }
 
@@ -246,7 +243,7 @@ void join_slab::add_steps(const joined& made) {
       draft& step = add_draft(join_kind::views, made.buffers[1], as_size(span.row_base) * width, span.rows);
       step.source = &span.of->buffers()[1];
       step.source_byte = as_size(span.first) * width;
-      step.step.addend = base;
+      step.step.views = {base};
       base += static_cast<std::int64_t>(span.of->buffers().size() - type.buffer_count());
     });
     break;
@@ -314,14 +311,13 @@ join_step join_slab::finished(const draft& from, const use_token& token, const s
   if (from.source != nullptr) {
     made.source = reinterpret_cast<const std::byte*>(from.source->address()) + from.source_byte;
   }
-  if (from.ids != nullptr) {
-    made.ids = reinterpret_cast<const std::int8_t*>(from.ids->address()) + from.ids_byte;
-  }
-  if (from.table != absent) {
-    made.table = tables + from.table;
-  }
-  if (from.counter != absent) {
-    made.nulls = reinterpret_cast<std::int64_t*>(slab + counter_place_.at) + from.counter;
+  if (made.kind == join_kind::remap) {
+    made.remap.table = tables + from.table;
+  } else if (made.kind == join_kind::unions) {
+    made.unions = {.bases = tables + from.table,
+                   .ids = reinterpret_cast<const std::int8_t*>(from.ids->address()) + from.ids_byte};
+  } else if (from.counter != absent) {
+    made.bits.nulls = reinterpret_cast<std::int64_t*>(slab + counter_place_.at) + from.counter;
   }
   require_aligned(made);
   return made;

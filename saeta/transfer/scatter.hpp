@@ -29,27 +29,44 @@ namespace saeta {
 struct scatter_step {
   static constexpr std::uint32_t not_counted = std::numeric_limits<std::uint32_t>::max();
 
+  struct bit_places {
+    std::int64_t source_first; ///< below 8
+    std::int64_t target_first;
+    std::uint32_t counter; ///< of the plan's counters, to which the zero bits are added; or `not_counted`
+  };
+
   join_kind kind = join_kind::copy;
   std::int32_t width = 0;
   std::uint64_t source =
       0; ///< byte of the source where the first value, or the byte with the first bit, lies
-  std::uint64_t target = 0;      ///< byte of the slab
-  std::int64_t count = 0;        ///< as in join_step; more than 0
-  std::int64_t source_first = 0; ///< of bits below 8
-  std::int64_t target_first = 0;
-  std::int64_t addend = 0;
-  std::uint32_t counter = not_counted; ///< of the plan's counters, to which `bits` adds its zeros
+  std::uint64_t target = 0; ///< byte of the slab
+  std::int64_t count = 0;   ///< as in join_step; more than 0
+  /// By kind, as in join_step.
+  union {
+    bit_places bits{0, 0, not_counted};
+    join_add add;
+    join_views views;
+    join_run_ends run_ends;
+  };
 };
 
 /// A change of values that lie in the slab.
 struct scatter_fix {
-  join_kind kind = join_kind::add; ///< add, views, unions, or zero
+  struct union_bases {
+    std::uint64_t ids; ///< byte of the slab
+    std::size_t bases; ///< entry of the plan's tables
+  };
+
+  join_kind kind = join_kind::add; ///< add, views or unions
   std::int32_t width = 0;
   std::uint64_t target = 0;
   std::int64_t count = 0;
-  std::int64_t addend = 0;
-  std::uint64_t ids = 0; ///< of unions: byte of the slab
-  std::size_t table = 0; ///< of unions: entry of the plan's tables
+  /// By kind, as in join_step.
+  union {
+    join_add add{};
+    join_views views;
+    union_bases unions;
+  };
 };
 
 /// As value_check, with bytes of the slab in the place of addresses.

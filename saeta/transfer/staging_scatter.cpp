@@ -32,10 +32,27 @@ join_step finished(const scatter_step& step, const std::byte* base, std::byte* s
   made.source = base == nullptr ? nullptr : base + step.source;
   made.target = slab + step.target;
   made.count = step.count;
-  made.source_first = step.source_first;
-  made.target_first = step.target_first;
-  made.addend = step.addend;
-  made.nulls = step.counter == scatter_step::not_counted ? nullptr : counters + step.counter;
+  switch (step.kind) {
+  case join_kind::bits:
+  case join_kind::ones: {
+    const std::uint32_t counter = step.bits.counter;
+    made.bits = {.source_first = step.bits.source_first,
+                 .target_first = step.bits.target_first,
+                 .nulls = counter == scatter_step::not_counted ? nullptr : counters + counter};
+    break;
+  }
+  case join_kind::add:
+    made.add = step.add;
+    break;
+  case join_kind::views:
+    made.views = step.views;
+    break;
+  case join_kind::run_ends:
+    made.run_ends = step.run_ends;
+    break;
+  default:
+    break;
+  }
   return made;
 }
 
@@ -100,10 +117,13 @@ std::vector<join_step> changes_of(std::span<const scatter_fix> changes, std::byt
     made.source = slab + fix.target;
     made.target = slab + fix.target;
     made.count = fix.count;
-    made.addend = fix.addend;
     if (fix.kind == join_kind::unions) {
-      made.ids = reinterpret_cast<const std::int8_t*>(slab + fix.ids);
-      made.table = tables + fix.table;
+      made.unions = {.bases = tables + fix.unions.bases,
+                     .ids = reinterpret_cast<const std::int8_t*>(slab + fix.unions.ids)};
+    } else if (fix.kind == join_kind::views) {
+      made.views = fix.views;
+    } else {
+      made.add = fix.add;
     }
   }
   return steps;

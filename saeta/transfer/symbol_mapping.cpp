@@ -92,8 +92,7 @@ struct symbol_mapping::steps {
     made.source = from;
     made.target = to;
     made.count = rows;
-    made.table = table;
-    made.addend = static_cast<std::int64_t>(entries);
+    made.remap = {.table = table, .entries = static_cast<std::int64_t>(entries)};
     return made;
   }
 

@@ -160,38 +160,41 @@ void gather_columns(stream_handle stream, std::span<const gathered_column> colum
 
 /// Bytes that a step shares with others, the first and the last, are written by atomics.
 void append_written_bits(const join_step& step, std::vector<access>& touched) {
-  const access written = reading_bits(static_cast<std::uint8_t*>(step.target), step.target_first, step.count);
+  const std::int64_t begin = step.bits.target_first;
+  const access written = reading_bits(static_cast<std::uint8_t*>(step.target), begin, step.count);
   const auto* const first = static_cast<const std::uint8_t*>(written.pointer);
-  const std::size_t head = step.target_first % 8 != 0 || step.count < 8 ? 1 : 0;
-  const std::size_t tail = written.bytes > head && (step.target_first + step.count) % 8 != 0 ? 1 : 0;
+  const std::size_t head = begin % 8 != 0 || step.count < 8 ? 1 : 0;
+  const std::size_t tail = written.bytes > head && (begin + step.count) % 8 != 0 ? 1 : 0;
   const std::size_t whole = written.bytes - head - tail;
   touched.push_back({first, head, false, true});
   touched.push_back({first + head, whole, false});
   touched.push_back({first + head + whole, tail, false, true});
+  if (step.bits.nulls != nullptr) {
+    touched.push_back({step.bits.nulls, sizeof *step.bits.nulls, false, true});
+  }
 }
 
 /// What a step of a join reads and writes.
 void append_accesses(const join_step& step, std::vector<access>& touched) {
-  const auto bytes = as_size(step.count * join_value_bytes(step));
-  if (step.kind == join_kind::bits || step.kind == join_kind::ones) {
-    append_written_bits(step, touched);
-  } else {
-    touched.push_back({step.target, bytes, false});
+  if (step.kind == join_kind::ones) {
+    return append_written_bits(step, touched);
   }
   if (step.kind == join_kind::bits) {
+    append_written_bits(step, touched);
     touched.push_back(
-        reading_bits(static_cast<const std::uint8_t*>(step.source), step.source_first, step.count));
-  } else if (step.kind != join_kind::zero && step.kind != join_kind::ones) {
-    touched.push_back({step.source, bytes, true});
+        reading_bits(static_cast<const std::uint8_t*>(step.source), step.bits.source_first, step.count));
+    return;
   }
-  if (step.nulls != nullptr) {
-    touched.push_back({step.nulls, sizeof *step.nulls, false, true});
+  const auto bytes = as_size(step.count * join_value_bytes(step));
+  touched.push_back({step.target, bytes, false});
+  if (step.kind == join_kind::zero) {
+    return;
   }
+  touched.push_back({step.source, bytes, true});
   if (step.kind == join_kind::remap) {
-    touched.push_back({step.table, as_size(step.addend) * sizeof *step.table, true});
-  }
-  if (step.ids != nullptr) {
-    touched.push_back({step.ids, as_size(step.count), true});
+    touched.push_back({step.remap.table, as_size(step.remap.entries) * sizeof *step.remap.table, true});
+  } else if (step.kind == join_kind::unions) {
+    touched.push_back({step.unions.ids, as_size(step.count), true});
   }
 }
 

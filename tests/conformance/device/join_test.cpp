@@ -128,12 +128,12 @@ void join::add_bits(std::int64_t count) {
   for (int run = 0; run < 3; ++run) {
     piece made;
     made.target = target;
-    made.step.target_first = at;
+    made.step.bits.target_first = at;
     made.step.count = run == 1 ? set : count;
     made.step.kind = run == 1 ? join_kind::ones : join_kind::bits;
     if (run != 1) {
-      made.step.source_first = below(80);
-      made.source = add_source(static_cast<std::size_t>((made.step.source_first + count + 7) / 8), 1);
+      made.step.bits.source_first = below(80);
+      made.source = add_source(static_cast<std::size_t>((made.step.bits.source_first + count + 7) / 8), 1);
     }
     made.counts = run == 0;
     made.counter = counter;
@@ -148,7 +148,7 @@ void join::add_offsets(std::int64_t count) {
   made.step.kind = join_kind::add;
   made.step.width = sizeof(Offset);
   made.step.count = count;
-  made.step.addend = below(1000) - 500;
+  made.step.add = {below(1000) - 500};
   made.source = add_source(static_cast<std::size_t>(count) * sizeof(Offset), sizeof(Offset));
   made.target = add_target(static_cast<std::size_t>(count) * sizeof(Offset), sizeof(Offset), poison);
   pieces_.push_back(made);
@@ -159,7 +159,7 @@ void join::add_indices(std::int64_t count) {
   add_offsets<Index>(count);
   piece& made = pieces_.back();
   made.step.kind = join_kind::remap;
-  made.step.addend = entries;
+  made.step.remap = {.table = nullptr, .entries = entries};
   made.table = tables_.size();
   for (std::int64_t i = 0; i < entries; ++i) {
     tables_.push_back(below(120));
@@ -175,7 +175,7 @@ void join::add_views(std::int64_t count) {
   piece made;
   made.step.kind = join_kind::views;
   made.step.count = count;
-  made.step.addend = 5;
+  made.step.views = {5};
   made.source = add_source(static_cast<std::size_t>(count) * 16, 16);
   made.target = add_target(static_cast<std::size_t>(count) * 16, 16, poison);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -201,9 +201,7 @@ void join::add_run_ends(std::int64_t count) {
   add_offsets<End>(count);
   piece& made = pieces_.back();
   made.step.kind = join_kind::run_ends;
-  made.step.source_first = below(100);
-  made.step.target_first = below(1000);
-  made.step.addend = below(1000);
+  made.step.run_ends = {.first_row = below(100), .rows = below(1000), .base = below(1000)};
 }
 
 void join::add_all(std::int64_t count) {
@@ -258,8 +256,8 @@ void join::model(const piece& of) {
   case join_kind::bits:
   case join_kind::ones:
     for (std::int64_t i = 0; i < step.count; ++i) {
-      const std::int64_t from = step.source_first + i;
-      const std::int64_t to = step.target_first + i;
+      const std::int64_t from = step.bits.source_first + i;
+      const std::int64_t to = step.bits.target_first + i;
       const bool set = step.kind == join_kind::ones ||
                        (source_[of.source + static_cast<std::size_t>(from / 8)] >> (from % 8) & 1) != 0;
       std::uint8_t& byte = expected_[of.target + static_cast<std::size_t>(to / 8)];
@@ -271,7 +269,7 @@ void join::model(const piece& of) {
     return with_width(step.width, [&]<class Value>(Value) {
       using bits = std::make_unsigned_t<Value>;
       model_values<bits>(of, [&](bits v, std::int64_t) {
-        return std::uint64_t{v} + static_cast<std::uint64_t>(step.addend);
+        return std::uint64_t{v} + static_cast<std::uint64_t>(step.add.addend);
       });
     });
   case join_kind::remap:
@@ -296,7 +294,7 @@ void join::model(const piece& of) {
   case join_kind::run_ends:
     return with_width(step.width, [&]<class Value>(Value) {
       model_values<Value>(of, [&](Value v, std::int64_t) {
-        return std::min(std::int64_t{v} - step.source_first, step.target_first) + step.addend;
+        return std::min(std::int64_t{v} - step.run_ends.first_row, step.run_ends.rows) + step.run_ends.base;
       });
     });
   }
@@ -322,9 +320,14 @@ void join::run() {
     join_step& step = steps.emplace_back(each.step);
     step.source = source.data() + each.source;
     step.target = target.data() + each.target;
-    step.table = tables.as<std::int64_t>() + each.table;
-    step.ids = step.kind == join_kind::unions ? source.as<std::int8_t>() + each.ids : nullptr;
-    step.nulls = each.counts ? counters.as<std::int64_t>() + each.counter : nullptr;
+    const auto* const table = tables.as<std::int64_t>() + each.table;
+    if (step.kind == join_kind::remap) {
+      step.remap.table = table;
+    } else if (step.kind == join_kind::unions) {
+      step.unions = {.bases = table, .ids = source.as<std::int8_t>() + each.ids};
+    } else if (each.counts) {
+      step.bits.nulls = counters.as<std::int64_t>() + each.counter;
+    }
   }
   std::ranges::shuffle(steps, random_);
   number_tiles(steps);

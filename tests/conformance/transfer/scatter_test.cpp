@@ -44,10 +44,18 @@ expected_slab expected(const scatter_plan& plan, const std::vector<std::byte>& s
     one.source = sourced ? source.data() + step.source : nullptr;
     one.target = made.bytes.data() + step.target;
     one.count = step.count;
-    one.source_first = step.source_first;
-    one.target_first = step.target_first;
-    one.addend = step.addend;
-    one.nulls = step.counter == scatter_step::not_counted ? nullptr : &made.counted[step.counter];
+    if (step.kind == join_kind::bits || step.kind == join_kind::ones) {
+      one.bits = {.source_first = step.bits.source_first,
+                  .target_first = step.bits.target_first,
+                  .nulls = step.bits.counter == scatter_step::not_counted ? nullptr
+                                                                          : &made.counted[step.bits.counter]};
+    } else if (step.kind == join_kind::add) {
+      one.add = step.add;
+    } else if (step.kind == join_kind::views) {
+      one.views = step.views;
+    } else if (step.kind == join_kind::run_ends) {
+      one.run_ends = step.run_ends;
+    }
     join_now(std::span(&one, 1));
   };
   for (const scatter_step& fill : plan.fills) {
@@ -61,6 +69,14 @@ expected_slab expected(const scatter_plan& plan, const std::vector<std::byte>& s
                 plan.counters * sizeof(std::int64_t));
   }
   return made;
+}
+
+scatter_step copy_step(std::uint64_t source, std::uint64_t target, std::int64_t bytes) {
+  scatter_step step;
+  step.source = source;
+  step.target = target;
+  step.count = bytes;
+  return step;
 }
 
 /// Bitmaps of many pieces side by side, then copies, offsets, views and run ends at many distances of each other. The slab is
@@ -85,7 +101,7 @@ scatter_plan random_plan(std::size_t source_bytes, unsigned seed, std::int64_t l
     }
     scatter_step step;
     step.count = std::min(bits - bit, 1 + below(below(4) == 0 ? 9000 : 100));
-    step.target_first = bit;
+    step.bits.target_first = bit;
     bit += step.count;
     if (below(4) == 0) {
       step.kind = join_kind::ones;
@@ -94,9 +110,9 @@ scatter_plan random_plan(std::size_t source_bytes, unsigned seed, std::int64_t l
     }
     step.kind = join_kind::bits;
     step.source = source;
-    step.source_first = below(8);
-    step.counter = static_cast<std::uint32_t>(below(2));
-    source += static_cast<std::uint64_t>((step.source_first + step.count + 7) / 8);
+    step.bits.source_first = below(8);
+    step.bits.counter = static_cast<std::uint32_t>(below(2));
+    source += static_cast<std::uint64_t>((step.bits.source_first + step.count + 7) / 8);
     plan.steps.push_back(step);
   };
   for (;;) {
@@ -109,23 +125,24 @@ scatter_plan random_plan(std::size_t source_bytes, unsigned seed, std::int64_t l
     case 1:
       step.kind = join_kind::add;
       step.width = 1 << below(4);
-      step.addend = below(1000);
+      step.add = {below(1000)};
       break;
     case 2:
       step.kind = join_kind::views;
-      step.addend = below(5);
+      step.views = {below(5)};
       break;
     case 3:
       step.kind = join_kind::run_ends;
       step.width = 2 << below(3);
-      step.source_first = below(10);
-      step.target_first = 1000;
-      step.addend = below(100);
+      step.run_ends = {.first_row = below(10), .rows = 1000, .base = below(100)};
       break;
     default:
       break;
     }
-    const auto width = static_cast<std::uint64_t>(join_value_bytes({.kind = step.kind, .width = step.width}));
+    join_step sized;
+    sized.kind = step.kind;
+    sized.width = step.width;
+    const auto width = static_cast<std::uint64_t>(join_value_bytes(sized));
     step.count = 1 + below(below(3) == 0 ? longest : 40);
     step.source = source;
     step.target = (target + 15) / 16 * 16;
@@ -213,7 +230,7 @@ TEST_P(scatter, of_large_copies_lands_nothing) {
   scatter_plan plan;
   plan.slab_bytes = source.size();
   for (std::size_t i = 0; i < 25; ++i) { // from the last place to the first one
-    plan.steps.push_back({.source = i * piece, .target = (24 - i) * piece, .count = piece});
+    plan.steps.push_back(copy_step(i * piece, (24 - i) * piece, piece));
   }
   home->copies().reset_counters();
   const budget_window window = home->memory_budget()->open_window();
@@ -222,7 +239,8 @@ TEST_P(scatter, of_large_copies_lands_nothing) {
   EXPECT_LE(window.read().peak, before + (plan.slab_bytes + 511) / 512 * 512);
   if (!home->on_host()) {
     EXPECT_EQ(home->copies().read_counters().host_to_device.calls, 1U);
-    EXPECT_EQ(home->copies().read_counters().host_to_device.bytes, source.size()) << "without steps behind the bytes";
+    EXPECT_EQ(home->copies().read_counters().host_to_device.bytes, source.size())
+        << "without steps behind the bytes";
   }
 }
 
@@ -243,12 +261,13 @@ TEST_P(scatter, of_long_copies_needs_no_kernel) {
     const auto home = with_chunks(4096, 1, shared);
     scatter_plan plan;
     plan.slab_bytes = 40'960;
-    plan.steps.push_back({.source = 77, .target = 0, .count = 40'960});
+    plan.steps.push_back(copy_step(77, 0, 40'960));
     home->copies().reset_counters();
     expect_scattered(home, plan, source, memory_of(source));
     if (!home->on_host()) {
       EXPECT_EQ(home->copies().read_counters().host_to_device.calls, 10U);
-      EXPECT_EQ(home->copies().read_counters().host_to_device.bytes, 40'960U) << "without steps behind the bytes";
+      EXPECT_EQ(home->copies().read_counters().host_to_device.bytes, 40'960U)
+          << "without steps behind the bytes";
     }
   }
 }
@@ -303,9 +322,9 @@ TEST_P(scatter, checks_before_it_fixes) {
   scatter_plan plan;
   plan.slab_bytes = 192;
   plan.zeroed_bytes = 192;
-  plan.steps.push_back({.source = 0, .target = 0, .count = 20});
-  plan.steps.push_back({.source = 64, .target = 64, .count = 4});
-  plan.steps.push_back({.source = 128, .target = 128, .count = 16});
+  plan.steps.push_back(copy_step(0, 0, 20));
+  plan.steps.push_back(copy_step(64, 64, 4));
+  plan.steps.push_back(copy_step(128, 128, 16));
   plan.checks.push_back({.kind = check_kind::offsets, .width = 4, .values = 0, .count = 4});
   plan.checks.push_back({.kind = check_kind::offsets, .width = 4, .values = 0, .count = 2});
   plan.checks.push_back({.kind = check_kind::unions, .values = 64, .second = 128, .count = 4, .table = 128});
@@ -317,7 +336,7 @@ TEST_P(scatter, checks_before_it_fixes) {
   plan.tables[128 + 1] = 7;
   plan.tables[128 + 5] = 2;
   plan.fixes.push_back(
-      {.kind = join_kind::unions, .width = 4, .target = 128, .count = 4, .ids = 64, .table = 0});
+      {.kind = join_kind::unions, .width = 4, .target = 128, .count = 4, .unions = {.ids = 64, .bases = 0}});
   const scattered made = staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab");
   EXPECT_THAT(made.bad_rows, ::testing::ElementsAre(2, no_bad_row, 3));
   const auto back = read_back(home, made.slab);
@@ -342,13 +361,13 @@ TEST_P(scatter, leaves_nothing_where_a_read_fails) {
                              }};
     expect_scattered(home, plan, source, bad);
     EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-    const auto before = home->reports().statistics().budget.current;
+    const auto before = home->statistics().budget.current;
     const int reads = calls;
     for (fails_at = 0; fails_at < reads; ++fails_at) {
       calls = 0;
       EXPECT_THROW(static_cast<void>(staging_ring::of(home)->scatter(home, plan, bad, "slab")), error);
       EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      ASSERT_EQ(home->reports().statistics().budget.current, before);
+      ASSERT_EQ(home->statistics().budget.current, before);
     }
     expect_scattered(home, plan, source, good);
   }
@@ -371,7 +390,7 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
     ASSERT_FALSE(told.empty());
     EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
     EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-    const auto before = home->reports().statistics().budget.current;
+    const auto before = home->statistics().budget.current;
     bool stopped = true;
     for (std::size_t call = 0; stopped; ++call) { // how often it tells is a matter of time
       std::size_t calls = 0;
@@ -389,7 +408,7 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
       EXPECT_EQ(stopped, calls > call);
       EXPECT_TRUE(stopped || call != 0) << "never told";
       EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home->reports().statistics().budget.current, before);
+      EXPECT_EQ(home->statistics().budget.current, before);
     }
     expect_scattered(home, plan, source, memory_of(source));
   }

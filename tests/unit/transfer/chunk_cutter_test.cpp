@@ -129,8 +129,8 @@ TEST(chunk_cutter, cuts_bits_and_values_between_two_of_them) {
   scatter_step bits;
   bits.kind = join_kind::bits;
   bits.source = 10;
-  bits.source_first = 3;
-  bits.target_first = 77;
+  bits.bits.source_first = 3;
+  bits.bits.target_first = 77;
   bits.count = 50'000;
   scatter_step offsets;
   offsets.kind = join_kind::add;
@@ -148,8 +148,8 @@ TEST(chunk_cutter, cuts_bits_and_values_between_two_of_them) {
       const chunk_part& from = *std::prev(behind);
       const std::uint64_t source = from.source + (each.source - from.at);
       if (each.kind == join_kind::bits) {
-        EXPECT_EQ(each.target_first, 77 + seen_bits);
-        EXPECT_EQ(static_cast<std::int64_t>(source) * 8 + each.source_first, 10 * 8 + 3 + seen_bits);
+        EXPECT_EQ(each.bits.target_first, 77 + seen_bits);
+        EXPECT_EQ(static_cast<std::int64_t>(source) * 8 + each.bits.source_first, 10 * 8 + 3 + seen_bits);
         seen_bits += each.count;
       } else {
         EXPECT_EQ(each.source % 8, 0U) << "as the kernel needs them";

@@ -25,15 +25,15 @@ __device__ void values_tile(const join_step& step, std::int64_t tile, Change cha
 
 template <class Offset>
 __device__ void add_tile(const join_step& step, std::int64_t tile) {
-  const auto addend = static_cast<Offset>(step.addend);
+  const auto addend = static_cast<Offset>(step.add.addend);
   values_tile<Offset>(step, tile,
                       [=](Offset offset, std::int64_t) { return static_cast<Offset>(offset + addend); });
 }
 
 template <class Index>
 __device__ void remap_tile(const join_step& step, std::int64_t tile) {
-  const auto entries = static_cast<std::uint64_t>(step.addend);
-  const std::int64_t* const table = step.table;
+  const auto entries = static_cast<std::uint64_t>(step.remap.entries);
+  const std::int64_t* const table = step.remap.table;
   values_tile<Index>(step, tile, [=](Index index, std::int64_t) {
     return index < entries ? static_cast<Index>(__ldg(table + index)) : Index{0};
   });
@@ -47,7 +47,7 @@ struct view_words {
 
 __device__ void views_tile(const join_step& step, std::int64_t tile) {
   constexpr std::int32_t inline_bytes = 12;
-  const auto addend = static_cast<std::uint32_t>(step.addend);
+  const auto addend = static_cast<std::uint32_t>(step.views.added_buffers);
   values_tile<view_words>(step, tile, [=](view_words view, std::int64_t) {
     if (static_cast<std::int32_t>(view.low) > inline_bytes) {
       const auto buffer = static_cast<std::uint32_t>(view.high) + addend;
@@ -58,21 +58,21 @@ __device__ void views_tile(const join_step& step, std::int64_t tile) {
 }
 
 __device__ void unions_tile(const join_step& step, std::int64_t tile) {
-  const std::int8_t* const ids = step.ids;
-  const std::int64_t* const table = step.table;
+  const std::int8_t* const ids = step.unions.ids;
+  const std::int64_t* const bases = step.unions.bases;
   values_tile<unsigned>(step, tile, [=](unsigned offset, std::int64_t at) {
     const std::int8_t id = ids[at];
-    return offset + static_cast<unsigned>(id < 0 ? 0 : __ldg(table + id));
+    return offset + static_cast<unsigned>(id < 0 ? 0 : __ldg(bases + id));
   });
 }
 
 template <class End>
 __device__ void run_ends_tile(const join_step& step, std::int64_t tile) {
-  const std::int64_t first = step.source_first;
-  const std::int64_t rows = step.target_first;
-  const std::int64_t addend = step.addend;
+  const std::int64_t first = step.run_ends.first_row;
+  const std::int64_t rows = step.run_ends.rows;
+  const std::int64_t base = step.run_ends.base;
   values_tile<End>(step, tile, [=](End end, std::int64_t) {
-    return static_cast<End>(min(static_cast<std::int64_t>(end) - first, rows) + addend);
+    return static_cast<End>(min(static_cast<std::int64_t>(end) - first, rows) + base);
   });
 }
 

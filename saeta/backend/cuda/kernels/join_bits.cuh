@@ -28,10 +28,11 @@ struct word_range {
     std::int64_t first = -origin;
     std::int64_t last = (step.count - origin) / join_word_bits;
     if (step.kind == join_kind::bits) {
-      const std::uint8_t* const byte = static_cast<const std::uint8_t*>(step.source) + step.source_first / 8;
+      const std::uint8_t* const byte =
+          static_cast<const std::uint8_t*>(step.source) + step.bits.source_first / 8;
       const auto misaligned = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(byte) % 4);
       const std::int64_t bit =
-          misaligned * 8 + step.source_first % 8;               // of the step's first, in aligned words
+          misaligned * 8 + step.bits.source_first % 8;          // of the step's first, in aligned words
       const std::int64_t past = (bit + step.count + 7) / 8 / 4; // the first word that is not whole
       first = max(first, (misaligned == 0 ? 0 : join_word_bits) - bit - origin);
       last = min(last, words_up_to(max((past - 1) * join_word_bits - bit - origin, std::int64_t{0})));
@@ -48,10 +49,10 @@ struct word_range {
 __device__ inline void bits_tile(const join_step& step, std::int64_t tile) {
   constexpr std::int64_t words_of_tile = join_tile_bytes / 4;
   const bool copied = step.kind == join_kind::bits;
-  const std::int64_t first_word = step.target_first / join_word_bits + tile * words_of_tile;
-  const std::int64_t origin = first_word * join_word_bits - step.target_first;
+  const std::int64_t first_word = step.bits.target_first / join_word_bits + tile * words_of_tile;
+  const std::int64_t origin = first_word * join_word_bits - step.bits.target_first;
   const auto words =
-      static_cast<int>(min(words_of_tile, words_up_to(step.target_first + step.count) - first_word));
+      static_cast<int>(min(words_of_tile, words_up_to(step.bits.target_first + step.count) - first_word));
   unsigned* const target = static_cast<unsigned*>(step.target) + first_word;
   const word_range inner(step, origin, words);
   const int whole = inner.end - inner.begin;
@@ -75,18 +76,19 @@ __device__ inline void bits_tile(const join_step& step, std::int64_t tile) {
     const std::int64_t high = min(origin + (word + 1) * join_word_bits, step.count);
     const auto count = static_cast<int>(high - low);
     const unsigned found =
-        copied ? read_bits(static_cast<const std::uint8_t*>(step.source), step.source_first + low, count)
+        copied ? read_bits(static_cast<const std::uint8_t*>(step.source), step.bits.source_first + low, count)
                : keep_below(~0U, 0, count);
     nulls += static_cast<unsigned>(count - __popc(found));
     atomicOr(target + word, found << (low - origin - word * join_word_bits));
   }
-  if (step.nulls != nullptr) {
+  if (step.bits.nulls != nullptr) {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
       nulls += __shfl_down_sync(0xffffffffu, nulls, distance);
     }
     if (threadIdx.x % 32 == 0 && nulls != 0) {
-      atomicAdd(reinterpret_cast<unsigned long long*>(step.nulls), static_cast<unsigned long long>(nulls));
+      atomicAdd(reinterpret_cast<unsigned long long*>(step.bits.nulls),
+                static_cast<unsigned long long>(nulls));
     }
   }
 }
