@@ -33,7 +33,7 @@ void whole_plan::add_late_offsets(const planned_table& table) {
         }
         const std::size_t width = table.pieces.tree->nodes[number].type->offset_width();
         const bool last = span.row_base + span.rows == group.pieces.sums[number].rows;
-        scatter_step& step = made_.early.emplace_back();
+        scatter_step& step = slab_.made().early.emplace_back();
         step.source = span.at[1] + static_cast<std::uint64_t>(span.first) * width;
         step.target =
             byte_of(group.nodes[number].buffers[1]) + static_cast<std::uint64_t>(span.row_base) * width;
@@ -41,7 +41,7 @@ void whole_plan::add_late_offsets(const planned_table& table) {
       }
     }
   }
-  sort_by_source(made_.early);
+  sort_by_source(slab_.made().early);
 }
 
 void whole_plan::settle_bytes(planned_table& table, planned_group& group, std::size_t number,
@@ -65,9 +65,7 @@ void whole_plan::settle_bytes(planned_table& table, planned_group& group, std::s
   group.pieces.sums[number].pointed = pointed;
   slab_place& bytes = group.nodes[number].buffers[2];
   bytes = pointed == 0 ? slab_place() : slab_place{bytes.at, static_cast<std::uint64_t>(pointed), bytes.bits};
-  if (bytes.present() && bytes.bytes % slab_padding != 0) {
-    padded_.push_back(bytes);
-  }
+  slab_.pad(bytes);
 }
 
 void whole_plan::settle(planned_table& table, const std::function<seen_borders(std::uint64_t at)>& borders) {

@@ -1,47 +1,32 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/detail/piece_table.hpp"
 
-#include <algorithm>
-#include <limits>
-
 namespace saeta::ipc::detail {
 namespace {
 
 /// What 32-bit offsets, or short run ends, of some node can count.
-struct counted_limit {
+struct node_limit {
   std::size_t node = 0;
   bool pointed = false; ///< what its rows point to, instead of its rows
   std::int64_t most = 0;
 };
 
-std::vector<counted_limit> limits_of(const column_tree& tree) {
-  constexpr std::int64_t most32 = std::numeric_limits<std::int32_t>::max();
-  std::vector<counted_limit> limits;
+std::vector<node_limit> limits_of(const column_tree& tree) {
+  std::vector<node_limit> limits;
   for (std::size_t number = 0; number < tree.nodes.size(); ++number) {
     const tree_node& node = tree.nodes[number];
-    switch (node.type->layout()) {
-    case layout_kind::bytes:
-    case layout_kind::list:
-      if (node.type->offset_width() == sizeof(std::int32_t)) {
-        limits.push_back({number, true, most32});
-      }
+    const counted_limit limit = limit_of(*node.type);
+    switch (limit.what) {
+    case counted_rows::nothing:
       break;
-    case layout_kind::list_view:
-      if (node.type->buffer(1).width == sizeof(std::int32_t)) {
-        limits.push_back({number + 1, false, most32});
-      }
+    case counted_rows::own:
+    case counted_rows::pointed:
+      limits.push_back({number, limit.what == counted_rows::pointed, limit.most});
       break;
-    case layout_kind::dense_union:
+    case counted_rows::of_children:
       for (std::size_t child = number + 1; child != node.end; child = tree.nodes[child].end) {
-        limits.push_back({child, false, most32});
+        limits.push_back({child, false, limit.most});
       }
-      break;
-    case layout_kind::run_ends: {
-      const int bits = 8 * tree.nodes[number + 1].type->byte_width();
-      limits.push_back({number, false, static_cast<std::int64_t>((std::uint64_t{1} << (bits - 1)) - 1)});
-      break;
-    }
-    default:
       break;
     }
   }
@@ -52,11 +37,11 @@ std::vector<counted_limit> limits_of(const column_tree& tree) {
 
 std::vector<piece_group> take_groups(piece_table& pieces, const std::function<bool(std::size_t piece)>& cut) {
   const std::size_t nodes = pieces.tree->nodes.size();
-  const std::vector<counted_limit> limits = limits_of(*pieces.tree);
+  const std::vector<node_limit> limits = limits_of(*pieces.tree);
   std::vector<piece_group> groups;
   for (std::size_t piece = 0; piece < pieces.messages.size(); ++piece) {
     bool fresh = groups.empty() || cut(piece);
-    for (const counted_limit& limit : limits) {
+    for (const node_limit& limit : limits) {
       if (fresh) {
         break;
       }

@@ -12,10 +12,6 @@
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr std::size_t padding = slab_padding;
-/// Beyond so many places the whole slab is zeroed, instead of the bytes behind each.
-constexpr std::size_t most_padded = 16'384;
-
 std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
 
 bool holds_run_ends(const column_tree& tree, std::size_t number) {
@@ -26,27 +22,14 @@ bool holds_run_ends(const column_tree& tree, std::size_t number) {
 
 } // namespace
 
-slab_place whole_plan::add_place(std::size_t bytes, bool bits, bool padded) {
-  if (bytes == 0) {
-    return {};
-  }
-  std::uint64_t& used = bits ? bits_bytes_ : other_bytes_;
-  const slab_place made{used, bytes, bits};
-  used = checked_add(used, std::uint64_t{round_up(bytes, padding)}, "bytes of a table");
-  if (!bits && padded && bytes % padding != 0) {
-    padded_.push_back(made);
-  }
-  return made;
-}
-
 void whole_plan::lay_out_validity(planned_group& group, std::size_t number) {
   const node_sums& sums = group.pieces.sums[number];
   if (!sums.counts_nulls) {
     return;
   }
   planned_node& node = group.nodes[number];
-  node.buffers[0] = add_place(bitmap_bytes(sums.rows), true);
-  node.counter = static_cast<std::uint32_t>(made_.counters++);
+  node.buffers[0] = slab_.add_place(bitmap_bytes(sums.rows), true);
+  node.counter = slab_.add_counter();
 }
 
 void whole_plan::lay_out_node(const planned_table& table, planned_group& group, std::size_t number) {
@@ -54,20 +37,13 @@ void whole_plan::lay_out_node(const planned_table& table, planned_group& group, 
   const std::int64_t rows = group.pieces.sums[number].rows;
   planned_node& node = group.nodes[number];
   for (std::size_t i = 0; i < type.buffer_count() && rows != 0; ++i) {
-    switch (type.buffer(i).role) {
-    case buffer_role::validity:
+    const buffer_role role = type.buffer(i).role;
+    if (role == buffer_role::validity) {
       lay_out_validity(group, number);
-      break;
-    case buffer_role::bits:
-      node.buffers[i] = add_place(bitmap_bytes(rows), true);
-      break;
-    case buffer_role::bytes:
-      node.buffers[i] = add_place(as_size(group.pieces.sums[number].pointed), false,
-                                  !has_late_bytes(table.pieces, group.pieces, number));
-      break;
-    default:
-      node.buffers[i] = add_place(required_bytes(type, i, rows));
+      continue;
     }
+    const bool late = role == buffer_role::bytes && has_late_bytes(table.pieces, group.pieces, number);
+    node.buffers[i] = slab_.add_buffer(type, i, rows, group.pieces.sums[number].pointed, !late);
   }
   if (type.layout() != layout_kind::views) {
     return;
@@ -75,7 +51,7 @@ void whole_plan::lay_out_node(const planned_table& table, planned_group& group, 
   for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
     const piece_span& span = table.pieces.span(piece, number);
     for (std::size_t i = 0; i < span.variadic_count; ++i) {
-      node.variadic.push_back(add_place(table.pieces.variadic[piece][span.variadic + i].bytes));
+      node.variadic.push_back(slab_.add_place(table.pieces.variadic[piece][span.variadic + i].bytes));
     }
   }
 }
@@ -89,106 +65,41 @@ void whole_plan::lay_out(planned_table& table) {
   }
 }
 
-void whole_plan::add_copy(std::uint64_t source, const slab_place& to, std::uint64_t target,
-                          std::int64_t bytes) {
-  if (bytes == 0) {
-    return;
-  }
-  scatter_step& step = made_.steps.emplace_back();
-  step.source = source;
-  step.target = byte_of(to) + target;
-  step.count = bytes;
-}
-
-void whole_plan::add_bits(const piece_span& span, std::size_t buffer, const slab_place& to,
-                          std::uint32_t counter) {
-  scatter_step& step = made_.steps.emplace_back();
-  step.kind = join_kind::bits;
-  step.source = span.at[buffer] + as_size(span.first / 8);
-  step.target = byte_of(to);
-  step.count = span.rows;
-  step.bits = {.source_first = span.first % 8, .target_first = span.row_base, .counter = counter};
-}
-
-/// Pieces without nulls set their bits; those that lie side by side do it at once.
 void whole_plan::add_validity(const piece_span& span, planned_node& node) {
   if (!node.buffers[0].present()) {
     return;
   }
   if (span.nulls != 0) {
-    return add_bits(span, 0, node.buffers[0], node.counter);
+    slab_.add_bits(span, 0, node.buffers[0], node.counter);
+  } else {
+    slab_.add_ones(span, node.buffers[0], node.ones);
   }
-  if (node.ones < made_.fills.size()) {
-    scatter_step& last = made_.fills[node.ones];
-    if (last.bits.target_first + last.count == span.row_base) {
-      last.count += span.rows;
-      return;
-    }
-  }
-  node.ones = made_.fills.size();
-  scatter_step& step = made_.fills.emplace_back();
-  step.kind = join_kind::ones;
-  step.target = byte_of(node.buffers[0]);
-  step.bits.target_first = span.row_base;
-  step.count = span.rows;
 }
 
-void whole_plan::add_values(const data_type& type, const piece_span& span, std::size_t buffer,
-                            const planned_node& node) {
-  const std::int64_t width = type.buffer(buffer).width;
-  add_copy(span.at[buffer] + as_size(span.first * width), node.buffers[buffer],
-           as_size(span.row_base * width), span.rows * width);
-}
-
-/// Rows, and one offset more behind the last of the group. Late ones are in their place already.
+/// Late ones are in their place already.
 void whole_plan::add_offsets(const data_type& type, const piece_span& span, const planned_node& node,
                              std::int64_t rows) {
-  const auto width = static_cast<std::int64_t>(type.offset_width());
-  const std::int64_t count = span.rows + (span.row_base + span.rows == rows ? 1 : 0);
+  const auto width = static_cast<std::int32_t>(type.offset_width());
+  const bool is_last = span.row_base + span.rows == rows;
   const std::int64_t addend = span.pointed_base - span.pointed_first;
-  if (span.late) {
-    if (addend != 0) {
-      made_.moves.push_back({.kind = join_kind::add,
-                             .width = static_cast<std::int32_t>(width),
-                             .target = byte_of(node.buffers[1]) + as_size(span.row_base * width),
-                             .count = count,
-                             .add = {addend}});
-    }
-  } else {
-    add_copy(span.at[1] + as_size(span.first * width), node.buffers[1], as_size(span.row_base * width),
-             count * width);
-    if (addend != 0) {
-      scatter_step& step = made_.steps.back();
-      step.kind = join_kind::add;
-      step.width = static_cast<std::int32_t>(width);
-      step.count = count;
-      step.add = {addend};
-    }
+  if (!span.late) {
+    slab_.add_offsets(span, width, node.buffers[1], is_last);
+  } else if (addend != 0) {
+    slab_.made().moves.push_back({.kind = join_kind::add,
+                                  .width = width,
+                                  .target = byte_of(node.buffers[1]) + as_size(span.row_base * width),
+                                  .count = span.rows + (is_last ? 1 : 0),
+                                  .add = {addend}});
   }
   if (type.layout() == layout_kind::bytes) {
-    add_copy(span.at[2] + as_size(span.pointed_first), node.buffers[2], as_size(span.pointed_base),
-             span.pointed);
+    slab_.add_bytes(span, node.buffers[2]);
   }
-}
-
-void whole_plan::add_run_ends(const planned_table& table, const planned_group& group, std::size_t piece,
-                              std::size_t number) {
-  const piece_span& span = table.pieces.span(piece, number);
-  const piece_span& ends = table.pieces.span(piece, number + 1);
-  const std::int64_t width = table.pieces.tree->nodes[number + 1].type->byte_width();
-  add_copy(ends.at[1] + as_size(ends.first * width), group.nodes[number + 1].buffers[1],
-           as_size(ends.row_base * width), ends.rows * width);
-  scatter_step& step = made_.steps.back();
-  step.kind = join_kind::run_ends;
-  step.width = static_cast<std::int32_t>(width);
-  step.count = ends.rows;
-  step.run_ends = {.first_row = span.first, .rows = span.rows, .base = span.row_base};
 }
 
 scatter_check& whole_plan::add_check(check_kind kind, const planned_table& table, std::size_t node,
                                      std::size_t first, std::size_t end) {
   checks_.push_back({&table, node, first, end});
-  scatter_check& made = made_.checks.emplace_back();
+  scatter_check& made = slab_.made().checks.emplace_back();
   made.kind = kind;
   return made;
 }
@@ -203,22 +114,21 @@ void whole_plan::name_validity(const planned_node& node, std::int64_t row, scatt
 /// Buffers behind views are counted through the group; each piece counts its own.
 void whole_plan::add_views(const planned_table& table, std::size_t piece, std::size_t number,
                            planned_node& node) {
-  constexpr std::int64_t width = 16;
+  constexpr std::int32_t width = 16;
   const piece_span& span = table.pieces.span(piece, number);
   const std::size_t before = std::exchange(node.variadic_done, node.variadic_done + span.variadic_count);
   const std::uint64_t target = byte_of(node.buffers[1]) + as_size(span.row_base * width);
-  add_copy(span.at[1] + as_size(span.first * width), node.buffers[1], as_size(span.row_base * width),
-           span.rows * width);
+  slab_.add_values(span, 1, width, node.buffers[1]);
   const std::span places = std::span(node.variadic).subspan(before, span.variadic_count);
   for (std::size_t i = 0; i < places.size(); ++i) {
     const variadic_buffer& source = table.pieces.variadic[piece][span.variadic + i];
-    add_copy(source.at, places[i], 0, static_cast<std::int64_t>(source.bytes));
+    slab_.add_copy(source.at, places[i], 0, static_cast<std::int64_t>(source.bytes));
   }
   if (before != 0) {
-    made_.fixes.push_back({.kind = join_kind::views,
-                           .target = target,
-                           .count = span.rows,
-                           .views = {static_cast<std::int64_t>(before)}});
+    slab_.made().fixes.push_back({.kind = join_kind::views,
+                                  .target = target,
+                                  .count = span.rows,
+                                  .views = {static_cast<std::int64_t>(before)}});
   }
   if (check_ != validation::full) {
     return;
@@ -227,16 +137,16 @@ void whole_plan::add_views(const planned_table& table, std::size_t piece, std::s
   check.values = target;
   check.count = span.rows;
   check.limit = static_cast<std::int64_t>(places.size());
-  check.table = made_.tables.size();
+  check.table = slab_.made().tables.size();
   name_validity(node, span.row_base, check);
   for (const slab_place& each : places) {
-    made_.tables.push_back(static_cast<std::int64_t>(each.bytes));
+    slab_.made().tables.push_back(static_cast<std::int64_t>(each.bytes));
   }
   for (const slab_place& each : places) {
     if (each.present()) {
-      made_.addresses.push_back(made_.tables.size());
+      slab_.made().addresses.push_back(slab_.made().tables.size());
     }
-    made_.tables.push_back(each.present() ? static_cast<std::int64_t>(byte_of(each)) : 0);
+    slab_.made().tables.push_back(each.present() ? static_cast<std::int64_t>(byte_of(each)) : 0);
   }
   if (places.empty()) {
     check.table = scatter_check::absent;
@@ -244,7 +154,7 @@ void whole_plan::add_views(const planned_table& table, std::size_t piece, std::s
   if (texts_ && table.pieces.tree->nodes[number].type->id() == type_id::string_view) {
     const scatter_check same = check;
     add_check(check_kind::text_views, table, number, piece, piece + 1) = same;
-    made_.checks.back().kind = check_kind::text_views;
+    slab_.made().checks.back().kind = check_kind::text_views;
   }
 }
 
@@ -254,15 +164,15 @@ void whole_plan::add_list_view(const planned_table& table, std::size_t piece, st
   const piece_span& span = table.pieces.span(piece, number);
   const piece_span& child = table.pieces.span(piece, number + 1);
   const std::int32_t width = type.buffer(1).width;
-  add_values(type, span, 1, node);
-  add_values(type, span, 2, node);
+  slab_.add_values(span, 1, width, node.buffers[1]);
+  slab_.add_values(span, 2, width, node.buffers[2]);
   const std::uint64_t row = as_size(span.row_base * width);
   if (child.row_base != 0) {
-    made_.fixes.push_back({.kind = join_kind::add,
-                           .width = width,
-                           .target = byte_of(node.buffers[1]) + row,
-                           .count = span.rows,
-                           .add = {child.row_base}});
+    slab_.made().fixes.push_back({.kind = join_kind::add,
+                                  .width = width,
+                                  .target = byte_of(node.buffers[1]) + row,
+                                  .count = span.rows,
+                                  .add = {child.row_base}});
   }
   if (check_ == validation::full) {
     scatter_check& check = add_check(check_kind::list_views, table, number, piece, piece + 1);
@@ -285,13 +195,13 @@ void whole_plan::add_union(const planned_table& table, std::size_t piece, std::s
   const std::uint64_t ids = byte_of(node.buffers[0]) + as_size(span.row_base);
   const std::uint64_t offsets =
       dense ? byte_of(node.buffers[1]) + as_size(span.row_base) * sizeof(std::int32_t) : 0;
-  add_values(type, span, 0, node);
+  slab_.add_values(span, 0, type.buffer(0).width, node.buffers[0]);
   if (dense) {
-    add_values(type, span, 1, node);
+    slab_.add_values(span, 1, type.buffer(1).width, node.buffers[1]);
   }
-  const std::size_t first = made_.tables.size();
-  made_.tables.resize(first + fixed_ids + checked_ids);
-  const auto bases = made_.tables.begin() + static_cast<std::ptrdiff_t>(first);
+  const std::size_t first = slab_.made().tables.size();
+  slab_.made().tables.resize(first + fixed_ids + checked_ids);
+  const auto bases = slab_.made().tables.begin() + static_cast<std::ptrdiff_t>(first);
   const auto known = bases + fixed_ids;
   std::fill_n(known, checked_ids, -1);
   bool moved = false;
@@ -304,11 +214,11 @@ void whole_plan::add_union(const planned_table& table, std::size_t piece, std::s
     child = tree.nodes[child].end;
   }
   if (dense && moved) {
-    made_.fixes.push_back({.kind = join_kind::unions,
-                           .width = sizeof(std::int32_t),
-                           .target = offsets,
-                           .count = span.rows,
-                           .unions = {.ids = ids, .bases = first}});
+    slab_.made().fixes.push_back({.kind = join_kind::unions,
+                                  .width = sizeof(std::int32_t),
+                                  .target = offsets,
+                                  .count = span.rows,
+                                  .unions = {.ids = ids, .bases = first}});
   }
   if (check_ == validation::full) {
     scatter_check& check = add_check(check_kind::unions, table, number, piece, piece + 1);
@@ -333,8 +243,8 @@ void whole_plan::add_index_checks(const planned_table& table, const planned_grou
     }
     const dictionary_state state = states_(table, piece, node.dictionary);
     const std::int64_t limit = std::min(state.length, most_entries(*node.type->index_type()));
-    if (open && made_.checks.back().limit == limit) {
-      made_.checks.back().count += span.rows;
+    if (open && slab_.made().checks.back().limit == limit) {
+      slab_.made().checks.back().count += span.rows;
       checks_.back().end = piece + 1;
       continue;
     }
@@ -401,10 +311,10 @@ void whole_plan::add_piece(const planned_table& table, planned_group& group, std
   }
   switch (type.layout()) {
   case layout_kind::bits:
-    add_bits(span, 1, node.buffers[1], scatter_step::not_counted);
+    slab_.add_bits(span, 1, node.buffers[1]);
     break;
   case layout_kind::fixed:
-    add_values(type, span, 1, node);
+    slab_.add_values(span, 1, type.byte_width(), node.buffers[1]);
     break;
   case layout_kind::bytes:
   case layout_kind::list:
@@ -421,26 +331,17 @@ void whole_plan::add_piece(const planned_table& table, planned_group& group, std
     add_union(table, piece, number, node);
     break;
   case layout_kind::run_ends:
-    add_run_ends(table, group, piece, number);
+    slab_.add_run_ends(span, table.pieces.span(piece, number + 1), tree.nodes[number + 1].type->byte_width(),
+                       group.nodes[number + 1].buffers[1]);
     break;
   default:
     break;
   }
 }
 
-void whole_plan::end_layout() {
-  made_.counters_at = static_cast<std::size_t>(bits_bytes_);
-  bits_bytes_ =
-      checked_add(bits_bytes_, std::uint64_t{round_up(made_.counters * sizeof(std::int64_t), padding)},
-                  "bytes of a table");
-  made_.slab_bytes = static_cast<std::size_t>(checked_add(bits_bytes_, other_bytes_, "bytes of a table"));
-  made_.zeroed_bytes =
-      static_cast<std::size_t>(padded_.size() > most_padded ? made_.slab_bytes : bits_bytes_);
-}
-
 void whole_plan::add_steps(planned_table& table) {
   // Most nodes of a piece have one step. Growing as they come cost more than all else here.
-  made_.steps.reserve(made_.steps.size() + table.pieces.spans.size());
+  slab_.made().steps.reserve(slab_.made().steps.size() + table.pieces.spans.size());
   for (planned_group& group : table.groups) {
     for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
       for (std::size_t number = 0; number < group.nodes.size(); ++number) {
@@ -454,15 +355,8 @@ void whole_plan::add_steps(planned_table& table) {
 }
 
 void whole_plan::finish() {
-  if (made_.zeroed_bytes != made_.slab_bytes) {
-    for (const slab_place& each : padded_) {
-      scatter_step& step = made_.fills.emplace_back();
-      step.kind = join_kind::zero;
-      step.target = byte_of(each) + each.bytes;
-      step.count = static_cast<std::int64_t>(padding - each.bytes % padding);
-    }
-  }
-  sort_by_source(made_.steps);
+  slab_.clear_padding();
+  sort_by_source(slab_.made().steps);
 }
 
 } // namespace saeta::ipc::detail

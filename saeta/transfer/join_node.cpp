@@ -6,12 +6,9 @@
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace saeta {
 namespace {
-
-constexpr std::int64_t greatest_offset32 = std::numeric_limits<std::int32_t>::max();
 
 /// Numbers of a level of nodes that lie on the device, and where they go.
 class offset_reader {
@@ -109,7 +106,7 @@ void settle_offsets(const data_type& type, join_span& span) {
 /// The rows of child `index` that a span brings along.
 join_span child_span(const data_type& type, const join_span& span, std::size_t index) {
   const column& child = span.of->children()[index];
-  join_span made{.of = &child, .first = child.offset(), .rows = 0};
+  join_span made = span_of(child, child.offset(), 0);
   if (span.rows == 0) {
     return made;
   }
@@ -150,7 +147,7 @@ void add_dictionary(join_node& node) {
   values.type = node.type->value_type();
   for (const join_span& span : node.spans) {
     const column& from = *span.of->dictionary();
-    values.spans.push_back({.of = &from, .first = from.offset(), .rows = span.rows == 0 ? 0 : from.length()});
+    values.spans.push_back(span_of(from, from.offset(), span.rows == 0 ? 0 : from.length()));
   }
 }
 
@@ -182,31 +179,18 @@ void expand(const std::shared_ptr<context>& home, std::vector<join_node*> level)
   }
 }
 
-/// Most rows or bytes that the offsets, or run ends, of a type can count.
-std::int64_t most_counted(const data_type& type) noexcept {
-  switch (type.layout()) {
-  case layout_kind::dense_union:
-    return greatest_offset32;
-  case layout_kind::bytes:
-  case layout_kind::list:
-    return type.offset_width() == sizeof(std::int32_t) ? greatest_offset32
-                                                       : std::numeric_limits<std::int64_t>::max();
-  case layout_kind::list_view:
-    return type.buffer(1).width == sizeof(std::int32_t) ? greatest_offset32
-                                                        : std::numeric_limits<std::int64_t>::max();
-  case layout_kind::run_ends: {
-    const auto bits = static_cast<int>(8 * run_end_width(type));
-    return static_cast<std::int64_t>((std::uint64_t{1} << (bits - 1)) - 1);
-  }
-  default:
-    return std::numeric_limits<std::int64_t>::max();
-  }
-}
-
 } // namespace
 
 std::size_t run_end_width(const data_type& type) noexcept {
   return static_cast<std::size_t>(type.children()[0].type.byte_width());
+}
+
+join_span span_of(const column& of, std::int64_t first, std::int64_t rows) {
+  join_span made;
+  made.of = &of;
+  made.first = first;
+  made.rows = rows;
+  return made;
 }
 
 bool join_node::shares_children(const join_span& span) const noexcept {
@@ -239,20 +223,10 @@ bool join_node::fits(std::size_t piece) const {
   if (span.rows == 0) {
     return true;
   }
-  const std::int64_t most = most_counted(*type);
-  switch (type->layout()) {
-  case layout_kind::bytes:
-    if (span.pointed > most - pointed) {
-      return false;
-    }
-    break;
-  case layout_kind::run_ends:
-    if (span.rows > most - rows) {
-      return false;
-    }
-    break;
-  default:
-    break;
+  const counted_limit limit = limit_of(*type);
+  if ((limit.what == counted_rows::pointed && span.pointed > limit.most - pointed) ||
+      (limit.what == counted_rows::own && span.rows > limit.most - rows)) {
+    return false;
   }
   if (shares_children(span)) {
     return true;
@@ -260,10 +234,10 @@ bool join_node::fits(std::size_t piece) const {
   if (dictionary && !dictionary->fits(piece)) {
     return false;
   }
-  const bool counts_children = type->layout() != layout_kind::run_ends;
+  const bool counts_children = limit.what == counted_rows::of_children;
   return std::ranges::all_of(children, [&](const join_node& child) {
     const std::int64_t added = child.spans[piece].rows;
-    const bool counted = !counts_children || added <= most - child.rows;
+    const bool counted = !counts_children || added <= limit.most - child.rows;
     const bool indexed = !dictionary || last == nullptr || dictionary->can_index(child.rows + added);
     return counted && indexed && child.fits(piece);
   });
@@ -308,7 +282,7 @@ std::vector<join_node> join_nodes(const std::shared_ptr<context>& home,
     join_node& node = made.emplace_back();
     node.type = &pieces.front().type();
     for (const column& piece : pieces) {
-      node.spans.push_back({.of = &piece, .first = piece.offset(), .rows = piece.length()});
+      node.spans.push_back(span_of(piece, piece.offset(), piece.length()));
     }
   }
   std::vector<join_node*> top;

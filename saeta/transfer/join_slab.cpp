@@ -1,6 +1,7 @@
 #include "saeta/transfer/detail/join_slab.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/transfer/detail/kernel_step.hpp"
 #include "saeta/transfer/device_copy.hpp"
 #include "saeta/transfer/host_window.hpp"
 #include "saeta/transfer/upload.hpp"
@@ -12,34 +13,32 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t padding = 64; // as the Arrow format recommends
 constexpr const char* label = "combine";
-
-std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
 
 /// What is known about the nulls of a span; column::unknown_nulls where they have to be counted.
 std::int64_t nulls_of(const join_span& span) {
   return nulls_of_part(span.of->known_null_count(), span.of->length(), span.rows);
 }
 
+/// Whether the validity of a span is read: where it is not, all of its rows are valid.
+bool copies_validity(const join_span& span) { return span.of->validity().present() && nulls_of(span) != 0; }
+
+/// The runs that the rows of a span lie in. @param row_base  runs of the group before them
+piece_rows runs_of(const join_span& span, std::int64_t row_base) {
+  const column& ends = span.of->children()[0];
+  piece_rows made;
+  made.first = ends.offset() + span.pointed_first;
+  made.rows = span.pointed;
+  made.row_base = row_base;
+  made.at[1] = ends.buffers()[1].address();
+  return made;
+}
+
 } // namespace
 
 join_slab::join_slab(std::shared_ptr<context> home, std::vector<join_node>& nodes, std::size_t first,
                      std::size_t end)
-    : home_(std::move(home)), nodes_(nodes), first_(first), end_(end) {}
-
-join_slab::place join_slab::add_place(std::size_t bytes, bool bits) {
-  if (bytes == 0) {
-    return {};
-  }
-  std::size_t& used = bits ? bits_bytes_ : other_bytes_;
-  const place made{used, bytes, bits};
-  used = checked_add(used, round_up(bytes, padding), "bytes of joined columns");
-  if (!bits && bytes % padding != 0) {
-    add_draft(join_kind::zero, made, bytes, static_cast<std::int64_t>(padding - bytes % padding));
-  }
-  return made;
-}
+    : home_(std::move(home)), nodes_(nodes), first_(first), end_(end), plan_("bytes of joined columns") {}
 
 /// A validity is needed where a span has nulls, or may have some.
 void join_slab::lay_out_validity(joined& made) {
@@ -54,9 +53,9 @@ void join_slab::lay_out_validity(joined& made) {
   if (!needed) {
     return;
   }
-  made.buffers[0] = add_place(bitmap_bytes(made.node->rows), true);
+  made.buffers[0] = plan_.add_buffer(*made.node->type, 0, made.node->rows, 0);
   if (unknown) {
-    made.counter = counters_++;
+    made.counter = plan_.add_counter();
   }
 }
 
@@ -64,26 +63,17 @@ join_slab::joined join_slab::lay_out(join_node& node) {
   joined made;
   made.node = &node;
   const data_type& type = *node.type;
-  const std::int64_t rows = node.rows;
   made.buffers.resize(type.buffer_count());
-  for (std::size_t i = 0; i < made.buffers.size() && rows != 0; ++i) {
-    switch (type.buffer(i).role) {
-    case buffer_role::validity:
+  for (std::size_t i = 0; i < made.buffers.size() && node.rows != 0; ++i) {
+    if (type.buffer(i).role == buffer_role::validity) {
       lay_out_validity(made);
-      break;
-    case buffer_role::bits:
-      made.buffers[i] = add_place(bitmap_bytes(rows), true);
-      break;
-    case buffer_role::bytes:
-      made.buffers[i] = add_place(as_size(node.pointed));
-      break;
-    default:
-      made.buffers[i] = add_place(required_bytes(type, i, rows));
+    } else {
+      made.buffers[i] = plan_.add_buffer(type, i, node.rows, node.pointed);
     }
   }
   if (type.layout() == layout_kind::run_ends) {
-    made.run_ends.push_back(
-        add_place(checked_mul(as_size(node.children[0].rows), run_end_width(type), "run ends")));
+    const auto ends = static_cast<std::size_t>(node.children[0].rows);
+    made.run_ends.push_back(plan_.add_place(checked_mul(ends, run_end_width(type), "run ends")));
   }
   for (join_node& child : node.children) {
     made.children.push_back(lay_out(child));
@@ -91,168 +81,147 @@ join_slab::joined join_slab::lay_out(join_node& node) {
   return made;
 }
 
-join_slab::draft& join_slab::add_draft(join_kind kind, const place& target, std::size_t target_byte,
-                                       std::int64_t count) {
-  draft& made = drafts_.emplace_back();
-  made.step.kind = kind;
-  made.step.count = count;
-  made.target = target;
-  made.target_byte = target_byte;
-  return made;
-}
-
-void join_slab::add_validity(const joined& made) {
-  if (made.buffers.empty() || made.buffers[0].at == absent || !made.node->type->has_validity()) {
+void join_slab::add_validity(joined& made) {
+  if (made.buffers.empty() || !made.buffers[0].present() || !made.node->type->has_validity()) {
     return;
   }
   for_each_span(*made.node, [&](const join_span& span, std::size_t) {
-    const std::int64_t nulls = nulls_of(span);
-    const bool copied = span.of->validity().present() && nulls != 0;
-    draft& step = add_draft(copied ? join_kind::bits : join_kind::ones, made.buffers[0], 0, span.rows);
-    step.step.bits.target_first = span.row_base;
-    if (copied) {
-      step.source = &span.of->validity();
-      step.step.bits.source_first = span.first;
-      step.counter = nulls < 0 ? made.counter : absent;
+    if (copies_validity(span)) {
+      plan_.add_bits(span, 0, made.buffers[0], nulls_of(span) < 0 ? made.counter : scatter_step::not_counted);
+    } else {
+      plan_.add_ones(span, made.buffers[0], made.ones);
     }
   });
 }
 
-/// Bits and values of as many bytes a row.
-void join_slab::add_buffer(const joined& made, std::size_t index) {
-  const data_type& type = *made.node->type;
-  const buffer_spec spec = type.buffer(index);
-  const auto width = static_cast<std::size_t>(spec.width);
+void join_slab::add_bits(const joined& made) {
+  for_each_span(*made.node,
+                [&](const join_span& span, std::size_t) { plan_.add_bits(span, 1, made.buffers[1]); });
+}
+
+void join_slab::add_values(const joined& made, std::size_t index) {
+  const std::int32_t width = made.node->type->buffer(index).width;
+  for_each_span(*made.node, [&](const join_span& span, std::size_t) {
+    plan_.add_values(span, index, width, made.buffers[index]);
+  });
+}
+
+/// Indices of dictionaries that were joined, or that became one another.
+void join_slab::add_indices(const joined& made) {
+  const std::int32_t width = made.node->type->byte_width();
+  std::vector<std::int64_t>& all = plan_.made().tables;
   std::map<const void*, std::size_t> tables; // of dictionaries, by their first entry
   for_each_span(*made.node, [&](const join_span& span, std::size_t piece) {
-    const buffer& source = span.of->buffers()[index];
-    if (spec.role == buffer_role::bits) {
-      draft& step = add_draft(join_kind::bits, made.buffers[index], 0, span.rows);
-      step.source = &source;
-      step.step.bits = {.source_first = span.first, .target_first = span.row_base, .nulls = nullptr};
+    const auto remap = made.node->dictionary->remap(piece);
+    if (remap.empty() && made.children.empty()) {
+      return plan_.add_values(span, 1, width, made.buffers[1]);
+    }
+    if (remap.empty()) {
+      plan_.add_changed(join_kind::add, span, 1, width, made.buffers[1]).add = {
+          made.children[0].node->spans[span.children_of].row_base};
       return;
     }
-    if (width == 0) {
-      return;
+    const auto [known, fresh] = tables.try_emplace(remap.data(), all.size());
+    if (fresh) {
+      all.insert(all.end(), remap.begin(), remap.end());
     }
-    const std::size_t to = as_size(span.row_base) * width;
-    draft& step = add_draft(join_kind::copy, made.buffers[index], to, span.rows);
-    step.source = &source;
-    step.source_byte = as_size(span.first) * width;
-    step.step.width = spec.width;
-    const dictionary_union* const dictionary = made.node->dictionary.get();
-    const auto remap = dictionary != nullptr ? dictionary->remap(piece) : std::span<const std::int64_t>();
-    if (!remap.empty()) {
-      const auto [known, fresh] = tables.try_emplace(remap.data(), tables_.size());
-      if (fresh) {
-        tables_.insert(tables_.end(), remap.begin(), remap.end());
-      }
-      step.step.kind = join_kind::remap;
-      step.step.remap = {.table = nullptr, .entries = static_cast<std::int64_t>(remap.size())};
-      step.table = known->second;
-    } else if (dictionary != nullptr && !made.children.empty()) {
-      step.step.kind = join_kind::add;
-      step.step.add = {made.children[0].node->spans[span.children_of].row_base};
-    } else if (type.layout() == layout_kind::list_view && index == 1) {
-      step.step.kind = join_kind::add;
-      step.step.add = {made.children[0].node->spans[span.children_of].row_base};
-    } else {
-      step.step.count = span.rows * spec.width;
+    plan_.add_changed(join_kind::remap, span, 1, width, made.buffers[1]).remap = {
+        .table = known->second, .entries = static_cast<std::int64_t>(remap.size())};
+  });
+}
+
+void join_slab::add_list_offsets(const joined& made) {
+  const std::int32_t width = made.node->type->buffer(1).width;
+  for_each_span(*made.node, [&](const join_span& span, std::size_t) {
+    plan_.add_changed(join_kind::add, span, 1, width, made.buffers[1]).add = {
+        made.children[0].node->spans[span.children_of].row_base};
+  });
+}
+
+void join_slab::add_offsets(const joined& made) {
+  const auto width = static_cast<std::int32_t>(made.node->type->offset_width());
+  const bool bytes = made.node->type->layout() == layout_kind::bytes;
+  for_each_span(*made.node, [&](const join_span& span, std::size_t) {
+    plan_.add_offsets(span, width, made.buffers[1], span.row_base + span.rows == made.node->rows);
+    if (bytes) {
+      plan_.add_bytes(span, made.buffers[2]);
     }
   });
 }
 
-/// Rows, and one offset more behind the last.
-void join_slab::add_offsets(const joined& made) {
-  const auto width = made.node->type->offset_width();
-  const bool bytes = made.node->type->layout() == layout_kind::bytes;
-  std::size_t last = absent;
-  for_each_span(*made.node, [&](const join_span& span, std::size_t piece) {
-    draft& step = add_draft(join_kind::add, made.buffers[1], as_size(span.row_base) * width, span.rows);
-    last = drafts_.size() - 1;
-    step.source = &span.of->buffers()[1];
-    step.source_byte = as_size(span.first) * width;
-    step.step.width = static_cast<std::int32_t>(width);
-    const std::int64_t base = bytes ? span.pointed_base : made.children[0].node->spans[piece].row_base;
-    step.step.add = {base - span.pointed_first};
-    if (bytes && span.pointed != 0) {
-      draft& content = add_draft(join_kind::copy, made.buffers[2], as_size(span.pointed_base), span.pointed);
-      content.source = &span.of->buffers()[2];
-      content.source_byte = as_size(span.pointed_first);
-    }
+/// The buffers behind views stay where they are.
+void join_slab::add_views(const joined& made) {
+  constexpr std::int32_t width = 16;
+  std::int64_t before = 0;
+  for_each_span(*made.node, [&](const join_span& span, std::size_t) {
+    plan_.add_changed(join_kind::views, span, 1, width, made.buffers[1]).views = {before};
+    before += static_cast<std::int64_t>(span.of->buffers().size() - made.node->type->buffer_count());
   });
-  if (last != absent) {
-    drafts_[last].step.count += 1;
-  }
 }
 
 void join_slab::add_union_offsets(const joined& made) {
   constexpr std::size_t type_ids = 128;
-  constexpr std::size_t width = sizeof(std::int32_t);
   const auto codes = made.node->type->type_codes();
+  std::vector<std::int64_t>& tables = plan_.made().tables;
   for_each_span(*made.node, [&](const join_span& span, std::size_t) {
-    draft& step = add_draft(join_kind::unions, made.buffers[1], as_size(span.row_base) * width, span.rows);
-    step.source = &span.of->buffers()[1];
-    step.source_byte = as_size(span.first) * width;
-    step.ids = &span.of->buffers()[0];
-    step.ids_byte = as_size(span.first);
-    step.table = tables_.size();
-    tables_.resize(tables_.size() + type_ids);
+    const std::size_t bases = tables.size();
+    tables.resize(bases + type_ids);
     for (std::size_t i = 0; i < codes.size(); ++i) {
-      tables_[step.table + as_size(codes[i])] = made.children[i].node->spans[span.children_of].row_base;
+      tables[bases + static_cast<std::size_t>(codes[i])] =
+          made.children[i].node->spans[span.children_of].row_base;
     }
+    plan_.add_changed(join_kind::unions, span, 1, sizeof(std::int32_t), made.buffers[1]).unions = {
+        .ids = span.at[0] + static_cast<std::uint64_t>(span.first), .bases = bases};
   });
 }
 
 void join_slab::add_run_ends(const joined& made) {
-  const std::size_t width = run_end_width(*made.node->type);
+  const auto width = static_cast<std::int32_t>(run_end_width(*made.node->type));
   for_each_span(*made.node, [&](const join_span& span, std::size_t piece) {
-    const column& ends = span.of->children()[0];
-    const std::int64_t base = made.children[0].node->spans[piece].row_base;
-    draft& step = add_draft(join_kind::run_ends, made.run_ends[0], as_size(base) * width, span.pointed);
-    step.source = &ends.buffers()[1];
-    step.source_byte = as_size(ends.offset() + span.pointed_first) * width;
-    step.step.width = static_cast<std::int32_t>(width);
-    step.step.run_ends = {.first_row = span.first, .rows = span.rows, .base = span.row_base};
+    const piece_rows ends = runs_of(span, made.children[0].node->spans[piece].row_base);
+    plan_.add_run_ends(span, ends, width, made.run_ends[0]);
   });
 }
 
-void join_slab::add_steps(const joined& made) {
-  const data_type& type = *made.node->type;
+/// To be called while a token holds the buffers of the pieces.
+void join_slab::add_steps(joined& made) {
   if (made.node->rows == 0) {
     return;
   }
+  for (std::size_t piece = first_; piece < end_; ++piece) {
+    join_span& span = made.node->spans[piece];
+    for (std::size_t i = 0; i < made.buffers.size(); ++i) {
+      span.at[i] = span.of->buffers()[i].address();
+    }
+  }
   add_validity(made);
-  switch (type.layout()) {
+  switch (made.node->type->layout()) {
   case layout_kind::bits:
+    add_bits(made);
+    break;
   case layout_kind::fixed:
-    add_buffer(made, 1);
+    if (made.node->dictionary) {
+      add_indices(made);
+    } else {
+      add_values(made, 1);
+    }
     break;
   case layout_kind::list_view:
-    add_buffer(made, 1);
-    add_buffer(made, 2);
+    add_list_offsets(made);
+    add_values(made, 2);
     break;
   case layout_kind::bytes:
   case layout_kind::list:
     add_offsets(made);
     break;
-  case layout_kind::views: {
-    std::int64_t base = 0;
-    for_each_span(*made.node, [&](const join_span& span, std::size_t) {
-      constexpr std::size_t width = 16;
-      draft& step = add_draft(join_kind::views, made.buffers[1], as_size(span.row_base) * width, span.rows);
-      step.source = &span.of->buffers()[1];
-      step.source_byte = as_size(span.first) * width;
-      step.step.views = {base};
-      base += static_cast<std::int64_t>(span.of->buffers().size() - type.buffer_count());
-    });
+  case layout_kind::views:
+    add_views(made);
     break;
-  }
   case layout_kind::dense_union:
     add_union_offsets(made);
     [[fallthrough]];
   case layout_kind::sparse_union:
-    add_buffer(made, 0);
+    add_values(made, 0);
     break;
   case layout_kind::run_ends:
     add_run_ends(made);
@@ -260,7 +229,7 @@ void join_slab::add_steps(const joined& made) {
   default:
     break;
   }
-  for (const joined& child : made.children) {
+  for (joined& child : made.children) {
     add_steps(child);
   }
 }
@@ -286,47 +255,51 @@ void join_slab::upload_dictionaries(std::vector<joined>& of) {
   }
 }
 
-buffer join_slab::in_slab(const place& at) const {
-  return at.at == absent ? buffer() : slab_.slice((at.bits ? 0 : bits_bytes_) + at.at, at.bytes);
+buffer join_slab::in_slab(const slab_place& at) const {
+  return at.present()
+             ? slab_.slice(static_cast<std::size_t>(plan_.byte_of(at)), static_cast<std::size_t>(at.bytes))
+             : buffer();
 }
 
-std::vector<use> join_slab::uses(const buffer& tables) const {
-  std::vector<use> made{writes(slab_), reads(tables)};
-  std::unordered_set<const storage*> known;
-  for (const draft& each : drafts_) {
-    for (const buffer* const source : {each.source, each.ids}) {
-      if (source != nullptr && source->present() && known.insert(source->owner().get()).second) {
-        made.push_back(reads(buffer(source->owner())));
+/// The buffers that the steps will read.
+void join_slab::append_sources(const joined& of, std::vector<const buffer*>& sources) const {
+  if (of.node->rows == 0) {
+    return;
+  }
+  const bool validity = of.node->type->has_validity();
+  for_each_span(*of.node, [&](const join_span& span, std::size_t) {
+    for (std::size_t i = 0; i < of.buffers.size(); ++i) {
+      if (of.buffers[i].present() && (i != 0 || !validity || copies_validity(span))) {
+        sources.push_back(&span.of->buffers()[i]);
       }
+    }
+    if (!of.run_ends.empty()) {
+      sources.push_back(&span.of->children()[0].buffers()[1]);
+    }
+  });
+  for (const joined& child : of.children) {
+    append_sources(child, sources);
+  }
+}
+
+std::vector<use> join_slab::uses(const std::vector<joined>& of) const {
+  std::vector<const buffer*> sources;
+  for (const joined& each : of) {
+    append_sources(each, sources);
+  }
+  std::vector<use> made{writes(slab_)};
+  std::unordered_set<const storage*> known;
+  for (const buffer* const source : sources) {
+    if (source->present() && known.insert(source->owner().get()).second) {
+      made.push_back(reads(buffer(source->owner())));
     }
   }
   return made;
 }
 
-/// Addresses are asked for while a token holds the buffers.
-join_step join_slab::finished(const draft& from, const use_token& token, const std::int64_t* tables) const {
-  join_step made = from.step;
-  auto* const slab = token.mutable_data<std::byte>(slab_);
-  made.target = slab + (from.target.bits ? 0 : bits_bytes_) + from.target.at + from.target_byte;
-  if (from.source != nullptr) {
-    made.source = reinterpret_cast<const std::byte*>(from.source->address()) + from.source_byte;
-  }
-  if (made.kind == join_kind::remap) {
-    made.remap.table = tables + from.table;
-  } else if (made.kind == join_kind::unions) {
-    made.unions = {.bases = tables + from.table,
-                   .ids = reinterpret_cast<const std::int8_t*>(from.ids->address()) + from.ids_byte};
-  } else if (from.counter != absent) {
-    made.bits.nulls = reinterpret_cast<std::int64_t*>(slab + counter_place_.at) + from.counter;
-  }
-  require_aligned(made);
-  return made;
-}
-
 /// Only copies and bits work at any address.
 void join_slab::require_aligned(const join_step& step) const {
-  const bool anywhere = step.kind == join_kind::copy || step.kind == join_kind::zero ||
-                        step.kind == join_kind::bits || step.kind == join_kind::ones;
+  const bool anywhere = step.kind == join_kind::copy || step.kind == join_kind::bits;
   const auto alignment = static_cast<std::uintptr_t>(std::min(join_value_bytes(step), std::int64_t{8}));
   if (!home_->on_host() && !anywhere && reinterpret_cast<std::uintptr_t>(step.source) % alignment != 0) {
     throw error(errc::invalid_argument, concat("joining columns: values of ", alignment, " bytes at ",
@@ -334,29 +307,48 @@ void join_slab::require_aligned(const join_step& step) const {
   }
 }
 
-void join_slab::run() {
-  const stream_ref work = home_->work_stream();
-  slab_ =
-      buffer::allocate(home_, checked_add(bits_bytes_, other_bytes_, "bytes of joined columns"), work, label);
-  const device_copy<std::int64_t> tables(home_, tables_);
-  use_token token(work, uses(tables.memory()));
-  home_->copies().fill(token.mutable_data<std::byte>(slab_), 0, bits_bytes_, work);
+std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int64_t* tables) const {
+  const scatter_plan& plan = plan_.made();
+  auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
   std::vector<join_step> steps;
-  steps.reserve(drafts_.size());
-  for (const draft& each : drafts_) {
-    steps.push_back(finished(each, token, tables_.empty() ? nullptr : tables.data(token)));
+  steps.reserve(plan.fills.size() + plan.steps.size());
+  for (const scatter_step& each : plan.fills) {
+    steps.push_back(kernel_step(each, nullptr, slab, counters));
+  }
+  for (const scatter_step& each : plan.steps) {
+    steps.push_back(
+        kernel_step(each, reinterpret_cast<const std::byte*>(each.source), slab, counters, tables));
+    require_aligned(steps.back());
   }
   number_tiles(steps);
+  return steps;
+}
+
+void join_slab::run(std::vector<joined>& of) {
+  const stream_ref work = home_->work_stream();
+  const scatter_plan& plan = plan_.made();
+  slab_ = buffer::allocate(home_, plan.slab_bytes, work, label);
+  use_token token(work, uses(of));
+  auto* const slab = token.mutable_data<std::byte>(slab_);
+  home_->copies().fill(slab, 0, plan.zeroed_bytes, work);
+  for (joined& each : of) {
+    add_steps(each);
+  }
+  plan_.clear_padding();
+  const device_copy<std::int64_t> tables(home_, plan.tables);
+  use_token named(work, {reads(tables.memory())});
+  const std::vector<join_step> steps =
+      finished_steps(slab, plan.tables.empty() ? nullptr : tables.data(named));
   const device_copy<join_step> uploaded(home_, steps);
   use_token described(work, {reads(uploaded.memory())});
   home_->kernels().join(work.native_handle(), steps, steps.empty() ? nullptr : uploaded.data(described));
-  counted_.resize(counters_);
-  if (counters_ != 0) {
-    home_->copies().read_scalars(
-        counted_, reinterpret_cast<const std::int64_t*>(token.data<std::byte>(slab_) + counter_place_.at),
-        work);
+  counted_.resize(plan.counters);
+  if (plan.counters != 0) {
+    home_->copies().read_scalars(counted_, reinterpret_cast<const std::int64_t*>(slab + plan.counters_at),
+                                 work);
   }
   described.finish();
+  named.finish();
   token.finish();
 }
 
@@ -368,8 +360,8 @@ column join_slab::make(const joined& from) const {
   column::parts parts;
   parts.type = type;
   parts.length = from.node->rows;
-  parts.null_count = from.nulls + (from.counter == absent ? 0 : counted_[from.counter]);
-  for (const place& each : from.buffers) {
+  parts.null_count = from.nulls + (from.counter == scatter_step::not_counted ? 0 : counted_[from.counter]);
+  for (const slab_place& each : from.buffers) {
     parts.buffers.push_back(in_slab(each));
   }
   if (type.has_validity() && parts.null_count == 0) {
@@ -381,7 +373,7 @@ column join_slab::make(const joined& from) const {
       parts.buffers.append(bytes.begin(), bytes.end());
     });
   }
-  for (const place& ends : from.run_ends) {
+  for (const slab_place& ends : from.run_ends) {
     parts.children.push_back(column::make(home_, {.type = type.children()[0].type,
                                                   .length = from.children[0].node->rows,
                                                   .offset = 0,
@@ -404,12 +396,9 @@ std::vector<column> join_slab::columns() {
   for (join_node& node : nodes_) {
     made.push_back(lay_out(node));
   }
-  counter_place_ = add_place(counters_ * sizeof(std::int64_t), true);
+  plan_.end_layout();
   upload_dictionaries(made);
-  for (const joined& each : made) {
-    add_steps(each);
-  }
-  run();
+  run(made);
   std::vector<column> columns;
   columns.reserve(made.size());
   for (const joined& each : made) {

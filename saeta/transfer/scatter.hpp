@@ -24,8 +24,14 @@
 
 namespace saeta {
 
-/// One piece of work. Of a fill (`ones`, `zero`) there is no source. `copy`, `bits`, `add`, `views` and `run_ends` have one;
-/// other kinds take more than one and can only be fixes.
+struct scatter_unions {
+  std::uint64_t ids; ///< where the ids of the rows begin
+  std::size_t bases; ///< entry of the plan's tables: the base of id 0
+};
+
+/// One piece of work. A fill (`ones`, `zero`) has no source. `copy`, `bits`, `add`, `views` and `run_ends` read one range of it.
+/// `remap` and `unions` read more than that: they are steps only where sources are addresses (slab_plan.hpp). A scatter changes
+/// unions by fixes.
 struct scatter_step {
   static constexpr std::uint32_t not_counted = std::numeric_limits<std::uint32_t>::max();
 
@@ -33,6 +39,10 @@ struct scatter_step {
     std::int64_t source_first; ///< below 8
     std::int64_t target_first;
     std::uint32_t counter; ///< of the plan's counters, to which the zero bits are added; or `not_counted`
+  };
+  struct index_table {
+    std::size_t table; ///< entry of the plan's tables
+    std::int64_t entries;
   };
 
   join_kind kind = join_kind::copy;
@@ -45,18 +55,15 @@ struct scatter_step {
   union {
     bit_places bits{0, 0, not_counted};
     join_add add;
+    index_table remap;
     join_views views;
+    scatter_unions unions; ///< the ids have an address
     join_run_ends run_ends;
   };
 };
 
 /// A change of values that lie in the slab.
 struct scatter_fix {
-  struct union_bases {
-    std::uint64_t ids; ///< byte of the slab
-    std::size_t bases; ///< entry of the plan's tables
-  };
-
   join_kind kind = join_kind::add; ///< add, views or unions
   std::int32_t width = 0;
   std::uint64_t target = 0;
@@ -65,7 +72,7 @@ struct scatter_fix {
   union {
     join_add add{};
     join_views views;
-    union_bases unions;
+    scatter_unions unions; ///< the ids are a byte of the slab
   };
 };
 

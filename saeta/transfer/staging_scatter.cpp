@@ -4,6 +4,7 @@
 #include "saeta/transfer/detail/chain_windows.hpp"
 #include "saeta/transfer/detail/chunk_route.hpp"
 #include "saeta/transfer/detail/chunk_sequence.hpp"
+#include "saeta/transfer/detail/kernel_step.hpp"
 #include "saeta/transfer/detail/shared_movement.hpp"
 #include "saeta/transfer/detail/staging_lane.hpp"
 #include "saeta/transfer/detail/worker_team.hpp"
@@ -24,38 +25,6 @@ constexpr std::size_t host_chunk_bytes = 256u << 10;
 /// Of chunks that one thread decodes: the two that it uses in turns stay in the cache of its core. Larger ones went through memory.
 constexpr std::size_t decoded_chunk_bytes = 512u << 10;
 
-/// A step as the kernel takes it. @param base  of what its source counts from; null where it has none.
-join_step finished(const scatter_step& step, const std::byte* base, std::byte* slab, std::int64_t* counters) {
-  join_step made;
-  made.kind = step.kind;
-  made.width = step.width;
-  made.source = base == nullptr ? nullptr : base + step.source;
-  made.target = slab + step.target;
-  made.count = step.count;
-  switch (step.kind) {
-  case join_kind::bits:
-  case join_kind::ones: {
-    const std::uint32_t counter = step.bits.counter;
-    made.bits = {.source_first = step.bits.source_first,
-                 .target_first = step.bits.target_first,
-                 .nulls = counter == scatter_step::not_counted ? nullptr : counters + counter};
-    break;
-  }
-  case join_kind::add:
-    made.add = step.add;
-    break;
-  case join_kind::views:
-    made.views = step.views;
-    break;
-  case join_kind::run_ends:
-    made.run_ends = step.run_ends;
-    break;
-  default:
-    break;
-  }
-  return made;
-}
-
 /// Steps that need no source but the slab, on the work stream. What describes them takes memory of the device: some at once.
 void join_in_slab(const std::shared_ptr<context>& into, std::vector<join_step> steps) {
   constexpr std::size_t at_once = 1024;
@@ -75,7 +44,7 @@ std::vector<join_step> fills_of(const scatter_plan& plan, std::byte* slab) {
   std::vector<join_step> fills;
   fills.reserve(plan.fills.size());
   for (const scatter_step& fill : plan.fills) {
-    fills.push_back(finished(fill, nullptr, slab, nullptr));
+    fills.push_back(kernel_step(fill, nullptr, slab, nullptr));
   }
   return fills;
 }
@@ -221,7 +190,7 @@ private:
     std::vector<join_step>& made = steps_[place];
     made.clear();
     for (const scatter_step& step : steps) {
-      made.push_back(finished(step, base, slab_, counters_));
+      made.push_back(kernel_step(step, base + step.source, slab_, counters_));
     }
     number_tiles(made);
   }

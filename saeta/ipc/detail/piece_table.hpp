@@ -9,8 +9,8 @@
 #include "saeta/ipc/detail/buffer_decoder.hpp"
 #include "saeta/ipc/detail/column_tree.hpp"
 #include "saeta/ipc/detail/planned_messages.hpp"
+#include "saeta/transfer/piece_rows.hpp"
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -19,21 +19,12 @@
 
 namespace saeta::ipc::detail {
 
-/// The rows of a node that one message brings.
-struct piece_span {
-  std::int64_t first = 0; ///< row in its buffers
-  std::int64_t rows = 0;
+/// The rows of a node that one message brings; `at` are bytes of the source, decoded.
+struct piece_span : piece_rows {
   std::int64_t nulls = 0; ///< column::unknown_nulls where they have to be counted
-  /// What the rows point to: bytes, rows of the child of a list, or runs.
-  std::int64_t pointed_first = 0;
-  std::int64_t pointed = 0;
   bool late =
       false; ///< bytes: which ones is known when the offsets are decoded; until then they are all that there are
-  // Of its group, before it:
-  std::int64_t row_base = 0;
-  std::int64_t pointed_base = 0;
-  std::array<std::uint64_t, 3> at{}; ///< byte of the source where each buffer begins, decoded
-  std::size_t variadic = 0;          ///< the first of its buffers behind views, in the list of its message
+  std::size_t variadic = 0; ///< the first of its buffers behind views, in the list of its message
   std::size_t variadic_count = 0;
 };
 

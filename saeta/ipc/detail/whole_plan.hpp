@@ -10,7 +10,7 @@
 
 #include "saeta/interop/validation.hpp"
 #include "saeta/ipc/detail/piece_table.hpp"
-#include "saeta/transfer/scatter.hpp"
+#include "saeta/transfer/slab_plan.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,22 +19,12 @@
 
 namespace saeta::ipc::detail {
 
-/// A buffer of the result.
-struct slab_place {
-  static constexpr std::uint64_t absent = static_cast<std::uint64_t>(-1);
-  std::uint64_t at = absent; ///< in the bits of the slab, or in what follows them
-  std::uint64_t bytes = 0;
-  bool bits = false;
-
-  [[nodiscard]] bool present() const noexcept { return at != absent; }
-};
-
 struct planned_node {
   std::array<slab_place, 3> buffers;
   std::vector<slab_place> variadic;
   std::uint32_t counter = scatter_step::not_counted;
-  std::size_t ones = static_cast<std::size_t>(-1); ///< the last fill of its validity
-  std::size_t variadic_done = 0;                   ///< buffers behind views that have their steps
+  std::size_t ones = slab_plan::no_fill; ///< the last one of its validity
+  std::size_t variadic_done = 0;         ///< buffers behind views that have their steps
 };
 
 struct planned_group {
@@ -63,9 +53,6 @@ struct checked_rows {
   std::size_t end = 0;
 };
 
-/// As the Arrow format recommends.
-inline constexpr std::size_t slab_padding = 64;
-
 void sort_by_source(std::vector<scatter_step>& steps);
 bool has_late_bytes(const piece_table& pieces, const piece_group& group, std::size_t number);
 
@@ -76,13 +63,15 @@ public:
       std::function<dictionary_state(const planned_table&, std::size_t piece, std::size_t number)>;
 
   /// @param texts  strings are checked to be UTF-8, too
-  whole_plan(validation check, bool texts, state_finder states)
-      : check_(check), texts_(texts), states_(std::move(states)) {}
+  /// @param room  empty, for the steps
+  whole_plan(validation check, bool texts, state_finder states, std::vector<scatter_step> room)
+      : check_(check), texts_(texts), states_(std::move(states)), slab_("bytes of a table", std::move(room)) {
+  }
 
   /// Lays out the groups of a table; all tables before `end_layout`.
   void lay_out(planned_table& table);
   /// The slab has its size now.
-  void end_layout();
+  void end_layout() { slab_.end_layout(); }
   /// Early steps, for offsets that tell only when they are decoded which bytes they name.
   void add_late_offsets(const planned_table& table);
   /// After the early steps have been read, if there are any: bytes take the place that the offsets name. @param borders  of the
@@ -92,29 +81,22 @@ public:
   /// To be called once, after all tables.
   void finish();
 
-  [[nodiscard]] const scatter_plan& steps() const noexcept { return made_; }
+  [[nodiscard]] const scatter_plan& steps() const noexcept { return slab_.made(); }
+  /// The memory of the steps, which are not needed any more.
+  [[nodiscard]] std::vector<scatter_step> take_room() noexcept { return std::move(slab_.made().steps); }
   [[nodiscard]] const std::vector<checked_rows>& checks() const noexcept { return checks_; }
   /// Byte of the slab.
-  [[nodiscard]] std::uint64_t byte_of(const slab_place& place) const noexcept {
-    return (place.bits ? 0 : bits_bytes_) + place.at;
-  }
+  [[nodiscard]] std::uint64_t byte_of(const slab_place& place) const noexcept { return slab_.byte_of(place); }
 
 private:
-  slab_place add_place(std::size_t bytes, bool bits = false, bool padded = true);
   void settle_bytes(planned_table& table, planned_group& group, std::size_t number,
                     const std::function<seen_borders(std::uint64_t at)>& borders);
   void lay_out_node(const planned_table& table, planned_group& group, std::size_t number);
   void lay_out_validity(planned_group& group, std::size_t number);
   void add_piece(const planned_table& table, planned_group& group, std::size_t piece, std::size_t number);
   void add_validity(const piece_span& span, planned_node& node);
-  void add_bits(const piece_span& span, std::size_t buffer, const slab_place& to, std::uint32_t counter);
-  void add_copy(std::uint64_t source, const slab_place& to, std::uint64_t target, std::int64_t bytes);
-  void add_values(const data_type& type, const piece_span& span, std::size_t buffer,
-                  const planned_node& node);
   void add_offsets(const data_type& type, const piece_span& span, const planned_node& node,
                    std::int64_t rows);
-  void add_run_ends(const planned_table& table, const planned_group& group, std::size_t piece,
-                    std::size_t number);
   void add_views(const planned_table& table, std::size_t piece, std::size_t number, planned_node& node);
   void add_list_view(const planned_table& table, std::size_t piece, std::size_t number,
                      const planned_node& node);
@@ -129,10 +111,7 @@ private:
   validation check_;
   bool texts_;
   state_finder states_;
-  std::uint64_t bits_bytes_ = 0;
-  std::uint64_t other_bytes_ = 0;
-  std::vector<slab_place> padded_; ///< places that do not end at a multiple of the padding
-  scatter_plan made_;
+  slab_plan slab_;
   std::vector<checked_rows> checks_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "saeta/column/column.hpp"
 #include "saeta/transfer/detail/dictionary_union.hpp"
+#include "saeta/transfer/piece_rows.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,20 +17,16 @@
 
 namespace saeta {
 
-struct join_span {
+/// `first` counts the offset of the column.
+struct join_span : piece_rows {
   const column* of = nullptr;
-  std::int64_t first = 0; ///< row in the buffers of `of`, its offset included
-  std::int64_t rows = 0;
-  /// What the rows point to: bytes, rows of the child of a list, or runs.
-  std::int64_t pointed_first = 0;
-  std::int64_t pointed = 0;
   // Of the group that the span was taken into last:
   bool taken = false;
-  std::int64_t row_base = 0;     ///< rows of the group before it
-  std::int64_t pointed_base = 0; ///< bytes of the group before its own
   /// The span whose children it shares: itself, or for list views, dense unions and dictionaries one before, of the same column.
   std::size_t children_of = 0;
 };
+
+join_span span_of(const column& of, std::int64_t first, std::int64_t rows);
 
 struct join_node {
   const data_type* type = nullptr;

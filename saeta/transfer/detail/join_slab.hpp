@@ -4,6 +4,7 @@
 #include "saeta/device/join.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/detail/join_node.hpp"
+#include "saeta/transfer/slab_plan.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -22,53 +23,37 @@ public:
   [[nodiscard]] std::vector<column> columns();
 
 private:
-  static constexpr std::size_t absent = static_cast<std::size_t>(-1);
-
-  /// A buffer of the result. Bits come first in the slab, and are 0 before the kernel runs.
-  struct place {
-    std::size_t at = absent;
-    std::size_t bytes = 0;
-    bool bits = false;
-  };
   /// A column of the result, or a child of one.
   struct joined {
     join_node* node = nullptr;
-    std::vector<place> buffers;
-    std::int64_t nulls = 0;       ///< of the spans that know theirs
-    std::size_t counter = absent; ///< of the nulls of the others
+    std::vector<slab_place> buffers;
+    std::int64_t nulls = 0;                            ///< of the spans that know theirs
+    std::uint32_t counter = scatter_step::not_counted; ///< of the nulls of the others
+    std::size_t ones = slab_plan::no_fill;             ///< the last one of its validity
     std::vector<joined> children;
-    std::vector<place> run_ends; ///< one, of run-end encoded columns
+    std::vector<slab_place> run_ends; ///< one, of run-end encoded columns
     std::shared_ptr<const column> dictionary;
   };
-  /// A step whose pointers are still to come.
-  struct draft {
-    join_step step;
-    const buffer* source = nullptr;
-    std::size_t source_byte = 0;
-    place target;
-    std::size_t target_byte = 0;
-    std::size_t table = absent; ///< place in `tables_`
-    const buffer* ids = nullptr;
-    std::size_t ids_byte = 0;
-    std::size_t counter = absent;
-  };
 
-  place add_place(std::size_t bytes, bool bits = false);
   joined lay_out(join_node& node);
   void lay_out_validity(joined& made);
-  void add_validity(const joined& made);
-  void add_buffer(const joined& made, std::size_t index);
-  void add_run_ends(const joined& made);
-  void add_union_offsets(const joined& made);
-  void add_offsets(const joined& made);
-  void add_steps(const joined& made);
-  draft& add_draft(join_kind kind, const place& target, std::size_t target_byte, std::int64_t count);
   void upload_dictionaries(std::vector<joined>& of);
-  void run();
-  join_step finished(const draft& from, const use_token& token, const std::int64_t* tables) const;
+  void add_steps(joined& made);
+  void add_validity(joined& made);
+  void add_bits(const joined& made);
+  void add_values(const joined& made, std::size_t index);
+  void add_indices(const joined& made);
+  void add_list_offsets(const joined& made);
+  void add_offsets(const joined& made);
+  void add_views(const joined& made);
+  void add_union_offsets(const joined& made);
+  void add_run_ends(const joined& made);
+  void run(std::vector<joined>& of);
+  [[nodiscard]] std::vector<join_step> finished_steps(std::byte* slab, const std::int64_t* tables) const;
   void require_aligned(const join_step& step) const;
-  [[nodiscard]] std::vector<use> uses(const buffer& tables) const;
-  [[nodiscard]] buffer in_slab(const place& at) const;
+  void append_sources(const joined& of, std::vector<const buffer*>& sources) const;
+  [[nodiscard]] std::vector<use> uses(const std::vector<joined>& of) const;
+  [[nodiscard]] buffer in_slab(const slab_place& at) const;
   [[nodiscard]] column make(const joined& from) const;
 
   /// Calls `visit(span, piece)` for the spans of the group that were taken.
@@ -85,13 +70,8 @@ private:
   std::vector<join_node>& nodes_;
   std::size_t first_;
   std::size_t end_;
-  std::size_t bits_bytes_ = 0;  ///< of the slab's first part
-  std::size_t other_bytes_ = 0; ///< of the rest
-  std::size_t counters_ = 0;
-  place counter_place_;
+  slab_plan plan_;
   std::vector<std::int64_t> counted_;
-  std::vector<draft> drafts_;
-  std::vector<std::int64_t> tables_;
   buffer slab_;
 };
 

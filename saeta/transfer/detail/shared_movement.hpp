@@ -26,7 +26,7 @@ public:
   /// Whether `end` queues work on the stream of the kernels, too.
   [[nodiscard]] virtual bool uses_kernels() const noexcept { return false; }
 
-  /// False where there is no such chunk, and none behind it.
+  /// False where the movement has no such chunk, and none behind it.
   virtual bool prepare(staging_lane&, std::size_t /*slot*/, std::size_t /*chunk*/) { return true; }
   /// By default takes pinned memory to fill.
   virtual void begin(staging_lane& lane, std::size_t slot, std::size_t /*chunk*/) { stage(lane, slot); }
