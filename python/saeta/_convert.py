@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from saeta import _core
 from saeta._core import Column, from_dlpack
 from saeta._optional import load
-from saeta._tensor import Choices, Exported, choices, mask_of, tensor_of
+from saeta._tensor import Choices, Exported, tensor_of
 from saeta.errors import ExchangeError, TypeMismatch
 
 if TYPE_CHECKING:
@@ -105,21 +105,21 @@ def table_to_numpy(self: Table, *, copy: bool | None = None, **chosen: Any) -> A
     def take(how: Choices) -> Any:
         return numpy.from_dlpack(Exported(self, how, on_host=True, copy=copy))
 
-    how = choices(**chosen)
-    return (take(how), take(mask_of(how))) if how.nulls == "masked" else take(how)
+    how = Choices(**chosen)
+    return (take(how), take(how.mask())) if how.with_mask else take(how)
 
 
 def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) -> Any:
     numpy = load("numpy", "Column.to_numpy")
-    how = choices(**chosen)
-    if how.nulls == "masked":
+    how = Choices(**chosen)
+    if how.with_mask:
         _require_copy(self, copy, "its validity is bits, a mask bytes")
         return _to_numpy(numpy, self, copy, how), column_to_numpy(self.is_valid())
     return _to_numpy(numpy, self, copy, how)
 
 
 def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> Any:
-    if how.nulls == "refuse" and column.null_count:
+    if how.refuses_nulls and column.null_count:
         raise ExchangeError(
             f"column '{column.name}' has {column.null_count} nulls, which a NumPy array can't carry: choose "
             "nulls='nan' (floats), fill=value or with_mask=True; to_arrow().to_numpy(zero_copy_only=False) or "
@@ -158,7 +158,7 @@ def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) 
         load("ml_dtypes", f"Column.to_numpy of {narrow.name}")
         bits = _core.DataType(f"uint{8 * narrow.byte_width}")
         return _chunk_to_numpy(numpy, chunk._with_type_of_bytes(bits), copy, how).view(chunk.type.dtype)
-    if how.made or chunk.type == "bool" or chunk.type.dtype is not None:
+    if not how.is_default or chunk.type == "bool" or chunk.type.dtype is not None:
         in_place = False if copy is False else None
         return numpy.from_dlpack(Exported(chunk, how, on_host=True, copy=in_place))
     pyarrow = load("pyarrow", f"Column.to_numpy of {chunk.type.name}")

@@ -951,17 +951,14 @@ class Column:
         A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists and structs of one type. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. Several chunks are joined, which is a copy. BufferError for nulls, for types without a DLPack type, and for a copy that copy=False forbids.
         """
 
-    def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool, order: str, dtype: DataType | None) -> CapsuleType:
-        """`__dlpack__` with what its keywords have no room for."""
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Device type and number, as DLPack numbers them."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """
         The CUDA Array Interface, version 3, of a column on a GPU: zero-copy and read-only, ordered by the stream that it names. The memory stays while this object lives, and until all work of the device that was queued by then is done. BufferError for nulls (consumers drop masks) and for several chunks.
         """
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """Device type and number, as DLPack numbers them."""
 
     @overload
     def offsets_and_values(self, *, with_mask: Literal[False] = False) -> tuple[Column, Column]: ...
@@ -1059,6 +1056,11 @@ class Buffer:
 
 def _to_bytes(where: Context, size: int | str) -> int:
     """Bytes of a size: an int, "8GiB", or "50%" of the device's memory."""
+
+def _stream_number(stream: Any) -> int | None:
+    """
+    A stream as `__dlpack__` numbers it, None for None. TypeMismatch for what is not a stream.
+    """
 
 class UseToken:
     """
@@ -1382,9 +1384,6 @@ class Table:
         A DLPack capsule of a tensor of rows and columns, whose columns are of one type: zero-copy and read-only where they are equally spaced in one allocation, else gathered by one kernel a batch, row by row. Streams as for `Column.__dlpack__`. BufferError for nulls and for a copy that copy=False forbids, TypeMismatch for columns of several types.
         """
 
-    def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool, order: str, dtype: DataType | None) -> CapsuleType:
-        """`__dlpack__` with what its keywords have no room for."""
-
     def __dlpack_device__(self) -> tuple[int, int]:
         """Device type and number, as DLPack numbers them."""
 
@@ -1534,6 +1533,58 @@ def _tensor_device(capsule: object) -> tuple[int, int]:
     """
     Device type and number of the tensor in a capsule, which stays as it is.
     """
+
+class _TensorChoices:
+    """The keywords of a `to_...` call, checked."""
+
+    def __init__(self, nulls: str | None = None, fill: Any = None, with_mask: bool = False, reinterpret: bool = False, codes: bool = False, order: str | None = None, dtype: Any = None) -> None:
+        """
+        InvalidError for another word than the documented ones, and where more than one says what becomes of nulls.
+        """
+
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
+    @property
+    def is_default(self) -> bool:
+        """True where no keyword was given."""
+
+    @property
+    def refuses_nulls(self) -> bool:
+        """True where nothing says what becomes of nulls."""
+
+    @property
+    def with_mask(self) -> bool:
+        """True where a mask is wanted beside the values."""
+
+    def mask(self) -> _TensorChoices:
+        """The choices of that mask."""
+
+class _ChosenTensor:
+    """
+    A column or table with its choices, for `from_dlpack` of any library. `on_host` downloads it where it is on a device and the consumer names none, `copy` counts where the consumer says nothing.
+    """
+
+    def __init__(self, source: Column | Table, chosen: _TensorChoices, *, on_host: bool = False, copy: bool | None = None) -> None: ...
+
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
+        """As `Column.__dlpack__` and `Table.__dlpack__`."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Device type and number, as DLPack numbers them."""
 
 def _lend(where: Context, nbytes: int, tag: str, stream: int | None) -> int:
     """

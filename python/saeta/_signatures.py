@@ -27,6 +27,7 @@ CLASSES: dict[str, tuple[type, ...]] = {
 }
 UNHELPFUL = "(): incompatible function arguments."
 SEQUENCE = re.compile(r"collections\.abc\.(?:Sequence|Iterable)\[(.+)\]")
+TUPLE = re.compile(r"tuple\[(\w+(?:, \w+)*)\]")
 
 
 class Annotation(str):
@@ -141,6 +142,9 @@ def _fits_one(value: Any, annotation: str) -> bool:
             if isinstance(value, list | tuple)
             else isinstance(value, Iterable)
         )
+    if members := TUPLE.fullmatch(annotation):
+        kinds = members[1].split(", ")
+        return isinstance(value, tuple | list) and len(value) == len(kinds) and all(map(_fits, value, kinds))
     from saeta import _core
 
     own = getattr(_core, annotation, None)

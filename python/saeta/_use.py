@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from saeta._core import Buffer, Column, UseToken
+from saeta._core import Buffer, Column, UseToken, _stream_number
 from saeta._optional import load
 from saeta.errors import ClosedError, ExchangeError, InvalidError, TypeMismatch
-
-# DLPack's number of the legacy default stream, which frameworks hold as handle 0.
-LEGACY = 1
 
 Memory: TypeAlias = Buffer | Column
 
@@ -35,7 +32,7 @@ def use(
     CuPy, Numba or any other with `__cuda_stream__`. The thread that holds a token gets BusyError for a second one that
     conflicts with it; other threads wait. InvalidError to write to read-only memory.
     """
-    return UseToken(stream_number(stream), _several("reads", reads), _several("writes", writes))
+    return UseToken(_stream_number(stream), _several("reads", reads), _several("writes", writes))
 
 
 def _several(argument: str, given: Memory | Iterable[Memory]) -> list[Memory]:
@@ -46,22 +43,6 @@ def _several(argument: str, given: Memory | Iterable[Memory]) -> list[Memory]:
             f"{argument} is of type {type(given).__name__}, expected a Buffer, a Column or several"
         )
     return list(named)
-
-
-def stream_number(stream: Any) -> int | None:
-    """A stream as `__dlpack__` numbers it, None for None."""
-    if stream is None or isinstance(stream, int):
-        return stream
-    if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1]) or LEGACY
-    for attribute in ("cuda_stream", "ptr", "handle"):  # torch, CuPy, Numba
-        if hasattr(stream, attribute):
-            handle = getattr(stream, attribute)
-            return int(getattr(handle, "value", handle) or 0) or LEGACY
-    raise TypeMismatch(
-        f"{type(stream).__name__} is not a stream: expected None, a number, or an object with __cuda_stream__, "
-        "cuda_stream, ptr or handle"
-    )
 
 
 class Borrowed:

@@ -18,7 +18,6 @@ from typing import Any
 from saeta import _core
 from saeta._core import Context, GraphPool
 from saeta._optional import load
-from saeta._use import stream_number
 from saeta.errors import InvalidError
 
 __all__ = ["GraphPool", "cupy_allocator", "graph_pool", "numba_manager", "torch_allocator", "torch_mem_pool"]
@@ -98,7 +97,7 @@ def cupy_allocator(ctx: Context, tag: str = "cupy") -> Callable[[int], Any]:
     cupy = load("cupy", "CuPy's allocator on a context")
 
     def allocate(nbytes: int) -> Any:
-        lent = _core._LentMemory(ctx, nbytes, tag, stream_number(cupy.cuda.get_current_stream()))
+        lent = _core._LentMemory(ctx, nbytes, tag, _core._stream_number(cupy.cuda.get_current_stream()))
         memory = cupy.cuda.UnownedMemory(lent.address, nbytes, lent, ordinal)
         return cupy.cuda.MemoryPointer(memory, 0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
@@ -16,10 +15,6 @@ from saeta.errors import ClosedError, ExchangeError, TypeMismatch
 
 # Device types as DLPack and Arrow number them.
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
-
-# The newest DLPack whose tensors we understand, for `max_version=` of a producer.
-DLPACK_VERSION = (1, 3)
-
 
 __all__ = ["context_of", "from_arrow", "from_dlpack"]
 
@@ -166,31 +161,6 @@ def _take_from_device(found: Any, ctx: ContextLike, copy: bool | None, as_column
     if isinstance(found, tuple):
         return _core._import_device_array(where, found[0], found[1], copy, as_column)
     return _core._import_device_stream(where, found, copy, as_column)
-
-
-def _capsule_on_its_device(source: Any, device: tuple[int, int], wanted: dict[str, Any]) -> Any:
-    """The capsule of a producer on a GPU, asked while torch takes the tensor's device for the current one."""
-    with _device_of_torch(source, device):
-        return _tensor_capsule(source, wanted)
-
-
-def _device_of_torch(source: Any, device: tuple[int, int]) -> AbstractContextManager[Any]:
-    """torch exports a tensor only while the tensor's device is the current one of the thread."""
-    torch = sys.modules.get("torch")
-    if torch is None or device[0] != CUDA or not isinstance(source, torch.Tensor):
-        return nullcontext()
-    current: AbstractContextManager[Any] = torch.cuda.device(device[1])
-    return current
-
-
-def _tensor_capsule(source: Any, wanted: dict[str, Any]) -> Any:
-    """The producer's capsule. One that is older than DLPack 1.0 knows no keyword but `stream`."""
-    try:
-        return source.__dlpack__(max_version=DLPACK_VERSION, **wanted)
-    except TypeError:
-        if "dl_device" in wanted:
-            raise
-        return source.__dlpack__(**{key: value for key, value in wanted.items() if key == "stream"})
 
 
 def _context_of(device: tuple[int, int]) -> Context:

@@ -14,7 +14,6 @@ from typing import Any
 from saeta import _core
 from saeta._core import Context
 from saeta._optional import load
-from saeta._use import stream_number
 from saeta.errors import InvalidError, MissingDependency, TypeMismatch, UnsupportedError
 
 __all__ = ["context", "resource"]
@@ -32,10 +31,10 @@ def resource(ctx: Context, tag: str = "rmm") -> Any:
     made = load("rmm", "a resource of RMM on a context").mr.CallbackMemoryResource
 
     def allocate(nbytes: int, stream: Any) -> int:
-        return _core._lend(ctx, nbytes, tag, stream_number(stream))
+        return _core._lend(ctx, nbytes, tag, _core._stream_number(stream))
 
     def deallocate(address: int, nbytes: int, stream: Any) -> None:
-        _core._take_back(ctx, address, nbytes, stream_number(stream))
+        _core._take_back(ctx, address, nbytes, _core._stream_number(stream))
 
     return made(allocate, deallocate)
 

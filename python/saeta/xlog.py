@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from saeta import _core
 from saeta._build import table as make_table
 from saeta._core import Table, symbols
-from saeta._tensor import Exported, choices
+from saeta._tensor import Choices, Exported
 from saeta.errors import TypeMismatch
 from saeta.exchange import CUDA, CUDA_MANAGED, context_of, from_arrow, from_dlpack
 
@@ -85,7 +85,7 @@ def _numbers(column: Column) -> CapsuleType:
     """A "dltensor" capsule; of symbols the numbers."""
     if not column.type.is_symbol:
         return column.__dlpack__()
-    return cast("CapsuleType", Exported(column, choices(codes=True)).__dlpack__())
+    return Exported(column, Choices(codes=True)).__dlpack__()
 
 
 def _context(device: int | str, memory_mb: int | None) -> Context:

@@ -12,32 +12,6 @@
 namespace saeta::py {
 namespace {
 
-/// A column of several chunks is joined: one tensor can't view them.
-nb::object tensor(const column_object& self, const std::optional<version_pair>& max_version,
-                  dlpack_export how) {
-  if (self.pieces->size() == 1) { // shared by nobody more for the time of the call
-    return tensor_capsule(max_version, how, [&]() -> const column& { return self.pieces->front(); });
-  }
-  const joined_rows rows = without_gil([&] { return join_pieces(self, how.copy); });
-  how.owned = rows.owned;
-  return tensor_capsule(max_version, how, [&] { return rows.piece; });
-}
-
-nb::object dlpack(const column_object& self, std::optional<std::int64_t> stream,
-                  std::optional<version_pair> max_version, std::optional<device_pair> device,
-                  std::optional<bool> copy) {
-  return tensor(self, max_version, asked(stream, device, copy));
-}
-
-nb::object chosen_dlpack(const column_object& self, std::optional<std::int64_t> stream,
-                         std::optional<version_pair> max_version, std::optional<device_pair> device,
-                         std::optional<bool> copy, const std::string& nulls, tensor_fill fill,
-                         bool reinterpret, bool codes, const std::string& order,
-                         const std::optional<data_type>& dtype) {
-  return tensor(self, max_version,
-                chosen(stream, device, copy, nulls, fill, reinterpret, codes, order, dtype));
-}
-
 column_object valid(const column_object& self) {
   std::vector<column> pieces;
   for (const column& piece : *self.pieces) {
@@ -68,11 +42,6 @@ nb::tuple offset_columns(const column_object& self, bool with_mask) {
   column_object values = made(std::move(parts.values), children.empty() ? "bytes" : "values", nullable);
   return with_mask ? nb::make_tuple(std::move(offsets), std::move(values), valid(self))
                    : nb::make_tuple(std::move(offsets), std::move(values));
-}
-
-device_pair device_pair_of(const column_object& self) {
-  const tensor_device found = device_of(self);
-  return {found.type, found.ordinal};
 }
 
 /// Without keywords through torch's table of C functions, where its `from_dlpack` would go through Python.
@@ -180,31 +149,19 @@ void bind_arrays(column_class& c) {
 void bind_tensors(column_class& c) {
   bind_arrays(c);
   bind_exchange_api(c);
-  c.def(
-       "__dlpack__", &dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
-       nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
-       nb::sig(dlpack_signature),
-       "A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists and "
-       "structs of one type. The consumer's stream waits for our last "
-       "write: "
-       "None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on "
-       "the host "
-       "it must be None. Several chunks are joined, which is a copy. BufferError for nulls, for types "
-       "without "
-       "a DLPack type, and for a copy that copy=False forbids.")
-      .def("_dlpack", &chosen_dlpack, nb::arg("stream").none(), nb::arg("max_version").none(),
-           nb::arg("dl_device").none(), nb::arg("copy").none(), nb::arg("nulls"), nb::arg("fill"),
-           nb::arg("reinterpret"), nb::arg("codes"), nb::arg("order"), nb::arg("dtype").none(),
-           nb::sig(chosen_signature), "`__dlpack__` with what its keywords have no room for.")
-      .def_prop_ro(
-          "__cuda_array_interface__", &array_interface,
-          nb::for_getter(nb::sig("def __cuda_array_interface__(self) -> dict[str, typing.Any]")),
-          "The CUDA Array Interface, version 3, of a column on a GPU: zero-copy and read-only, ordered "
-          "by the stream that it names. The memory stays while this object lives, and until all work "
-          "of the device that was queued by then is done. BufferError for nulls (consumers drop masks) "
-          "and for several chunks.")
-      .def("__dlpack_device__", &device_pair_of, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
-           "Device type and number, as DLPack numbers them.")
+  bind_dlpack_protocol(
+      c,
+      "A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists and "
+      "structs of one type. The consumer's stream waits for our last write: None and 1 the legacy default "
+      "stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. Several "
+      "chunks are joined, which is a copy. BufferError for nulls, for types without a DLPack type, and for a "
+      "copy that copy=False forbids.");
+  c.def_prop_ro("__cuda_array_interface__", &array_interface,
+                nb::for_getter(nb::sig("def __cuda_array_interface__(self) -> dict[str, typing.Any]")),
+                "The CUDA Array Interface, version 3, of a column on a GPU: zero-copy and read-only, ordered "
+                "by the stream that it names. The memory stays while this object lives, and until all work "
+                "of the device that was queued by then is done. BufferError for nulls (consumers drop masks) "
+                "and for several chunks.")
       .def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
            nb::sig(
                "def offsets_and_values(self, *, with_mask: typing.Literal[False] = False) -> tuple[Column, "

@@ -3,10 +3,14 @@
 // Standard  DLPack's Python specification: the producer is asked once for its device and once for its tensor, in the words of
 //           DLPack 1.x, and again in those of older ones where it does not know them.
 #include "capsules.hpp"
+#include "copy_argument.hpp"
 #include "exchange_api.hpp"
 #include "module.hpp"
 #include "objects.hpp"
-#include "tensors.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 
 #include <array>
 #include <exception>
@@ -164,25 +168,56 @@ std::optional<std::int64_t> current_stream_of_cupy(nb::handle source, tensor_dev
         .attr(nb::handle(names().get_current_stream))(device.ordinal)
         .attr(nb::handle(names().ptr));
   });
-  return stream_number(nb::cast<std::int64_t>(stream));
+  return dlpack_stream(nb::cast<std::int64_t>(stream));
 }
 
-nb::object capsule_of_torch(nb::handle source, tensor_device device, nb::handle dl_device, nb::handle stream,
-                            const std::optional<bool>& copy) {
-  nb::dict wanted;
+/// Calls `ask` while the tensor's device is the current one of torch.
+template <class Ask>
+nb::object on_its_device(tensor_device device, Ask ask) {
+  const nb::object current = foreign_call([&]() -> nb::object {
+    nb::object made = nb::handle(imported_module(names().torch)).attr("cuda").attr("device")(device.ordinal);
+    made.attr("__enter__")();
+    return made;
+  });
+  const auto leave = [&] {
+    foreign_call([&] { current.attr("__exit__")(nb::none(), nb::none(), nb::none()); });
+  };
+  nb::object made;
+  try {
+    made = ask();
+  } catch (...) {
+    leave();
+    throw;
+  }
+  leave();
+  return made;
+}
+
+/// @param dl_device  where the tensor is to be; null: where it is
+/// @param stream     of the consumer; invalid: not named
+nb::object ask_for_capsule(nb::handle source, nb::handle dl_device, nb::handle stream,
+                           const std::optional<bool>& copy) {
+  call modern(source);
+  modern.add(names().max_version, names().newest);
   if (dl_device.is_valid()) {
-    wanted["dl_device"] = dl_device;
+    modern.add(names().dl_device, dl_device.ptr());
   }
   if (stream.is_valid()) {
-    wanted["stream"] = stream;
+    modern.add(names().stream, stream.ptr());
   }
   if (copy == false) {
-    wanted["copy"] = false;
+    modern.add(names().copy, Py_False);
   }
-  return foreign_call([&]() -> nb::object {
-    return nb::module_::import_("saeta.exchange")
-        .attr("_capsule_on_its_device")(source, nb::make_tuple(device.type, device.ordinal), wanted);
-  });
+  PyObject* capsule = modern(names().dlpack);
+  if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0 && !dl_device.is_valid()) {
+    PyErr_Clear(); // a producer that is older than DLPack 1.0 knows no keyword but `stream`
+    call old(source);
+    if (stream.is_valid()) {
+      old.add(names().stream, stream.ptr());
+    }
+    capsule = old(names().dlpack);
+  }
+  return owned(capsule);
 }
 
 /// The producer's capsule, ordered on the stream that `home` is ready to wait for.
@@ -201,30 +236,8 @@ nb::object capsule_of(nb::handle source, tensor_device device, const context& ho
       stream = nb::cast(ready);
     }
   }
-  if (needs_current_device(source, device)) {
-    return capsule_of_torch(source, device, dl_device, stream, how.copy);
-  }
-  call modern(source);
-  modern.add(names().max_version, names().newest);
-  if (dl_device.is_valid()) {
-    modern.add(names().dl_device, dl_device.ptr());
-  }
-  if (stream.is_valid()) {
-    modern.add(names().stream, stream.ptr());
-  }
-  if (how.copy == false) {
-    modern.add(names().copy, Py_False);
-  }
-  PyObject* capsule = modern(names().dlpack);
-  if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0 && !dl_device.is_valid()) {
-    PyErr_Clear(); // a producer that is older than DLPack 1.0 knows no keyword but `stream`
-    call old(source);
-    if (stream.is_valid()) {
-      old.add(names().stream, stream.ptr());
-    }
-    capsule = old(names().dlpack);
-  }
-  return owned(capsule);
+  const auto ask = [&] { return ask_for_capsule(source, dl_device, stream, how.copy); };
+  return needs_current_device(source, device) ? on_its_device(device, ask) : ask();
 }
 
 /// Whether the import makes a view of host memory, for which nothing is waited for: not worth a release of the GIL.

@@ -11,6 +11,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
@@ -229,6 +230,7 @@ void bind_interop(nb::module_& m) {
   m.def("_capsule_name", &capsule_name, nb::arg("object").none(),
         "The name of a capsule, None for anything else.");
   bind_dlpack(m);
+  bind_chosen_tensors(m);
 }
 
 } // namespace saeta::py

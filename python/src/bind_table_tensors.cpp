@@ -5,28 +5,6 @@
 namespace saeta::py {
 namespace {
 
-nb::object dlpack(const table_object& self, std::optional<std::int64_t> stream,
-                  std::optional<version_pair> max_version, std::optional<device_pair> device,
-                  std::optional<bool> copy) {
-  return tensor_capsule(max_version, asked(stream, device, copy),
-                        [&]() -> const table& { return *self.value; });
-}
-
-nb::object chosen_dlpack(const table_object& self, std::optional<std::int64_t> stream,
-                         std::optional<version_pair> max_version, std::optional<device_pair> device,
-                         std::optional<bool> copy, const std::string& nulls, tensor_fill fill,
-                         bool reinterpret, bool codes, const std::string& order,
-                         const std::optional<data_type>& dtype) {
-  return tensor_capsule(max_version,
-                        chosen(stream, device, copy, nulls, fill, reinterpret, codes, order, dtype),
-                        [&]() -> const table& { return *self.value; });
-}
-
-device_pair device_of(const table_object& self) {
-  const tensor_device found = dlpack_device(*self.value);
-  return {found.type, found.ordinal};
-}
-
 void bind_arrays(table_class& c) {
   constexpr const char* order = "order: typing.Literal['row', 'column'] | None = None, ";
   bind_tensor(
@@ -59,20 +37,12 @@ void bind_arrays(table_class& c) {
 
 void bind_tensors(table_class& c) {
   bind_arrays(c);
-  c.def("__dlpack__", &dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
-        nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
-        nb::sig(dlpack_signature),
-        "A DLPack capsule of a tensor of rows and columns, whose columns are of one type: zero-copy and "
-        "read-only "
-        "where they are equally spaced in one allocation, else gathered by one kernel a batch, row by row. "
-        "Streams as for `Column.__dlpack__`. BufferError for nulls and for a copy that copy=False forbids, "
-        "TypeMismatch for columns of several types.")
-      .def("_dlpack", &chosen_dlpack, nb::arg("stream").none(), nb::arg("max_version").none(),
-           nb::arg("dl_device").none(), nb::arg("copy").none(), nb::arg("nulls"), nb::arg("fill"),
-           nb::arg("reinterpret"), nb::arg("codes"), nb::arg("order"), nb::arg("dtype").none(),
-           nb::sig(chosen_signature), "`__dlpack__` with what its keywords have no room for.")
-      .def("__dlpack_device__", &device_of, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
-           "Device type and number, as DLPack numbers them.");
+  bind_dlpack_protocol(
+      c,
+      "A DLPack capsule of a tensor of rows and columns, whose columns are of one type: zero-copy and "
+      "read-only where they are equally spaced in one allocation, else gathered by one kernel a batch, row "
+      "by row. Streams as for `Column.__dlpack__`. BufferError for nulls and for a copy that copy=False "
+      "forbids, TypeMismatch for columns of several types.");
 }
 
 } // namespace saeta::py

@@ -1,4 +1,5 @@
 // Buffers, and use tokens over buffers and columns for kernels that users launch.
+#include "exchange_api.hpp"
 #include "memory_objects.hpp"
 #include "pickling.hpp"
 #include "saeta/base/printable.hpp"
@@ -154,20 +155,38 @@ private:
   std::unique_ptr<open_use> uses_;
 };
 
-/// None, a number of `__dlpack__`, or a stream of a framework, which Python asks for its number.
+/// The handle of a stream as its framework holds it.
+nb::object handle_of(nb::handle stream) {
+  if (nb::hasattr(stream, "__cuda_stream__")) {
+    return stream.attr("__cuda_stream__")()[1];
+  }
+  for (const char* const attribute : {"cuda_stream", "ptr", "handle"}) { // torch, CuPy, Numba
+    if (nb::hasattr(stream, attribute)) {
+      const nb::object handle = stream.attr(attribute);
+      return nb::getattr(handle, "value", handle); // of ctypes
+    }
+  }
+  throw error(errc::type_mismatch,
+              concat(nb::type_name(stream.type()).c_str(),
+                     " is not a stream: expected None, a number, or an object with __cuda_stream__, "
+                     "cuda_stream, ptr or handle"));
+}
+
+/// A stream as `__dlpack__` numbers it: None and numbers as they are, else of a stream of a framework.
 std::optional<std::int64_t> stream_number(nb::handle stream) {
   if (stream.is_none()) {
     return std::nullopt;
   }
+  const bool numbered = PyLong_Check(stream.ptr()) != 0;
   const nb::object number = foreign_call([&]() -> nb::object {
-    return PyLong_Check(stream.ptr()) != 0 ? nb::borrow(stream)
-                                           : nb::module_::import_("saeta._use").attr("stream_number")(stream);
+    const nb::object handle = numbered ? nb::borrow(stream) : handle_of(stream);
+    return handle.is_none() ? nb::int_(0) : nb::int_(handle);
   });
   std::int64_t value = 0;
   if (!nb::try_cast(number, value)) {
     throw error(errc::invalid_argument, "the number of a stream has more than 64 bits, or is none");
   }
-  return value;
+  return numbered ? value : dlpack_stream(value);
 }
 
 } // namespace
@@ -243,6 +262,10 @@ void bind_use(nb::module_& m) {
       },
       nb::arg("where"), nb::arg("size"), nb::sig("def _to_bytes(where: Context, size: int | str) -> int"),
       "Bytes of a size: an int, \"8GiB\", or \"50%\" of the device's memory.");
+
+  m.def("_stream_number", &stream_number, nb::arg("stream").none(),
+        nb::sig("def _stream_number(stream: typing.Any) -> int | None"),
+        "A stream as `__dlpack__` numbers it, None for None. TypeMismatch for what is not a stream.");
 
   nb::class_<use_object>(
       m, "UseToken",

@@ -243,7 +243,7 @@ std::int64_t work_stream_by(const DLPackExchangeAPI& table, tensor_device device
     return table.current_work_stream(static_cast<DLDeviceType>(device.type), device.ordinal, &stream);
   });
   require_success(type_name, told == 0);
-  return stream_number(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream)));
+  return dlpack_stream(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream)));
 }
 
 std::shared_ptr<context> context_for(tensor_device device) {

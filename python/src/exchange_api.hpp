@@ -29,7 +29,7 @@ const DLPackExchangeAPI* exchange_api_of(PyTypeObject* type) noexcept;
 void require_success(const char* type_name, bool succeeded);
 
 /// A CUDA stream as DLPack numbers it: a null handle is the legacy default stream.
-constexpr std::int64_t stream_number(std::int64_t handle) noexcept { return handle == 0 ? 1 : handle; }
+constexpr std::int64_t dlpack_stream(std::int64_t handle) noexcept { return handle == 0 ? 1 : handle; }
 
 /// The stream that the library of a table works on, as DLPack numbers streams. @throws as require_success
 std::int64_t work_stream_by(const DLPackExchangeAPI& table, tensor_device device, const char* type_name);

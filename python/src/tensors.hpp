@@ -1,4 +1,8 @@
-// What columns and tables share as tensors: the keywords of `__dlpack__` and of the `to_...` calls.
+// What columns and tables share as tensors: the options of `__dlpack__` and of the `to_...` calls, which are read here alone.
+//
+// Failure   error invalid_argument for a word that an option does not have, and for choices that exclude each other;
+//           out_of_range for a fill that no integer type has; type_mismatch for a fill that is not a number.
+// Standard  DLPack's Python specification, dmlc.github.io/dlpack.
 #pragma once
 
 #include "capsules.hpp"
@@ -9,7 +13,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/variant.h>
 
 #include <optional>
 #include <string>
@@ -20,27 +23,73 @@ namespace saeta::py {
 using device_pair = std::pair<std::int32_t, std::int32_t>;
 using version_pair = std::pair<std::uint32_t, std::uint32_t>;
 
-/// What `__dlpack__` was asked for.
-dlpack_export asked(std::optional<std::int64_t> stream, std::optional<device_pair> device,
-                    std::optional<bool> copy);
+/// The keywords of `__dlpack__`.
+struct dlpack_keywords {
+  std::optional<std::int64_t> stream;
+  std::optional<version_pair> max_version; ///< none, or below 1: a tensor of the legacy struct
+  std::optional<device_pair> device;
+  std::optional<bool> copy;
+};
 
-/// The same with what the keywords of `__dlpack__` have no room for: the fields of `_tensor.Choices`.
-dlpack_export chosen(std::optional<std::int64_t> stream, std::optional<device_pair> device,
-                     std::optional<bool> copy, const std::string& nulls, tensor_fill fill, bool reinterpret,
-                     bool codes, const std::string& order, const std::optional<data_type>& dtype);
+/// The options of a `to_...` call that `__dlpack__` does not have.
+struct tensor_choices {
+  tensor_nulls nulls = tensor_nulls::refuse;
+  tensor_fill fill = std::int64_t{0};
+  bool reinterpret = false;
+  bool codes = false;
+  tensor_order order = tensor_order::any;
+  std::optional<data_type> type = std::nullopt;
+};
 
-/// A capsule of the newest struct that the consumer knows.
-/// @param source  gives the column or the table without the GIL.
+/// A column or a table with choices, for `from_dlpack` of any library.
+struct chosen_tensor {
+  nb::object source; ///< a column_object or a table_object
+  tensor_choices chosen;
+  bool on_host = false;     ///< brought to the host where it is not there, unless the consumer names a device
+  std::optional<bool> copy; ///< where the consumer does not say
+};
+
+/// A capsule of the newest struct that the consumer knows. A column of several chunks is joined: one tensor can't view them.
+nb::object tensor_capsule(const column_object& source, const dlpack_keywords& wanted,
+                          const tensor_choices& chosen = {});
+nb::object tensor_capsule(const table_object& source, const dlpack_keywords& wanted,
+                          const tensor_choices& chosen = {});
+nb::object tensor_capsule(const chosen_tensor& source, dlpack_keywords wanted);
+
+/// What `__dlpack_device__` says. That of a column: exchange_api.hpp.
+tensor_device device_of(const table_object& source);
+tensor_device device_of(const chosen_tensor& source);
+
+/// The classes of `tensor_choices` and `chosen_tensor`.
+void bind_chosen_tensors(nb::module_& m);
+
+/// `__dlpack__` and `__dlpack_device__`.
 template <class Source>
-nb::object tensor_capsule(std::optional<version_pair> max_version, const dlpack_export& how, Source source) {
-  if (max_version && max_version->first >= DLPACK_MAJOR_VERSION) {
-    return dlpack_capsule(without_gil([&] { return export_dlpack_versioned(source(), how); }));
-  }
-  return dlpack_capsule(without_gil([&] { return export_dlpack(source(), how); }));
+void bind_dlpack_protocol(nb::class_<Source>& c, const char* doc) {
+  c.def(
+       "__dlpack__",
+       [](const Source& self, std::optional<std::int64_t> stream, std::optional<version_pair> max_version,
+          std::optional<device_pair> device, std::optional<bool> copy) {
+         return tensor_capsule(self, dlpack_keywords{stream, max_version, device, copy});
+       },
+       nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
+       nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
+       nb::sig("def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = "
+               "None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> "
+               "typing_extensions.CapsuleType"),
+       doc)
+      .def(
+          "__dlpack_device__",
+          [](const Source& self) {
+            const tensor_device found = device_of(self);
+            return device_pair{found.type, found.ordinal};
+          },
+          nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
+          "Device type and number, as DLPack numbers them.");
 }
 
 /// The keywords of every `to_...` call.
-inline constexpr const char* tensor_choices =
+inline constexpr const char* tensor_choices_signature =
     "nulls: typing.Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, "
     "codes: bool = False, dtype: typing.Any = None";
 
@@ -49,19 +98,11 @@ inline constexpr const char* tensor_choices =
 template <class Class, class Body>
 void bind_tensor(Class& c, const char* name, Body body, const char* array, const char* first,
                  const char* doc) {
-  const std::string one = concat("def ", name, "(self, *, ", first, tensor_choices,
+  const std::string one = concat("def ", name, "(self, *, ", first, tensor_choices_signature,
                                  ", with_mask: typing.Literal[False] = False) -> ", array);
-  const std::string pair = concat("def ", name, "(self, *, ", first, tensor_choices,
+  const std::string pair = concat("def ", name, "(self, *, ", first, tensor_choices_signature,
                                   ", with_mask: typing.Literal[True]) -> tuple[", array, ", ", array, "]");
   c.def(name, body, nb::sig(one.c_str())).def(name, body, nb::sig(pair.c_str()), doc);
 }
-
-inline constexpr const char* dlpack_signature =
-    "def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, "
-    "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> typing_extensions.CapsuleType";
-inline constexpr const char* chosen_signature =
-    "def _dlpack(self, stream: int | None, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | "
-    "None, copy: bool | None, nulls: str, fill: float, reinterpret: bool, codes: bool, order: str, dtype: "
-    "DataType | None) -> typing_extensions.CapsuleType";
 
 } // namespace saeta::py

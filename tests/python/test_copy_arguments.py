@@ -11,7 +11,7 @@ import pytest
 
 import saeta as sa
 from dlpack_table import Managed, pointer_in
-from saeta._tensor import Exported, choices
+from saeta._tensor import Choices, Exported
 
 READ_ONLY, IS_COPIED = 1, 2
 
@@ -72,8 +72,8 @@ def test_numpy_array_refuses_what_needs_a_copy_when_it_is_forbidden(host):
 
 def test_a_consumer_of_a_choice_says_whether_it_wants_a_copy(host):
     values = np.arange(3.0)
-    plain = Exported(sa.from_dlpack(values, host), choices(fill=0))
-    nulls = Exported(sa.from_arrow(pa.array([1.0, None]), host), choices(fill=0))
+    plain = Exported(sa.from_dlpack(values, host), Choices(fill=0))
+    nulls = Exported(sa.from_arrow(pa.array([1.0, None]), host), Choices(fill=0))
     for wanted, flags in ((None, READ_ONLY), (False, READ_ONLY), (True, IS_COPIED)):
         assert flags_of(plain.__dlpack__(max_version=(1, 3), copy=wanted)) == flags
     assert np.from_dlpack(plain, copy=True).ctypes.data != values.ctypes.data
@@ -81,7 +81,7 @@ def test_a_consumer_of_a_choice_says_whether_it_wants_a_copy(host):
     assert flags_of(nulls.__dlpack__(max_version=(1, 3), copy=None)) == IS_COPIED
     with pytest.raises(BufferError, match="copy was forbidden"):
         nulls.__dlpack__(copy=False)
-    own = Exported(sa.from_dlpack(values, host), choices(fill=0), copy=False)
+    own = Exported(sa.from_dlpack(values, host), Choices(fill=0), copy=False)
     assert flags_of(own.__dlpack__(max_version=(1, 3))) == READ_ONLY
     assert flags_of(own.__dlpack__(max_version=(1, 3), copy=True)) == IS_COPIED  # the consumer's word counts
 

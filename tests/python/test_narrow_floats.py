@@ -145,35 +145,35 @@ def test_nulls_of_narrow_floats_want_a_choice(host, name):
     assert (column.type.dtype, column.null_count) == (name, 1)
     with pytest.raises(BufferError, match=r"1 of 5 values .* null"):
         column.__dlpack__()
-    from saeta._tensor import Exported, choices
+    from saeta._tensor import Choices, Exported
 
-    shown = said_by(Exported(column, choices(nulls="nan")))[3]
+    shown = said_by(Exported(column, Choices(nulls="nan")))[3]
     assert (
         np.isnan(np.array(shown, bits.dtype).view(getattr(ml_dtypes, name)).astype("f4")).tolist()
         == [True] + [False] * 4
     )
-    assert said_by(Exported(column[1:], choices(nulls="nan")))[3] == bits[1:].tolist()
-    masked = said_by(Exported(column, choices(with_mask=True)))
+    assert said_by(Exported(column[1:], Choices(nulls="nan")))[3] == bits[1:].tolist()
+    masked = said_by(Exported(column, Choices(with_mask=True)))
     assert masked[3][1:] == bits[1:].tolist()
     if name == "float8_e8m0fnu":  # it has no zero
         with pytest.raises(sa.OutOfRange, match="filled with 0 or nulls='nan' alone"):
-            said_by(Exported(column, choices(fill=0)))
+            said_by(Exported(column, Choices(fill=0)))
     else:
-        assert said_by(Exported(column, choices(fill=0)))[3] == [0, *bits[1:].tolist()]
+        assert said_by(Exported(column, Choices(fill=0)))[3] == [0, *bits[1:].tolist()]
     with pytest.raises(sa.OutOfRange, match="filled with 0"):
-        said_by(Exported(column, choices(fill=1)))
+        said_by(Exported(column, Choices(fill=1)))
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn"])
 def test_narrow_floats_are_not_converted(host, name):
-    from saeta._tensor import Exported, choices
+    from saeta._tensor import Choices, Exported
 
     column = sa.column("x", values_of(name), ctx=host)
     with pytest.raises(sa.TypeMismatch, match="narrow floats leave as they are"):
-        said_by(Exported(column, choices(dtype="float32")))
+        said_by(Exported(column, Choices(dtype="float32")))
     with pytest.raises(sa.TypeMismatch, match="narrow floats leave as they are"):
-        said_by(Exported(sa.column("x", [1.5], ctx=host), choices(dtype=name)))
-    assert said_by(Exported(column, choices(dtype=name)))[3] == bits_of(name).tolist()
+        said_by(Exported(sa.column("x", [1.5], ctx=host), Choices(dtype=name)))
+    assert said_by(Exported(column, Choices(dtype=name)))[3] == bits_of(name).tolist()
     mixed = sa.table({"a": values_of(name), "b": NUMBERS}, host)
     with pytest.raises(sa.TypeMismatch, match="name it with dtype"):
         mixed.__dlpack__()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
-from saeta._use import stream_number
+from saeta._core import _stream_number
 from sim_devices import simulator
 
 
@@ -239,7 +239,7 @@ def test_memory_goes_when_its_last_user_goes(anywhere):
     ids=["none", "number", "torch 0", "torch", "cupy 0", "cupy", "numba 0", "numba", "protocol"],
 )
 def test_streams_are_read_as_frameworks_hold_them(stream, number):
-    assert stream_number(stream) == number
+    assert _stream_number(stream) == number
 
 
 def test_what_is_no_stream_is_refused(host):

@@ -1,0 +1,30 @@
+"""The keywords of `__dlpack__` are read strictly: what DLPack does not have is an error, not the default."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import saeta as sa
+from saeta._tensor import Choices, Exported
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"copy": "never"},
+        {"copy": 1},
+        {"max_version": "1.3"},
+        {"max_version": (1,)},
+        {"dl_device": "cpu"},
+        {"dl_device": (1, 0, 0)},
+        {"stream": "default"},
+        {"version": (1, 0)},
+    ],
+    ids=str,
+)
+def test_options_that_the_protocol_does_not_have_are_refused(host, keywords):
+    column = sa.from_dlpack(np.arange(3.0), host)
+    for source in (column, sa.table({"x": column}), Exported(column, Choices(fill=0))):
+        with pytest.raises(sa.TypeMismatch):
+            source.__dlpack__(**keywords)
