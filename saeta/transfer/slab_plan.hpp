@@ -34,10 +34,7 @@ public:
   static constexpr std::size_t no_fill = static_cast<std::size_t>(-1);
 
   /// @param what  is too large, for errors: "bytes of a table"
-  /// @param room  empty, for the steps
-  explicit slab_plan(const char* what, std::vector<scatter_step> room = {}) : what_(what) {
-    made_.steps = std::move(room);
-  }
+  explicit slab_plan(const char* what) : what_(what) {}
 
   /// @param padded  false: its size is not known yet, and `pad` follows
   slab_place add_place(std::size_t bytes, bool bits = false, bool padded = true);

@@ -63,10 +63,8 @@ public:
       std::function<dictionary_state(const planned_table&, std::size_t piece, std::size_t number)>;
 
   /// @param texts  strings are checked to be UTF-8, too
-  /// @param room  empty, for the steps
-  whole_plan(validation check, bool texts, state_finder states, std::vector<scatter_step> room)
-      : check_(check), texts_(texts), states_(std::move(states)), slab_("bytes of a table", std::move(room)) {
-  }
+  whole_plan(validation check, bool texts, state_finder states)
+      : check_(check), texts_(texts), states_(std::move(states)), slab_("bytes of a table") {}
 
   /// Lays out the groups of a table; all tables before `end_layout`.
   void lay_out(planned_table& table);
@@ -82,8 +80,6 @@ public:
   void finish();
 
   [[nodiscard]] const scatter_plan& steps() const noexcept { return slab_.made(); }
-  /// The memory of the steps, which are not needed any more.
-  [[nodiscard]] std::vector<scatter_step> take_room() noexcept { return std::move(slab_.made().steps); }
   [[nodiscard]] const std::vector<checked_rows>& checks() const noexcept { return checks_; }
   /// Byte of the slab.
   [[nodiscard]] std::uint64_t byte_of(const slab_place& place) const noexcept { return slab_.byte_of(place); }
