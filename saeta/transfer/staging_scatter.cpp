@@ -431,7 +431,7 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
   if (!plan.early.empty() || !plan.steps.empty()) {
     home_.copies().count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   }
-  into->fill(slab, 0, plan.zeroed_bytes, work);
+  into->copies().fill(slab, 0, plan.zeroed_bytes, work);
   {
     scattering chunks(*this, into, source, progress, {slab, plan.slab_bytes}, counters);
     chunks.bring(plan.early);

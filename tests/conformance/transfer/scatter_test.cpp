@@ -361,13 +361,13 @@ TEST_P(scatter, leaves_nothing_where_a_read_fails) {
                              }};
     expect_scattered(home, plan, source, bad);
     EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-    const auto before = home->statistics().budget.current;
+    const auto before = home->reports().statistics().budget.current;
     const int reads = calls;
     for (fails_at = 0; fails_at < reads; ++fails_at) {
       calls = 0;
       EXPECT_THROW(static_cast<void>(staging_ring::of(home)->scatter(home, plan, bad, "slab")), error);
       EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      ASSERT_EQ(home->statistics().budget.current, before);
+      ASSERT_EQ(home->reports().statistics().budget.current, before);
     }
     expect_scattered(home, plan, source, good);
   }
@@ -390,7 +390,7 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
     ASSERT_FALSE(told.empty());
     EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
     EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-    const auto before = home->statistics().budget.current;
+    const auto before = home->reports().statistics().budget.current;
     bool stopped = true;
     for (std::size_t call = 0; stopped; ++call) { // how often it tells is a matter of time
       std::size_t calls = 0;
@@ -408,7 +408,7 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
       EXPECT_EQ(stopped, calls > call);
       EXPECT_TRUE(stopped || call != 0) << "never told";
       EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home->statistics().budget.current, before);
+      EXPECT_EQ(home->reports().statistics().budget.current, before);
     }
     expect_scattered(home, plan, source, memory_of(source));
   }

@@ -14,13 +14,16 @@ namespace {
 constexpr auto large = static_cast<std::int64_t>(chunk_route::least_placed);
 
 scatter_step copy(std::uint64_t source, std::int64_t bytes) {
-  return {.source = source, .target = source + 7, .count = bytes};
+  return {.source = source, .target = source + 7, .count = bytes, .bits = {}};
 }
 scatter_step bits(std::uint64_t source, std::int64_t count) {
-  return {.kind = join_kind::bits, .source = source, .count = count, .source_first = 3};
+  return {.kind = join_kind::bits,
+          .source = source,
+          .count = count,
+          .bits = {.source_first = 3, .target_first = 0, .counter = 0}};
 }
 scatter_step offsets(std::uint64_t source, std::int64_t count) {
-  return {.kind = join_kind::add, .width = 4, .source = source, .count = count};
+  return {.kind = join_kind::add, .width = 4, .source = source, .count = count, .add = {}};
 }
 
 /// A chunk with these steps, whose bytes end with the last one.
