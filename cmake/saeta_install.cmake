@@ -41,12 +41,10 @@ endif()
 
 set_target_properties(${saeta_libraries} PROPERTIES
   VERSION "${PROJECT_VERSION}" SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
-set(ipc_headers_excluded PATTERN ipc EXCLUDE PATTERN bridge EXCLUDE)
 if(SAETA_WITH_IPC)
   saeta_runpath(saeta_ipc saeta_bridge PATHS "$ORIGIN" "${SAETA_ARROW_LIBRARY_DIR}")
   set_target_properties(saeta_ipc PROPERTIES EXPORT_NAME ipc)
   set_target_properties(saeta_bridge PROPERTIES EXPORT_NAME bridge)
-  set(ipc_headers_excluded)
 endif()
 
 # The configuration names libarrow by its file alone: where it lies is told by the library.
@@ -57,8 +55,14 @@ endif()
 set(saeta_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/saeta")
 install(TARGETS ${saeta_libraries} EXPORT saeta)
 install(EXPORT saeta FILE saetaTargets.cmake NAMESPACE saeta:: DESTINATION "${saeta_config_dir}")
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/saeta" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-        FILES_MATCHING PATTERN "*.hpp" PATTERN backend EXCLUDE PATTERN detail EXCLUDE ${ipc_headers_excluded})
+get_property(public_headers GLOBAL PROPERTY saeta_public_headers)
+foreach(header IN LISTS public_headers)
+  cmake_path(GET header PARENT_PATH folder)
+  cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/${folder}")
+endforeach()
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/saeta/rmm" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/saeta"
+        FILES_MATCHING PATTERN "*.hpp")
 install(FILES "${PROJECT_BINARY_DIR}/generated/saeta/base/version.hpp"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/saeta/base")
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/saetaConfig.cmake.in"

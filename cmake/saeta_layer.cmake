@@ -1,13 +1,15 @@
-# saeta_layer(<name> [SHARED] [DEPENDS layer...] [LIBRARIES target...] [DEFINITIONS name=value...])
+# saeta_layer(<name> [SHARED] [PUBLIC header...] [DEPENDS layer...] [LIBRARIES target...] [DEFINITIONS name=value...])
 #
 # Declares the layer whose sources lie in the current folder and below, headers and sources side by side, as the target
-# saeta_<name>: objects for libsaeta, or with SHARED a library of its own. DEPENDS names the layers it may include,
-# LIBRARIES what others wrote. scripts/lint_structure.py checks the includes against the order of the layers.
+# saeta_<name>: objects for libsaeta, or with SHARED a library of its own. PUBLIC headers are installed, and other layers may
+# include them; all others are the layer's own. DEPENDS names the layers it may include, LIBRARIES what others wrote. scripts/lint_structure.py checks the includes against the order of the layers.
 
 include_guard(GLOBAL)
 
 function(saeta_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 layer "SHARED" "" "DEPENDS;LIBRARIES;DEFINITIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 layer "SHARED" "" "PUBLIC;DEPENDS;LIBRARIES;DEFINITIONS")
+  list(TRANSFORM layer_PUBLIC PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  set_property(GLOBAL APPEND PROPERTY saeta_public_headers ${layer_PUBLIC})
   set(target "saeta_${name}")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp" "${CMAKE_CURRENT_SOURCE_DIR}/*.cu")
   if(NOT sources)

@@ -10,7 +10,8 @@ The rules:
             tests, its Python binding and bench include one of RMM
   handle    native_handle() goes straight into a call of the device contract, or is called in interop, rmm,
             backend, device, tests or examples: nothing else keeps a handle or hands one out
-  detail    a header in a folder detail/ is private: only its own layer and tests include it
+  private   a header that its layer's CMakeLists.txt does not list as PUBLIC is private: only the layer and tests
+            include it
   share     no layer holds more than a quarter of the lines of saeta/
   length    a header has at most 250 lines, any file 600; stubs are generated and as long as they come out
   pragma    every header has #pragma once
@@ -26,6 +27,7 @@ from pathlib import Path
 
 # What each layer may include besides itself.
 BELOW_MEMORY = frozenset({"base", "budget", "device", "order", "observe", "resource"})
+BELOW_INTEROP = BELOW_MEMORY | {"memory", "column", "staging", "transfer", "compute"}
 LAYERS: dict[str, frozenset[str]] = {
     "base": frozenset(),
     "budget": frozenset({"base"}),
@@ -35,10 +37,12 @@ LAYERS: dict[str, frozenset[str]] = {
     "resource": frozenset({"base", "budget", "device", "order", "observe"}),
     "memory": BELOW_MEMORY,
     "column": BELOW_MEMORY | {"memory"},
-    "transfer": BELOW_MEMORY | {"memory", "column"},
-    "interop": BELOW_MEMORY | {"memory", "column", "transfer"},
-    "ipc": BELOW_MEMORY | {"memory", "column", "transfer", "interop"},
-    "bridge": BELOW_MEMORY | {"memory", "column", "transfer", "interop", "ipc"},
+    "staging": BELOW_MEMORY | {"memory", "column"},
+    "transfer": BELOW_MEMORY | {"memory", "column", "staging"},
+    "compute": BELOW_MEMORY | {"memory", "column", "staging", "transfer"},
+    "interop": BELOW_INTEROP,
+    "ipc": BELOW_INTEROP | {"interop"},
+    "bridge": BELOW_INTEROP | {"interop", "ipc"},
     "backend/host": frozenset({"base", "device"}),
     "backend/cuda": frozenset({"base", "device"}),
     "backend/sim": frozenset({"base", "device"}),
@@ -62,6 +66,8 @@ CUDA_HEADER = re.compile(
     r"^(cuda|cub|thrust|cooperative_groups|nvtx3)/|^(cuda|cooperative_groups|driver_types|vector_types)\w*\.h$"
 )
 RMM_HEADER = re.compile(r"^rmm/")
+PUBLIC_LIST = re.compile(r"^  PUBLIC\n((?:    .*\n)+)", re.MULTILINE)
+GENERATED = ("saeta/base/version.hpp",)
 CUDA_USERS = ("saeta/backend/cuda/", "saeta/rmm/", "tests/rmm/", "examples/")
 RMM_USERS = ("saeta/rmm/", "tests/rmm/", "bench/", "python/src/bind_rmm.cpp")
 # A call of a backend's method or of a kernel, up to its arguments.
@@ -112,20 +118,32 @@ def check_layer(path: str, line: int, included: str) -> Iterator[Finding]:
         yield Finding(path, line, "layer", f"{own} includes {included}; it may include {allowed}")
 
 
-def check_detail(path: str, line: int, included: str) -> Iterator[Finding]:
-    private = included.startswith("saeta/") and "/detail/" in included
-    if private and layer_of(path) != layer_of(included) and not path.startswith("tests/"):
-        yield Finding(path, line, "detail", f"private to {layer_of(included)}: {included}")
+def check_private(path: str, line: int, included: str, public: frozenset[str]) -> Iterator[Finding]:
+    layer = layer_of(included)
+    if layer is None or layer.startswith("backend/") or layer == "rmm" or included in GENERATED:
+        return
+    if included not in public and layer_of(path) != layer and not path.startswith("tests/"):
+        yield Finding(path, line, "private", f"private to {layer}: {included}")
 
 
-def check_includes(path: str, code: str) -> Iterator[Finding]:
+def public_headers(root: Path) -> frozenset[str]:
+    """Those that the calls of saeta_layer() list."""
+    found = set()
+    for file in sorted((root / "saeta").rglob("CMakeLists.txt")):
+        folder = file.parent.relative_to(root).as_posix()
+        for names in PUBLIC_LIST.findall(file.read_text(encoding="utf-8")):
+            found.update(f"{folder}/{name}" for name in names.split())
+    return frozenset(found)
+
+
+def check_includes(path: str, code: str, public: frozenset[str]) -> Iterator[Finding]:
     own = layer_of(path)
     for found in INCLUDE.finditer(code):
         line, included = line_of(code, found.start(2)), found[2]
         if own is not None and found[1] == '"' and not included.startswith("saeta/"):
             yield Finding(path, line, "layer", f'write "saeta/<layer>/<name>.hpp", not "{included}"')
         yield from check_layer(path, line, included)
-        yield from check_detail(path, line, included)
+        yield from check_private(path, line, included, public)
         if CUDA_HEADER.match(included) and not path.startswith(CUDA_USERS):
             yield Finding(path, line, "cuda", f"only backend/cuda and rmm include a CUDA header: {included}")
         if RMM_HEADER.match(included) and not path.startswith(RMM_USERS):
@@ -151,8 +169,8 @@ def check_lengths(path: str, source: str) -> Iterator[Finding]:
         yield Finding(path, lines, "length", f"{lines} lines, at most {limit}: split it by noun")
 
 
-def check_file(path: str, source: str) -> Iterator[Finding]:
-    """Findings of one file; `path` is relative to the root, with slashes."""
+def check_file(path: str, source: str, public: frozenset[str]) -> Iterator[Finding]:
+    """Findings of one file; `path` is relative to the root, with slashes. `public`: headers that every layer may include."""
     yield from check_lengths(path, source)
     suffix = Path(path).suffix
     if suffix not in CODE:
@@ -160,7 +178,7 @@ def check_file(path: str, source: str) -> Iterator[Finding]:
     code = without_comments(source)
     if suffix in HEADERS and not re.search(r"^#pragma once$", code, re.MULTILINE):
         yield Finding(path, 1, "pragma", "no #pragma once")
-    yield from check_includes(path, code)
+    yield from check_includes(path, code, public)
     yield from check_handles(path, code)
 
 
@@ -188,10 +206,11 @@ def check_shares(lines: dict[str, int]) -> Iterator[Finding]:
 def check_tree(root: Path) -> list[Finding]:
     findings: list[Finding] = []
     lines: dict[str, int] = {}
+    public = public_headers(root)
     for file in files_below(root):
         source = file.read_text(encoding="utf-8")
         path = file.relative_to(root).as_posix()
-        findings += check_file(path, source)
+        findings += check_file(path, source, public)
         if file.suffix in CODE and (layer := layer_of(path)):
             lines[layer] = lines.get(layer, 0) + source.count("\n")
     findings += check_shares(lines)

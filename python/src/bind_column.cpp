@@ -3,8 +3,8 @@
 #include "pickling.hpp"
 #include "pieces.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/transfer/combine.hpp"
-#include "saeta/transfer/equals.hpp"
+#include "saeta/compute/combine.hpp"
+#include "saeta/compute/equals.hpp"
 #include "values.hpp"
 
 #include <nanobind/stl/optional.h>

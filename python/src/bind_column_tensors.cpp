@@ -4,7 +4,7 @@
 #include "gil.hpp"
 #include "pieces.hpp"
 #include "saeta/column/bits.hpp"
-#include "saeta/interop/cuda_array_interface.hpp"
+#include "saeta/interop/cuda_array/cuda_array_interface.hpp"
 #include "tensors.hpp"
 
 #include <nanobind/stl/vector.h>

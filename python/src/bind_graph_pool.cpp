@@ -3,7 +3,7 @@
 // Thread    Every call enters the core without the GIL, as those of bind_lent.cpp.
 #include "objects.hpp"
 #include "pickling.hpp"
-#include "saeta/memory/graph_pool_scope.hpp"
+#include "saeta/memory/loans/graph_pool_scope.hpp"
 
 #include <nanobind/stl/string.h>
 

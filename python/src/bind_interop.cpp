@@ -4,7 +4,7 @@
 #include "module.hpp"
 #include "objects.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/interop/cuda_array_interface.hpp"
+#include "saeta/interop/cuda_array/cuda_array_interface.hpp"
 #include "tensors.hpp"
 
 #include <nanobind/stl/optional.h>

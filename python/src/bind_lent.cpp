@@ -3,9 +3,9 @@
 // Thread    Every call enters the core without the GIL: whoever frees may hold it, and a lock of the core may be held by a
 //           thread that waits for it.
 #include "objects.hpp"
-#include "saeta/interop/dlpack_types.hpp"
+#include "saeta/interop/dlpack/types.hpp"
 #include "saeta/memory/context.hpp"
-#include "saeta/memory/lent_memory.hpp"
+#include "saeta/memory/loans/lent_memory.hpp"
 #include "torch_allocator.hpp"
 #include "torch_pools.hpp"
 

@@ -2,7 +2,7 @@
 #include "memory_objects.hpp"
 #include "python_bytes.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/memory/imported_pool.hpp"
+#include "saeta/memory/loans/imported_pool.hpp"
 #include "saeta/runtime/runtime.hpp"
 
 #include <nanobind/stl/string.h>

@@ -2,7 +2,7 @@
 #include "capsules.hpp"
 #include "pickling.hpp"
 #include "pieces.hpp"
-#include "saeta/transfer/equals.hpp"
+#include "saeta/compute/equals.hpp"
 #include "table_class.hpp"
 #include "values.hpp"
 

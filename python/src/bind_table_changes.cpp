@@ -2,8 +2,8 @@
 #include "pieces.hpp"
 #include "python_bytes.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/compute/combine.hpp"
 #include "saeta/transfer/build.hpp"
-#include "saeta/transfer/combine.hpp"
 #include "table_class.hpp"
 
 #include <nanobind/stl/string.h>

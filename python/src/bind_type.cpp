@@ -4,7 +4,7 @@
 #include "module.hpp"
 #include "pickling.hpp"
 #include "saeta/base/printable.hpp"
-#include "saeta/interop/dlpack_types.hpp"
+#include "saeta/interop/dlpack/types.hpp"
 #include "symbol_objects.hpp"
 #include "type_objects.hpp"
 

@@ -4,8 +4,8 @@
 #include "pickling.hpp"
 #include "saeta/base/printable.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/interop/dlpack.hpp"
-#include "saeta/interop/dlpack_types.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
+#include "saeta/interop/dlpack/types.hpp"
 #include "saeta/memory/use_token.hpp"
 
 #include <nanobind/stl/optional.h>

@@ -3,7 +3,7 @@
 #include "filled_capsule.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/view_cast.hpp"
-#include "saeta/transfer/combine.hpp"
+#include "saeta/compute/combine.hpp"
 
 #include <memory>
 #include <string_view>

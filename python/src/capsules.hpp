@@ -10,10 +10,10 @@
 #include "objects.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/column/table.hpp"
-#include "saeta/interop/arrow_c.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
-#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
 
 #include <dlpack/dlpack.h>
 #include <nanoarrow.h>

@@ -2,8 +2,8 @@
 
 #include "column_class.hpp"
 #include "pieces.hpp"
-#include "saeta/interop/dlpack.hpp"
-#include "saeta/interop/dlpack_allocate.hpp"
+#include "saeta/interop/dlpack/allocate.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
 #include "saeta/memory/export_hold.hpp"
 #include "tensors.hpp"
 

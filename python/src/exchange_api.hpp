@@ -6,7 +6,7 @@
 // Standard  DLPackExchangeAPI in dlpack.h.
 #pragma once
 
-#include "saeta/interop/dlpack_types.hpp"
+#include "saeta/interop/dlpack/types.hpp"
 
 #include <dlpack/dlpack.h>
 #include <nanobind/nanobind.h>

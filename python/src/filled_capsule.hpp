@@ -5,7 +5,7 @@
 #pragma once
 
 #include "gil.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 
 #include <memory>
 

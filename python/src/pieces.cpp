@@ -1,7 +1,7 @@
 #include "pieces.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/transfer/combine.hpp"
+#include "saeta/compute/combine.hpp"
 
 #include <algorithm>
 #include <set>

@@ -3,8 +3,8 @@
 #include "gil.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/memory/graph_pool_scope.hpp"
-#include "saeta/memory/lent_memory.hpp"
+#include "saeta/memory/loans/graph_pool_scope.hpp"
+#include "saeta/memory/loans/lent_memory.hpp"
 #include "saeta/order/captures.hpp"
 #include "torch_pools.hpp"
 

@@ -8,7 +8,7 @@
 // Failure   The hooks report: torch expects nothing. What can't be opened is refused when it allocates.
 #pragma once
 
-#include "saeta/memory/graph_pool.hpp"
+#include "saeta/memory/loans/graph_pool.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -2,7 +2,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/buffer_io.hpp"
-#include "saeta/bridge/detail/copies.hpp"
+#include "saeta/bridge/copies.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-#include "saeta/bridge/detail/copies.hpp"
+#include "saeta/bridge/copies.hpp"
 
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/use_token.hpp"
-#include "saeta/transfer/staging_ring.hpp"
+#include "saeta/staging/staging_ring.hpp"
 
 namespace saeta {
 namespace {

@@ -1,8 +1,8 @@
-#include "saeta/bridge/detail/device.hpp"
+#include "saeta/bridge/device.hpp"
 
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/bridge.hpp"
-#include "saeta/interop/dlpack_types.hpp"
+#include "saeta/interop/dlpack/types.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 
 #include <utility>

@@ -1,11 +1,11 @@
-#include "saeta/bridge/detail/device_batch.hpp"
+#include "saeta/bridge/device_batch.hpp"
 
 #include "saeta/base/checked.hpp"
 #include "saeta/bridge/bridge.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "saeta/ipc/arrow_status.hpp"
-#include "saeta/transfer/device_copy.hpp"
+#include "saeta/memory/device_copy.hpp"
 
 #include <arrow/array/array_base.h>
 #include <arrow/array/data.h>

@@ -1,8 +1,8 @@
-#include "saeta/bridge/detail/held_buffer.hpp"
+#include "saeta/bridge/held_buffer.hpp"
 
 #include "saeta/base/checked.hpp"
 #include "saeta/bridge/bridge.hpp"
-#include "saeta/bridge/detail/device.hpp"
+#include "saeta/bridge/device.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/memory/context.hpp"
 

@@ -2,8 +2,8 @@
 #include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/bridge.hpp"
-#include "saeta/bridge/detail/device.hpp"
-#include "saeta/bridge/detail/memory_manager.hpp"
+#include "saeta/bridge/device.hpp"
+#include "saeta/bridge/memory_manager.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 
 #include <map>

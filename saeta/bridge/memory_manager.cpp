@@ -1,11 +1,11 @@
-#include "saeta/bridge/detail/memory_manager.hpp"
+#include "saeta/bridge/memory_manager.hpp"
 
 #include "saeta/base/checked.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/buffer_io.hpp"
-#include "saeta/bridge/detail/copies.hpp"
-#include "saeta/bridge/detail/device.hpp"
-#include "saeta/bridge/detail/held_buffer.hpp"
+#include "saeta/bridge/copies.hpp"
+#include "saeta/bridge/device.hpp"
+#include "saeta/bridge/held_buffer.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 
 #include <arrow/buffer.h>

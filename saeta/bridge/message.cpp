@@ -2,8 +2,8 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/bridge.hpp"
-#include "saeta/bridge/detail/copies.hpp"
-#include "saeta/bridge/detail/device_batch.hpp"
+#include "saeta/bridge/copies.hpp"
+#include "saeta/bridge/device_batch.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/message.hpp"
 #include "saeta/memory/context.hpp"

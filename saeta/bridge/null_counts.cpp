@@ -1,7 +1,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/memory/context.hpp"
-#include "saeta/transfer/device_copy.hpp"
+#include "saeta/memory/device_copy.hpp"
 
 #include <arrow/array/data.h>
 #include <arrow/buffer.h>

@@ -2,8 +2,8 @@
 
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/interop/arrow_owned.hpp"
-#include "saeta/interop/arrow_rows.hpp"
+#include "saeta/interop/arrow/owned.hpp"
+#include "saeta/interop/arrow/rows.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 
 #include <arrow/array/array_base.h>

@@ -1,6 +1,6 @@
 // Tables of libarrow in host memory as tables of ours, cheap for tables of many columns.
 //
-// What      The same table as an import of libarrow's own C stream (interop/arrow_c.hpp). libarrow's exporter makes about ten
+// What      The same table as an import of libarrow's own C stream (interop/arrow/c_data.hpp). libarrow's exporter makes about ten
 //           objects a column. Here columns of fixed width, strings and binaries are read from libarrow's arrays; libarrow exports all
 //           others one by one.
 // Owner     Columns that are not copied keep the batch that they come from.
@@ -8,7 +8,7 @@
 // Failure   As imports of arrow_c.hpp, and libarrow's errors for types that it can't export.
 #pragma once
 
-#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
 
 #include <arrow/type_fwd.h>
 

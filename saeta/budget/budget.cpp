@@ -1,6 +1,6 @@
 #include "saeta/budget/budget.hpp"
 
-#include "saeta/budget/detail/tree.hpp"
+#include "saeta/budget/tree.hpp"
 
 #include <atomic>
 

@@ -10,7 +10,7 @@
 //           moment from another thread, and `current + reserved` never exceeds `limit` unless the limit was lowered.
 // Speed     Each thread spends from a small credit of its own, taken in advance. Unspent credit is not counted in
 //           `current`; it is called back before any charge is refused, and never lets `peak` pass unseen
-//           (detail/tree.hpp says how). What a call costs does not depend on the number of budgets beside it or below it.
+//           (tree.hpp says how). What a call costs does not depend on the number of budgets beside it or below it.
 // Thread    Any.
 // Failure   error budget_exceeded with its numbers (base/error.hpp); invalid_argument for limits.
 #pragma once
@@ -123,7 +123,7 @@ private:
   friend class budget_tree;
   friend class budget_window;
   friend class reservation;
-  friend struct budget_probe; // detail/probe.hpp
+  friend struct budget_probe; // probe.hpp
   struct node;
   budget(std::string name, std::shared_ptr<budget> parent, std::shared_ptr<budget_tree> tree,
          std::uint64_t limit);

@@ -1,6 +1,6 @@
 // Credit: how it is called back from the shards and granted to them.
 #include "saeta/base/thread_number.hpp"
-#include "saeta/budget/detail/tree.hpp"
+#include "saeta/budget/tree.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 // The line of those who wait for room.
 #include "saeta/base/interruptible_wait.hpp"
-#include "saeta/budget/detail/tree.hpp"
+#include "saeta/budget/tree.hpp"
 
 #include <algorithm>
 

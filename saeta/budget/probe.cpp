@@ -1,4 +1,4 @@
-#include "saeta/budget/detail/probe.hpp"
+#include "saeta/budget/probe.hpp"
 
 namespace saeta {
 

@@ -1,6 +1,6 @@
 #include "saeta/budget/reservation.hpp"
 
-#include "saeta/budget/detail/tree.hpp"
+#include "saeta/budget/tree.hpp"
 
 #include <utility>
 

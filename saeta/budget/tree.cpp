@@ -1,4 +1,4 @@
-#include "saeta/budget/detail/tree.hpp"
+#include "saeta/budget/tree.hpp"
 
 #include "saeta/base/text.hpp"
 

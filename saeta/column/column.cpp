@@ -1,7 +1,7 @@
 #include "saeta/column/column.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/column/detail/ranges.hpp"
+#include "saeta/column/ranges.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/memory/use_token.hpp"
 

@@ -1,4 +1,4 @@
-#include "saeta/column/detail/ranges.hpp"
+#include "saeta/column/ranges.hpp"
 
 namespace saeta {
 namespace {

@@ -1,7 +1,7 @@
 #include "saeta/column/table.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/column/detail/ranges.hpp"
+#include "saeta/column/ranges.hpp"
 
 #include <algorithm>
 

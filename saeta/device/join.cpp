@@ -1,6 +1,6 @@
 #include "saeta/device/join.hpp"
 
-#include "saeta/device/detail/bit_run.hpp"
+#include "saeta/device/bit_run.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "saeta/device/detail/reference_gather.hpp"
+#include "saeta/device/reference_gather.hpp"
 
 #include "saeta/base/half.hpp"
 #include "saeta/base/text.hpp"

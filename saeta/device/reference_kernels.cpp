@@ -1,7 +1,7 @@
 #include "saeta/base/text.hpp"
-#include "saeta/device/detail/bit_run.hpp"
-#include "saeta/device/detail/reference_gather.hpp"
+#include "saeta/device/bit_run.hpp"
 #include "saeta/device/kernels.hpp"
+#include "saeta/device/reference_gather.hpp"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "saeta/interop/detail/own_memory.hpp"
+#include "saeta/interop/own_memory.hpp"
 
 #include "saeta/base/process.hpp"
 

@@ -2,9 +2,9 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/detail/arrow_bridge.hpp"
-#include "saeta/ipc/detail/body_ranges.hpp"
-#include "saeta/ipc/detail/message_source.hpp"
+#include "saeta/ipc/format/arrow_bridge.hpp"
+#include "saeta/ipc/format/message_source.hpp"
+#include "saeta/ipc/read/body_ranges.hpp"
 
 #include <arrow/buffer.h>
 #include <arrow/extension_type.h>

@@ -2,10 +2,10 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/detail/bounded_pool.hpp"
-#include "saeta/ipc/detail/decoded_bound.hpp"
-#include "saeta/ipc/detail/message_metadata.hpp"
-#include "saeta/ipc/detail/union_slack.hpp"
+#include "saeta/ipc/codec/bounded_pool.hpp"
+#include "saeta/ipc/codec/decoded_bound.hpp"
+#include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/format/union_slack.hpp"
 
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>

@@ -1,15 +1,15 @@
 #include "saeta/ipc/reader.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/compute/combine.hpp"
 #include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/detail/arrow_bridge.hpp"
-#include "saeta/ipc/detail/bounded_pool.hpp"
-#include "saeta/ipc/detail/complete_dictionaries.hpp"
-#include "saeta/ipc/detail/message_source.hpp"
-#include "saeta/ipc/detail/projection.hpp"
-#include "saeta/ipc/detail/source.hpp"
-#include "saeta/ipc/detail/whole_read.hpp"
-#include "saeta/transfer/combine.hpp"
+#include "saeta/ipc/codec/bounded_pool.hpp"
+#include "saeta/ipc/format/arrow_bridge.hpp"
+#include "saeta/ipc/format/complete_dictionaries.hpp"
+#include "saeta/ipc/format/message_source.hpp"
+#include "saeta/ipc/io/source.hpp"
+#include "saeta/ipc/read/projection.hpp"
+#include "saeta/ipc/read/whole_read.hpp"
 
 #include <arrow/array/array_base.h>
 #include <arrow/array/array_binary.h>

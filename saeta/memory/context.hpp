@@ -150,7 +150,7 @@ private:
           std::unique_ptr<reservation> drawn_from);
 
   /// Where memory of a kind comes from, and whose charge it is.
-  struct memory_source; // detail/context_core.hpp
+  struct memory_source; // context_core.hpp
   [[nodiscard]] memory_source own_source() const noexcept;
   /// @param kind  `pinned`, or the device's own kind, for which `device` stands everywhere. @throws error unsupported.
   [[nodiscard]] memory_source source_of(memory_kind kind, std::string_view user) const;

@@ -1,4 +1,4 @@
-#include "saeta/memory/detail/context_core.hpp"
+#include "saeta/memory/context_core.hpp"
 
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"

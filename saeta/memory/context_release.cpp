@@ -1,7 +1,7 @@
 // How a context gives a block back: after the work on it, and without anybody waiting for that.
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/memory/detail/context_core.hpp"
+#include "saeta/memory/context_core.hpp"
 
 namespace saeta {
 

@@ -1,6 +1,6 @@
 #include "saeta/memory/context_reports.hpp"
 
-#include "saeta/memory/detail/context_core.hpp"
+#include "saeta/memory/context_core.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #include "saeta/memory/device_copies.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/memory/detail/context_core.hpp"
+#include "saeta/memory/context_core.hpp"
 
 #include <algorithm>
 #include <vector>

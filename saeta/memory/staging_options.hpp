@@ -1,4 +1,4 @@
-// How the staging ring of a context works (transfer/staging_ring.hpp), and where downloads land.
+// How the staging ring of a context works (staging/staging_ring.hpp), and where downloads land.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/memory/detail/context_core.hpp"
+#include "saeta/memory/context_core.hpp"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 #include "saeta/observe/ledger.hpp"
 
 #include "saeta/base/thread_number.hpp"
-#include "saeta/observe/detail/ledger_shard.hpp"
+#include "saeta/observe/ledger_shard.hpp"
 
 #include <algorithm>
 #include <map>

@@ -44,7 +44,7 @@ using bytes_by_name = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class ledger {
 public:
-  struct shard; // detail/ledger_shard.hpp
+  struct shard; // ledger_shard.hpp
   /// What the holder of the bytes keeps, to remove them again. Two words, so that it is returned in registers.
   class entry {
   public:

@@ -1,4 +1,4 @@
-#include "saeta/observe/detail/name_table.hpp"
+#include "saeta/observe/name_table.hpp"
 
 #include <functional>
 #include <utility>

@@ -1,7 +1,7 @@
 #include "saeta/observe/tag.hpp"
 
 #include "saeta/base/process.hpp"
-#include "saeta/observe/detail/name_table.hpp"
+#include "saeta/observe/name_table.hpp"
 
 namespace saeta {
 namespace {

@@ -4,7 +4,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/order/captures.hpp"
-#include "saeta/order/detail/timeline_table.hpp"
+#include "saeta/order/timeline_table.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "saeta/order/detail/timeline_table.hpp"
+#include "saeta/order/timeline_table.hpp"
 
 #include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"

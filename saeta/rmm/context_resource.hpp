@@ -11,7 +11,7 @@
 // Order     `allocate`: ready on its stream. `deallocate`: work queued on its stream by then is the last to use the
 //           memory. The forms without a stream: `allocate_sync` waits until any stream may use the memory;
 //           `deallocate_sync` does not wait, and reuse stands behind all work of the context. On a stream that captures a
-//           graph memory comes from the graph pool of the thread (memory/graph_pool_scope.hpp).
+//           graph memory comes from the graph pool of the thread (memory/loans/graph_pool_scope.hpp).
 // Thread    Any.
 // Failure   rmm::out_of_memory for a refusal of the budget, with its numbers in the text, and where the device has no
 //           memory; rmm::bad_alloc for anything else. Freeing reports.
@@ -20,7 +20,7 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context.hpp"
-#include "saeta/memory/lent_memory.hpp"
+#include "saeta/memory/loans/lent_memory.hpp"
 #include "saeta/rmm/stream.hpp"
 
 #include <cuda/memory_resource>

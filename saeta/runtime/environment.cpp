@@ -1,4 +1,4 @@
-#include "saeta/runtime/detail/environment.hpp"
+#include "saeta/runtime/environment.hpp"
 
 #include "saeta/base/text.hpp"
 

@@ -5,7 +5,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
-#include "saeta/runtime/detail/environment.hpp"
+#include "saeta/runtime/environment.hpp"
 
 #if SAETA_HAS_CUDA
 #include "saeta/backend/cuda/cuda_backend.hpp"

@@ -47,7 +47,7 @@ runtime_report describe_runtime();
 /// The device that work goes to when none is named: the first CUDA device, else the host.
 device_id best_device();
 
-/// What is said in code about a device's context; the environment (runtime/detail/environment.hpp) answers for the rest.
+/// What is said in code about a device's context; the environment (runtime/environment.hpp) answers for the rest.
 struct open_options {
   std::optional<std::uint64_t> budget{}; ///< bytes
   std::optional<std::string> stack{};    ///< as parse_stack reads it

@@ -1,4 +1,4 @@
-#include "saeta/transfer/detail/byte_view.hpp"
+#include "saeta/transfer/byte_view.hpp"
 
 #include <algorithm>
 

@@ -2,13 +2,13 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
-#include "saeta/transfer/detail/host_pool.hpp"
-#include "saeta/transfer/detail/pointed_rows.hpp"
-#include "saeta/transfer/device_copy.hpp"
+#include "saeta/staging/host_pool.hpp"
+#include "saeta/staging/staging_ring.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/host_window.hpp"
-#include "saeta/transfer/staging_ring.hpp"
+#include "saeta/transfer/pointed_rows.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "saeta/transfer/download.hpp"
 
-#include "saeta/transfer/detail/downloader.hpp"
+#include "saeta/transfer/downloader.hpp"
 
 #include <algorithm>
 #include <utility>

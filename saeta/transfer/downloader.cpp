@@ -1,9 +1,9 @@
-#include "saeta/transfer/detail/downloader.hpp"
+#include "saeta/transfer/downloader.hpp"
 
 #include "saeta/device/kernels.hpp"
-#include "saeta/transfer/detail/host_pool.hpp"
-#include "saeta/transfer/detail/pointed_rows.hpp"
-#include "saeta/transfer/staging_ring.hpp"
+#include "saeta/staging/host_pool.hpp"
+#include "saeta/staging/staging_ring.hpp"
+#include "saeta/transfer/pointed_rows.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -7,7 +7,7 @@
 
 #include "saeta/base/short_list.hpp"
 #include "saeta/column/table.hpp"
-#include "saeta/transfer/plan.hpp"
+#include "saeta/staging/transfer_plan.hpp"
 
 #include <cstddef>
 #include <map>
@@ -18,7 +18,7 @@
 
 namespace saeta {
 
-class symbol_mapping; // transfer/symbols.hpp
+class symbol_mapping; // compute/symbols.hpp
 
 struct host_array {
   data_type type;

@@ -1,7 +1,7 @@
-#include "saeta/transfer/detail/pointed_rows.hpp"
+#include "saeta/transfer/pointed_rows.hpp"
 
+#include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
-#include "saeta/transfer/device_copy.hpp"
 
 #include <cstddef>
 

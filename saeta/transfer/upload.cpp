@@ -2,8 +2,8 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/staging/staging_ring.hpp"
 #include "saeta/transfer/host_window.hpp"
-#include "saeta/transfer/staging_ring.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -2,7 +2,7 @@
 #include "fuzz/foreign_array.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
-#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/memory/context.hpp"
 #include "support/tables.hpp"
 

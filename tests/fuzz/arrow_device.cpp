@@ -1,11 +1,10 @@
 // Arrays of the Arrow C Device Data Interface in the memory of a simulated device, with broken fields.
 //
 // Values on the device are sound: the structs alone are broken, and what an import of them reads there.
-#include "saeta/interop/arrow_device.hpp"
-
 #include "fuzz/foreign_array.hpp"
 #include "saeta/column/schema.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "saeta/memory/context.hpp"
 #include "support/tables.hpp"
 

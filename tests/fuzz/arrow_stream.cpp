@@ -1,8 +1,8 @@
 // Streams of the Arrow C Stream Interface and of its device form, whose callbacks fail, lie and end early.
 #include "fuzz/foreign_array.hpp"
 #include "saeta/column/schema.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "saeta/memory/context.hpp"
 #include "support/tables.hpp"
 

@@ -1,6 +1,6 @@
 // DLPack tensors, legacy and versioned, with any field changed. A tensor that is accepted must have the values that an
 // independent reading of its fields finds in memory that is there.
-#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
 
 #include "fuzz/harness.hpp"
 #include "saeta/memory/context.hpp"

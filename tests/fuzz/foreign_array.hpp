@@ -8,7 +8,7 @@
 #pragma once
 
 #include "fuzz/harness.hpp"
-#include "saeta/interop/detail/arrow_abi.hpp"
+#include "saeta/interop/arrow/abi.hpp"
 
 #include <memory>
 #include <vector>

@@ -5,8 +5,8 @@
 
 #include "fuzz/harness.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/interop/arrow_c.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 
 #include <cstring>
 #include <deque>

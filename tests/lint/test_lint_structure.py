@@ -13,11 +13,16 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import lint_structure as lint  # noqa: E402
 
-ORDER = ["base", "device", "order", "resource", "memory", "column", "transfer", "interop", "ipc"]
+ORDER = ["base", "device", "order", "resource", "memory", "column", "staging", "transfer", "compute", "interop", "ipc"]
 
 
-def rules(path: str, source: str) -> set[str]:
-    return {finding.rule for finding in lint.check_file(path, source)}
+class Everything(frozenset[str]):
+    def __contains__(self, header: object) -> bool:
+        return True
+
+
+def rules(path: str, source: str, public: frozenset[str] = Everything()) -> set[str]:
+    return {finding.rule for finding in lint.check_file(path, source, public)}
 
 
 def including(header: str) -> str:
@@ -134,13 +139,22 @@ def test_a_layer_passes_a_handle_straight_into_the_device_contract(statement: st
     assert rules("saeta/memory/a.cpp", statement) == (set() if allowed else {"handle"})
 
 
-def test_headers_in_detail_are_private_to_their_layer() -> None:
-    source = '#include "saeta/resource/cache/detail/store.hpp"\n'
-    assert rules("saeta/resource/cache/a.cpp", source) == set()
-    assert rules("tests/unit/resource/a.cpp", source) == set()
-    assert rules("saeta/memory/a.cpp", source) == {"detail"}
-    assert rules("python/src/a.cpp", source) == {"detail"}
-    assert rules("bench/a.cpp", source) == {"detail"}
+def test_headers_that_are_not_listed_are_private_to_their_layer() -> None:
+    source = '#include "saeta/resource/cache/store.hpp"\n'
+    public = frozenset({"saeta/resource/resource.hpp"})
+    assert rules("saeta/resource/cache/a.cpp", source, public) == set()
+    assert rules("tests/unit/resource/a.cpp", source, public) == set()
+    assert rules("saeta/memory/a.cpp", '#include "saeta/resource/resource.hpp"\n', public) == set()
+    assert rules("saeta/memory/a.cpp", source, public) == {"private"}
+    assert rules("python/src/a.cpp", source, public) == {"private"}
+    assert rules("bench/a.cpp", source, public) == {"private"}
+
+
+def test_public_headers_are_those_that_the_layers_list() -> None:
+    public = lint.public_headers(ROOT)
+    assert {"saeta/memory/context.hpp", "saeta/interop/arrow/c_data.hpp"} <= public
+    assert "saeta/resource/cache/store.hpp" not in public
+    assert all((ROOT / header).exists() for header in public)
 
 
 def test_no_layer_holds_more_than_a_quarter_of_the_lines() -> None:
@@ -171,7 +185,7 @@ def test_comments_are_no_code() -> None:
 
 
 def test_findings_name_the_line() -> None:
-    (finding,) = lint.check_file("saeta/base/a.cpp", '// first\n\n#include "saeta/ipc/reader.hpp"\n')
+    (finding,) = lint.check_file("saeta/base/a.cpp", '// first\n\n#include "saeta/ipc/reader.hpp"\n', Everything())
     assert (finding.path, finding.line) == ("saeta/base/a.cpp", 3)
 
 

@@ -1,7 +1,7 @@
 """Handles of saeta.cuda: device memory that another process opens.
 
 The other process is a real one. The memory of a simulated device is a file without a name, which both map. To see the tests fail, take
-away by hand: the offset in `open_bytes` (saeta/memory/imported_pool.cpp), the lease in `_reply` (python/saeta/cuda/_broker.py), or
+away by hand: the offset in `open_bytes` (saeta/memory/loans/imported_pool.cpp), the lease in `_reply` (python/saeta/cuda/_broker.py), or
 `synchronize_handover` in `share_bytes`.
 """
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "saeta/column/data_type.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // calls the deleter of what it got.
 #pragma once
 
-#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
 
 #include <dlpack/dlpack.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "saeta/column/schema.hpp"
-#include "saeta/interop/detail/arrow_abi.hpp"
+#include "saeta/interop/arrow/abi.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 // Device arrays that pass through another library.
 #pragma once
 
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 
 #include <cstdint>
 #include <utility>

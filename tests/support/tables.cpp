@@ -1,7 +1,7 @@
 #include "support/tables.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <algorithm>

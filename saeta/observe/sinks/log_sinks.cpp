@@ -2,7 +2,7 @@
 
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/observe/sinks/detail/log_text.hpp"
+#include "saeta/observe/sinks/log_text.hpp"
 
 namespace saeta {
 namespace {

@@ -1,4 +1,4 @@
-#include "saeta/observe/sinks/detail/log_text.hpp"
+#include "saeta/observe/sinks/log_text.hpp"
 
 #include "saeta/base/text.hpp"
 

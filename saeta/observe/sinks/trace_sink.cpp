@@ -2,8 +2,8 @@
 // that ended early has written opens all the same.
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/observe/sinks/detail/log_text.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
+#include "saeta/observe/sinks/log_text.hpp"
 
 #include <iomanip>
 #include <map>

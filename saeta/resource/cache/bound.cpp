@@ -1,6 +1,6 @@
 // The bytes that a cache holds: counted before they are allocated, so that they stay within the limit.
 #include "saeta/base/checked.hpp"
-#include "saeta/resource/cache/detail/store.hpp"
+#include "saeta/resource/cache/store.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/resource/cache/detail/store.hpp"
+#include "saeta/resource/cache/store.hpp"
 
 #include <algorithm>
 

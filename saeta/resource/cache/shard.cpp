@@ -1,4 +1,4 @@
-#include "saeta/resource/cache/detail/shard.hpp"
+#include "saeta/resource/cache/shard.hpp"
 
 #include "saeta/order/timeline.hpp"
 

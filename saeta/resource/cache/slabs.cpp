@@ -1,7 +1,7 @@
 // The slabs of a cache: how large they are, and how they come and go.
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/resource/cache/detail/store.hpp"
+#include "saeta/resource/cache/store.hpp"
 
 #include <algorithm>
 

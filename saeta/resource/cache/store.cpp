@@ -1,4 +1,4 @@
-#include "saeta/resource/cache/detail/store.hpp"
+#include "saeta/resource/cache/store.hpp"
 
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"

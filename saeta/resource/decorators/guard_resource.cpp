@@ -2,7 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
-#include "saeta/resource/decorators/detail/guard_state.hpp"
+#include "saeta/resource/decorators/guard_state.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "saeta/resource/decorators/detail/guard_scan.hpp"
+#include "saeta/resource/decorators/guard_scan.hpp"
 
 #include "saeta/base/report.hpp"
 

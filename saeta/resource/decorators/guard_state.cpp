@@ -1,4 +1,4 @@
-#include "saeta/resource/decorators/detail/guard_state.hpp"
+#include "saeta/resource/decorators/guard_state.hpp"
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"

@@ -1,8 +1,8 @@
 // Arrays on a device through libarrow: copied there and back, exported, imported again, ours and those of others.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/bridge/buffer_io.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "support/arrays.hpp"
 
 #include <gmock/gmock.h>
@@ -167,7 +167,8 @@ TEST_P(arrow_arrays, of_ours_that_came_with_an_event_are_used_behind_it) {
     EXPECT_EQ(again.owner(), ours.owner());
     {
       use_token token(side.ref(), {reads(ours), writes(sink)});
-      home()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours), rows, within(), side.ref());
+      home()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours), rows, within(),
+                            side.ref());
       token.finish();
     }
     held->open();

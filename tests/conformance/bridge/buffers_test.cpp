@@ -3,7 +3,7 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/bridge/detail/copies.hpp"
+#include "saeta/bridge/copies.hpp"
 #include "support/child_process.hpp"
 #include "support/faulty_backend.hpp"
 #include "unit/base/raises.hpp"

@@ -1,8 +1,8 @@
 // Our import of libarrow's tables beside that of its C stream: the same columns to the last buffer.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/bridge/table_import.hpp"
-#include "saeta/interop/arrow_owned.hpp"
-#include "saeta/transfer/equals.hpp"
+#include "saeta/compute/equals.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 
 #include <arrow/extension/bool8.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include "conformance/harness/context_test.hpp"
 #include "saeta/column/bits.hpp"
-#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
 
 #include <gtest/gtest.h>

@@ -2,8 +2,8 @@
 
 #include "conformance/harness/context_test.hpp"
 #include "saeta/column/counted_table.hpp"
-#include "saeta/interop/arrow_c.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "saeta/transfer/build.hpp"
 
 #include <gmock/gmock.h>

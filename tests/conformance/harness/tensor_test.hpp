@@ -2,7 +2,7 @@
 #pragma once
 
 #include "conformance/harness/context_test.hpp"
-#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
 #include "support/dlpack_tensors.hpp"
 
 #include <cstring>
@@ -21,7 +21,7 @@ protected:
     if (size != 0) {
       use_token token(work, {writes(made)});
       home()->copies().copy(token.mutable_data<std::uint8_t>(made), content, size,
-                   home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
+                            home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
       token.finish();
       home()->synchronize(work);
     }

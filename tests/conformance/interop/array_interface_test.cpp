@@ -2,7 +2,7 @@
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/column/schema.hpp"
-#include "saeta/interop/cuda_array_interface.hpp"
+#include "saeta/interop/cuda_array/cuda_array_interface.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ protected:
     buffer made = make(bytes);
     use_token token(work, {writes(made)});
     home()->copies().copy(token.mutable_data<std::uint8_t>(made), content.data(), bytes,
-                 home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
+                          home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
     token.finish();
     home()->synchronize(work);
     return made;
@@ -331,8 +331,8 @@ TEST_P(array_interface, an_array_of_ours_waits_for_the_stream_that_wrote_it_else
   const buffer sink = make(bytes);
   {
     use_token token(home()->work_stream(), {reads(taken.values()), writes(sink)});
-    home()->copies().copy(token.mutable_data<std::uint8_t>(sink), token.data<std::uint8_t>(taken.values()), bytes,
-                 within(), home()->work_stream());
+    home()->copies().copy(token.mutable_data<std::uint8_t>(sink), token.data<std::uint8_t>(taken.values()),
+                          bytes, within(), home()->work_stream());
     token.finish();
   }
   if (held) {

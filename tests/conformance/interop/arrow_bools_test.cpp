@@ -1,8 +1,8 @@
 // Booleans of one byte as Arrow consumers get them: those of tensors as bits, the extension arrow.bool8 as it is.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/column/bits.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "support/arrays.hpp"
 #include "support/tables.hpp"
 

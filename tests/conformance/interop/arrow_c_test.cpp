@@ -1,7 +1,7 @@
 // Arrow C Data import and export: every carried type, every shape of its rows, on each backend.
 
 #include "conformance/harness/context_test.hpp"
-#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
 #include "support/test_size.hpp"
 

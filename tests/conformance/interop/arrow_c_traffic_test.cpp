@@ -1,7 +1,7 @@
 // What Arrow C Data import and export move, allocate and keep alive.
 
 #include "conformance/harness/context_test.hpp"
-#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
 #include "support/faulty_backend.hpp"
 

@@ -1,7 +1,7 @@
 // Arrow C Device import and export: every type where it is, in order at hand-over and at release.
 #include "conformance/harness/context_test.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "support/arrays.hpp"
 
 #include <gtest/gtest.h>
@@ -195,7 +195,8 @@ TEST_P(arrow_device, an_import_waits_for_the_producer_before_it_reads) {
   const stream_ref work = home()->work_stream();
   {
     use_token token(work, {reads(seen.values()), writes(sink)});
-    home()->copies().copy(token.mutable_data<char>(sink), token.data<char>(seen.values()), bytes, within(), work);
+    home()->copies().copy(token.mutable_data<char>(sink), token.data<char>(seen.values()), bytes, within(),
+                          work);
   }
   if (held) {
     EXPECT_FALSE(work.idle()) << "our read did not wait for the producer";

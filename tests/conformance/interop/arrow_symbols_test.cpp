@@ -1,9 +1,9 @@
 // Symbols on the border to Arrow: dictionaries on the host, numbers with metadata on devices, and both on their way back.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
-#include "saeta/transfer/symbols.hpp"
+#include "saeta/compute/symbols.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "support/foreign_schema.hpp"
 #include "support/symbols.hpp"
 

@@ -1,8 +1,8 @@
 // Device arrays of which the caller wants a copy.
 #include "conformance/harness/context_test.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
-#include "saeta/transfer/copy_columns.hpp"
+#include "saeta/compute/copy_columns.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "support/arrays.hpp"
 #include "support/nested_arrays.hpp"
 #include "support/passed_on.hpp"
@@ -55,7 +55,7 @@ protected:
     for (const buffer& each : of.buffers()) {
       if (each.present()) {
         EXPECT_FALSE(each.owner()->external());
-        // 64 but for buffers that lay side by side on the host: these travel together as they lay (transfer/plan.hpp).
+        // 64 but for buffers that lay side by side on the host: these travel together as they lay (staging/transfer_plan.hpp).
         EXPECT_EQ(each.address() % 8, 0U);
       }
     }
@@ -111,7 +111,7 @@ TEST_P(copied_arrays, do_not_see_what_their_producer_writes_later) {
   {
     const use_token token(taker()->work_stream(), {reads(seen.values())});
     taker()->copies().copy(found.data(), token.data<std::uint8_t>(seen.values()), rows, to_host(),
-                  taker()->work_stream());
+                           taker()->work_stream());
   }
   taker()->synchronize(taker()->work_stream());
   EXPECT_TRUE(std::ranges::all_of(found, [](std::uint8_t value) { return value == 1; }));
@@ -182,8 +182,8 @@ TEST_P(copied_arrays, are_padded_with_zeros) {
         std::vector<std::uint8_t> found(padding);
         const use_token token(home->work_stream(), {reads(behind)});
         home->copies().copy(found.data(), token.data<std::uint8_t>(behind), padding,
-                   home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
-                   home->work_stream());
+                            home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
+                            home->work_stream());
         home->synchronize(home->work_stream());
         EXPECT_EQ(found, std::vector<std::uint8_t>(padding));
       }

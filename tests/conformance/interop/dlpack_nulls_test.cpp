@@ -1,7 +1,7 @@
 // Columns with nulls, and columns of types that are not numbers, as tensors: on every backend.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
 #include "support/dlpack_tensors.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ protected:
     buffer made = make(size);
     use_token token(work, {writes(made)});
     home()->copies().copy(token.mutable_data<std::uint8_t>(made), content, size,
-                 home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
+                          home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
     token.finish();
     home()->synchronize(work);
     return made;

@@ -1,7 +1,7 @@
 // DLPack's stream rules and its release, with one side held back by a gate.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
-#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
 #include "support/dlpack_tensors.hpp"
 #include "support/faulty_backend.hpp"
 

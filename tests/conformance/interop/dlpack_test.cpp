@@ -1,9 +1,9 @@
 // DLPack on every backend: what the structs say, whose memory they show, and what an exchange costs.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/interop/dlpack.hpp"
-#include "saeta/interop/dlpack_allocate.hpp"
-#include "saeta/interop/dlpack_types.hpp"
+#include "saeta/interop/dlpack/allocate.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
+#include "saeta/interop/dlpack/types.hpp"
 #include "support/dlpack_tensors.hpp"
 #include "support/faulty_backend.hpp"
 
@@ -38,7 +38,8 @@ protected:
     const stream_ref work = home()->work_stream();
     const buffer values = make(content.size());
     use_token token(work, {writes(values)});
-    home()->copies().copy(token.mutable_data<std::uint8_t>(values), content.data(), content.size(), from_host(), work);
+    home()->copies().copy(token.mutable_data<std::uint8_t>(values), content.data(), content.size(),
+                          from_host(), work);
     token.finish();
     home()->synchronize(work);
     home()->copies().reset_counters();
@@ -327,7 +328,8 @@ TEST_P(dlpack, a_strided_tensor_in_host_memory_sends_its_values_alone) {
   lent.tensor().strides[0] = -2;
   const column taken = import_dlpack(home(), lent.get());
   EXPECT_EQ(lent.deleted(), 1);
-  EXPECT_EQ(home()->copies().read_counters().host_to_device, home()->on_host() ? traffic{} : (traffic{1, 1, 128}));
+  EXPECT_EQ(home()->copies().read_counters().host_to_device,
+            home()->on_host() ? traffic{} : (traffic{1, 1, 128}));
   const auto seen = read(taken.values());
   for (std::size_t i = 0; i < seen.size(); ++i) {
     ASSERT_EQ(seen[i], content[254 - i / 2 * 4 + i % 2]) << i;

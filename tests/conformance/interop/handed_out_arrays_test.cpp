@@ -2,8 +2,8 @@
 // still pending when they are handed over.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "support/arrays.hpp"
 #include "support/faulty_backend.hpp"
 #include "support/tables.hpp"

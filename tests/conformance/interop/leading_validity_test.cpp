@@ -1,9 +1,9 @@
 // Arrays of types without a validity that come with one all the same: columns of nulls of polars, unions of old producers.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/interop/arrow_c.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "support/arrays.hpp"
 
 #include <gtest/gtest.h>

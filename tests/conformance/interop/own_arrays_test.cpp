@@ -1,7 +1,7 @@
 // Memory of ours that comes back in an Arrow array, also by way of others: it is shared with its order, and taken in as nothing new.
 #include "conformance/harness/context_test.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "support/arrays.hpp"
 #include "support/passed_on.hpp"
 
@@ -147,7 +147,7 @@ TEST_P(own_arrays, wait_for_what_the_consumer_wrote) {
     // By way of the column that was there before, and on the device: a copy to the host would itself wait at the gate.
     use_token token(home()->work_stream(), {reads(ours.values()), writes(sink)});
     home()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours.values()), rows, within(),
-                 home()->work_stream());
+                          home()->work_stream());
     token.finish();
   }
   if (held) {

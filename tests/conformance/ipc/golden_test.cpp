@@ -3,8 +3,8 @@
 
 #include "conformance/harness/context_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "support/golden_files.hpp"

@@ -3,9 +3,9 @@
 #include "conformance/harness/folder_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/compute/symbols.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
-#include "saeta/transfer/symbols.hpp"
 #include "support/symbols.hpp"
 #include "support/tables.hpp"
 

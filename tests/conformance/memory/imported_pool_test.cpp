@@ -6,7 +6,7 @@
 #include "saeta/base/error.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
-#include "saeta/memory/imported_pool.hpp"
+#include "saeta/memory/loans/imported_pool.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "support/faulty_backend.hpp"
 
@@ -49,7 +49,7 @@ protected:
     std::vector<std::uint8_t> found(bytes.size());
     use_token token(home->work_stream(), {reads(bytes)});
     home->copies().copy(found.data(), token.data<std::byte>(bytes), found.size(), copy_kind::device_to_host,
-               home->work_stream());
+                        home->work_stream());
     token.finish();
     home->synchronize(home->work_stream());
     return found;

@@ -3,7 +3,7 @@
 #include "conformance/harness/graph_capture.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
-#include "saeta/memory/lent_memory.hpp"
+#include "saeta/memory/loans/lent_memory.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,8 +1,8 @@
 // What kind of memory buffers have, and what follows from it for consumers.
 #include "conformance/harness/context_test.hpp"
-#include "saeta/interop/arrow_c.hpp"
-#include "saeta/interop/arrow_owned.hpp"
-#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/owned.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
 #include "support/dlpack_tensors.hpp"
 
 #include <dlpack/dlpack.h>

@@ -1,7 +1,7 @@
 // Buffers of page-locked memory: ordered as any other, and charged to the host's budget.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/transfer/staging_ring.hpp"
+#include "saeta/staging/staging_ring.hpp"
 
 #include <gmock/gmock.h>
 
@@ -47,7 +47,7 @@ TEST_P(pinned_buffers, are_written_and_read_as_any_other) {
   {
     use_token token(home()->work_stream(), {reads(made)});
     home()->copies().copy(seen.data(), token.data<std::uint8_t>(made), 1000,
-                 home()->copies().kind_between(made.kind(), memory_kind::host), token.stream());
+                          home()->copies().kind_between(made.kind(), memory_kind::host), token.stream());
   }
   home()->synchronize(home()->work_stream());
   EXPECT_EQ(seen, std::vector<std::uint8_t>(1000, 5));

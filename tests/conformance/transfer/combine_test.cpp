@@ -1,9 +1,9 @@
 // Columns in pieces, joined: every type, every kind of piece, and what can't be joined.
 #include "conformance/harness/context_test.hpp"
+#include "saeta/compute/combine.hpp"
 #include "saeta/device/join.hpp"
-#include "saeta/interop/arrow_c.hpp"
-#include "saeta/interop/arrow_owned.hpp"
-#include "saeta/transfer/combine.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "support/arrays.hpp"
 #include "support/nested_arrays.hpp"
 #include "support/tables.hpp"

@@ -1,9 +1,9 @@
 // Columns and tables compared on their device: every type, laid out in different ways, and what must not count.
 #include "conformance/harness/context_test.hpp"
-#include "saeta/interop/arrow_c.hpp"
-#include "saeta/interop/arrow_owned.hpp"
-#include "saeta/transfer/combine.hpp"
-#include "saeta/transfer/equals.hpp"
+#include "saeta/compute/combine.hpp"
+#include "saeta/compute/equals.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "support/arrays.hpp"
 #include "support/nested_arrays.hpp"
 #include "support/tables.hpp"

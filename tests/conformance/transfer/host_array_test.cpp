@@ -2,7 +2,7 @@
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/device/join.hpp"
-#include "saeta/transfer/detail/byte_view.hpp"
+#include "saeta/transfer/byte_view.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/upload.hpp"
 

@@ -3,7 +3,7 @@
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
-#include "saeta/transfer/staging_ring.hpp"
+#include "saeta/staging/staging_ring.hpp"
 #include "support/faulty_backend.hpp"
 #include "support/random_bytes.hpp"
 
@@ -63,7 +63,8 @@ void staging::expect_round_trips() {
     EXPECT_EQ(sent().transfers, 1U);
     EXPECT_EQ(sent().bytes, plan.slab_bytes());
     EXPECT_EQ(sent().calls, (plan.slab_bytes() + 4095) / 4096) << "one a chunk";
-    EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U) << "an upload does not wait for the device";
+    EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U)
+        << "an upload does not wait for the device";
 
     std::vector<std::byte> back(bytes);
     std::vector<std::byte> other_back(other.size());
@@ -89,7 +90,8 @@ TEST_P(staging, brings_them_by_chunks_that_all_threads_share) {
     use(shared);
     expect_round_trips();
     if (!home()->on_host()) {
-      EXPECT_LE(home()->reports().statistics().pinned, (shared + 3 * 2) * 4096) << "small ranges go by the lanes";
+      EXPECT_LE(home()->reports().statistics().pinned, (shared + 3 * 2) * 4096)
+          << "small ranges go by the lanes";
     }
   }
 }
@@ -441,7 +443,7 @@ TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
     for (const auto& [each, value] : {std::pair(old, 1), std::pair(next, 2)}) {
       use_token token(home->work_stream(), {writes(each)});
       home->copies().fill(token.mutable_data<char>(each), static_cast<std::uint8_t>(value), each.size(),
-                 home->work_stream());
+                          home->work_stream());
     }
     const auto ring = staging_ring::of(home);
     for (const std::size_t part : {std::size_t{20'000}, std::size_t{2'000}}) { // small ones go by the lanes

@@ -2,8 +2,8 @@
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/view_cast.hpp"
-#include "saeta/interop/arrow_c.hpp"
-#include "saeta/transfer/symbols.hpp"
+#include "saeta/compute/symbols.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
 #include "support/symbols.hpp"
 

@@ -1,9 +1,9 @@
 // What moves leaves at its first row, whatever the type and wherever the rows began.
 #include "conformance/harness/context_test.hpp"
-#include "saeta/interop/arrow_c.hpp"
-#include "saeta/interop/arrow_device.hpp"
-#include "saeta/interop/arrow_owned.hpp"
-#include "saeta/transfer/copy_columns.hpp"
+#include "saeta/compute/copy_columns.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "saeta/transfer/download.hpp"
 #include "support/arrays.hpp"
 
@@ -152,7 +152,7 @@ TEST_P(windows, of_structs_below_others_hand_their_offset_to_their_children_when
     use_token token(home()->work_stream(), {writes(made)});
     const copy_kind kind = home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
     home()->copies().copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(), kind,
-                 home()->work_stream());
+                          home()->work_stream());
     token.finish();
     home()->synchronize(home()->work_stream());
     return made;

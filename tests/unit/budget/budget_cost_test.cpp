@@ -1,5 +1,5 @@
 // What a call looks at, counted: the number of budgets beside it must not show.
-#include "saeta/budget/detail/probe.hpp"
+#include "saeta/budget/probe.hpp"
 #include "saeta/budget/reservation.hpp"
 
 #include <gtest/gtest.h>

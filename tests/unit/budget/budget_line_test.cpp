@@ -1,5 +1,5 @@
 // Waiting in line for room in a budget.
-#include "saeta/budget/detail/probe.hpp"
+#include "saeta/budget/probe.hpp"
 #include "saeta/budget/reservation.hpp"
 #include "support/interrupts.hpp"
 

@@ -1,6 +1,6 @@
 // A random program on a tree of budgets, step by step against plain integers.
-#include "saeta/budget/detail/tree.hpp"
 #include "saeta/budget/reservation.hpp"
+#include "saeta/budget/tree.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Many threads on one tree: what must hold at every instant is watched from outside.
-#include "saeta/budget/detail/probe.hpp"
+#include "saeta/budget/probe.hpp"
 #include "saeta/budget/reservation.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "saeta/budget/detail/probe.hpp"
+#include "saeta/budget/probe.hpp"
 #include "saeta/budget/reservation.hpp"
 #include "unit/base/raises.hpp"
 

@@ -1,6 +1,6 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
 
 #include <gtest/gtest.h>

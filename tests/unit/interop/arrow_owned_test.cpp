@@ -1,4 +1,4 @@
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 
 #include <gtest/gtest.h>
 

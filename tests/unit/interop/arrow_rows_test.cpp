@@ -1,7 +1,7 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/interop/arrow_owned.hpp"
-#include "saeta/interop/arrow_rows.hpp"
+#include "saeta/interop/arrow/owned.hpp"
+#include "saeta/interop/arrow/rows.hpp"
 
 #include <gtest/gtest.h>
 

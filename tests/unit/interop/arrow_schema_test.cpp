@@ -1,6 +1,6 @@
 #include "saeta/base/error.hpp"
-#include "saeta/interop/arrow_c.hpp"
-#include "saeta/interop/arrow_owned.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "support/foreign_schema.hpp"
 
 #include <gtest/gtest.h>

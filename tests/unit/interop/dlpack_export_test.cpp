@@ -1,7 +1,7 @@
 // What an export refuses and what its arguments mean, on the host; conformance/dlpack_test.cpp runs on devices.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "support/dlpack_tensors.hpp"
 

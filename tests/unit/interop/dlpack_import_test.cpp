@@ -1,7 +1,7 @@
 // What an import checks, takes and gives back, for both structs. Host memory; conformance/dlpack_test.cpp runs on devices.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/interop/dlpack.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
 #include "support/dlpack_tensors.hpp"
 
 #include <gmock/gmock.h>

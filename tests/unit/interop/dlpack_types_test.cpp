@@ -1,5 +1,5 @@
 #include "saeta/base/error.hpp"
-#include "saeta/interop/dlpack_types.hpp"
+#include "saeta/interop/dlpack/types.hpp"
 
 #include <dlpack/dlpack.h>
 #include <gmock/gmock.h>

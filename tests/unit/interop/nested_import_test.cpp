@@ -1,7 +1,7 @@
 // Nested arrays and views that break the standard: refused with what is wrong, and left with the caller.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/interop/arrow_c.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Buffers that several threads compress are read by libarrow.
 #include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/detail/block_codec.hpp"
-#include "saeta/ipc/detail/decoded_bound.hpp"
+#include "saeta/ipc/codec/block_codec.hpp"
+#include "saeta/ipc/codec/decoded_bound.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Which bytes of a batch's body the chosen columns need, by what its message says.
 
-#include "saeta/ipc/detail/body_ranges.hpp"
+#include "saeta/ipc/read/body_ranges.hpp"
 
 #include <arrow/ipc/type_fwd.h>
 #include <arrow/type.h>

@@ -3,7 +3,7 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/detail/bounded_pool.hpp"
+#include "saeta/ipc/codec/bounded_pool.hpp"
 #include "saeta/memory/context.hpp"
 
 #include <arrow/status.h>

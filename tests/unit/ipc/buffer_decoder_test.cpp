@@ -2,7 +2,7 @@
 
 #include "saeta/base/error.hpp"
 #include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/detail/buffer_decoder.hpp"
+#include "saeta/ipc/codec/buffer_decoder.hpp"
 
 #include <arrow/util/compression.h>
 #include <gmock/gmock.h>

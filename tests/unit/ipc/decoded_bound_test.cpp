@@ -2,7 +2,7 @@
 
 #include "saeta/base/error.hpp"
 #include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/detail/decoded_bound.hpp"
+#include "saeta/ipc/codec/decoded_bound.hpp"
 
 #include <arrow/buffer.h>
 #include <arrow/util/compression.h>

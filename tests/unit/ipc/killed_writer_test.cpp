@@ -1,6 +1,6 @@
 // What a writer leaves that is killed while it replaces a file.
 #include "ipc_test.hpp"
-#include "saeta/ipc/detail/atomic_file.hpp"
+#include "saeta/ipc/io/atomic_file.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

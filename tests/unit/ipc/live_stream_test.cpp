@@ -1,6 +1,6 @@
 // Streams that are still being sent: what is asked of them, and when.
 #include "ipc_test.hpp"
-#include "saeta/ipc/detail/source.hpp"
+#include "saeta/ipc/io/source.hpp"
 #include "support/foreign_streams.hpp"
 
 #include <algorithm>

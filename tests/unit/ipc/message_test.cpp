@@ -2,9 +2,9 @@
 
 #include "ipc_test.hpp"
 #include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/detail/arrow_bridge.hpp"
-#include "saeta/ipc/detail/message_metadata.hpp"
-#include "saeta/ipc/detail/ordered_sink.hpp"
+#include "saeta/ipc/format/arrow_bridge.hpp"
+#include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/write/ordered_sink.hpp"
 
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>

@@ -1,6 +1,6 @@
 // Pieces that become one column, as many as 32-bit offsets and short run ends can count. The sizes are only said: no memory has them.
 #include "saeta/column/column.hpp"
-#include "saeta/ipc/detail/piece_table.hpp"
+#include "saeta/ipc/read/piece_table.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // Sources: what lies in their bytes, what they are, and that nothing of the system is kept.
 #include "ipc_test.hpp"
-#include "saeta/ipc/detail/file_source.hpp"
-#include "saeta/ipc/detail/source.hpp"
+#include "saeta/ipc/io/file_source.hpp"
+#include "saeta/ipc/io/source.hpp"
 #include "system_calls.hpp"
 
 #include <array>

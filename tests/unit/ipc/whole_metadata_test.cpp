@@ -2,7 +2,7 @@
 // every way to read them.
 
 #include "ipc_test.hpp"
-#include "saeta/ipc/detail/planned_messages.hpp"
+#include "saeta/ipc/read/planned_messages.hpp"
 
 #include <algorithm>
 #include <array>

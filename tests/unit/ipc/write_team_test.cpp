@@ -1,5 +1,5 @@
 // The threads of one write, and what a failure does to them.
-#include "saeta/ipc/detail/write_team.hpp"
+#include "saeta/ipc/write/write_team.hpp"
 #include "support/interrupts.hpp"
 
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
-#include "saeta/memory/graph_pool_scope.hpp"
+#include "saeta/memory/loans/graph_pool_scope.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
 #include "support/faulty_backend.hpp"
@@ -150,7 +150,8 @@ TEST_F(scalars_that_fail, leave_the_callers_memory_alone_until_the_copy_has_run)
   const auto gate = device_->close_gate(home->work_stream().native_handle());
   std::uint32_t value = 5;
   faulty_->fail_at(2);
-  EXPECT_THROW(home->copies().read_scalar(&value, token.data<char>(b), sizeof value, home->work_stream()), error);
+  EXPECT_THROW(home->copies().read_scalar(&value, token.data<char>(b), sizeof value, home->work_stream()),
+               error);
   EXPECT_TRUE(faulty_->failed()) << "the wait";
   EXPECT_EQ(home->reports().statistics().pending_releases, 1U) << "the copy may still write";
   gate->open();

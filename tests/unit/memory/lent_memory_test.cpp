@@ -2,8 +2,8 @@
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/memory/context.hpp"
-#include "saeta/memory/graph_pool.hpp"
-#include "saeta/memory/lent_memory.hpp"
+#include "saeta/memory/loans/graph_pool.hpp"
+#include "saeta/memory/loans/lent_memory.hpp"
 #include "support/faulty_backend.hpp"
 
 #include <gtest/gtest.h>

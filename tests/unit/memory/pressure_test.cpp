@@ -1,7 +1,7 @@
 // The steps of memory/pressure.hpp one by one; tests/conformance/memory has them under a context.
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
-#include "saeta/budget/detail/probe.hpp"
+#include "saeta/budget/probe.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/memory/pressure.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"

@@ -1,5 +1,5 @@
 // Which parts of regions are free: best fit, what is left over, and merging.
-#include "saeta/memory/detail/span_map.hpp"
+#include "saeta/memory/loans/span_map.hpp"
 
 #include <gtest/gtest.h>
 

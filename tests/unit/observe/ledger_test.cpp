@@ -1,6 +1,6 @@
 #include "saeta/budget/budget.hpp"
-#include "saeta/observe/detail/ledger_shard.hpp"
 #include "saeta/observe/ledger.hpp"
+#include "saeta/observe/ledger_shard.hpp"
 #include "unit/observe/counted_new.hpp"
 
 #include <gtest/gtest.h>

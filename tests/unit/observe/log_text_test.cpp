@@ -1,5 +1,5 @@
 // The text of log records against plain rules: what is UTF-8, what JSON escapes, what CSV quotes.
-#include "saeta/observe/sinks/detail/log_text.hpp"
+#include "saeta/observe/sinks/log_text.hpp"
 
 #include <gtest/gtest.h>
 

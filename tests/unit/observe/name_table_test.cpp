@@ -1,4 +1,4 @@
-#include "saeta/observe/detail/name_table.hpp"
+#include "saeta/observe/name_table.hpp"
 #include "saeta/observe/tag.hpp"
 #include "unit/observe/counted_new.hpp"
 

@@ -1,5 +1,5 @@
 // The size classes of the cache against a plain list of what its first lines promise.
-#include "saeta/resource/cache/detail/classes.hpp"
+#include "saeta/resource/cache/classes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// The shards that a thread keeps, and what a node remembers of its users (saeta/resource/cache/detail/shard.hpp).
+// The shards that a thread keeps, and what a node remembers of its users (saeta/resource/cache/shard.hpp).
 #include "saeta/order/timeline.hpp"
-#include "saeta/resource/cache/detail/shard.hpp"
+#include "saeta/resource/cache/shard.hpp"
 #include "unit/device/held_device.hpp"
 
 #include <gmock/gmock.h>

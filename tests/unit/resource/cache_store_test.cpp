@@ -1,6 +1,6 @@
-// What the shards of a cache get from each other, one call at a time (saeta/resource/cache/detail/store.hpp).
+// What the shards of a cache get from each other, one call at a time (saeta/resource/cache/store.hpp).
 #include "saeta/base/error.hpp"
-#include "saeta/resource/cache/detail/store.hpp"
+#include "saeta/resource/cache/store.hpp"
 #include "unit/base/raises.hpp"
 #include "unit/resource/cache_over_driver.hpp"
 

@@ -1,5 +1,5 @@
 #include "saeta/base/error.hpp"
-#include "saeta/runtime/detail/environment.hpp"
+#include "saeta/runtime/environment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

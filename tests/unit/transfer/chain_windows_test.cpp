@@ -1,6 +1,6 @@
 // Chains of decoded chunks, worked off by windows: readers that go from one to the next.
-#include "saeta/transfer/detail/chain_windows.hpp"
-#include "saeta/transfer/detail/worker_team.hpp"
+#include "saeta/staging/chain_windows.hpp"
+#include "saeta/staging/worker_team.hpp"
 
 #include <gtest/gtest.h>
 

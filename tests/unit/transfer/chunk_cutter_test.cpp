@@ -1,5 +1,5 @@
 // How the steps of a scatter are cut into chunks: what is read together, what goes without a kernel, what one thread brings.
-#include "saeta/transfer/detail/chunk_cutter.hpp"
+#include "saeta/staging/chunk_cutter.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Which bytes of a chunk are placed at once, and which land for a kernel.
-#include "saeta/transfer/detail/chunk_route.hpp"
+#include "saeta/staging/chunk_route.hpp"
 
 #include <gtest/gtest.h>
 

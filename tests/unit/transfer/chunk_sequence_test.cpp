@@ -1,5 +1,5 @@
 // The first chunks of a scatter, asked for in any order and by several threads: the same as those that are cut one after the other.
-#include "saeta/transfer/detail/chunk_sequence.hpp"
+#include "saeta/staging/chunk_sequence.hpp"
 
 #include <gtest/gtest.h>
 

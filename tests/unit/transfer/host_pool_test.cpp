@@ -1,5 +1,5 @@
 #include "saeta/base/error.hpp"
-#include "saeta/transfer/detail/host_pool.hpp"
+#include "saeta/staging/host_pool.hpp"
 #include "support/child_process.hpp"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include "pread_trap.hpp"
 #include "saeta/backend/host/host_backend.hpp"
-#include "saeta/transfer/staging_ring.hpp"
+#include "saeta/staging/staging_ring.hpp"
 #include "support/random_bytes.hpp"
 
 #include <gtest/gtest.h>

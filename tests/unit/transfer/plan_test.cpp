@@ -1,4 +1,4 @@
-#include "saeta/transfer/plan.hpp"
+#include "saeta/staging/transfer_plan.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Chunks that several threads fill together: who begins, fills and ends them, and what a failure does.
-#include "saeta/transfer/detail/shared_chunks.hpp"
-#include "saeta/transfer/detail/worker_team.hpp"
+#include "saeta/staging/shared_chunks.hpp"
+#include "saeta/staging/worker_team.hpp"
 
 #include <gtest/gtest.h>
 

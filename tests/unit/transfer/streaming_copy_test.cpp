@@ -1,6 +1,6 @@
 // Every byte arrives and no other one is touched, whatever the addresses are.
 
-#include "saeta/transfer/detail/streaming_copy.hpp"
+#include "saeta/staging/streaming_copy.hpp"
 
 #include <gtest/gtest.h>
 

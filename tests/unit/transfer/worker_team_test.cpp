@@ -1,4 +1,4 @@
-#include "saeta/transfer/detail/worker_team.hpp"
+#include "saeta/staging/worker_team.hpp"
 #include "support/interrupts.hpp"
 
 #include <gtest/gtest.h>

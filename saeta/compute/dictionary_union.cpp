@@ -1,0 +1,212 @@
+#include "saeta/compute/dictionary_union.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/compute/combine.hpp"
+#include "saeta/transfer/host_window.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace saeta {
+namespace {
+
+bool bit_at(std::span<const std::byte> bits, std::int64_t position) {
+  const auto at = static_cast<std::size_t>(position);
+  return (std::to_integer<unsigned>(bits[at / 8]) >> (at % 8) & 1u) != 0;
+}
+
+void set_bit(std::vector<std::byte>& bits, std::size_t position) {
+  bits[position / 8] |= std::byte{1} << static_cast<int>(position % 8);
+}
+
+} // namespace
+
+std::int64_t most_entries(const data_type& index) noexcept {
+  const int bits = index.byte_width() * 8 - (index.is_signed() ? 1 : 0);
+  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : std::int64_t{1} << bits;
+}
+
+void dictionary_union::add(const column& dictionary) {
+  // The last is the likeliest: pieces of one file share theirs.
+  const auto found = std::find_if(distinct_.rbegin(), distinct_.rend(),
+                                  [&](const column& known) { return same_memory(known, dictionary); });
+  if (found != distinct_.rend()) {
+    number_.push_back(static_cast<std::size_t>(std::distance(found, distinct_.rend())) - 1);
+  } else {
+    number_.push_back(distinct_.size());
+    distinct_.push_back(dictionary);
+  }
+}
+
+bool dictionary_union::compares() const noexcept {
+  switch (type_.value_type()->layout()) {
+  case layout_kind::bits:
+  case layout_kind::bytes:
+    return true;
+  case layout_kind::fixed:
+    return type_.value_type()->id() != type_id::dictionary;
+  default:
+    return false;
+  }
+}
+
+dictionary_union::value dictionary_union::value_of(const host_array& from, std::int64_t row) {
+  static constexpr std::string_view booleans("\0\1", 2);
+  const std::int64_t at = from.offset + row;
+  if (from.buffers[0].data() != nullptr && !bit_at(from.buffers[0], at)) {
+    return std::nullopt;
+  }
+  if (from.type.layout() == layout_kind::bits) {
+    return booleans.substr(bit_at(from.buffers[1], at) ? 1 : 0, 1);
+  }
+  if (from.type.layout() == layout_kind::fixed) {
+    const auto width = static_cast<std::size_t>(from.type.byte_width());
+    const auto* const values = reinterpret_cast<const char*>(from.buffers[1].data());
+    return std::string_view(values + static_cast<std::size_t>(at) * width, width);
+  }
+  const std::size_t width = from.type.offset_width();
+  const auto first = static_cast<std::size_t>(read_offset(from.buffers[1].data(), width, at));
+  const auto last = static_cast<std::size_t>(read_offset(from.buffers[1].data(), width, at + 1));
+  return first == last
+             ? std::string_view()
+             : std::string_view(reinterpret_cast<const char*>(from.buffers[2].data()) + first, last - first);
+}
+
+std::int64_t dictionary_union::id_of(const value& sought) const {
+  if (!sought) {
+    return null_id_;
+  }
+  const auto found = ids_.find(*sought);
+  return found == ids_.end() ? -1 : found->second;
+}
+
+void dictionary_union::begin_group() {
+  ids_.clear();
+  null_id_ = -1;
+  found_.clear();
+  mappings_.assign(distinct_.size(), {});
+}
+
+bool dictionary_union::can_index(std::int64_t entries) const noexcept {
+  return entries <= most_entries(*type_.index_type());
+}
+
+bool dictionary_union::fits(std::size_t piece) const {
+  if (values_.empty() || mappings_[number_[piece]].taken) {
+    return true;
+  }
+  const host_array& from = values_[number_[piece]];
+  const auto known = static_cast<std::int64_t>(found_.size());
+  if (found_.empty() || can_index(known + from.length)) {
+    return true;
+  }
+  // The same new value twice in one dictionary counts twice here: a group may end early, but no index overflows.
+  std::int64_t fresh = 0;
+  for (std::int64_t row = 0; row < from.length; ++row) {
+    fresh += id_of(value_of(from, row)) < 0 ? 1 : 0;
+  }
+  return can_index(known + fresh);
+}
+
+void dictionary_union::take(std::size_t piece) {
+  if (values_.empty()) {
+    return;
+  }
+  const host_array& from = values_[number_[piece]];
+  mapping& made = mappings_[number_[piece]];
+  if (made.taken) {
+    return;
+  }
+  made.taken = true;
+  made.ids.reserve(static_cast<std::size_t>(from.length));
+  for (std::int64_t row = 0; row < from.length; ++row) {
+    const value here = value_of(from, row);
+    std::int64_t id = id_of(here);
+    if (id < 0) {
+      id = static_cast<std::int64_t>(found_.size());
+      found_.push_back(here);
+      if (here) {
+        ids_.emplace(*here, id);
+      } else {
+        null_id_ = id;
+      }
+    }
+    made.same = made.same && id == row;
+    made.ids.push_back(id);
+  }
+}
+
+std::span<const std::int64_t> dictionary_union::remap(std::size_t piece) const noexcept {
+  if (values_.empty() || mappings_[number_[piece]].same) {
+    return {};
+  }
+  return mappings_[number_[piece]].ids;
+}
+
+std::optional<column> dictionary_union::existing() const {
+  if (values_.empty()) {
+    return distinct_.empty() ? std::nullopt : std::optional(distinct_.front());
+  }
+  for (std::size_t i = 0; i < distinct_.size(); ++i) {
+    if (mappings_[i].taken && mappings_[i].same && mappings_[i].ids.size() == found_.size()) {
+      return distinct_[i];
+    }
+  }
+  return std::nullopt;
+}
+
+host_array dictionary_union::values() {
+  const data_type& type = *type_.value_type();
+  const bool bits = type.layout() == layout_kind::bits;
+  const std::size_t bitmap = (found_.size() + 7) / 8;
+  const auto width = static_cast<std::size_t>(type.byte_width());
+  validity_.assign(null_id_ < 0 ? 0 : bitmap, std::byte{0});
+  offsets_.clear();
+  bytes_.assign(bits ? bitmap : 0, std::byte{0});
+  const auto append_offset = [&] {
+    const auto end = static_cast<std::int64_t>(bytes_.size());
+    const std::size_t wide = type.offset_width();
+    if (wide == sizeof(std::int32_t) && end > std::numeric_limits<std::int32_t>::max()) {
+      throw error(errc::out_of_range, concat("joining dictionaries of ", type.name(), ": ", end,
+                                             " bytes of values, 32-bit offsets count to 2147483647"));
+    }
+    offsets_.resize(offsets_.size() + wide);
+    std::memcpy(offsets_.data() + offsets_.size() - wide, &end, wide); // little-endian
+  };
+  if (type.offset_width() != 0) {
+    append_offset();
+  }
+  for (std::size_t i = 0; i < found_.size(); ++i) {
+    const value& here = found_[i];
+    if (here && null_id_ >= 0) {
+      set_bit(validity_, i);
+    }
+    if (bits) {
+      if (here && here->front() != '\0') {
+        set_bit(bytes_, i);
+      }
+      continue;
+    }
+    const auto* const from = here ? reinterpret_cast<const std::byte*>(here->data()) : nullptr;
+    if (from != nullptr) {
+      bytes_.insert(bytes_.end(), from, from + here->size());
+    }
+    bytes_.resize(bytes_.size() + (here ? 0 : width));
+    if (type.offset_width() != 0) {
+      append_offset();
+    }
+  }
+  host_array made;
+  made.type = type;
+  made.length = static_cast<std::int64_t>(found_.size());
+  made.null_count = null_id_ < 0 ? 0 : 1;
+  made.buffers.emplace_back(null_id_ < 0 ? std::span<const std::byte>() : validity_);
+  if (type.offset_width() != 0) {
+    made.buffers.emplace_back(offsets_);
+  }
+  made.buffers.emplace_back(bytes_);
+  return made;
+}
+
+} // namespace saeta

@@ -1,0 +1,297 @@
+#include "saeta/compute/join_node.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/memory/device_copy.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/host_window.hpp"
+
+#include <algorithm>
+
+namespace saeta {
+namespace {
+
+/// Numbers of a level of nodes that lie on the device, and where they go.
+class offset_reader {
+public:
+  /// @param index  of a value of `width` bytes in `values`.
+  void ask(const buffer& values, std::size_t width, std::int64_t index, std::int64_t& target) {
+    asked_.push_back({&values,
+                      index * static_cast<std::int64_t>(width),
+                      {.at = nullptr, .width = static_cast<std::int32_t>(width)},
+                      &target});
+  }
+  /// Asks for the first of `count` values from `index` on that is above `greater`.
+  void search(const buffer& values, std::size_t width, std::int64_t index, std::int64_t count,
+              std::int64_t greater, std::int64_t& target) {
+    ask(values, width, index, target);
+    value_request& added = asked_.back().request;
+    added.search = true;
+    added.count = count;
+    added.greater = greater;
+  }
+
+  /// One kernel and one read for all of them. The targets are still where they were.
+  void fetch(const std::shared_ptr<context>& home) {
+    if (asked_.empty()) {
+      return;
+    }
+    const stream_ref work = home->work_stream();
+    std::vector<use> uses;
+    for (const question& each : asked_) {
+      uses.push_back(reads(buffer(each.values->owner())));
+    }
+    const use_token sources(work, uses);
+    std::vector<value_request> requests;
+    for (const question& each : asked_) {
+      requests.push_back(each.request);
+      requests.back().at = reinterpret_cast<const std::byte*>(each.values->address()) + each.byte;
+    }
+    const std::vector<std::int64_t> values = read_values(home, requests);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      *asked_[i].target = values[i];
+    }
+  }
+
+private:
+  struct question {
+    const buffer* values;
+    std::int64_t byte;
+    value_request request;
+    std::int64_t* target;
+  };
+  std::vector<question> asked_;
+};
+
+/// Asks for what a span points to: first in `pointed_first`, past the last (of runs, the last) in `pointed`.
+void ask_offsets(const data_type& type, join_span& span, offset_reader& reader) {
+  if (span.rows == 0) {
+    return;
+  }
+  if (const std::size_t width = type.offset_width(); width != 0) {
+    reader.ask(span.of->offsets(), width, span.first, span.pointed_first);
+    reader.ask(span.of->offsets(), width, span.first + span.rows, span.pointed);
+  } else if (type.layout() == layout_kind::run_ends) {
+    const column& ends = span.of->children()[0];
+    const auto search = [&](std::int64_t row, std::int64_t& target) {
+      reader.search(ends.buffers()[1], run_end_width(type), ends.offset(), ends.length(), row, target);
+    };
+    search(span.first, span.pointed_first);
+    search(span.first + span.rows - 1, span.pointed);
+  }
+}
+
+/// @throws error format for offsets that fall and run ends that don't reach the last row: nobody checked them before.
+void settle_offsets(const data_type& type, join_span& span) {
+  if (span.rows == 0) {
+    return;
+  }
+  std::int64_t limit = 0;
+  if (type.layout() == layout_kind::run_ends) {
+    limit = span.of->children()[0].length();
+    span.pointed += 1;
+  } else if (type.offset_width() != 0) {
+    limit = type.layout() == layout_kind::bytes ? static_cast<std::int64_t>(span.of->bytes().size())
+                                                : span.of->children()[0].length();
+  } else {
+    return;
+  }
+  if (span.pointed_first < 0 || span.pointed < span.pointed_first || span.pointed > limit) {
+    throw error(errc::format, concat("joining columns of ", type.name(), ": rows ", span.first, " to ",
+                                     span.first + span.rows, " point to [", span.pointed_first, ", ",
+                                     span.pointed, ") of ", limit));
+  }
+  span.pointed -= span.pointed_first;
+}
+
+/// The rows of child `index` that a span brings along.
+join_span child_span(const data_type& type, const join_span& span, std::size_t index) {
+  const column& child = span.of->children()[index];
+  join_span made = span_of(child, child.offset(), 0);
+  if (span.rows == 0) {
+    return made;
+  }
+  if (const auto known = rows_of_children(type, span.first, span.rows)) {
+    made.first += known->first;
+    made.rows = known->count;
+  } else if (type.offset_width() != 0 || type.layout() == layout_kind::run_ends) {
+    made.first += span.pointed_first;
+    made.rows = span.pointed;
+  } else {
+    made.rows = child.length();
+  }
+  return made;
+}
+
+void add_children(join_node& node) {
+  const bool runs = node.type->layout() == layout_kind::run_ends;
+  const auto fields = node.type->children();
+  for (std::size_t i = runs ? 1 : 0; i < fields.size(); ++i) {
+    join_node& child = node.children.emplace_back();
+    child.type = &fields[i].type;
+    for (const join_span& span : node.spans) {
+      child.spans.push_back(child_span(*node.type, span, i));
+    }
+  }
+}
+
+/// The dictionaries of a node; those that can't be compared become a child.
+void add_dictionary(join_node& node) {
+  node.dictionary = std::make_unique<dictionary_union>(*node.type);
+  for (const join_span& span : node.spans) {
+    node.dictionary->add(*span.of->dictionary());
+  }
+  if (node.dictionary->is_one() || node.dictionary->compares()) {
+    return;
+  }
+  join_node& values = node.children.emplace_back();
+  values.type = node.type->value_type();
+  for (const join_span& span : node.spans) {
+    const column& from = *span.of->dictionary();
+    values.spans.push_back(span_of(from, from.offset(), span.rows == 0 ? 0 : from.length()));
+  }
+}
+
+/// Everything of one level, then the next one.
+void expand(const std::shared_ptr<context>& home, std::vector<join_node*> level) {
+  while (!level.empty()) {
+    offset_reader reader;
+    for (join_node* const node : level) {
+      for (join_span& span : node->spans) {
+        ask_offsets(*node->type, span, reader);
+      }
+    }
+    reader.fetch(home);
+    std::vector<join_node*> next;
+    for (join_node* const node : level) {
+      for (join_span& span : node->spans) {
+        settle_offsets(*node->type, span);
+      }
+      if (node->type->id() == type_id::dictionary) {
+        add_dictionary(*node);
+      } else {
+        add_children(*node);
+      }
+      for (join_node& child : node->children) {
+        next.push_back(&child);
+      }
+    }
+    level = std::move(next);
+  }
+}
+
+} // namespace
+
+std::size_t run_end_width(const data_type& type) noexcept {
+  return static_cast<std::size_t>(type.children()[0].type.byte_width());
+}
+
+join_span span_of(const column& of, std::int64_t first, std::int64_t rows) {
+  join_span made;
+  made.of = &of;
+  made.first = first;
+  made.rows = rows;
+  return made;
+}
+
+bool join_node::shares_children(const join_span& span) const noexcept {
+  if (last == nullptr) {
+    return false;
+  }
+  switch (type->layout()) {
+  case layout_kind::list_view:
+  case layout_kind::dense_union:
+    return last->of->children().data() == span.of->children().data();
+  default:
+    return type->id() == type_id::dictionary && last->of->dictionary() == span.of->dictionary();
+  }
+}
+
+void join_node::begin_group() noexcept {
+  rows = 0;
+  pointed = 0;
+  last = nullptr;
+  if (dictionary) {
+    dictionary->begin_group();
+  }
+  for (join_node& child : children) {
+    child.begin_group();
+  }
+}
+
+bool join_node::fits(std::size_t piece) const {
+  const join_span& span = spans[piece];
+  if (span.rows == 0) {
+    return true;
+  }
+  const counted_limit limit = limit_of(*type);
+  if ((limit.what == counted_rows::pointed && span.pointed > limit.most - pointed) ||
+      (limit.what == counted_rows::own && span.rows > limit.most - rows)) {
+    return false;
+  }
+  if (shares_children(span)) {
+    return true;
+  }
+  if (dictionary && !dictionary->fits(piece)) {
+    return false;
+  }
+  const bool counts_children = limit.what == counted_rows::of_children;
+  return std::ranges::all_of(children, [&](const join_node& child) {
+    const std::int64_t added = child.spans[piece].rows;
+    const bool counted = !counts_children || added <= limit.most - child.rows;
+    const bool indexed = !dictionary || last == nullptr || dictionary->can_index(child.rows + added);
+    return counted && indexed && child.fits(piece);
+  });
+}
+
+void join_node::pass(std::size_t piece) noexcept {
+  spans[piece].taken = false;
+  for (join_node& child : children) {
+    child.pass(piece);
+  }
+}
+
+void join_node::take(std::size_t piece) {
+  join_span& span = spans[piece];
+  span.row_base = rows;
+  span.pointed_base = pointed;
+  if (span.rows == 0) {
+    return pass(piece);
+  }
+  span.taken = true;
+  const bool shared = shares_children(span);
+  span.children_of = shared ? last->children_of : piece;
+  rows += span.rows;
+  pointed += span.pointed;
+  last = &span;
+  if (dictionary) {
+    dictionary->take(piece);
+  }
+  for (join_node& child : children) {
+    if (shared) {
+      child.pass(piece);
+    } else {
+      child.take(piece);
+    }
+  }
+}
+
+std::vector<join_node> join_nodes(const std::shared_ptr<context>& home,
+                                  std::span<const std::vector<column>> columns) {
+  std::vector<join_node> made;
+  for (const std::vector<column>& pieces : columns) {
+    join_node& node = made.emplace_back();
+    node.type = &pieces.front().type();
+    for (const column& piece : pieces) {
+      node.spans.push_back(span_of(piece, piece.offset(), piece.length()));
+    }
+  }
+  std::vector<join_node*> top;
+  top.reserve(made.size());
+  for (join_node& node : made) {
+    top.push_back(&node);
+  }
+  expand(home, std::move(top));
+  return made;
+}
+
+} // namespace saeta

@@ -1,0 +1,410 @@
+#include "saeta/compute/join_slab.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/memory/device_copy.hpp"
+#include "saeta/staging/kernel_step.hpp"
+#include "saeta/transfer/host_window.hpp"
+#include "saeta/transfer/upload.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+namespace saeta {
+namespace {
+
+constexpr const char* label = "combine";
+
+/// What is known about the nulls of a span; column::unknown_nulls where they have to be counted.
+std::int64_t nulls_of(const join_span& span) {
+  return nulls_of_part(span.of->known_null_count(), span.of->length(), span.rows);
+}
+
+/// Whether the validity of a span is read: where it is not, all of its rows are valid.
+bool copies_validity(const join_span& span) { return span.of->validity().present() && nulls_of(span) != 0; }
+
+/// The runs that the rows of a span lie in. @param row_base  runs of the group before them
+piece_rows runs_of(const join_span& span, std::int64_t row_base) {
+  const column& ends = span.of->children()[0];
+  piece_rows made;
+  made.first = ends.offset() + span.pointed_first;
+  made.rows = span.pointed;
+  made.row_base = row_base;
+  made.at[1] = ends.buffers()[1].address();
+  return made;
+}
+
+} // namespace
+
+join_slab::join_slab(std::shared_ptr<context> home, std::vector<join_node>& nodes, std::size_t first,
+                     std::size_t end)
+    : home_(std::move(home)), nodes_(nodes), first_(first), end_(end), plan_("bytes of joined columns") {}
+
+/// A validity is needed where a span has nulls, or may have some.
+void join_slab::lay_out_validity(joined& made) {
+  bool needed = false;
+  bool unknown = false;
+  for_each_span(*made.node, [&](const join_span& span, std::size_t) {
+    const std::int64_t nulls = nulls_of(span);
+    needed = needed || nulls != 0;
+    unknown = unknown || nulls < 0;
+    made.nulls += std::max(nulls, std::int64_t{0});
+  });
+  if (!needed) {
+    return;
+  }
+  made.buffers[0] = plan_.add_buffer(*made.node->type, 0, made.node->rows, 0);
+  if (unknown) {
+    made.counter = plan_.add_counter();
+  }
+}
+
+join_slab::joined join_slab::lay_out(join_node& node) {
+  joined made;
+  made.node = &node;
+  const data_type& type = *node.type;
+  made.buffers.resize(type.buffer_count());
+  for (std::size_t i = 0; i < made.buffers.size() && node.rows != 0; ++i) {
+    if (type.buffer(i).role == buffer_role::validity) {
+      lay_out_validity(made);
+    } else {
+      made.buffers[i] = plan_.add_buffer(type, i, node.rows, node.pointed);
+    }
+  }
+  if (type.layout() == layout_kind::run_ends) {
+    const auto ends = static_cast<std::size_t>(node.children[0].rows);
+    made.run_ends.push_back(plan_.add_place(checked_mul(ends, run_end_width(type), "run ends")));
+  }
+  for (join_node& child : node.children) {
+    made.children.push_back(lay_out(child));
+  }
+  return made;
+}
+
+void join_slab::add_validity(joined& made) {
+  if (made.buffers.empty() || !made.buffers[0].present() || !made.node->type->has_validity()) {
+    return;
+  }
+  for_each_span(*made.node, [&](const join_span& span, std::size_t) {
+    if (copies_validity(span)) {
+      plan_.add_bits(span, 0, made.buffers[0], nulls_of(span) < 0 ? made.counter : scatter_step::not_counted);
+    } else {
+      plan_.add_ones(span, made.buffers[0], made.ones);
+    }
+  });
+}
+
+void join_slab::add_bits(const joined& made) {
+  for_each_span(*made.node,
+                [&](const join_span& span, std::size_t) { plan_.add_bits(span, 1, made.buffers[1]); });
+}
+
+void join_slab::add_values(const joined& made, std::size_t index) {
+  const std::int32_t width = made.node->type->buffer(index).width;
+  for_each_span(*made.node, [&](const join_span& span, std::size_t) {
+    plan_.add_values(span, index, width, made.buffers[index]);
+  });
+}
+
+/// Indices of dictionaries that were joined, or that became one another.
+void join_slab::add_indices(const joined& made) {
+  const std::int32_t width = made.node->type->byte_width();
+  std::vector<std::int64_t>& all = plan_.made().tables;
+  std::map<const void*, std::size_t> tables; // of dictionaries, by their first entry
+  for_each_span(*made.node, [&](const join_span& span, std::size_t piece) {
+    const auto remap = made.node->dictionary->remap(piece);
+    if (remap.empty() && made.children.empty()) {
+      return plan_.add_values(span, 1, width, made.buffers[1]);
+    }
+    if (remap.empty()) {
+      plan_.add_changed(join_kind::add, span, 1, width, made.buffers[1]).add = {
+          made.children[0].node->spans[span.children_of].row_base};
+      return;
+    }
+    const auto [known, fresh] = tables.try_emplace(remap.data(), all.size());
+    if (fresh) {
+      all.insert(all.end(), remap.begin(), remap.end());
+    }
+    plan_.add_changed(join_kind::remap, span, 1, width, made.buffers[1]).remap = {
+        .table = known->second, .entries = static_cast<std::int64_t>(remap.size())};
+  });
+}
+
+void join_slab::add_list_offsets(const joined& made) {
+  const std::int32_t width = made.node->type->buffer(1).width;
+  for_each_span(*made.node, [&](const join_span& span, std::size_t) {
+    plan_.add_changed(join_kind::add, span, 1, width, made.buffers[1]).add = {
+        made.children[0].node->spans[span.children_of].row_base};
+  });
+}
+
+void join_slab::add_offsets(const joined& made) {
+  const auto width = static_cast<std::int32_t>(made.node->type->offset_width());
+  const bool bytes = made.node->type->layout() == layout_kind::bytes;
+  for_each_span(*made.node, [&](const join_span& span, std::size_t) {
+    plan_.add_offsets(span, width, made.buffers[1], span.row_base + span.rows == made.node->rows);
+    if (bytes) {
+      plan_.add_bytes(span, made.buffers[2]);
+    }
+  });
+}
+
+/// The buffers behind views stay where they are.
+void join_slab::add_views(const joined& made) {
+  constexpr std::int32_t width = 16;
+  std::int64_t before = 0;
+  for_each_span(*made.node, [&](const join_span& span, std::size_t) {
+    plan_.add_changed(join_kind::views, span, 1, width, made.buffers[1]).views = {before};
+    before += static_cast<std::int64_t>(span.of->buffers().size() - made.node->type->buffer_count());
+  });
+}
+
+void join_slab::add_union_offsets(const joined& made) {
+  constexpr std::size_t type_ids = 128;
+  const auto codes = made.node->type->type_codes();
+  std::vector<std::int64_t>& tables = plan_.made().tables;
+  for_each_span(*made.node, [&](const join_span& span, std::size_t) {
+    const std::size_t bases = tables.size();
+    tables.resize(bases + type_ids);
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      tables[bases + static_cast<std::size_t>(codes[i])] =
+          made.children[i].node->spans[span.children_of].row_base;
+    }
+    plan_.add_changed(join_kind::unions, span, 1, sizeof(std::int32_t), made.buffers[1]).unions = {
+        .ids = span.at[0] + static_cast<std::uint64_t>(span.first), .bases = bases};
+  });
+}
+
+void join_slab::add_run_ends(const joined& made) {
+  const auto width = static_cast<std::int32_t>(run_end_width(*made.node->type));
+  for_each_span(*made.node, [&](const join_span& span, std::size_t piece) {
+    const piece_rows ends = runs_of(span, made.children[0].node->spans[piece].row_base);
+    plan_.add_run_ends(span, ends, width, made.run_ends[0]);
+  });
+}
+
+/// To be called while a token holds the buffers of the pieces.
+void join_slab::add_steps(joined& made) {
+  if (made.node->rows == 0) {
+    return;
+  }
+  for (std::size_t piece = first_; piece < end_; ++piece) {
+    join_span& span = made.node->spans[piece];
+    for (std::size_t i = 0; i < made.buffers.size(); ++i) {
+      span.at[i] = span.of->buffers()[i].address();
+    }
+  }
+  add_validity(made);
+  switch (made.node->type->layout()) {
+  case layout_kind::bits:
+    add_bits(made);
+    break;
+  case layout_kind::fixed:
+    if (made.node->dictionary) {
+      add_indices(made);
+    } else {
+      add_values(made, 1);
+    }
+    break;
+  case layout_kind::list_view:
+    add_list_offsets(made);
+    add_values(made, 2);
+    break;
+  case layout_kind::bytes:
+  case layout_kind::list:
+    add_offsets(made);
+    break;
+  case layout_kind::views:
+    add_views(made);
+    break;
+  case layout_kind::dense_union:
+    add_union_offsets(made);
+    [[fallthrough]];
+  case layout_kind::sparse_union:
+    add_values(made, 0);
+    break;
+  case layout_kind::run_ends:
+    add_run_ends(made);
+    break;
+  default:
+    break;
+  }
+  for (joined& child : made.children) {
+    add_steps(child);
+  }
+}
+
+/// Dictionaries that no piece has: all of a level of nesting in one transfer, because those inside of others come first.
+void join_slab::upload_dictionaries(std::vector<joined>& of) {
+  for (joined& each : of) {
+    upload_dictionaries(each.children);
+    dictionary_union* const dictionary = each.node->dictionary.get();
+    if (dictionary == nullptr || !each.children.empty() || each.node->rows == 0) {
+      continue;
+    }
+    if (auto there = dictionary->existing()) {
+      each.dictionary = std::make_shared<const column>(std::move(*there));
+      continue;
+    }
+    host_batch values;
+    values.arrays.push_back(dictionary->values());
+    values.rows = values.arrays.front().length;
+    dictionary_cache none;
+    batch made = upload(home_, values, none, {.tag = label, .readable = {}, .file = {}});
+    each.dictionary = std::make_shared<const column>(std::move(made.columns.front()));
+  }
+}
+
+buffer join_slab::in_slab(const slab_place& at) const {
+  return at.present()
+             ? slab_.slice(static_cast<std::size_t>(plan_.byte_of(at)), static_cast<std::size_t>(at.bytes))
+             : buffer();
+}
+
+/// The buffers that the steps will read.
+void join_slab::append_sources(const joined& of, std::vector<const buffer*>& sources) const {
+  if (of.node->rows == 0) {
+    return;
+  }
+  const bool validity = of.node->type->has_validity();
+  for_each_span(*of.node, [&](const join_span& span, std::size_t) {
+    for (std::size_t i = 0; i < of.buffers.size(); ++i) {
+      if (of.buffers[i].present() && (i != 0 || !validity || copies_validity(span))) {
+        sources.push_back(&span.of->buffers()[i]);
+      }
+    }
+    if (!of.run_ends.empty()) {
+      sources.push_back(&span.of->children()[0].buffers()[1]);
+    }
+  });
+  for (const joined& child : of.children) {
+    append_sources(child, sources);
+  }
+}
+
+std::vector<use> join_slab::uses(const std::vector<joined>& of) const {
+  std::vector<const buffer*> sources;
+  for (const joined& each : of) {
+    append_sources(each, sources);
+  }
+  std::vector<use> made{writes(slab_)};
+  std::unordered_set<const storage*> known;
+  for (const buffer* const source : sources) {
+    if (source->present() && known.insert(source->owner().get()).second) {
+      made.push_back(reads(buffer(source->owner())));
+    }
+  }
+  return made;
+}
+
+/// Only copies and bits work at any address.
+void join_slab::require_aligned(const join_step& step) const {
+  const bool anywhere = step.kind == join_kind::copy || step.kind == join_kind::bits;
+  const auto alignment = static_cast<std::uintptr_t>(std::min(join_value_bytes(step), std::int64_t{8}));
+  if (!home_->on_host() && !anywhere && reinterpret_cast<std::uintptr_t>(step.source) % alignment != 0) {
+    throw error(errc::invalid_argument, concat("joining columns: values of ", alignment, " bytes at ",
+                                               step.source, " are not aligned"));
+  }
+}
+
+std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int64_t* tables) const {
+  const scatter_plan& plan = plan_.made();
+  auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
+  std::vector<join_step> steps;
+  steps.reserve(plan.fills.size() + plan.steps.size());
+  for (const scatter_step& each : plan.fills) {
+    steps.push_back(kernel_step(each, nullptr, slab, counters));
+  }
+  for (const scatter_step& each : plan.steps) {
+    steps.push_back(
+        kernel_step(each, reinterpret_cast<const std::byte*>(each.source), slab, counters, tables));
+    require_aligned(steps.back());
+  }
+  number_tiles(steps);
+  return steps;
+}
+
+void join_slab::run(std::vector<joined>& of) {
+  const stream_ref work = home_->work_stream();
+  const scatter_plan& plan = plan_.made();
+  slab_ = buffer::allocate(home_, plan.slab_bytes, work, label);
+  use_token token(work, uses(of));
+  auto* const slab = token.mutable_data<std::byte>(slab_);
+  home_->copies().fill(slab, 0, plan.zeroed_bytes, work);
+  for (joined& each : of) {
+    add_steps(each);
+  }
+  plan_.clear_padding();
+  const device_copy<std::int64_t> tables(home_, plan.tables);
+  use_token named(work, {reads(tables.memory())});
+  const std::vector<join_step> steps =
+      finished_steps(slab, plan.tables.empty() ? nullptr : tables.data(named));
+  const device_copy<join_step> uploaded(home_, steps);
+  use_token described(work, {reads(uploaded.memory())});
+  home_->kernels().join(work.native_handle(), steps, steps.empty() ? nullptr : uploaded.data(described));
+  counted_.resize(plan.counters);
+  if (plan.counters != 0) {
+    home_->copies().read_scalars(counted_, reinterpret_cast<const std::int64_t*>(slab + plan.counters_at),
+                                 work);
+  }
+  described.finish();
+  named.finish();
+  token.finish();
+}
+
+column join_slab::make(const joined& from) const {
+  const data_type& type = *from.node->type;
+  if (from.node->rows == 0) {
+    return column::empty(home_, type);
+  }
+  column::parts parts;
+  parts.type = type;
+  parts.length = from.node->rows;
+  parts.null_count = from.nulls + (from.counter == scatter_step::not_counted ? 0 : counted_[from.counter]);
+  for (const slab_place& each : from.buffers) {
+    parts.buffers.push_back(in_slab(each));
+  }
+  if (type.has_validity() && parts.null_count == 0) {
+    parts.buffers[0] = {}; // it was needed to count the nulls, of which there are none
+  }
+  if (type.layout() == layout_kind::views) {
+    for_each_span(*from.node, [&](const join_span& span, std::size_t) {
+      const auto bytes = span.of->buffers().subspan(type.buffer_count());
+      parts.buffers.append(bytes.begin(), bytes.end());
+    });
+  }
+  for (const slab_place& ends : from.run_ends) {
+    parts.children.push_back(column::make(home_, {.type = type.children()[0].type,
+                                                  .length = from.children[0].node->rows,
+                                                  .offset = 0,
+                                                  .null_count = 0,
+                                                  .buffers = {{}, in_slab(ends)}}));
+  }
+  parts.dictionary = from.dictionary;
+  for (const joined& child : from.children) {
+    if (from.node->dictionary) {
+      parts.dictionary = std::make_shared<const column>(make(child));
+    } else {
+      parts.children.push_back(make(child));
+    }
+  }
+  return column::make(home_, std::move(parts));
+}
+
+std::vector<column> join_slab::columns() {
+  std::vector<joined> made;
+  for (join_node& node : nodes_) {
+    made.push_back(lay_out(node));
+  }
+  plan_.end_layout();
+  upload_dictionaries(made);
+  run(made);
+  std::vector<column> columns;
+  columns.reserve(made.size());
+  for (const joined& each : made) {
+    columns.push_back(make(each));
+  }
+  return columns;
+}
+
+} // namespace saeta

@@ -1,0 +1,78 @@
+// The memory of a group of joined pieces: where each buffer lies in one slab, the steps that fill it, and the columns over it.
+#pragma once
+
+#include "saeta/compute/join_node.hpp"
+#include "saeta/compute/slab_plan.hpp"
+#include "saeta/device/join.hpp"
+#include "saeta/memory/use_token.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace saeta {
+
+class join_slab {
+public:
+  /// Pieces [first, end), which the nodes have taken as one group.
+  join_slab(std::shared_ptr<context> home, std::vector<join_node>& nodes, std::size_t first, std::size_t end);
+
+  /// Allocates, queues the kernel, and waits for null counts that were unknown.
+  /// @throws error budget_exceeded, out_of_memory, invalid_argument (misaligned memory of others).
+  [[nodiscard]] std::vector<column> columns();
+
+private:
+  /// A column of the result, or a child of one.
+  struct joined {
+    join_node* node = nullptr;
+    std::vector<slab_place> buffers;
+    std::int64_t nulls = 0;                            ///< of the spans that know theirs
+    std::uint32_t counter = scatter_step::not_counted; ///< of the nulls of the others
+    std::size_t ones = slab_plan::no_fill;             ///< the last one of its validity
+    std::vector<joined> children;
+    std::vector<slab_place> run_ends; ///< one, of run-end encoded columns
+    std::shared_ptr<const column> dictionary;
+  };
+
+  joined lay_out(join_node& node);
+  void lay_out_validity(joined& made);
+  void upload_dictionaries(std::vector<joined>& of);
+  void add_steps(joined& made);
+  void add_validity(joined& made);
+  void add_bits(const joined& made);
+  void add_values(const joined& made, std::size_t index);
+  void add_indices(const joined& made);
+  void add_list_offsets(const joined& made);
+  void add_offsets(const joined& made);
+  void add_views(const joined& made);
+  void add_union_offsets(const joined& made);
+  void add_run_ends(const joined& made);
+  void run(std::vector<joined>& of);
+  [[nodiscard]] std::vector<join_step> finished_steps(std::byte* slab, const std::int64_t* tables) const;
+  void require_aligned(const join_step& step) const;
+  void append_sources(const joined& of, std::vector<const buffer*>& sources) const;
+  [[nodiscard]] std::vector<use> uses(const std::vector<joined>& of) const;
+  [[nodiscard]] buffer in_slab(const slab_place& at) const;
+  [[nodiscard]] column make(const joined& from) const;
+
+  /// Calls `visit(span, piece)` for the spans of the group that were taken.
+  template <class Visit>
+  void for_each_span(const join_node& node, Visit visit) const {
+    for (std::size_t piece = first_; piece < end_; ++piece) {
+      if (node.spans[piece].taken) {
+        visit(node.spans[piece], piece);
+      }
+    }
+  }
+
+  std::shared_ptr<context> home_;
+  std::vector<join_node>& nodes_;
+  std::size_t first_;
+  std::size_t end_;
+  slab_plan plan_;
+  std::vector<std::int64_t> counted_;
+  buffer slab_;
+};
+
+} // namespace saeta

@@ -1,0 +1,161 @@
+#include "saeta/compute/symbols.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/compute/symbol_rows.hpp"
+#include "saeta/memory/device_copy.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/download.hpp"
+#include "saeta/transfer/upload.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t symbol_width = sizeof(symbol);
+constexpr const char* label = "symbols";
+
+std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
+
+bool is_text(const data_type& type) noexcept {
+  return type.extension_name().empty() &&
+         (type.id() == type_id::string || type.id() == type_id::large_string ||
+          type.id() == type_id::string_view);
+}
+
+/// Integers that are taken for symbols.
+bool is_number(const data_type& type) noexcept {
+  return type.extension_name().empty() && type.is_integer() && type.byte_width() == symbol_width;
+}
+
+/// The rows on the host. What others still write is waited for.
+host_batch fetched(const column& source) {
+  host_batch made = download(source.home(), {source.length(), {source}});
+  if (source.home()->on_host()) {
+    std::vector<use> uses;
+    std::ranges::transform(source.buffers(), std::back_inserter(uses), reads);
+    const use_token written(source.home()->work_stream(), uses);
+  }
+  return made;
+}
+
+/// Symbols of rows that have no dictionary, sent to the context of the column.
+template <class NameOf>
+column interned_rows(const std::shared_ptr<context>& home, const host_array& source,
+                     const std::shared_ptr<symbol_table>& table, NameOf name_of) {
+  const std::int64_t skipped = source.offset % 8; // the validity begins at a whole byte
+  std::vector<symbol> symbols(as_size(skipped + source.length));
+  intern_rows(source, *table, name_of,
+              [&](std::int64_t row, symbol found) { symbols[as_size(skipped + row)] = found; });
+  host_batch made{source.length, {}, nullptr};
+  host_array& only = made.arrays.emplace_back();
+  only.type = data_type::symbol(table);
+  only.length = source.length;
+  only.offset = skipped;
+  only.null_count = source.null_count;
+  const std::span<const std::byte> validity = source.buffers[0];
+  only.buffers = {validity.data() == nullptr ? validity : validity.subspan(as_size(source.offset / 8)),
+                  std::as_bytes(std::span(symbols))};
+  dictionary_cache none;
+  return upload(home, made, none, {.tag = label, .readable = {}, .file = {}}).columns.front();
+}
+
+column with_type(const column& source, const data_type& type) {
+  column::parts parts;
+  parts.type = type;
+  parts.length = source.length();
+  parts.offset = source.offset();
+  parts.null_count = source.known_null_count();
+  parts.buffers.assign(source.buffers().begin(), source.buffers().end());
+  return column::make(source.home(), std::move(parts));
+}
+
+/// @throws error out_of_range for the first row whose number is no symbol of the table.
+void require_symbols(const column& numbers, const symbol_table& table) {
+  if (numbers.length() == 0) {
+    return;
+  }
+  const auto& home = numbers.home();
+  const use_token token(home->work_stream(), {reads(numbers.values()), reads(numbers.validity())});
+  value_check check;
+  check.kind = check_kind::indices;
+  check.width = symbol_width;
+  check.values = token.data<std::byte>(numbers.values()) + as_size(numbers.offset()) * symbol_width;
+  check.validity = token.data<std::uint8_t>(numbers.validity());
+  check.bit_offset = numbers.offset();
+  check.count = numbers.length();
+  check.limit = static_cast<std::int64_t>(table.size());
+  number_tiles(std::span(&check, 1));
+  const device_copy<value_check> uploaded(home, std::span(&check, 1));
+  const std::int64_t bad =
+      kernel_results(home, 1, uploaded.memory(), [&](const use_token& described, std::int64_t* rows) {
+        home->kernels().check_values(described.stream().native_handle(), std::span(&check, 1),
+                                     uploaded.data(described), rows);
+      }).front();
+  if (bad != no_bad_row) {
+    const value_request request{.at =
+                                    static_cast<const std::byte*>(check.values) + as_size(bad) * symbol_width,
+                                .width = check.width};
+    const std::int64_t number = read_values(home, std::span(&request, 1)).front();
+    throw error(errc::out_of_range, concat("row ", bad, ": symbol ", static_cast<symbol>(number),
+                                           " is not in the symbol table, which has ", check.limit, " names"));
+  }
+}
+
+} // namespace
+
+bool can_be_symbols(const data_type& type) noexcept {
+  return type.is_symbol() || is_text(type) || is_number(type) ||
+         (type.id() == type_id::dictionary && type.extension_name().empty() && is_text(*type.value_type()));
+}
+
+column indices_of(const column& dictionary) { return with_type(dictionary, *dictionary.type().index_type()); }
+
+host_array indices_of(const host_array& dictionary) {
+  host_array made = dictionary;
+  made.type = *dictionary.type.index_type();
+  made.dictionary = nullptr;
+  return made;
+}
+
+std::vector<column> as_symbols(std::span<const column> pieces, const std::shared_ptr<symbol_table>& table) {
+  const data_type type = data_type::symbol(table);
+  std::vector<column> made;
+  std::unique_ptr<const symbol_mapping> mapping;
+  const column* mapped = nullptr; // the dictionary of `mapping`: pieces of one source share theirs
+  for (const column& piece : pieces) {
+    const data_type& from = piece.type();
+    const auto& home = piece.home();
+    if (from == type) {
+      made.push_back(piece);
+    } else if (from.is_symbol()) {
+      const host_batch rows = fetched(piece);
+      const host_array& there = rows.arrays.front();
+      made.push_back(interned_rows(
+          home, there, table, [&](std::int64_t row) { return from.symbols()->name(symbol_at(there, row)); }));
+    } else if (is_text(from)) {
+      const host_batch rows = fetched(piece);
+      const host_array& there = rows.arrays.front();
+      made.push_back(
+          interned_rows(home, there, table, [&](std::int64_t row) { return text_at(there, row); }));
+    } else if (is_number(from)) {
+      require_symbols(piece, *table);
+      made.push_back(with_type(piece, type));
+    } else if (can_be_symbols(from)) {
+      if (piece.dictionary() != mapped) {
+        const host_batch values = fetched(*piece.dictionary());
+        mapping = std::make_unique<const symbol_mapping>(home, values.arrays.front(), table);
+        mapped = piece.dictionary();
+      }
+      made.push_back(mapping->apply(indices_of(piece)));
+    } else {
+      throw error(errc::type_mismatch,
+                  concat("a column of ", from.name(),
+                         " as symbols: expected strings, a dictionary of strings, ", "uint32 or int32"));
+    }
+  }
+  return made;
+}
+
+} // namespace saeta

@@ -1,0 +1,194 @@
+#include "saeta/base/text.hpp"
+#include "saeta/interop/arrow/bools.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/device_type.hpp"
+#include "saeta/interop/arrow/export.hpp"
+#include "saeta/interop/arrow/offsets.hpp"
+#include "saeta/interop/own_memory.hpp"
+#include "saeta/memory/device_copy.hpp"
+#include "saeta/memory/export_hold.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/download.hpp"
+
+#include <algorithm>
+
+namespace saeta {
+namespace {
+
+/// What lives as long as a consumer has the array or a part of it.
+struct handed_out {
+  explicit handed_out(std::span<const buffer> views) : hold(views) {}
+
+  known_export hold;
+  buffer nothing; ///< zeros on a device, where a buffer has no bytes
+  std::optional<event> written;
+  event_handle written_handle{}; ///< what `sync_event` points to
+};
+
+struct device_view {
+  host_batch arrays;
+  std::shared_ptr<handed_out> owner;
+};
+
+bool lacks_bytes(const column& of) {
+  for (std::size_t i = 0; i < of.buffers().size(); ++i) {
+    if (of.length() == 0 ||
+        (!of.buffers()[i].present() && of.type().buffer(i).role != buffer_role::validity)) {
+      return true;
+    }
+  }
+  return std::ranges::any_of(of.children(), lacks_bytes) ||
+         (of.dictionary() != nullptr && lacks_bytes(*of.dictionary()));
+}
+
+buffer zeros_on(const std::shared_ptr<context>& home) {
+  constexpr std::size_t bytes = 64;
+  const stream_ref work = home->work_stream();
+  buffer made = buffer::allocate(home, bytes, work, "arrow export");
+  use_token token(work, {writes(made)});
+  home->copies().fill(token.mutable_data<std::byte>(made), 0, bytes, work);
+  token.finish();
+  return made;
+}
+
+/// Arrays whose null count is not known. Dictionaries with such ones become copies of their own.
+void append_uncounted(host_array& from, std::vector<host_array*>& to) {
+  const bool may_have_nulls =
+      from.type.has_validity() && from.length != 0 && from.buffers[0].data() != nullptr;
+  if (may_have_nulls && from.null_count == column::unknown_nulls) {
+    to.push_back(&from);
+  }
+  for (host_array& child : from.children) {
+    append_uncounted(child, to);
+  }
+  if (from.dictionary != nullptr) {
+    auto own = std::make_shared<host_array>(*from.dictionary);
+    append_uncounted(*own, to);
+    from.dictionary = std::move(own);
+  }
+}
+
+/// One read of all the counts. A consumer may count by itself, but libarrow does it on the host whatever the memory is: exporting or
+/// showing what it imported would follow pointers of the device there.
+void count_nulls(const std::shared_ptr<context>& home, std::span<const buffer> views,
+                 std::span<host_array> arrays) {
+  std::vector<host_array*> uncounted;
+  for (host_array& each : arrays) {
+    append_uncounted(each, uncounted);
+  }
+  if (home->on_host() || uncounted.empty()) {
+    return;
+  }
+  std::vector<use> used;
+  for (const buffer& each : views) {
+    used.push_back(reads(each));
+  }
+  use_token token(home->work_stream(), used);
+  const auto counts =
+      kernel_results(home, uncounted.size(), {}, [&](const use_token& results, std::int64_t* values) {
+        for (const host_array* each : uncounted) {
+          home->kernels().count_nulls(results.stream().native_handle(),
+                                      reinterpret_cast<const std::uint8_t*>(each->buffers[0].data()),
+                                      each->offset, each->length, values++);
+        }
+      });
+  token.finish();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    uncounted[i]->null_count = counts[i];
+  }
+}
+
+/// The hold comes first, so that whoever writes later waits for the consumer.
+device_view view_of(const std::shared_ptr<context>& home, const batch& source) {
+  std::vector<buffer> views;
+  for (const column& part : source.columns) {
+    append_buffers(part, views);
+  }
+  buffer nothing;
+  if (!home->on_host() && std::ranges::any_of(source.columns, lacks_bytes)) {
+    nothing = zeros_on(home);
+    views.push_back(nothing);
+  }
+  device_view made;
+  made.owner = std::make_shared<handed_out>(views);
+  made.owner->nothing = std::move(nothing);
+  made.arrays = view_in_place(source);
+  made.arrays.keepalive = made.owner;
+  count_nulls(home, views, made.arrays.arrays);
+  for (host_array& each : made.arrays.arrays) {
+    hand_offsets_down(each, nullptr);
+  }
+  made.owner->written = handover_event(home, views);
+  return made;
+}
+
+const void* nothing_in(const device_view& from) {
+  const buffer& there = from.owner->nothing;
+  return there.present() ? reinterpret_cast<const void*>(there.address()) : no_bytes();
+}
+
+void fill(device_view& from, owned_array array, tensor_device where, ArrowDeviceArray& target) {
+  target = ArrowDeviceArray{};
+  target.device_type = where.type;
+  target.device_id = where.ordinal;
+  if (from.owner->written) {
+    from.owner->written_handle = from.owner->written->ref().native_handle();
+    target.sync_event = &from.owner->written_handle;
+  }
+  array.move_to(target.array);
+}
+
+void append_kinds(const column& of, std::vector<memory_kind>& kinds) {
+  if (of.type().is_byte_bool()) {
+    kinds.push_back(own_kind(of.home()->device())); // of the packed bits
+    return;
+  }
+  std::vector<buffer> views;
+  append_buffers(of, views);
+  for (const buffer& view : views) {
+    if (view.present()) {
+      kinds.push_back(view.kind());
+    }
+  }
+}
+
+} // namespace
+
+tensor_device device_for(const context& home, std::span<const column> parts) {
+  std::vector<memory_kind> kinds;
+  for (const column& part : parts) {
+    append_kinds(part, kinds);
+  }
+  const bool one_kind =
+      !kinds.empty() && std::ranges::adjacent_find(kinds, std::not_equal_to{}) == kinds.end();
+  // Memory of several kinds is what the device can use all of.
+  const memory_kind kind = one_kind ? kinds.front() : own_kind(home.device());
+  const tensor_device found = to_tensor_device(home.device(), kind);
+  return {found.type, kind == memory_kind::host ? -1 : home.device().ordinal};
+}
+
+void export_to_device(const std::shared_ptr<context>& home, const batch& source, tensor_device where,
+                      ArrowDeviceArray& target) {
+  device_view view = view_of(home, as_arrow(source));
+  fill(view, exported_struct(view.arrays, nothing_in(view)), where, target);
+}
+
+void export_to_device(const column& source, tensor_device where, ArrowDeviceArray& target) {
+  device_view view = view_of(source.home(), {source.length(), {as_arrow(source)}});
+  fill(view, exported(view.arrays.arrays.front(), view.arrays.keepalive, nothing_in(view)), where, target);
+}
+
+void export_device_batch(const table& source, std::size_t batch_index, ArrowDeviceArray& target) {
+  if (batch_index >= source.batches().size()) {
+    throw error(errc::out_of_range,
+                concat("batch ", batch_index, " of a table with ", source.batches().size(), " batches"));
+  }
+  const batch& part = source.batches()[batch_index];
+  export_to_device(source.home(), part, device_for(*source.home(), part.columns), target);
+}
+
+void export_device_column(const column& source, ArrowDeviceArray& target) {
+  export_to_device(source, device_for(*source.home(), std::span(&source, 1)), target);
+}
+
+} // namespace saeta

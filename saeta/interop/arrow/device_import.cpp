@@ -1,0 +1,210 @@
+#include "saeta/base/text.hpp"
+#include "saeta/compute/copy_columns.hpp"
+#include "saeta/device/event.hpp"
+#include "saeta/interop/arrow/array.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/import.hpp"
+#include "saeta/interop/arrow/symbols.hpp"
+#include "saeta/interop/own_memory.hpp"
+#include "saeta/memory/device_copy.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/host_window.hpp"
+
+#include <algorithm>
+
+namespace saeta {
+namespace {
+
+/// What has to happen to an array so that a context can have its rows.
+enum class way {
+  as_host_memory, ///< the CPU reads it: a view on the host, a transfer to a device
+  view,           ///< the context's device uses it where it is
+};
+
+/// Memory of the context's device, read behind the producer's work. Each read waits for it.
+class on_device final : public array_memory {
+public:
+  explicit on_device(const std::shared_ptr<context>& home) : home_(home) {}
+
+  [[nodiscard]] std::int64_t number(const std::byte* at, std::size_t width) const override {
+    std::byte value[sizeof(std::int64_t)];
+    home_->copies().read_scalar(value, at, width, home_->work_stream());
+    return read_offset(value, width, 0);
+  }
+
+  [[nodiscard]] std::int64_t count_nulls(const std::byte* validity, std::int64_t offset,
+                                         std::int64_t length) const override {
+    const auto count = [&](const use_token& token, std::int64_t* counted) {
+      home_->kernels().count_nulls(token.stream().native_handle(),
+                                   reinterpret_cast<const std::uint8_t*>(validity), offset, length, counted);
+    };
+    return kernel_results(home_, 1, {}, count).front();
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const value_request> requests) const override {
+    return read_values(home_, requests);
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> bad_rows(check_list list) const override {
+    if (list.checks.empty()) {
+      return {};
+    }
+    const device_copy<std::int64_t> tables(home_, list.tables);
+    use_token described(home_->work_stream(), {reads(tables.memory())});
+    set_tables(list, tables.data(described));
+    number_tiles(list.checks);
+    const device_copy<value_check> uploaded(home_, list.checks);
+    return kernel_results(home_, list.checks.size(), uploaded.memory(),
+                          [&](const use_token& token, std::int64_t* rows) {
+                            home_->kernels().check_values(token.stream().native_handle(), list.checks,
+                                                          uploaded.data(token), rows);
+                          });
+  }
+
+private:
+  const std::shared_ptr<context>& home_;
+};
+
+/// Says nothing of `reserved`: pyarrow leaves there what it finds.
+void require_struct(const ArrowDeviceArray& source) {
+  if (source.array.release == nullptr) {
+    throw error(errc::closed, "the ArrowDeviceArray was released already");
+  }
+}
+
+/// Managed memory is any GPU's; page-locked memory goes to a GPU by a transfer, as memory of the host does.
+way way_into(const context& home, const ArrowDeviceArray& source) {
+  const tensor_device from = device_of(source);
+  const memory_kind kind = *kind_of(from);
+  const device_id here = home.device();
+  if (kind == memory_kind::host) {
+    if (source.sync_event != nullptr) {
+      throw error(errc::format,
+                  "ArrowDeviceArray: sync_event is set for memory of the CPU, which has no events");
+    }
+    return way::as_host_memory;
+  }
+  const bool on_gpu = here.kind == device_kind::cuda;
+  if ((kind == memory_kind::managed && on_gpu) || from == to_tensor_device(here, own_kind(here))) {
+    return way::view;
+  }
+  const bool readable = host_accessible(kind);
+  if (readable && (on_gpu || source.sync_event == nullptr)) {
+    return way::as_host_memory;
+  }
+  throw error(
+      errc::exchange,
+      concat("arrow: an array on ", to_string(from), " can't enter the context of ", to_string(here),
+             readable ? ", which can't wait for its sync_event" : ": use a context of the array's device"));
+}
+
+/// The producer's event, as a GPU's driver and the simulated one keep them: a handle behind a pointer.
+event_ref event_of(const context& home, const ArrowDeviceArray& source) {
+  return {*home.device_backend(), *static_cast<const event_handle*>(source.sync_event)};
+}
+
+void require_alignment(const host_batch& view) {
+  if (!std::ranges::all_of(view.arrays, aligned)) {
+    throw error(errc::exchange, "arrow: the buffers of an array on a device are not aligned to their values");
+  }
+}
+
+/// @param look  makes the host_batch of the struct, reading through the memory it is given.
+template <class Look>
+placed_batch view_on_device(const std::shared_ptr<context>& home, ArrowDeviceArray& source,
+                            std::span<const field> fields, dictionary_cache& dictionaries,
+                            const import_options& options, Look look) {
+  const stream_ref work = home->work_stream();
+  if (source.sync_event != nullptr) {
+    work.wait(event_of(*home, source));
+  }
+  const on_device memory(home);
+  host_batch view = look(memory);
+  require_alignment(view);
+  if (options.check == validation::full) {
+    check_values(view.arrays, fields, dictionaries, memory);
+  }
+  // The columns share the owner while it is still empty, so that a failure leaves the struct with the caller.
+  const auto owner = std::make_shared<owned_device_array>();
+  view.keepalive = owner;
+  const point ready = mark(work);
+  batch placed =
+      adopt(home, view, dictionaries,
+            {.tag = options.upload.tag, .on_device = true, .ready = ready, .own = find_own(*home, ready)});
+  if (options.copy == copy_policy::always) {
+    placed.columns = copy_columns(home, placed.columns, options.upload.tag);
+  }
+  wire_symbols(home, fields, view, dictionaries).apply(placed);
+  owner->take(source);
+  return {std::move(placed), std::move(view)};
+}
+
+/// What the CPU reads is there for it once the producer's work is done.
+void await(const context& home, const ArrowDeviceArray& source) {
+  if (source.sync_event != nullptr) {
+    event_of(home, source).synchronize();
+  }
+}
+
+} // namespace
+
+tensor_device device_of(const ArrowDeviceArray& source) {
+  tensor_device found{source.device_type, 0};
+  const std::optional<memory_kind> kind = kind_of(found);
+  if (!kind) {
+    throw error(errc::exchange, concat("arrow: memory of device type ", source.device_type,
+                                       " has no name here: known are CPU (1), CUDA (2), CUDA_HOST (3) and "
+                                       "CUDA_MANAGED (13)"));
+  }
+  if (*kind == memory_kind::device) {
+    found.ordinal = static_cast<std::int32_t>(source.device_id);
+    if (source.device_id < 0 || found.ordinal != source.device_id) {
+      throw error(errc::format, concat("ArrowDeviceArray: device_id is ", source.device_id));
+    }
+  }
+  return found;
+}
+
+placed_batch place_device_batch(const std::shared_ptr<context>& home, const schema& fields,
+                                ArrowDeviceArray& source, dictionary_cache& dictionaries,
+                                const import_options& options) {
+  require_struct(source);
+  if (way_into(*home, source) == way::as_host_memory) {
+    await(*home, source);
+    return place_batch(home, fields, source.array, dictionaries, options);
+  }
+  return view_on_device(home, source, fields.fields, dictionaries, options,
+                        [&](const array_memory& memory) { return view_batch(fields, source.array, memory); });
+}
+
+placed_batch place_device_column(const std::shared_ptr<context>& home, const field& described,
+                                 ArrowDeviceArray& source, dictionary_cache& dictionaries,
+                                 const import_options& options) {
+  require_struct(source);
+  if (way_into(*home, source) == way::as_host_memory) {
+    await(*home, source);
+    return place_column(home, described, source.array, dictionaries, options);
+  }
+  return view_on_device(home, source, std::span(&described, 1), dictionaries, options,
+                        [&](const array_memory& memory) {
+                          host_batch view;
+                          view.rows = source.array.length;
+                          view.arrays.push_back(view_array(described.type, source.array,
+                                                           array_place::column(described.name), memory));
+                          return view;
+                        });
+}
+
+batch import_device_batch(const std::shared_ptr<context>& home, const schema& fields,
+                          ArrowDeviceArray& source, dictionary_cache& dictionaries,
+                          const import_options& options) {
+  return place_device_batch(home, fields, source, dictionaries, options).columns;
+}
+
+column import_device_column(const std::shared_ptr<context>& home, const field& described,
+                            ArrowDeviceArray& source, const import_options& options) {
+  dictionary_cache dictionaries;
+  return place_device_column(home, described, source, dictionaries, options).columns.columns.front();
+}
+
+} // namespace saeta

@@ -1,0 +1,237 @@
+#include "saeta/interop/arrow/export.hpp"
+
+#include "saeta/base/text.hpp"
+#include "saeta/interop/arrow/batches.hpp"
+#include "saeta/interop/arrow/bools.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/offsets.hpp"
+#include "saeta/interop/arrow/symbols.hpp"
+#include "saeta/interop/own_memory.hpp"
+#include "saeta/transfer/download.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace saeta {
+namespace {
+
+alignas(64) constexpr std::array<std::byte, 64> zeros{};
+
+/// Private data of one exported array. Each node of a tree owns its children, and each one with memory keeps that on its
+/// own, so that a consumer may move a child away and release the rest.
+struct exported_array {
+  std::vector<const void*> buffers;
+  std::vector<std::int64_t>
+      variadic_sizes; ///< of the buffers behind views; the last of `buffers` is this list
+  std::vector<owned_array> children;
+  std::vector<ArrowArray*> child_pointers;
+  owned_array dictionary;
+  std::shared_ptr<void> keepalive;
+};
+
+void release_array(ArrowArray* array) noexcept {
+  delete static_cast<exported_array*>(array->private_data);
+  array->release = nullptr;
+}
+
+/// Points the struct at the node's lists and gives the node to it.
+owned_array owned_by_struct(std::unique_ptr<exported_array> node, std::int64_t length, std::int64_t offset,
+                            std::int64_t null_count) {
+  for (owned_array& child : node->children) {
+    node->child_pointers.push_back(&child.get());
+  }
+  ArrowArray made{};
+  made.length = length;
+  made.offset = offset;
+  made.null_count = null_count;
+  made.n_buffers = static_cast<std::int64_t>(node->buffers.size());
+  made.buffers = node->buffers.data();
+  made.n_children = static_cast<std::int64_t>(node->children.size());
+  made.children = node->child_pointers.empty() ? nullptr : node->child_pointers.data();
+  made.dictionary = node->dictionary.empty() ? nullptr : &node->dictionary.get();
+  made.release = release_array;
+  made.private_data = node.release();
+  return owned_array(made);
+}
+
+void add_buffers(const host_array& source, const void* nothing, exported_array& node) {
+  for (std::size_t i = 0; i < source.buffers.size(); ++i) {
+    const void* const pointer = source.length == 0 ? nullptr : source.buffers[i].data();
+    const bool optional = source.type.buffer(i).role == buffer_role::validity;
+    node.buffers.push_back(pointer == nullptr && !optional ? nothing : pointer);
+  }
+  if (source.type.layout() == layout_kind::views) {
+    for (std::size_t i = source.type.buffer_count(); i < source.buffers.size(); ++i) {
+      node.variadic_sizes.push_back(source.length == 0 ? 0
+                                                       : static_cast<std::int64_t>(source.buffers[i].size()));
+    }
+    node.buffers.push_back(node.variadic_sizes.empty() ? no_bytes() : node.variadic_sizes.data());
+  }
+}
+
+} // namespace
+
+const void* no_bytes() noexcept { return zeros.data(); }
+
+std::int64_t null_count_of(const host_array& source) {
+  if (source.type.layout() == layout_kind::none) {
+    return source.length;
+  }
+  const bool may_have_nulls =
+      source.type.has_validity() && source.length != 0 && source.buffers[0].data() != nullptr;
+  return may_have_nulls ? source.null_count : 0;
+}
+
+owned_array exported(const host_array& source, const std::shared_ptr<void>& keepalive, const void* nothing) {
+  auto node = std::make_unique<exported_array>();
+  node->keepalive = keepalive;
+  add_buffers(source, nothing, *node);
+  node->children.reserve(source.children.size());
+  for (const host_array& child : source.children) {
+    node->children.push_back(exported(child, keepalive, nothing));
+  }
+  if (source.dictionary != nullptr) {
+    node->dictionary = exported(*source.dictionary, keepalive, nothing);
+  }
+  return owned_by_struct(std::move(node), source.length, source.length == 0 ? 0 : source.offset,
+                         null_count_of(source));
+}
+
+owned_array exported_struct(const host_batch& source, const void* nothing) {
+  auto node = std::make_unique<exported_array>();
+  node->buffers.push_back(nullptr);
+  node->children.reserve(source.arrays.size());
+  for (const host_array& child : source.arrays) {
+    node->children.push_back(exported(child, source.keepalive, nothing));
+  }
+  return owned_by_struct(std::move(node), source.rows, 0, 0);
+}
+
+void append_buffers(const column& from, std::vector<buffer>& views) {
+  views.insert(views.end(), from.buffers().begin(), from.buffers().end());
+  for (const column& child : from.children()) {
+    append_buffers(child, views);
+  }
+  if (from.dictionary() != nullptr) {
+    append_buffers(*from.dictionary(), views);
+  }
+}
+
+namespace {
+
+/// What lives as long as a consumer has host memory.
+struct host_hand_out {
+  explicit host_hand_out(std::span<const buffer> views) : hold(views) {}
+
+  known_export hold;
+  shifted_bitmaps shifted;
+};
+
+/// A hand-out of memory that the CPU reads: the hold comes first, so that whoever writes later waits for the consumer.
+host_batch handed_out(const batch& source) {
+  std::vector<buffer> views;
+  for (const column& part : source.columns) {
+    append_buffers(part, views);
+  }
+  auto owner = std::make_shared<host_hand_out>(views);
+  host_batch view = view_in_place(source);
+  synchronize_handover(views);
+  for (host_array& each : view.arrays) {
+    hand_offsets_down(each, &owner->shifted);
+  }
+  view.keepalive = std::move(owner);
+  return view;
+}
+
+/// Batches in host memory, with dictionaries in the place of symbols. One transfer brings all that the CPU can't read.
+std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& home, std::span<const batch> sources,
+                                       symbol_names& names) {
+  std::vector<host_batch> made(sources.size());
+  std::vector<batch> far;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (host_accessible(sources[i])) {
+      made[i] = handed_out(sources[i]);
+    } else {
+      far.push_back(sources[i]);
+      places.push_back(i);
+    }
+  }
+  if (!far.empty()) {
+    auto there = download(home, far);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      made[places[i]] = std::move(there[i]);
+    }
+  }
+  for (host_batch& each : made) {
+    names.replace(home, each);
+  }
+  return made;
+}
+
+} // namespace
+
+std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count,
+                                        symbol_names& names) {
+  const auto batches = source.batches();
+  if (first > batches.size() || count > batches.size() - first) {
+    throw error(errc::out_of_range, concat("batches ", first, " to ", first + count, " of a table with ",
+                                           batches.size(), " batches"));
+  }
+  std::span<const batch> shown = batches.subspan(first, count);
+  std::vector<batch> packed;
+  if (std::ranges::any_of(source.fields().fields,
+                          [](const field& each) { return each.type.is_byte_bool(); })) {
+    for (const batch& each : shown) {
+      packed.push_back(as_arrow(each));
+    }
+    shown = packed;
+  }
+  std::vector<owned_array> made;
+  for (const host_batch& view : in_host_memory(source.home(), shown, names)) {
+    made.push_back(exported_struct(view, no_bytes()));
+  }
+  return made;
+}
+
+std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count) {
+  symbol_names names(source.fields());
+  return export_batches(source, first, count, names);
+}
+
+streamed_rows export_streamed(const std::shared_ptr<context>& home, const batch& source,
+                              std::size_t window_bytes) {
+  const batch plain = as_arrow(source);
+  const auto bytes = std::make_shared<column_stream>(home, plain.columns, window_bytes);
+  return {exported_struct({source.rows, bytes->arrays(), bytes}, no_bytes()), bytes};
+}
+
+void export_batch(const table& source, std::size_t batch_index, ArrowArray& target) {
+  if (batch_index >= source.batches().size()) {
+    throw error(errc::out_of_range,
+                concat("batch ", batch_index, " of a table with ", source.batches().size(), " batches"));
+  }
+  export_batches(source, batch_index, 1).front().move_to(target);
+}
+
+std::vector<owned_array> export_columns(std::span<const column> sources, symbol_names& names) {
+  std::vector<owned_array> made;
+  if (sources.empty()) {
+    return made;
+  }
+  std::vector<batch> single;
+  for (const column& each : sources) {
+    single.push_back({each.length(), {as_arrow(each)}});
+  }
+  for (const host_batch& view : in_host_memory(sources.front().home(), single, names)) {
+    made.push_back(exported(view.arrays.front(), view.keepalive, no_bytes()));
+  }
+  return made;
+}
+
+void export_column(const column& source, ArrowArray& target, std::string_view name) {
+  symbol_names names({{{std::string(name), source.type(), true, {}}}, {}});
+  export_columns(std::span(&source, 1), names).front().move_to(target);
+}
+
+} // namespace saeta

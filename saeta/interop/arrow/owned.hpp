@@ -1,0 +1,77 @@
+// Owners of Arrow C structs: one move-only wrapper for schemas, arrays and streams, on the host and on devices.
+//
+// Owner     The struct inside is released once: by `reset`, by the destructor, or by whoever it was moved to. An empty
+//           owner holds a released struct (`release` is null).
+// Thread    One at a time; the release callback runs on the thread that ends the owner.
+#pragma once
+
+#include "saeta/base/foreign_call.hpp"
+#include "saeta/interop/arrow/abi.hpp"
+
+#include <type_traits>
+#include <utility>
+
+namespace saeta {
+
+/// The struct that has the release callback: of an array on a device the one inside.
+template <class Struct>
+auto& releasable(Struct& of) noexcept {
+  if constexpr (std::is_same_v<std::remove_const_t<Struct>, ArrowDeviceArray>) {
+    return of.array;
+  } else {
+    return of;
+  }
+}
+
+template <class Struct>
+class arrow_owned {
+public:
+  arrow_owned() noexcept = default;
+  /// Takes the struct; the source is marked released.
+  explicit arrow_owned(Struct& source) noexcept { take(source); }
+  arrow_owned(arrow_owned&& other) noexcept { take(other.value_); }
+  arrow_owned& operator=(arrow_owned&& other) noexcept {
+    if (this != &other) {
+      take(other.value_);
+    }
+    return *this;
+  }
+  ~arrow_owned() { reset(); }
+
+  /// Takes the struct after releasing what was held; the source is marked released.
+  void take(Struct& source) noexcept {
+    reset();
+    value_ = std::exchange(source, Struct{});
+  }
+  /// Gives the struct away; the target is overwritten, not released.
+  void move_to(Struct& target) noexcept { target = std::exchange(value_, Struct{}); }
+  void reset() noexcept {
+    if (!empty()) {
+      foreign_call([this] { releasable(value_).release(&releasable(value_)); });
+      value_ = Struct{};
+    }
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return releasable(value_).release == nullptr; }
+  [[nodiscard]] Struct& get() noexcept { return value_; }
+  [[nodiscard]] const Struct& get() const noexcept { return value_; }
+  /// To be filled by a callee, which takes it for released.
+  [[nodiscard]] Struct* out() noexcept {
+    reset();
+    return &value_;
+  }
+
+private:
+  Struct value_{};
+};
+
+using owned_schema = arrow_owned<ArrowSchema>;
+using owned_array = arrow_owned<ArrowArray>;
+using owned_stream = arrow_owned<ArrowArrayStream>;
+using owned_device_array = arrow_owned<ArrowDeviceArray>;
+using owned_device_stream = arrow_owned<ArrowDeviceArrayStream>;
+
+static_assert(!std::is_copy_constructible_v<owned_array> &&
+              std::is_nothrow_move_constructible_v<owned_array>);
+
+} // namespace saeta

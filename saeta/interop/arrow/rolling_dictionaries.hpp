@@ -1,0 +1,45 @@
+// The dictionaries of an import of many batches.
+#pragma once
+
+#include "saeta/interop/arrow/import.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace saeta {
+
+/// The cache keeps the batch of each dictionary alive. So it holds those of the batch before and no more.
+class rolling_dictionaries {
+public:
+  [[nodiscard]] dictionary_cache& known() noexcept { return known_; }
+
+  void roll_to(const placed_batch& placed) {
+    dictionary_cache fresh;
+    for (std::size_t i = 0; i < placed.view.arrays.size(); ++i) {
+      remember(placed.view.arrays[i], placed.columns.columns[i], placed.view.keepalive, fresh);
+    }
+    known_ = std::move(fresh);
+  }
+
+private:
+  /// The dictionaries of an array, of its children and of its dictionary.
+  void remember(const host_array& seen, const column& made, const std::shared_ptr<void>& source,
+                dictionary_cache& known) const {
+    for (std::size_t i = 0; i < seen.children.size(); ++i) {
+      remember(seen.children[i], made.children()[i], source, known);
+    }
+    if (seen.dictionary == nullptr) {
+      return;
+    }
+    if (made.type().is_symbol()) {
+      known.remember(*seen.dictionary, known_.find_symbols(*seen.dictionary), source);
+    } else {
+      known.remember(*seen.dictionary, std::make_shared<const column>(*made.dictionary()), source);
+      remember(*seen.dictionary, *made.dictionary(), source, known);
+    }
+  }
+
+  dictionary_cache known_;
+};
+
+} // namespace saeta

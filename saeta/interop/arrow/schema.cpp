@@ -1,0 +1,314 @@
+#include "saeta/base/checked.hpp"
+#include "saeta/interop/arrow/array_place.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/owned.hpp"
+#include "saeta/interop/arrow/symbols.hpp"
+
+#include <nanoarrow.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace saeta {
+namespace {
+
+constexpr std::string_view extension_name_key = "ARROW:extension:name";
+constexpr std::string_view extension_metadata_key = "ARROW:extension:metadata";
+
+/// Reads the pieces of an encoded metadata string. It carries no total size, so only signs can be checked.
+class metadata_reader {
+public:
+  metadata_reader(const char* at, const array_place& place) : at_(at), place_(place) {}
+
+  std::int32_t number(std::string_view part) {
+    std::int32_t value = 0;
+    std::memcpy(&value, at_, sizeof value);
+    at_ += sizeof value;
+    if (value < 0) {
+      throw error(errc::format, concat(place_, ": ", part, " of the metadata is ", value));
+    }
+    return value;
+  }
+  std::string text(std::string_view part) {
+    const auto size = static_cast<std::size_t>(number(part));
+    std::string value(at_, size);
+    at_ += size;
+    return value;
+  }
+
+private:
+  const char* at_;
+  const array_place& place_;
+};
+
+metadata_list read_metadata(const char* encoded, const array_place& place) {
+  metadata_list found;
+  if (encoded == nullptr) {
+    return found;
+  }
+  metadata_reader reader(encoded, place);
+  for (std::int32_t left = reader.number("the number of keys"); left > 0; --left) {
+    std::string key = reader.text("the size of a key");
+    found.emplace_back(std::move(key), reader.text("the size of a value"));
+  }
+  return found;
+}
+
+/// Takes the first value of a key out of the list; nothing where there is none.
+std::optional<std::string> take(metadata_list& from, std::string_view key) {
+  const auto found =
+      std::find_if(from.begin(), from.end(), [&](const auto& entry) { return entry.first == key; });
+  if (found == from.end()) {
+    return std::nullopt;
+  }
+  std::string value = std::move(found->second);
+  from.erase(found);
+  return value;
+}
+
+/// Names, time zones and other text of the standard are UTF-8; Python could not show anything else.
+void require_utf8(std::string_view text, std::string_view part, const array_place& place) {
+  if (!is_utf8(text)) {
+    throw error(errc::format, concat(place, ": ", part, " is not UTF-8: '", text, "'"));
+  }
+}
+
+/// Moves the extension keys from the metadata into the type. Without a name the metadata stay as they are.
+data_type with_extension_of(const data_type& storage, metadata_list& metadata, const array_place& place) {
+  const auto named = std::ranges::find(metadata, extension_name_key, &metadata_list::value_type::first);
+  if (named == metadata.end() || named->second.empty()) {
+    return storage;
+  }
+  const std::string name = take(metadata, extension_name_key).value();
+  require_utf8(name, extension_name_key, place);
+  return storage.with_extension(name, take(metadata, extension_metadata_key).value_or(std::string()));
+}
+
+void require_valid(const ArrowSchema& source, const array_place& place) {
+  if (source.release == nullptr) {
+    throw error(errc::closed, concat(place, ": the ArrowSchema was released already"));
+  }
+  if (source.format == nullptr) {
+    throw error(errc::format, concat(place, ": format is null"));
+  }
+  require_utf8(source.format, "format", place);
+  require_utf8(source.name == nullptr ? "" : source.name, "name", place);
+  if (source.n_children < 0 || (source.n_children > 0 && source.children == nullptr)) {
+    throw error(errc::format, concat(place, ": n_children is ", source.n_children,
+                                     source.children == nullptr ? " and children is null" : ""));
+  }
+  constexpr std::int64_t known_flags =
+      ARROW_FLAG_DICTIONARY_ORDERED | ARROW_FLAG_NULLABLE | ARROW_FLAG_MAP_KEYS_SORTED;
+  if ((source.flags & ~known_flags) != 0) {
+    throw error(errc::format,
+                concat(place, ": flags ", source.flags, " have bits that the standard does not name"));
+  }
+  if ((source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0 && source.dictionary == nullptr) {
+    throw error(errc::format, concat(place, ": flag DICTIONARY_ORDERED without a dictionary"));
+  }
+}
+
+/// Reads types inside types. A struct may name others again and again, or hold itself: so there is an end to the levels and
+/// to the number of fields.
+class type_reader {
+public:
+  /// The type without its extension.
+  data_type storage(const ArrowSchema& source, const array_place& place, int depth = 0) {
+    require_valid(source, place);
+    if (depth > data_type::max_depth) {
+      throw error(errc::unsupported,
+                  concat(place, ": a type of more than ", data_type::max_depth, " levels"));
+    }
+    if (++fields_ > max_fields) {
+      throw error(errc::unsupported, concat(place, ": a type of more than ", max_fields, " fields"));
+    }
+    if (source.dictionary == nullptr && source.n_children == 0 && source.format == last_.format()) {
+      return last_;
+    }
+    const data_type parsed = parsed_type(source, place, depth);
+    if (source.dictionary == nullptr) {
+      if (source.format[0] != '+') {
+        last_ = parsed;
+      }
+      return parsed;
+    }
+    const array_place inner = place.dictionary();
+    data_type values = storage(*source.dictionary, inner, depth + 1);
+    metadata_list metadata = read_metadata(source.dictionary->metadata, inner);
+    values = with_extension_of(values, metadata, inner);
+    if (!parsed.is_integer()) {
+      throw error(errc::format,
+                  concat(place, ": dictionary indices of type ", parsed.name(), ", expected an integer"));
+    }
+    return data_type::dictionary(parsed, values, (source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0);
+  }
+
+  field one(const ArrowSchema& source, const array_place& place, int depth = 0) {
+    field found;
+    found.type = storage(source, place, depth);
+    if (source.metadata != nullptr) {
+      found.metadata = read_metadata(source.metadata, place);
+      found.type = with_extension_of(found.type, found.metadata, place);
+      if (depth == 0) { // inside of another type symbols stay what they are stored as
+        found.type = symbols_by_metadata(found.type, found.metadata).value_or(found.type);
+      }
+    }
+    found.name = source.name == nullptr ? "" : source.name;
+    found.nullable = (source.flags & ARROW_FLAG_NULLABLE) != 0;
+    return found;
+  }
+
+private:
+  static constexpr std::int64_t max_fields = std::int64_t{1} << 20;
+
+  data_type parsed_type(const ArrowSchema& source, const array_place& place, int depth) {
+    std::vector<field> children;
+    for (std::int64_t i = 0; i < source.n_children; ++i) {
+      if (source.children[i] == nullptr) {
+        throw error(errc::format, concat(place, ": children[", i, "] is null"));
+      }
+      const ArrowSchema& child = *source.children[i];
+      const array_place inner =
+          place.child(child.release == nullptr || child.name == nullptr ? "" : child.name);
+      children.push_back(one(child, inner, depth + 1));
+    }
+    const bool nested = source.format[0] == '+';
+    if (!nested && source.n_children != 0) {
+      throw error(errc::format, concat(place, ": n_children is ", source.n_children,
+                                       ", expected 0 for format '", source.format, "'"));
+    }
+    try {
+      return nested ? data_type::nested(source.format, std::move(children),
+                                        (source.flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0)
+                    : data_type::parse(source.format);
+    } catch (const error& why) {
+      throw error(why.code(), concat(place, ": ", why.message()));
+    }
+  }
+
+  std::int64_t fields_ = 0;
+  data_type last_; ///< without children; columns of one type often follow each other
+};
+
+array_place place_of(const ArrowSchema& source) {
+  return array_place::column(source.release == nullptr || source.name == nullptr ? "" : source.name);
+}
+
+void require_done(ArrowErrorCode code, std::string_view part) {
+  if (code != NANOARROW_OK) {
+    throw error(code == ENOMEM ? errc::out_of_memory : errc::exchange,
+                concat("export of ", part, ": ", std::strerror(code)));
+  }
+}
+
+/// A C string can't hold a zero byte.
+const char* c_text(const std::string& text, std::string_view part) {
+  if (text.find('\0') != std::string::npos) {
+    throw error(errc::exchange, concat("export of ", part, " '", text.c_str(), "': a zero byte follows"));
+  }
+  return text.c_str();
+}
+
+void append(std::string& encoded, std::string_view text) {
+  const auto size = checked_cast<std::int32_t>(text.size(), "size of a metadata entry");
+  encoded.append(reinterpret_cast<const char*>(&size), sizeof size);
+  encoded.append(text);
+}
+
+std::string encoded(const metadata_list& metadata) {
+  std::string text;
+  const auto count = checked_cast<std::int32_t>(metadata.size(), "number of metadata entries");
+  text.append(reinterpret_cast<const char*>(&count), sizeof count);
+  for (const auto& [key, value] : metadata) {
+    append(text, key);
+    append(text, value);
+  }
+  return text;
+}
+
+void set_metadata(ArrowSchema& target, const metadata_list& metadata) {
+  if (!metadata.empty()) {
+    require_done(ArrowSchemaSetMetadata(&target, encoded(metadata).c_str()), "metadata");
+  }
+}
+
+/// Fills an initialised schema.
+void fill_field(const std::string& name, const data_type& type, bool nullable, metadata_list metadata,
+                ArrowSchema& target) {
+  require_done(ArrowSchemaSetFormat(&target, c_text(type.format(), "format")), "format");
+  require_done(ArrowSchemaSetName(&target, c_text(name, "name")), "name");
+  if (!type.extension_name().empty()) {
+    // Before all others: metadata may repeat the keys, and the first one counts.
+    metadata.insert(metadata.begin(), {{std::string(extension_name_key), type.extension_name()},
+                                       {std::string(extension_metadata_key), type.extension_metadata()}});
+  }
+  set_metadata(target, metadata);
+  target.flags = (nullable ? ARROW_FLAG_NULLABLE : 0) | (type.ordered() ? ARROW_FLAG_DICTIONARY_ORDERED : 0) |
+                 (type.keys_sorted() ? ARROW_FLAG_MAP_KEYS_SORTED : 0);
+  const std::span<const field> children = type.children();
+  if (!children.empty()) {
+    require_done(ArrowSchemaAllocateChildren(
+                     &target, checked_cast<std::int64_t>(children.size(), "number of children")),
+                 "children");
+  }
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    ArrowSchemaInit(target.children[i]);
+    fill_field(children[i].name, children[i].type, children[i].nullable, children[i].metadata,
+               *target.children[i]);
+  }
+  if (type.value_type() != nullptr) {
+    require_done(ArrowSchemaAllocateDictionary(&target), "a dictionary type");
+    ArrowSchemaInit(target.dictionary);
+    fill_field({}, *type.value_type(), true, {}, *target.dictionary);
+  }
+}
+
+} // namespace
+
+schema import_schema(const ArrowSchema& source) {
+  const array_place whole("schema");
+  require_valid(source, whole);
+  if (std::strcmp(source.format, "+s") != 0 || source.dictionary != nullptr) {
+    throw error(errc::format, concat("schema: type ", type_reader().one(source, whole).type.name(),
+                                     ", expected a struct whose children are the columns"));
+  }
+  schema found;
+  found.metadata = read_metadata(source.metadata, whole);
+  type_reader reader;
+  found.fields.reserve(static_cast<std::size_t>(source.n_children));
+  for (std::int64_t i = 0; i < source.n_children; ++i) {
+    if (source.children[i] == nullptr) {
+      throw error(errc::format, concat("schema: children[", i, "] is null"));
+    }
+    found.fields.push_back(reader.one(*source.children[i], place_of(*source.children[i])));
+  }
+  return found;
+}
+
+field import_field(const ArrowSchema& source) { return type_reader().one(source, place_of(source)); }
+
+void export_schema(const schema& source, ArrowSchema& target, symbol_form symbols) {
+  owned_schema made;
+  ArrowSchemaInit(made.out());
+  require_done(ArrowSchemaSetTypeStruct(
+                   &made.get(), checked_cast<std::int64_t>(source.fields.size(), "number of columns")),
+               "a struct type");
+  require_done(ArrowSchemaSetName(&made.get(), ""), "name");
+  made.get().flags = 0;
+  set_metadata(made.get(), source.metadata);
+  for (std::size_t i = 0; i < source.fields.size(); ++i) {
+    const field from = exported_field(source.fields[i], symbols);
+    fill_field(from.name, from.type, from.nullable, from.metadata, *made.get().children[i]);
+  }
+  made.move_to(target);
+}
+
+void export_field(const field& source, ArrowSchema& target, symbol_form symbols) {
+  owned_schema made;
+  ArrowSchemaInit(made.out());
+  const field from = exported_field(source, symbols);
+  fill_field(from.name, from.type, from.nullable, from.metadata, made.get());
+  made.move_to(target);
+}
+
+} // namespace saeta

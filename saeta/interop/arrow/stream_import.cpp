@@ -1,0 +1,203 @@
+#include "saeta/base/checked.hpp"
+#include "saeta/base/foreign_call.hpp"
+#include "saeta/base/interrupt.hpp"
+#include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/import.hpp"
+#include "saeta/interop/arrow/rolling_dictionaries.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <utility>
+
+namespace saeta {
+namespace {
+
+errc code_of(int number) {
+  switch (number) {
+  case ENOMEM:
+    return errc::out_of_memory;
+  case EIO:
+    return errc::io;
+  case EINVAL:
+    return errc::format;
+  case ENOSYS:
+  case ENOTSUP:
+    return errc::unsupported;
+  default:
+    return errc::exchange;
+  }
+}
+
+/// A foreign stream, asked lazily. Its errors become ours.
+template <class Stream, class Array>
+class stream_source {
+public:
+  static constexpr std::string_view name =
+      std::is_same_v<Stream, ArrowArrayStream> ? "ArrowArrayStream" : "ArrowDeviceArrayStream";
+
+  explicit stream_source(Stream& taken) {
+    if (taken.release == nullptr) {
+      throw error(errc::closed, concat("the ", name, " was released already"));
+    }
+    stream_.take(taken);
+    if (stream_.get().get_schema == nullptr || stream_.get().get_next == nullptr) {
+      throw error(errc::format, concat(name, ": get_schema or get_next is null"));
+    }
+  }
+
+  [[nodiscard]] const Stream& get() const noexcept { return stream_.get(); }
+
+  owned_schema type() {
+    owned_schema found;
+    require_done(foreign_call([&] { return stream_.get().get_schema(&stream_.get(), found.out()); }),
+                 "get_schema");
+    return found;
+  }
+  /// Empty at the end.
+  arrow_owned<Array> next() {
+    arrow_owned<Array> found;
+    require_done(foreign_call([&] { return stream_.get().get_next(&stream_.get(), found.out()); }),
+                 "get_next");
+    return found;
+  }
+
+private:
+  void require_done(int number, std::string_view call) {
+    if (number == 0) {
+      return;
+    }
+    Stream& from = stream_.get();
+    const char* const why =
+        from.get_last_error == nullptr ? nullptr : foreign_call([&] { return from.get_last_error(&from); });
+    throw error(code_of(number),
+                concat(name, ": ", call, " failed with errno ", number, " (", std::strerror(number), ")",
+                       why == nullptr ? "" : ": ", why == nullptr ? "" : why));
+  }
+
+  arrow_owned<Stream> stream_;
+};
+
+/// Asks a stream for its next array while the last one is on its way to the context. Only a producer that works for each array is
+/// asked on another thread: for one that has them all a thread would cost more than the call.
+template <class Source>
+class look_ahead {
+public:
+  explicit look_ahead(Source& from) : from_(from) {}
+
+  /// Empty at the end. The wait can be interrupted; the producer's call ends before the stream goes.
+  auto next() {
+    check_interrupt(); // a stream may have no end
+    if (!asked_.valid()) {
+      return ask_now();
+    }
+    while (asked_.wait_for(interrupt_interval) != std::future_status::ready) {
+      check_interrupt();
+    }
+    return asked_.get();
+  }
+  /// Begins with the call for the next one.
+  void ask() {
+    if (slow_) {
+      asked_ = std::async(std::launch::async, [this] { return ask_now(); });
+    }
+  }
+
+private:
+  auto ask_now() {
+    constexpr std::chrono::milliseconds worth_a_thread{1};
+    const auto start = std::chrono::steady_clock::now();
+    auto found = from_.next();
+    slow_ = std::chrono::steady_clock::now() - start > worth_a_thread;
+    return found;
+  }
+
+  Source& from_;
+  bool slow_ = false; ///< of the last call; written by the thread that made it
+  std::future<decltype(std::declval<Source&>().next())> asked_;
+};
+
+/// What a stream of `type` fills a table with: the children of a struct, or the one column that it is.
+struct stream_type {
+  schema fields;
+  bool batches = true;
+};
+
+stream_type read_type(const ArrowSchema& type, const import_options& options) {
+  if (!options.structs_as_column && type.release != nullptr && type.format != nullptr &&
+      std::strcmp(type.format, "+s") == 0) {
+    return {import_schema(type), true};
+  }
+  return {{{import_field(type)}, {}}, false};
+}
+
+/// Every array of a stream. @param place_batch, place_column  take an array on success.
+template <class Source, class PlaceBatch, class PlaceColumn>
+imported_stream read_stream(const std::shared_ptr<context>& home, Source& stream,
+                            const import_options& options, const std::function<void(std::int64_t)>& progress,
+                            PlaceBatch place_batch, PlaceColumn place_column) {
+  stream_type type = read_type(stream.type().get(), options);
+  rolling_dictionaries dictionaries;
+  std::vector<batch> batches;
+  std::int64_t rows = 0;
+  look_ahead ahead(stream);
+  for (auto chunk = ahead.next(); !chunk.empty(); chunk = ahead.next()) {
+    ahead.ask();
+    placed_batch placed = type.batches
+                              ? place_batch(type.fields, chunk.get(), dictionaries.known())
+                              : place_column(type.fields.fields.front(), chunk.get(), dictionaries.known());
+    dictionaries.roll_to(placed);
+    rows = checked_add(rows, placed.columns.rows, "rows of a stream");
+    batches.push_back(std::move(placed.columns));
+    if (progress) {
+      progress(rows);
+    }
+  }
+  return {table::make(home, imported(std::move(type.fields)), std::move(batches)), type.batches};
+}
+
+} // namespace
+
+imported_stream import_any_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
+                                  const import_options& options,
+                                  const std::function<void(std::int64_t)>& progress) {
+  stream_source<ArrowArrayStream, ArrowArray> stream(source);
+  return read_stream(
+      home, stream, options, progress,
+      [&](const schema& fields, ArrowArray& from, dictionary_cache& known) {
+        return place_batch(home, fields, from, known, options);
+      },
+      [&](const field& described, ArrowArray& from, dictionary_cache& known) {
+        return place_column(home, described, from, known, options);
+      });
+}
+
+imported_stream import_device_stream(const std::shared_ptr<context>& home, ArrowDeviceArrayStream& source,
+                                     const import_options& options,
+                                     const std::function<void(std::int64_t)>& progress) {
+  stream_source<ArrowDeviceArrayStream, ArrowDeviceArray> stream(source);
+  const auto require_type = [&](const ArrowDeviceArray& from) {
+    if (from.device_type != stream.get().device_type) {
+      throw error(errc::format, concat("ArrowDeviceArrayStream: an array on device type ", from.device_type,
+                                       " of a stream on ", stream.get().device_type));
+    }
+  };
+  return read_stream(
+      home, stream, options, progress,
+      [&](const schema& fields, ArrowDeviceArray& from, dictionary_cache& known) {
+        require_type(from);
+        return place_device_batch(home, fields, from, known, options);
+      },
+      [&](const field& described, ArrowDeviceArray& from, dictionary_cache& known) {
+        require_type(from);
+        return place_device_column(home, described, from, known, options);
+      });
+}
+
+table import_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
+                    const import_options& options, const std::function<void(std::int64_t)>& progress) {
+  return import_any_stream(home, source, options, progress).rows;
+}
+
+} // namespace saeta

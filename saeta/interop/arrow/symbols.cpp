@@ -1,0 +1,220 @@
+#include "saeta/interop/arrow/symbols.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/interop/arrow/bools.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/download.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace saeta {
+namespace {
+
+constexpr std::string_view symbol_key = "xlog.symbol";
+constexpr std::string_view encoding_key = "xlog.symbol_encoding";
+constexpr std::string_view encoding = "u32";
+constexpr std::string_view table_key = "saeta.symbol_table";
+
+std::optional<std::string_view> value_of(const metadata_list& metadata, std::string_view key) {
+  const auto found = std::ranges::find(metadata, key, &metadata_list::value_type::first);
+  return found == metadata.end() ? std::nullopt : std::optional<std::string_view>(found->second);
+}
+
+bool says_symbols(const metadata_list& metadata) {
+  return value_of(metadata, symbol_key) == "true" &&
+         value_of(metadata, encoding_key).value_or(encoding) == encoding;
+}
+
+void remove_keys(metadata_list& metadata) {
+  std::erase_if(metadata, [](const auto& entry) {
+    return entry.first == symbol_key || entry.first == encoding_key || entry.first == table_key;
+  });
+}
+
+/// Host memory of an export, which its consumer keeps.
+struct exported_indices {
+  std::shared_ptr<void> source; ///< what keeps the rest of the batch
+  std::vector<buffer> charged;
+  std::vector<std::vector<std::uint32_t>>
+      plain; ///< for contexts of devices, and of a parent process: they give none
+  std::vector<std::shared_ptr<void>> names;
+};
+
+/// Memory for `count` indices.
+std::uint32_t* room_for(const std::shared_ptr<context>& home, std::int64_t count, exported_indices& kept) {
+  const auto indices = static_cast<std::size_t>(count);
+  if (!home->on_host() || home->inherited()) {
+    return kept.plain.emplace_back(indices).data();
+  }
+  const buffer& made = kept.charged.emplace_back(
+      buffer::allocate(home, checked_mul(indices, sizeof(std::uint32_t), "bytes of indices"),
+                       home->work_stream(), "arrow export"));
+  use_token token(home->work_stream(), {writes(made)});
+  return token.mutable_data<std::uint32_t>(made);
+}
+
+} // namespace
+
+std::optional<data_type> symbols_by_metadata(const data_type& storage, metadata_list& metadata) {
+  if (storage.id() != type_id::uint32 || !storage.extension_name().empty() || !says_symbols(metadata)) {
+    return std::nullopt;
+  }
+  const auto identity = value_of(metadata, table_key);
+  const auto table = identity ? symbol_table::of_identity(*identity) : process_symbols();
+  if (table == nullptr) {
+    return std::nullopt;
+  }
+  remove_keys(metadata);
+  return data_type::symbol(table);
+}
+
+bool becomes_symbols(const field& described) {
+  return described.type.id() == type_id::dictionary && can_be_symbols(described.type) &&
+         says_symbols(described.metadata);
+}
+
+field imported(const field& described) {
+  field made = described;
+  if (becomes_symbols(described)) {
+    made.type = data_type::symbol();
+    remove_keys(made.metadata);
+  }
+  return made;
+}
+
+schema imported(schema described) {
+  for (field& each : described.fields) {
+    if (becomes_symbols(each)) {
+      each = imported(each);
+    }
+  }
+  return described;
+}
+
+field as_symbols(const field& described, const std::shared_ptr<symbol_table>& table) {
+  if (!can_be_symbols(described.type)) {
+    throw error(errc::type_mismatch,
+                concat("column '", described.name, "' of ", described.type.name(),
+                       " as symbols: expected strings, a dictionary of strings, uint32 or int32"));
+  }
+  const auto identity = value_of(described.metadata, table_key);
+  if (identity && described.type.is_integer() && symbol_table::of_identity(*identity) != table) {
+    throw error(errc::exchange,
+                concat("column '", described.name, "': its numbers are symbols of the table ", *identity,
+                       ", which is not the one of here: names are exchanged as dictionaries"));
+  }
+  field made = described;
+  made.type = data_type::symbol(table);
+  remove_keys(made.metadata);
+  return made;
+}
+
+wire_symbols::wire_symbols(std::shared_ptr<context> home, std::span<const field> fields,
+                           const host_batch& source, dictionary_cache& known)
+    : home_(std::move(home)), source_(source), known_(known) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (becomes_symbols(fields[i])) {
+      columns_.push_back(
+          {i, concat("column '", fields[i].name, "'"), known.find_symbols(*source.arrays[i].dictionary)});
+    }
+  }
+}
+
+host_batch wire_symbols::without_dictionaries() {
+  host_batch plain = source_;
+  for (entry& each : columns_) {
+    const host_array& dictionary = *source_.arrays[each.number].dictionary;
+    if (each.mapping == nullptr) {
+      interned(each, dictionary);
+    }
+    plain.arrays[each.number] = indices_of(source_.arrays[each.number]);
+  }
+  return plain;
+}
+
+void wire_symbols::interned(entry& each, const host_array& values) const {
+  try {
+    each.mapping = std::make_shared<const symbol_mapping>(home_, values, process_symbols());
+  } catch (const error& why) {
+    throw why.refusal() != nullptr ? why : error(why.code(), concat(each.label, ": ", why.message()));
+  }
+}
+
+void wire_symbols::apply(batch& placed) {
+  for (entry& each : columns_) {
+    column& target = placed.columns[each.number];
+    if (each.mapping == nullptr) {
+      const host_batch values = download(home_, {target.dictionary()->length(), {*target.dictionary()}});
+      interned(each, values.arrays.front());
+    }
+    target = each.mapping->apply(target.dictionary() != nullptr ? indices_of(target) : target);
+  }
+  for (const entry& each : columns_) { // after all that can fail: a failed source may be gone at once
+    known_.remember(*source_.arrays[each.number].dictionary, each.mapping, source_.keepalive);
+  }
+}
+
+field exported_field(const field& source, symbol_form form) {
+  field made{source.name, arrow_type(source.type), source.nullable, source.metadata};
+  if (!source.type.is_symbol()) {
+    return made;
+  }
+  remove_keys(made.metadata);
+  made.metadata.emplace_back(symbol_key, "true");
+  if (form == symbol_form::numbers) {
+    made.type = data_type(type_id::uint32);
+    made.metadata.emplace_back(encoding_key, encoding);
+    made.metadata.emplace_back(table_key, source.type.symbols()->identity());
+  } else {
+    made.type = data_type::dictionary(data_type(type_id::uint32), data_type(type_id::string));
+  }
+  return made;
+}
+
+symbol_names::symbol_names(const schema& fields) {
+  columns_.resize(fields.fields.size());
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const field& each = fields.fields[i];
+    if (each.type.is_symbol()) {
+      columns_[i] = {each.name.empty() ? "symbols" : concat("column '", each.name, "'"),
+                     std::make_unique<symbol_dictionary>(each.type.symbols())};
+    }
+  }
+}
+
+void symbol_names::replace(const std::shared_ptr<context>& home, host_batch& rows) {
+  std::shared_ptr<exported_indices> kept;
+  for (std::size_t i = 0; i < rows.arrays.size(); ++i) {
+    symbol_dictionary* const names = columns_[i].names.get();
+    if (names == nullptr) {
+      continue;
+    }
+    if (kept == nullptr) {
+      kept = std::make_shared<exported_indices>();
+      kept->source = rows.keepalive;
+    }
+    const host_array source = std::move(rows.arrays[i]);
+    const std::int64_t skipped = source.offset % 8; // the validity begins at a whole byte
+    std::uint32_t* const indices = room_for(home, skipped + source.length, *kept);
+    std::fill_n(indices, skipped, 0U);
+    names->take(source, columns_[i].label, indices + skipped);
+    host_array& made = rows.arrays[i];
+    made = {};
+    made.dictionary = std::make_shared<const host_array>(names->values());
+    kept->names.push_back(names->keepalive());
+    made.type = data_type::dictionary(data_type(type_id::uint32), made.dictionary->type);
+    made.length = source.length;
+    made.offset = skipped;
+    made.null_count = source.null_count;
+    const std::span<const std::byte> validity = source.buffers[0];
+    made.buffers = {
+        validity.data() == nullptr ? validity : validity.subspan(static_cast<std::size_t>(source.offset / 8)),
+        std::as_bytes(std::span(indices, static_cast<std::size_t>(skipped + source.length)))};
+  }
+  if (kept != nullptr) {
+    rows.keepalive = std::move(kept);
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,307 @@
+#include "saeta/base/text.hpp"
+#include "saeta/column/symbol_table.hpp"
+#include "saeta/column/value_reason.hpp"
+#include "saeta/compute/combine.hpp"
+#include "saeta/interop/arrow/array.hpp"
+#include "saeta/transfer/host_window.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t view_bytes = 16;
+
+/// Rows of an array that are checked.
+struct looked_at {
+  const host_array* array = nullptr;
+  std::int64_t offset = 0; ///< of the rows that the array names
+  row_window rows{};
+  array_place place;
+  bool nested = false; ///< its rows are those that the rows of another array name
+  // In the lists of a level:
+  std::size_t check = 0;
+  bool checked = false;
+  std::size_t requests = 0;
+};
+
+/// The values of an array that a check looked at.
+class values_of_array final : public checked_values {
+public:
+  values_of_array(const host_array& of, const value_check& check, const array_memory& memory)
+      : of_(of), check_(check), memory_(memory) {}
+
+  std::int64_t number(std::size_t buffer, std::int64_t row, std::int32_t width) override {
+    const void* const values = buffer == first_buffer() ? check_.values : check_.second;
+    return memory_.number(static_cast<const std::byte*>(values) + row * width,
+                          static_cast<std::size_t>(width));
+  }
+  std::int64_t child_rows(std::size_t child) override { return of_.children[child].length; }
+  std::int64_t variadic_bytes(std::size_t buffer) override {
+    return static_cast<std::int64_t>(of_.buffers[of_.type.buffer_count() + buffer].size());
+  }
+
+private:
+  /// The buffer that `value_check::values` points into.
+  [[nodiscard]] std::size_t first_buffer() const { return check_.kind == check_kind::unions ? 0 : 1; }
+
+  const host_array& of_;
+  const value_check& check_;
+  const array_memory& memory_;
+};
+
+const std::byte* value_at(const host_array& of, std::size_t buffer, std::int64_t row, std::size_t width) {
+  return of.buffers[buffer].data() + static_cast<std::size_t>(row) * width;
+}
+
+/// Arrays of one level of nesting after the other, because offsets that are in order say which rows of the children count.
+class value_checker {
+public:
+  value_checker(const array_memory& memory, const dictionary_cache& known) : memory_(memory), known_(known) {}
+
+  void add(const host_array& source, std::int64_t offset, std::int64_t length, const array_place& place,
+           bool nested = false) {
+    if (source.dictionary != nullptr && known_.find(*source.dictionary) == nullptr &&
+        known_.find_symbols(*source.dictionary) == nullptr) {
+      const host_array& values = *source.dictionary;
+      add(values, values.offset, values.length, place.dictionary());
+    }
+    if (length > 0 && !is_plain(source)) {
+      level_.push_back({.array = &source,
+                        .offset = offset,
+                        .rows = window_of(source.type, offset, length),
+                        .place = place,
+                        .nested = nested});
+    }
+  }
+
+  void run() {
+    while (!level_.empty()) {
+      check_level();
+      above_.push_back(std::exchange(level_, {}));
+      add_children(above_.back());
+    }
+  }
+
+private:
+  /// Whether the array has no value that points somewhere, nor children.
+  static bool is_plain(const host_array& of) {
+    const layout_kind layout = of.type.layout();
+    return layout == layout_kind::none || layout == layout_kind::bits ||
+           (layout == layout_kind::fixed && of.dictionary == nullptr && !of.type.is_symbol());
+  }
+
+  /// The check of an array's own values, where its layout has one.
+  std::optional<value_check> check_of(const looked_at& of) {
+    const host_array& source = *of.array;
+    value_check made;
+    const std::size_t width = source.type.offset_width();
+    switch (source.type.layout()) {
+    case layout_kind::bytes:
+    case layout_kind::list:
+      made.kind = check_kind::offsets;
+      made.width = static_cast<std::int32_t>(width);
+      made.values = value_at(source, 1, of.rows.first, width);
+      made.count = of.rows.rows;
+      return made;
+    case layout_kind::list_view: {
+      const auto wide = static_cast<std::size_t>(source.type.buffer(1).width);
+      made.kind = check_kind::list_views;
+      made.width = static_cast<std::int32_t>(wide);
+      made.values = value_at(source, 1, of.offset, wide);
+      made.second = value_at(source, 2, of.offset, wide);
+      made.limit = source.children[0].length;
+      break;
+    }
+    case layout_kind::dense_union:
+    case layout_kind::sparse_union:
+      made.kind = check_kind::unions;
+      made.values = value_at(source, 0, of.offset, 1);
+      if (source.type.layout() == layout_kind::dense_union) {
+        made.second = value_at(source, 1, of.offset, sizeof(std::int32_t));
+      }
+      table_of_next_ = add_union(source);
+      break;
+    case layout_kind::views:
+      made.kind = check_kind::views;
+      made.values = value_at(source, 1, of.offset, view_bytes);
+      made.limit = static_cast<std::int64_t>(source.buffers.size() - source.type.buffer_count());
+      table_of_next_ = add_sizes(source);
+      break;
+    case layout_kind::run_ends: {
+      const host_array& ends = source.children[0];
+      made.kind = check_kind::run_ends;
+      made.width = ends.type.byte_width();
+      made.values = value_at(ends, 1, ends.offset, static_cast<std::size_t>(made.width));
+      made.count = ends.length;
+      return made;
+    }
+    default:
+      if (source.dictionary == nullptr && !source.type.is_symbol()) {
+        return std::nullopt;
+      }
+      made.kind = check_kind::indices;
+      made.width = source.type.byte_width();
+      made.values = value_at(source, 1, of.offset, static_cast<std::size_t>(made.width));
+      made.limit = source.type.is_symbol()
+                       ? static_cast<std::int64_t>(source.type.symbols()->size())
+                       : std::min(source.dictionary->length, most_entries(*source.type.index_type()));
+    }
+    made.count = of.rows.rows - of.rows.offset;
+    if (source.type.has_validity()) {
+      made.validity = reinterpret_cast<const std::uint8_t*>(source.buffers[0].data());
+      made.bit_offset = of.offset;
+    }
+    return made;
+  }
+
+  /// Rows of the child of each type id; the place of the table.
+  std::size_t add_union(const host_array& source) {
+    constexpr std::size_t type_ids = 256;
+    const std::size_t at = list_.tables.size();
+    list_.tables.resize(at + type_ids, -1);
+    const auto codes = source.type.type_codes();
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      list_.tables[at + static_cast<std::uint8_t>(codes[i])] = source.children[i].length;
+    }
+    return at;
+  }
+
+  std::size_t add_sizes(const host_array& source) {
+    const std::size_t at = list_.tables.size();
+    const auto buffers = std::span(source.buffers).subspan(source.type.buffer_count());
+    for (const std::span<const std::byte>& each : buffers) {
+      list_.tables.push_back(static_cast<std::int64_t>(each.size()));
+    }
+    for (const std::span<const std::byte>& each : buffers) {
+      list_.tables.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(each.data())));
+    }
+    return at;
+  }
+
+  void check_level() {
+    list_ = {};
+    for (looked_at& each : level_) {
+      table_of_next_ = check_list::no_table;
+      if (const auto made = check_of(each)) {
+        each.check = list_.checks.size();
+        each.checked = true;
+        list_.checks.push_back(*made);
+        list_.table_at.push_back(table_of_next_);
+      }
+    }
+    const std::vector<std::int64_t> bad = memory_.bad_rows(list_);
+    for (const looked_at& each : level_) {
+      if (each.checked && bad[each.check] != no_bad_row) {
+        throw error(errc::format,
+                    concat(each.place, ": ", reason(*each.array, list_.checks[each.check], bad[each.check])));
+      }
+    }
+  }
+
+  [[nodiscard]] std::string reason(const host_array& of, const value_check& check, std::int64_t row) const {
+    // Not the limit of the check, which is what the indices can name.
+    const std::int64_t limit = of.dictionary != nullptr ? of.dictionary->length : check.limit;
+    values_of_array values(of, check, memory_);
+    return reason_of(of.type, {check.kind, check.width, limit, row}, values);
+  }
+
+  /// Whether the first and last offset of the window are asked for. Those of an array on its own are known to be in range.
+  [[nodiscard]] static bool asks_for_offsets(const looked_at& of) {
+    return of.array->type.offset_width() != 0 && (of.nested || !of.array->children.empty());
+  }
+
+  /// The first and last offset of a window, or the first and last run.
+  void ask_children(looked_at& of, std::vector<value_request>& requests) const {
+    const host_array& source = *of.array;
+    of.requests = requests.size();
+    if (asks_for_offsets(of)) {
+      const std::size_t width = source.type.offset_width();
+      for (const std::int64_t row : {of.rows.first, of.rows.first + of.rows.rows}) {
+        requests.push_back(
+            {.at = value_at(source, 1, row, width), .width = static_cast<std::int32_t>(width)});
+      }
+    } else if (source.type.layout() == layout_kind::run_ends) {
+      const host_array& ends = source.children[0];
+      const std::int32_t wide = ends.type.byte_width();
+      for (const std::int64_t row : {of.rows.offset, of.rows.rows - 1}) {
+        requests.push_back({.at = value_at(ends, 1, ends.offset, static_cast<std::size_t>(wide)),
+                            .width = wide,
+                            .search = true,
+                            .count = ends.length,
+                            .greater = row});
+      }
+    }
+  }
+
+  /// Offsets that rise may still begin below 0, or end behind the values, where a part of an array is looked at.
+  static void require_range(const looked_at& of, std::int64_t first, std::int64_t last) {
+    const host_array& source = *of.array;
+    const bool bytes = source.children.empty();
+    const std::int64_t limit =
+        bytes ? static_cast<std::int64_t>(source.buffers[2].size()) : source.children.front().length;
+    if (first < 0 || last > limit) {
+      throw error(errc::format, concat(of.place, ": offsets from ", first, " to ", last, ", there are ",
+                                       limit, bytes ? " bytes" : " values"));
+    }
+  }
+
+  [[nodiscard]] static child_rows rows_of(const looked_at& of, std::size_t index,
+                                          const std::vector<std::int64_t>& answers) {
+    const host_array& source = *of.array;
+    if (const auto known = rows_of_children(source.type, of.rows.first, of.rows.rows)) {
+      return *known;
+    }
+    if (source.type.layout() == layout_kind::run_ends) {
+      const std::int64_t first = answers[of.requests];
+      return {first, answers[of.requests + 1] - first + 1};
+    }
+    if (source.type.offset_width() != 0) {
+      return {answers[of.requests], answers[of.requests + 1] - answers[of.requests]};
+    }
+    return {0, source.children[index].length};
+  }
+
+  void add_children(std::deque<looked_at>& parents) {
+    std::vector<value_request> requests;
+    for (looked_at& each : parents) {
+      ask_children(each, requests);
+    }
+    const std::vector<std::int64_t> answers = memory_.numbers(requests);
+    for (const looked_at& each : parents) {
+      if (asks_for_offsets(each)) {
+        require_range(each, answers[each.requests], answers[each.requests + 1]);
+      }
+      for (std::size_t i = 0; i < each.array->children.size(); ++i) {
+        const host_array& child = each.array->children[i];
+        const child_rows rows = rows_of(each, i, answers);
+        add(child, child.offset + rows.first, rows.count,
+            each.place.child(each.array->type.children()[i].name), true);
+      }
+    }
+  }
+
+  const array_memory& memory_;
+  const dictionary_cache& known_;
+  std::deque<looked_at> level_;
+  std::vector<std::deque<looked_at>> above_; ///< levels that are done: places of children point into them
+  check_list list_;                          ///< of the level
+  std::size_t table_of_next_ = check_list::no_table;
+};
+
+} // namespace
+
+void check_values(std::span<const host_array> arrays, std::span<const field> fields,
+                  const dictionary_cache& known, const array_memory& memory) {
+  value_checker checker(memory, known);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    checker.add(arrays[i], arrays[i].offset, arrays[i].length, array_place::column(fields[i].name));
+  }
+  checker.run();
+}
+
+} // namespace saeta

@@ -1,0 +1,348 @@
+#include "saeta/base/text.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
+#include "saeta/interop/dlpack/managed_tensor.hpp"
+#include "saeta/interop/dlpack/tensor_numbers.hpp"
+#include "saeta/interop/dlpack/tensor_values.hpp"
+#include "saeta/staging/staging_ring.hpp"
+
+#include <dlpack/dlpack.h>
+
+#include <new>
+#include <string>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+/// What a consumer gets, whichever struct carries it.
+struct view {
+  void* data = nullptr;
+  tensor_device device;
+  tensor_type type;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides; ///< in values
+  bool copied = false;
+  tensor_owner owner;
+};
+
+/// "a int8 column", "the table".
+std::string name_of(const tensor_numbers& source) {
+  return source.rows ? concat("a ", source.rows->type().name(), " column") : std::string("the table");
+}
+
+/// "2 of 8 values of a int8 column are null".
+std::string nulls_text(const tensor_numbers& source, std::int64_t nulls) {
+  return concat(nulls, " of ", source.rows ? source.rows->length() : source.size(), " values of ",
+                name_of(source), " are null");
+}
+
+constexpr tensor_device on_host{kDLCPU, 0};
+
+/// True where the CPU can read what lies there.
+bool host_reads(tensor_device here) {
+  const std::optional<memory_kind> kind = kind_of(here);
+  return kind && host_accessible(*kind);
+}
+
+/// Why the memory can't be handed out as it is; empty where it can.
+std::string reason_to_copy(const tensor_numbers& source, bool in_place, bool only_mask, tensor_device here,
+                           tensor_device target) {
+  if (target != here && target != on_host) {
+    throw error(errc::exchange,
+                concat("dlpack: the column is on ", to_string(here), " and can't be exported to ",
+                       to_string(target), ": only to its own device or to the host"));
+  }
+  if (target == on_host && !host_reads(here)) {
+    return concat("the column is on ", to_string(here), " and the tensor is wanted on the host");
+  }
+  if (in_place) {
+    return {};
+  }
+  if (only_mask) {
+    return "a validity has one bit a value and a mask one byte";
+  }
+  for (const number_block& block : source.blocks) {
+    for (const column& each : block.columns) {
+      if (each.type().id() == type_id::boolean) {
+        return "a boolean column keeps one bit a value and a tensor one byte";
+      }
+      if (each.type() != source.shown) {
+        return concat("values of type ", each.type().name(), " become ", source.shown.name());
+      }
+    }
+  }
+  if (source.blocks.size() > 1) {
+    return concat("the table has ", source.blocks.size(), " batches");
+  }
+  return concat("the columns of ", name_of(source),
+                " don't lie equally spaced in one allocation, or not in the order that was asked for");
+}
+
+/// Who waits for our work: the host, a stream of the consumer, or nobody, where no ordering is asked for.
+struct consumer {
+  bool on_cpu = false;
+  std::optional<stream_handle> stream;
+};
+
+/// Checks the stream against the target. Whoever names none for page-locked memory takes it for memory of the CPU.
+consumer consumer_of(const dlpack_export& how, tensor_device target) {
+  const auto named = how.stream ? tensor_stream(*how.stream) : std::optional(legacy_stream);
+  if (target == on_host && how.stream) {
+    throw error(errc::exchange, concat("dlpack: stream ", *how.stream,
+                                       " was given for a tensor on the host, which has no streams"));
+  }
+  if (target == on_host || (!how.stream && kind_of(target) == memory_kind::pinned)) {
+    return {.on_cpu = true, .stream = std::nullopt};
+  }
+  return {.on_cpu = false, .stream = named};
+}
+
+view downloaded(const std::shared_ptr<context>& home, const buffer& values) {
+  constexpr std::align_val_t alignment{host_alignment};
+  void* const bytes = ::operator new(values.size(), alignment, std::nothrow);
+  if (bytes == nullptr) {
+    throw error(errc::out_of_memory,
+                concat("dlpack: no host memory for a copy of ", values.size(), " bytes"));
+  }
+  view made;
+  made.owner = std::shared_ptr<void>(bytes, [](void* p) { ::operator delete(p, alignment); });
+  if (values.size() != 0) {
+    const download_range all{values, static_cast<std::byte*>(bytes)};
+    staging_ring::of(home)->download(std::span(&all, 1));
+    made.data = bytes;
+  }
+  made.device = on_host;
+  made.copied = true;
+  return made;
+}
+
+view in_place(const buffer& values, bool copy) {
+  view made;
+  made.copied = copy;
+  if (copy) {
+    made.owner.emplace<copy_hold>(values.owner());
+  } else {
+    made.owner.emplace<export_hold>(std::span(&values, 1), access::read);
+  }
+  made.data = reinterpret_cast<void*>(values.size() == 0 ? 0 : values.address());
+  return made;
+}
+
+void hand_over(const std::shared_ptr<context>& home, const buffer& values, bool copy, const consumer& to) {
+  const std::span all(&values, 1);
+  if (to.on_cpu) {
+    synchronize_handover(all);
+  } else if (to.stream) {
+    order_handover(all, *home->device_backend(), *to.stream);
+  } else if (copy) {
+    // A consumer that orders for itself can't know the stream that we copied on.
+    synchronize_handover(all);
+  }
+}
+
+tensor_device device_of_copy(const tensor_numbers& source, const buffer& values, const dlpack_export& how) {
+  const device_id device = source.home->device();
+  const tensor_device there = to_tensor_device(device, values.present() ? values.kind() : own_kind(device));
+  if (how.target && *how.target != there) {
+    throw error(errc::exchange,
+                concat("dlpack: a copy is made on ", to_string(there), " and can't be exported to ",
+                       to_string(*how.target), ": ask for the device of the column without one"));
+  }
+  return there;
+}
+
+/// The value for nulls, of a column that is shown as `shown`; nothing where they are not replaced.
+std::optional<std::uint64_t> stand_in(const data_type& shown, const dlpack_export& how) {
+  switch (how.nulls) {
+  case tensor_nulls::nan:
+    return nan_bits(shown);
+  case tensor_nulls::fill:
+    return value_bits(shown, how.fill);
+  case tensor_nulls::refuse:
+  case tensor_nulls::masked:
+  case tensor_nulls::mask:
+    break;
+  }
+  return std::nullopt;
+}
+
+/// True where nulls have to be replaced by `value`. @throws error exchange for nulls that nothing stands for.
+bool replaces_nulls(const tensor_numbers& source, const std::optional<std::uint64_t>& value,
+                    const dlpack_export& how) {
+  if (how.nulls == tensor_nulls::masked || how.nulls == tensor_nulls::mask) {
+    return false;
+  }
+  const std::int64_t nulls = source.null_count();
+  if (nulls != 0 && !value) {
+    throw error(errc::exchange,
+                concat("dlpack: ", nulls_text(source, nulls),
+                       ", which a tensor can't say: choose nulls='nan' (floats), fill=value or "
+                       "with_mask=True, or use to_arrow"));
+  }
+  if (nulls != 0 && how.copy == copy_policy::never) {
+    throw error(errc::exchange, concat("dlpack: ", nulls_text(source, nulls),
+                                       " and to be replaced, and a copy was forbidden"));
+  }
+  return nulls != 0;
+}
+
+/// Kind and device of the memory that the numbers lie in.
+tensor_device device_of(const tensor_numbers& source) {
+  const device_id device = source.home->device();
+  const bool found = !source.empty() && source.blocks.front().columns.front().values().present();
+  return to_tensor_device(device,
+                          found ? source.blocks.front().columns.front().values().kind() : own_kind(device));
+}
+
+view make_view(const tensor_numbers& source, const dlpack_export& how) {
+  const bool only_mask = how.nulls == tensor_nulls::mask;
+  const std::optional<std::uint64_t> value = stand_in(source.shown, how);
+  const tensor_device here = device_of(source);
+  const tensor_device target = how.target.value_or(here);
+  const consumer to = consumer_of(how, target);
+  const std::optional<numbers_in_place> found = only_mask ? std::nullopt : find_in_place(source, how.order);
+  const std::string reason = reason_to_copy(source, found.has_value(), only_mask, here, target);
+  if (!reason.empty() && how.copy == copy_policy::never) {
+    throw error(errc::exchange, concat("dlpack: ", reason, ", and a copy was forbidden"));
+  }
+  const bool replaced = replaces_nulls(source, value, how);
+  const bool converts = !found || replaced;
+  const auto gather = [&] { return gathered(source, how.order, replaced ? value : std::nullopt, only_mask); };
+
+  const bool copy = converts || how.owned || how.copy == copy_policy::always;
+  // A copy is in the device's own memory.
+  const bool download = target == on_host && (!host_reads(here) || (copy && !source.home->on_host()));
+  const bool side_by_side = source.empty() || source.blocks.front().columns.size() == 1;
+  const auto place = [&]() -> view {
+    if (download) {
+      return downloaded(source.home, converts || !side_by_side ? gather() : found->first);
+    }
+    if (copy) { // first the hand-over: the hold of a copy says that its consumer writes
+      const buffer values = how.owned && !converts ? found->first : gather();
+      hand_over(source.home, values, copy, to);
+      view made = in_place(values, copy);
+      made.device = target == on_host ? target : device_of_copy(source, values, how);
+      return made;
+    }
+    view made = in_place(found->first, copy); // last the hand-over: whoever writes after it finds the hold
+    hand_over(source.home, found->first, copy, to);
+    made.device = target;
+    return made;
+  };
+  view made = place();
+  made.type = to_tensor_type(source.shown);
+  made.shape = ordered(source.extents, source.order);
+  made.strides =
+      ordered(made.copied ? dense_strides(source.extents, how.order) : found->strides, source.order);
+  return made;
+}
+
+view make_view(const column& source, const dlpack_export& how) {
+  if (how.nulls != tensor_nulls::mask) {
+    return make_view(numbers_of_column(source, how), how);
+  }
+  dlpack_export plain = how;
+  plain.nulls = tensor_nulls::refuse;
+  return make_view(numbers_of_column(is_valid(source), plain), plain);
+}
+
+view make_view(const table& source, const dlpack_export& how) {
+  return make_view(numbers_of_table(source, how), how);
+}
+
+constexpr std::uint64_t flags_of(bool copied) {
+  return copied ? DLPACK_FLAG_BITMASK_IS_COPIED : DLPACK_FLAG_BITMASK_READ_ONLY;
+}
+
+template <class Managed>
+Managed* managed(view from) {
+  auto made = std::make_unique<exported_tensor<Managed>>(from.shape, from.strides, std::move(from.owner));
+  made->describe(from.data, from.device, from.type, flags_of(from.copied));
+  return made.release()->get();
+}
+
+/// The tensor over a column of numbers that is handed out as it is, which most are; null where more than that is asked for.
+/// It is what the general way makes of it, without what that needs for everything else.
+template <class Managed>
+Managed* plain_tensor(const column& source, const dlpack_export& how) {
+  const bool numbers = source.type().layout() == layout_kind::fixed && has_tensor_type(source.type());
+  const bool as_it_is =
+      how.copy != copy_policy::always && !how.owned && !how.type && how.nulls != tensor_nulls::mask;
+  if (!numbers || !as_it_is || source.length() == 0 || !source.values().present()) {
+    return nullptr;
+  }
+  const tensor_device here = to_tensor_device(source.home()->device(), source.values().kind());
+  const tensor_device target = how.target.value_or(here);
+  if (target != here && !(target == on_host && host_reads(here))) {
+    return nullptr;
+  }
+  if (how.nulls != tensor_nulls::masked && (how.nulls != tensor_nulls::refuse || source.null_count() != 0)) {
+    return nullptr;
+  }
+  const consumer to = consumer_of(how, target);
+  const buffer values = row_values(source);
+  const std::int64_t length = source.length();
+  constexpr std::int64_t side_by_side = 1;
+  tensor_owner owner(std::in_place_type<export_hold>, std::span(&values, 1), access::read);
+  auto made = std::make_unique<exported_tensor<Managed>>(std::span(&length, 1), std::span(&side_by_side, 1),
+                                                         std::move(owner));
+  hand_over(source.home(), values, false, to); // last: whoever writes after it finds the hold
+  made->describe(reinterpret_cast<void*>(values.address()), target, to_tensor_type(source.type()),
+                 flags_of(false));
+  return made.release()->get();
+}
+
+template <class Managed>
+Managed* export_column(const column& source, const dlpack_export& how) {
+  Managed* const plain = plain_tensor<Managed>(source, how);
+  return plain != nullptr ? plain : managed<Managed>(make_view(source, how));
+}
+
+/// The first column that values lie in; of a column of another type than a tensor's the column itself.
+const column& innermost(const column& source) {
+  const column* found = &source;
+  while (!found->children().empty() && (found->type().layout() == layout_kind::fixed_list ||
+                                        found->type().layout() == layout_kind::structure)) {
+    found = &found->children().front();
+  }
+  return *found;
+}
+
+} // namespace
+
+tensor_device dlpack_device(const column& source) {
+  const column& numbers = innermost(source);
+  const layout_kind layout = numbers.type().layout();
+  const bool has_values = layout == layout_kind::fixed || layout == layout_kind::bits;
+  const device_id device = source.home()->device();
+  return to_tensor_device(device, has_values && numbers.values().present() ? numbers.values().kind()
+                                                                           : own_kind(device));
+}
+
+tensor_device dlpack_device(const table& source) {
+  const device_id device = source.home()->device();
+  for (const batch& rows : source.batches()) {
+    if (rows.rows != 0 && !rows.columns.empty()) {
+      return dlpack_device(rows.columns.front());
+    }
+  }
+  return to_tensor_device(device, own_kind(device));
+}
+
+DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how) {
+  return export_column<DLManagedTensorVersioned>(source, how);
+}
+
+DLManagedTensor* export_dlpack(const column& source, const dlpack_export& how) {
+  return export_column<DLManagedTensor>(source, how);
+}
+
+DLManagedTensorVersioned* export_dlpack_versioned(const table& source, const dlpack_export& how) {
+  return managed<DLManagedTensorVersioned>(make_view(source, how));
+}
+
+DLManagedTensor* export_dlpack(const table& source, const dlpack_export& how) {
+  return managed<DLManagedTensor>(make_view(source, how));
+}
+
+} // namespace saeta

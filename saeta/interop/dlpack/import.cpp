@@ -1,0 +1,404 @@
+#include "saeta/base/checked.hpp"
+#include "saeta/base/foreign_call.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/column/bits.hpp"
+#include "saeta/compute/symbols.hpp"
+#include "saeta/device/kernels.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
+#include "saeta/interop/dlpack/tensor_placement.hpp"
+#include "saeta/interop/own_memory.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/staging/staging_ring.hpp"
+
+#include <dlpack/dlpack.h>
+
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+constexpr const char* imported_tag = "dlpack";
+
+/// What has to happen to the rows so that they can be a column of a context.
+enum class way { view, copy, upload };
+
+/// Memory that the host can load is a view for a host context whatever page-locked or managed it, and so is managed
+/// memory for the GPU. Ordinals count for GPUs only: the standard gives all other memory ordinal 0.
+way way_into(const context& home, const foreign_values& rows, bool needs_gather, copy_policy copy) {
+  const tensor_device from = rows.device;
+  const device_id here = home.device();
+  const bool on_gpu = here.kind == device_kind::cuda;
+  const std::optional<memory_kind> kind = kind_of(from);
+  const bool readable = home.on_host() && kind && host_accessible(*kind);
+  if (from == to_tensor_device(here, own_kind(here)) || (on_gpu && kind == memory_kind::managed) ||
+      readable) {
+    if (needs_gather && copy == copy_policy::never) {
+      throw error(errc::exchange, concat("dlpack: strides ", numbers_text(rows.strides), " of shape ",
+                                         numbers_text(rows.shape),
+                                         " are not those of values side by side, and a copy was forbidden"));
+    }
+    return needs_gather || copy == copy_policy::always ? way::copy : way::view;
+  }
+  if (kind != memory_kind::host && !(on_gpu && kind == memory_kind::pinned)) {
+    throw error(errc::exchange, concat("dlpack: a tensor on device type ", from.type, ", ordinal ",
+                                       from.ordinal, " (", to_string(from), ") can't enter the context of ",
+                                       to_string(here), ": use a context of the tensor's device"));
+  }
+  if (copy == copy_policy::never) {
+    throw error(errc::exchange,
+                concat("dlpack: the tensor is in host memory (", to_string(from), ") and the context on ",
+                       to_string(here), ", and a copy was forbidden"));
+  }
+  return way::upload;
+}
+
+/// After the producer's work on the tensor.
+point producer_point(context& home, tensor_device from, std::optional<std::int64_t> ready) {
+  const auto named = ready ? tensor_stream(*ready) : std::nullopt;
+  if (home.on_host()) {
+    if (named) {
+      throw error(errc::exchange, concat("dlpack: stream ", *ready,
+                                         " was given for an import into the host, which has no streams"));
+    }
+    return {};
+  }
+  if (kind_of(from) == memory_kind::host) {
+    return {}; // written by the CPU, before the producer handed it out
+  }
+  if (named) {
+    return mark(stream_ref(*home.device_backend(), *named));
+  }
+  if (ready) {
+    return {};
+  }
+  const std::optional<point> all = home.clocks()->mark_device();
+  if (!all) {
+    throw error(errc::exchange,
+                concat("dlpack: the producer's stream is unknown and a stream of ", to_string(home.device()),
+                       " captures a graph, so its work can't be waited for: ", "pass the stream"));
+  }
+  return *all;
+}
+
+/// Calls the producer's deleter at the end of its life, once it has been armed: an import that fails leaves the tensor
+/// with the caller.
+template <class Managed>
+class lender {
+public:
+  lender() = default;
+  lender(const lender&) = delete;
+  lender& operator=(const lender&) = delete;
+  ~lender() {
+    if (tensor_ != nullptr && tensor_->deleter != nullptr) {
+      foreign_call([this] { tensor_->deleter(tensor_); });
+    }
+  }
+  void arm(Managed* tensor) noexcept { tensor_ = tensor; }
+
+private:
+  Managed* tensor_ = nullptr;
+};
+
+/// Room for the bits of bools; absent for other types.
+buffer scratch_for(const std::shared_ptr<context>& home, const foreign_values& rows) {
+  return rows.type->is_bool8() && rows.bytes != 0
+             ? buffer::allocate(home, bitmap_bytes(static_cast<std::int64_t>(rows.bytes)),
+                                home->work_stream(), imported_tag)
+             : buffer{};
+}
+
+/// Makes the bytes of bools 0 and 1, by way of `scratch`. A view keeps its bytes instead: bool8 takes any but 0 for true.
+void make_canonical(const std::shared_ptr<context>& home, const buffer& bools, const buffer& scratch,
+                    const foreign_values& rows) {
+  if (!scratch.present()) {
+    return;
+  }
+  const stream_ref work = home->work_stream();
+  use_token token(work, {updates(bools), writes(scratch)});
+  auto* const bytes = token.mutable_data<std::uint8_t>(bools);
+  auto* const bits = token.mutable_data<std::uint8_t>(scratch);
+  const auto count = static_cast<std::int64_t>(rows.bytes);
+  home->kernels().pack_bool(work.native_handle(), bytes, count, bits);
+  home->kernels().unpack_bool(work.native_handle(), bits, 0, count, bytes);
+  token.finish();
+}
+
+/// `view` begins at the lowest address of the values. Everything is allocated before the first read of the view is queued:
+/// a refusal leaves no work on memory that stays with the caller.
+buffer copied(const std::shared_ptr<context>& home, const buffer& view, const foreign_values& rows) {
+  const stream_ref work = home->work_stream();
+  buffer own = buffer::allocate(home, rows.bytes, work, imported_tag);
+  const buffer scratch = scratch_for(home, rows);
+  if (rows.strided()) {
+    use_token token(work, {reads(view), writes(own)});
+    strided_values source = rows.found;
+    source.first = token.data<std::byte>(view) + (rows.first - rows.lowest);
+    home->kernels().gather_strided(work.native_handle(), source, rows.type->byte_width(),
+                                   token.mutable_data<std::byte>(own));
+    token.finish();
+  } else if (rows.bytes != 0) {
+    staging_ring::of(home)->copy(own, view, work);
+  }
+  make_canonical(home, own, scratch, rows);
+  return own;
+}
+
+buffer uploaded(const std::shared_ptr<context>& home, const foreign_values& rows, point ready) {
+  if (rows.bytes == 0) {
+    return buffer::allocate(home, 0, home->work_stream(), imported_tag);
+  }
+  point_set producer;
+  producer.add(ready);
+  home->synchronize(producer); // a GPU may still be writing page-locked memory
+  // Values that stand for several travel once: all of them need more memory than the tensor has. Of other strided tensors the
+  // values alone travel.
+  const bool repeated = rows.strided() && rows.reach < rows.bytes;
+  const bool spread = rows.strided() && !repeated;
+  std::vector<std::byte> gathered(spread ? rows.bytes : 0);
+  if (spread) {
+    reference_kernels().gather_strided({}, rows.found, rows.type->byte_width(), gathered.data());
+  }
+  transfer_plan plan;
+  const std::size_t bytes = repeated ? rows.reach : rows.bytes;
+  const std::size_t number = plan.add({spread ? gathered.data() : rows.lowest, bytes});
+  plan.finish();
+  const buffer slab = staging_ring::of(home)->upload(home, plan, imported_tag);
+  buffer values = slab.slice(plan.target_of(number), bytes);
+  if (repeated) {
+    return copied(home, values, rows);
+  }
+  make_canonical(home, values, scratch_for(home, rows), rows);
+  return values;
+}
+
+/// The values in memory of the context: side by side in the order that was wanted, or as they are.
+struct placed_values {
+  buffer values;
+  bool as_they_are = false; ///< from the lowest address on
+};
+
+template <class Managed>
+placed_values place_tensor(const std::shared_ptr<context>& home, const foreign_values& rows,
+                           bool needs_gather, const std::shared_ptr<lender<Managed>>& keepalive,
+                           const std::shared_ptr<storage>& known, const dlpack_import& how) {
+  const way taken = way_into(*home, rows, needs_gather, how.copy);
+  const point ready = producer_point(*home, rows.device, how.ready);
+  if (taken == way::upload) {
+    return {uploaded(home, rows, ready)};
+  }
+  if (const auto own = shared_again(known, *home, rows.lowest, rows.reach, ready); own && rows.bytes != 0) {
+    return taken == way::copy ? placed_values{copied(home, *own, rows)} : placed_values{*own, true};
+  }
+  // A device's driver knows better than a producer: managed and page-locked memory is handed out as the device's, too.
+  const std::optional<memory_kind> said = home->on_host() ? kind_of(rows.device) : std::nullopt;
+  const buffer view = buffer::adopt(home, {.pointer = rows.lowest,
+                                           .bytes = rows.reach,
+                                           .device = home->device(),
+                                           .kind = said,
+                                           .keepalive = keepalive,
+                                           .access = rows.access,
+                                           .ready = ready,
+                                           .owner_orders_own_work = true,
+                                           .tag = imported_tag});
+  if (taken == way::copy) {
+    return {copied(home, view, rows)};
+  }
+  return {view, true};
+}
+
+column column_of(const std::shared_ptr<context>& home, const data_type& type, std::int64_t length,
+                 const buffer& values) {
+  return column::make(
+      home, {.type = type, .length = length, .null_count = 0, .buffers = {{}, values}, .dictionary = {}});
+}
+
+/// Each dimension behind the first is a fixed-size list, so that every Arrow library reads the shape without an extension type.
+column lists_of(const std::shared_ptr<context>& home, std::span<const std::int64_t> shape, column values) {
+  if (shape.size() > 1 && values.type().is_byte_bool()) {
+    values = relabel_bool8(values, data_type::bool8()); // as which bools of a byte lie inside of another type
+  }
+  for (std::size_t i = shape.size(); i-- > 1;) {
+    std::int64_t rows = 1;
+    for (const std::int64_t extent : shape.first(i)) {
+      rows = checked_mul(rows, extent, "rows of a tensor");
+    }
+    if (shape[i] > std::numeric_limits<std::int32_t>::max()) {
+      throw error(errc::exchange, concat("dlpack: shape[", i, "] is ", shape[i],
+                                         " and a fixed-size list has at most 2147483647 values"));
+    }
+    const data_type type =
+        data_type::nested(concat("+w:", shape[i]), {field{"item", values.type(), true, {}}});
+    column::parts parts;
+    parts.type = type;
+    parts.length = rows;
+    parts.null_count = 0;
+    parts.buffers.resize(1);
+    parts.children = {std::move(values)};
+    values = column::make(home, std::move(parts));
+  }
+  return values;
+}
+
+template <class Managed>
+column import_tensor(const std::shared_ptr<context>& home, Managed* source, mutability access,
+                     bool by_address, const dlpack_import& how) {
+  const foreign_values rows = check_tensor(source->dl_tensor, access, tensor_layout::rows);
+  const std::shared_ptr<storage> known =
+      by_address ? find_known(rows.lowest, rows.reach) : storage_of(*source);
+  const auto keepalive = std::make_shared<lender<Managed>>();
+  const placed_values placed = place_tensor(home, rows, rows.strided(), keepalive, known, how);
+  const std::int64_t count = static_cast<std::int64_t>(rows.bytes) / rows.type->byte_width();
+  column made = lists_of(home, rows.shape, column_of(home, *rows.type, count, placed.values));
+  keepalive->arm(source);
+  return made;
+}
+
+void require_type(const field& wanted, const data_type& found, bool reinterpret) {
+  if (wanted.type.is_symbol() && can_be_symbols(found)) {
+    return;
+  }
+  const bool relabelled = reinterpret && wanted.type.is_integer() && found.is_integer() &&
+                          wanted.type.byte_width() == found.byte_width() &&
+                          wanted.type.extension_name().empty();
+  if (!(wanted.type == found) && !relabelled) {
+    throw error(
+        errc::type_mismatch,
+        concat("dlpack: the tensor is of type ", found.name(), " and column '", wanted.name, "' of ",
+               wanted.type.name(),
+               ": only integers of the same width can be taken for one another, with cast='reinterpret'"));
+  }
+}
+
+/// Numbers of a tensor that the caller calls symbols.
+column symbols_of(const field& wanted, const column& numbers) {
+  try {
+    return as_symbols(std::span(&numbers, 1), wanted.type.symbols()).front();
+  } catch (const error& why) {
+    throw why.refusal() != nullptr
+        ? why
+        : error(why.code(), concat("dlpack: column '", wanted.name, "': ", why.message()));
+  }
+}
+
+schema fields_of(const foreign_values& rows, const dlpack_table_import& how) {
+  const auto count = static_cast<std::size_t>(rows.shape[1]);
+  if (!how.fields) {
+    schema made;
+    made.fields.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      made.fields.push_back(field{concat("col_", i), *rows.type, false, {}});
+    }
+    return made;
+  }
+  if (how.fields->fields.size() != count) {
+    throw error(errc::type_mismatch, concat("dlpack: the tensor has ", count, " columns and the schema ",
+                                            how.fields->fields.size(), " fields"));
+  }
+  for (const field& each : how.fields->fields) {
+    require_type(each, *rows.type, how.reinterpret);
+  }
+  return *how.fields;
+}
+
+template <class Managed>
+table import_columns(const std::shared_ptr<context>& home, Managed* source, mutability access,
+                     const dlpack_table_import& how) {
+  const foreign_values rows = check_tensor(source->dl_tensor, access, tensor_layout::columns);
+  schema fields = fields_of(rows, how);
+  const std::int64_t length = rows.shape[0];
+  const auto width = static_cast<std::size_t>(rows.type->byte_width());
+  const std::size_t column_bytes = rows.bytes == 0 ? 0 : static_cast<std::size_t>(length) * width;
+  // Columns whose rows lie side by side are views wherever the columns are.
+  const strided_values& found = rows.found;
+  const bool by_columns = rows.bytes != 0 && // no bytes have no dimensions
+                          (length <= 1 || found.strides[found.dimensions - 1] == rows.type->byte_width());
+  const auto keepalive = std::make_shared<lender<Managed>>();
+  const placed_values placed =
+      place_tensor(home, rows, rows.bytes != 0 && !by_columns, keepalive, storage_of(*source), how);
+  std::int64_t first = 0; // of column 0, in bytes
+  std::int64_t step = static_cast<std::int64_t>(column_bytes);
+  if (placed.as_they_are && rows.bytes != 0) {
+    first = rows.first - rows.lowest;
+    const bool apart = rows.shape[1] > 1 && !rows.strides.empty();
+    step = (apart ? rows.strides[1] : 1) * rows.type->byte_width();
+  }
+  batch made{length, {}};
+  for (const field& each : fields.fields) {
+    const buffer values =
+        rows.bytes == 0 ? buffer{} : placed.values.slice(static_cast<std::size_t>(first), column_bytes);
+    const bool symbols = each.type.is_symbol();
+    column taken = column_of(home, symbols ? *rows.type : each.type, length, values);
+    made.columns.push_back(symbols ? symbols_of(each, taken) : std::move(taken));
+    first += step;
+  }
+  table result = table::make(home, std::move(fields), {std::move(made)});
+  keepalive->arm(source);
+  return result;
+}
+
+void require_tensor(const void* source) {
+  if (source == nullptr) {
+    throw error(errc::invalid_argument, "dlpack: the tensor is null");
+  }
+}
+
+} // namespace
+
+std::optional<std::int64_t> dlpack_import_stream(const context& home) {
+  if (home.on_host()) {
+    return std::nullopt;
+  }
+  return static_cast<std::int64_t>(home.work_stream().native_handle());
+}
+
+namespace {
+
+/// Only the version and the deleter keep their place in another major version.
+mutability checked_access(const DLManagedTensorVersioned* source) {
+  require_tensor(source);
+  if (source->version.major != DLPACK_MAJOR_VERSION) {
+    throw error(errc::exchange,
+                concat("dlpack: version is ", source->version.major, ".", source->version.minor,
+                       " and only major version ", DLPACK_MAJOR_VERSION, " can be read"));
+  }
+  const bool read_only = (source->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  return read_only ? mutability::read_only : mutability::writable;
+}
+
+mutability checked_access(const DLManagedTensor* source) {
+  require_tensor(source);
+  return mutability::writable;
+}
+
+} // namespace
+
+column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+                     const dlpack_import& how) {
+  return import_tensor(home, source, checked_access(source), false, how);
+}
+
+column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensor* source,
+                     const dlpack_import& how) {
+  return import_tensor(home, source, checked_access(source), false, how);
+}
+
+table import_dlpack_columns(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+                            const dlpack_table_import& how) {
+  return import_columns(home, source, checked_access(source), how);
+}
+
+table import_dlpack_columns(const std::shared_ptr<context>& home, DLManagedTensor* source,
+                            const dlpack_table_import& how) {
+  return import_columns(home, source, checked_access(source), how);
+}
+
+column import_by_address(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+                         const dlpack_import& how) {
+  return import_tensor(home, source, checked_access(source), true, how);
+}
+
+} // namespace saeta

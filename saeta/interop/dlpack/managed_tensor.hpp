@@ -1,0 +1,105 @@
+// DLPack's structs over memory of ours, with the arrays that they point to and what keeps the memory: one allocation.
+//
+// Owner     The struct belongs to the consumer, whose call of the deleter ends the hold.
+// Thread    The deleter may run on any thread.
+#pragma once
+
+#include "saeta/base/report.hpp"
+#include "saeta/interop/dlpack/types.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/memory/export_hold.hpp"
+
+#include <dlpack/dlpack.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace saeta {
+
+/// Keeps a copy that only the consumer knows. It is no export of ours, so it is not counted as one, but the consumer's
+/// work is as unknown: the memory is released after all work of the device.
+class copy_hold {
+public:
+  explicit copy_hold(std::shared_ptr<storage> bytes) : bytes_(std::move(bytes)) {
+    if (bytes_) {
+      bytes_->ordering().begin_export(access::write);
+    }
+  }
+  copy_hold(copy_hold&& other) noexcept = default;
+  copy_hold& operator=(copy_hold&&) = delete;
+  [[nodiscard]] const std::shared_ptr<storage>& bytes() const noexcept { return bytes_; }
+  ~copy_hold() {
+    if (bytes_ && !bytes_->home()->inherited()) {
+      bytes_->ordering().end_export(access::write);
+    }
+  }
+
+private:
+  std::shared_ptr<storage> bytes_;
+};
+
+/// Who keeps the memory of a tensor: nobody where there is none, an export, a copy, or memory of the host.
+using tensor_owner = std::variant<std::monostate, export_hold, copy_hold, std::shared_ptr<void>>;
+
+template <class Managed>
+class exported_tensor {
+public:
+  /// @param shape, strides  as many, strides in values.
+  exported_tensor(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
+                  tensor_owner owner)
+      : owner_(std::move(owner)) {
+    std::int64_t* places = one_.data();
+    if (shape.size() > 1) {
+      more_.resize(2 * shape.size());
+      places = more_.data();
+    }
+    std::copy(shape.begin(), shape.end(), places);
+    std::copy(strides.begin(), strides.end(), places + shape.size());
+    tensor_.manager_ctx = this;
+    tensor_.deleter = give_back;
+    tensor_.dl_tensor.ndim = static_cast<std::int32_t>(shape.size());
+    tensor_.dl_tensor.shape = places;
+    tensor_.dl_tensor.strides = places + shape.size();
+  }
+  exported_tensor(const exported_tensor&) = delete;
+  exported_tensor& operator=(const exported_tensor&) = delete;
+  ~exported_tensor() = default;
+
+  static void give_back(Managed* tensor) noexcept {
+    delete static_cast<exported_tensor*>(tensor->manager_ctx);
+  }
+
+  void describe(void* data, tensor_device device, tensor_type type,
+                [[maybe_unused]] std::uint64_t flags) noexcept {
+    tensor_.dl_tensor.data = data;
+    tensor_.dl_tensor.device = {static_cast<DLDeviceType>(device.type), device.ordinal};
+    tensor_.dl_tensor.dtype = {type.code, type.bits, type.lanes};
+    if constexpr (std::is_same_v<Managed, DLManagedTensorVersioned>) {
+      tensor_.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+      tensor_.flags = flags;
+    }
+  }
+  [[nodiscard]] Managed* get() noexcept { return &tensor_; }
+  /// What is shown, where it is memory of ours; own_memory.hpp asks for it.
+  [[nodiscard]] std::shared_ptr<storage> bytes() const {
+    if (const auto* const view = std::get_if<export_hold>(&owner_)) {
+      return view->first();
+    }
+    const auto* const copy = std::get_if<copy_hold>(&owner_);
+    return copy != nullptr ? copy->bytes() : nullptr;
+  }
+
+private:
+  Managed tensor_{};
+  std::array<std::int64_t, 2> one_{}; ///< shape and stride of one dimension
+  std::vector<std::int64_t> more_;    ///< the shape, then the strides, of any other number
+  tensor_owner owner_;
+};
+
+} // namespace saeta

@@ -1,0 +1,160 @@
+// Numbers of columns gathered into one buffer.
+#include "saeta/base/checked.hpp"
+#include "saeta/column/bits.hpp"
+#include "saeta/device/kernels.hpp"
+#include "saeta/interop/dlpack/tensor_numbers.hpp"
+#include "saeta/interop/dlpack/tensor_values.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/staging/staging_ring.hpp"
+
+namespace saeta {
+namespace {
+
+constexpr const char* copied_tag = "dlpack copy";
+
+buffer copied(const column& source, std::size_t bytes) {
+  const auto& home = source.home();
+  const stream_ref work = home->work_stream();
+  buffer own = buffer::allocate(home, bytes, work, copied_tag);
+  staging_ring::of(home)->copy(own, row_values(source), work);
+  return own;
+}
+
+/// The validity of a column of a block, and where its first row's bit is.
+struct row_bits {
+  buffer bits;
+  std::int64_t first = 0;
+};
+
+row_bits validity_of(const tensor_numbers& from, const column& values) {
+  const column& rows = from.rows ? *from.rows : values;
+  return {rows.validity(), rows.offset()};
+}
+
+/// One use of everything: kernels run between its waits and records.
+class gathering {
+public:
+  gathering(const tensor_numbers& from, const buffer& target, bool values_too, bool nulls_too) {
+    uses_.push_back(writes(target));
+    for (const number_block& block : from.blocks) {
+      for (const column& each : block.columns) {
+        if (values_too) {
+          uses_.push_back(reads(each.values()));
+        }
+        if (nulls_too) {
+          uses_.push_back(reads(validity_of(from, each).bits));
+        }
+      }
+    }
+  }
+  [[nodiscard]] std::span<const use> uses() const noexcept { return uses_; }
+
+private:
+  std::vector<use> uses_;
+};
+
+/// Booleans as bytes, because a kernel that gathers reads no bits.
+tensor_numbers with_bytes(const tensor_numbers& from) {
+  tensor_numbers made = from;
+  for (number_block& block : made.blocks) {
+    for (column& each : block.columns) {
+      if (each.type().id() == type_id::boolean) {
+        each = unpack_bool(each);
+      }
+    }
+  }
+  return made;
+}
+
+void gather_all(const tensor_numbers& from, tensor_order wanted, std::optional<std::uint64_t> fill,
+                bool only_mask, const buffer& target) {
+  const stream_ref work = from.home->work_stream();
+  const bool nulls_count = fill || only_mask;
+  const gathering all(from, target, !only_mask, nulls_count);
+  use_token token(work, all.uses());
+  gather_target shape;
+  shape.kind = number_kind_of(from.shown);
+  const auto columns = static_cast<std::int64_t>(from.blocks.front().columns.size());
+  shape.row_step = wanted == tensor_order::column ? 1 : columns;
+  shape.column_step = wanted == tensor_order::column ? from.extents.front() : 1;
+  shape.rows_a_bit = from.numbers_a_row;
+  shape.fill = fill.value_or(0);
+  auto* to = token.mutable_data<std::byte>(target);
+  for (const number_block& block : from.blocks) {
+    std::vector<gathered_column> sources;
+    for (const column& each : block.columns) {
+      gathered_column& source = sources.emplace_back();
+      if (!only_mask) {
+        const auto skipped =
+            static_cast<std::size_t>(each.offset()) * static_cast<std::size_t>(each.type().byte_width());
+        source.values = token.data<std::byte>(each.values()) + skipped;
+        source.kind = number_kind_of(each.type());
+      }
+      if (nulls_count) {
+        const row_bits valid = validity_of(from, each);
+        source.validity = token.data<std::uint8_t>(valid.bits);
+        source.bit_offset = valid.first;
+      }
+    }
+    shape.rows = block.rows;
+    from.home->kernels().gather_columns(work.native_handle(), sources, shape, to);
+    to += block.rows * shape.row_step * width_of(shape.kind);
+  }
+  token.finish();
+}
+
+} // namespace
+
+buffer gathered(const tensor_numbers& from, tensor_order wanted, std::optional<std::uint64_t> fill,
+                bool only_mask) {
+  const std::size_t bytes =
+      checked_mul(static_cast<std::size_t>(from.size()), static_cast<std::size_t>(from.shown.byte_width()),
+                  "dlpack: bytes of a copy");
+  if (from.empty()) {
+    return buffer::allocate(from.home, 0, from.home->work_stream(), copied_tag);
+  }
+  const bool one = from.blocks.size() == 1 && from.blocks.front().columns.size() == 1;
+  if (one && !only_mask) {
+    const column& values = from.blocks.front().columns.front();
+    const bool packed = values.type().id() == type_id::boolean && from.shown.is_bool8();
+    if (!fill && packed) {
+      return unpack_bool(values).values();
+    }
+    if (!fill && values.type() == from.shown) {
+      return copied(values, bytes);
+    }
+    const bool own_nulls = !from.rows || from.extents.size() == 1;
+    if (fill && own_nulls && (packed || values.type() == from.shown)) {
+      return fill_nulls(packed ? unpack_bool(values) : values, *fill).values();
+    }
+  }
+  buffer target = buffer::allocate(from.home, bytes, from.home->work_stream(), copied_tag);
+  gather_all(only_mask ? from : with_bytes(from), wanted, fill, only_mask, target);
+  return target;
+}
+
+std::int64_t nulls_in_valid_rows(const column& values, const column& rows) {
+  if (rows.null_count() == 0) {
+    return values.null_count();
+  }
+  // A byte for each value: 1 where its row is null or the value is valid.
+  tensor_numbers bytes;
+  bytes.home = values.home();
+  bytes.shown = data_type::bool8();
+  bytes.blocks.push_back({values.length(), {is_valid(values)}});
+  bytes.extents = {values.length()};
+  bytes.rows = rows;
+  bytes.numbers_a_row = values.length() / rows.length();
+  const buffer target = buffer::allocate(bytes.home, static_cast<std::size_t>(values.length()),
+                                         bytes.home->work_stream(), "nulls in rows");
+  gather_all(bytes, tensor_order::row, 1, false, target);
+  const buffer bits =
+      pack_bool(column::make(bytes.home, {bytes.shown, values.length(), 0, 0, {{}, target}, {}, {}}))
+          .values();
+  return column::make(
+             bytes.home,
+             {data_type(type_id::boolean), values.length(), 0, column::unknown_nulls, {bits, bits}, {}, {}})
+      .null_count();
+}
+
+} // namespace saeta

@@ -1,0 +1,224 @@
+#include "saeta/interop/dlpack/tensor_values.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/base/half.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/column/bits.hpp"
+#include "saeta/column/same_values.hpp"
+#include "saeta/memory/use_token.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+namespace saeta {
+namespace {
+
+[[noreturn]] void refuse_number(const data_type& type, const tensor_fill& number, errc code,
+                                std::string_view why) {
+  const std::string given = std::visit([](auto value) { return concat(value); }, number);
+  throw error(code, concat("dlpack: fill ", given, " for a column of type ", type.name(), ": ", why));
+}
+
+template <class Integer>
+std::uint64_t integer_bits(const data_type& type, const tensor_fill& number) {
+  return std::visit(
+      [&](auto value) -> std::uint64_t {
+        if constexpr (std::is_floating_point_v<decltype(value)>) {
+          refuse_number(type, number, errc::type_mismatch, "expected an integer");
+        } else {
+          if (!std::in_range<Integer>(value)) {
+            refuse_number(type, number, errc::out_of_range, "it is outside of the type's range");
+          }
+          return static_cast<std::make_unsigned_t<Integer>>(static_cast<Integer>(value));
+        }
+      },
+      number);
+}
+
+/// True where a float with a significand of `digits` bits has the integer, its exponent apart.
+template <class Integer>
+bool exact(Integer value, int digits) {
+  const auto unsigned_value = static_cast<std::uint64_t>(value);
+  const std::uint64_t magnitude = std::cmp_less(value, 0) ? 0 - unsigned_value : unsigned_value;
+  return magnitude == 0 || magnitude >> std::countr_zero(magnitude) >> digits == 0;
+}
+
+/// The number as a double. An integer must be exact in a float whose significand has `digits` bits.
+double as_double(const data_type& type, const tensor_fill& number, int digits) {
+  return std::visit(
+      [&](auto value) {
+        if constexpr (!std::is_floating_point_v<decltype(value)>) {
+          if (!exact(value, digits)) {
+            refuse_number(type, number, errc::out_of_range, "the type does not have this integer exactly");
+          }
+        }
+        return static_cast<double>(value);
+      },
+      number);
+}
+
+void require_finite_stays_finite(const data_type& type, const tensor_fill& number, double value,
+                                 double greatest) {
+  if (std::isfinite(value) && std::fabs(value) > greatest) {
+    refuse_number(type, number, errc::out_of_range, "it is outside of the type's range");
+  }
+}
+
+std::uint64_t float_bits(const data_type& type, const tensor_fill& number) {
+  switch (type.id()) {
+  case type_id::half_float: {
+    const double value = as_double(type, number, 11);
+    require_finite_stays_finite(type, number, value, greatest_half);
+    return half_bits(value);
+  }
+  case type_id::float32: {
+    using limits = std::numeric_limits<float>;
+    const double value = as_double(type, number, limits::digits);
+    require_finite_stays_finite(type, number, value, static_cast<double>(limits::max()));
+    return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  }
+  default:
+    return std::bit_cast<std::uint64_t>(as_double(type, number, std::numeric_limits<double>::digits));
+  }
+}
+
+bool is_temporal(type_id id) {
+  return id == type_id::date32 || id == type_id::date64 || id == type_id::time32 || id == type_id::time64 ||
+         id == type_id::timestamp || id == type_id::duration;
+}
+
+} // namespace
+
+column numbers_of(const column& source, const dlpack_export& how) {
+  const data_type& type = source.type();
+  if (how.codes && type.index_type() != nullptr) {
+    return relabelled(source, *type.index_type());
+  }
+  if (how.codes && type.is_symbol()) {
+    return relabelled(source, data_type(type_id::uint32));
+  }
+  if (how.reinterpret && is_temporal(type.id()) && type.extension_name().empty()) {
+    return relabelled(source, data_type(type.byte_width() == 4 ? type_id::int32 : type_id::int64));
+  }
+  return source;
+}
+
+data_type number_type_of(const column& numbers) {
+  data_type shown = numbers.type().id() == type_id::boolean && numbers.type().extension_name().empty()
+                        ? data_type::bool8()
+                        : numbers.type();
+  to_tensor_type(shown);
+  return shown;
+}
+
+number_kind number_kind_of(const data_type& type) {
+  to_tensor_type(type);
+  if (type.is_bool8()) {
+    return number_kind::boolean;
+  }
+  if (narrow_float_of(type) != nullptr) { // moved as they are
+    return type.byte_width() == 1 ? number_kind::uint8 : number_kind::uint16;
+  }
+  static_assert(static_cast<int>(type_id::float64) - static_cast<int>(type_id::int8) ==
+                static_cast<int>(number_kind::float64));
+  return static_cast<number_kind>(static_cast<int>(type.id()) - static_cast<int>(type_id::int8));
+}
+
+buffer row_values(const column& source) {
+  const auto width = static_cast<std::size_t>(source.type().byte_width());
+  const std::size_t bytes =
+      checked_mul(static_cast<std::size_t>(source.length()), width, "bytes of the values");
+  return bytes == 0 ? buffer{}
+                    : source.values().slice(static_cast<std::size_t>(source.offset()) * width, bytes);
+}
+
+std::uint64_t value_bits(const data_type& type, const tensor_fill& number) {
+  if (type.is_bool8()) {
+    const std::uint64_t bits = integer_bits<std::uint8_t>(type, number);
+    if (bits > 1) {
+      refuse_number(type, number, errc::out_of_range, "expected 0 or 1");
+    }
+    return bits;
+  }
+  if (const narrow_float* const narrow = narrow_float_of(type)) {
+    const bool zero = std::visit([](auto value) { return value == 0; }, number);
+    if (!zero || !narrow->has_zero) {
+      refuse_number(type, number, errc::out_of_range, "narrow floats are filled with 0 or nulls='nan' alone");
+    }
+    return 0;
+  }
+  switch (type.id()) {
+  case type_id::int8:
+    return integer_bits<std::int8_t>(type, number);
+  case type_id::uint8:
+    return integer_bits<std::uint8_t>(type, number);
+  case type_id::int16:
+    return integer_bits<std::int16_t>(type, number);
+  case type_id::uint16:
+    return integer_bits<std::uint16_t>(type, number);
+  case type_id::int32:
+    return integer_bits<std::int32_t>(type, number);
+  case type_id::uint32:
+    return integer_bits<std::uint32_t>(type, number);
+  case type_id::int64:
+    return integer_bits<std::int64_t>(type, number);
+  case type_id::uint64:
+    return integer_bits<std::uint64_t>(type, number);
+  default:
+    return float_bits(type, number);
+  }
+}
+
+std::uint64_t nan_bits(const data_type& type) {
+  if (const narrow_float* const narrow = narrow_float_of(type)) {
+    return narrow->nan;
+  }
+  if (!type.is_floating()) {
+    throw error(errc::exchange, concat("dlpack: a column of type ", type.name(),
+                                       " has no NaN for its nulls: choose a value, or a mask beside it"));
+  }
+  return float_bits(type, std::numeric_limits<double>::quiet_NaN());
+}
+
+column fill_nulls(const column& source, std::uint64_t bits) {
+  const auto& home = source.home();
+  const stream_ref work = home->work_stream();
+  const auto width = static_cast<std::size_t>(source.type().byte_width());
+  const std::size_t bytes =
+      checked_mul(static_cast<std::size_t>(source.length()), width, "bytes of filled values");
+  const buffer filled = buffer::allocate(home, bytes, work, source.values().owner()->tag());
+  use_token token(work, {reads(source.values()), reads(source.validity()), writes(filled)});
+  const auto* const values = token.data<std::byte>(source.values());
+  home->kernels().fill_nulls(work.native_handle(), token.data<std::uint8_t>(source.validity()),
+                             source.offset(), values + static_cast<std::size_t>(source.offset()) * width,
+                             source.type().byte_width(), source.length(), bits,
+                             token.mutable_data<std::byte>(filled));
+  token.finish();
+  return column::make(home, {source.type(), source.length(), 0, 0, {{}, filled}, {}});
+}
+
+column is_valid(const column& source) {
+  const auto& home = source.home();
+  if (source.validity().present()) {
+    const column bits = column::make(
+        home,
+        {data_type(type_id::boolean), source.length(), source.offset(), 0, {{}, source.validity()}, {}});
+    return relabel_bool8(unpack_bool(bits), data_type::byte_bool());
+  }
+  const auto rows = static_cast<std::size_t>(source.length());
+  const stream_ref work = home->work_stream();
+  const buffer bytes = buffer::allocate(home, rows, work, "validity");
+  if (rows != 0) {
+    use_token token(work, {writes(bytes)});
+    const bool all_null = source.type().layout() == layout_kind::none;
+    home->copies().fill(token.mutable_data<std::byte>(bytes), all_null ? 0 : 1, rows, work);
+    token.finish();
+  }
+  return column::make(home, {data_type::byte_bool(), source.length(), 0, 0, {{}, bytes}, {}});
+}
+
+} // namespace saeta

@@ -1,0 +1,36 @@
+// Columns as the plain numbers that a tensor shows: which integers a type is made of, and what stands in for nulls.
+//
+// Order     Kernels run on the context's work stream, between a use token's waits and records.
+// Failure   type_mismatch and out_of_range for a stand-in that the type does not have, budget_exceeded.
+#pragma once
+
+#include "saeta/column/column.hpp"
+#include "saeta/device/gather.hpp"
+#include "saeta/interop/dlpack/dlpack.hpp"
+
+#include <cstdint>
+
+namespace saeta {
+
+/// The column as `how` asks for it: with `reinterpret` the integers of a temporal type, with `codes` the indices of a
+/// dictionary, else as it is. The same memory.
+column numbers_of(const column& source, const dlpack_export& how);
+
+/// The type of the tensor over a column of numbers: its own, bool8 for booleans of one bit.
+/// @throws error exchange for types without a tensor.
+data_type number_type_of(const column& numbers);
+/// The same for kernels. @throws error exchange for other types than numbers and bool8.
+number_kind number_kind_of(const data_type& type);
+/// The bytes of the column's rows, of a fixed-width type; absent where there are none.
+buffer row_values(const column& source);
+
+/// The bytes of a number as a value of `type`, in the low bytes of the result. The type is an integer, a float or bool8.
+/// @throws error type_mismatch for a float that should be an integer, out_of_range naming the number.
+std::uint64_t value_bits(const data_type& type, const tensor_fill& number);
+/// The same for a quiet NaN. @throws error exchange unless the type is a float.
+std::uint64_t nan_bits(const data_type& type);
+
+/// The rows without nulls: where one was, the value with these bytes. One kernel; a fixed-width type of at most 8 bytes.
+column fill_nulls(const column& source, std::uint64_t bits);
+
+} // namespace saeta

@@ -1,0 +1,144 @@
+#include "saeta/ipc/codec/decoded_bound.hpp"
+
+#include "saeta/base/text.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace saeta::ipc::detail {
+namespace {
+
+using range_reader = std::function<std::span<const std::byte>(std::uint64_t at, std::size_t bytes)>;
+
+/// Reads little-endian numbers one after the other; `ended` once there are too few bytes.
+class walker {
+public:
+  walker(std::uint64_t bytes, const range_reader& read) : bytes_(bytes), read_(read) {}
+
+  std::uint64_t number(std::size_t bytes) {
+    std::uint64_t value = 0;
+    const std::uint64_t at = at_;
+    if (skip(bytes)) {
+      std::memcpy(&value, read_(at, bytes).data(), bytes);
+    }
+    return value;
+  }
+  bool skip(std::uint64_t bytes) {
+    ended_ = ended_ || bytes > bytes_ - at_;
+    at_ = ended_ ? bytes_ : at_ + bytes;
+    return !ended_;
+  }
+  [[nodiscard]] bool ended() const noexcept { return ended_; }
+  [[nodiscard]] bool empty() const noexcept { return at_ == bytes_; }
+
+private:
+  std::uint64_t bytes_;
+  const range_reader& read_;
+  std::uint64_t at_ = 0;
+  bool ended_ = false;
+};
+
+constexpr std::uint64_t unknown = std::numeric_limits<std::uint64_t>::max();
+
+bool is_skippable(std::uint64_t magic) { return (magic & 0xFFFFFFF0) == 0x184D2A50; }
+
+bool bit(std::uint64_t of, int number) { return (of >> number & 1) != 0; }
+
+/// Bytes of one frame behind its magic number.
+std::uint64_t lz4_frame(walker& from) {
+  constexpr std::uint64_t most_expansion = 255;
+  const std::uint64_t flags = from.number(1);
+  const std::uint64_t largest = std::uint64_t{1} << (8 + 2 * (from.number(1) >> 4 & 7));
+  const std::uint64_t content = bit(flags, 3) ? from.number(8) : unknown;
+  from.skip((bit(flags, 0) ? 4U : 0U) + 1U); // the number of a dictionary, and the checksum of the header
+  std::uint64_t sum = 0;
+  while (!from.ended()) {
+    const std::uint64_t head = from.number(4);
+    const std::uint64_t size = head & 0x7FFFFFFF;
+    if (size == 0) {
+      break;
+    }
+    from.skip(size + (bit(flags, 4) ? 4U : 0U));
+    sum += bit(head, 31) ? size : std::min(largest, most_expansion * size);
+  }
+  from.skip(bit(flags, 2) ? 4U : 0U);
+  return std::min(sum, content);
+}
+
+std::uint64_t zstd_frame(walker& from) {
+  constexpr std::uint64_t largest_block = std::uint64_t{1} << 17;
+  const std::uint64_t flags = from.number(1);
+  const bool single = bit(flags, 5);
+  from.skip((single ? 0U : 1U) + (1U << (flags & 3) >> 1)); // the window, and the number of a dictionary
+  const std::uint64_t width = flags >> 6;
+  const std::uint64_t content = width == 0 ? (single ? from.number(1) : unknown)
+                                           : from.number(std::size_t{1} << width) + (width == 1 ? 256U : 0U);
+  std::uint64_t sum = 0;
+  bool last = false;
+  while (!last && !from.ended()) {
+    const std::uint64_t head = from.number(3);
+    const std::uint64_t size = head >> 3;
+    const std::uint64_t kind = head >> 1 & 3;
+    last = bit(head, 0);
+    from.skip(kind == 1 ? 1 : size);
+    sum += kind == 2 ? largest_block : size;
+  }
+  from.skip(bit(flags, 2) ? 4U : 0U);
+  return std::min(sum, content);
+}
+
+} // namespace
+
+std::uint64_t most_decoded(std::string_view codec, std::span<const std::byte> compressed) {
+  return most_decoded(codec, compressed.size(),
+                      [&](std::uint64_t at, std::size_t bytes) { return compressed.subspan(at, bytes); });
+}
+
+std::uint64_t most_decoded(std::string_view codec, std::uint64_t bytes, const range_reader& read) {
+  const bool lz4 = codec == "lz4";
+  const std::uint64_t magic = lz4 ? 0x184D2204 : 0xFD2FB528;
+  walker from(bytes, read);
+  std::uint64_t sum = 0;
+  while (!from.empty()) {
+    const std::uint64_t found = from.number(4);
+    if (found == magic) {
+      sum += lz4 ? lz4_frame(from) : zstd_frame(from);
+    } else if (is_skippable(found)) {
+      from.skip(from.number(4));
+    } else {
+      break;
+    }
+  }
+  return sum;
+}
+
+void require_honest_sizes(const batch_metadata& batch, std::span<const std::byte> body) {
+  if (batch.compression != "lz4" && batch.compression != "zstd") {
+    return; // plain, or a codec that libarrow refuses
+  }
+  for (std::size_t i = 0; i < batch.buffers.size(); ++i) {
+    const buffer_place& place = batch.buffers[i];
+    std::int64_t claimed = 0;
+    constexpr std::int64_t prefix = sizeof(claimed);
+    if (place.offset < 0 || place.length <= prefix || place.offset > std::ssize(body) ||
+        place.length > std::ssize(body) - place.offset) {
+      continue; // empty, or refused by libarrow
+    }
+    const auto bytes =
+        body.subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.length));
+    std::memcpy(&claimed, bytes.data(), sizeof(claimed));
+    if (claimed <= 0) {
+      continue; // -1: stored as it is; libarrow refuses the others
+    }
+    const std::uint64_t most = most_decoded(batch.compression, bytes.subspan(prefix));
+    if (static_cast<std::uint64_t>(claimed) > most) {
+      throw error(errc::format,
+                  concat("buffer ", i, " claims ", claimed, " bytes when decoded, its ",
+                         place.length - prefix, " bytes of ", batch.compression, " hold at most ", most));
+    }
+  }
+}
+
+} // namespace saeta::ipc::detail

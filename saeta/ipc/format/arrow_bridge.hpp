@@ -1,0 +1,32 @@
+// Schemas and batches across the border between libarrow and Saeta, through the Arrow C Data Interface.
+//
+// Failure   unsupported names the column and its type in Arrow's words; `where` (a path, a batch) begins every message.
+#pragma once
+
+#include "saeta/interop/arrow/c_data.hpp"
+
+#include <arrow/type_fwd.h>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace saeta::ipc::detail {
+
+/// True when a context can hold columns of this field.
+bool carried(const arrow::Field& described);
+
+schema schema_of(const arrow::Schema& described, std::string_view where);
+std::shared_ptr<arrow::Schema> arrow_schema(const schema& described);
+
+/// @param source  structurally valid (`Validate`).
+batch import_record_batch(const std::shared_ptr<context>& home, const schema& fields,
+                          const arrow::RecordBatch& source, dictionary_cache& dictionaries,
+                          const import_options& options);
+/// Batches [first, first + count) of a table; from a device context one download.
+std::vector<std::shared_ptr<arrow::RecordBatch>>
+export_record_batches(const table& source, std::size_t first, std::size_t count,
+                      const std::shared_ptr<arrow::Schema>& described);
+std::shared_ptr<arrow::Array> export_array(const column& source);
+
+} // namespace saeta::ipc::detail

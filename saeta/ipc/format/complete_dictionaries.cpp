@@ -1,0 +1,95 @@
+#include "saeta/ipc/format/complete_dictionaries.hpp"
+
+#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/format/flat_table.hpp"
+#include "saeta/ipc/format/message_metadata.hpp"
+
+#include <arrow/array/array_base.h>
+#include <arrow/array/util.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/dictionary.h>
+#include <arrow/ipc/options.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/ipc/writer.h>
+
+#include <span>
+#include <utility>
+
+namespace saeta::ipc::detail {
+namespace {
+
+using arrow::ipc::MessageType;
+using message_pointer = std::unique_ptr<arrow::ipc::Message>;
+
+// Numbers of the fields in their tables: Message.fbs and Schema.fbs.
+constexpr unsigned message_table = 2;
+constexpr unsigned schema_fields = 1;
+constexpr unsigned field_dictionary = 4;
+constexpr unsigned field_children = 5;
+constexpr unsigned encoding_id = 0;
+
+std::span<const std::byte> metadata_of(const arrow::ipc::Message& message) {
+  const auto& bytes = *message.metadata();
+  return {reinterpret_cast<const std::byte*>(bytes.data()), static_cast<std::size_t>(bytes.size())};
+}
+
+void append_ids(const std::vector<flat_table>& fields, std::set<std::int64_t>& ids) {
+  for (const flat_table& each : fields) {
+    if (const auto encoding = each.table(field_dictionary)) {
+      ids.insert(encoding->scalar<std::int64_t>(encoding_id, 0));
+    }
+    append_ids(each.tables(field_children), ids);
+  }
+}
+
+} // namespace
+
+complete_dictionaries::complete_dictionaries(std::unique_ptr<arrow::ipc::MessageReader> from)
+    : from_(std::move(from)), types_(std::make_unique<arrow::ipc::DictionaryMemo>()) {}
+
+complete_dictionaries::~complete_dictionaries() = default;
+
+arrow::Result<message_pointer> complete_dictionaries::ReadNextMessage() {
+  if (held_ == nullptr) {
+    ARROW_ASSIGN_OR_RAISE(held_, from_->ReadNextMessage());
+  }
+  return guarded([this]() -> arrow::Result<message_pointer> {
+    if (held_ == nullptr) { // a stream that ends after some dictionaries is one without batches
+      return given_ && !missing_.empty() ? next_missing() : message_pointer();
+    }
+    switch (held_->type()) {
+    case MessageType::SCHEMA:
+      ARROW_RETURN_NOT_OK(arrow::ipc::ReadSchema(*held_, types_.get()));
+      if (const auto schema = flat_table::root(metadata_of(*held_)).table(message_table)) {
+        append_ids(schema->tables(schema_fields), missing_);
+      }
+      break;
+    case MessageType::DICTIONARY_BATCH:
+      missing_.erase(read_dictionary_metadata(metadata_of(*held_)).id);
+      given_ = true;
+      break;
+    default:
+      if (!missing_.empty()) {
+        return next_missing();
+      }
+    }
+    return std::move(held_);
+  });
+}
+
+arrow::Result<message_pointer> complete_dictionaries::next_missing() {
+  const std::int64_t id = missing_.extract(missing_.begin()).value();
+  ARROW_ASSIGN_OR_RAISE(const auto type, types_->GetDictionaryType(id));
+  ARROW_ASSIGN_OR_RAISE(const auto values, arrow::MakeEmptyArray(type));
+  const auto options = arrow::ipc::IpcWriteOptions::Defaults();
+  arrow::ipc::IpcPayload payload;
+  ARROW_RETURN_NOT_OK(arrow::ipc::GetDictionaryPayload(id, false, values, options, &payload));
+  ARROW_ASSIGN_OR_RAISE(const auto sink, arrow::io::BufferOutputStream::Create());
+  std::int32_t metadata_bytes = 0;
+  ARROW_RETURN_NOT_OK(arrow::ipc::WriteIpcPayload(payload, options, sink.get(), &metadata_bytes));
+  ARROW_ASSIGN_OR_RAISE(const auto bytes, sink->Finish());
+  arrow::io::BufferReader written(bytes);
+  return arrow::ipc::ReadMessage(&written);
+}
+
+} // namespace saeta::ipc::detail

@@ -1,0 +1,132 @@
+#include "saeta/ipc/format/message_metadata.hpp"
+
+#include "saeta/ipc/format/flat_table.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace saeta::ipc::detail {
+namespace {
+
+// Numbers of the fields in their tables.
+constexpr unsigned footer_version = 0;
+constexpr unsigned footer_schema = 1;
+constexpr unsigned footer_dictionaries = 2;
+constexpr unsigned footer_batches = 3;
+constexpr unsigned message_version = 0;
+constexpr unsigned message_header_type = 1;
+constexpr unsigned message_header = 2;
+constexpr unsigned message_body_length = 3;
+
+static_assert(sizeof(message_block) == 24 && offsetof(message_block, body_bytes) == 16);
+static_assert(sizeof(field_node) == 16 && sizeof(buffer_place) == 16);
+
+constexpr std::int16_t version_4 = 3; // the oldest that libarrow reads
+
+// Members of the union MessageHeader.
+constexpr std::uint8_t header_of_schema = 1;
+constexpr std::uint8_t header_of_dictionary = 2;
+
+/// A schema message whose table is the footer's own: every offset in a flatbuffer is relative, so it stays right with the footer
+/// moved behind the message's table.
+std::vector<std::byte> schema_message(std::span<const std::byte> footer, std::int16_t version,
+                                      std::size_t schema) {
+  constexpr std::size_t front = 32; // keeps every alignment of the footer
+  constexpr std::uint32_t table = 16;
+  constexpr std::uint32_t vtable = 4;
+  constexpr std::uint16_t header_at = 4; // from the table on
+  constexpr std::uint16_t version_at = 8;
+  constexpr std::uint16_t type_at = 10;
+  std::vector<std::byte> made(front + footer.size());
+  const auto put = [&](std::size_t at, auto value) { std::memcpy(made.data() + at, &value, sizeof value); };
+  put(0, table);
+  put(vtable, std::array<std::uint16_t, 5>{10, 12, version_at, type_at, header_at});
+  put(table, std::int32_t{table - vtable});
+  put(table + header_at, static_cast<std::uint32_t>(front + schema - table - header_at));
+  put(table + version_at, version);
+  put(table + type_at, header_of_schema);
+  std::ranges::copy(footer, made.begin() + front);
+  return made;
+}
+
+std::string compression_name(const flat_table& batch) {
+  const auto compression = batch.table(batch_compression);
+  if (!compression) {
+    return "none";
+  }
+  const auto codec = compression->scalar<std::int8_t>(compression_codec, 0);
+  switch (codec) {
+  case 0:
+    return "lz4";
+  case 1:
+    return "zstd";
+  default:
+    return concat("codec ", +codec);
+  }
+}
+
+} // namespace
+
+file_footer read_footer(std::span<const std::byte> footer) {
+  const auto root = flat_table::root(footer);
+  const auto schema = root.table(footer_schema);
+  if (!schema) {
+    throw error(errc::format, "a footer without a schema");
+  }
+  return {root.structs<message_block>(footer_dictionaries), root.structs<message_block>(footer_batches),
+          schema_message(footer, std::max(root.scalar<std::int16_t>(footer_version, 0), version_4),
+                         schema->position())};
+}
+
+std::int64_t read_body_length(std::span<const std::byte> message) {
+  return flat_table::root(message).scalar<std::int64_t>(message_body_length, 0);
+}
+
+dictionary_metadata read_dictionary_metadata(std::span<const std::byte> message) {
+  const auto header = flat_table::root(message).table(message_header);
+  const auto data = header ? header->table(dictionary_data) : std::nullopt;
+  if (!data) {
+    throw error(errc::format, "a dictionary message without values");
+  }
+  return {header->scalar<std::int64_t>(dictionary_id, 0), data->scalar<std::int64_t>(batch_length, 0),
+          header->scalar<std::uint8_t>(dictionary_delta, 0) != 0};
+}
+
+void place_buffers(std::span<std::byte> message, std::span<const buffer_place> places,
+                   std::int64_t body_bytes) {
+  const auto root = flat_table::root(message);
+  const auto batch = root.table(message_header);
+  const auto length = root.place(message_body_length);
+  const auto there = batch ? batch->view<buffer_place>(batch_buffers) : flat_structs<buffer_place>();
+  if (there.size() != places.size() || !length) {
+    throw error(errc::format, concat("a record batch message with ", there.size(),
+                                     " buffers in its body, not ", places.size()));
+  }
+  const auto put = [&](std::size_t at, const auto& value) {
+    std::memcpy(message.data() + at, &value, sizeof value); // little-endian
+  };
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    put(static_cast<std::size_t>(there.place(i) - message.data()), places[i]);
+  }
+  put(*length, body_bytes);
+}
+
+batch_metadata read_batch_metadata(std::span<const std::byte> message) {
+  const auto root = flat_table::root(message);
+  auto batch = root.table(message_header);
+  if (batch && root.scalar<std::uint8_t>(message_header_type, 0) == header_of_dictionary) {
+    batch = batch->table(dictionary_data);
+  }
+  if (!batch) {
+    throw error(errc::format, "a record batch message without a record batch");
+  }
+  return {root.scalar<std::int16_t>(message_version, 0),
+          batch->scalar<std::int64_t>(batch_length, 0),
+          batch->structs<field_node>(batch_nodes),
+          batch->structs<buffer_place>(batch_buffers),
+          batch->structs<std::int64_t>(batch_variadic_counts),
+          compression_name(*batch)};
+}
+
+} // namespace saeta::ipc::detail

@@ -1,0 +1,204 @@
+#include "saeta/ipc/io/atomic_file.hpp"
+
+#include "saeta/base/report.hpp"
+#include "saeta/ipc/io/disk_sync.hpp"
+#include "saeta/ipc/io/os_error.hpp"
+#include "saeta/ipc/io/temporary_files.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace saeta::ipc::detail {
+namespace {
+
+constexpr int attempts = 100; ///< to find a name that nobody has
+constexpr mode_t new_file = 0666;
+constexpr mode_t permission_bits = 07777;
+constexpr mode_t identity_bits = S_ISUID | S_ISGID; ///< which say whose rights a program has
+
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+/// The status of what a path names, a symbolic link as such; nothing where there is nothing.
+std::optional<struct stat> status_of(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) {
+    return status;
+  }
+  if (errno != ENOENT) {
+    throw os_error("write", path, errno);
+  }
+  return std::nullopt;
+}
+
+/// The file that is replaced or made: where symbolic links end, also where nothing is there.
+std::filesystem::path end_of_links(const std::filesystem::path& target) {
+  constexpr int most_links = 40; // as the system follows
+  std::filesystem::path at = target;
+  for (int links = 0; links <= most_links; ++links) {
+    const auto status = status_of(at);
+    if (!status || !S_ISLNK(status->st_mode)) {
+      return at;
+    }
+    std::error_code failure;
+    const auto next = std::filesystem::read_symlink(at, failure);
+    if (failure) {
+      throw os_error("write", at, failure.value());
+    }
+    at = folder_of(at) / next; // an absolute one stands alone
+  }
+  throw os_error("write", target, ELOOP);
+}
+
+void require_replaceable(const std::filesystem::path& target, const struct stat& status,
+                         bool replace_read_only) {
+  if (S_ISDIR(status.st_mode)) {
+    throw os_error("write", target, EISDIR);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw error(errc::io,
+                concat("can't write '", target.string(), "': it is no regular file, so it is not replaced"));
+  }
+  // Of a user who may do anything, `faccessat` says that he may write.
+  const bool writable = (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) != 0 &&
+                        ::faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) == 0;
+  if (!writable && !replace_read_only) {
+    throw error(errc::io, concat("can't write '", target.string(),
+                                 "': it is read-only, so it is replaced only with replace_read_only: ",
+                                 std::generic_category().message(EACCES), " (errno ", EACCES, ")"));
+  }
+}
+
+std::filesystem::path path_of(int descriptor) { return concat("/proc/self/fd/", descriptor); }
+
+} // namespace
+
+atomic_file::atomic_file(const std::filesystem::path& target, const file_options& options)
+    : target_(end_of_links(target)), options_(options), replaced_(status_of(target_)) {
+  if (replaced_) {
+    require_replaceable(target_, *replaced_, options_.replace_read_only);
+  }
+  // Without names only a writer that ended between two calls of `give_name` has left one: a large folder is not searched.
+  constexpr std::size_t searched = 4096;
+  if (create_without_name()) {
+    remove_stale_files(folder_of(target_), searched);
+  } else {
+    remove_stale_files(folder_of(target_));
+    create_with_name();
+  }
+}
+
+bool atomic_file::create_without_name() {
+  if (::access("/proc/self/fd", X_OK) != 0) {
+    return false; // it could not be named
+  }
+  descriptor_ = ::open(folder_of(target_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, new_file);
+  if (descriptor_ >= 0) {
+    return true;
+  }
+  if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) { // it has none
+    return false;
+  }
+  throw os_error("create a file beside", target_, errno);
+}
+
+void atomic_file::create_with_name() {
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    auto candidate = temporary_name(folder_of(target_));
+    descriptor_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, new_file);
+    if (descriptor_ >= 0) {
+      if (lock_new_file(descriptor_)) {
+        temporary_ = std::move(candidate);
+        return;
+      }
+      ::close(std::exchange(descriptor_, -1));
+    } else if (errno != EEXIST) {
+      throw os_error("create a file beside", target_, errno);
+    }
+  }
+  throw os_error("create a file beside", target_, EEXIST);
+}
+
+/// A new owner takes rights away, so it comes first. Who may not give the file away keeps it, without the rights of another's.
+void atomic_file::take_over_permissions() {
+  const struct stat& old = *replaced_;
+  const bool same_owner = ::fchown(descriptor_, old.st_uid, old.st_gid) == 0;
+  const bool same_group = same_owner || ::fchown(descriptor_, static_cast<uid_t>(-1), old.st_gid) == 0;
+  mode_t mode = old.st_mode & permission_bits;
+  if (!same_owner) {
+    mode &= ~identity_bits;
+  }
+  if (!same_group) {
+    mode &= ~static_cast<mode_t>(S_IRWXG);
+    mode |= (old.st_mode & S_IRWXO) << 3U; // a group that is another's has the rights of others
+  }
+  if (::fchmod(descriptor_, mode) != 0) {
+    throw os_error("set the permissions of", target_, errno);
+  }
+}
+
+void atomic_file::give_name() {
+  if (temporary_.empty()) {
+    const std::filesystem::path own = path_of(descriptor_);
+    const auto link_as = [&](const std::filesystem::path& name) {
+      return ::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+    };
+    int failure = replaced_ ? EEXIST : link_as(target_);
+    if (failure == 0) {
+      return;
+    }
+    // A link replaces nothing, so the file gets a name of its own for a moment.
+    lock_new_file(descriptor_);
+    for (int attempt = 0; attempt < attempts && failure == EEXIST; ++attempt) {
+      auto candidate = temporary_name(folder_of(target_));
+      failure = link_as(candidate);
+      if (failure == 0) {
+        temporary_ = std::move(candidate);
+      }
+    }
+    if (failure != 0) {
+      throw os_error("write", target_, failure);
+    }
+  }
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+    throw os_error("write", target_, errno);
+  }
+  temporary_.clear();
+}
+
+/// Some file systems refuse bytes only when a file is closed. The file itself stays open, and its lock with it.
+void atomic_file::close_a_copy() const {
+  const int copy = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0 || ::close(copy) != 0) {
+    throw os_error("write", target_, errno);
+  }
+}
+
+void atomic_file::commit() {
+  if (replaced_) {
+    take_over_permissions();
+  }
+  close_a_copy();
+  if (!options_.durable) {
+    return give_name();
+  }
+  sync_file(descriptor_, target_);
+  folder_sync folder(target_);
+  give_name();
+  folder.wait();
+}
+
+atomic_file::~atomic_file() {
+  if (!temporary_.empty() && ::unlink(temporary_.c_str()) != 0) {
+    report("atomic_file", os_error("remove", temporary_, errno).message());
+  }
+  if (descriptor_ >= 0) {
+    close_unwanted(descriptor_);
+  }
+}
+
+} // namespace saeta::ipc::detail

@@ -1,0 +1,438 @@
+#include "saeta/base/checked.hpp"
+#include "saeta/column/column.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/codec/decoded_bound.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/read/piece_table.hpp"
+#include "saeta/transfer/host_window.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace saeta::ipc::detail {
+namespace {
+
+constexpr std::size_t prefix_bytes = 8;
+/// Compressed bodies up to this size are read at once: what their buffers say of themselves is in all of their parts.
+constexpr std::int64_t small_body = 128 << 10;
+/// The same of plain ones, where offsets are read: so many bytes cost less than two reads.
+constexpr std::int64_t small_plain_body = 8 << 10;
+constexpr std::size_t most_messages_of_task = 64;
+/// Decoded bytes for each compressed one that a buffer may claim unproven: its blocks are walked only where it claims more. A lie below
+/// that costs no more memory than a few files of its size, and is found when it is decoded.
+constexpr std::uint64_t modest_expansion = 4;
+
+/// Nothing for one that is not known here.
+std::optional<body_codec> codec_of(const flat_table& batch) {
+  const auto compression = batch.table(batch_compression);
+  if (!compression) {
+    return body_codec::none;
+  }
+  const auto codec = compression->scalar<std::int8_t>(compression_codec, 0);
+  const bool by_buffer = compression->scalar<std::int8_t>(compression_method, 0) == 0;
+  if (!by_buffer || codec < 0 || codec > 1) {
+    return std::nullopt;
+  }
+  return codec == 0 ? body_codec::lz4 : body_codec::zstd;
+}
+
+/// One message after the other.
+class piece_reader {
+public:
+  piece_reader(piece_table& pieces, const scatter_source& source, bool assume)
+      : pieces_(pieces), assume_(assume), tree_(*pieces.tree), metadata_(source), values_(source),
+        decoder_(source), reads_offsets_(std::ranges::any_of(tree_.nodes, [](const tree_node& node) {
+          return node.type->offset_width() != 0 || node.type->layout() == layout_kind::run_ends;
+        })) {}
+
+  /// False where a plan can't take it.
+  bool read(std::size_t piece) {
+    try {
+      return parse(piece);
+    } catch (const error& failure) {
+      rethrow(failure, pieces_.place(piece));
+    }
+  }
+
+private:
+  bool parse(std::size_t piece) {
+    const planned_message& message = pieces_.messages[piece];
+    auto bytes = metadata_.read(message.metadata, message.metadata_bytes);
+    if (message.prefixed) {
+      const std::int64_t flat = read_prefix(bytes);
+      if (flat < 0) {
+        return false;
+      }
+      if (flat == 0 || static_cast<std::uint64_t>(flat) > bytes.size() - prefix_bytes) {
+        throw error(errc::format, concat("metadata of ", flat, " bytes in ", bytes.size()));
+      }
+      bytes = bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat));
+    }
+    const message_header header = read_header(bytes);
+    if (!header.planned) {
+      return false;
+    }
+    std::optional<flat_table> batch = header.header;
+    if (header.kind == message_header::dictionary_batch) {
+      batch = batch->table(dictionary_data);
+    } else if (header.kind != message_header::record_batch) {
+      throw error(errc::format, concat("its message is of kind ", header.kind, ", which is no record batch"));
+    }
+    if (!batch) {
+      throw error(errc::format, "its message has no record batch");
+    }
+    const auto codec = codec_of(*batch);
+    if (!codec) {
+      return false;
+    }
+    codec_ = *codec;
+    body_ = message.body;
+    if (header.body_bytes < 0 || body_ > metadata_.size() ||
+        static_cast<std::uint64_t>(header.body_bytes) > metadata_.size() - body_) {
+      throw error(errc::format, concat("a body of ", header.body_bytes, " bytes at offset ", body_,
+                                       " of a source of ", metadata_.size(), ": it is truncated"));
+    }
+    body_bytes_ = header.body_bytes;
+    pieces_.body_end[piece] = body_ + static_cast<std::uint64_t>(body_bytes_);
+    pieces_.body_bytes[piece] = static_cast<std::uint64_t>(body_bytes_);
+    rows_ = batch->scalar<std::int64_t>(batch_length, 0);
+    nodes_ = batch->view<field_node>(batch_nodes);
+    buffers_ = batch->view<buffer_place>(batch_buffers);
+    if (rows_ < 0) {
+      throw error(errc::format, concat("a record batch of ", rows_, " rows"));
+    }
+    if (nodes_.size() < tree_.rows) {
+      throw error(errc::format, concat(nodes_.size(), " field nodes, the schema needs ", tree_.rows));
+    }
+    pieces_.rows[piece] = rows_;
+    count_variadic(batch->view<std::int64_t>(batch_variadic_counts));
+    packed_ = &pieces_.packed[piece];
+    packed_->clear();
+    decoding_ = scatter_source::nowhere;
+    const bool plain = codec_ == body_codec::none;
+    if (plain ? reads_offsets_ && body_bytes_ <= small_plain_body : body_bytes_ <= small_body) {
+      static_cast<void>(values_.read(body_, static_cast<std::size_t>(body_bytes_)));
+    }
+    for (std::size_t node = 0; node < tree_.nodes.size(); ++node) {
+      try {
+        take(piece, node);
+      } catch (const error& failure) {
+        rethrow(failure, tree_.label(node));
+      }
+    }
+    pieces_.read_bytes[piece] = codec_ == body_codec::none ? pieces_.body_bytes[piece] : packed_bytes();
+    return true;
+  }
+
+  [[nodiscard]] std::uint64_t packed_bytes() const {
+    std::uint64_t sum = 0;
+    for (const packed_buffer& each : *packed_) {
+      sum = checked_add(sum, each.bytes, "decoded bytes");
+    }
+    return sum;
+  }
+
+  void count_variadic(const flat_structs<std::int64_t>& counts) {
+    if (counts.size() < tree_.views) {
+      throw error(errc::format,
+                  concat(counts.size(), " counts of buffers behind views, the schema needs ", tree_.views));
+    }
+    variadic_before_.assign(1, 0);
+    for (std::size_t i = 0; i < tree_.views; ++i) {
+      const std::int64_t count = counts[i];
+      if (count < 0 || static_cast<std::uint64_t>(count) > buffers_.size()) {
+        throw error(errc::format,
+                    concat(count, " buffers behind the views of a column, of ", buffers_.size(), " in all"));
+      }
+      variadic_before_.push_back(variadic_before_.back() + static_cast<std::size_t>(count));
+    }
+    if (buffers_.size() < tree_.buffers + variadic_before_.back()) {
+      throw error(errc::format, concat(buffers_.size(), " buffers, the schema needs ",
+                                       tree_.buffers + variadic_before_.back()));
+    }
+  }
+
+  /// A buffer where it is read from, decoded.
+  struct taken_buffer {
+    std::uint64_t at = 0;
+    std::int64_t bytes = 0;
+  };
+
+  /// A buffer with at least `needed` bytes.
+  taken_buffer place(std::size_t number, std::size_t needed, std::string_view name) {
+    const buffer_place found = buffers_[number];
+    if (found.offset < 0 || found.length < 0 || found.offset > body_bytes_ ||
+        found.length > body_bytes_ - found.offset) {
+      throw error(errc::format, concat("buffer ", number, " has ", found.length, " bytes at offset ",
+                                       found.offset, " of a body of ", body_bytes_));
+    }
+    const std::uint64_t at = body_ + static_cast<std::uint64_t>(found.offset);
+    const taken_buffer taken =
+        codec_ == body_codec::none ? taken_buffer{at, found.length} : unpacked(number, at, found.length);
+    if (static_cast<std::uint64_t>(taken.bytes) < needed) {
+      throw error(errc::format,
+                  concat("its ", name, " take ", needed, " bytes, buffer ", number, " has ", taken.bytes));
+    }
+    return taken;
+  }
+
+  /// A compressed buffer begins with its size when decoded; -1: it is as it is.
+  taken_buffer unpacked(std::size_t number, std::uint64_t at, std::int64_t length) {
+    constexpr std::uint64_t alignment = 64;
+    std::int64_t claimed = 0;
+    if (length == 0) {
+      return {};
+    }
+    if (length < static_cast<std::int64_t>(sizeof claimed)) {
+      throw error(errc::format, concat("buffer ", number, " has ", length,
+                                       " bytes, a compressed one begins with the 8 bytes of its size"));
+    }
+    std::memcpy(&claimed, values_.read(at, sizeof claimed).data(), sizeof claimed);
+    packed_buffer made;
+    made.source = at + sizeof claimed;
+    made.packed_bytes = static_cast<std::uint64_t>(length) - sizeof claimed;
+    made.codec = claimed == -1 ? body_codec::none : codec_;
+    made.bytes = claimed == -1 ? made.packed_bytes : static_cast<std::uint64_t>(claimed);
+    if (claimed < -1) {
+      throw error(errc::format, concat("buffer ", number, " claims ", claimed, " bytes when decoded"));
+    }
+    if (claimed > 0) {
+      require_honest(number, made);
+    }
+    if (!packed_->empty()) {
+      const std::uint64_t end = checked_add(packed_->back().at, packed_->back().bytes, "decoded bytes");
+      const std::uint64_t far = checked_add(end, scatter_source::ordered_gap + alignment, "decoded bytes");
+      made.at = far / alignment * alignment;
+    }
+    packed_->push_back(made);
+    return {made.at, checked_cast<std::int64_t>(made.bytes, "decoded bytes")};
+  }
+
+  void require_honest(std::size_t number, const packed_buffer& claiming) {
+    if (claiming.bytes / modest_expansion <= claiming.packed_bytes) {
+      return;
+    }
+    const std::uint64_t most = most_decoded(
+        name_of(claiming.codec), claiming.packed_bytes,
+        [&](std::uint64_t at, std::size_t bytes) { return values_.read(claiming.source + at, bytes); });
+    if (claiming.bytes > most) {
+      throw error(errc::format, concat("buffer ", number, " claims ", claiming.bytes,
+                                       " bytes when decoded, its ", claiming.packed_bytes, " bytes of ",
+                                       name_of(claiming.codec), " hold at most ", most));
+    }
+  }
+
+  /// Rows of a node of which its parent's rows name some; all of them where that can't be known.
+  void name_rows(std::size_t piece, const tree_node& node, const field_node& said, piece_span& span) const {
+    if (node.parent == no_node) {
+      if (said.length != rows_) {
+        throw error(errc::format, concat(said.length, " rows in a record batch of ", rows_));
+      }
+      span.rows = rows_;
+      return;
+    }
+    const tree_node& above = tree_.nodes[node.parent];
+    const piece_span& parent = pieces_.span(piece, node.parent);
+    if (parent.rows == 0) {
+      return;
+    }
+    if (const auto known = rows_of_children(*above.type, parent.first, parent.rows)) {
+      span.first = known->first;
+      span.rows = known->count;
+    } else if (above.type->layout() == layout_kind::list || above.type->layout() == layout_kind::run_ends) {
+      span.first = parent.pointed_first;
+      span.rows = parent.pointed;
+    } else {
+      span.rows = said.length;
+    }
+    if (span.first > said.length || span.rows > said.length - span.first) {
+      throw error(errc::format, concat(said.length, " rows, its parent refers to ",
+                                       checked_add(span.first, span.rows, "rows of a child")));
+    }
+  }
+
+  void take(std::size_t piece, std::size_t number) {
+    const tree_node& node = tree_.nodes[number];
+    const data_type& type = *node.type;
+    const field_node said = nodes_[node.row];
+    if (said.length < 0 || said.null_count < -1 || said.null_count > said.length) {
+      throw error(errc::format, concat(said.length, " rows and ", said.null_count, " nulls"));
+    }
+    piece_span& span = pieces_.span(piece, number);
+    span = {};
+    name_rows(piece, node, said, span);
+    if (span.rows == 0) {
+      return;
+    }
+    const std::int64_t end = span.first + span.rows; // not beyond the node's length
+    span.nulls = type.has_validity() ? nulls_of_part(said.null_count, said.length, span.rows) : 0;
+    const std::size_t shift = variadic_before_[node.views_before];
+    taken_buffer last;
+    for (std::size_t i = 0; i < type.buffer_count(); ++i) {
+      const buffer_spec spec = type.buffer(i);
+      if (spec.role == buffer_role::validity && span.nulls == 0) {
+        continue;
+      }
+      last = place(node.buffer + shift + i, required_bytes(type, i, end), spec.name);
+      span.at[i] = last.at;
+    }
+    switch (type.layout()) {
+    case layout_kind::bytes:
+      read_offsets(type, span, said, last.bytes);
+      break;
+    case layout_kind::list:
+      read_offsets(type, span, said, nodes_[tree_.nodes[number + 1].row].length);
+      break;
+    case layout_kind::run_ends:
+      read_runs(number, span);
+      break;
+    case layout_kind::views:
+      take_variadic(piece, node, shift + type.buffer_count() + node.buffer, span);
+      break;
+    default:
+      break;
+    }
+  }
+
+  [[nodiscard]] std::int64_t value(std::uint64_t at, std::size_t width, std::int64_t index) {
+    const std::uint64_t position = at + static_cast<std::uint64_t>(index) * width;
+    if (codec_ == body_codec::none) {
+      return read_offset(values_.read(position, width).data(), width, 0);
+    }
+    if (at != decoding_ || position - at < decoder_.position()) {
+      decoding_ = at;
+      decoder_.begin(*std::ranges::find(*packed_, at, &packed_buffer::at));
+    }
+    std::array<std::byte, sizeof(std::int64_t)> bytes{};
+    decoder_.skip(position - at - decoder_.position());
+    decoder_.read(std::span(bytes).first(width));
+    return read_offset(bytes.data(), width, 0);
+  }
+
+  void read_offsets(const data_type& type, piece_span& span, const field_node& said, std::int64_t limit) {
+    const std::size_t width = type.offset_width();
+    const bool bytes = type.layout() == layout_kind::bytes;
+    if (codec_ != body_codec::none && (bytes || (assume_ && span.first == 0 && span.rows == said.length))) {
+      packed_buffer& offsets = *std::ranges::find(*packed_, span.at[1], &packed_buffer::at);
+      offsets.width = static_cast<std::uint8_t>(width);
+      offsets.first_at = static_cast<std::uint64_t>(span.first) * width;
+      offsets.last_at = static_cast<std::uint64_t>(span.first + span.rows) * width;
+      offsets.assumed = bytes ? -1 : limit;
+      span.late = bytes;
+      span.pointed = limit;
+      return;
+    }
+    span.pointed_first = value(span.at[1], width, span.first);
+    span.pointed = limit;
+    name_pointed(type, span, span.pointed_first, value(span.at[1], width, span.first + span.rows));
+  }
+
+  /// The runs that the rows lie in.
+  void read_runs(std::size_t number, piece_span& span) {
+    const tree_node& ends = tree_.nodes[number + 1];
+    const field_node said = nodes_[ends.row];
+    const field_node values = nodes_[tree_.nodes[ends.end].row];
+    if (said.length != values.length || said.null_count > 0 || said.length < 0) {
+      throw error(errc::format, concat(said.length, " run ends with null_count ", said.null_count, " and ",
+                                       values.length, " values"));
+    }
+    const auto width = static_cast<std::size_t>(ends.type->byte_width());
+    const taken_buffer found = place(ends.buffer + variadic_before_[ends.views_before] + 1,
+                                     required_bytes(*ends.type, 1, said.length), "run ends");
+    const auto first_above = [&](std::int64_t row) {
+      if (codec_ != body_codec::none) { // decoded once, from the begin on
+        std::int64_t run = 0;
+        while (run < said.length && value(found.at, width, run) <= row) {
+          ++run;
+        }
+        return run;
+      }
+      std::int64_t low = 0;
+      std::int64_t high = said.length;
+      while (low < high) {
+        const std::int64_t middle = low + (high - low) / 2;
+        if (value(found.at, width, middle) > row) {
+          high = middle;
+        } else {
+          low = middle + 1;
+        }
+      }
+      return low;
+    };
+    const std::int64_t last = span.first + span.rows - 1;
+    span.pointed_first = span.first == 0 ? 0 : first_above(span.first);
+    const std::int64_t run = first_above(last);
+    if (run == said.length || run < span.pointed_first) {
+      throw error(errc::format, concat("its ", said.length, " run ends do not reach row ", last));
+    }
+    span.pointed = run - span.pointed_first + 1;
+  }
+
+  void take_variadic(std::size_t piece, const tree_node& node, std::size_t first_buffer, piece_span& span) {
+    auto& list = pieces_.variadic[piece];
+    span.variadic = list.size();
+    span.variadic_count = variadic_before_[node.views_before + 1] - variadic_before_[node.views_before];
+    for (std::size_t i = 0; i < span.variadic_count; ++i) {
+      const taken_buffer found = place(first_buffer + i, 0, "bytes");
+      list.push_back({found.at, static_cast<std::uint64_t>(found.bytes)});
+    }
+  }
+
+  piece_table& pieces_;
+  bool assume_;
+  const column_tree& tree_;
+  source_window metadata_;
+  source_window values_;
+  buffer_decoder decoder_;
+  bool reads_offsets_;
+  // Of the message:
+  body_codec codec_ = body_codec::none;
+  std::vector<packed_buffer>* packed_ = nullptr;
+  std::uint64_t decoding_ = scatter_source::nowhere; ///< place of the buffer that the decoder is in
+  std::uint64_t body_ = 0;
+  std::int64_t body_bytes_ = 0;
+  std::int64_t rows_ = 0;
+  flat_structs<field_node> nodes_;
+  flat_structs<buffer_place> buffers_;
+  std::vector<std::size_t> variadic_before_; ///< buffers behind views, of the nodes of views before each
+};
+
+} // namespace
+
+void name_pointed(const data_type& type, piece_span& span, std::int64_t first, std::int64_t last) {
+  if (first < 0 || last < first || last > span.pointed) {
+    throw error(errc::format,
+                concat("the offsets of its first and last value are ", first, " and ", last, ", there are ",
+                       span.pointed, type.layout() == layout_kind::bytes ? " bytes" : " values"));
+  }
+  span.pointed_first = first;
+  span.pointed = last - first;
+}
+
+bool read_pieces(piece_table& pieces, const scatter_source& source, bool assume,
+                 const task_runner& in_parallel) {
+  const std::size_t count = pieces.messages.size();
+  pieces.rows.resize(count);
+  pieces.body_end.resize(count);
+  pieces.body_bytes.resize(count);
+  pieces.spans.resize(checked_mul(count, pieces.tree->nodes.size(), "pieces of columns"));
+  pieces.variadic.resize(pieces.tree->views == 0 ? 0 : count);
+  pieces.packed.resize(count);
+  pieces.read_bytes.resize(count);
+  std::atomic<bool> planned{true};
+  // Compressed offsets are decoded here: few messages are worth a task each.
+  const std::size_t messages =
+      std::clamp<std::size_t>(count / most_messages_of_task, 1, most_messages_of_task);
+  in_parallel((count + messages - 1) / messages, [&](std::size_t task) {
+    piece_reader reader(pieces, source, assume);
+    const std::size_t end = std::min(count, (task + 1) * messages);
+    for (std::size_t piece = task * messages; piece < end && planned; ++piece) {
+      if (!reader.read(piece)) {
+        planned = false;
+      }
+    }
+  });
+  return planned;
+}
+
+} // namespace saeta::ipc::detail

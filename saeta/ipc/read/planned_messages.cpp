@@ -1,0 +1,219 @@
+#include "saeta/ipc/read/planned_messages.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace saeta::ipc::detail {
+namespace {
+
+// Numbers of the fields in their tables.
+constexpr unsigned message_version = 0;
+constexpr unsigned message_kind = 1;
+constexpr unsigned message_table = 2;
+constexpr unsigned message_body_bytes = 3;
+constexpr unsigned footer_schema = 1;
+constexpr unsigned footer_dictionaries = 2;
+constexpr unsigned footer_batches = 3;
+constexpr unsigned schema_endianness = 0;
+constexpr unsigned dictionary_id = 0;
+constexpr unsigned dictionary_is_delta = 2;
+
+constexpr std::int16_t version_5 = 4;
+constexpr std::size_t prefix_bytes = 8;
+/// Read at once where a message is expected: most metadata are shorter.
+constexpr std::size_t expected_bytes = 4096;
+
+bool little_endian(const flat_table& schema) {
+  return schema.scalar<std::int16_t>(schema_endianness, 0) == 0;
+}
+
+planned_dictionary dictionary_of(const message_header& header, const planned_message& message) {
+  return {message, header.header->scalar<std::int64_t>(dictionary_id, 0),
+          header.header->scalar<std::uint8_t>(dictionary_is_delta, 0) != 0};
+}
+
+/// A message of a file. The body is as long as the message says; that it lies in the file is checked with its buffers.
+template <class Place>
+planned_message message_at(const message_block& block, std::uint64_t source_bytes, Place place) {
+  const auto end =
+      static_cast<std::uint64_t>(block.offset) + static_cast<std::uint64_t>(block.metadata_bytes);
+  if (block.offset < 0 || block.offset % 8 != 0 ||
+      block.metadata_bytes < static_cast<std::int32_t>(prefix_bytes) || end > source_bytes) {
+    throw error(errc::format, concat(place(), ": its message has ", block.metadata_bytes, " bytes at offset ",
+                                     block.offset, " of ", source_bytes));
+  }
+  return {static_cast<std::uint64_t>(block.offset), static_cast<std::size_t>(block.metadata_bytes), end, 0};
+}
+
+std::optional<planned_messages> find_in_file(source_window& from, const std::string& name,
+                                             const std::pair<std::int64_t, std::int64_t>& range) {
+  constexpr std::size_t tail = sizeof(std::int32_t) + 6; // the footer's size and the magic
+  std::int32_t size = 0;
+  if (from.size() < tail) {
+    throw error(errc::format, concat(name, ": footer of a file of ", from.size(), " bytes"));
+  }
+  std::memcpy(&size, from.read(from.size() - tail, tail).data(), sizeof size);
+  if (size <= 0 || static_cast<std::uint64_t>(size) > from.size() - tail) {
+    throw error(errc::format, concat(name, ": footer of ", size, " bytes in a file of ", from.size()));
+  }
+  planned_messages found;
+  found.file = true;
+  const auto footer_bytes =
+      from.read(from.size() - tail - static_cast<std::uint64_t>(size), static_cast<std::size_t>(size));
+  found.schema.assign(footer_bytes.begin(), footer_bytes.end());
+  const flat_table footer = flat_table::root(found.schema);
+  const auto schema = footer.table(footer_schema);
+  if (!schema || !little_endian(*schema)) {
+    return std::nullopt;
+  }
+  const auto dictionaries = footer.view<message_block>(footer_dictionaries);
+  for (std::size_t i = 0; i < dictionaries.size(); ++i) {
+    planned_message message =
+        message_at(dictionaries[i], from.size(), [&] { return concat(name, ": dictionary ", i); });
+    const auto bytes = from.read(message.metadata, message.metadata_bytes);
+    const std::int64_t flat = read_prefix(bytes);
+    if (flat <= 0 || static_cast<std::uint64_t>(flat) > bytes.size() - prefix_bytes) {
+      return std::nullopt;
+    }
+    message.order = i;
+    const message_header header = read_header(bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat)));
+    if (!header.planned || header.kind != message_header::dictionary_batch) {
+      return std::nullopt;
+    }
+    message.metadata += prefix_bytes;
+    message.metadata_bytes = static_cast<std::size_t>(flat);
+    found.dictionaries.push_back(dictionary_of(header, message));
+  }
+  const auto batches = footer.view<message_block>(footer_batches);
+  const auto count = static_cast<std::int64_t>(batches.size());
+  found.first_batch = range.first;
+  for (std::int64_t i = range.first; i < std::min(range.second, count); ++i) {
+    // The place as text is only made for an error: there may be many batches.
+    const message_block block = batches[static_cast<std::size_t>(i)];
+    planned_message message = message_at(block, from.size(), [&] { return concat(name, ": batch ", i); });
+    message.order = dictionaries.size() + found.batches.size();
+    message.prefixed = true;
+    found.batches.push_back(message);
+  }
+  return found;
+}
+
+std::optional<planned_messages> find_in_stream(source_window& from, const std::string& name,
+                                               const std::pair<std::int64_t, std::int64_t>& range) {
+  planned_messages found;
+  found.first_batch = range.first;
+  std::int64_t number = 0; // of the next batch
+  std::size_t order = 0;
+  const auto truncated = [&](std::uint64_t bytes, std::uint64_t position) {
+    return error(errc::format, concat(name, ": batch ", number, ": a message of ", bytes, " bytes at offset ",
+                                      position, " of ", from.size(), ": the stream is truncated"));
+  };
+  for (std::uint64_t position = 0; position != from.size() && number < range.second;) {
+    const std::uint64_t left = from.size() - position;
+    if (left < sizeof(std::uint32_t)) {
+      throw truncated(prefix_bytes, position);
+    }
+    auto bytes = from.read(position, static_cast<std::size_t>(std::min<std::uint64_t>(left, expected_bytes)));
+    const std::int64_t flat = read_prefix(bytes);
+    if (flat == 0) {
+      break;
+    }
+    if (flat < 0) {
+      return std::nullopt;
+    }
+    const auto metadata_bytes = static_cast<std::size_t>(flat);
+    if (left < prefix_bytes || metadata_bytes > left - prefix_bytes) {
+      throw truncated(prefix_bytes + metadata_bytes, position);
+    }
+    if (prefix_bytes + metadata_bytes > bytes.size()) {
+      bytes = from.read(position, prefix_bytes + metadata_bytes);
+    }
+    const auto metadata = bytes.subspan(prefix_bytes, metadata_bytes);
+    const message_header header = read_header(metadata);
+    if (!header.planned) {
+      return std::nullopt;
+    }
+    const planned_message message{position + prefix_bytes, metadata_bytes,
+                                  position + prefix_bytes + metadata_bytes, order++};
+    const std::uint64_t room = from.size() - message.body;
+    if (header.body_bytes < 0 || static_cast<std::uint64_t>(header.body_bytes) > room) {
+      throw error(errc::format,
+                  concat(name, ": batch ", number, ": a body of ", header.body_bytes, " bytes at offset ",
+                         message.body, " of ", from.size(), ": the stream is truncated"));
+    }
+    if (position == 0) {
+      if (header.kind != message_header::schema || !little_endian(*header.header)) {
+        return std::nullopt;
+      }
+      found.schema.assign(metadata.begin(), metadata.end());
+    } else if (header.kind == message_header::dictionary_batch) {
+      found.dictionaries.push_back(dictionary_of(header, message));
+    } else if (header.kind == message_header::record_batch) {
+      if (number >= range.first) {
+        found.batches.push_back(message);
+      }
+      ++number;
+    } else {
+      return std::nullopt;
+    }
+    position = message.body + static_cast<std::uint64_t>(header.body_bytes);
+  }
+  found.passed = number;
+  return found.schema.empty() ? std::nullopt : std::optional(std::move(found));
+}
+
+} // namespace
+
+std::span<const std::byte> source_window::read(std::uint64_t position, std::size_t bytes) {
+  if (position > from_.bytes || bytes > from_.bytes - position) {
+    throw error(errc::format,
+                concat(bytes, " bytes at offset ", position, " of a source of ", from_.bytes, " bytes"));
+  }
+  if (position < held_at_ || position - held_at_ > held_ || bytes > held_ - (position - held_at_)) {
+    if (memory_.size() < bytes) {
+      memory_.resize(bytes);
+    }
+    held_ = 0; // the read may fail
+    from_.read(position, {memory_.data(), bytes});
+    held_at_ = position;
+    held_ = bytes;
+  }
+  return {memory_.data() + (position - held_at_), bytes};
+}
+
+message_header read_header(std::span<const std::byte> metadata) {
+  const flat_table message = flat_table::root(metadata);
+  message_header made;
+  made.kind = message.scalar<std::uint8_t>(message_kind, 0);
+  made.body_bytes = message.scalar<std::int64_t>(message_body_bytes, 0);
+  made.header = message.table(message_table);
+  made.planned = message.scalar<std::int16_t>(message_version, 0) == version_5 && made.header.has_value();
+  return made;
+}
+
+std::int64_t read_prefix(std::span<const std::byte> prefix) {
+  constexpr std::uint32_t continuation = 0xFFFFFFFF;
+  std::uint32_t first = 0;
+  std::int32_t size = 0;
+  std::memcpy(&first, prefix.data(), sizeof first);
+  if (first != continuation) {
+    return first == 0 ? 0 : -1;
+  }
+  if (prefix.size() < prefix_bytes) {
+    return prefix_bytes; // more than there is
+  }
+  std::memcpy(&size, prefix.data() + sizeof first, sizeof size);
+  return size < 0 ? std::int64_t{1} << 40 : size; // a negative one is larger than any source
+}
+
+std::optional<planned_messages> find_messages(source_window& from, container format, const std::string& name,
+                                              const std::pair<std::int64_t, std::int64_t>& range) {
+  return format == container::file ? find_in_file(from, name, range) : find_in_stream(from, name, range);
+}
+
+flat_table schema_table(const planned_messages& found) {
+  const flat_table root = flat_table::root(found.schema);
+  return *root.table(found.file ? footer_schema : message_table);
+}
+
+} // namespace saeta::ipc::detail

@@ -1,0 +1,53 @@
+#include "saeta/ipc/read/whole_columns.hpp"
+
+namespace saeta::ipc::detail {
+
+buffer whole_columns::in_slab(const slab_place& place) const {
+  return place.present() ? made_.slab.slice(static_cast<std::size_t>(plan_.byte_of(place)),
+                                            static_cast<std::size_t>(place.bytes))
+                         : buffer();
+}
+
+std::shared_ptr<const column> whole_columns::dictionary(const dictionary_state& state, std::size_t number) {
+  const auto [known, fresh] = known_.try_emplace({number, state.group, state.length});
+  if (fresh) {
+    const planned_table& table = dictionaries_[number];
+    const column whole = make(table, table.groups[state.group], 0);
+    known->second =
+        std::make_shared<const column>(whole.length() == state.length ? whole : whole.slice(0, state.length));
+  }
+  return known->second;
+}
+
+column whole_columns::make(const planned_table& table, const planned_group& group, std::size_t number) {
+  const tree_node& node = table.pieces.tree->nodes[number];
+  const planned_node& planned = group.nodes[number];
+  const data_type& type = *node.type;
+  column::parts parts;
+  parts.type = type;
+  parts.length = group.pieces.sums[number].rows;
+  parts.null_count = type.layout() == layout_kind::none             ? parts.length
+                     : planned.counter == scatter_step::not_counted ? 0
+                                                                    : made_.counted[planned.counter];
+  for (std::size_t i = 0; i < type.buffer_count(); ++i) {
+    parts.buffers.push_back(in_slab(planned.buffers[i]));
+  }
+  if (type.has_validity() && parts.null_count == 0) {
+    parts.buffers[0] = {};
+  }
+  for (const slab_place& each : planned.variadic) {
+    parts.buffers.push_back(in_slab(each));
+  }
+  if (node.dictionary != no_node) { // of no rows, too: batches of one column share theirs
+    const dictionary_state state = states_(table, group.pieces.end - 1, node.dictionary);
+    parts.dictionary = state.given()
+                           ? dictionary(state, node.dictionary)
+                           : std::make_shared<const column>(column::empty(home_, *type.value_type()));
+  }
+  for (std::size_t child = number + 1; child != node.end; child = table.pieces.tree->nodes[child].end) {
+    parts.children.push_back(make(table, group, child));
+  }
+  return column::make(home_, std::move(parts));
+}
+
+} // namespace saeta::ipc::detail

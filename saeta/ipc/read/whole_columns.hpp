@@ -1,0 +1,38 @@
+// The columns over the slab of a whole read.
+#pragma once
+
+#include "saeta/column/column.hpp"
+#include "saeta/ipc/read/whole_plan.hpp"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+namespace saeta::ipc::detail {
+
+class whole_columns {
+public:
+  whole_columns(std::shared_ptr<context> home, const whole_plan& plan, const scattered& made,
+                const std::vector<planned_table>& dictionaries, whole_plan::state_finder states)
+      : home_(std::move(home)), plan_(plan), made_(made), dictionaries_(dictionaries),
+        states_(std::move(states)) {}
+
+  /// Node `number` of a group with all below it. Groups with the same values share a dictionary.
+  [[nodiscard]] column make(const planned_table& table, const planned_group& group, std::size_t number);
+
+private:
+  [[nodiscard]] buffer in_slab(const slab_place& place) const;
+  [[nodiscard]] std::shared_ptr<const column> dictionary(const dictionary_state& state, std::size_t number);
+
+  std::shared_ptr<context> home_;
+  const whole_plan& plan_;
+  const scattered& made_;
+  const std::vector<planned_table>& dictionaries_;
+  whole_plan::state_finder states_;
+  /// By number, group and rows.
+  std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, std::shared_ptr<const column>> known_;
+};
+
+} // namespace saeta::ipc::detail

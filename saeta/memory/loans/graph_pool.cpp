@@ -1,0 +1,244 @@
+#include "saeta/memory/loans/graph_pool.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/memory/loans/ready_storage.hpp"
+#include "saeta/memory/loans/span_map.hpp"
+#include "saeta/order/captures.hpp"
+
+#include <bit>
+#include <deque>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+/// Spans are multiples of it, and begin at multiples of it.
+constexpr std::size_t granularity = device_alignment;
+/// Requests below it take no part of a span above it: large ones would find none whole.
+constexpr std::size_t small_span = 1 << 20;
+
+std::size_t span_for(std::size_t bytes, std::size_t alignment) {
+  if (alignment != 0 && !std::has_single_bit(alignment)) {
+    throw error(errc::invalid_argument, concat("alignment ", alignment, " is not a power of two"));
+  }
+  const std::size_t padding = alignment > granularity ? alignment - granularity : 0;
+  return round_up(checked_add(bytes, padding, "bytes and their alignment"), granularity);
+}
+
+void* aligned(std::uintptr_t begin, std::size_t alignment) {
+  return reinterpret_cast<void*>(alignment > granularity ? round_up(begin, std::uintptr_t{alignment})
+                                                         : begin);
+}
+
+} // namespace
+
+/// Captured work and other work of a stream have lanes of their own: what a graph uses at each launch is in no order with
+/// what its stream does outside of captures.
+struct graph_pool::lane {
+  stream_ref stream;
+  bool captured;
+  span_map spans;
+  point_set late; ///< uses, after their capture, of memory that captures may take again
+
+  /// Handles stand for streams in captures, where refs have no identity.
+  [[nodiscard]] bool serves(const stream_ref& other) const {
+    return captured == other.made_in_capture() && (captured ? stream.same_handle(other) : stream == other);
+  }
+};
+
+struct graph_pool::state {
+  struct segment {
+    std::shared_ptr<storage> memory;
+    std::size_t out = 0; ///< pieces of it
+  };
+
+  std::mutex mutex;
+  std::deque<lane> lanes; ///< pieces point at them
+  std::map<std::uintptr_t, segment> segments;
+  std::uint64_t openings = 0;
+  int open = 0; ///< scopes now
+  bool released = false;
+
+  // With the lock.
+
+  lane& lane_of(const stream_ref& stream) {
+    for (lane& each : lanes) {
+      if (each.serves(stream)) {
+        return each;
+      }
+    }
+    lanes.push_back({stream, stream.made_in_capture(), {}, {}});
+    return lanes.back();
+  }
+  std::optional<piece> take(lane& from, std::size_t bytes, std::size_t alignment) {
+    const std::size_t most = bytes < small_span ? small_span : std::numeric_limits<std::size_t>::max();
+    const auto begin = from.spans.take(bytes, most);
+    if (!begin) {
+      return std::nullopt;
+    }
+    ++segment_of(*begin)->second.out;
+    return piece{aligned(*begin, alignment), *begin, &from, open > 0 ? openings : 0};
+  }
+  void add(lane& to, const std::shared_ptr<storage>& memory) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory->pointer());
+    const auto added = segments.emplace(begin, segment{memory}).first;
+    try {
+      to.spans.add(begin, memory->bytes());
+    } catch (...) {
+      segments.erase(added);
+      throw;
+    }
+    memory->ordering().begin_export(access::write); // never ended: it is released behind all work
+  }
+  std::map<std::uintptr_t, segment>::iterator segment_of(std::uintptr_t begin) {
+    return std::prev(segments.upper_bound(begin));
+  }
+};
+
+std::shared_ptr<graph_pool> graph_pool::create(std::shared_ptr<context> home, tag label) {
+  if (home == nullptr) {
+    throw error(errc::invalid_argument, concat("the graph pool '", label.name(), "' has no context"));
+  }
+  return {new graph_pool(std::move(home), label), delete_in_own_process{}};
+}
+
+graph_pool::graph_pool(std::shared_ptr<context> home, tag label)
+    : home_(std::move(home)), label_(label), state_(std::make_unique<state>()) {}
+
+graph_pool::~graph_pool() { release(); }
+
+graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::size_t alignment) {
+  if (inherited()) {
+    throw error(errc::device,
+                concat("the graph pool '", label_.name(), "' belongs to the parent of this process"));
+  }
+  static_cast<void>(home_->clocks()->graph_captures().note(stream));
+  const std::size_t wanted = span_for(bytes, alignment);
+  lane* from = nullptr;
+  for (;;) {
+    point_set late;
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (state_->released) {
+        throw error(errc::closed, concat("the graph pool '", label_.name(), "' has been released"));
+      }
+      from = &state_->lane_of(stream);
+      drop_passed(from->late);
+      if (from->late.empty()) {
+        if (const auto found = state_->take(*from, wanted, alignment)) {
+          return *found;
+        }
+        break;
+      }
+      late = from->late;
+    }
+    home_->synchronize(late); // a capture can't wait for what is outside of it
+  }
+  std::shared_ptr<storage> memory = allocate_ready(home_, wanted, label_, granularity);
+  const std::lock_guard lock(state_->mutex);
+  state_->add(*from, memory);
+  return state_->take(*from, wanted, alignment).value();
+}
+
+bool graph_pool::reusable(const piece& ended, const users& by, point& late) const {
+  const lane& from = *ended.from;
+  // The per-thread default streams of several threads have one handle.
+  if (by.others || (from.captured && from.stream.is_default())) {
+    return false;
+  }
+  if (home_->on_host()) { // where everything has run, and streams of other libraries mean nothing
+    return true;
+  }
+  if (!by.last) {
+    const std::lock_guard lock(state_->mutex);
+    return state_->open > 0 && ended.opening == state_->openings;
+  }
+  const stream_ref used(*home_->device_backend(), *by.last);
+  if (from.captured && from.stream.same_handle(used)) {
+    if (!used.made_in_capture()) {
+      late = mark(used);
+    }
+    return true;
+  }
+  return from.serves(used);
+}
+
+void graph_pool::give_back(const piece& ended, const users& by) noexcept {
+  bool again = false;
+  point late;
+  try {
+    again = reusable(ended, by, late);
+  } catch (...) {
+    report_current_exception("memory that comes back to a graph pool is kept until its release");
+  }
+  std::shared_ptr<storage> unused;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto of = state_->segment_of(ended.begin);
+    --of->second.out;
+    if (state_->released && of->second.out == 0) {
+      unused = std::move(of->second.memory);
+      state_->segments.erase(of);
+    } else if (again) {
+      try {
+        ended.from->late.add(late);
+        ended.from->spans.give_back(ended.begin);
+      } catch (...) {
+        report_current_exception("memory that comes back to a graph pool is kept until its release");
+      }
+    }
+  }
+}
+
+void graph_pool::release() noexcept {
+  if (inherited()) {
+    return;
+  }
+  std::map<std::uintptr_t, state::segment> unused;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->released = true;
+    for (auto each = state_->segments.begin(); each != state_->segments.end();) {
+      const auto here = each++;
+      if (here->second.out == 0) {
+        unused.insert(state_->segments.extract(here));
+      }
+    }
+  }
+}
+
+void graph_pool::opened() noexcept {
+  if (!inherited()) {
+    const std::lock_guard lock(state_->mutex);
+    ++state_->openings;
+    ++state_->open;
+  }
+}
+
+void graph_pool::ended() noexcept {
+  if (!inherited()) {
+    const std::lock_guard lock(state_->mutex);
+    --state_->open;
+  }
+}
+
+std::uint64_t graph_pool::bytes() const {
+  if (inherited()) {
+    return 0;
+  }
+  const std::lock_guard lock(state_->mutex);
+  std::uint64_t sum = 0;
+  for (const auto& [begin, each] : state_->segments) {
+    sum += each.memory->bytes();
+  }
+  return sum;
+}
+
+} // namespace saeta

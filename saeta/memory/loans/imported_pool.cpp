@@ -1,0 +1,163 @@
+#include "saeta/memory/loans/imported_pool.hpp"
+
+#include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/memory/export_hold.hpp"
+
+#include <array>
+#include <utility>
+
+namespace saeta {
+namespace {
+
+void require_shareable(const buffer& of) {
+  if (of.size() == 0) {
+    throw error(errc::invalid_argument, "a buffer of no bytes has no memory to share");
+  }
+  const storage& bytes = *of.owner();
+  const std::string what = concat(of.size(), " bytes '", bytes.tag(), "' of ", to_string(bytes.device()));
+  if (bytes.external()) {
+    throw error(errc::unsupported, concat(what, " are memory of another owner: copy them into a buffer of "
+                                                "their own to share them with other processes"));
+  }
+  if (bytes.kind() != memory_kind::device) {
+    throw error(errc::unsupported, concat(what, " are ", to_string(bytes.kind()),
+                                          " memory: only device memory is shared with other processes"));
+  }
+  if (!bytes.home()->inherited() && !bytes.home()->device_backend()->pool_exportable()) {
+    throw error(errc::unsupported,
+                concat(what, " can't be shared with other processes: their context was opened without "
+                             "exportable_pool (saeta.context(..., exportable_pool=True) in Python, "
+                             "open_options::exportable_pool in C++)"));
+  }
+}
+
+} // namespace
+
+shared_bytes share_bytes(const buffer& of) {
+  require_shareable(of);
+  synchronize_handover({&of, 1});
+  const extent whole = of.owner()->lies_in();
+  return {.name = of.owner()->home()->device_backend()->export_allocation(whole.base),
+          .base = reinterpret_cast<std::uintptr_t>(whole.base),
+          .allocation_bytes = whole.bytes,
+          .offset = whole.offset + of.offset(),
+          .bytes = of.size()};
+}
+
+/// What an open buffer keeps.
+class imported_pool::opened_bytes {
+public:
+  opened_bytes(std::shared_ptr<imported_pool> from, std::uint64_t base)
+      : from_(std::move(from)), base_(base) {}
+  opened_bytes(const opened_bytes&) = delete;
+  opened_bytes& operator=(const opened_bytes&) = delete;
+  ~opened_bytes() {
+    from_->unmap(base_);
+    lease_.reset(); // not before, see above
+  }
+  void take(std::shared_ptr<void> lease) noexcept { lease_ = std::move(lease); }
+
+private:
+  std::shared_ptr<imported_pool> from_;
+  std::uint64_t base_;
+  std::shared_ptr<void> lease_;
+};
+
+imported_pool::imported_pool(key /*own*/, std::shared_ptr<backend> device, int descriptor)
+    : device_(std::move(device)), pool_(device_->import_pool(descriptor)), work_([this] {
+        try {
+          return stream(device_);
+        } catch (...) {
+          device_->release_pool(pool_);
+          throw;
+        }
+      }()) {}
+
+std::shared_ptr<imported_pool> imported_pool::open(const context& home, int descriptor) {
+  return std::make_shared<imported_pool>(key{}, home.device_backend(), descriptor);
+}
+
+imported_pool::~imported_pool() {
+  if (inherited()) {
+    static_cast<void>(work_.release());
+    return;
+  }
+  device_->release_pool(pool_);
+}
+
+buffer imported_pool::open_bytes(const std::shared_ptr<context>& home, const shared_bytes& which,
+                                 std::shared_ptr<void> lease, std::string tag) {
+  if (home->device_backend() != device_) {
+    throw error(errc::invalid_argument, concat("a pool that was imported by another context of ",
+                                               to_string(device_->device()), " can't be opened by this one"));
+  }
+  if (which.bytes == 0 || which.bytes > which.allocation_bytes ||
+      which.offset > which.allocation_bytes - which.bytes) {
+    throw error(errc::format, concat(which.bytes, " bytes at ", which.offset,
+                                     " do not lie in an allocation of ", which.allocation_bytes));
+  }
+  void* const base = map(which);
+  const auto unmap_it = [&](const void*) { unmap(which.base); };
+  std::unique_ptr<void, decltype(unmap_it)> mapped(base, unmap_it);
+  auto kept = std::make_shared<opened_bytes>(shared_from_this(), which.base);
+  static_cast<void>(mapped.release());
+  external_memory memory;
+  memory.pointer = static_cast<std::byte*>(base) + which.offset;
+  memory.bytes = which.bytes;
+  memory.device = home->device();
+  memory.kind = memory_kind::device;
+  memory.keepalive = kept;
+  memory.access = mutability::writable;
+  memory.tag = std::move(tag);
+  buffer opened = buffer::adopt(home, std::move(memory));
+  kept->take(std::move(lease));
+  return opened;
+}
+
+void* imported_pool::map(const shared_bytes& which) {
+  const std::lock_guard lock(mutex_);
+  const auto [found, fresh] = mapped_.try_emplace(which.base);
+  if (fresh) {
+    try {
+      found->second.pointer = device_->open_allocation(pool_, which.name);
+    } catch (...) {
+      mapped_.erase(found);
+      throw;
+    }
+  }
+  ++found->second.users;
+  return found->second.pointer;
+}
+
+/// Under the lock, so that nobody maps it again before that is possible.
+void imported_pool::unmap(std::uint64_t base) noexcept {
+  if (inherited()) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  const auto found = mapped_.find(base);
+  if (--found->second.users != 0) {
+    return;
+  }
+  if (!device_->close_allocation(found->second.pointer, work_.native_handle())) {
+    return; // reported; who opens it again gets the same mapping
+  }
+  mapped_.erase(found);
+  wait_for_close();
+}
+
+/// The exporter may free the memory as soon as the lease has ended, so a wait that fails is tried again.
+void imported_pool::wait_for_close() noexcept {
+  constexpr int attempts = 3;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    try {
+      return device_->synchronize_stream(work_.native_handle());
+    } catch (...) {
+      report_current_exception("the end of memory of another process");
+    }
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,242 @@
+#include "saeta/memory/loans/lent_memory.hpp"
+
+#include "saeta/base/process.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/memory/buffer.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/memory/loans/graph_pool_scope.hpp"
+#include "saeta/memory/loans/ready_storage.hpp"
+#include "saeta/order/captures.hpp"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+/// Of a storage, or of a piece of a graph pool.
+struct loan {
+  std::shared_ptr<storage> memory;
+  std::shared_ptr<graph_pool> pool;
+  graph_pool::piece piece;
+  std::size_t bytes = 0;
+  std::vector<stream_ref> also_used_on; ///< distinct
+  bool streams_known = true;            ///< false where a use could not be noted
+
+  [[nodiscard]] context& home() const noexcept { return pool ? *pool->home() : *memory->home(); }
+};
+
+/// Addresses are unique in the process, over all devices, as long as the memory behind them is out.
+class loan_table {
+public:
+  void add(void* address, loan made) {
+    shard& part = of(address);
+    const std::lock_guard lock(part.mutex);
+    part.loans.insert_or_assign(address, std::move(made));
+  }
+
+  std::optional<loan> remove(void* address) {
+    shard& part = of(address);
+    const std::lock_guard lock(part.mutex);
+    const auto found = part.loans.find(address);
+    if (found == part.loans.end()) {
+      return std::nullopt;
+    }
+    loan ended = std::move(found->second);
+    part.loans.erase(found);
+    return ended;
+  }
+
+  bool note_use(void* address, stream_handle stream) {
+    shard& part = of(address);
+    const std::lock_guard lock(part.mutex);
+    const auto found = part.loans.find(address);
+    if (found == part.loans.end()) {
+      return false;
+    }
+    loan& noted = found->second;
+    try {
+      const stream_ref used(*noted.home().device_backend(), stream);
+      // While it captures, no two refs of a stream are equal.
+      const auto same = [&](const stream_ref& each) {
+        return each == used || (used.made_in_capture() && each.same_handle(used));
+      };
+      if (std::ranges::none_of(noted.also_used_on, same)) {
+        noted.also_used_on.push_back(used);
+      }
+    } catch (...) {
+      noted.streams_known = false;
+    }
+    return true;
+  }
+
+private:
+  struct alignas(64) shard {
+    std::mutex mutex;
+    std::unordered_map<void*, loan> loans;
+  };
+  static constexpr std::size_t shards = 64;
+
+  shard& of(void* address) noexcept {
+    // Blocks begin at multiples of 64 bytes or more; the high half of the product depends on all bits above.
+    const std::uint64_t mixed =
+        (reinterpret_cast<std::uintptr_t>(address) >> 6) * std::uint64_t{0x9E3779B97F4A7C15};
+    return shards_[mixed >> (64 - 6)];
+  }
+
+  std::array<shard, shards> shards_;
+};
+
+/// Never destroyed: borrowers give back from their own static destructors.
+loan_table& loans() {
+  static constinit per_process<loan_table> all;
+  return all.get();
+}
+
+/// In a child of fork, what its parent lent is not in the table and comes back to nobody.
+void report_unknown(const char* function, void* address, const char* part) {
+  if (fork_generation() == 0) {
+    report(function, concat("the memory at ", address, part));
+  }
+}
+
+/// Ends the loan of a storage after every stream that is known to have used it; where one is not known, the work is unknown.
+void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcept {
+  storage& memory = *ended.memory;
+  point_set last;
+  bool known = stream.has_value() && ended.streams_known;
+  try {
+    context& home = *memory.home();
+    const auto add = [&](stream_ref used) {
+      // Not while the stream captures a graph: an event recorded there would belong to the graph.
+      if (!is_ours(used) && home.clocks()->graph_captures().note(used)) {
+        known = false;
+      } else {
+        last.add(mark(used));
+      }
+    };
+    for (const stream_ref& noted : ended.also_used_on) {
+      const stream_ref now = noted.looked_up_again();
+      known = known && now == noted;
+      add(now);
+    }
+    if (stream) {
+      add(stream_ref(*home.device_backend(), *stream));
+    }
+  } catch (...) {
+    report_current_exception("memory that comes back can't be marked on its stream and waits for all work");
+    known = false;
+  }
+  if (known) { // else the work of the view that is still out is unknown, and the release waits for all work
+    memory.ordering().end_export(access::write, last);
+  }
+}
+
+void end(const loan& ended, std::optional<stream_handle> stream) noexcept {
+  if (ended.pool) {
+    const auto elsewhere = [&](const stream_ref& used) { return !stream || !used.has_handle(*stream); };
+    const bool others = !ended.streams_known || std::ranges::any_of(ended.also_used_on, elsewhere);
+    ended.pool->give_back(ended.piece, {.last = stream, .others = others});
+  } else {
+    end_storage(ended, stream);
+  }
+}
+
+void* remember(std::shared_ptr<storage> memory) {
+  void* const address = memory->pointer();
+  const std::size_t bytes = memory->bytes();
+  memory->ordering().begin_export(access::write);
+  loans().add(
+      address,
+      {.memory = std::move(memory), .pool = nullptr, .piece = {}, .bytes = bytes, .also_used_on = {}});
+  return address;
+}
+
+/// On any stream: there is no memory to order. Counted.
+void* lend_nothing(const std::shared_ptr<context>& home, tag label, std::size_t alignment) {
+  static_cast<void>(storage::allocate(home, 0, home->work_stream(), label, alignment));
+  return nullptr;
+}
+
+std::shared_ptr<graph_pool> pool_for(std::size_t bytes, const stream_ref& capturing, tag label) {
+  std::shared_ptr<graph_pool> open = graph_pool_scope::open_for(capturing.owner());
+  if (open == nullptr) {
+    throw error(errc::invalid_argument,
+                concat("'", label.name(), "': ", bytes,
+                       " bytes can't be allocated on a stream that captures a graph, which would own them: "
+                       "open a graph pool (saeta.allocators.graph_pool) around the capture"));
+  }
+  return open;
+}
+
+} // namespace
+
+void* lend_memory(const std::shared_ptr<context>& home, std::size_t bytes, stream_ref stream, tag label,
+                  std::size_t alignment) {
+  if (bytes == 0) {
+    return lend_nothing(home, label, alignment);
+  }
+  if (stream.made_in_capture()) {
+    return lend_memory(pool_for(bytes, stream, label), bytes, stream, alignment);
+  }
+  return remember(storage::allocate(home, bytes, stream, label, alignment));
+}
+
+void* lend_memory(const std::shared_ptr<graph_pool>& from, std::size_t bytes, stream_ref stream,
+                  std::size_t alignment) {
+  if (bytes == 0) {
+    return lend_nothing(from->home(), from->label(), alignment);
+  }
+  const graph_pool::piece taken = from->take(bytes, stream, alignment);
+  try {
+    loans().add(taken.pointer,
+                {.memory = nullptr, .pool = from, .piece = taken, .bytes = bytes, .also_used_on = {}});
+  } catch (...) {
+    from->give_back(taken, {.last = std::nullopt, .others = false});
+    throw;
+  }
+  return taken.pointer;
+}
+
+void* lend_ready_memory(const std::shared_ptr<context>& home, std::size_t bytes, tag label,
+                        std::size_t alignment) {
+  return bytes == 0 ? lend_nothing(home, label, alignment)
+                    : remember(allocate_ready(home, bytes, label, alignment));
+}
+
+void note_lent_use(void* address, stream_handle stream) noexcept {
+  try {
+    if (address != nullptr && !loans().note_use(address, stream)) {
+      report_unknown("note_lent_use", address, " was not lent");
+    }
+  } catch (...) {
+    report_current_exception("note_lent_use");
+  }
+}
+
+void take_back_memory(void* address, std::size_t bytes, std::optional<stream_handle> stream) noexcept {
+  if (address == nullptr) {
+    return;
+  }
+  try {
+    const std::optional<loan> ended = loans().remove(address);
+    if (!ended) {
+      report_unknown("take_back_memory", address, " was not lent, or came back before");
+      return;
+    }
+    end(*ended, stream); // before anything that may fail
+    if (ended->bytes != bytes) {
+      report("take_back_memory",
+             concat("the memory at ", address, " has ", ended->bytes, " bytes and came back as ", bytes));
+    }
+  } catch (...) {
+    report_current_exception("take_back_memory");
+  }
+}
+
+} // namespace saeta

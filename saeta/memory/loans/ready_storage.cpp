@@ -1,0 +1,14 @@
+#include "saeta/memory/loans/ready_storage.hpp"
+
+#include "saeta/memory/context.hpp"
+
+namespace saeta {
+
+std::shared_ptr<storage> allocate_ready(const std::shared_ptr<context>& home, std::size_t bytes, tag label,
+                                        std::size_t alignment) {
+  std::shared_ptr<storage> made = storage::allocate(home, bytes, home->work_stream(), label, alignment);
+  home->synchronize(made->ordering().needs(access::write, label.name()).points);
+  return made;
+}
+
+} // namespace saeta

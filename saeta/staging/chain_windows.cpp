@@ -1,0 +1,56 @@
+#include "saeta/staging/chain_windows.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace saeta {
+namespace {
+
+std::vector<chunk_cursor> begins_of_chains(const chunk_cutter& cutter, chunk_cursor at) {
+  std::vector<chunk_cursor> begins;
+  cut_chunk chunk;
+  while (!cutter.done(at)) {
+    if (cutter.begins_chain(at)) {
+      begins.push_back(at);
+    }
+    at = cutter.cut(at, chunk);
+  }
+  return begins;
+}
+
+} // namespace
+
+chain_windows::chain_windows(const chunk_cutter& cutter, std::size_t threads, chunk_cursor from)
+    : cutter_(cutter), begins_(begins_of_chains(cutter, from)), size_(32 * threads) {}
+
+std::size_t chain_windows::open() {
+  std::erase_if(chains_, [](const chunk_chain& each) { return each.done; });
+  while (chains_.size() < size_ && next_ < begins_.size()) {
+    chains_.emplace_back().at = begins_[next_++];
+  }
+  last_ = clock::now() + window_time;
+  return chains_.size();
+}
+
+void chain_windows::close() noexcept {
+  if (clock::now() < last_ && next_ < begins_.size()) { // there were too few
+    size_ *= 2;
+  }
+}
+
+std::unique_ptr<ordered_reader> chain_windows::take_idle() {
+  const std::lock_guard lock(idle_mutex_);
+  if (idle_.empty()) {
+    return nullptr;
+  }
+  std::unique_ptr<ordered_reader> taken = std::move(idle_.back());
+  idle_.pop_back();
+  return taken;
+}
+
+void chain_windows::keep_idle(std::unique_ptr<ordered_reader> reader) {
+  const std::lock_guard lock(idle_mutex_);
+  idle_.push_back(std::move(reader));
+}
+
+} // namespace saeta

@@ -1,0 +1,54 @@
+// A step of a plan as the kernel takes it.
+#pragma once
+
+#include "saeta/staging/scatter.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace saeta {
+
+/// @param source    where the first value, or the byte with the first bit, lies; null for fills
+/// @param counters  of the plan
+/// @param tables    of the plan; null where no step has one
+inline join_step kernel_step(const scatter_step& step, const std::byte* source, std::byte* slab,
+                             std::int64_t* counters, const std::int64_t* tables = nullptr) {
+  join_step made;
+  made.kind = step.kind;
+  made.width = step.width;
+  made.source = source;
+  made.target = slab + step.target;
+  made.count = step.count;
+  switch (step.kind) {
+  case join_kind::bits:
+  case join_kind::ones: {
+    const std::uint32_t counter = step.bits.counter;
+    made.bits = {.source_first = step.bits.source_first,
+                 .target_first = step.bits.target_first,
+                 .nulls = counter == scatter_step::not_counted ? nullptr : counters + counter};
+    break;
+  }
+  case join_kind::add:
+    made.add = step.add;
+    break;
+  case join_kind::remap:
+    made.remap = {.table = tables + step.remap.table, .entries = step.remap.entries};
+    break;
+  case join_kind::views:
+    made.views = step.views;
+    break;
+  case join_kind::unions:
+    made.unions = {.bases = tables + step.unions.bases,
+                   .ids = reinterpret_cast<const std::int8_t*>(step.unions.ids)};
+    break;
+  case join_kind::run_ends:
+    made.run_ends = step.run_ends;
+    break;
+  case join_kind::copy:
+  case join_kind::zero:
+    break;
+  }
+  return made;
+}
+
+} // namespace saeta

@@ -1,0 +1,132 @@
+#include "saeta/staging/staging_lane.hpp"
+
+#include "saeta/base/report.hpp"
+#include "saeta/staging/lane_words.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace saeta {
+
+staging_lane::staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks, std::uint32_t* words,
+                           lane_stream& by)
+    : home_(home), chunk_bytes_(chunk_bytes), most_(chunks), chunks_(chunks), words_(words), stream_(&by) {}
+
+staging_lane::~staging_lane() {
+  for (chunk& c : made()) {
+    try {
+      if (!arrived(c)) {
+        synchronize(stream_->done());
+      }
+    } catch (...) {
+      report_current_exception("staging_lane");
+    }
+    if (!home_.pinned().deallocate(c.memory, stream())) {
+      report("staging_lane", "a pinned chunk could not be freed");
+    }
+  }
+}
+
+staging_lane::chunk& staging_lane::next() {
+  chunk* found = find_free();
+  if (found == nullptr) {
+    found = make_chunk();
+  }
+  chunk& next = found != nullptr ? *found : oldest();
+  land(next);
+  next.taken = ++taken_;
+  return next;
+}
+
+void staging_lane::mark(chunk& which) {
+  stream().owner().write_word(which.word, which.marks + 1, stream().native_handle());
+  ++which.marks;
+}
+
+bool staging_lane::arrived(const chunk& which) noexcept {
+  return std::atomic_ref(*which.word).load(std::memory_order_acquire) == which.marks;
+}
+
+bool staging_lane::all_arrived() const noexcept { return std::ranges::all_of(made(), arrived); }
+
+bool staging_lane::prepare() {
+  try {
+    return has_chunks() || make_chunk() != nullptr;
+  } catch (const error& refused) {
+    if (is_lack_of_room(refused.code())) {
+      return false;
+    }
+    throw;
+  }
+}
+
+staging_lane::chunk* staging_lane::find_free() {
+  chunk* found = nullptr;
+  for (chunk& c : made()) {
+    if ((found == nullptr || c.taken > found->taken) && arrived(c)) {
+      found = &c;
+    }
+  }
+  return found;
+}
+
+staging_lane::chunk* staging_lane::make_chunk() {
+  if (made_ == most_) {
+    return nullptr;
+  }
+  try {
+    chunk& next = chunks_[made_];
+    next.memory = home_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
+    next.word = words_ + made_ * lane_words::stride;
+    ++made_;
+    return &next;
+  } catch (const error& refused) {
+    if (!is_lack_of_room(refused.code()) || !has_chunks()) {
+      throw;
+    }
+    most_ = made_;
+    return nullptr;
+  }
+}
+
+staging_lane::chunk& staging_lane::oldest() { return *std::ranges::min_element(made(), {}, &chunk::taken); }
+
+void staging_lane::land_all() {
+  for (chunk& c : made()) {
+    if (c.landing.bytes !=
+        0) { // the others may still be on their way: a drained link stands still until the next movement
+      land(c);
+    }
+  }
+}
+
+void staging_lane::abandon() noexcept {
+  for (chunk& c : made()) {
+    c.landing = {};
+  }
+}
+
+void staging_lane::await(const chunk& which) {
+  using clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds patience{300};
+  const auto tired = clock::now() + patience;
+  while (!arrived(which)) {
+    if (clock::now() >= tired) {
+      return synchronize(stream_->done());
+    }
+    std::this_thread::yield();
+  }
+}
+
+void staging_lane::land(chunk& which) {
+  await(which);
+  if (which.landing.bytes != 0) {
+    std::memcpy(which.landing.target, which.memory.pointer, which.landing.bytes);
+    which.landing = {};
+  }
+}
+
+} // namespace saeta

@@ -1,0 +1,468 @@
+#include "saeta/staging/staging_ring.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/base/huge_pages.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/staging/chunk_cutter.hpp"
+#include "saeta/staging/host_pool.hpp"
+#include "saeta/staging/lane_stream.hpp"
+#include "saeta/staging/lane_words.hpp"
+#include "saeta/staging/shared_chunks.hpp"
+#include "saeta/staging/shared_movement.hpp"
+#include "saeta/staging/staging_lane.hpp"
+#include "saeta/staging/streaming_copy.hpp"
+#include "saeta/staging/worker_team.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <system_error>
+#include <thread>
+
+#include <unistd.h>
+
+namespace saeta {
+namespace {
+
+/// As many as it takes where the source is read by the system (pread); memory alone is read as fast by eight.
+constexpr std::size_t most_default_threads = 16;
+/// Of the chunks that a thread fills alone: larger ones would be many, and what is worth more goes by the shared ones.
+constexpr std::size_t most_lane_bytes = 4u << 20;
+/// Of a chunk there is a slice for each thread, but not so small that the caller had done it alone before the others are awake.
+constexpr std::size_t least_slice_bytes = 64u << 10;
+/// Of the shared chunks, which go to the device by them in turns: a copy does not wait for the word behind the one before it. More
+/// streams were not faster.
+constexpr std::size_t shared_streams = 2;
+
+void plain_copy(std::byte* target, const std::byte* source, std::size_t bytes) noexcept {
+  std::memcpy(target, source, bytes);
+}
+
+std::size_t thread_count(const staging_options& options) {
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return options.threads != 0 ? options.threads : std::min(cores, most_default_threads);
+}
+
+/// Fills `target` from a source that may lie in a mapped file: pread is faster there than faulting the pages in.
+void fetch(std::byte* target, const std::byte* source, std::size_t bytes, const file_region& file) {
+  const bool mapped =
+      file.descriptor >= 0 && source >= file.mapped && source + bytes <= file.mapped + file.bytes;
+  if (!mapped) {
+    std::memcpy(target, source, bytes);
+    return;
+  }
+  std::size_t position = file.file_offset + static_cast<std::size_t>(source - file.mapped);
+  while (bytes != 0) {
+    const ssize_t got = ::pread(file.descriptor, target, bytes, static_cast<off_t>(position));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      throw error(errc::io,
+                  concat("reading ", bytes, " bytes at file offset ", position, ": ",
+                         got == 0 ? "the file has become shorter" : std::generic_category().message(errno)));
+    }
+    target += got;
+    position += static_cast<std::size_t>(got);
+    bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+/// The part of a plan that falls into [begin, end) of the slab, written to `target`; the gaps become zeros.
+void gather(std::byte* target, std::span<const segment> segments, std::size_t begin, std::size_t end,
+            const file_region& file) {
+  const auto first = std::partition_point(segments.begin(), segments.end(),
+                                          [&](const segment& s) { return s.target + s.bytes <= begin; });
+  std::size_t at = begin;
+  for (auto s = first; s != segments.end() && s->target < end; ++s) {
+    const std::size_t from = std::max(begin, s->target);
+    const std::size_t to = std::min(end, s->target + s->bytes);
+    std::memset(target + (at - begin), 0, from - at);
+    fetch(target + (from - begin), s->source + (from - s->target), to - from, file);
+    at = to;
+  }
+  std::memset(target + (at - begin), 0, end - at);
+}
+
+/// Chunks of a slab, filled with what its plan puts there.
+class gathered_upload final : public shared_movement {
+public:
+  /// @param slab  on the device
+  gathered_upload(context& home, std::size_t slots, std::span<std::byte> slab, std::size_t chunk_bytes,
+                  std::size_t slice_bytes, const transfer_plan& plan, const file_region& file)
+      : shared_movement(slots), home_(home), slab_(slab), chunk_bytes_(chunk_bytes),
+        slice_bytes_(slice_bytes), plan_(plan), file_(file) {}
+
+  void fill(std::size_t slot, std::size_t chunk, std::size_t slice) override {
+    const std::size_t begin = chunk * chunk_bytes_ + slice * slice_bytes_;
+    const std::size_t end = std::min(end_of(chunk), begin + slice_bytes_);
+    if (begin < end) {
+      gather(pinned(slot) + slice * slice_bytes_, plan_.segments(), begin, end, file_);
+    }
+  }
+  void end(staging_lane& lane, std::size_t slot, std::size_t chunk) override {
+    const std::size_t first = chunk * chunk_bytes_;
+    home_.copies().copy(slab_.data() + first, pinned(slot), end_of(chunk) - first, copy_kind::host_to_device,
+                        lane.stream());
+    lane.mark(staged(slot));
+  }
+
+private:
+  [[nodiscard]] std::size_t end_of(std::size_t chunk) const {
+    return std::min(slab_.size(), (chunk + 1) * chunk_bytes_);
+  }
+
+  context& home_;
+  std::span<std::byte> slab_;
+  std::size_t chunk_bytes_;
+  std::size_t slice_bytes_;
+  const transfer_plan& plan_;
+  const file_region& file_;
+};
+
+} // namespace
+
+/// One copy of at most a chunk.
+struct staging_ring::piece {
+  const std::byte* source;
+  std::byte* target;
+  std::size_t bytes;
+  copy_kind kind;
+
+  static std::vector<piece> of(const context& home, std::span<const download_range> ranges,
+                               std::size_t chunk) {
+    std::vector<piece> pieces;
+    for (const download_range& r : ranges) {
+      const copy_kind kind = home.copies().kind_between(r.source.kind(), memory_kind::host);
+      for (std::size_t at = 0; at < r.source.size(); at += chunk) {
+        pieces.push_back({reinterpret_cast<const std::byte*>(r.source.address()) + at, r.target + at,
+                          std::min(chunk, r.source.size() - at), kind});
+      }
+    }
+    return pieces;
+  }
+};
+
+std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& home) {
+  auto& ring = home->services().of<staging_ring>(
+      [&] { return std::unique_ptr<staging_ring>(new staging_ring(home->root(), home->options().staging)); });
+  return {home, &ring};
+}
+
+staging_ring::staging_ring(context& home, const staging_options& options)
+    : home_(home), chunk_bytes_(std::max(options.chunk_bytes, chunk_cutter::least)),
+      lane_bytes_(std::min(chunk_bytes_, most_lane_bytes)),
+      team_(std::make_unique<worker_team>(thread_count(options))) {
+  if (home_.on_host()) {
+    return; // nothing is staged there
+  }
+  const std::size_t of_each = std::max<std::size_t>(options.chunks_per_thread, 1);
+  const std::size_t shared = std::max<std::size_t>(options.shared_chunks, 1);
+  words_ = std::make_unique<lane_words>(home_.clocks()->device().shared_from_this(),
+                                        team_->members() * of_each + shared);
+  std::size_t word = 0;
+  const auto add = [&](lanes& to, std::size_t chunks, std::size_t bytes, lane_stream& by) {
+    to.push_back(std::make_unique<staging_lane>(home_, bytes, chunks, words_->at(word), by));
+    word += chunks;
+  };
+  const auto new_stream = [this] { return std::make_unique<lane_stream>(home_); };
+  std::generate_n(std::back_inserter(streams_), team_->members(), new_stream);
+  std::generate_n(std::back_inserter(shared_streams_), shared_streams + 1, new_stream);
+  for (const auto& by : streams_) {
+    add(lanes_, of_each, lane_bytes_, *by);
+  }
+  for (std::size_t i = 0; i < shared; ++i) {
+    add(shared_, 1, chunk_bytes_, *shared_streams_.front());
+    longest_sent_.push_back(i);
+  }
+}
+
+staging_ring::~staging_ring() = default;
+
+buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer_plan& plan, tag label,
+                            const file_region& file) {
+  const stream_ref work = home_.work_stream();
+  buffer slab = buffer::allocate(into, plan.slab_bytes(), work, label);
+  if (slab.size() == 0) {
+    return slab;
+  }
+  use_token token(work, {writes(slab)});
+  auto* const target = token.mutable_data<std::byte>(slab);
+  home_.copies().count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
+  if (home_.on_host()) {
+    const auto turn = turn_.lock("a transfer");
+    const std::size_t tasks = (slab.size() + lane_bytes_ - 1) / lane_bytes_;
+    team_->run(tasks, [&](std::size_t, std::size_t task) {
+      const std::size_t begin = task * lane_bytes_;
+      const std::size_t end = std::min(slab.size(), begin + lane_bytes_);
+      gather(target + begin, plan.segments(), begin, end, file); // the slab is its own staging chunk here
+      home_.copies().count().host_to_host.add_call(end - begin);
+    });
+    return slab;
+  }
+  stage(target, slab.size(), plan, file);
+  token.finish();
+  return slab;
+}
+
+void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_plan& plan,
+                         const file_region& file) {
+  const std::size_t chunk_bytes = chunk_for(bytes, least_chunk_bytes);
+  const std::size_t chunks = (bytes + chunk_bytes - 1) / chunk_bytes;
+  const slicing slices = slices_of(std::min(bytes, chunk_bytes));
+  gathered_upload moved(home_, shared_.size(), {target, bytes}, chunk_bytes, slices.bytes, plan, file);
+  run_shared(chunks, slices.count, moved);
+}
+
+void staging_ring::download(std::span<const download_range> ranges, bool fresh) {
+  std::vector<use> uses;
+  std::uint64_t from_device = 0;
+  for (const download_range& r : ranges) {
+    uses.push_back(reads(r.source));
+    const copy_kind kind = home_.copies().kind_between(r.source.kind(), memory_kind::host);
+    from_device += kind == copy_kind::device_to_host ? r.source.size() : 0;
+  }
+  home_.copies().require_downloads(from_device);
+  use_token token(home_.work_stream(), uses);
+  const std::vector<piece> pieces = piece::of(home_, ranges, lane_bytes_);
+  if (pieces.empty()) {
+    return;
+  }
+  home_.copies().count_transfer(from_device != 0 ? copy_kind::device_to_host : copy_kind::host_to_host);
+  if (home_.on_host()) {
+    const auto turn = turn_.lock("a transfer");
+    team_->run(pieces.size(), [&](std::size_t, std::size_t task) {
+      const piece& p = pieces[task];
+      home_.copies().copy(p.target, p.source, p.bytes, p.kind, token.stream());
+    });
+    return;
+  }
+  home_.copies().count().synchronizations.fetch_add(1); // the bytes are on the host when this returns
+  std::size_t bytes = 0;
+  for (const piece& each : pieces) {
+    bytes += each.bytes;
+  }
+  if (bytes / pieces.size() >= lane_bytes_ / 2) { // small ones are not worth a slice
+    const std::size_t chunk_bytes = chunk_for(bytes, fresh ? huge_page_bytes : least_chunk_bytes);
+    land_together(piece::of(home_, ranges, chunk_bytes), chunk_bytes, bytes, fresh);
+  } else {
+    land_by_lanes(pieces);
+  }
+  // The words have told that all is here. The device is asked once, since others go by what it says: whoever owns the memory, a
+  // simulated device.
+  synchronize(record(home_.work_stream()));
+}
+
+void staging_ring::land_by_lanes(std::span<const piece> pieces) {
+  run(pieces.size(), [&](staging_lane& lane, std::size_t, std::size_t task) {
+    const piece& p = pieces[task];
+    auto& chunk = lane.next();
+    home_.copies().copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
+    lane.mark(chunk);
+    chunk.landing = {p.target, p.bytes};
+  });
+}
+
+/// A piece for each chunk. Its copy from the device is queued as soon as there is a slot for it.
+class staging_ring::landed_download final : public shared_movement {
+public:
+  using copy_function = void (*)(std::byte* target, const std::byte* source, std::size_t bytes) noexcept;
+
+  landed_download(context& home, std::size_t slots, std::span<const piece> pieces, std::size_t slice_bytes,
+                  copy_function land)
+      : shared_movement(slots), home_(home), pieces_(pieces), slice_bytes_(slice_bytes), land_(land) {}
+
+  [[nodiscard]] bool to_device() const noexcept override { return false; }
+  bool prepare(staging_lane& lane, std::size_t slot, std::size_t number) override {
+    const piece& p = pieces_[number];
+    staging_lane::chunk& chunk = stage(lane, slot);
+    home_.copies().copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
+    lane.mark(chunk);
+    return true;
+  }
+  void begin(staging_lane& lane, std::size_t slot, std::size_t) override { lane.await(staged(slot)); }
+  void fill(std::size_t slot, std::size_t number, std::size_t slice) override {
+    const piece& p = pieces_[number];
+    const std::size_t begin = slice * slice_bytes_;
+    const std::size_t end = std::min(p.bytes, begin + slice_bytes_);
+    if (begin < end) {
+      land_(p.target + begin, pinned(slot) + begin, end - begin);
+    }
+  }
+
+private:
+  context& home_;
+  std::span<const piece> pieces_;
+  std::size_t slice_bytes_;
+  copy_function land_;
+};
+
+void staging_ring::land_together(std::span<const piece> pieces, std::size_t chunk_bytes, std::size_t bytes,
+                                 bool fresh) {
+  // Where chunks are used again, what has landed is not to put them out of the caches. The pages of fresh memory are there already,
+  // cleared by whoever touched them.
+  const auto land = fresh || bytes <= shared_.size() * chunk_bytes_ ? plain_copy : streaming_copy;
+  const std::size_t largest = pieces.size() == 1 ? pieces.front().bytes : chunk_bytes;
+  const slicing slices = fresh ? slices_of_pages(largest) : slices_of(largest);
+  landed_download moved(home_, shared_.size(), pieces, slices.bytes, land);
+  run_shared(pieces.size(), slices.count, moved);
+}
+
+void staging_ring::copy(const buffer& target, const buffer& source, stream_ref stream) {
+  if (target.size() < source.size()) {
+    throw error(errc::out_of_range,
+                concat("copy of ", source.size(), " bytes into a buffer of ", target.size()));
+  }
+  use_token token(stream, {writes(target), reads(source)});
+  const copy_kind kind = home_.copies().kind_between(source.kind(), target.kind());
+  home_.copies().count_transfer(kind);
+  home_.copies().copy(token.mutable_data<std::byte>(target), token.data<std::byte>(source), source.size(),
+                      kind, stream);
+  token.finish();
+}
+
+std::size_t staging_ring::chunk_for(std::size_t bytes, std::size_t least) const noexcept {
+  constexpr std::size_t wanted = 16; // chunks: while one is filled, others are on their way
+  return std::clamp(std::bit_ceil(bytes / wanted), std::min(least, chunk_bytes_), chunk_bytes_);
+}
+
+staging_ring::slicing staging_ring::slices_of(std::size_t largest) const noexcept {
+  const std::size_t most =
+      std::clamp<std::size_t>(largest / least_slice_bytes, 1, shared_chunks::most_slices);
+  const std::size_t wanted = std::min(team_->members(), most);
+  const std::size_t bytes = round_up((largest + wanted - 1) / wanted, host_alignment);
+  return {(largest + bytes - 1) / bytes, bytes};
+}
+
+/// Threads that touch one huge page for the first time together would each clear all of it.
+staging_ring::slicing staging_ring::slices_of_pages(std::size_t largest) const noexcept {
+  const std::size_t count = std::clamp<std::size_t>(largest / huge_page_bytes, 1, shared_chunks::most_slices);
+  return {count, round_up((largest + count - 1) / count, host_alignment)};
+}
+
+// The caller holds a token on the work stream. The others start behind it, and it ends behind them, so that one point of the
+// work stream covers all.
+template <class Work>
+void staging_ring::in_turn(const streams& used, const Work& work) {
+  const auto turn = turn_.lock("a transfer");
+  const stream_ref home = home_.work_stream();
+  const point start = mark(home);
+  std::vector<char> begun(used.size(), 0); // each is touched by one thread at a time
+  std::exception_ptr failure;
+  try {
+    work([&](std::size_t number) -> lane_stream& {
+      if (begun[number] == 0) {
+        used[number]->begin(start);
+        begun[number] = 1;
+      }
+      return *used[number];
+    });
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (begun[i] != 0) {
+      end(*used[i], failure);
+    }
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+}
+
+void staging_ring::run(std::size_t tasks,
+                       const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work) {
+  in_turn(streams_, [&](const auto& stream_at) {
+    for (const auto& lane : lanes_) {
+      lane->abandon(); // what a movement that failed has left
+    }
+    team_->run(tasks, [&](std::size_t member, std::size_t task) {
+      stream_at(member);
+      work(*lanes_[member], member, task);
+    });
+    team_->run(lanes_.size(), [&](std::size_t, std::size_t lane) { lanes_[lane]->land_all(); });
+  });
+}
+
+std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, shared_movement& moved,
+                                     clock::time_point last) {
+  std::size_t begun = 0;
+  in_turn(shared_streams_, [&](const auto& stream_at) {
+    for (std::size_t i = 0; i < shared_streams + (moved.uses_kernels() ? 1 : 0); ++i) {
+      stream_at(i);
+    }
+    std::size_t slots = 0; // as many as the host's budget has room for: the first one has to be had
+    const std::size_t most = std::min({chunks, shared_.size(), moved.slots()});
+    while (slots < most && (shared_[slots]->prepare() || slots == 0)) {
+      ++slots;
+    }
+    std::vector<std::size_t> order = longest_sent_;
+    std::erase_if(order, [&](std::size_t slot) { return slot >= slots; });
+    for (std::size_t i = 0; i < slots; ++i) {
+      shared_[order[i]]->travel_on(*shared_streams_[i % shared_streams]);
+    }
+    shared_chunks turns(order, chunks, slices, last);
+    std::atomic<std::size_t> sent{0};
+    std::vector<std::size_t> sent_as(shared_.size(), 0); // each is touched by one thread at a time
+    const auto prepare = [&](std::size_t slot, std::size_t chunk) {
+      if (chunk < chunks && !moved.prepare(*shared_[slot], slot, chunk)) {
+        turns.shorten(chunk);
+      }
+    };
+    for (std::size_t i = 0; i < slots; ++i) {
+      prepare(order[i], i);
+    }
+    const auto part = [&](std::size_t member, std::size_t task) {
+      turns.take_part(
+          member, task,
+          [&](std::size_t slot, std::size_t chunk) { moved.begin(*shared_[slot], slot, chunk); },
+          [&](std::size_t slot, std::size_t chunk, std::size_t slice) { moved.fill(slot, chunk, slice); },
+          [&](std::size_t slot, std::size_t chunk, std::size_t next) {
+            if (moved
+                    .to_device()) { // not by the slots' order, in which one slow thread leaves two neighbours the same stream
+              const std::size_t number = sent++;
+              shared_[slot]->travel_on(*shared_streams_[number % shared_streams]);
+              moved.end(*shared_[slot], slot, chunk);
+              sent_as[slot] = number + 1;
+            }
+            prepare(slot, next);
+          });
+    };
+    team_->run(chunks * slices, part, moved.to_device() ? until_arrived(slots) : nullptr);
+    std::ranges::stable_sort(longest_sent_, {}, [&](std::size_t slot) { return sent_as[slot]; });
+    begun = turns.begun();
+  });
+  return begun;
+}
+
+/// Whether the shared chunks have arrived on the device. Asked while the ring may do something else.
+std::shared_ptr<const worker_team::condition> staging_ring::until_arrived(std::size_t slots) const {
+  return std::make_shared<const worker_team::condition>([this, slots] {
+    return std::all_of(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(slots),
+                       [](const auto& lane) { return lane->all_arrived(); });
+  });
+}
+
+/// After a failure a copy may be on its way that no point covers: the host waits for it before its chunk or its target is
+/// used again.
+void staging_ring::end(const lane_stream& used, std::exception_ptr& failure) noexcept {
+  if (!failure) {
+    try {
+      return wait(home_.work_stream(), used.done());
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  try {
+    home_.synchronize(used.ref());
+  } catch (...) {
+    report_current_exception("staging_ring: a failed movement can't be waited for");
+  }
+}
+
+} // namespace saeta
