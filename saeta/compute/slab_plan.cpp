@@ -108,16 +108,12 @@ void slab_plan::add_ones(const piece_rows& piece, const slab_place& to, std::siz
   step.count = piece.rows;
 }
 
-void slab_plan::add_offsets(const piece_rows& piece, std::int32_t width, const slab_place& to, bool is_last) {
-  const std::int64_t addend = piece.pointed_base - piece.pointed_first;
+scatter_step& slab_plan::add_offsets(const piece_rows& piece, std::int32_t width, const slab_place& to,
+                                     bool is_last) {
   scatter_step& step = add_changed(join_kind::add, piece, 1, width, to);
   step.count += is_last ? 1 : 0;
-  if (addend != 0) {
-    step.add = {addend};
-  } else {
-    step.kind = join_kind::copy;
-    step.count *= width;
-  }
+  step.add = {piece.pointed_base - piece.pointed_first};
+  return step;
 }
 
 void slab_plan::add_bytes(const piece_rows& piece, const slab_place& to) {

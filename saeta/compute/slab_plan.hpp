@@ -61,7 +61,7 @@ public:
   /// Bits of 1 for all rows. @param last  the fill for the piece before, which takes these in where they are side by side
   void add_ones(const piece_rows& piece, const slab_place& to, std::size_t& last);
   /// Offsets of the rows, and one more behind the last piece.
-  void add_offsets(const piece_rows& piece, std::int32_t width, const slab_place& to, bool is_last);
+  scatter_step& add_offsets(const piece_rows& piece, std::int32_t width, const slab_place& to, bool is_last);
   /// The bytes that the rows point to.
   void add_bytes(const piece_rows& piece, const slab_place& to);
   /// @param ends  the run ends that the rows of `piece` lie in

@@ -51,7 +51,7 @@ public:
   [[nodiscard]] buffer upload(const std::shared_ptr<context>& into, const transfer_plan& plan, tag label,
                               const file_region& file = {});
   /// One slab with the plan's pieces in their places: one planned transfer of many ranges of the source. On a device large
-  /// copies go straight to their places, and the rest of a chunk lands in memory of the context (detail/chunk_route.hpp); where its budget has
+  /// copies go straight to their places, and the rest of a chunk lands in memory of the context (chunk_route.hpp); where its budget has
   /// no room for that, kernels read the pinned chunks. The host waits
   /// where the plan counts or checks.
   /// @param after_early  called when the early steps have been read; it may add to what the plan has besides them.

@@ -83,7 +83,11 @@ void whole_plan::add_offsets(const data_type& type, const piece_span& span, cons
   const bool is_last = span.row_base + span.rows == rows;
   const std::int64_t addend = span.pointed_base - span.pointed_first;
   if (!span.late) {
-    slab_.add_offsets(span, width, node.buffers[1], is_last);
+    scatter_step& step = slab_.add_offsets(span, width, node.buffers[1], is_last);
+    if (addend == 0) { // copies may go straight to their place
+      step.kind = join_kind::copy;
+      step.count *= width;
+    }
   } else if (addend != 0) {
     slab_.made().moves.push_back({.kind = join_kind::add,
                                   .width = width,
