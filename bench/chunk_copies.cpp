@@ -131,8 +131,8 @@ struct results {
   }
 };
 
-results measure(const options& chosen, const std::shared_ptr<context>& home) {
-  chunk_memory memory(home->device_backend(), chosen.all);
+results measure(const options& chosen, const std::shared_ptr<context>& ctx) {
+  chunk_memory memory(ctx->device_backend(), chosen.all);
   results found;
   found.bytes = chosen.all.chunks * chosen.all.chunk_bytes;
   std::optional<source_file> source;
@@ -192,8 +192,8 @@ int main(int count, char** arguments) {
   try {
     const options chosen = parse(count, arguments);
     const device_id device = best_device();
-    const auto home = open_context(device);
-    const results found = measure(chosen, home);
+    const auto ctx = open_context(device);
+    const results found = measure(chosen, ctx);
     std::cout << "chunk_copies on " << to_string(device) << ", medians of " << chosen.rounds << '\n';
     print(found);
     write_result(chosen.run, as_json(chosen, found, device));

@@ -51,17 +51,17 @@ int main(int count, char** arguments) {
     const run_options run = read_run_options(line);
     line.finish();
 
-    const auto home = open_context(best_device());
+    const auto ctx = open_context(best_device());
     cost_recorder recorder(batches);
-    measure_tokens(recorder, home);
-    measure_fences(recorder, home);
-    measure_decorators(recorder, home);
-    measure_budgets(recorder, home);
-    measure_exports(recorder, home);
-    std::cout << "costs on " << to_string(home->device()) << ", p50 over batches of " << operations_in_batch
+    measure_tokens(recorder, ctx);
+    measure_fences(recorder, ctx);
+    measure_decorators(recorder, ctx);
+    measure_budgets(recorder, ctx);
+    measure_exports(recorder, ctx);
+    std::cout << "costs on " << to_string(ctx->device()) << ", p50 over batches of " << operations_in_batch
               << " operations\n";
     print(recorder.costs());
-    write_result(run, as_json(run, recorder.costs(), home->device()));
+    write_result(run, as_json(run, recorder.costs(), ctx->device()));
     return 0;
   } catch (const std::exception& failure) {
     std::cerr << "costs: " << failure.what() << '\n';

@@ -122,23 +122,23 @@ table random_table(const std::shared_ptr<context>& host, const options& chosen) 
 
 /// Waits until every byte of the table has arrived.
 void settle(const table& arrived) {
-  const auto& home = arrived.home();
+  const auto& ctx = arrived.ctx();
   std::vector<use> uses;
   for (const batch& each : arrived.batches()) {
     for (const column& column : each.columns) {
       uses.push_back(reads(column.values()));
     }
   }
-  use_token token(home->work_stream(), uses);
+  use_token token(ctx->work_stream(), uses);
   token.finish();
-  home->synchronize(home->work_stream());
+  ctx->synchronize(ctx->work_stream());
 }
 
 void require_equal(const table& seen, const table& expected) {
   bool equal = seen.rows() == expected.rows() && seen.batches().size() == expected.batches().size();
   for (std::size_t b = 0; equal && b < expected.batches().size(); ++b) {
-    const host_batch here = download(seen.home(), seen.batches()[b]);
-    const host_batch there = download(expected.home(), expected.batches()[b]);
+    const host_batch here = download(seen.ctx(), seen.batches()[b]);
+    const host_batch there = download(expected.ctx(), expected.batches()[b]);
     for (std::size_t c = 0; equal && c < there.arrays.size(); ++c) {
       const host_array& a = here.arrays[c];
       const host_array& e = there.arrays[c];
@@ -247,8 +247,8 @@ results measure(const options& chosen, const std::shared_ptr<context>& device,
   found.batches = original.batches().size();
   found.read.bytes = found.write.bytes = found.view.bytes = original.byte_size();
 
-  const auto read = [&](const std::shared_ptr<context>& home, copy_policy copy) {
-    table seen = ipc::reader::open(file.path(), {.copy = copy})->read_all(home);
+  const auto read = [&](const std::shared_ptr<context>& ctx, copy_policy copy) {
+    table seen = ipc::reader::open(file.path(), {.copy = copy})->read_all(ctx);
     settle(seen);
     return seen;
   };

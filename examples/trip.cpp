@@ -19,37 +19,37 @@ constexpr device_id host{device_kind::cpu, 0};
 
 std::filesystem::path make_file() {
   const auto file = std::filesystem::temp_directory_path() / "saeta-trip.arrow";
-  const auto home = open_context(host);
-  const auto values = buffer::allocate(home, 100'000 * sizeof(float), home->work_stream());
-  use_token token(home->work_stream(), {writes(values)});
+  const auto ctx = open_context(host);
+  const auto values = buffer::allocate(ctx, 100'000 * sizeof(float), ctx->work_stream());
+  use_token token(ctx->work_stream(), {writes(values)});
   std::iota(token.mutable_data<float>(values), token.mutable_data<float>(values) + 100'000, 1.0F);
   token.finish();
-  const batch all{100'000, {column::make(home, {float32, 100'000, 0, 0, {{}, values}, {}})}};
-  ipc::write(table::make(home, {{{"price", float32, false, {}}}, {}}, {all}), file);
+  const batch all{100'000, {column::make(ctx, {float32, 100'000, 0, 0, {{}, values}, {}})}};
+  ipc::write(table::make(ctx, {{{"price", float32, false, {}}}, {}}, {all}), file);
   return file;
 }
 
 column scaled(const column& in) {
-  const auto stream = in.home()->work_stream();
-  const auto out = buffer::allocate(in.home(), in.values().size(), stream, "scaled");
+  const auto stream = in.ctx()->work_stream();
+  const auto out = buffer::allocate(in.ctx(), in.values().size(), stream, "scaled");
   use_token token(stream, {reads(in.values()), writes(out)});
   scale(stream, token.data<float>(in.values()), in.offset() + in.length(), token.mutable_data<float>(out));
   token.finish();
   const std::int64_t nulls = in.known_null_count(); // the offset stays, so one bitmap fits both
-  return column::make(in.home(), {float32, in.length(), in.offset(), nulls, {in.validity(), out}, {}});
+  return column::make(in.ctx(), {float32, in.length(), in.offset(), nulls, {in.validity(), out}, {}});
 }
 
 bool is_scaled(const column& out, const column& in) {
-  const use_token token(in.home()->work_stream(), {reads(in.values()), reads(out.values())});
+  const use_token token(in.ctx()->work_stream(), {reads(in.values()), reads(out.values())});
   const float* const from = token.data<float>(in.values()) + in.offset();
   return std::equal(from, from + in.length(), token.data<float>(out.values()) + out.offset(),
                     [](float a, float b) { return b == scale_factor * a || (a != a && b != b); });
 }
 
 int trip(const std::filesystem::path& input, const std::filesystem::path& output, const std::string& name) {
-  const auto home = open_context(scale_knows_cuda() ? best_device() : host);
-  home->memory_budget()->set_limit(parse_bytes("1GiB")); // of the process; libraries take with_budget
-  const table read = ipc::reader::open(input)->read_all(home);
+  const auto ctx = open_context(scale_knows_cuda() ? best_device() : host);
+  ctx->memory_budget()->set_limit(parse_bytes("1GiB")); // of the process; libraries take with_budget
+  const table read = ipc::reader::open(input)->read_all(ctx);
   schema fields = read.fields();
   const std::size_t source = fields.index_of(name);
   if (fields.fields[source].type != float32) {
@@ -60,15 +60,15 @@ int trip(const std::filesystem::path& input, const std::filesystem::path& output
   for (batch& b : batches) {
     b.columns.push_back(scaled(b.columns[source]));
   }
-  ipc::write(table::make(home, fields, batches), output);
-  const counter_values count = home->count().read();
+  ipc::write(table::make(ctx, fields, batches), output);
+  const counter_values count = ctx->count().read();
   const table back = ipc::reader::open(output)->read_all(open_context(host));
   const auto same = [&](const batch& b) { return is_scaled(b.columns.back(), b.columns[source]); };
   const bool right =
       back.fields() == fields && back.rows() == read.rows() && std::ranges::all_of(back.batches(), same);
-  std::cout << to_string(home->device()) << (right ? ": right, " : ": WRONG, ")
+  std::cout << to_string(ctx->device()) << (right ? ": right, " : ": WRONG, ")
             << count.host_to_device.transfers << " transfers in, " << count.device_to_host.transfers
-            << " out, peak " << human_bytes(home->reports().statistics().budget.peak) << '\n';
+            << " out, peak " << human_bytes(ctx->reports().statistics().budget.peak) << '\n';
   return right ? 0 : 1;
 }
 

@@ -57,10 +57,10 @@ public:
     std::uint64_t stream_id;
   };
 
-  explicit buffer_allocator(std::shared_ptr<context> home) : home_(std::move(home)) {}
+  explicit buffer_allocator(std::shared_ptr<context> ctx) : ctx_(std::move(ctx)) {}
 
   block allocate(std::size_t bytes, const thread_stream& on) {
-    return {buffer::allocate(home_, bytes, on.ours, label_), on.ours.id()};
+    return {buffer::allocate(ctx_, bytes, on.ours, label_), on.ours.id()};
   }
   void free(block&& freed, const thread_stream& on) {
     if (on.ours.id() != freed.stream_id) {
@@ -70,17 +70,17 @@ public:
   }
 
 private:
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   tag label_{"bench"};
 };
 
 /// The top of a context's stack, which keeps the context.
-std::shared_ptr<resource> stack_of(const std::shared_ptr<context>& home) {
-  return {home, home->memory().top.get()};
+std::shared_ptr<resource> stack_of(const std::shared_ptr<context>& ctx) {
+  return {ctx, ctx->memory().top.get()};
 }
 
-std::shared_ptr<resource> cache_of(const std::shared_ptr<context>& home) {
-  return {home, home->memory().cache.get()};
+std::shared_ptr<resource> cache_of(const std::shared_ptr<context>& ctx) {
+  return {ctx, ctx->memory().cache.get()};
 }
 
 } // namespace

@@ -17,7 +17,7 @@ void require(bool fits) {
 
 } // namespace
 
-void measure_budgets(cost_recorder& into, const std::shared_ptr<context>& home) {
+void measure_budgets(cost_recorder& into, const std::shared_ptr<context>& ctx) {
   const auto nothing = [] {};
   const auto root = budget::create("bench", std::uint64_t{2} << 30);
   std::shared_ptr<budget> charged = root;
@@ -36,8 +36,8 @@ void measure_budgets(cost_recorder& into, const std::shared_ptr<context>& home) 
     root->refund(bytes);
   });
 
-  const stream_lease on = home->borrow_stream();
-  budget_resource memory(std::make_shared<null_resource>(home->device_backend()), root);
+  const stream_lease on = ctx->borrow_stream();
+  budget_resource memory(std::make_shared<null_resource>(ctx->device_backend()), root);
   into.measure("budget", "allocate from a reservation and free, over nothing", reserve, [&](std::size_t) {
     const block made = memory.allocate({bytes, 0, {}, nullptr, &*promised}, on.ref());
     require(memory.deallocate(made, on.ref()));

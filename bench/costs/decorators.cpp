@@ -58,9 +58,9 @@ std::vector<decoration> decorations(const std::shared_ptr<backend>& device) {
 
 } // namespace
 
-void measure_decorators(cost_recorder& into, const std::shared_ptr<context>& home) {
-  const auto& device = home->device_backend();
-  const stream_lease on = home->borrow_stream();
+void measure_decorators(cost_recorder& into, const std::shared_ptr<context>& ctx) {
+  const auto& device = ctx->device_backend();
+  const stream_lease on = ctx->borrow_stream();
   const stream_ref stream = on.ref();
   for (const bool cached : {false, true}) {
     for (const decoration& each : decorations(device)) {
@@ -71,7 +71,7 @@ void measure_decorators(cost_recorder& into, const std::shared_ptr<context>& hom
       const std::shared_ptr<resource> memory = each.over(std::move(base));
       into.measure(
           cached ? "decorator over the cache" : "decorator over nothing", each.name,
-          [&] { home->synchronize(stream); },
+          [&] { ctx->synchronize(stream); },
           [&](std::size_t) {
             const block made = memory->allocate(4096, 0, stream);
             if (!memory->deallocate(made, stream)) {

@@ -5,15 +5,15 @@
 
 namespace saeta::bench {
 
-void measure_exports(cost_recorder& into, const std::shared_ptr<context>& home) {
-  const stream_lease used = home->borrow_stream();
-  const stream_lease consumer = home->borrow_stream();
-  for (const load kind : loads_of(*home)) {
-    stream_load work(home, used.ref(), kind);
+void measure_exports(cost_recorder& into, const std::shared_ptr<context>& ctx) {
+  const stream_lease used = ctx->borrow_stream();
+  const stream_lease consumer = ctx->borrow_stream();
+  for (const load kind : loads_of(*ctx)) {
+    stream_load work(ctx, used.ref(), kind);
     for (const std::size_t count : {std::size_t{1}, std::size_t{16}}) {
       std::vector<buffer> buffers;
       for (std::size_t i = 0; i < count; ++i) {
-        buffers.push_back(buffer::allocate(home, 4096, used.ref(), "bench"));
+        buffers.push_back(buffer::allocate(ctx, 4096, used.ref(), "bench"));
       }
       const std::string suffix =
           concat(", ", count, count == 1 ? " buffer, " : " buffers, ", to_string(kind));

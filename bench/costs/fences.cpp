@@ -7,15 +7,15 @@ namespace {
 
 constexpr std::size_t merged = 8;
 
-void measure_under(cost_recorder& into, const std::shared_ptr<context>& home, load kind) {
-  const stream_lease recorded = home->borrow_stream();
-  const stream_lease waiting = home->borrow_stream();
-  const stream foreign(home->device_backend());
+void measure_under(cost_recorder& into, const std::shared_ptr<context>& ctx, load kind) {
+  const stream_lease recorded = ctx->borrow_stream();
+  const stream_lease waiting = ctx->borrow_stream();
+  const stream foreign(ctx->device_backend());
   std::vector<stream_lease> others;
   for (std::size_t i = 0; i < merged; ++i) {
-    others.push_back(home->borrow_stream());
+    others.push_back(ctx->borrow_stream());
   }
-  stream_load work(home, recorded.ref(), kind);
+  stream_load work(ctx, recorded.ref(), kind);
   const auto prepare = [&] { work.renew(); };
   const auto named = [&](std::string_view operation) { return concat(operation, ", ", to_string(kind)); };
 
@@ -47,14 +47,14 @@ void measure_under(cost_recorder& into, const std::shared_ptr<context>& home, lo
   into.measure("point", named(concat("wait for ", merged)), prepare_parts,
                [&](std::size_t) { wait(waiting.ref(), parts); });
   into.measure("point", named("all work of the device"), prepare,
-               [&](std::size_t) { static_cast<void>(home->clocks()->mark_device()); });
+               [&](std::size_t) { static_cast<void>(ctx->clocks()->mark_device()); });
 }
 
 } // namespace
 
-void measure_fences(cost_recorder& into, const std::shared_ptr<context>& home) {
-  for (const load kind : loads_of(*home)) {
-    measure_under(into, home, kind);
+void measure_fences(cost_recorder& into, const std::shared_ptr<context>& ctx) {
+  for (const load kind : loads_of(*ctx)) {
+    measure_under(into, ctx, kind);
   }
 }
 

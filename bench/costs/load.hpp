@@ -16,17 +16,17 @@ enum class load { idle, busy };
 inline std::string_view to_string(load kind) { return kind == load::idle ? "idle" : "busy"; }
 
 /// On the host streams run inline: none is ever busy.
-inline std::vector<load> loads_of(const context& home) {
-  return home.on_host() ? std::vector{load::idle} : std::vector{load::idle, load::busy};
+inline std::vector<load> loads_of(const context& ctx) {
+  return ctx.on_host() ? std::vector{load::idle} : std::vector{load::idle, load::busy};
 }
 
 class stream_load {
 public:
   /// @param on  outlives this
-  stream_load(std::shared_ptr<context> home, stream_ref on, load kind)
-      : home_(std::move(home)), on_(on), load_(kind) {
+  stream_load(std::shared_ptr<context> ctx, stream_ref on, load kind)
+      : ctx_(std::move(ctx)), on_(on), load_(kind) {
     if (load_ == load::busy) {
-      target_ = buffer::allocate(home_, std::size_t{256} << 20, on_, "bench");
+      target_ = buffer::allocate(ctx_, std::size_t{256} << 20, on_, "bench");
     }
   }
   stream_load(const stream_load&) = delete;
@@ -39,13 +39,13 @@ public:
     if (load_ == load::busy) {
       const use_token token(on_, {writes(target_)});
       for (std::uint8_t value = 0; value < 64; ++value) {
-        home_->copies().fill(token.mutable_data<std::byte>(target_), value, target_.size(), on_);
+        ctx_->copies().fill(token.mutable_data<std::byte>(target_), value, target_.size(), on_);
       }
     }
   }
 
 private:
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   stream_ref on_;
   load load_;
   buffer target_;

@@ -7,10 +7,10 @@
 namespace saeta::bench {
 namespace {
 
-std::vector<buffer> make_buffers(const std::shared_ptr<context>& home, std::size_t count, stream_ref stream) {
+std::vector<buffer> make_buffers(const std::shared_ptr<context>& ctx, std::size_t count, stream_ref stream) {
   std::vector<buffer> made;
   for (std::size_t i = 0; i < count; ++i) {
-    made.push_back(buffer::allocate(home, 4096, stream, "bench"));
+    made.push_back(buffer::allocate(ctx, 4096, stream, "bench"));
   }
   return made;
 }
@@ -25,16 +25,16 @@ std::vector<use> uses_of(const std::vector<buffer>& buffers, access mode) {
 
 } // namespace
 
-void measure_tokens(cost_recorder& into, const std::shared_ptr<context>& home) {
-  const stream_lease first = home->borrow_stream();
-  const stream_lease second = home->borrow_stream();
+void measure_tokens(cost_recorder& into, const std::shared_ptr<context>& ctx) {
+  const stream_lease first = ctx->borrow_stream();
+  const stream_lease second = ctx->borrow_stream();
   for (const std::size_t count : {std::size_t{1}, std::size_t{4}, std::size_t{16}}) {
-    const std::vector<buffer> buffers = make_buffers(home, count, first.ref());
+    const std::vector<buffer> buffers = make_buffers(ctx, count, first.ref());
     const std::vector<use> reading = uses_of(buffers, access::read);
     const std::vector<use> writing = uses_of(buffers, access::write);
     const auto prepare = [&] {
       use_token(first.ref(), writing).finish();
-      home->synchronize(second.ref());
+      ctx->synchronize(second.ref());
     };
     const auto measure = [&](std::string_view part, const std::vector<use>& uses,
                              const std::array<stream_ref, 2>& streams) {

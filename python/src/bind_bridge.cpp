@@ -24,11 +24,11 @@ std::optional<buffer_object> memory_of(nb::handle object) {
     if (auto own = own_bytes(*given)) {
       return buffer_object(*std::move(own));
     }
-    const auto home = given->is_cpu() ? nullptr : context_of(*given->memory_manager());
-    if (home == nullptr) {
+    const auto ctx = given->is_cpu() ? nullptr : context_of(*given->memory_manager());
+    if (ctx == nullptr) {
       return std::nullopt;
     }
-    return buffer_object(bytes_of(home, given));
+    return buffer_object(bytes_of(ctx, given));
   });
 }
 

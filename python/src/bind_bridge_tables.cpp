@@ -27,14 +27,14 @@ bool is_on_cpu(nb::handle source) {
   return without_gil([&] { return std::visit([](const auto& of) { return on_cpu(*of); }, rows); });
 }
 
-table_object import_rows(const context_object& home, nb::handle source, std::optional<bool> copy) {
+table_object import_rows(const context_object& ctx, nb::handle source, std::optional<bool> copy) {
   const pyarrow_rows rows = rows_of(source);
   import_options options;
   options.copy = policy_of(copy);
   options.upload.tag = "arrow";
   return without_gil([&] {
     return table_object(
-        std::visit([&](const auto& of) { return import_table(home.value, of, options); }, rows));
+        std::visit([&](const auto& of) { return import_table(ctx.value, of, options); }, rows));
   });
 }
 

@@ -40,13 +40,13 @@ void write_bytes(const buffer_object& target, std::size_t offset, nb::handle sou
     if (bytes.empty()) {
       return;
     }
-    const std::shared_ptr<context>& home = part.owner()->home();
-    const stream_ref work = home->work_stream();
+    const std::shared_ptr<context>& ctx = part.owner()->ctx();
+    const stream_ref work = ctx->work_stream();
     use_token token(work, {writes(part)});
-    home->copies().copy(token.mutable_data<std::byte>(part), bytes.data(), bytes.size(),
-               copy_between(memory_kind::host, part.kind()), work);
+    ctx->copies().copy(token.mutable_data<std::byte>(part), bytes.data(), bytes.size(),
+                       copy_between(memory_kind::host, part.kind()), work);
     token.finish();
-    home->synchronize(work);
+    ctx->synchronize(work);
   });
 }
 
@@ -58,13 +58,13 @@ void read_bytes(const buffer_object& source, std::size_t offset, nb::handle targ
     if (bytes.empty()) {
       return;
     }
-    const std::shared_ptr<context>& home = part.owner()->home();
-    const stream_ref work = home->work_stream();
+    const std::shared_ptr<context>& ctx = part.owner()->ctx();
+    const stream_ref work = ctx->work_stream();
     use_token token(work, {reads(part)});
-    home->copies().copy(bytes.data(), token.data<std::byte>(part), bytes.size(),
-               copy_between(part.kind(), memory_kind::host), work);
+    ctx->copies().copy(bytes.data(), token.data<std::byte>(part), bytes.size(),
+                       copy_between(part.kind(), memory_kind::host), work);
     token.finish();
-    home->synchronize(work);
+    ctx->synchronize(work);
   });
 }
 
@@ -75,11 +75,11 @@ bool overlap(const buffer& a, const buffer& b) {
 
 /// On the work stream of the target's context, which may be another device's. Both are of one size.
 void copy_whole(const buffer& to, const buffer& from) {
-  const std::shared_ptr<context>& home = to.owner()->home();
-  const stream_ref work = home->work_stream();
+  const std::shared_ptr<context>& ctx = to.owner()->ctx();
+  const stream_ref work = ctx->work_stream();
   use_token token(work, {reads(from), writes(to)});
-  home->copies().copy(token.mutable_data<std::byte>(to), token.data<std::byte>(from), to.size(),
-             copy_between(from.kind(), to.kind()), work);
+  ctx->copies().copy(token.mutable_data<std::byte>(to), token.data<std::byte>(from), to.size(),
+                     copy_between(from.kind(), to.kind()), work);
   token.finish();
 }
 
@@ -95,15 +95,15 @@ void copy_bytes(const buffer_object& target, std::size_t target_offset, const bu
     if (!overlap(from, to)) {
       return copy_whole(to, from);
     }
-    const std::shared_ptr<context>& home = to.owner()->home();
-    const buffer between = buffer::allocate(home, bytes, home->work_stream(), "overlapping copy");
+    const std::shared_ptr<context>& ctx = to.owner()->ctx();
+    const buffer between = buffer::allocate(ctx, bytes, ctx->work_stream(), "overlapping copy");
     copy_whole(between, from);
     copy_whole(to, between);
   });
 }
 
 /// A view of writable memory of somebody else, behind all work that is queued on the device.
-buffer_object foreign_bytes(const context_object& home, std::uintptr_t address, std::size_t bytes,
+buffer_object foreign_bytes(const context_object& ctx, std::uintptr_t address, std::size_t bytes,
                             nb::object owner, std::string label) {
   external_memory memory;
   memory.keepalive = std::shared_ptr<void>(
@@ -111,7 +111,7 @@ buffer_object foreign_bytes(const context_object& home, std::uintptr_t address, 
         with_gil_or_leak([object] { Py_DECREF(static_cast<PyObject*>(object)); });
       });
   return without_gil([&] {
-    const std::shared_ptr<context> into = home.value;
+    const std::shared_ptr<context> into = ctx.value;
     const auto queued = into->clocks()->mark_device();
     if (!queued) {
       throw error(errc::busy, "memory of others can't be waited for while a graph is captured");
@@ -126,10 +126,10 @@ buffer_object foreign_bytes(const context_object& home, std::uintptr_t address, 
   });
 }
 
-std::string kind_at(const context_object& home, std::uintptr_t address) {
+std::string kind_at(const context_object& ctx, std::uintptr_t address) {
   return without_gil([&] {
     return std::string(
-        to_string(home.value->device_backend()->kind_of(reinterpret_cast<const void*>(address))));
+        to_string(ctx.value->device_backend()->kind_of(reinterpret_cast<const void*>(address))));
   });
 }
 
@@ -159,8 +159,8 @@ void bind_bytes(nb::module_& m) {
         "memory that it does not know.");
   m.def(
       "_driver_context",
-      [](const context_object& home) {
-        return without_gil([&] { return driver_context(home.value->device()); });
+      [](const context_object& ctx) {
+        return without_gil([&] { return driver_context(ctx.value->device()); });
       },
       nb::arg("where"), nb::sig("def _driver_context(where: Context) -> int"),
       "The CUcontext that the context works in; 0 where there is none.");

@@ -15,7 +15,7 @@ namespace saeta::py {
 namespace {
 
 column_object with_pieces(const column_object& self, std::vector<column> pieces) {
-  return {self.described, self.home, std::move(pieces)};
+  return {self.described, self.ctx, std::move(pieces)};
 }
 
 std::vector<column_object> chunks(const column_object& self) {
@@ -38,20 +38,20 @@ column_object from_chunks(const std::vector<column_object>& given, const std::op
       throw error(errc::type_mismatch, concat("chunk of type ", each.described->type.name(),
                                               " beside one of ", described.type.name()));
     }
-    if (!each.home->shares_with(*given.front().home)) {
-      throw error(errc::invalid_argument, concat("chunk on ", to_string(each.home->device()),
-                                                 " beside one on ", to_string(given.front().home->device())));
+    if (!each.ctx->shares_with(*given.front().ctx)) {
+      throw error(errc::invalid_argument, concat("chunk on ", to_string(each.ctx->device()),
+                                                 " beside one on ", to_string(given.front().ctx->device())));
     }
     described.nullable = described.nullable || each.described->nullable;
     pieces.insert(pieces.end(), each.pieces->begin(), each.pieces->end());
   }
-  return {std::move(described), given.front().home, std::move(pieces)};
+  return {std::move(described), given.front().ctx, std::move(pieces)};
 }
 
 column_object renamed(const column_object& self, std::string name) {
   field described = *self.described;
   described.name = std::move(name);
-  return {std::move(described), self.home, *self.pieces};
+  return {std::move(described), self.ctx, *self.pieces};
 }
 
 column_object sliced(const column_object& self, std::int64_t offset, std::optional<std::int64_t> length) {
@@ -91,7 +91,7 @@ bool has_equal_data(const column_object& self, const column_object& other, bool 
 }
 
 column_object combined(const column_object& self) {
-  return {self.described, self.home, combine_chunks(*self.pieces)};
+  return {self.described, self.ctx, combine_chunks(*self.pieces)};
 }
 
 /// The same memory under another field of the same type.
@@ -100,7 +100,7 @@ column_object with_field(const column_object& self, const field& described) {
     throw error(errc::type_mismatch, concat("column '", described.name, "' is of type ",
                                             self.described->type.name(), ", not ", described.type.name()));
   }
-  return {described, self.home, *self.pieces};
+  return {described, self.ctx, *self.pieces};
 }
 
 /// Address of the first row's value, index, view or offset; of the byte that holds its bit for booleans. 0 where the rows lie in
@@ -125,7 +125,7 @@ nb::list raw_list(const column_object& self, std::optional<std::int64_t> most) {
   nb::list result;
   for (const column& piece : *self.pieces) {
     result.extend(
-        raw_values(self.home, batch{piece.length(), {piece}}, described, most.value_or(everything)).front());
+        raw_values(self.ctx, batch{piece.length(), {piece}}, described, most.value_or(everything)).front());
   }
   return result;
 }
@@ -210,10 +210,10 @@ void bind_column(nb::module_& m) {
           "field", [](const column_object& self) { return *self.described; },
           "Name, type, nullability and metadata.")
       .def_prop_ro(
-          "context", [](const column_object& self) { return context_object{self.home}; },
+          "context", [](const column_object& self) { return context_object{self.ctx}; },
           "The context that holds the memory.")
       .def_prop_ro(
-          "device", [](const column_object& self) { return to_string(self.home->device()); },
+          "device", [](const column_object& self) { return to_string(self.ctx->device()); },
           "\"host\" or \"cuda:0\".")
       .def_prop_ro("chunks", &chunks, "The pieces in memory, each as a column of one chunk; no copy.")
       .def_prop_ro(

@@ -20,7 +20,7 @@ column_object converted(const column_object& self, data_type type, Convert conve
     pieces.push_back(convert(piece));
   }
   described.type = std::move(type);
-  return {std::move(described), self.home, std::move(pieces)};
+  return {std::move(described), self.ctx, std::move(pieces)};
 }
 
 column_object as_bytes(const column_object& self, bool extension) {
@@ -33,7 +33,7 @@ column_object as_bytes(const column_object& self, bool extension) {
 
 /// The same bytes as values of another type, in fixed-size lists those inside.
 column_object with_type_of_bytes(const column_object& self, const data_type& type) {
-  const column none = relabelled(column::empty(self.home, self.described->type), type);
+  const column none = relabelled(column::empty(self.ctx, self.described->type), type);
   return converted(self, none.type(), [&](const column& piece) { return relabelled(piece, type); });
 }
 
@@ -45,14 +45,14 @@ column_object masked(const column_object& self, const column_object& valid) {
   for (std::size_t i = 0; i < self.pieces->size(); ++i) {
     pieces.push_back(with_validity((*self.pieces)[i], (*valid.pieces)[i]));
   }
-  return {std::move(described), self.home, std::move(pieces)};
+  return {std::move(described), self.ctx, std::move(pieces)};
 }
 
 column_object symbols(const column_object& self, const std::optional<symbol_table_object>& table) {
   const std::shared_ptr<symbol_table> into = table ? table->value : process_symbols();
   field described = as_symbols(*self.described, into);
   try {
-    return {std::move(described), self.home, as_symbols(*self.pieces, into)};
+    return {std::move(described), self.ctx, as_symbols(*self.pieces, into)};
   } catch (const error& why) {
     if (why.refusal() != nullptr) {
       throw;

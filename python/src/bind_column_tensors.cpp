@@ -17,7 +17,7 @@ column_object valid(const column_object& self) {
   for (const column& piece : *self.pieces) {
     pieces.push_back(is_valid(piece));
   }
-  return {field{self.described->name, data_type::byte_bool(), false, {}}, self.home, std::move(pieces)};
+  return {field{self.described->name, data_type::byte_bool(), false, {}}, self.ctx, std::move(pieces)};
 }
 
 /// The parts, and with a mask the validity, which is as long as the column.
@@ -34,7 +34,7 @@ nb::tuple offset_columns(const column_object& self, bool with_mask) {
   }
   const auto made = [&](column piece, std::string name, bool nullable) {
     field of{std::move(name), piece.type(), nullable, {}};
-    return column_object(std::move(of), self.home, {std::move(piece)});
+    return column_object(std::move(of), self.ctx, {std::move(piece)});
   };
   const std::span<const field> children = described.type.children();
   const bool nullable = !children.empty() && children.front().nullable;
@@ -76,7 +76,7 @@ const data_type& innermost(const data_type& type) {
 
 nb::dict array_interface(nb::handle self) {
   auto& source = nb::cast<column_object&>(self);
-  if (source.home->on_host()) {
+  if (source.ctx->on_host()) {
     throw nb::attribute_error(
         "__cuda_array_interface__ shows memory of a GPU, and the column is on the host");
   }

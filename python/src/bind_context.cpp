@@ -74,23 +74,23 @@ void wait_for(point awaited) {
   }
 }
 
-void wait_for_releases(context& home) {
+void wait_for_releases(context& ctx) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!home.wait_for_releases(interrupt_interval) && std::chrono::steady_clock::now() < deadline) {
+  while (!ctx.wait_for_releases(interrupt_interval) && std::chrono::steady_clock::now() < deadline) {
     check_interrupt();
   }
 }
 
 void synchronize(const context_object& self) {
-  context& home = *self.value;
-  if (const auto everything = home.clocks()->mark_device()) {
+  context& ctx = *self.value;
+  if (const auto everything = ctx.clocks()->mark_device()) {
     wait_for(*everything);
-    home.synchronize(
-        home.work_stream()); // has nothing to wait for: the driver's pool gives memory back in such a call
-    wait_for_releases(home);
+    ctx.synchronize(
+        ctx.work_stream()); // has nothing to wait for: the driver's pool gives memory back in such a call
+    wait_for_releases(ctx);
   } else { // releases wait for the capture, whose end may be the caller's
-    home.synchronize(home.work_stream());
-    home.drain();
+    ctx.synchronize(ctx.work_stream());
+    ctx.drain();
   }
 }
 
@@ -119,8 +119,8 @@ nb::dict counters_dict(const context_object& self) {
 }
 
 nb::dict options_dict(const context_object& self) {
-  const auto home = std::shared_ptr<context>(self.value);
-  const context_options& made_with = home->options();
+  const auto ctx = std::shared_ptr<context>(self.value);
+  const context_options& made_with = ctx->options();
   nb::dict result;
   result["stack"] = to_string(made_with.memory);
   result["wait"] = static_cast<double>(made_with.pressure.wait.count()) / 1000;
@@ -156,20 +156,20 @@ void leave(const context_object& self, const nb::args&) { close(self); }
 template <std::shared_ptr<void> (*Begin)(context&)>
 class block_object {
 public:
-  explicit block_object(const context_object& of) : home_(of.value) {}
+  explicit block_object(const context_object& of) : ctx_(of.value) {}
 
   void enter() {
     if (hold_) {
       throw error(errc::busy, "this block is open already: ask the context for one each time");
     }
     // Without the lock: it may wait for a thread that takes it to report something.
-    hold_ = without_gil([this] { return Begin(*home_); });
+    hold_ = without_gil([this] { return Begin(*ctx_); });
   }
   void leave() { hold_.reset(); }
   [[nodiscard]] bool open() const noexcept { return hold_.has_value(); }
 
 private:
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   std::optional<std::shared_ptr<void>> hold_; ///< points at nothing, so it is no truth value by itself
 };
 
@@ -180,16 +180,16 @@ using capture_object = block_object<announce_capture>;
 using strict_object = block_object<forbid_downloads>;
 
 std::string describe(const context_object& self) {
-  const context& home = *self.value;
-  const budget_statistics now = home.memory_budget()->statistics();
+  const context& ctx = *self.value;
+  const budget_statistics now = ctx.memory_budget()->statistics();
   std::string text = now.limit == budget::unlimited ? "no budget" : concat("budget ", human_bytes(now.limit));
-  if (const reservation* from = home.drawn_from()) {
+  if (const reservation* from = ctx.drawn_from()) {
     text = concat("reservation of ", human_bytes(from->bytes()), ", ", human_bytes(from->left()), " left");
   } else if (derived(self)) {
-    text = concat("child '", home.memory_budget()->name(), "', ", text);
+    text = concat("child '", ctx.memory_budget()->name(), "', ", text);
   }
-  return printable(concat("<saeta.Context ", to_string(home.device()), ": ", text, ", ",
-                          human_bytes(now.current), " in use", home.closed() ? ", closed>" : ">"));
+  return printable(concat("<saeta.Context ", to_string(ctx.device()), ": ", text, ", ",
+                          human_bytes(now.current), " in use", ctx.closed() ? ", closed>" : ">"));
 }
 
 void bind_life(nb::class_<context_object>& c) {
@@ -241,7 +241,7 @@ std::uint64_t to_bytes(const size_spec& given, device_id device) {
   return parse_bytes(std::get<std::string>(given), describe_device(device).total_bytes);
 }
 
-std::uint64_t to_bytes(const size_spec& given, const context& home) { return to_bytes(given, home.device()); }
+std::uint64_t to_bytes(const size_spec& given, const context& ctx) { return to_bytes(given, ctx.device()); }
 
 nb::object limit_or_none(std::uint64_t limit) {
   return limit == budget::unlimited ? nb::none() : nb::object(nb::int_(limit));

@@ -47,7 +47,7 @@ void bind_counted_table(nb::module_& m) {
           "count",
           [](const counted_object& self) {
             const column& count = self.value->count();
-            return column_object(field{"rows", count.type(), false, {}}, count.home(), {count});
+            return column_object(field{"rows", count.type(), false, {}}, count.ctx(), {count});
           },
           "The number on the device, a Column of one row.")
       .def_prop_ro(

@@ -220,18 +220,18 @@ nb::object ask_for_capsule(nb::handle source, nb::handle dl_device, nb::handle s
   return owned(capsule);
 }
 
-/// The producer's capsule, ordered on the stream that `home` is ready to wait for.
-nb::object capsule_of(nb::handle source, tensor_device device, const context& home, const asked_import& how,
+/// The producer's capsule, ordered on the stream that `ctx` is ready to wait for.
+nb::object capsule_of(nb::handle source, tensor_device device, const context& ctx, const asked_import& how,
                       std::optional<std::int64_t>& ready) {
   nb::handle dl_device;
   nb::object stream;
   if (device.type != kDLCPU && device.type != kDLCUDAHost) {
-    if (home.on_host()) {
+    if (ctx.on_host()) {
       dl_device = names().host;
     } else {
       ready = current_stream_of_cupy(source, device);
       if (!ready) {
-        ready = dlpack_import_stream(home);
+        ready = dlpack_import_stream(ctx);
       }
       stream = nb::cast(ready);
     }
@@ -241,8 +241,8 @@ nb::object capsule_of(nb::handle source, tensor_device device, const context& ho
 }
 
 /// Whether the import makes a view of host memory, for which nothing is waited for: not worth a release of the GIL.
-bool is_host_view(const context& home, const taken_tensor::pointer& tensor, const asked_import& how) {
-  return home.on_host() && how.copy != true &&
+bool is_host_view(const context& ctx, const taken_tensor::pointer& tensor, const asked_import& how) {
+  return ctx.on_host() && how.copy != true &&
          std::visit(
              [](auto* source) {
                const DLTensor& shown = source->dl_tensor;
@@ -252,23 +252,23 @@ bool is_host_view(const context& home, const taken_tensor::pointer& tensor, cons
 }
 
 /// The tensor as a column or, where columns were asked for, as a table. Takes it on success only.
-nb::object import_tensor(const std::shared_ptr<context>& home, const taken_tensor::pointer& tensor,
+nb::object import_tensor(const std::shared_ptr<context>& ctx, const taken_tensor::pointer& tensor,
                          std::optional<std::int64_t> ready, asked_import how) {
   const dlpack_import plain{ready, policy_of(how.copy)};
   if (how.columns) {
     const dlpack_table_import wanted{plain, std::move(how.fields), how.reinterpret};
     return nb::cast(table_object(without_gil([&] {
-      return std::visit([&](auto* source) { return import_dlpack_columns(home, source, wanted); }, tensor);
+      return std::visit([&](auto* source) { return import_dlpack_columns(ctx, source, wanted); }, tensor);
     })));
   }
   const auto take = [&] {
-    return std::visit([&](auto* source) { return import_dlpack(home, source, plain); }, tensor);
+    return std::visit([&](auto* source) { return import_dlpack(ctx, source, plain); }, tensor);
   };
-  column made = is_host_view(*home, tensor, how) ? take() : without_gil(take);
+  column made = is_host_view(*ctx, tensor, how) ? take() : without_gil(take);
   field described{std::move(how.name), made.type(), false, {}};
   std::vector<column> pieces;
   pieces.push_back(std::move(made));
-  return nb::cast(column_object(std::move(described), home, std::move(pieces)));
+  return nb::cast(column_object(std::move(described), ctx, std::move(pieces)));
 }
 
 struct give_back {
@@ -281,7 +281,7 @@ struct give_back {
 
 /// Through the table of C functions of the producer's type; null where it has none, or where only `__dlpack__` can bring the tensor
 /// to the host.
-nb::object import_by_table(nb::handle source, std::shared_ptr<context> home, const asked_import& how) {
+nb::object import_by_table(nb::handle source, std::shared_ptr<context> ctx, const asked_import& how) {
   const DLPackExchangeAPI* const table = exchange_api_of(Py_TYPE(source.ptr()));
   if (table == nullptr) {
     return {};
@@ -294,26 +294,26 @@ nb::object import_by_table(nb::handle source, std::shared_ptr<context> home, con
   std::unique_ptr<DLManagedTensorVersioned, give_back> tensor(found);
   const DLDevice where = found->dl_tensor.device;
   const tensor_device device{static_cast<std::int32_t>(where.device_type), where.device_id};
-  if (home == nullptr) {
-    home = context_for(device);
+  if (ctx == nullptr) {
+    ctx = context_for(device);
   }
   const std::optional<memory_kind> kind = kind_of(device);
   std::optional<std::int64_t> ready;
   if (kind && !host_accessible(*kind)) {
-    if (home->on_host()) {
+    if (ctx->on_host()) {
       return {};
     }
     ready = work_stream_by(*table, device, type_name);
   }
-  nb::object made = import_tensor(home, found, ready, how);
+  nb::object made = import_tensor(ctx, found, ready, how);
   static_cast<void>(tensor.release());
   return made;
 }
 
-nb::object import_capsule(const std::shared_ptr<context>& home, nb::handle capsule,
+nb::object import_capsule(const std::shared_ptr<context>& ctx, nb::handle capsule,
                           std::optional<std::int64_t> ready, asked_import how) {
   taken_tensor tensor(capsule);
-  nb::object made = import_tensor(home, tensor.get(), ready, std::move(how));
+  nb::object made = import_tensor(ctx, tensor.get(), ready, std::move(how));
   tensor.keep();
   return made;
 }
@@ -329,9 +329,9 @@ tensor_device device_of_capsule(nb::handle capsule) {
                          ", of which only the major version ", DLPACK_MAJOR_VERSION, " is known"));
     }
   }
-  const DLDevice home =
+  const DLDevice ctx =
       std::visit([](const auto* source) -> DLDevice { return source->dl_tensor.device; }, tensor.get());
-  return {static_cast<std::int32_t>(home.device_type), home.device_id};
+  return {static_cast<std::int32_t>(ctx.device_type), ctx.device_id};
 }
 
 /// Whether it gives a capsule by `to_dlpack()` alone, as frames and series of cuDF do.
@@ -341,36 +341,36 @@ bool is_older_producer(nb::handle source) {
 }
 
 /// What the producer hands over, in the way in which it is asked for it first.
-nb::object import_object(nb::handle source, std::shared_ptr<context> home, const asked_import& how) {
-  if (nb::object made = import_by_table(source, home, how); made.is_valid()) {
+nb::object import_object(nb::handle source, std::shared_ptr<context> ctx, const asked_import& how) {
+  if (nb::object made = import_by_table(source, ctx, how); made.is_valid()) {
     return made;
   }
   if (is_older_producer(source)) {
     const nb::object capsule = foreign_call([&] { return source.attr("to_dlpack")(); });
-    if (home == nullptr) {
-      home = context_for(device_of_capsule(capsule));
+    if (ctx == nullptr) {
+      ctx = context_for(device_of_capsule(capsule));
     }
-    return import_capsule(home, capsule, std::nullopt, how);
+    return import_capsule(ctx, capsule, std::nullopt, how);
   }
   const tensor_device device = device_of(source);
-  if (home == nullptr) {
-    home = context_for(device);
+  if (ctx == nullptr) {
+    ctx = context_for(device);
   }
   std::optional<std::int64_t> ready;
-  const nb::object capsule = capsule_of(source, device, *home, how, ready);
-  return import_capsule(home, capsule, ready, how);
+  const nb::object capsule = capsule_of(source, device, *ctx, how, ready);
+  return import_capsule(ctx, capsule, ready, how);
 }
 
 /// An array of NumPy that DLPack can't show: with a mask, not aligned, of another byte order, of a type of ml_dtypes. None where it
 /// is none of these.
-nb::object import_numpy(nb::handle source, nb::handle ctx, const asked_import& how, nb::handle cast) {
+nb::object import_numpy(nb::handle source, nb::handle given_ctx, const asked_import& how, nb::handle cast) {
   return foreign_call([&]() -> nb::object {
     return nb::module_::import_("saeta._numpy")
-        .attr("from_array")(source, ctx, how.copy, how.name, how.columns, how.fields, cast);
+        .attr("from_array")(source, given_ctx, how.copy, how.name, how.columns, how.fields, cast);
   });
 }
 
-nb::object from_dlpack(nb::handle source, nb::handle ctx, std::optional<bool> copy, std::string name,
+nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bool> copy, std::string name,
                        bool columns, std::optional<schema> fields, const std::optional<std::string>& cast) {
   if (cast && *cast != "reinterpret") {
     throw error(errc::invalid_argument, concat("cast='", *cast, "': expected 'reinterpret' or None"));
@@ -379,25 +379,25 @@ nb::object from_dlpack(nb::handle source, nb::handle ctx, std::optional<bool> co
     throw error(errc::invalid_argument, "schema and cast speak of columns: they need columns=True");
   }
   const asked_import how{copy, std::move(name), columns, std::move(fields), cast.has_value()};
-  std::shared_ptr<context> home = named_context(ctx);
+  std::shared_ptr<context> ctx = named_context(given_ctx);
   if (PyCapsule_CheckExact(source.ptr())) {
-    if (home == nullptr) {
-      home = context_for(device_of_capsule(source));
+    if (ctx == nullptr) {
+      ctx = context_for(device_of_capsule(source));
     }
-    return import_capsule(home, source, std::nullopt, how);
+    return import_capsule(ctx, source, std::nullopt, how);
   }
   const nb::object named_cast = nb::cast(cast);
   if (is_instance_of(source, names().numpy_ma, names().masked_array)) { // its tensor has no mask
-    return import_numpy(source, ctx, how, named_cast);
+    return import_numpy(source, given_ctx, how, named_cast);
   }
   std::exception_ptr refused;
   try {
-    return import_object(source, home, how);
+    return import_object(source, ctx, how);
   } catch (const std::exception&) {
     refused = std::current_exception();
   }
   if (is_instance_of(source, names().numpy, names().ndarray)) {
-    if (nb::object made = import_numpy(source, ctx, how, named_cast); !made.is_none()) {
+    if (nb::object made = import_numpy(source, given_ctx, how, named_cast); !made.is_none()) {
       return made;
     }
   }

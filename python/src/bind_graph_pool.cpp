@@ -14,8 +14,8 @@ namespace {
 
 class graph_pool_object {
 public:
-  graph_pool_object(const context_object& home, const std::string& label)
-      : pool_(graph_pool::create(home.value, label)) {}
+  graph_pool_object(const context_object& ctx, const std::string& label)
+      : pool_(graph_pool::create(ctx.value, label)) {}
   graph_pool_object(const graph_pool_object&) = delete;
   graph_pool_object& operator=(const graph_pool_object&) = delete;
   ~graph_pool_object() {

@@ -39,61 +39,61 @@ nb::object cast(imported made) {
                     std::move(made));
 }
 
-imported imported_of(const std::shared_ptr<context>& home, imported_stream made) {
+imported imported_of(const std::shared_ptr<context>& ctx, imported_stream made) {
   if (made.of_structs) {
     return table_object(std::move(made.rows));
   }
-  return column_object(made.rows.fields().fields.front(), home, made.rows.pieces(0));
+  return column_object(made.rows.fields().fields.front(), ctx, made.rows.pieces(0));
 }
 
-nb::object from_stream(const context_object& home, nb::handle capsule, std::optional<bool> copy,
+nb::object from_stream(const context_object& ctx, nb::handle capsule, std::optional<bool> copy,
                        bool as_column) {
   taken<ArrowArrayStream> stream(capsule);
   const import_options options = options_of(copy, as_column);
   return cast(without_gil(
-      [&] { return imported_of(home.value, import_any_stream(home.value, stream.get(), options)); }));
+      [&] { return imported_of(ctx.value, import_any_stream(ctx.value, stream.get(), options)); }));
 }
 
-imported import_one(const std::shared_ptr<context>& home, const ArrowSchema& type, ArrowArray& array,
+imported import_one(const std::shared_ptr<context>& ctx, const ArrowSchema& type, ArrowArray& array,
                     const import_options& options) {
   if (options.structs_as_column || !is_struct(type)) {
     const field described = import_field(type);
-    std::vector<column> piece{import_column(home, described, array, options)};
-    return column_object(saeta::imported(described), home, std::move(piece));
+    std::vector<column> piece{import_column(ctx, described, array, options)};
+    return column_object(saeta::imported(described), ctx, std::move(piece));
   }
   schema fields = import_schema(type);
   dictionary_cache dictionaries;
-  batch rows = import_batch(home, fields, array, dictionaries, options);
-  return table_object(table::make(home, saeta::imported(std::move(fields)), {std::move(rows)}));
+  batch rows = import_batch(ctx, fields, array, dictionaries, options);
+  return table_object(table::make(ctx, saeta::imported(std::move(fields)), {std::move(rows)}));
 }
 
-nb::object from_array(const context_object& home, nb::handle type, nb::handle capsule,
+nb::object from_array(const context_object& ctx, nb::handle type, nb::handle capsule,
                       std::optional<bool> copy, bool as_column) {
   const ArrowSchema& described = schema_of(type);
   taken<ArrowArray> array(capsule);
   const import_options options = options_of(copy, as_column);
-  return cast(without_gil([&] { return import_one(home.value, described, array.get(), options); }));
+  return cast(without_gil([&] { return import_one(ctx.value, described, array.get(), options); }));
 }
 
-nb::object from_device_stream(const context_object& home, nb::handle capsule, std::optional<bool> copy,
+nb::object from_device_stream(const context_object& ctx, nb::handle capsule, std::optional<bool> copy,
                               bool as_column) {
   taken<ArrowDeviceArrayStream> stream(capsule);
   const import_options options = options_of(copy, as_column);
   return cast(without_gil(
-      [&] { return imported_of(home.value, import_device_stream(home.value, stream.get(), options)); }));
+      [&] { return imported_of(ctx.value, import_device_stream(ctx.value, stream.get(), options)); }));
 }
 
-imported import_one_of_device(const std::shared_ptr<context>& home, const ArrowSchema& type,
+imported import_one_of_device(const std::shared_ptr<context>& ctx, const ArrowSchema& type,
                               ArrowDeviceArray& array, const import_options& options) {
   if (options.structs_as_column || !is_struct(type)) {
     const field described = import_field(type);
-    std::vector<column> piece{import_device_column(home, described, array, options)};
-    return column_object(saeta::imported(described), home, std::move(piece));
+    std::vector<column> piece{import_device_column(ctx, described, array, options)};
+    return column_object(saeta::imported(described), ctx, std::move(piece));
   }
   schema fields = import_schema(type);
   dictionary_cache dictionaries;
-  batch rows = import_device_batch(home, fields, array, dictionaries, options);
-  return table_object(table::make(home, saeta::imported(std::move(fields)), {std::move(rows)}));
+  batch rows = import_device_batch(ctx, fields, array, dictionaries, options);
+  return table_object(table::make(ctx, saeta::imported(std::move(fields)), {std::move(rows)}));
 }
 
 /// The array as a Python object exported it, which may need the GIL for its end: pylibcudf 26.10 drops Python objects in the
@@ -114,7 +114,7 @@ private:
   }
 };
 
-nb::object from_device_array(const context_object& home, nb::handle type, nb::handle capsule,
+nb::object from_device_array(const context_object& ctx, nb::handle type, nb::handle capsule,
                              std::optional<bool> copy, bool as_column) {
   const ArrowSchema& described = schema_of(type);
   taken<ArrowDeviceArray> array(capsule);
@@ -122,7 +122,7 @@ nb::object from_device_array(const context_object& home, nb::handle type, nb::ha
     released_with_gil::wrap(array.get().array);
   }
   const import_options options = options_of(copy, as_column);
-  return cast(without_gil([&] { return import_one_of_device(home.value, described, array.get(), options); }));
+  return cast(without_gil([&] { return import_one_of_device(ctx.value, described, array.get(), options); }));
 }
 
 /// Device type and number of an array or a stream in a capsule, which stays as it is. A stream says no number.
@@ -162,15 +162,15 @@ cuda_array array_of(const array_fields& given) {
   return made;
 }
 
-column_object from_cuda_array(const context_object& home, const array_fields& values,
+column_object from_cuda_array(const context_object& ctx, const array_fields& values,
                               const std::optional<array_fields>& mask, std::optional<bool> copy,
                               std::string name) {
   const cuda_array array = array_of(values);
   const std::optional<cuda_array> valid = mask ? std::optional(array_of(*mask)) : std::nullopt;
   std::vector<column> piece{without_gil(
-      [&] { return import_cuda_array(home.value, array, valid ? &*valid : nullptr, policy_of(copy)); })};
+      [&] { return import_cuda_array(ctx.value, array, valid ? &*valid : nullptr, policy_of(copy)); })};
   const data_type type = piece.front().type();
-  return {field{std::move(name), type, mask.has_value(), {}}, home.value, std::move(piece)};
+  return {field{std::move(name), type, mask.has_value(), {}}, ctx.value, std::move(piece)};
 }
 
 nb::object capsule_name(nb::handle object) {

@@ -210,18 +210,18 @@ std::unique_ptr<reader_object> open_live(const nb::object& read, std::string nam
       options_of(std::move(columns), batches, copy, validate, rechunk)));
 }
 
-table_object read_all(reader_object& self, const context_object& home, const nb::object& progress) {
+table_object read_all(reader_object& self, const context_object& ctx, const nb::object& progress) {
   return self.with(
-      [&](ipc::reader& from) { return table_object(from.read_all(home.value, hook_of(progress))); });
+      [&](ipc::reader& from) { return table_object(from.read_all(ctx.value, hook_of(progress))); });
 }
 
-std::optional<table_object> next(reader_object& self, const context_object& home) {
+std::optional<table_object> next(reader_object& self, const context_object& ctx) {
   return self.with([&](ipc::reader& from) -> std::optional<table_object> {
-    auto rows = from.next(home.value);
+    auto rows = from.next(ctx.value);
     if (!rows) {
       return std::nullopt;
     }
-    return table_object(table::make(home.value, from.fields(), {std::move(*rows)}));
+    return table_object(table::make(ctx.value, from.fields(), {std::move(*rows)}));
   });
 }
 

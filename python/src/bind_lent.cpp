@@ -16,16 +16,16 @@ namespace saeta::py {
 namespace {
 
 /// Nothing on the host, where streams of other libraries mean nothing, and where none is named.
-std::optional<stream_handle> stream_of(const context& home, std::optional<std::int64_t> number) {
-  return number && !home.on_host() ? tensor_stream(*number) : std::nullopt;
+std::optional<stream_handle> stream_of(const context& ctx, std::optional<std::int64_t> number) {
+  return number && !ctx.on_host() ? tensor_stream(*number) : std::nullopt;
 }
 
 std::uintptr_t lend_address(const context_object& from, std::size_t bytes, const std::string& label,
                             std::optional<std::int64_t> stream) {
   return without_gil([&] {
-    const context& home = *from.value;
-    const auto handle = stream_of(home, stream);
-    const stream_ref on = handle ? stream_ref(*home.device_backend(), *handle) : home.work_stream();
+    const context& ctx = *from.value;
+    const auto handle = stream_of(ctx, stream);
+    const stream_ref on = handle ? stream_ref(*ctx.device_backend(), *handle) : ctx.work_stream();
     return reinterpret_cast<std::uintptr_t>(lend_memory(from.value, bytes, on, label));
   });
 }
@@ -35,18 +35,18 @@ std::uintptr_t lend_ready(const context_object& from, std::size_t bytes, const s
       [&] { return reinterpret_cast<std::uintptr_t>(lend_ready_memory(from.value, bytes, label)); });
 }
 
-void take_back(const context_object& home, std::uintptr_t address, std::size_t bytes,
+void take_back(const context_object& ctx, std::uintptr_t address, std::size_t bytes,
                std::optional<std::int64_t> stream) {
   without_gil(
-      [&] { take_back_memory(reinterpret_cast<void*>(address), bytes, stream_of(*home.value, stream)); });
+      [&] { take_back_memory(reinterpret_cast<void*>(address), bytes, stream_of(*ctx.value, stream)); });
 }
 
 /// Comes back when it is dropped, from streams that nobody knows.
 class lent_object {
 public:
-  lent_object(const context_object& home, std::size_t bytes, const std::string& label,
+  lent_object(const context_object& ctx, std::size_t bytes, const std::string& label,
               std::optional<std::int64_t> stream)
-      : address_(lend_address(home, bytes, label, stream)), bytes_(bytes) {}
+      : address_(lend_address(ctx, bytes, label, stream)), bytes_(bytes) {}
   lent_object(const lent_object&) = delete;
   lent_object& operator=(const lent_object&) = delete;
   ~lent_object() {
@@ -66,8 +66,8 @@ std::uintptr_t address_of(Hook* hook) {
   return reinterpret_cast<std::uintptr_t>(hook);
 }
 
-nb::dict serve_tensors(const context_object& home, std::int32_t ordinal, const std::string& label) {
-  without_gil([&] { serve_torch({home.value, label}, ordinal, torch_memory::tensors); });
+nb::dict serve_tensors(const context_object& ctx, std::int32_t ordinal, const std::string& label) {
+  without_gil([&] { serve_torch({ctx.value, label}, ordinal, torch_memory::tensors); });
   nb::dict hooks;
   hooks["set_record_stream_fn"] = address_of(&saeta_torch_record_stream);
   hooks["set_begin_allocate_to_pool"] = address_of(&saeta_torch_begin_pool);
@@ -76,8 +76,8 @@ nb::dict serve_tensors(const context_object& home, std::int32_t ordinal, const s
   return hooks;
 }
 
-void serve_segments(const context_object& home, std::int32_t ordinal, const std::string& label) {
-  without_gil([&] { serve_torch({home.value, label}, ordinal, torch_memory::segments); });
+void serve_segments(const context_object& ctx, std::int32_t ordinal, const std::string& label) {
+  without_gil([&] { serve_torch({ctx.value, label}, ordinal, torch_memory::segments); });
 }
 
 } // namespace

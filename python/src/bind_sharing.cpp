@@ -34,7 +34,7 @@ struct imported_object {
   unlocked<std::shared_ptr<imported_pool>> value;
 };
 
-buffer_object open_bytes(const imported_object& self, const context_object& home, const nb::bytes& packed,
+buffer_object open_bytes(const imported_object& self, const context_object& ctx, const nb::bytes& packed,
                          nb::object lease, std::string label) {
   const shared_bytes which = read_shared(packed);
   std::shared_ptr<void> kept(lease.release().ptr(),
@@ -42,7 +42,7 @@ buffer_object open_bytes(const imported_object& self, const context_object& home
                                with_gil_or_leak([object] { Py_DECREF(static_cast<PyObject*>(object)); });
                              });
   return without_gil([&] {
-    return buffer_object((*self.value)->open_bytes(home.value, which, std::move(kept), std::move(label)));
+    return buffer_object((*self.value)->open_bytes(ctx.value, which, std::move(kept), std::move(label)));
   });
 }
 
@@ -67,8 +67,8 @@ context_object shareable_context(const std::string& name) {
   });
 }
 
-nb::bytes uuid_of(const context_object& home) {
-  const auto found = without_gil([&] { return home.value->device_backend()->properties().uuid; });
+nb::bytes uuid_of(const context_object& ctx) {
+  const auto found = without_gil([&] { return ctx.value->device_backend()->properties().uuid; });
   return nb::bytes(found.data(), found.size());
 }
 
@@ -78,9 +78,9 @@ void bind_sharing(nb::module_& m) {
   nb::class_<imported_object>(m, "_ImportedPool", "The memory pool of another process.")
       .def(
           "__init__",
-          [](imported_object* self, const context_object& home, int descriptor) {
+          [](imported_object* self, const context_object& ctx, int descriptor) {
             new (self) imported_object{
-                unlocked(without_gil([&] { return imported_pool::open(*home.value, descriptor); }))};
+                unlocked(without_gil([&] { return imported_pool::open(*ctx.value, descriptor); }))};
           },
           nb::arg("where"), nb::arg("descriptor"),
           nb::sig("def __init__(self, where: Context, descriptor: int) -> None"))
@@ -95,8 +95,8 @@ void bind_sharing(nb::module_& m) {
         "16 bytes that name the device in every process of the machine.");
   m.def(
       "_share_pool",
-      [](const context_object& home) {
-        return without_gil([&] { return home.value->device_backend()->export_pool(); });
+      [](const context_object& ctx) {
+        return without_gil([&] { return ctx.value->device_backend()->export_pool(); });
       },
       nb::arg("where"), nb::sig("def _share_pool(where: Context) -> int"),
       "A descriptor of the context's memory pool, which the caller closes.");

@@ -24,7 +24,7 @@ std::vector<std::string> names_of(const table_object& self) {
 std::vector<table_object> batches_of(const table_object& self) {
   std::vector<table_object> result;
   for (const batch& each : self.value->batches()) {
-    result.emplace_back(table::make(self.value->home(), self.value->fields(), {each}));
+    result.emplace_back(table::make(self.value->ctx(), self.value->fields(), {each}));
   }
   return result;
 }
@@ -34,7 +34,7 @@ nb::list raw_columns(const table_object& self, std::int64_t most) {
   std::vector<nb::list> columns(self.value->column_count());
   for (const batch& rows : self.value->batches()) {
     const std::vector<nb::list> values =
-        raw_values(self.value->home(), rows, self.value->fields().fields, most);
+        raw_values(self.value->ctx(), rows, self.value->fields().fields, most);
     for (std::size_t i = 0; i < columns.size(); ++i) {
       columns[i].extend(values[i]);
     }
@@ -207,10 +207,10 @@ void bind_table(nb::module_& m) {
           "nbytes", [](const table_object& self) { return self.value->byte_size(); },
           "Bytes that the rows refer to; shared dictionaries count once.")
       .def_prop_ro(
-          "context", [](const table_object& self) { return context_object{self.value->home()}; },
+          "context", [](const table_object& self) { return context_object{self.value->ctx()}; },
           "The context that holds the memory.")
       .def_prop_ro(
-          "device", [](const table_object& self) { return to_string(self.value->home()->device()); },
+          "device", [](const table_object& self) { return to_string(self.value->ctx()->device()); },
           "\"host\" or \"cuda:0\".")
       .def_prop_ro("batches", &batches_of, "The pieces in memory, each as a table of one batch; no copy.")
       .def_prop_ro(

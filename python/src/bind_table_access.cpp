@@ -107,7 +107,7 @@ constexpr const char* item_doc = "A column by its name (which must be the only o
 } // namespace
 
 column_object column_at(const table& self, std::size_t index) {
-  return {self.shared_field(index), self.home(), self.pieces(index)};
+  return {self.shared_field(index), self.ctx(), self.pieces(index)};
 }
 
 std::vector<column_object> columns_of(const table& self) {

@@ -15,11 +15,11 @@
 namespace saeta::py {
 namespace {
 
-table_object from_columns(const context_object& home, const std::vector<column_object>& columns) {
-  return table_object(assemble(home.value, columns, {}));
+table_object from_columns(const context_object& ctx, const std::vector<column_object>& columns) {
+  return table_object(assemble(ctx.value, columns, {}));
 }
 
-table_object from_bytes(const context_object& home, const schema& fields, const nb::sequence& columns) {
+table_object from_bytes(const context_object& ctx, const schema& fields, const nb::sequence& columns) {
   std::deque<python_bytes> held;
   for (const nb::handle each : columns) {
     held.emplace_back(each);
@@ -33,10 +33,10 @@ table_object from_bytes(const context_object& home, const schema& fields, const 
     given.push_back({fields.fields[i], held[i].span()});
   }
   const gil_release release;
-  const table made = table_of_values(home.value, given);
+  const table made = table_of_values(ctx.value, given);
   const auto batches = made.batches();
   return table_object(
-      table::make(made.home(), fields, {batches.begin(), batches.end()})); // with the schema's metadata
+      table::make(made.ctx(), fields, {batches.begin(), batches.end()})); // with the schema's metadata
 }
 
 /// `columns` in the place of those that the table has, with its metadata.
@@ -47,13 +47,13 @@ table_object with_columns(const table_object& self, const std::vector<column_obj
                 concat("column '", columns.front().described->name, "' has ",
                        total_rows(*columns.front().pieces), " rows, the table has ", self.value->rows()));
   }
-  return table_object(assemble(self.value->home(), columns, self.value->fields().metadata));
+  return table_object(assemble(self.value->ctx(), columns, self.value->fields().metadata));
 }
 
 /// The same columns described by another schema of the same types.
 table_object with_schema(const table_object& self, const schema& fields) {
   const auto batches = self.value->batches();
-  return table_object(table::make(self.value->home(), fields, {batches.begin(), batches.end()}));
+  return table_object(table::make(self.value->ctx(), fields, {batches.begin(), batches.end()}));
 }
 
 table_object concatenated(const std::vector<table_object>& tables, const schema& fields) {
@@ -62,7 +62,7 @@ table_object concatenated(const std::vector<table_object>& tables, const schema&
     const auto own = each.value->batches();
     std::ranges::copy_if(own, std::back_inserter(batches), [](const batch& piece) { return piece.rows > 0; });
   }
-  return table_object(table::make(tables.front().value->home(), fields, std::move(batches)));
+  return table_object(table::make(tables.front().value->ctx(), fields, std::move(batches)));
 }
 
 table_object combined(const table_object& self) { return table_object(combine_chunks(*self.value)); }

@@ -44,11 +44,11 @@ std::vector<buffer> buffers_of(nb::handle object) {
   return result;
 }
 
-stream_ref stream_of(const context& home, std::optional<std::int64_t> number) {
+stream_ref stream_of(const context& ctx, std::optional<std::int64_t> number) {
   if (!number) {
-    return home.work_stream();
+    return ctx.work_stream();
   }
-  if (home.on_host()) {
+  if (ctx.on_host()) {
     throw error(errc::invalid_argument,
                 concat("stream ", *number, " was given for the host, which has none"));
   }
@@ -56,7 +56,7 @@ stream_ref stream_of(const context& home, std::optional<std::int64_t> number) {
   if (!handle) {
     throw error(errc::invalid_argument, "stream -1 is no stream: expected None, 1, 2 or a stream handle");
   }
-  return {*home.device_backend(), *handle};
+  return {*ctx.device_backend(), *handle};
 }
 
 /// What an open token needs; dropped as one, the token first.
@@ -73,7 +73,7 @@ public:
       add(reads, access::read);
       add(writes, access::read_write);
     });
-    if (home_ == nullptr) {
+    if (ctx_ == nullptr) {
       throw error(errc::invalid_argument, "no buffer is named to be read or written");
     }
   }
@@ -85,7 +85,7 @@ public:
     if (!uses_ || uses_->token) {
       throw error(errc::closed, "a token over buffers can be entered once");
     }
-    without_gil([this] { uses_->token.emplace(stream_of(*home_, stream_), uses_->uses); });
+    without_gil([this] { uses_->token.emplace(stream_of(*ctx_, stream_), uses_->uses); });
   }
   void leave() {
     if (const std::unique_ptr<open_use> ending = std::move(uses_)) {
@@ -101,7 +101,7 @@ public:
 
   [[nodiscard]] std::optional<std::int64_t> stream() const {
     static_cast<void>(open());
-    return stream_ ? stream_ : dlpack_import_stream(*home_);
+    return stream_ ? stream_ : dlpack_import_stream(*ctx_);
   }
   [[nodiscard]] nb::object pointer(nb::handle object) const {
     require_named(object);
@@ -118,7 +118,7 @@ public:
   }
   void synchronize() const {
     const stream_ref waited = open().stream();
-    without_gil([&] { home_->synchronize(waited); });
+    without_gil([&] { ctx_->synchronize(waited); });
   }
   [[nodiscard]] bool is_open() const noexcept { return uses_ && uses_->token; }
 
@@ -126,8 +126,8 @@ private:
   void add(const nb::iterable& objects, access mode) {
     for (const nb::handle object : objects) {
       for (buffer& part : buffers_of(object)) {
-        if (home_ == nullptr || home_->on_host()) {
-          home_ = part.owner()->home();
+        if (ctx_ == nullptr || ctx_->on_host()) {
+          ctx_ = part.owner()->ctx();
         }
         uses_->uses.push_back({std::move(part), mode});
       }
@@ -151,7 +151,7 @@ private:
   }
 
   std::optional<std::int64_t> stream_;
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   std::unique_ptr<open_use> uses_;
 };
 
@@ -241,7 +241,7 @@ void bind_buffer(nb::module_& m) {
           "What kind of memory it is: \"device\", \"managed\", \"pinned\" (page-locked host memory) or "
           "\"host\".")
       .def_prop_ro(
-          "context", [](const buffer_object& self) { return context_object{self.owner().home()}; },
+          "context", [](const buffer_object& self) { return context_object{self.owner().ctx()}; },
           "The context that holds the memory.")
       .def_prop_ro(
           "address", [](const buffer_object& self) { return self.value->address(); },
@@ -257,8 +257,8 @@ void bind_use(nb::module_& m) {
   bind_buffer(m);
   m.def(
       "_to_bytes",
-      [](const context_object& home, const size_spec& size) {
-        return without_gil([&] { return to_bytes(size, *home.value); });
+      [](const context_object& ctx, const size_spec& size) {
+        return without_gil([&] { return to_bytes(size, *ctx.value); });
       },
       nb::arg("where"), nb::arg("size"), nb::sig("def _to_bytes(where: Context, size: int | str) -> int"),
       "Bytes of a size: an int, \"8GiB\", or \"50%\" of the device's memory.");

@@ -88,9 +88,9 @@ nb::object stream_capsule(const field& described, std::vector<column> pieces) {
 namespace {
 
 /// A pyarrow that is loaded takes arrays on a device once saeta.cuda has told it of our memory. Where that can't be, it says so itself.
-void tell_pyarrow(const context& home) {
+void tell_pyarrow(const context& ctx) {
   static bool told = false; // with the GIL
-  if (told || home.on_host()) {
+  if (told || ctx.on_host()) {
     return;
   }
   foreign_call([] {
@@ -109,22 +109,22 @@ void tell_pyarrow(const context& home) {
 } // namespace
 
 nb::object device_array_capsules(const field& described, const column& piece) {
-  tell_pyarrow(*piece.home());
+  tell_pyarrow(*piece.ctx());
   const nb::object array = filled_capsule<ArrowDeviceArray>(
       [&](ArrowDeviceArray& target) { export_device_column(piece, target); });
   return nb::make_tuple(schema_capsule(described, symbol_form::numbers), array);
 }
 
 nb::object device_array_capsules(const table& source) {
-  tell_pyarrow(*source.home());
+  tell_pyarrow(*source.ctx());
   const nb::object array = filled_capsule<ArrowDeviceArray>([&](ArrowDeviceArray& target) {
     table whole = combine_chunks(source);
     if (whole.batches().empty()) {
       batch none;
       for (const field& each : whole.fields().fields) {
-        none.columns.push_back(column::empty(whole.home(), each.type));
+        none.columns.push_back(column::empty(whole.ctx(), each.type));
       }
-      whole = table::make(whole.home(), whole.fields(), {none});
+      whole = table::make(whole.ctx(), whole.fields(), {none});
     }
     if (whole.batches().size() > 1) {
       throw error(errc::exchange, concat("the batches of the table become ", whole.batches().size(),
@@ -136,7 +136,7 @@ nb::object device_array_capsules(const table& source) {
 }
 
 nb::object device_stream_capsule(const table& source) {
-  tell_pyarrow(*source.home());
+  tell_pyarrow(*source.ctx());
   return filled_capsule<ArrowDeviceArrayStream>(
       [&](ArrowDeviceArrayStream& target) { export_device_stream(source, target); });
 }
@@ -236,7 +236,7 @@ column_object as_requested(const column_object& source, nb::handle requested) {
   for (const column& piece : *source.pieces) {
     pieces.push_back(view_cast(piece, shown.type));
   }
-  return {std::move(shown), source.home, std::move(pieces)};
+  return {std::move(shown), source.ctx, std::move(pieces)};
 }
 
 table as_requested(const table& source, nb::handle requested) {
@@ -257,7 +257,7 @@ table as_requested(const table& source, nb::handle requested) {
       each.columns[i] = view_cast(each.columns[i], shown.fields[i].type);
     }
   }
-  return table::make(source.home(), std::move(shown), std::move(batches));
+  return table::make(source.ctx(), std::move(shown), std::move(batches));
 }
 
 } // namespace saeta::py

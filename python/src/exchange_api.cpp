@@ -86,7 +86,7 @@ int managed_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
   *out = nullptr;
   return guarded([&] {
     const column_object& source = column_of(object);
-    *out = exported(source, dlpack_import_stream(*source.home));
+    *out = exported(source, dlpack_import_stream(*source.ctx));
   });
 }
 
@@ -110,7 +110,7 @@ int borrow_from_object(void* object, DLTensor* out) noexcept {
     }
     without_gil([&] {
       dlpack_export how;
-      how.stream = dlpack_import_stream(*source.home);
+      how.stream = dlpack_import_stream(*source.ctx);
       how.copy = copy_policy::never;
       DLManagedTensorVersioned* const view = export_dlpack_versioned(piece, how);
       *out = view->dl_tensor;
@@ -136,15 +136,15 @@ int object_from_managed(DLManagedTensorVersioned* tensor, void** out) noexcept {
   return guarded([&] {
     std::unique_ptr<DLManagedTensorVersioned, give_back> owned(tensor);
     const DLDevice device = tensor->dl_tensor.device;
-    const auto home = context_for({static_cast<std::int32_t>(device.device_type), device.device_id});
+    const auto ctx = context_for({static_cast<std::int32_t>(device.device_type), device.device_id});
     column made = without_gil([&] {
-      return import_dlpack(home, tensor, {dlpack_import_stream(*home), copy_policy::when_needed});
+      return import_dlpack(ctx, tensor, {dlpack_import_stream(*ctx), copy_policy::when_needed});
     });
     static_cast<void>(owned.release());
     field described{"", made.type(), false, {}};
     std::vector<column> pieces;
     pieces.push_back(std::move(made));
-    *out = nb::cast(column_object(std::move(described), home, std::move(pieces))).release().ptr();
+    *out = nb::cast(column_object(std::move(described), ctx, std::move(pieces))).release().ptr();
   });
 }
 
@@ -152,8 +152,8 @@ int work_stream_of(DLDeviceType type, std::int32_t number, void** out) noexcept 
   *out = nullptr;
   return guarded([&] {
     if (type != kDLCPU && type != kDLCUDAHost) {
-      const auto home = context_for({static_cast<std::int32_t>(type), number});
-      *out = reinterpret_cast<void*>(static_cast<std::intptr_t>(dlpack_import_stream(*home).value_or(0)));
+      const auto ctx = context_for({static_cast<std::int32_t>(type), number});
+      *out = reinterpret_cast<void*>(static_cast<std::intptr_t>(dlpack_import_stream(*ctx).value_or(0)));
     }
   });
 }
@@ -222,7 +222,7 @@ nb::object export_by_table(const column_object& source, PyObject* library, PyObj
 }
 
 tensor_device device_of(const column_object& source) {
-  const device_id own = source.home->device();
+  const device_id own = source.ctx->device();
   return source.pieces->empty() ? to_tensor_device(own, own_kind(own))
                                 : dlpack_device(source.pieces->front());
 }

@@ -18,18 +18,18 @@ namespace {
 /// Page-locked memory of a context, for as long as it lives.
 class pinned_bytes {
 public:
-  pinned_bytes(std::shared_ptr<context> home, std::size_t bytes)
-      : home_(std::move(home)), block_(home_->pinned().allocate(bytes, 0, home_->work_stream())) {
+  pinned_bytes(std::shared_ptr<context> ctx, std::size_t bytes)
+      : ctx_(std::move(ctx)), block_(ctx_->pinned().allocate(bytes, 0, ctx_->work_stream())) {
     std::memset(block_.pointer, 1, bytes);
   }
   pinned_bytes(const pinned_bytes&) = delete;
   pinned_bytes& operator=(const pinned_bytes&) = delete;
-  ~pinned_bytes() { static_cast<void>(home_->pinned().deallocate(block_, home_->work_stream())); }
+  ~pinned_bytes() { static_cast<void>(ctx_->pinned().deallocate(block_, ctx_->work_stream())); }
 
   [[nodiscard]] void* data() const noexcept { return block_.pointer; }
 
 private:
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   block block_;
 };
 
@@ -40,35 +40,35 @@ std::function<void()> memory_copy(std::size_t bytes) {
   };
 }
 
-std::function<void()> link_copy(const std::shared_ptr<context>& home, std::size_t bytes, copy_kind kind) {
-  const stream_ref stream = home->work_stream();
-  return [home, bytes, kind, stream, device = buffer::allocate(home, bytes, stream, "copy measurement"),
-          host = std::make_shared<pinned_bytes>(home, bytes)] {
+std::function<void()> link_copy(const std::shared_ptr<context>& ctx, std::size_t bytes, copy_kind kind) {
+  const stream_ref stream = ctx->work_stream();
+  return [ctx, bytes, kind, stream, device = buffer::allocate(ctx, bytes, stream, "copy measurement"),
+          host = std::make_shared<pinned_bytes>(ctx, bytes)] {
     use_token token(stream, {updates(device)});
     auto* there = token.mutable_data<unsigned char>(device);
     if (kind == copy_kind::host_to_device) {
-      home->copies().copy(there, host->data(), bytes, kind, stream);
+      ctx->copies().copy(there, host->data(), bytes, kind, stream);
     } else {
-      home->copies().copy(host->data(), there, bytes, kind, stream);
+      ctx->copies().copy(host->data(), there, bytes, kind, stream);
     }
     token.finish();
-    home->synchronize(stream);
+    ctx->synchronize(stream);
   };
 }
 
 /// Copies from the same place to the same place, which they keep.
 class plain_copies {
 public:
-  plain_copies(const context_object& home, std::size_t bytes, const std::string& kind) {
+  plain_copies(const context_object& ctx, std::size_t bytes, const std::string& kind) {
     if (bytes == 0) {
       throw error(errc::invalid_argument, "nothing to measure: 0 bytes");
     }
     if (kind == "memcpy") {
       copy_ = memory_copy(bytes);
     } else if (kind == "host_to_device") {
-      copy_ = link_copy(home.value, bytes, copy_kind::host_to_device);
+      copy_ = link_copy(ctx.value, bytes, copy_kind::host_to_device);
     } else if (kind == "device_to_host") {
-      copy_ = link_copy(home.value, bytes, copy_kind::device_to_host);
+      copy_ = link_copy(ctx.value, bytes, copy_kind::device_to_host);
     } else {
       throw error(errc::invalid_argument,
                   concat("kind '", kind, "': expected memcpy, host_to_device or device_to_host"));

@@ -37,7 +37,7 @@ buffer_object allocate_buffer(const context_object& self, const size_spec& bytes
 
 /// May ask the driver: call it without the GIL. @throws error invalid_argument naming the text.
 std::uint64_t to_bytes(const size_spec& given, device_id device);
-std::uint64_t to_bytes(const size_spec& given, const context& home);
+std::uint64_t to_bytes(const size_spec& given, const context& ctx);
 /// None for `budget::unlimited`.
 nb::object limit_or_none(std::uint64_t limit);
 nb::dict bytes_dict(const bytes_by_name& bytes);

@@ -70,12 +70,12 @@ struct end_of<std::vector<column>> {
 /// A column of a table: its field, which a table shares, and its pieces, one a batch.
 struct column_object {
   column_object(std::shared_ptr<const field> of, std::shared_ptr<context> in, std::vector<column> made_of)
-      : described(std::move(of)), home(std::move(in)), pieces(std::move(made_of)) {}
+      : described(std::move(of)), ctx(std::move(in)), pieces(std::move(made_of)) {}
   column_object(field of, std::shared_ptr<context> in, std::vector<column> made_of)
       : column_object(std::make_shared<const field>(std::move(of)), std::move(in), std::move(made_of)) {}
 
   std::shared_ptr<const field> described;
-  std::shared_ptr<context> home;
+  std::shared_ptr<context> ctx;
   unlocked<std::vector<column>> pieces;
   done_once lent; ///< the Python object keeps a hold of an array interface
   /// Shape and stride that a borrowed DLTensor points to, while the object lives.

@@ -17,13 +17,13 @@ std::vector<std::int64_t> lengths_of(const column_object& source) {
   return lengths;
 }
 
-void require_same_shape(const std::shared_ptr<context>& home, const std::vector<column_object>& columns) {
+void require_same_shape(const std::shared_ptr<context>& ctx, const std::vector<column_object>& columns) {
   const std::int64_t rows = total_rows(*columns.front().pieces);
   for (const column_object& each : columns) {
-    if (!each.home->shares_with(*home)) {
+    if (!each.ctx->shares_with(*ctx)) {
       throw error(errc::invalid_argument,
-                  concat("column '", each.described->name, "' lives on ", to_string(each.home->device()),
-                         ", the table on ", to_string(home->device())));
+                  concat("column '", each.described->name, "' lives on ", to_string(each.ctx->device()),
+                         ", the table on ", to_string(ctx->device())));
     }
     const std::int64_t own = total_rows(*each.pieces);
     if (own != rows) {
@@ -114,7 +114,7 @@ column single_piece(const column_object& source, const char* protocol) {
   if (pieces.size() == 1) {
     return pieces.front();
   }
-  return column::empty(source.home, source.described->type);
+  return column::empty(source.ctx, source.described->type);
 }
 
 joined_rows join_pieces(const column_object& source, copy_policy copy) {
@@ -143,7 +143,7 @@ table as_table(const column_object& source) {
     batches.push_back({piece.length(), {piece}});
   }
   schema fields{{{"", source.described->type, true, source.described->metadata}}, {}};
-  return table::make(source.home, std::move(fields), std::move(batches));
+  return table::make(source.ctx, std::move(fields), std::move(batches));
 }
 
 bool same_view(const std::vector<column>& a, const std::vector<column>& b) {
@@ -178,12 +178,12 @@ void require_unit_step(std::int64_t step) {
   }
 }
 
-table assemble(const std::shared_ptr<context>& home, const std::vector<column_object>& columns,
+table assemble(const std::shared_ptr<context>& ctx, const std::vector<column_object>& columns,
                const metadata_list& metadata) {
   schema fields{{}, metadata};
   std::vector<batch> batches;
   if (!columns.empty()) {
-    require_same_shape(home, columns);
+    require_same_shape(ctx, columns);
     const std::vector<std::int64_t> lengths = batch_lengths(columns);
     for (const std::int64_t length : lengths) {
       batches.push_back({length, {}});
@@ -196,7 +196,7 @@ table assemble(const std::shared_ptr<context>& home, const std::vector<column_ob
       }
     }
   }
-  return table::make(home, std::move(fields), std::move(batches));
+  return table::make(ctx, std::move(fields), std::move(batches));
 }
 
 } // namespace saeta::py

@@ -31,7 +31,7 @@ joined_rows join_pieces(const column_object& source, copy_policy copy);
 
 /// A table of these columns, all of one length. Its batches end wherever a piece of some column ends; slices are free.
 /// @throws error invalid_argument naming the column and the lengths, or the column of another context.
-table assemble(const std::shared_ptr<context>& home, const std::vector<column_object>& columns,
+table assemble(const std::shared_ptr<context>& ctx, const std::vector<column_object>& columns,
                const metadata_list& metadata);
 
 /// The column alone, without its name and nullability.

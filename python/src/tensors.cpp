@@ -181,8 +181,8 @@ auto visit_source(const chosen_tensor& of, Visit visit) {
                                                   : visit(nb::cast<const table_object&>(of.source));
 }
 
-bool is_on_host(const column_object& source) { return source.home->on_host(); }
-bool is_on_host(const table_object& source) { return source.value->home()->on_host(); }
+bool is_on_host(const column_object& source) { return source.ctx->on_host(); }
+bool is_on_host(const table_object& source) { return source.value->ctx()->on_host(); }
 
 constexpr tensor_device host_device{kDLCPU, 0};
 

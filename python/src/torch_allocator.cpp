@@ -42,13 +42,13 @@ stream_handle handle_of(void* stream) noexcept {
   return stream == nullptr ? legacy_stream : stream_handle{reinterpret_cast<std::uintptr_t>(stream)};
 }
 
-stream_ref stream_of(const context& home, void* stream) {
-  return home.on_host() ? home.work_stream() : stream_ref(*home.device_backend(), handle_of(stream));
+stream_ref stream_of(const context& ctx, void* stream) {
+  return ctx.on_host() ? ctx.work_stream() : stream_ref(*ctx.device_backend(), handle_of(stream));
 }
 
 void* allocate(std::size_t bytes, std::int32_t ordinal, void* stream) {
   const torch_source from = source_for_torch(ordinal, torch_memory::tensors);
-  const stream_ref on = stream_of(*from.home, stream);
+  const stream_ref on = stream_of(*from.ctx, stream);
   if (const auto pool = torch_pool_for(ordinal, stream)) {
     return lend_memory(pool, bytes, on);
   }
@@ -61,13 +61,13 @@ void* allocate(std::size_t bytes, std::int32_t ordinal, void* stream) {
             "for it: capture with torch.cuda.graph, or with saeta.allocators.graph_pool around the "
             "capture; for a torch.cuda.MemPool use saeta.allocators.torch_mem_pool"));
   }
-  return lend_memory(from.home, bytes, on, from.label);
+  return lend_memory(from.ctx, bytes, on, from.label);
 }
 
 void* allocate_segment(std::size_t bytes, std::int32_t ordinal, void* stream) {
   const torch_source from = source_for_torch(ordinal, torch_memory::segments);
-  static_cast<void>(from.home->clocks()->graph_captures().note(stream_of(*from.home, stream)));
-  return lend_ready_memory(from.home, bytes, from.label);
+  static_cast<void>(from.ctx->clocks()->graph_captures().note(stream_of(*from.ctx, stream)));
+  return lend_ready_memory(from.ctx, bytes, from.label);
 }
 
 } // namespace
@@ -82,7 +82,7 @@ torch_source source_for_torch(std::int32_t ordinal, torch_memory kind) {
   served_devices& all = devices();
   const std::lock_guard lock(all.mutex);
   torch_source found = at(all, ordinal, kind);
-  if (found.home == nullptr) {
+  if (found.ctx == nullptr) {
     throw error(errc::invalid_argument,
                 concat("no context serves torch's device cuda:", ordinal, ": call saeta.allocators.",
                        kind == torch_memory::tensors ? "torch_allocator" : "torch_mem_pool", " for it"));

@@ -35,7 +35,7 @@ enum class torch_memory { tensors, segments };
 
 /// Where the memory of a device comes from.
 struct torch_source {
-  std::shared_ptr<context> home;
+  std::shared_ptr<context> ctx;
   tag label;
 };
 

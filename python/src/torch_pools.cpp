@@ -48,7 +48,7 @@ void begin(pool_key key, torch_stream_filter admits) {
   all.open.reserve(all.open.size() + 1);
   const auto found = all.known.find(key);
   auto pool = found == all.known.end()
-                  ? graph_pool::create(from.home, tag(concat(from.label.name(), ".graph_pool")))
+                  ? graph_pool::create(from.ctx, tag(concat(from.label.name(), ".graph_pool")))
                   : found->second.pool;
   ++all.known.try_emplace(key, torch_pools::named{pool}).first->second.owners;
   all.open.push_back({key, std::move(pool), std::move(admits)});

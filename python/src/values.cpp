@@ -148,7 +148,7 @@ column indices_of(const column& source) {
   parts.offset = source.offset();
   parts.null_count = source.known_null_count();
   parts.buffers.assign(source.buffers().begin(), source.buffers().end());
-  return column::make(source.home(), std::move(parts));
+  return column::make(source.ctx(), std::move(parts));
 }
 
 /// The index in the bytes of one; never negative, so its low bytes are its value.
@@ -190,7 +190,7 @@ nb::list looked_up(const column& dictionary, const nb::list& indices, std::int64
   const named_rows named = rows_named(dictionary, indices);
   nb::list values;
   if (!named.of.empty()) {
-    const host_batch on_host = without_gil([&] { return download(dictionary.home(), named.values); });
+    const host_batch on_host = without_gil([&] { return download(dictionary.ctx(), named.values); });
     array_reader reader;
     if (most == everything) {
       object_count objects(reader, objects_of_machine());
@@ -244,7 +244,7 @@ void require_memory_for(std::uint64_t objects, std::string_view label) {
   }
 }
 
-std::vector<nb::list> raw_values(const std::shared_ptr<context>& home, const batch& rows,
+std::vector<nb::list> raw_values(const std::shared_ptr<context>& ctx, const batch& rows,
                                  std::span<const field> fields, std::int64_t most) {
   batch plain{rows.rows, {}};
   for (const column& each : rows.columns) {
@@ -254,7 +254,7 @@ std::vector<nb::list> raw_values(const std::shared_ptr<context>& home, const bat
   if (rows.rows == 0 || rows.columns.empty()) {
     return result;
   }
-  const host_batch on_host = without_gil([&] { return download(home, plain); });
+  const host_batch on_host = without_gil([&] { return download(ctx, plain); });
   for (std::size_t i = 0; i < result.size(); ++i) {
     try {
       result[i] = values_of(rows.columns[i], on_host.arrays[i], rows.rows, most);

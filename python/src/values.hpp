@@ -24,7 +24,7 @@ constexpr std::int64_t everything = std::numeric_limits<std::int64_t>::max();
 /// @param fields  of the columns, for errors.
 /// @param most    of each row at most so many values inside of it, to any depth, and of each text so many bytes. Without it
 ///                error out_of_memory where the objects would take more than the memory that is available.
-std::vector<nanobind::list> raw_values(const std::shared_ptr<context>& home, const batch& rows,
+std::vector<nanobind::list> raw_values(const std::shared_ptr<context>& ctx, const batch& rows,
                                        std::span<const field> fields, std::int64_t most = everything);
 
 /// @throws error out_of_memory where so many Python objects take more than the memory that is available.

@@ -48,10 +48,10 @@ std::shared_ptr<arrow::Buffer> slice_buffer(const std::shared_ptr<arrow::Buffer>
 /// others, and for a buffer of no bytes that is not ours.
 std::optional<buffer> own_bytes(const arrow::Buffer& of);
 
-/// Those, or a view of memory of others that the device of `home` can use, kept by the arrow buffer. Its first use comes after all that
+/// Those, or a view of memory of others that the device of `ctx` can use, kept by the arrow buffer. Its first use comes after all that
 /// is queued on the device now.
 /// @throws error exchange naming both devices for memory elsewhere, busy while a graph is captured, closed, device.
-buffer bytes_of(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::Buffer>& from);
+buffer bytes_of(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::Buffer>& from);
 
 /// Notes the null counts of an array on a device that nobody knows, counted there, as libarrow notes those that it counts: it would follow
 /// pointers of the device on the host. Arrays on the CPU, and on devices of no context of ours, stay as they are.
@@ -59,9 +59,9 @@ buffer bytes_of(const std::shared_ptr<context>& home, const std::shared_ptr<arro
 void count_nulls(const arrow::ArrayData& of);
 
 /// The context's memory manager for its own memory, which on a host context is the CPU's: the same object as long as somebody holds it.
-std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& home);
+std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& ctx);
 /// The same for page-locked or managed memory; on a host context all memory is the host's.
-std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& home,
+std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& ctx,
                                                         memory_kind kind);
 
 /// The context behind a memory manager of ours; null for others.

@@ -61,7 +61,7 @@ private:
   void copy_out(std::int64_t position, std::int64_t bytes, void* out) const;
 
   const std::shared_ptr<arrow::Buffer> source_;
-  const std::shared_ptr<context> home_;
+  const std::shared_ptr<context> ctx_;
   mutable std::mutex mutex_;
   std::int64_t position_ = 0;
   std::atomic<bool> closed_{false};
@@ -100,7 +100,7 @@ private:
   void send(std::int64_t position, const void* data, std::int64_t bytes);
 
   const std::shared_ptr<arrow::Buffer> target_;
-  const std::shared_ptr<context> home_;
+  const std::shared_ptr<context> ctx_;
   mutable std::mutex mutex_;
   std::int64_t position_ = 0; ///< of the next write; what is buffered lies before it
   std::int64_t size_limit_ = 0;

@@ -10,18 +10,18 @@ namespace saeta {
 namespace {
 
 std::shared_ptr<context> require_home(const arrow::Buffer& of) {
-  std::shared_ptr<context> home = context_of(*of.memory_manager());
-  if (home == nullptr) {
+  std::shared_ptr<context> ctx = context_of(*of.memory_manager());
+  if (ctx == nullptr) {
     throw error(errc::invalid_argument,
                 concat("a buffer on ", of.device()->ToString(), " is not of a Saeta context"));
   }
-  return home;
+  return ctx;
 }
 
 } // namespace
 
 buffer_reader::buffer_reader(std::shared_ptr<arrow::Buffer> source)
-    : source_(std::move(source)), home_(require_home(*source_)) {}
+    : source_(std::move(source)), ctx_(require_home(*source_)) {}
 
 arrow::Status buffer_reader::Close() {
   closed_ = true;
@@ -48,7 +48,7 @@ void buffer_reader::copy_out(std::int64_t position, std::int64_t bytes, void* ou
     return;
   }
   // Asked for each time: memory of others is read behind all work that is queued by now.
-  const buffer all = bytes_of(home_, source_);
+  const buffer all = bytes_of(ctx_, source_);
   download(all.slice(static_cast<std::size_t>(position), static_cast<std::size_t>(bytes)),
            {static_cast<std::byte*>(out), static_cast<std::size_t>(bytes)});
 }

@@ -11,21 +11,21 @@ namespace saeta {
 namespace {
 
 std::shared_ptr<context> require_writable(const arrow::Buffer& target) {
-  std::shared_ptr<context> home = context_of(*target.memory_manager());
-  if (home == nullptr) {
+  std::shared_ptr<context> ctx = context_of(*target.memory_manager());
+  if (ctx == nullptr) {
     throw error(errc::invalid_argument,
                 concat("a buffer on ", target.device()->ToString(), " is not of a Saeta context"));
   }
   if (!target.is_mutable()) {
     throw error(errc::invalid_argument, concat("the buffer of ", target.size(), " bytes is not mutable"));
   }
-  return home;
+  return ctx;
 }
 
 } // namespace
 
 buffer_writer::buffer_writer(std::shared_ptr<arrow::Buffer> target)
-    : target_(std::move(target)), home_(require_writable(*target_)) {
+    : target_(std::move(target)), ctx_(require_writable(*target_)) {
   set_mode(arrow::io::FileMode::WRITE);
 }
 
@@ -58,7 +58,7 @@ void buffer_writer::require_place(std::int64_t position, std::int64_t bytes) con
 }
 
 void buffer_writer::send(std::int64_t position, const void* data, std::int64_t bytes) {
-  const buffer all = bytes_of(home_, target_);
+  const buffer all = bytes_of(ctx_, target_);
   const auto size = static_cast<std::size_t>(bytes);
   write_bytes(all.slice(static_cast<std::size_t>(position), size),
               {static_cast<const std::byte*>(data), size});

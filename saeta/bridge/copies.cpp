@@ -21,26 +21,26 @@ void download(const buffer& source, std::span<std::byte> target) {
     return;
   }
   const download_range all{source, target.data()};
-  staging_ring::of(source.owner()->home())->download(std::span(&all, 1));
+  staging_ring::of(source.owner()->ctx())->download(std::span(&all, 1));
 }
 
-buffer allocate_memory(const std::shared_ptr<context>& home, std::size_t bytes, memory_kind kind) {
-  const stream_ref work = home->work_stream();
-  return kind == own_kind(home->device()) ? buffer::allocate(home, bytes, work, label)
-                                          : buffer::allocate(home, bytes, work, label, 0, kind);
+buffer allocate_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, memory_kind kind) {
+  const stream_ref work = ctx->work_stream();
+  return kind == own_kind(ctx->device()) ? buffer::allocate(ctx, bytes, work, label)
+                                         : buffer::allocate(ctx, bytes, work, label, 0, kind);
 }
 
-buffer upload_bytes(const std::shared_ptr<context>& home, std::span<const std::byte> source,
+buffer upload_bytes(const std::shared_ptr<context>& ctx, std::span<const std::byte> source,
                     memory_kind kind) {
-  if (kind != own_kind(home->device())) {
-    buffer made = allocate_memory(home, source.size(), kind);
+  if (kind != own_kind(ctx->device())) {
+    buffer made = allocate_memory(ctx, source.size(), kind);
     write_bytes(made, source);
     return made;
   }
   transfer_plan plan;
   const std::size_t number = plan.add(source);
   plan.finish();
-  const buffer slab = staging_ring::of(home)->upload(home, plan, label);
+  const buffer slab = staging_ring::of(ctx)->upload(ctx, plan, label);
   return source.empty() ? slab : slab.slice(plan.target_of(number), source.size());
 }
 
@@ -52,25 +52,25 @@ void write_bytes(const buffer& target, std::span<const std::byte> source) {
   if (source.empty()) {
     return;
   }
-  const std::shared_ptr<context> home = target.owner()->home();
-  const stream_ref work = home->work_stream();
-  const copy_kind kind = home->copies().kind_between(memory_kind::host, target.kind());
+  const std::shared_ptr<context> ctx = target.owner()->ctx();
+  const stream_ref work = ctx->work_stream();
+  const copy_kind kind = ctx->copies().kind_between(memory_kind::host, target.kind());
   use_token token(work, {writes(target)});
-  home->copies().count_transfer(kind);
+  ctx->copies().count_transfer(kind);
   try {
-    home->copies().copy(token.mutable_data<std::byte>(target), source.data(), source.size(), kind, work);
+    ctx->copies().copy(token.mutable_data<std::byte>(target), source.data(), source.size(), kind, work);
   } catch (...) {
-    home->synchronize(work); // the source is the caller's: nothing may read it any more
+    ctx->synchronize(work); // the source is the caller's: nothing may read it any more
     throw;
   }
   token.finish();
-  home->synchronize(work);
+  ctx->synchronize(work);
 }
 
-buffer copy_bytes(const std::shared_ptr<context>& home, const buffer& source, memory_kind kind) {
-  buffer made = allocate_memory(home, source.size(), kind);
+buffer copy_bytes(const std::shared_ptr<context>& ctx, const buffer& source, memory_kind kind) {
+  buffer made = allocate_memory(ctx, source.size(), kind);
   if (source.size() != 0) {
-    staging_ring::of(home)->copy(made, source, home->work_stream());
+    staging_ring::of(ctx)->copy(made, source, ctx->work_stream());
   }
   return made;
 }

@@ -16,38 +16,38 @@ Release or_nothing(Release release) {
   return release ? std::move(release) : [](void*) {};
 }
 
-std::string describe(const context& home, memory_kind kind) {
-  const device_id device = home.device();
+std::string describe(const context& ctx, memory_kind kind) {
+  const device_id device = ctx.device();
   if (device.kind == device_kind::cpu) {
     return "HostDevice()";
   }
   const std::string_view name = device.kind == device_kind::cuda ? "CudaDevice" : "SimulatedDevice";
   const std::string memory = kind == memory_kind::device ? "" : concat(", memory=\"", to_string(kind), "\"");
-  return concat(name, "(device_number=", device.ordinal, ", name=\"",
-                home.device_backend()->properties().name, "\"", memory, ")");
+  return concat(name, "(device_number=", device.ordinal, ", name=\"", ctx.device_backend()->properties().name,
+                "\"", memory, ")");
 }
 
 class bridged_stream final : public arrow::Device::Stream {
 public:
-  bridged_stream(std::shared_ptr<context> home, void* handle, release_fn_t release)
-      : Stream(handle, or_nothing(std::move(release))), home_(std::move(home)) {}
+  bridged_stream(std::shared_ptr<context> ctx, void* handle, release_fn_t release)
+      : Stream(handle, or_nothing(std::move(release))), ctx_(std::move(ctx)) {}
 
   arrow::Status WaitEvent(const arrow::Device::SyncEvent& awaited) override;
   [[nodiscard]] arrow::Status Synchronize() const override {
     return ipc::guarded([&] {
-      home_->synchronize(ref());
+      ctx_->synchronize(ref());
       return arrow::Status::OK();
     });
   }
 
   [[nodiscard]] stream_ref ref() const {
     const auto handle = *static_cast<const stream_handle*>(get_raw());
-    return {*home_->device_backend(), handle == stream_handle{} ? legacy_stream : handle};
+    return {*ctx_->device_backend(), handle == stream_handle{} ? legacy_stream : handle};
   }
-  [[nodiscard]] const context& home() const noexcept { return *home_; }
+  [[nodiscard]] const context& ctx() const noexcept { return *ctx_; }
 
 private:
-  const std::shared_ptr<context> home_;
+  const std::shared_ptr<context> ctx_;
 };
 
 void require_one_device(const context& stream, const context& awaited) {
@@ -63,7 +63,7 @@ arrow::Status bridged_stream::WaitEvent(const arrow::Device::SyncEvent& awaited)
     if (event == nullptr) {
       throw error(errc::invalid_argument, "the event is not one of a Saeta memory manager");
     }
-    require_one_device(*home_, *event->home());
+    require_one_device(*ctx_, *event->ctx());
     if (const_cast<bridged_event*>(event)->pending()) { // get_raw() of events is not const in libarrow
       ref().wait(event->ref());
     }
@@ -73,15 +73,15 @@ arrow::Status bridged_stream::WaitEvent(const arrow::Device::SyncEvent& awaited)
 
 } // namespace
 
-arrow::DeviceAllocationType allocation_type(const context& home, memory_kind kind) noexcept {
-  return static_cast<arrow::DeviceAllocationType>(to_tensor_device(home.device(), kind).type);
+arrow::DeviceAllocationType allocation_type(const context& ctx, memory_kind kind) noexcept {
+  return static_cast<arrow::DeviceAllocationType>(to_tensor_device(ctx.device(), kind).type);
 }
 
-bridged_device::bridged_device(std::shared_ptr<context> home, memory_kind kind)
-    : Device(home->on_host()), home_(std::move(home)), kind_(kind), described_(describe(*home_, kind)) {}
+bridged_device::bridged_device(std::shared_ptr<context> ctx, memory_kind kind)
+    : Device(ctx->on_host()), ctx_(std::move(ctx)), kind_(kind), described_(describe(*ctx_, kind)) {}
 
 const char* bridged_device::type_name() const {
-  switch (home_->device().kind) {
+  switch (ctx_->device().kind) {
   case device_kind::cuda:
     return "arrow::cuda::CudaDevice"; // what programs compare with that know the module of Arrow
   case device_kind::sim:
@@ -94,30 +94,30 @@ const char* bridged_device::type_name() const {
 
 bool bridged_device::Equals(const arrow::Device& other) const {
   const auto* const same = dynamic_cast<const bridged_device*>(&other);
-  return same != nullptr && same->home_->device() == home_->device() && same->kind_ == kind_;
+  return same != nullptr && same->ctx_->device() == ctx_->device() && same->kind_ == kind_;
 }
 
-std::int64_t bridged_device::device_id() const { return is_cpu() ? -1 : home_->device().ordinal; }
+std::int64_t bridged_device::device_id() const { return is_cpu() ? -1 : ctx_->device().ordinal; }
 
 std::shared_ptr<arrow::MemoryManager> bridged_device::default_memory_manager() {
-  return memory_manager_of(home_, kind_);
+  return memory_manager_of(ctx_, kind_);
 }
 
-arrow::DeviceAllocationType bridged_device::device_type() const { return allocation_type(*home_, kind_); }
+arrow::DeviceAllocationType bridged_device::device_type() const { return allocation_type(*ctx_, kind_); }
 
 arrow::Result<std::shared_ptr<arrow::Device::Stream>> bridged_device::MakeStream(unsigned flags) {
   return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<Stream>> {
     if (flags > 1) {
       throw error(errc::invalid_argument, concat("flags of a stream: ", flags, "; 0 and 1 are known"));
     }
-    const std::shared_ptr<backend>& device = home_->device_backend();
+    const std::shared_ptr<backend>& device = ctx_->device_backend();
     stream made(device);
     auto handle = std::make_unique<stream_handle>();
     const auto release = [device](void* given) {
       const std::unique_ptr<stream_handle> owned(static_cast<stream_handle*>(given));
       static_cast<void>(stream::from_native_handle(device, *owned)); // destroyed here
     };
-    auto shared = std::make_shared<bridged_stream>(home_, handle.get(), release);
+    auto shared = std::make_shared<bridged_stream>(ctx_, handle.get(), release);
     *handle.release() = made.release();
     return shared;
   });
@@ -129,28 +129,28 @@ bridged_device::WrapStream(void* stream, Stream::release_fn_t release) {
     if (stream == nullptr) {
       throw error(errc::invalid_argument, "the stream to wrap is null; a pointer to its handle is expected");
     }
-    return std::make_shared<bridged_stream>(home_, stream, std::move(release));
+    return std::make_shared<bridged_stream>(ctx_, stream, std::move(release));
   });
 }
 
-bridged_event::bridged_event(std::shared_ptr<context> home, void* handle, release_fn_t release)
-    : SyncEvent(handle, or_nothing(std::move(release))), home_(std::move(home)) {}
+bridged_event::bridged_event(std::shared_ptr<context> ctx, void* handle, release_fn_t release)
+    : SyncEvent(handle, or_nothing(std::move(release))), ctx_(std::move(ctx)) {}
 
-std::shared_ptr<bridged_event> bridged_event::make(const std::shared_ptr<context>& home) {
-  const std::shared_ptr<backend>& device = home->device_backend();
+std::shared_ptr<bridged_event> bridged_event::make(const std::shared_ptr<context>& ctx) {
+  const std::shared_ptr<backend>& device = ctx->device_backend();
   event made(device);
   auto handle = std::make_unique<event_handle>();
   const auto release = [device](void* given) {
     const std::unique_ptr<event_handle> owned(static_cast<event_handle*>(given));
     static_cast<void>(event::from_native_handle(device, *owned)); // destroyed here
   };
-  auto shared = std::make_shared<bridged_event>(home, handle.get(), release);
+  auto shared = std::make_shared<bridged_event>(ctx, handle.get(), release);
   *handle.release() = made.release();
   return shared;
 }
 
 event_ref bridged_event::ref() const {
-  return {*home_->device_backend(), *static_cast<const event_handle*>(sync_event_.get())};
+  return {*ctx_->device_backend(), *static_cast<const event_handle*>(sync_event_.get())};
 }
 
 arrow::Status bridged_event::Wait() {
@@ -170,7 +170,7 @@ arrow::Status bridged_event::Record(const arrow::Device::Stream& stream) {
                                               ? "the stream is not one of a Saeta device"
                                               : "there is no event: the memory of the host needs none");
     }
-    require_one_device(recorded->home(), *home_);
+    require_one_device(recorded->ctx(), *ctx_);
     ref().record(recorded->ref());
     return arrow::Status::OK();
   });

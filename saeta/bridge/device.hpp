@@ -15,11 +15,11 @@
 namespace saeta {
 
 /// The number that Arrow's C Device interface has for such memory.
-arrow::DeviceAllocationType allocation_type(const context& home, memory_kind kind) noexcept;
+arrow::DeviceAllocationType allocation_type(const context& ctx, memory_kind kind) noexcept;
 
 class bridged_device final : public arrow::Device {
 public:
-  bridged_device(std::shared_ptr<context> home, memory_kind kind);
+  bridged_device(std::shared_ptr<context> ctx, memory_kind kind);
 
   [[nodiscard]] const char* type_name() const override;
   [[nodiscard]] std::string ToString() const override { return described_; }
@@ -36,7 +36,7 @@ public:
   arrow::Result<std::shared_ptr<Stream>> WrapStream(void* stream, Stream::release_fn_t release) override;
 
 private:
-  const std::shared_ptr<context> home_;
+  const std::shared_ptr<context> ctx_;
   const memory_kind kind_;
   const std::string described_;
 };
@@ -45,9 +45,9 @@ class bridged_event final : public arrow::Device::SyncEvent {
 public:
   /// @param handle   points to an event of the device (on CUDA a cudaEvent_t*), or null: nothing is pending.
   /// @param release  empty: the handle is somebody else's.
-  bridged_event(std::shared_ptr<context> home, void* handle, release_fn_t release);
+  bridged_event(std::shared_ptr<context> ctx, void* handle, release_fn_t release);
   /// An event of our own.
-  static std::shared_ptr<bridged_event> make(const std::shared_ptr<context>& home);
+  static std::shared_ptr<bridged_event> make(const std::shared_ptr<context>& ctx);
 
   arrow::Status Wait() override;
   arrow::Status Record(const arrow::Device::Stream& stream) override;
@@ -55,10 +55,10 @@ public:
   [[nodiscard]] bool pending() { return get_raw() != nullptr; }
   /// While it is pending.
   [[nodiscard]] event_ref ref() const;
-  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return home_; }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
 
 private:
-  const std::shared_ptr<context> home_;
+  const std::shared_ptr<context> ctx_;
 };
 
 } // namespace saeta

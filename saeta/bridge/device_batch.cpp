@@ -38,8 +38,8 @@ bool has_offsets(arrow::Type::type id) {
 
 class repair {
 public:
-  repair(std::shared_ptr<context> home, const std::shared_ptr<arrow::Buffer>& body)
-      : home_(std::move(home)), body_(body), empty_(arrow::SliceBuffer(body, 0, 0)) {}
+  repair(std::shared_ptr<context> ctx, const std::shared_ptr<arrow::Buffer>& body)
+      : ctx_(std::move(ctx)), body_(body), empty_(arrow::SliceBuffer(body, 0, 0)) {}
 
   [[nodiscard]] data_ptr placed(const arrow::ArrayData& read) {
     auto made = std::make_shared<arrow::ArrayData>(read);
@@ -78,9 +78,9 @@ public:
       requests.push_back({.at = reinterpret_cast<const void*>(first), .width = width});
       requests.push_back({.at = reinterpret_cast<const void*>(last), .width = width});
     }
-    const buffer bytes = bytes_of(home_, body_);
-    use_token in_order(home_->work_stream(), {reads(bytes)});
-    const std::vector<std::int64_t> values = read_values(home_, requests);
+    const buffer bytes = bytes_of(ctx_, body_);
+    use_token in_order(ctx_->work_stream(), {reads(bytes)});
+    const std::vector<std::int64_t> values = read_values(ctx_, requests);
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
       if (values[2 * i] < 0 || values[2 * i] > values[2 * i + 1] || values[2 * i + 1] > offsets_[i].limit) {
         throw error(errc::format,
@@ -154,24 +154,24 @@ private:
     if (of.buffers.empty() || of.buffers.front() == nullptr || of.length == 0) {
       return 0;
     }
-    const buffer validity = bytes_of(home_, of.buffers.front());
-    return kernel_results(home_, 1, validity,
+    const buffer validity = bytes_of(ctx_, of.buffers.front());
+    return kernel_results(ctx_, 1, validity,
                           [&](const use_token& token, std::int64_t* counted) {
-                            home_->kernels().count_nulls(token.stream().native_handle(),
-                                                         token.data<std::uint8_t>(validity), 0, of.length,
-                                                         counted);
+                            ctx_->kernels().count_nulls(token.stream().native_handle(),
+                                                        token.data<std::uint8_t>(validity), 0, of.length,
+                                                        counted);
                           })
         .front();
   }
 
-  const std::shared_ptr<context> home_;
+  const std::shared_ptr<context> ctx_;
   const std::shared_ptr<arrow::Buffer> body_;
   const std::shared_ptr<arrow::Buffer> empty_;
   std::vector<offset_check> offsets_;
 };
 
 /// As an import, which looks at each value that points somewhere. What a column can't have is left as it is.
-void check_values(const std::shared_ptr<context>& home, const arrow::RecordBatch& batch) {
+void check_values(const std::shared_ptr<context>& ctx, const arrow::RecordBatch& batch) {
   owned_device_array array;
   owned_schema described;
   ipc::check(arrow::ExportDeviceRecordBatch(batch, nullptr, array.out(), described.out()),
@@ -179,7 +179,7 @@ void check_values(const std::shared_ptr<context>& home, const arrow::RecordBatch
   dictionary_cache dictionaries;
   try {
     const schema fields = import_schema(described.get());
-    static_cast<void>(import_device_batch(home, fields, array.get(), dictionaries));
+    static_cast<void>(import_device_batch(ctx, fields, array.get(), dictionaries));
   } catch (const error& failure) {
     if (failure.code() != errc::unsupported) {
       throw;
@@ -189,10 +189,10 @@ void check_values(const std::shared_ptr<context>& home, const arrow::RecordBatch
 
 } // namespace
 
-std::shared_ptr<arrow::RecordBatch> device_batch(const std::shared_ptr<context>& home,
+std::shared_ptr<arrow::RecordBatch> device_batch(const std::shared_ptr<context>& ctx,
                                                  const arrow::RecordBatch& read,
                                                  const std::shared_ptr<arrow::Buffer>& body) {
-  repair on_device(home, body);
+  repair on_device(ctx, body);
   std::vector<data_ptr> columns;
   for (const data_ptr& column : read.column_data()) {
     if (column->length != read.num_rows()) {
@@ -204,7 +204,7 @@ std::shared_ptr<arrow::RecordBatch> device_batch(const std::shared_ptr<context>&
   on_device.check_offsets();
   auto made =
       arrow::RecordBatch::Make(read.schema(), read.num_rows(), std::move(columns), body->device_type());
-  check_values(home, *made);
+  check_values(ctx, *made);
   return made;
 }
 

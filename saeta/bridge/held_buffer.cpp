@@ -67,7 +67,7 @@ std::optional<buffer> known_bytes(const arrow::Buffer& of) {
   const auto* const lowest = reinterpret_cast<const std::byte*>(of.address());
   const auto size = static_cast<std::size_t>(of.size());
   const std::shared_ptr<storage> found = find_known(lowest, size);
-  if (found == nullptr || found->home()->inherited()) {
+  if (found == nullptr || found->ctx()->inherited()) {
     return std::nullopt;
   }
   return buffer(found).slice(of.address() - reinterpret_cast<std::uintptr_t>(found->pointer()), size);
@@ -85,7 +85,7 @@ bool wait_for_event(const stream_ref& stream, const arrow::Buffer& of) {
     return false;
   }
   const auto* const ours = dynamic_cast<const bridged_event*>(event.get());
-  if (ours != nullptr && ours->home()->device_backend().get() == &stream.owner()) {
+  if (ours != nullptr && ours->ctx()->device_backend().get() == &stream.owner()) {
     stream.wait(ours->ref());
   } else {
     ipc::check(event->Wait(), "sync event of an arrow buffer");
@@ -94,15 +94,15 @@ bool wait_for_event(const stream_ref& stream, const arrow::Buffer& of) {
 }
 
 /// Whether the device of the context can use the memory where it is.
-bool within_reach(const context& home, const arrow::Buffer& of) {
-  if (home.on_host()) {
+bool within_reach(const context& ctx, const arrow::Buffer& of) {
+  if (ctx.on_host()) {
     return of.is_cpu();
   }
-  if (of.device_type() == allocation_type(home, own_kind(home.device()))) {
-    return of.device()->device_id() == home.device().ordinal;
+  if (of.device_type() == allocation_type(ctx, own_kind(ctx.device()))) {
+    return of.device()->device_id() == ctx.device().ordinal;
   }
-  return !of.is_cpu() && (of.device_type() == allocation_type(home, memory_kind::pinned) ||
-                          of.device_type() == allocation_type(home, memory_kind::managed));
+  return !of.is_cpu() && (of.device_type() == allocation_type(ctx, memory_kind::pinned) ||
+                          of.device_type() == allocation_type(ctx, memory_kind::managed));
 }
 
 } // namespace
@@ -119,7 +119,7 @@ held_buffer::held_buffer(const buffer& bytes, access mode, std::shared_ptr<arrow
 
 std::shared_ptr<arrow::Buffer> arrow_buffer(const buffer& bytes, access mode) {
   const std::shared_ptr<storage>& owner = usable(bytes, mode).owner();
-  return std::make_shared<held_buffer>(bytes, mode, memory_manager_of(owner->home(), bytes.kind()));
+  return std::make_shared<held_buffer>(bytes, mode, memory_manager_of(owner->ctx(), bytes.kind()));
 }
 
 std::shared_ptr<arrow::Buffer> slice_buffer(const std::shared_ptr<arrow::Buffer>& of, std::int64_t offset,
@@ -137,7 +137,7 @@ std::optional<buffer> own_bytes(const arrow::Buffer& of) {
   }
   std::optional<buffer> known = known_bytes(of);
   if (known) {
-    const stream_ref work = known->owner()->home()->work_stream();
+    const stream_ref work = known->owner()->ctx()->work_stream();
     if (wait_for_event(work, of)) {
       known->owner()->ordering().add_write(mark(work));
     }
@@ -145,33 +145,33 @@ std::optional<buffer> own_bytes(const arrow::Buffer& of) {
   return known;
 }
 
-buffer view_of(const std::shared_ptr<context>& home, const arrow::Buffer& from,
+buffer view_of(const std::shared_ptr<context>& ctx, const arrow::Buffer& from,
                std::shared_ptr<void> keepalive) {
   std::optional<buffer> ours = own_bytes(from);
-  if (ours && ours->owner()->home()->shares_with(*home)) {
+  if (ours && ours->owner()->ctx()->shares_with(*ctx)) {
     return *std::move(ours);
   }
-  if (!within_reach(*home, from)) {
+  if (!within_reach(*ctx, from)) {
     throw error(errc::exchange, concat("an arrow buffer on ", from.device()->ToString(),
                                        " can't be used where it is in the context of ",
-                                       to_string(home->device()), ": copy it there"));
+                                       to_string(ctx->device()), ": copy it there"));
   }
-  const stream_ref work = home->work_stream();
+  const stream_ref work = ctx->work_stream();
   wait_for_event(work, from);
-  wait(work, home->root().mark_unknown_work("arrow"));
+  wait(work, ctx->root().mark_unknown_work("arrow"));
   external_memory memory;
   memory.pointer = reinterpret_cast<void*>(from.address());
   memory.bytes = static_cast<std::size_t>(from.size());
-  memory.device = home->device();
+  memory.device = ctx->device();
   memory.keepalive = std::move(keepalive);
   memory.access = from.is_mutable() ? mutability::writable : mutability::read_only;
   memory.ready = mark(work);
   memory.tag = "arrow";
-  return buffer::adopt(home, std::move(memory));
+  return buffer::adopt(ctx, std::move(memory));
 }
 
-buffer bytes_of(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::Buffer>& from) {
-  return view_of(home, *from, from);
+buffer bytes_of(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::Buffer>& from) {
+  return view_of(ctx, *from, from);
 }
 
 } // namespace saeta

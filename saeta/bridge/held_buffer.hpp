@@ -23,7 +23,7 @@ private:
 };
 
 /// As bytes_of, of memory that outlives the view or that `keepalive` keeps.
-buffer view_of(const std::shared_ptr<context>& home, const arrow::Buffer& from,
+buffer view_of(const std::shared_ptr<context>& ctx, const arrow::Buffer& from,
                std::shared_ptr<void> keepalive);
 
 } // namespace saeta

@@ -43,54 +43,54 @@ std::optional<memory_kind> kind_of(arrow::DeviceAllocationType type) noexcept {
 arrow::Result<std::shared_ptr<arrow::MemoryManager>> find_manager(const context_finder& open,
                                                                   std::int64_t ordinal, memory_kind kind) {
   return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::MemoryManager>> {
-    const std::shared_ptr<context> home = open(ordinal);
-    if (home == nullptr) {
+    const std::shared_ptr<context> ctx = open(ordinal);
+    if (ctx == nullptr) {
       throw error(errc::device, concat("there is no device number ", ordinal, " here"));
     }
-    return memory_manager_of(home, kind);
+    return memory_manager_of(ctx, kind);
   });
 }
 
 } // namespace
 
-bridged_memory::bridged_memory(std::shared_ptr<context> home, memory_kind kind)
-    : MemoryManager(std::make_shared<bridged_device>(home, kind)), home_(std::move(home)), kind_(kind) {}
+bridged_memory::bridged_memory(std::shared_ptr<context> ctx, memory_kind kind)
+    : MemoryManager(std::make_shared<bridged_device>(ctx, kind)), ctx_(std::move(ctx)), kind_(kind) {}
 
 bridged_memory::~bridged_memory() {
   manager_table& known = all_managers.get();
   const std::lock_guard lock(known.mutex);
-  const auto entry = known.entries.find({home_.get(), kind_});
+  const auto entry = known.entries.find({ctx_.get(), kind_});
   if (entry != known.entries.end() && entry->second.expired()) { // else another one took its place
     known.entries.erase(entry);
   }
 }
 
-std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& home,
+std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& ctx,
                                                         memory_kind kind) {
-  const memory_kind kept = home->on_host() ? memory_kind::host : kind;
-  if (!home->on_host() && kept == memory_kind::host) {
+  const memory_kind kept = ctx->on_host() ? memory_kind::host : kind;
+  if (!ctx->on_host() && kept == memory_kind::host) {
     throw error(
         errc::invalid_argument,
-        concat("ordinary host memory has no memory manager in the context of ", to_string(home->device())));
+        concat("ordinary host memory has no memory manager in the context of ", to_string(ctx->device())));
   }
   manager_table& known = all_managers.get();
   const std::lock_guard lock(known.mutex);
-  std::weak_ptr<bridged_memory>& entry = known.entries[{home.get(), kept}];
+  std::weak_ptr<bridged_memory>& entry = known.entries[{ctx.get(), kept}];
   std::shared_ptr<bridged_memory> found = entry.lock();
   if (found == nullptr) {
-    found = std::make_shared<bridged_memory>(home, kept);
+    found = std::make_shared<bridged_memory>(ctx, kept);
     entry = found;
   }
   return found;
 }
 
-std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& home) {
-  return memory_manager_of(home, own_kind(home->device()));
+std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& ctx) {
+  return memory_manager_of(ctx, own_kind(ctx->device()));
 }
 
 std::shared_ptr<context> context_of(const arrow::MemoryManager& of) {
   const auto* const ours = dynamic_cast<const bridged_memory*>(&of);
-  return ours == nullptr ? nullptr : ours->home();
+  return ours == nullptr ? nullptr : ours->ctx();
 }
 
 void register_devices(arrow::DeviceAllocationType type, context_finder open) {

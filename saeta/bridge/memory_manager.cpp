@@ -19,10 +19,10 @@ std::span<const std::byte> host_bytes(const arrow::Buffer& of) {
 }
 
 /// To read on the CPU without a copy: pending writes are over. Null where an ordinary load can't reach the memory.
-std::shared_ptr<arrow::Buffer> view_on_cpu(const std::shared_ptr<context>& home,
+std::shared_ptr<arrow::Buffer> view_on_cpu(const std::shared_ptr<context>& ctx,
                                            const std::shared_ptr<arrow::Buffer>& source,
                                            std::shared_ptr<arrow::MemoryManager> cpu) {
-  const buffer bytes = bytes_of(home, source);
+  const buffer bytes = bytes_of(ctx, source);
   if (!host_accessible(bytes.kind())) {
     return nullptr;
   }
@@ -36,15 +36,15 @@ std::unique_ptr<arrow::Buffer> bridged_memory::copy_in(const arrow::Buffer& sour
                                                        std::shared_ptr<void> keepalive) {
   buffer made;
   if (source.is_cpu()) {
-    made = upload_bytes(home_, host_bytes(source), kind_);
+    made = upload_bytes(ctx_, host_bytes(source), kind_);
   } else if (const std::shared_ptr<context> from = context_of(*source.memory_manager())) {
     const buffer bytes = view_of(from, source, std::move(keepalive));
-    if (home_->on_host()) {
-      made = allocate_memory(home_, bytes.size(), kind_);
+    if (ctx_->on_host()) {
+      made = allocate_memory(ctx_, bytes.size(), kind_);
       download(bytes,
                {reinterpret_cast<std::byte*>(made.address()), made.size()}); // nobody else knows it yet
     } else {
-      made = copy_bytes(home_, bytes, kind_);
+      made = copy_bytes(ctx_, bytes, kind_);
     }
   } else {
     return nullptr;
@@ -59,7 +59,7 @@ bridged_memory::owned_copy bridged_memory::copy_out(const arrow::Buffer& source,
     return nullptr;
   }
   ARROW_ASSIGN_OR_RAISE(auto made, to.AllocateBuffer(source.size()));
-  download(view_of(home_, source, std::move(keepalive)),
+  download(view_of(ctx_, source, std::move(keepalive)),
            {reinterpret_cast<std::byte*>(made->mutable_data()), static_cast<std::size_t>(made->size())});
   return made;
 }
@@ -86,24 +86,24 @@ arrow::Result<std::unique_ptr<arrow::Buffer>> bridged_memory::AllocateBuffer(std
     if (bytes < 0) {
       throw error(errc::invalid_argument, concat("a buffer of ", bytes, " bytes"));
     }
-    const buffer made = allocate_memory(home_, static_cast<std::size_t>(bytes), kind_);
+    const buffer made = allocate_memory(ctx_, static_cast<std::size_t>(bytes), kind_);
     return std::make_unique<held_buffer>(made, access::write, shared_from_this());
   });
 }
 
 arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> bridged_memory::MakeDeviceSyncEvent() {
   return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
-    if (home_->on_host()) {
+    if (ctx_->on_host()) {
       return nullptr;
     }
-    return bridged_event::make(home_);
+    return bridged_event::make(ctx_);
   });
 }
 
 arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>>
 bridged_memory::WrapDeviceSyncEvent(void* event, arrow::Device::SyncEvent::release_fn_t release) {
   return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
-    return std::make_shared<bridged_event>(home_, event, std::move(release));
+    return std::make_shared<bridged_event>(ctx_, event, std::move(release));
   });
 }
 
@@ -138,7 +138,7 @@ bridged_memory::owned_copy bridged_memory::CopyNonOwnedTo(const arrow::Buffer& s
 bridged_memory::shared_copy bridged_memory::ViewBufferFrom(const std::shared_ptr<arrow::Buffer>& source,
                                                            const manager& from) {
   return ipc::guarded([&]() -> shared_copy {
-    if (!home_->on_host() || context_of(*from) == nullptr) {
+    if (!ctx_->on_host() || context_of(*from) == nullptr) {
       return nullptr;
     }
     return view_on_cpu(context_of(*from), source, shared_from_this());
@@ -148,7 +148,7 @@ bridged_memory::shared_copy bridged_memory::ViewBufferFrom(const std::shared_ptr
 bridged_memory::shared_copy bridged_memory::ViewBufferTo(const std::shared_ptr<arrow::Buffer>& source,
                                                          const manager& to) {
   return ipc::guarded(
-      [&]() -> shared_copy { return to->is_cpu() ? view_on_cpu(home_, source, to) : nullptr; });
+      [&]() -> shared_copy { return to->is_cpu() ? view_on_cpu(ctx_, source, to) : nullptr; });
 }
 
 } // namespace saeta

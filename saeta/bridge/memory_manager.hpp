@@ -17,10 +17,10 @@ namespace saeta {
 class bridged_memory final : public arrow::MemoryManager {
 public:
   /// For memory_manager_of, which knows every one.
-  bridged_memory(std::shared_ptr<context> home, memory_kind kind);
+  bridged_memory(std::shared_ptr<context> ctx, memory_kind kind);
   ~bridged_memory() override;
 
-  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return home_; }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
   [[nodiscard]] memory_kind kind() const noexcept { return kind_; }
 
   arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>>
@@ -51,7 +51,7 @@ private:
   /// Null where `to` is not the CPU's.
   owned_copy copy_out(const arrow::Buffer& source, std::shared_ptr<void> keepalive, arrow::MemoryManager& to);
 
-  const std::shared_ptr<context> home_;
+  const std::shared_ptr<context> ctx_;
   const memory_kind kind_;
 };
 

@@ -44,13 +44,13 @@ std::shared_ptr<arrow::Buffer> to_host(const std::shared_ptr<arrow::Buffer>& fro
   if (from->is_cpu()) {
     return part;
   }
-  const std::shared_ptr<context> home = context_of(*from->memory_manager());
-  if (home == nullptr) {
+  const std::shared_ptr<context> ctx = context_of(*from->memory_manager());
+  if (ctx == nullptr) {
     throw error(errc::exchange, concat("an IPC message on ", from->device()->ToString(),
                                        " is not in memory of a Saeta context"));
   }
   std::shared_ptr<arrow::Buffer> copy = ipc::take(arrow::AllocateBuffer(bytes, pool), label);
-  download(bytes_of(home, part),
+  download(bytes_of(ctx, part),
            {reinterpret_cast<std::byte*>(copy->mutable_data()), static_cast<std::size_t>(copy->size())});
   return copy;
 }
@@ -104,13 +104,13 @@ const arrow::ipc::DictionaryMemo& or_empty(const arrow::ipc::DictionaryMemo* giv
 
 } // namespace
 
-buffer serialize_batch(const std::shared_ptr<context>& home,
+buffer serialize_batch(const std::shared_ptr<context>& ctx,
                        const std::shared_ptr<arrow::RecordBatch>& batch) {
   // Asked of the buffers: batches that others read from a device say that they are in host memory.
   const bool here = std::ranges::all_of(batch->column_data(), [](const auto& each) { return on_cpu(*each); });
   const auto on_host =
       here ? batch : ipc::take(batch->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "record batch");
-  return upload_bytes(home, host_bytes(*ipc::encode_batch(on_host)), own_kind(home->device()));
+  return upload_bytes(ctx, host_bytes(*ipc::encode_batch(on_host)), own_kind(ctx->device()));
 }
 
 std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::Buffer>& bytes,
@@ -133,7 +133,7 @@ std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::B
   return ipc::take(arrow::ipc::Message::Open(metadata, arrow::SliceBuffer(bytes, begin, size)), label);
 }
 
-std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& home,
+std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& ctx,
                                                const std::shared_ptr<arrow::Schema>& schema,
                                                const arrow::ipc::DictionaryMemo* dictionaries,
                                                const std::shared_ptr<arrow::Buffer>& bytes,
@@ -144,13 +144,13 @@ std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& h
   arrow::ipc::DictionaryMemo none;
   const arrow::ipc::DictionaryMemo& memo = or_empty(dictionaries, *schema, none);
   if (body->is_cpu()) {
-    return ipc::decode_batch(home, *message, schema, memo);
+    return ipc::decode_batch(ctx, *message, schema, memo);
   }
   if (compressed || !schema->is_native_endian()) {
     const auto here = ipc::take(
         arrow::ipc::Message::Open(message->metadata(), to_host(body, 0, body->size(), pool)), label);
-    const auto decoded = ipc::decode_batch(home, *here, schema, memo);
-    return read_batch(home, decoded->schema(), &memo, arrow_buffer(serialize_batch(home, decoded)), pool);
+    const auto decoded = ipc::decode_batch(ctx, *here, schema, memo);
+    return read_batch(ctx, decoded->schema(), &memo, arrow_buffer(serialize_batch(ctx, decoded)), pool);
   }
   if (body->address() % 8 != 0) {
     throw error(errc::format, concat(label, ": its body is at address ", body->address(),

@@ -27,8 +27,7 @@ namespace saeta {
 class context;
 
 /// The batch, which lies in host memory or on any device of ours, as one message in memory of the context: one planned transfer.
-buffer serialize_batch(const std::shared_ptr<context>& home,
-                       const std::shared_ptr<arrow::RecordBatch>& batch);
+buffer serialize_batch(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::RecordBatch>& batch);
 
 /// The message at the beginning of the bytes: its metadata in host memory of the pool, its body a slice of `bytes`. Null at the
 /// end of a stream, and where there are no bytes.
@@ -36,10 +35,10 @@ std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::B
                                                   arrow::MemoryPool* pool);
 
 /// The batch of the message at the beginning of the bytes. Its buffers are slices of `bytes`, but for dictionaries, which come from
-/// `dictionaries`, and for decoded bodies: these are in memory of `home` where the bytes are on a device. All of a batch is on
+/// `dictionaries`, and for decoded bodies: these are in memory of `ctx` where the bytes are on a device. All of a batch is on
 /// one device, and it says so; its null counts are known.
 /// @param dictionaries  null: there are none.
-std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& home,
+std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& ctx,
                                                const std::shared_ptr<arrow::Schema>& schema,
                                                const arrow::ipc::DictionaryMemo* dictionaries,
                                                const std::shared_ptr<arrow::Buffer>& bytes,

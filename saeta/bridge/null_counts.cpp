@@ -17,20 +17,20 @@ void count_nulls(const arrow::ArrayData& of) {
   }
   const bool uncounted = of.null_count.load() == arrow::kUnknownNullCount && !of.buffers.empty() &&
                          of.buffers.front() != nullptr && !of.buffers.front()->is_cpu();
-  const auto home = uncounted ? context_of(*of.buffers.front()->memory_manager()) : nullptr;
-  if (home == nullptr) {
+  const auto ctx = uncounted ? context_of(*of.buffers.front()->memory_manager()) : nullptr;
+  if (ctx == nullptr) {
     return;
   }
-  const buffer validity = bytes_of(home, of.buffers.front());
+  const buffer validity = bytes_of(ctx, of.buffers.front());
   const auto needed = static_cast<std::uint64_t>(of.offset) + static_cast<std::uint64_t>(of.length);
   if (of.offset < 0 || of.length < 0 || needed > validity.size() * 8) {
     throw error(errc::format, concat("an arrow array of ", of.length, " rows from row ", of.offset,
                                      " with a validity buffer of ", validity.size(), " bytes"));
   }
   of.null_count =
-      kernel_results(home, 1, validity, [&](const use_token& token, std::int64_t* counted) {
-        home->kernels().count_nulls(token.stream().native_handle(), token.data<std::uint8_t>(validity),
-                                    of.offset, of.length, counted);
+      kernel_results(ctx, 1, validity, [&](const use_token& token, std::int64_t* counted) {
+        ctx->kernels().count_nulls(token.stream().native_handle(), token.data<std::uint8_t>(validity),
+                                   of.offset, of.length, counted);
       }).front();
 }
 

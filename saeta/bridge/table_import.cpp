@@ -165,9 +165,9 @@ bool on_cpu(const arrow::RecordBatch& of) {
   return std::ranges::all_of(of.column_data(), [](const auto& column) { return on_cpu(*column); });
 }
 
-table import_table(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::Table>& source,
+table import_table(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::Table>& source,
                    const import_options& options) {
-  arrow_rows rows(home, fields_of(*source->schema()), options);
+  arrow_rows rows(ctx, fields_of(*source->schema()), options);
   const auto one_chunk = [](const auto& column) { return column->num_chunks() == 1; };
   if (source->num_rows() != 0 && std::ranges::all_of(source->columns(), one_chunk)) {
     add_batch(source, rows);
@@ -185,9 +185,9 @@ table import_table(const std::shared_ptr<context>& home, const std::shared_ptr<a
   }
 }
 
-table import_table(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::RecordBatch>& source,
+table import_table(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::RecordBatch>& source,
                    const import_options& options) {
-  arrow_rows rows(home, fields_of(*source->schema()), options);
+  arrow_rows rows(ctx, fields_of(*source->schema()), options);
   add_batch(source, rows);
   return rows.finish();
 }

@@ -21,11 +21,11 @@ bool on_cpu(const arrow::Table& of);
 bool on_cpu(const arrow::RecordBatch& of);
 
 /// The batches of a table, cut where a column begins a new chunk.
-table import_table(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::Table>& source,
+table import_table(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::Table>& source,
                    const import_options& options);
 
 /// A table of one batch, also of a batch without rows.
-table import_table(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::RecordBatch>& source,
+table import_table(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::RecordBatch>& source,
                    const import_options& options);
 
 } // namespace saeta

@@ -15,7 +15,7 @@ struct target {
 };
 
 buffer allocate_like(const column& source, std::size_t bytes) {
-  return buffer::allocate(source.home(), bytes, source.home()->work_stream(), source.values().owner()->tag());
+  return buffer::allocate(source.ctx(), bytes, source.ctx()->work_stream(), source.values().owner()->tag());
 }
 
 target make_target(const column& source, std::size_t value_bytes) {
@@ -36,12 +36,12 @@ std::int64_t carry_validity(const column& source, const target& to, const use_to
     return 0;
   }
   auto* const counted = token.mutable_data<std::int64_t>(to.null_count);
-  source.home()->kernels().copy_bitmap(
+  source.ctx()->kernels().copy_bitmap(
       token.stream().native_handle(), token.data<std::uint8_t>(source.validity()), source.offset(),
       source.length(), token.mutable_data<std::uint8_t>(to.validity), counted);
   std::int64_t nulls = source.known_null_count();
   if (counted != nullptr) {
-    source.home()->copies().read_scalar(&nulls, counted, sizeof nulls, token.stream());
+    source.ctx()->copies().read_scalar(&nulls, counted, sizeof nulls, token.stream());
   }
   return nulls;
 }
@@ -50,16 +50,16 @@ std::int64_t carry_validity(const column& source, const target& to, const use_to
 template <class Convert>
 column converted(const column& source, const data_type& type, std::size_t value_bytes, Convert convert) {
   if (source.length() == 0) {
-    return column::make(source.home(), {type, 0, 0, 0, {buffer(), buffer()}, nullptr});
+    return column::make(source.ctx(), {type, 0, 0, 0, {buffer(), buffer()}, nullptr});
   }
   const target to = make_target(source, value_bytes);
-  use_token token(source.home()->work_stream(),
+  use_token token(source.ctx()->work_stream(),
                   {reads(source.values()), reads(source.validity()), writes(to.values), writes(to.validity),
                    writes(to.null_count)});
   convert(token, to);
   const std::int64_t nulls = carry_validity(source, to, token);
   token.finish();
-  return column::make(source.home(), {type, source.length(), 0, nulls, {to.validity, to.values}, nullptr});
+  return column::make(source.ctx(), {type, source.length(), 0, nulls, {to.validity, to.values}, nullptr});
 }
 
 } // namespace
@@ -71,7 +71,7 @@ column pack_bool(const column& bytes) {
   }
   return converted(bytes, data_type(type_id::boolean), bitmap_bytes(bytes.length()),
                    [&](const use_token& token, const target& to) {
-                     bytes.home()->kernels().pack_bool(
+                     bytes.ctx()->kernels().pack_bool(
                          token.stream().native_handle(),
                          token.data<std::uint8_t>(bytes.values()) + bytes.offset(), bytes.length(),
                          token.mutable_data<std::uint8_t>(to.values));
@@ -87,10 +87,9 @@ column unpack_bool(const column& bits) {
   const std::size_t padded = round_up(rows, std::size_t{64});
   return converted(bits, data_type::bool8(), padded, [&](const use_token& token, const target& to) {
     auto* const bytes = token.mutable_data<std::uint8_t>(to.values);
-    bits.home()->kernels().unpack_bool(token.stream().native_handle(),
-                                       token.data<std::uint8_t>(bits.values()), bits.offset(), bits.length(),
-                                       bytes);
-    bits.home()->copies().fill(bytes + rows, 0, padded - rows, token.stream());
+    bits.ctx()->kernels().unpack_bool(token.stream().native_handle(), token.data<std::uint8_t>(bits.values()),
+                                      bits.offset(), bits.length(), bytes);
+    bits.ctx()->copies().fill(bytes + rows, 0, padded - rows, token.stream());
   });
 }
 

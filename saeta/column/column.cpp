@@ -21,7 +21,7 @@ void require_rows(const column::parts& from) {
   }
 }
 
-void require_buffers(const context& home, const column::parts& from) {
+void require_buffers(const context& ctx, const column::parts& from) {
   const std::size_t expected = from.type.buffer_count();
   const bool views = from.type.layout() == layout_kind::views;
   if (from.buffers.size() < expected || (from.buffers.size() > expected && !views)) {
@@ -40,7 +40,7 @@ void require_buffers(const context& home, const column::parts& from) {
                   concat("column of ", from.type.name(), ": ", spec.name, " of ", rows,
                          " rows (offset included) take ", needed, " bytes, the buffer has ", bytes.size()));
     }
-    if (bytes.present() && !bytes.owner()->home()->shares_with(home)) {
+    if (bytes.present() && !bytes.owner()->ctx()->shares_with(ctx)) {
       throw error(errc::invalid_argument,
                   concat("column of ", from.type.name(), ": ", spec.name, " are in another context"));
     }
@@ -51,7 +51,7 @@ void require_buffers(const context& home, const column::parts& from) {
   }
 }
 
-void require_dictionary(const context& home, const column::parts& from) {
+void require_dictionary(const context& ctx, const column::parts& from) {
   const bool wanted = from.type.id() == type_id::dictionary;
   if (wanted != (from.dictionary != nullptr)) {
     throw error(errc::invalid_argument,
@@ -65,7 +65,7 @@ void require_dictionary(const context& home, const column::parts& from) {
     throw error(errc::type_mismatch, concat("column of ", from.type.name(), ": the dictionary is of ",
                                             from.dictionary->type().name()));
   }
-  if (!from.dictionary->home()->shares_with(home)) {
+  if (!from.dictionary->ctx()->shares_with(ctx)) {
     throw error(errc::invalid_argument,
                 concat("column of ", from.type.name(), ": the dictionary is in another context"));
   }
@@ -94,7 +94,7 @@ void require_child_lengths(const column::parts& from) {
   }
 }
 
-void require_children(const context& home, const column::parts& from) {
+void require_children(const context& ctx, const column::parts& from) {
   const std::span<const field> expected = from.type.children();
   if (from.children.size() != expected.size()) {
     throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": ", from.children.size(),
@@ -106,7 +106,7 @@ void require_children(const context& home, const column::parts& from) {
       throw error(errc::type_mismatch, concat(child, " is of ", from.children[i].type().name(), ", expected ",
                                               expected[i].type.name()));
     }
-    if (!from.children[i].home()->shares_with(home)) {
+    if (!from.children[i].ctx()->shares_with(ctx)) {
       throw error(errc::invalid_argument, concat(child, " is in another context"));
     }
   }
@@ -121,23 +121,23 @@ std::int64_t nulls_of(const column::parts& from) {
   return from.type.has_validity() && from.buffers[0].present() && from.length > 0 ? from.null_count : 0;
 }
 
-std::int64_t count_on_device(const std::shared_ptr<context>& home, const buffer& validity,
-                             std::int64_t offset, std::int64_t length) {
-  const stream_ref stream = home->work_stream();
-  if (home->inherited()) { // host memory of a parent process, whose context allocates nothing here
+std::int64_t count_on_device(const std::shared_ptr<context>& ctx, const buffer& validity, std::int64_t offset,
+                             std::int64_t length) {
+  const stream_ref stream = ctx->work_stream();
+  if (ctx->inherited()) { // host memory of a parent process, whose context allocates nothing here
     const use_token token(stream, {reads(validity)});
     std::int64_t nulls = 0;
-    home->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
-                                &nulls);
+    ctx->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
+                               &nulls);
     return nulls;
   }
-  const buffer result = buffer::allocate(home, sizeof(std::int64_t), stream, "null count");
+  const buffer result = buffer::allocate(ctx, sizeof(std::int64_t), stream, "null count");
   use_token token(stream, {reads(validity), writes(result)});
   auto* const counted = token.mutable_data<std::int64_t>(result);
-  home->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
-                              counted);
+  ctx->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
+                             counted);
   std::int64_t nulls = 0;
-  home->copies().read_scalar(&nulls, counted, sizeof nulls, stream);
+  ctx->copies().read_scalar(&nulls, counted, sizeof nulls, stream);
   token.finish();
   return nulls;
 }
@@ -180,36 +180,36 @@ std::optional<child_rows> rows_of_children(const data_type& type, std::int64_t f
   }
 }
 
-column::column(std::shared_ptr<context> home, std::shared_ptr<const shared_parts> from, std::int64_t offset,
+column::column(std::shared_ptr<context> ctx, std::shared_ptr<const shared_parts> from, std::int64_t offset,
                std::int64_t length)
-    : home_(std::move(home)), parts_(std::move(from)), offset_(offset), length_(length) {}
+    : ctx_(std::move(ctx)), parts_(std::move(from)), offset_(offset), length_(length) {}
 
-column column::make(std::shared_ptr<context> home, parts from) {
-  if (home == nullptr) {
+column column::make(std::shared_ptr<context> ctx, parts from) {
+  if (ctx == nullptr) {
     throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": no context"));
   }
   require_rows(from);
-  require_buffers(*home, from);
-  require_dictionary(*home, from);
-  require_children(*home, from);
+  require_buffers(*ctx, from);
+  require_dictionary(*ctx, from);
+  require_children(*ctx, from);
   const std::int64_t offset = from.offset;
   const std::int64_t length = from.length;
   const std::int64_t nulls = nulls_of(from);
-  return {std::move(home), std::make_shared<const shared_parts>(std::move(from), nulls), offset, length};
+  return {std::move(ctx), std::make_shared<const shared_parts>(std::move(from), nulls), offset, length};
 }
 
-column column::empty(const std::shared_ptr<context>& home, const data_type& type) {
+column column::empty(const std::shared_ptr<context>& ctx, const data_type& type) {
   parts none;
   none.type = type;
   none.null_count = 0;
   none.buffers.resize(type.buffer_count());
   if (const data_type* const values = type.value_type()) {
-    none.dictionary = std::make_shared<const column>(empty(home, *values));
+    none.dictionary = std::make_shared<const column>(empty(ctx, *values));
   }
   for (const field& child : type.children()) {
-    none.children.push_back(empty(home, child.type));
+    none.children.push_back(empty(ctx, child.type));
   }
-  return make(home, std::move(none));
+  return make(ctx, std::move(none));
 }
 
 const buffer& column::validity() const noexcept {
@@ -254,7 +254,7 @@ std::int64_t column::null_count() const {
   std::int64_t count = known_null_count();
   if (count == unknown_nulls) {
     // Two threads may both count: they find and store the same number.
-    count = count_on_device(home_, validity(), offset_, length_);
+    count = count_on_device(ctx_, validity(), offset_, length_);
     nulls() = count;
   }
   return count;
@@ -277,7 +277,7 @@ column column::slice(std::int64_t offset, std::int64_t length) const {
   } else if (known == length_) {
     count = length;
   }
-  column part(home_, parts_, offset_ + offset, length);
+  column part(ctx_, parts_, offset_ + offset, length);
   part.of_slice_ = std::make_shared<null_counter>(count);
   return part;
 }

@@ -42,14 +42,14 @@ public:
   };
 
   /// @throws error invalid_argument or out_of_range naming the buffer, the bytes needed and the bytes there.
-  static column make(std::shared_ptr<context> home, parts from);
+  static column make(std::shared_ptr<context> ctx, parts from);
   /// A column without rows: no memory is allocated.
-  static column empty(const std::shared_ptr<context>& home, const data_type& type);
+  static column empty(const std::shared_ptr<context>& ctx, const data_type& type);
 
   [[nodiscard]] const data_type& type() const noexcept { return parts_->type; }
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
   [[nodiscard]] std::int64_t offset() const noexcept { return offset_; }
-  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return home_; }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
   [[nodiscard]] std::span<const buffer> buffers() const noexcept { return parts_->buffers; }
   /// Absent when there are no nulls by construction.
   [[nodiscard]] const buffer& validity() const noexcept;
@@ -87,11 +87,11 @@ private:
     shared_parts(parts&& from, std::int64_t known) : parts(std::move(from)), nulls(known) {}
     mutable null_counter nulls;
   };
-  column(std::shared_ptr<context> home, std::shared_ptr<const shared_parts> from, std::int64_t offset,
+  column(std::shared_ptr<context> ctx, std::shared_ptr<const shared_parts> from, std::int64_t offset,
          std::int64_t length);
   [[nodiscard]] null_counter& nulls() const noexcept { return of_slice_ ? *of_slice_ : parts_->nulls; }
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   std::shared_ptr<const shared_parts> parts_;
   std::int64_t offset_;
   std::int64_t length_;

@@ -41,14 +41,14 @@ std::int64_t require_room(wide_count count, std::int64_t capacity) {
 }
 
 std::int64_t read_count(const column& count, std::int64_t capacity) {
-  const std::shared_ptr<context>& home = count.home();
-  const stream_ref stream = home->work_stream();
+  const std::shared_ptr<context>& ctx = count.ctx();
+  const stream_ref stream = ctx->work_stream();
   const auto width = static_cast<std::size_t>(count.type().byte_width());
   std::byte bytes[sizeof(std::uint64_t)];
   use_token token(stream, {reads(count.values())});
-  home->copies().read_scalar(bytes,
-                    token.data<std::byte>(count.values()) + static_cast<std::size_t>(count.offset()) * width,
-                    width, stream, count.values().kind());
+  ctx->copies().read_scalar(
+      bytes, token.data<std::byte>(count.values()) + static_cast<std::size_t>(count.offset()) * width, width,
+      stream, count.values().kind());
   token.finish();
   return require_room(decode(bytes, count.type()), capacity);
 }
@@ -69,7 +69,7 @@ counted_table counted_table::make(table capacity, column count, std::optional<st
     throw error(errc::invalid_argument, concat("a row count is one number, not ", count.length(),
                                                " rows with ", count.null_count(), " nulls"));
   }
-  if (!count.home()->shares_with(*capacity.home())) {
+  if (!count.ctx()->shares_with(*capacity.ctx())) {
     throw error(errc::invalid_argument, "the row count is in another context than the table");
   }
   counted_table made(std::move(capacity), std::move(count));

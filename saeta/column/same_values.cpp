@@ -30,7 +30,7 @@ column relabelled(const column& source, const data_type& type) {
     field item = source.type().children().front();
     item.type = made.children.front().type();
     made.type = data_type::nested(source.type().format(), {std::move(item)});
-    return column::make(source.home(), std::move(made));
+    return column::make(source.ctx(), std::move(made));
   }
   if (type.byte_width() == 0 || source.type().byte_width() != type.byte_width()) {
     throw error(errc::type_mismatch, concat("a column of type ", source.type().name(), " has values of ",
@@ -38,7 +38,7 @@ column relabelled(const column& source, const data_type& type) {
                                             " have ", type.byte_width()));
   }
   made.type = type;
-  return column::make(source.home(), std::move(made));
+  return column::make(source.ctx(), std::move(made));
 }
 
 column with_validity(const column& values, const column& valid) {
@@ -49,7 +49,7 @@ column with_validity(const column& values, const column& valid) {
     made.null_count = column::unknown_nulls;
     made.buffers[0] = pack_bool(valid).values();
   }
-  return column::make(values.home(), std::move(made));
+  return column::make(values.ctx(), std::move(made));
 }
 
 } // namespace saeta

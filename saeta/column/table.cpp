@@ -13,7 +13,7 @@ std::string place(const schema& fields, std::size_t batch_index, std::size_t col
                 "'");
 }
 
-void require_batch(const context& home, const schema& fields, const batch& piece, std::size_t index) {
+void require_batch(const context& ctx, const schema& fields, const batch& piece, std::size_t index) {
   if (piece.rows < 0) {
     throw error(errc::invalid_argument, concat("batch ", index, ": ", piece.rows, " rows"));
   }
@@ -31,7 +31,7 @@ void require_batch(const context& home, const schema& fields, const batch& piece
       throw error(errc::invalid_argument,
                   concat(place(fields, index, i), ": ", part.length(), " rows, expected ", piece.rows));
     }
-    if (!part.home()->shares_with(home)) {
+    if (!part.ctx()->shares_with(ctx)) {
       throw error(errc::invalid_argument, concat(place(fields, index, i), ": in another context"));
     }
   }
@@ -62,20 +62,20 @@ std::uint64_t covered_bytes(std::vector<address_range> ranges) {
 
 } // namespace
 
-table::table(std::shared_ptr<context> home, std::shared_ptr<const schema_index> fields,
+table::table(std::shared_ptr<context> ctx, std::shared_ptr<const schema_index> fields,
              std::vector<batch> batches, std::int64_t rows)
-    : home_(std::move(home)), schema_(std::move(fields)), batches_(std::move(batches)), rows_(rows) {}
+    : ctx_(std::move(ctx)), schema_(std::move(fields)), batches_(std::move(batches)), rows_(rows) {}
 
-table table::make(std::shared_ptr<context> home, schema fields, std::vector<batch> batches) {
-  if (home == nullptr) {
+table table::make(std::shared_ptr<context> ctx, schema fields, std::vector<batch> batches) {
+  if (ctx == nullptr) {
     throw error(errc::invalid_argument, "table: no context");
   }
   std::int64_t rows = 0;
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    require_batch(*home, fields, batches[i], i);
+    require_batch(*ctx, fields, batches[i], i);
     rows = checked_add(rows, batches[i].rows, "rows of a table");
   }
-  return {std::move(home), std::make_shared<const schema_index>(std::move(fields)), std::move(batches), rows};
+  return {std::move(ctx), std::make_shared<const schema_index>(std::move(fields)), std::move(batches), rows};
 }
 
 std::shared_ptr<const field> table::shared_field(std::size_t index) const {
@@ -114,7 +114,7 @@ table table::slice(std::int64_t offset, std::int64_t length) const {
     }
     kept.push_back(std::move(cut));
   }
-  return {home_, schema_, std::move(kept), length};
+  return {ctx_, schema_, std::move(kept), length};
 }
 
 table table::select(std::span<const std::size_t> columns) const {
@@ -131,7 +131,7 @@ table table::select(std::span<const std::size_t> columns) const {
       part.columns.push_back(piece.columns[index]);
     }
   }
-  return {home_, std::make_shared<const schema_index>(std::move(chosen)), std::move(narrowed), rows_};
+  return {ctx_, std::make_shared<const schema_index>(std::move(chosen)), std::move(narrowed), rows_};
 }
 
 std::uint64_t table::byte_size() const noexcept {

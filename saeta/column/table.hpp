@@ -24,9 +24,9 @@ struct batch {
 class table {
 public:
   /// @throws error invalid_argument (number of columns, lengths, contexts), type_mismatch (a column's type).
-  static table make(std::shared_ptr<context> home, schema fields, std::vector<batch> batches);
+  static table make(std::shared_ptr<context> ctx, schema fields, std::vector<batch> batches);
 
-  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return home_; }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
   [[nodiscard]] const schema& fields() const noexcept { return schema_->fields(); }
   /// As schema::index_of, by a hash.
   [[nodiscard]] std::size_t index_of(std::string_view name) const { return schema_->index_of(name); }
@@ -45,10 +45,10 @@ public:
   [[nodiscard]] std::uint64_t byte_size() const noexcept;
 
 private:
-  table(std::shared_ptr<context> home, std::shared_ptr<const schema_index> fields, std::vector<batch> batches,
+  table(std::shared_ptr<context> ctx, std::shared_ptr<const schema_index> fields, std::vector<batch> batches,
         std::int64_t rows);
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   std::shared_ptr<const schema_index> schema_;
   std::vector<batch> batches_;
   std::int64_t rows_ = 0;

@@ -101,7 +101,7 @@ column view_cast(const column& source, const data_type& to) {
   for (std::size_t i = 0; i < source.children().size(); ++i) {
     parts.children.push_back(view_cast(source.children()[i], to.children()[i].type));
   }
-  return column::make(source.home(), std::move(parts));
+  return column::make(source.ctx(), std::move(parts));
 }
 
 } // namespace saeta

@@ -23,8 +23,7 @@ void append_compared(std::vector<join_node>& nodes, std::vector<join_node*>& fou
 }
 
 /// One download for all dictionaries that have to be compared. Returns what keeps their values.
-std::shared_ptr<void> fetch_dictionaries(const std::shared_ptr<context>& home,
-                                         std::vector<join_node>& nodes) {
+std::shared_ptr<void> fetch_dictionaries(const std::shared_ptr<context>& ctx, std::vector<join_node>& nodes) {
   std::vector<join_node*> compared;
   append_compared(nodes, compared);
   batch wanted;
@@ -35,13 +34,13 @@ std::shared_ptr<void> fetch_dictionaries(const std::shared_ptr<context>& home,
   if (wanted.columns.empty()) {
     return nullptr;
   }
-  host_batch there = download(home, wanted);
-  if (home->on_host()) { // nothing was copied: what others still write is waited for
+  host_batch there = download(ctx, wanted);
+  if (ctx->on_host()) { // nothing was copied: what others still write is waited for
     std::vector<use> uses;
     for (const column& each : wanted.columns) {
       std::ranges::transform(each.buffers(), std::back_inserter(uses), reads);
     }
-    const use_token written(home->work_stream(), uses);
+    const use_token written(ctx->work_stream(), uses);
   }
   std::size_t next = 0;
   for (join_node* const node : compared) {
@@ -71,9 +70,9 @@ std::size_t take_group(std::vector<join_node>& nodes, std::size_t first, std::si
 }
 
 /// @param columns  the pieces of each column, at least two of them with rows.
-std::vector<batch> join(const std::shared_ptr<context>& home, std::span<const std::vector<column>> columns) {
-  std::vector<join_node> nodes = join_nodes(home, columns);
-  const std::shared_ptr<void> dictionaries = fetch_dictionaries(home, nodes);
+std::vector<batch> join(const std::shared_ptr<context>& ctx, std::span<const std::vector<column>> columns) {
+  std::vector<join_node> nodes = join_nodes(ctx, columns);
+  const std::shared_ptr<void> dictionaries = fetch_dictionaries(ctx, nodes);
   const std::size_t pieces = columns.front().size();
   std::vector<batch> made;
   for (std::size_t first = 0; first < pieces;) {
@@ -85,7 +84,7 @@ std::vector<batch> join(const std::shared_ptr<context>& home, std::span<const st
         joined.columns.push_back(of[first]);
       }
     } else {
-      joined.columns = join_slab(home, nodes, first, end).columns();
+      joined.columns = join_slab(ctx, nodes, first, end).columns();
     }
     first = end;
   }
@@ -98,10 +97,10 @@ void require_same(std::span<const column> pieces) {
       throw error(errc::type_mismatch, concat("joining columns: of ", pieces.front().type().name(),
                                               " and of ", piece.type().name()));
     }
-    if (!piece.home()->shares_with(*pieces.front().home())) {
+    if (!piece.ctx()->shares_with(*pieces.front().ctx())) {
       throw error(errc::invalid_argument,
-                  concat("joining columns: in contexts of ", to_string(pieces.front().home()->device()),
-                         " and of ", to_string(piece.home()->device())));
+                  concat("joining columns: in contexts of ", to_string(pieces.front().ctx()->device()),
+                         " and of ", to_string(piece.ctx()->device())));
     }
   }
 }
@@ -123,7 +122,7 @@ std::vector<column> combine_chunks(std::span<const column> pieces) {
     return {columns[0].empty() ? pieces.front() : columns[0].front()};
   }
   std::vector<column> made;
-  for (batch& each : join(pieces.front().home(), columns)) {
+  for (batch& each : join(pieces.front().ctx(), columns)) {
     made.push_back(std::move(each.columns.front()));
   }
   return made;
@@ -141,10 +140,10 @@ table combine_chunks(const table& source) {
   }
   if (kept.size() <= 1) {
     const batch& only = source.batches()[kept.empty() ? 0 : kept.front()];
-    return table::make(source.home(), source.fields(), {only});
+    return table::make(source.ctx(), source.fields(), {only});
   }
   if (source.column_count() == 0) {
-    return table::make(source.home(), source.fields(), {batch{source.rows(), {}}});
+    return table::make(source.ctx(), source.fields(), {batch{source.rows(), {}}});
   }
   std::vector<std::vector<column>> columns(source.column_count());
   for (const std::size_t i : kept) {
@@ -152,7 +151,7 @@ table combine_chunks(const table& source) {
       columns[c].push_back(source.batches()[i].columns[c]);
     }
   }
-  return table::make(source.home(), source.fields(), join(source.home(), columns));
+  return table::make(source.ctx(), source.fields(), join(source.ctx(), columns));
 }
 
 } // namespace saeta

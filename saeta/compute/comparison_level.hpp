@@ -49,7 +49,7 @@ struct compared_rows {
 /// The tasks of one level. Addresses are those of buffers that a use token holds.
 class comparison_level {
 public:
-  explicit comparison_level(const context& home) : aligned_(!home.on_host()) {}
+  explicit comparison_level(const context& ctx) : aligned_(!ctx.on_host()) {}
 
   /// Everything that needs no lists to be opened.
   void add(const compared_rows& of);

@@ -39,7 +39,7 @@ struct planned {
 
 class column_copier {
 public:
-  explicit column_copier(std::shared_ptr<context> home) : home_(std::move(home)) {}
+  explicit column_copier(std::shared_ptr<context> ctx) : ctx_(std::move(ctx)) {}
 
   planned plan(const column& from) { return plan_rows(from, from.offset(), from.length()); }
 
@@ -49,15 +49,15 @@ public:
     if (bytes == 0) {
       return;
     }
-    const stream_ref work = home_->work_stream();
-    slab_ = buffer::allocate(home_, bytes, work, tag);
+    const stream_ref work = ctx_->work_stream();
+    slab_ = buffer::allocate(ctx_, bytes, work, tag);
     const use_token token(work, uses());
-    home_->copies().fill(token.mutable_data<std::byte>(slab_), 0, shifted_bytes_, work);
+    ctx_->copies().fill(token.mutable_data<std::byte>(slab_), 0, shifted_bytes_, work);
     std::vector<join_step> steps = finished_steps(token);
     number_tiles(steps);
-    const device_copy<join_step> uploaded(home_, steps);
+    const device_copy<join_step> uploaded(ctx_, steps);
     const use_token described(work, {reads(uploaded.memory())});
-    home_->kernels().join(work.native_handle(), steps, uploaded.data(described));
+    ctx_->kernels().join(work.native_handle(), steps, uploaded.data(described));
   }
 
   column make(const planned& of) {
@@ -74,7 +74,7 @@ public:
       parts.children.push_back(make(child));
     }
     parts.dictionary = dictionary_of(from);
-    return column::make(home_, std::move(parts));
+    return column::make(ctx_, std::move(parts));
   }
 
 private:
@@ -191,7 +191,7 @@ private:
     return copied->second.made;
   }
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   std::size_t shifted_bytes_ = 0;
   std::size_t other_bytes_ = 0;
   std::vector<movement> movements_;
@@ -201,14 +201,14 @@ private:
 
 } // namespace
 
-std::vector<column> copy_columns(const std::shared_ptr<context>& home, std::span<const column> columns,
+std::vector<column> copy_columns(const std::shared_ptr<context>& ctx, std::span<const column> columns,
                                  const std::string& tag) {
-  column_copier copier(home);
+  column_copier copier(ctx);
   std::vector<planned> plans;
   for (const column& each : columns) {
-    if (!each.home()->shares_with(*home)) {
-      throw error(errc::invalid_argument, concat("copying a column of ", to_string(each.home()->device()),
-                                                 " on ", to_string(home->device())));
+    if (!each.ctx()->shares_with(*ctx)) {
+      throw error(errc::invalid_argument, concat("copying a column of ", to_string(each.ctx()->device()),
+                                                 " on ", to_string(ctx->device())));
     }
     plans.push_back(copier.plan(each));
   }

@@ -4,7 +4,7 @@
 //           buffers move the window of their rows; what offsets, views and run ends point to moves as a whole, so that no value
 //           has to be read. Dictionaries are copied once where columns share them, and kept where their memory is the
 //           context's own.
-// Owner     The result is charged to the budget of `home`.
+// Owner     The result is charged to the budget of `ctx`.
 // Order     Behind the last writes of the columns; ready on the context's work stream. The host waits for nothing.
 // Failure   invalid_argument (columns of another device), budget_exceeded, out_of_memory, closed: nothing stays allocated, and
 //           nothing was queued.
@@ -18,7 +18,7 @@
 
 namespace saeta {
 
-[[nodiscard]] std::vector<column> copy_columns(const std::shared_ptr<context>& home,
+[[nodiscard]] std::vector<column> copy_columns(const std::shared_ptr<context>& ctx,
                                                std::span<const column> columns, const std::string& tag);
 
 } // namespace saeta

@@ -99,16 +99,16 @@ void append_segments(std::span<const column> left, std::span<const column> right
 
 class comparison {
 public:
-  comparison(std::shared_ptr<context> home, std::span<const segment> segments)
-      : home_(std::move(home)), segments_(segments) {}
+  comparison(std::shared_ptr<context> ctx, std::span<const segment> segments)
+      : ctx_(std::move(ctx)), segments_(segments) {}
 
   bool run() {
     for (const segment& each : segments_) {
       add_uses(*each.left);
       add_uses(*each.right);
     }
-    use_token sources(home_->work_stream(), uses_); // the addresses stay what they are
-    auto level = std::make_unique<comparison_level>(*home_);
+    use_token sources(ctx_->work_stream(), uses_); // the addresses stay what they are
+    auto level = std::make_unique<comparison_level>(*ctx_);
     for (const segment& each : segments_) {
       level->add({{each.left, each.left->offset() + each.left_row, {}},
                   {each.right, each.right->offset() + each.right_row, {}},
@@ -117,7 +117,7 @@ public:
     }
     bool same = true;
     while (same && !level->tasks().empty()) {
-      auto next = std::make_unique<comparison_level>(*home_);
+      auto next = std::make_unique<comparison_level>(*ctx_);
       same = run_level(*level, *next);
       level = std::move(next);
     }
@@ -142,12 +142,12 @@ private:
 
   /// Compares a level, and adds the values of its lists to the next one where all is equal so far.
   bool run_level(comparison_level& level, comparison_level& next) {
-    const device_copy<equal_step> steps(home_, level.steps());
-    const device_copy<std::int64_t> tables(home_, level.tables());
+    const device_copy<equal_step> steps(ctx_, level.steps());
+    const device_copy<std::int64_t> tables(ctx_, level.tables());
     std::vector<use> uses = level.uses();
     uses.push_back(reads(steps.memory()));
     uses.push_back(reads(tables.memory()));
-    use_token token(home_->work_stream(), uses);
+    use_token token(ctx_->work_stream(), uses);
     level.finish(steps.data(token), tables.data(token));
     const std::vector<equal_extent> extents = compare(level);
     const bool same = extents[0].scattered == 0;
@@ -160,13 +160,13 @@ private:
 
   std::vector<equal_extent> compare(const comparison_level& level) {
     constexpr std::size_t numbers = sizeof(equal_extent) / sizeof(std::int64_t);
-    const device_copy<equal_task> tasks(home_, level.tasks());
+    const device_copy<equal_task> tasks(ctx_, level.tasks());
     const auto run = [&](const use_token& token, std::int64_t* results) {
-      home_->kernels().compare(token.stream().native_handle(), level.tasks(), tasks.data(token),
-                               {reinterpret_cast<equal_extent*>(results), level.extents()});
+      ctx_->kernels().compare(token.stream().native_handle(), level.tasks(), tasks.data(token),
+                              {reinterpret_cast<equal_extent*>(results), level.extents()});
     };
     const std::vector<std::int64_t> found =
-        kernel_results(home_, level.extents() * numbers, tasks.memory(), run);
+        kernel_results(ctx_, level.extents() * numbers, tasks.memory(), run);
     std::vector<equal_extent> extents(level.extents());
     for (std::size_t i = 0; i < extents.size(); ++i) {
       const std::int64_t* const from = found.data() + i * numbers;
@@ -227,7 +227,7 @@ private:
                                      std::size_t{1}, "lists");
     const std::size_t bytes = checked_mul(numbers, sizeof(std::int64_t), "bytes of lists");
     return std::make_shared<const scattered_lists>(
-        scattered_lists{buffer::allocate(home_, bytes, home_->work_stream(), "compared lists"), count});
+        scattered_lists{buffer::allocate(ctx_, bytes, ctx_->work_stream(), "compared lists"), count});
   }
 
   void expand(const comparison_level& level, const std::vector<const comparison_level::opened*>& scattered,
@@ -235,7 +235,7 @@ private:
     if (scattered.empty()) {
       return;
     }
-    const stream_ref work = home_->work_stream();
+    const stream_ref work = ctx_->work_stream();
     std::vector<std::shared_ptr<const scattered_lists>> made;
     std::vector<list_expansion> expansions;
     std::vector<value_request> totals;
@@ -251,11 +251,11 @@ private:
           {level.tasks()[scattered[i]->task], lists.starts(), lists.left_shifts(), lists.right_shifts()});
       totals.push_back({.at = lists.starts() + lists.count, .width = sizeof(std::int64_t)});
     }
-    const device_copy<list_expansion> uploaded(home_, expansions);
+    const device_copy<list_expansion> uploaded(ctx_, expansions);
     use_token described(work, {reads(uploaded.memory())});
-    home_->kernels().expand(work.native_handle(), expansions, uploaded.data(described));
+    ctx_->kernels().expand(work.native_handle(), expansions, uploaded.data(described));
     described.finish();
-    const std::vector<std::int64_t> rows = read_values(home_, totals);
+    const std::vector<std::int64_t> rows = read_values(ctx_, totals);
     token.finish();
     for (std::size_t i = 0; i < scattered.size(); ++i) {
       const compared_rows& lists = scattered[i]->rows;
@@ -265,14 +265,14 @@ private:
     }
   }
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   std::span<const segment> segments_;
   std::vector<use> uses_;
   std::unordered_set<const storage*> known_;
 };
 
-bool same_rows(const std::shared_ptr<context>& home, std::span<const segment> segments) {
-  return segments.empty() || comparison(home, segments).run();
+bool same_rows(const std::shared_ptr<context>& ctx, std::span<const segment> segments) {
+  return segments.empty() || comparison(ctx, segments).run();
 }
 
 } // namespace
@@ -285,17 +285,17 @@ bool equals(std::span<const column> left, std::span<const column> right, bool ch
   if (left.empty() || right.empty()) {
     return rows_of(left) == rows_of(right);
   }
-  require_one_context(*left.front().home(), *right.front().home());
+  require_one_context(*left.front().ctx(), *right.front().ctx());
   if (!may_be_equal(left, right, check_metadata)) {
     return false;
   }
   std::vector<segment> segments;
   append_segments(left, right, segments);
-  return same_rows(left.front().home(), segments);
+  return same_rows(left.front().ctx(), segments);
 }
 
 bool equals(const table& left, const table& right, bool check_metadata) {
-  require_one_context(*left.home(), *right.home());
+  require_one_context(*left.ctx(), *right.ctx());
   if (left.rows() != right.rows() || !same_schema(left.fields(), right.fields(), check_metadata)) {
     return false;
   }
@@ -310,7 +310,7 @@ bool equals(const table& left, const table& right, bool check_metadata) {
     }
     append_segments(ours, theirs, segments);
   }
-  return same_rows(left.home(), segments);
+  return same_rows(left.ctx(), segments);
 }
 
 } // namespace saeta

@@ -31,11 +31,11 @@ public:
   }
 
   /// One kernel and one read for all of them. The targets are still where they were.
-  void fetch(const std::shared_ptr<context>& home) {
+  void fetch(const std::shared_ptr<context>& ctx) {
     if (asked_.empty()) {
       return;
     }
-    const stream_ref work = home->work_stream();
+    const stream_ref work = ctx->work_stream();
     std::vector<use> uses;
     for (const question& each : asked_) {
       uses.push_back(reads(buffer(each.values->owner())));
@@ -46,7 +46,7 @@ public:
       requests.push_back(each.request);
       requests.back().at = reinterpret_cast<const std::byte*>(each.values->address()) + each.byte;
     }
-    const std::vector<std::int64_t> values = read_values(home, requests);
+    const std::vector<std::int64_t> values = read_values(ctx, requests);
     for (std::size_t i = 0; i < values.size(); ++i) {
       *asked_[i].target = values[i];
     }
@@ -152,7 +152,7 @@ void add_dictionary(join_node& node) {
 }
 
 /// Everything of one level, then the next one.
-void expand(const std::shared_ptr<context>& home, std::vector<join_node*> level) {
+void expand(const std::shared_ptr<context>& ctx, std::vector<join_node*> level) {
   while (!level.empty()) {
     offset_reader reader;
     for (join_node* const node : level) {
@@ -160,7 +160,7 @@ void expand(const std::shared_ptr<context>& home, std::vector<join_node*> level)
         ask_offsets(*node->type, span, reader);
       }
     }
-    reader.fetch(home);
+    reader.fetch(ctx);
     std::vector<join_node*> next;
     for (join_node* const node : level) {
       for (join_span& span : node->spans) {
@@ -275,7 +275,7 @@ void join_node::take(std::size_t piece) {
   }
 }
 
-std::vector<join_node> join_nodes(const std::shared_ptr<context>& home,
+std::vector<join_node> join_nodes(const std::shared_ptr<context>& ctx,
                                   std::span<const std::vector<column>> columns) {
   std::vector<join_node> made;
   for (const std::vector<column>& pieces : columns) {
@@ -290,7 +290,7 @@ std::vector<join_node> join_nodes(const std::shared_ptr<context>& home,
   for (join_node& node : made) {
     top.push_back(&node);
   }
-  expand(home, std::move(top));
+  expand(ctx, std::move(top));
   return made;
 }
 

@@ -54,7 +54,7 @@ private:
 std::size_t run_end_width(const data_type& type) noexcept;
 
 /// One node for each column: `columns[i]` are the pieces of column i, as many for each. They outlive the nodes.
-std::vector<join_node> join_nodes(const std::shared_ptr<context>& home,
+std::vector<join_node> join_nodes(const std::shared_ptr<context>& ctx,
                                   std::span<const std::vector<column>> columns);
 
 } // namespace saeta

@@ -36,9 +36,9 @@ piece_rows runs_of(const join_span& span, std::int64_t row_base) {
 
 } // namespace
 
-join_slab::join_slab(std::shared_ptr<context> home, std::vector<join_node>& nodes, std::size_t first,
+join_slab::join_slab(std::shared_ptr<context> ctx, std::vector<join_node>& nodes, std::size_t first,
                      std::size_t end)
-    : home_(std::move(home)), nodes_(nodes), first_(first), end_(end), plan_("bytes of joined columns") {}
+    : ctx_(std::move(ctx)), nodes_(nodes), first_(first), end_(end), plan_("bytes of joined columns") {}
 
 /// A validity is needed where a span has nulls, or may have some.
 void join_slab::lay_out_validity(joined& made) {
@@ -250,7 +250,7 @@ void join_slab::upload_dictionaries(std::vector<joined>& of) {
     values.arrays.push_back(dictionary->values());
     values.rows = values.arrays.front().length;
     dictionary_cache none;
-    batch made = upload(home_, values, none, {.tag = label, .readable = {}, .file = {}});
+    batch made = upload(ctx_, values, none, {.tag = label, .readable = {}, .file = {}});
     each.dictionary = std::make_shared<const column>(std::move(made.columns.front()));
   }
 }
@@ -301,7 +301,7 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of) const {
 void join_slab::require_aligned(const join_step& step) const {
   const bool anywhere = step.kind == join_kind::copy || step.kind == join_kind::bits;
   const auto alignment = static_cast<std::uintptr_t>(std::min(join_value_bytes(step), std::int64_t{8}));
-  if (!home_->on_host() && !anywhere && reinterpret_cast<std::uintptr_t>(step.source) % alignment != 0) {
+  if (!ctx_->on_host() && !anywhere && reinterpret_cast<std::uintptr_t>(step.source) % alignment != 0) {
     throw error(errc::invalid_argument, concat("joining columns: values of ", alignment, " bytes at ",
                                                step.source, " are not aligned"));
   }
@@ -325,27 +325,27 @@ std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int
 }
 
 void join_slab::run(std::vector<joined>& of) {
-  const stream_ref work = home_->work_stream();
+  const stream_ref work = ctx_->work_stream();
   const scatter_plan& plan = plan_.made();
-  slab_ = buffer::allocate(home_, plan.slab_bytes, work, label);
+  slab_ = buffer::allocate(ctx_, plan.slab_bytes, work, label);
   use_token token(work, uses(of));
   auto* const slab = token.mutable_data<std::byte>(slab_);
-  home_->copies().fill(slab, 0, plan.zeroed_bytes, work);
+  ctx_->copies().fill(slab, 0, plan.zeroed_bytes, work);
   for (joined& each : of) {
     add_steps(each);
   }
   plan_.clear_padding();
-  const device_copy<std::int64_t> tables(home_, plan.tables);
+  const device_copy<std::int64_t> tables(ctx_, plan.tables);
   use_token named(work, {reads(tables.memory())});
   const std::vector<join_step> steps =
       finished_steps(slab, plan.tables.empty() ? nullptr : tables.data(named));
-  const device_copy<join_step> uploaded(home_, steps);
+  const device_copy<join_step> uploaded(ctx_, steps);
   use_token described(work, {reads(uploaded.memory())});
-  home_->kernels().join(work.native_handle(), steps, steps.empty() ? nullptr : uploaded.data(described));
+  ctx_->kernels().join(work.native_handle(), steps, steps.empty() ? nullptr : uploaded.data(described));
   counted_.resize(plan.counters);
   if (plan.counters != 0) {
-    home_->copies().read_scalars(counted_, reinterpret_cast<const std::int64_t*>(slab + plan.counters_at),
-                                 work);
+    ctx_->copies().read_scalars(counted_, reinterpret_cast<const std::int64_t*>(slab + plan.counters_at),
+                                work);
   }
   described.finish();
   named.finish();
@@ -355,7 +355,7 @@ void join_slab::run(std::vector<joined>& of) {
 column join_slab::make(const joined& from) const {
   const data_type& type = *from.node->type;
   if (from.node->rows == 0) {
-    return column::empty(home_, type);
+    return column::empty(ctx_, type);
   }
   column::parts parts;
   parts.type = type;
@@ -374,11 +374,11 @@ column join_slab::make(const joined& from) const {
     });
   }
   for (const slab_place& ends : from.run_ends) {
-    parts.children.push_back(column::make(home_, {.type = type.children()[0].type,
-                                                  .length = from.children[0].node->rows,
-                                                  .offset = 0,
-                                                  .null_count = 0,
-                                                  .buffers = {{}, in_slab(ends)}}));
+    parts.children.push_back(column::make(ctx_, {.type = type.children()[0].type,
+                                                 .length = from.children[0].node->rows,
+                                                 .offset = 0,
+                                                 .null_count = 0,
+                                                 .buffers = {{}, in_slab(ends)}}));
   }
   parts.dictionary = from.dictionary;
   for (const joined& child : from.children) {
@@ -388,7 +388,7 @@ column join_slab::make(const joined& from) const {
       parts.children.push_back(make(child));
     }
   }
-  return column::make(home_, std::move(parts));
+  return column::make(ctx_, std::move(parts));
 }
 
 std::vector<column> join_slab::columns() {

@@ -16,7 +16,7 @@ namespace saeta {
 class join_slab {
 public:
   /// Pieces [first, end), which the nodes have taken as one group.
-  join_slab(std::shared_ptr<context> home, std::vector<join_node>& nodes, std::size_t first, std::size_t end);
+  join_slab(std::shared_ptr<context> ctx, std::vector<join_node>& nodes, std::size_t first, std::size_t end);
 
   /// Allocates, queues the kernel, and waits for null counts that were unknown.
   /// @throws error budget_exceeded, out_of_memory, invalid_argument (misaligned memory of others).
@@ -66,7 +66,7 @@ private:
     }
   }
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   std::vector<join_node>& nodes_;
   std::size_t first_;
   std::size_t end_;

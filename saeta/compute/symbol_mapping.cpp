@@ -17,9 +17,9 @@ std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(numbe
 
 } // namespace
 
-symbol_mapping::symbol_mapping(std::shared_ptr<context> home, const host_array& values,
+symbol_mapping::symbol_mapping(std::shared_ptr<context> ctx, const host_array& values,
                                const std::shared_ptr<symbol_table>& table)
-    : home_(std::move(home)), type_(data_type::symbol(table)), symbols_(as_size(values.length)) {
+    : ctx_(std::move(ctx)), type_(data_type::symbol(table)), symbols_(as_size(values.length)) {
   std::vector<std::int64_t> valid(symbols_.size());
   std::int64_t found = 0;
   intern_rows(
@@ -32,8 +32,8 @@ symbol_mapping::symbol_mapping(std::shared_ptr<context> home, const host_array& 
   if (found != values.length) {
     valid_ = std::move(valid);
   }
-  symbols_there_ = std::make_unique<const device_copy<std::int64_t>>(home_, symbols_);
-  valid_there_ = std::make_unique<const device_copy<std::int64_t>>(home_, valid_);
+  symbols_there_ = std::make_unique<const device_copy<std::int64_t>>(ctx_, symbols_);
+  valid_there_ = std::make_unique<const device_copy<std::int64_t>>(ctx_, valid_);
 }
 
 symbol_mapping::~symbol_mapping() = default;
@@ -41,7 +41,7 @@ symbol_mapping::~symbol_mapping() = default;
 /// The kernels of one column, one behind the other on the context's work stream.
 struct symbol_mapping::steps {
   steps(const symbol_mapping& of, const column& indices)
-      : home(of.home_), source(indices), rows(indices.length()), given(as_size(indices.type().byte_width())),
+      : ctx(of.ctx_), source(indices), rows(indices.length()), given(as_size(indices.type().byte_width())),
         width(std::max(given, symbol_width)) {
     widened = scratch(given < width ? width : 0);
     found = scratch(width);
@@ -51,7 +51,7 @@ struct symbol_mapping::steps {
       bytes = scratch(1);
     }
     if (!of.valid_.empty() || has_nulls()) {
-      validity = buffer::allocate(home, bitmap_bytes(rows), home->work_stream(), label);
+      validity = buffer::allocate(ctx, bitmap_bytes(rows), ctx->work_stream(), label);
     }
   }
 
@@ -61,7 +61,7 @@ struct symbol_mapping::steps {
   /// Memory for values of `each` bytes.
   [[nodiscard]] buffer scratch(std::size_t each) const {
     const std::size_t size = round_up(checked_mul(as_size(rows), each, "bytes of symbols"), std::size_t{64});
-    return size == 0 ? buffer() : buffer::allocate(home, size, home->work_stream(), label);
+    return size == 0 ? buffer() : buffer::allocate(ctx, size, ctx->work_stream(), label);
   }
 
   /// Indices of 1 and 2 bytes as ones of 4; where they are otherwise.
@@ -79,8 +79,8 @@ struct symbol_mapping::steps {
                            .kind = sign ? number_kind::int32 : number_kind::uint32,
                            .row_step = 1,
                            .column_step = 1};
-    home->kernels().gather_columns(token.stream().native_handle(), std::span(&from, 1), to,
-                                   token.mutable_data<std::byte>(widened));
+    ctx->kernels().gather_columns(token.stream().native_handle(), std::span(&from, 1), to,
+                                  token.mutable_data<std::byte>(widened));
     return token.data<std::byte>(widened);
   }
 
@@ -103,27 +103,27 @@ struct symbol_mapping::steps {
     low.dimensions = 1;
     low.extents[0] = rows;
     low.strides[0] = static_cast<std::int64_t>(width);
-    home->kernels().gather_strided(token.stream().native_handle(), low, static_cast<std::int32_t>(bytes_each),
-                                   token.mutable_data<std::byte>(to));
+    ctx->kernels().gather_strided(token.stream().native_handle(), low, static_cast<std::int32_t>(bytes_each),
+                                  token.mutable_data<std::byte>(to));
   }
 
   void write_validity(const use_token& token) const {
     auto* const bits = token.mutable_data<std::uint8_t>(validity);
     if (!bytes.present()) {
-      home->kernels().copy_bitmap(token.stream().native_handle(), token.data<std::uint8_t>(source.validity()),
-                                  source.offset(), rows, bits, nullptr);
+      ctx->kernels().copy_bitmap(token.stream().native_handle(), token.data<std::uint8_t>(source.validity()),
+                                 source.offset(), rows, bits, nullptr);
       return;
     }
     narrow(token, flags, 1, bytes);
     auto* const each = token.mutable_data<std::uint8_t>(bytes);
     if (has_nulls()) {
-      home->kernels().fill_nulls(token.stream().native_handle(), token.data<std::uint8_t>(source.validity()),
-                                 source.offset(), each, 1, rows, 0, each);
+      ctx->kernels().fill_nulls(token.stream().native_handle(), token.data<std::uint8_t>(source.validity()),
+                                source.offset(), each, 1, rows, 0, each);
     }
-    home->kernels().pack_bool(token.stream().native_handle(), each, rows, bits);
+    ctx->kernels().pack_bool(token.stream().native_handle(), each, rows, bits);
   }
 
-  const std::shared_ptr<context>& home;
+  const std::shared_ptr<context>& ctx;
   const column& source;
   std::int64_t rows;
   std::size_t given; ///< bytes of an index
@@ -138,10 +138,10 @@ struct symbol_mapping::steps {
 
 column symbol_mapping::apply(const column& indices) const {
   if (indices.length() == 0) {
-    return column::empty(home_, type_);
+    return column::empty(ctx_, type_);
   }
   const steps to(*this, indices);
-  use_token token(home_->work_stream(),
+  use_token token(ctx_->work_stream(),
                   {reads(indices.values()), reads(indices.validity()), reads(symbols_there_->memory()),
                    reads(valid_there_->memory()), updates(to.widened), updates(to.found), updates(to.flags),
                    updates(to.bytes), writes(to.symbols), writes(to.validity)});
@@ -153,9 +153,9 @@ column symbol_mapping::apply(const column& indices) const {
         to.remap(from, token.mutable_data<std::byte>(to.flags), valid_there_->data(token), valid_.size()));
   }
   number_tiles(remaps);
-  const device_copy<join_step> uploaded(home_, remaps);
-  use_token described(home_->work_stream(), {reads(uploaded.memory())});
-  home_->kernels().join(token.stream().native_handle(), remaps, uploaded.data(described));
+  const device_copy<join_step> uploaded(ctx_, remaps);
+  use_token described(ctx_->work_stream(), {reads(uploaded.memory())});
+  ctx_->kernels().join(token.stream().native_handle(), remaps, uploaded.data(described));
   described.finish();
   if (to.symbols.present()) {
     to.narrow(token, to.found, symbol_width, to.symbols);
@@ -165,11 +165,11 @@ column symbol_mapping::apply(const column& indices) const {
   }
   token.finish();
   const std::int64_t nulls = !valid_.empty() ? column::unknown_nulls : indices.known_null_count();
-  return column::make(home_, {.type = type_,
-                              .length = indices.length(),
-                              .offset = 0,
-                              .null_count = to.validity.present() ? nulls : 0,
-                              .buffers = {to.validity, to.symbols.present() ? to.symbols : to.found}});
+  return column::make(ctx_, {.type = type_,
+                             .length = indices.length(),
+                             .offset = 0,
+                             .null_count = to.validity.present() ? nulls : 0,
+                             .buffers = {to.validity, to.symbols.present() ? to.symbols : to.found}});
 }
 
 } // namespace saeta

@@ -31,18 +31,18 @@ bool is_number(const data_type& type) noexcept {
 
 /// The rows on the host. What others still write is waited for.
 host_batch fetched(const column& source) {
-  host_batch made = download(source.home(), {source.length(), {source}});
-  if (source.home()->on_host()) {
+  host_batch made = download(source.ctx(), {source.length(), {source}});
+  if (source.ctx()->on_host()) {
     std::vector<use> uses;
     std::ranges::transform(source.buffers(), std::back_inserter(uses), reads);
-    const use_token written(source.home()->work_stream(), uses);
+    const use_token written(source.ctx()->work_stream(), uses);
   }
   return made;
 }
 
 /// Symbols of rows that have no dictionary, sent to the context of the column.
 template <class NameOf>
-column interned_rows(const std::shared_ptr<context>& home, const host_array& source,
+column interned_rows(const std::shared_ptr<context>& ctx, const host_array& source,
                      const std::shared_ptr<symbol_table>& table, NameOf name_of) {
   const std::int64_t skipped = source.offset % 8; // the validity begins at a whole byte
   std::vector<symbol> symbols(as_size(skipped + source.length));
@@ -58,7 +58,7 @@ column interned_rows(const std::shared_ptr<context>& home, const host_array& sou
   only.buffers = {validity.data() == nullptr ? validity : validity.subspan(as_size(source.offset / 8)),
                   std::as_bytes(std::span(symbols))};
   dictionary_cache none;
-  return upload(home, made, none, {.tag = label, .readable = {}, .file = {}}).columns.front();
+  return upload(ctx, made, none, {.tag = label, .readable = {}, .file = {}}).columns.front();
 }
 
 column with_type(const column& source, const data_type& type) {
@@ -68,7 +68,7 @@ column with_type(const column& source, const data_type& type) {
   parts.offset = source.offset();
   parts.null_count = source.known_null_count();
   parts.buffers.assign(source.buffers().begin(), source.buffers().end());
-  return column::make(source.home(), std::move(parts));
+  return column::make(source.ctx(), std::move(parts));
 }
 
 /// @throws error out_of_range for the first row whose number is no symbol of the table.
@@ -76,8 +76,8 @@ void require_symbols(const column& numbers, const symbol_table& table) {
   if (numbers.length() == 0) {
     return;
   }
-  const auto& home = numbers.home();
-  const use_token token(home->work_stream(), {reads(numbers.values()), reads(numbers.validity())});
+  const auto& ctx = numbers.ctx();
+  const use_token token(ctx->work_stream(), {reads(numbers.values()), reads(numbers.validity())});
   value_check check;
   check.kind = check_kind::indices;
   check.width = symbol_width;
@@ -87,17 +87,17 @@ void require_symbols(const column& numbers, const symbol_table& table) {
   check.count = numbers.length();
   check.limit = static_cast<std::int64_t>(table.size());
   number_tiles(std::span(&check, 1));
-  const device_copy<value_check> uploaded(home, std::span(&check, 1));
+  const device_copy<value_check> uploaded(ctx, std::span(&check, 1));
   const std::int64_t bad =
-      kernel_results(home, 1, uploaded.memory(), [&](const use_token& described, std::int64_t* rows) {
-        home->kernels().check_values(described.stream().native_handle(), std::span(&check, 1),
-                                     uploaded.data(described), rows);
+      kernel_results(ctx, 1, uploaded.memory(), [&](const use_token& described, std::int64_t* rows) {
+        ctx->kernels().check_values(described.stream().native_handle(), std::span(&check, 1),
+                                    uploaded.data(described), rows);
       }).front();
   if (bad != no_bad_row) {
     const value_request request{.at =
                                     static_cast<const std::byte*>(check.values) + as_size(bad) * symbol_width,
                                 .width = check.width};
-    const std::int64_t number = read_values(home, std::span(&request, 1)).front();
+    const std::int64_t number = read_values(ctx, std::span(&request, 1)).front();
     throw error(errc::out_of_range, concat("row ", bad, ": symbol ", static_cast<symbol>(number),
                                            " is not in the symbol table, which has ", check.limit, " names"));
   }
@@ -126,26 +126,25 @@ std::vector<column> as_symbols(std::span<const column> pieces, const std::shared
   const column* mapped = nullptr; // the dictionary of `mapping`: pieces of one source share theirs
   for (const column& piece : pieces) {
     const data_type& from = piece.type();
-    const auto& home = piece.home();
+    const auto& ctx = piece.ctx();
     if (from == type) {
       made.push_back(piece);
     } else if (from.is_symbol()) {
       const host_batch rows = fetched(piece);
       const host_array& there = rows.arrays.front();
       made.push_back(interned_rows(
-          home, there, table, [&](std::int64_t row) { return from.symbols()->name(symbol_at(there, row)); }));
+          ctx, there, table, [&](std::int64_t row) { return from.symbols()->name(symbol_at(there, row)); }));
     } else if (is_text(from)) {
       const host_batch rows = fetched(piece);
       const host_array& there = rows.arrays.front();
-      made.push_back(
-          interned_rows(home, there, table, [&](std::int64_t row) { return text_at(there, row); }));
+      made.push_back(interned_rows(ctx, there, table, [&](std::int64_t row) { return text_at(there, row); }));
     } else if (is_number(from)) {
       require_symbols(piece, *table);
       made.push_back(with_type(piece, type));
     } else if (can_be_symbols(from)) {
       if (piece.dictionary() != mapped) {
         const host_batch values = fetched(*piece.dictionary());
-        mapping = std::make_unique<const symbol_mapping>(home, values.arrays.front(), table);
+        mapping = std::make_unique<const symbol_mapping>(ctx, values.arrays.front(), table);
         mapped = piece.dictionary();
       }
       made.push_back(mapping->apply(indices_of(piece)));

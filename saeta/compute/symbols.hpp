@@ -32,7 +32,7 @@ class symbol_mapping {
 public:
   /// Interns all values.
   /// @param values  strings in host memory.
-  symbol_mapping(std::shared_ptr<context> home, const host_array& values,
+  symbol_mapping(std::shared_ptr<context> ctx, const host_array& values,
                  const std::shared_ptr<symbol_table>& table);
   symbol_mapping(const symbol_mapping&) = delete;
   symbol_mapping& operator=(const symbol_mapping&) = delete;
@@ -44,7 +44,7 @@ public:
 
 private:
   struct steps;
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   data_type type_;
   std::vector<std::int64_t> symbols_; ///< of each value; 0 for a null
   std::vector<std::int64_t> valid_;   ///< 1 for each value, 0 for a null; empty where there are none

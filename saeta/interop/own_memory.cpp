@@ -78,10 +78,10 @@ std::shared_ptr<storage> find_known(const void* lowest, std::size_t bytes) {
   return found && contains(*found, lowest, bytes) ? found : nullptr;
 }
 
-std::optional<buffer> shared_again(const std::shared_ptr<storage>& bytes, const context& home,
+std::optional<buffer> shared_again(const std::shared_ptr<storage>& bytes, const context& ctx,
                                    const void* lowest, std::size_t size, point ready) {
-  const bool usable = bytes && !bytes->home()->inherited() && bytes->home()->shares_with(home) &&
-                      contains(*bytes, lowest, size);
+  const bool usable =
+      bytes && !bytes->ctx()->inherited() && bytes->ctx()->shares_with(ctx) && contains(*bytes, lowest, size);
   if (!usable) {
     return std::nullopt;
   }
@@ -93,15 +93,15 @@ std::optional<buffer> shared_again(const std::shared_ptr<storage>& bytes, const 
   return buffer(bytes).slice(static_cast<std::size_t>(distance), size);
 }
 
-own_memory_finder find_own(const context& home, const point& ready) {
+own_memory_finder find_own(const context& ctx, const point& ready) {
   {
     const std::lock_guard lock(exports().mutex);
     if (exports().entries.empty()) {
       return {};
     }
   }
-  return [&home, ready](std::span<const std::byte> range) {
-    return shared_again(find_known(range.data(), range.size()), home, range.data(), range.size(), ready);
+  return [&ctx, ready](std::span<const std::byte> range) {
+    return shared_again(find_known(range.data(), range.size()), ctx, range.data(), range.size(), ready);
   };
 }
 

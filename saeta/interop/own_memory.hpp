@@ -28,15 +28,15 @@ std::shared_ptr<storage> storage_of(const Managed& tensor) {
 
 /// These bytes of a storage as a buffer, for a context that shares with the storage's. `ready` is what the storage's next users
 /// wait for, too: whoever had the bytes may have written them.
-std::optional<buffer> shared_again(const std::shared_ptr<storage>& bytes, const context& home,
+std::optional<buffer> shared_again(const std::shared_ptr<storage>& bytes, const context& ctx,
                                    const void* lowest, std::size_t size, point ready);
 
 /// Finds memory of ours among the ranges of an import; empty where no export by address lives. Arguments as of shared_again.
-/// @param home  outlives what is returned.
-own_memory_finder find_own(const context& home, const point& ready);
+/// @param ctx  outlives what is returned.
+own_memory_finder find_own(const context& ctx, const point& ready);
 
 /// As import_dlpack, of an array that says nothing but where it lies.
-column import_by_address(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+column import_by_address(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
                          const dlpack_import& how);
 
 } // namespace saeta

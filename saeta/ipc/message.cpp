@@ -85,7 +85,7 @@ bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes) {
   return batch.compression != "none";
 }
 
-std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& home,
+std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& ctx,
                                                  const arrow::ipc::Message& message,
                                                  const std::shared_ptr<arrow::Schema>& described,
                                                  const arrow::ipc::DictionaryMemo& dictionaries) {
@@ -99,7 +99,7 @@ std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>&
     rethrow(failure, label);
   }
   const auto pool = detail::bounded_pool::make();
-  pool->allocate_for(home);
+  pool->allocate_for(ctx);
   arrow::ipc::IpcReadOptions options;
   options.memory_pool = pool.get();
   auto batch = take(arrow::ipc::ReadRecordBatch(message, described, &dictionaries, options), label);

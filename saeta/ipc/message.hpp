@@ -30,9 +30,9 @@ std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordB
 /// @param metadata  which libarrow has verified. Returns whether the buffers are compressed.
 bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes);
 
-/// The batch of a message in host memory, structurally valid. What is decompressed is charged as host memory of `home` while it
+/// The batch of a message in host memory, structurally valid. What is decompressed is charged as host memory of `ctx` while it
 /// lives; a buffer that claims more than its bytes can hold is refused before.
-std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& home,
+std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& ctx,
                                                  const arrow::ipc::Message& message,
                                                  const std::shared_ptr<arrow::Schema>& described,
                                                  const arrow::ipc::DictionaryMemo& dictionaries);

@@ -111,14 +111,14 @@ void require_views(const arrow::ArrayData& data, std::span<const std::byte> view
 struct reader::impl {
   impl(detail::source bytes, read_options chosen);
 
-  std::optional<batch> next(const std::shared_ptr<context>& home);
-  std::optional<batch> decode_and_import(const std::shared_ptr<context>& home);
+  std::optional<batch> next(const std::shared_ptr<context>& ctx);
+  std::optional<batch> decode_and_import(const std::shared_ptr<context>& ctx);
   void open_decoder();
-  table read_all(const std::shared_ptr<context>& home, const progress_hook& hook);
-  std::optional<table> read_at_once(const std::shared_ptr<context>& home, bool join,
+  table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook);
+  std::optional<table> read_at_once(const std::shared_ptr<context>& ctx, bool join,
                                     const progress_hook& hook);
   bool decode();
-  void renew_dictionaries(const std::shared_ptr<context>& home);
+  void renew_dictionaries(const std::shared_ptr<context>& ctx);
   [[nodiscard]] std::string place() const;
 
   detail::source from;
@@ -198,16 +198,16 @@ bool reader::impl::decode() {
   return true;
 }
 
-void reader::impl::renew_dictionaries(const std::shared_ptr<context>& home) {
+void reader::impl::renew_dictionaries(const std::shared_ptr<context>& ctx) {
   auto present = dictionaries_of(*decoded);
-  if (present != on_host || home != uploaded_to) {
+  if (present != on_host || ctx != uploaded_to) {
     uploaded = {};
     on_host = std::move(present);
-    uploaded_to = home;
+    uploaded_to = ctx;
   }
 }
 
-std::optional<batch> reader::impl::next(const std::shared_ptr<context>& home) {
+std::optional<batch> reader::impl::next(const std::shared_ptr<context>& ctx) {
   if (broken) {
     throw *broken;
   }
@@ -217,19 +217,19 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& home) {
   if (std::exchange(reopen, false)) {
     open_decoder();
   }
-  views = home->on_host() && options.copy != copy_policy::always;
-  if (home->on_host() && !views) {
-    pool->charge_to(home->memory_budget()); // copied at once: no memory of the context's own
+  views = ctx->on_host() && options.copy != copy_policy::always;
+  if (ctx->on_host() && !views) {
+    pool->charge_to(ctx->memory_budget()); // copied at once: no memory of the context's own
   } else {
-    pool->allocate_for(home);
+    pool->allocate_for(ctx);
   }
   messages->take_bodies(views ? detail::bodies::viewed : detail::bodies::copied, *pool);
   const std::unique_ptr<detail::bounded_pool, void (*)(detail::bounded_pool*)> charged(
       pool.get(), [](detail::bounded_pool* of) { of->charge_to(nullptr); });
-  return decode_and_import(home);
+  return decode_and_import(ctx);
 }
 
-std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<context>& home) {
+std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<context>& ctx) {
   retry = false;
   try {
     if (decoded == nullptr && !decode()) {
@@ -242,14 +242,14 @@ std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<conte
     }
     throw;
   }
-  renew_dictionaries(home);
+  renew_dictionaries(ctx);
 
   import_options importing;
   importing.copy = messages->scratch() ? copy_policy::always : options.copy;
   importing.check = options.check;
   importing.upload.tag = "read_ipc";
   try {
-    auto imported = detail::import_record_batch(home, fields, *decoded, uploaded, importing);
+    auto imported = detail::import_record_batch(ctx, fields, *decoded, uploaded, importing);
     for (int i = 0; options.check_texts && i < decoded->num_columns(); ++i) {
       check(check_texts(decoded->column_data(i)), concat("column '", decoded->column_name(i), "'"));
     }
@@ -265,7 +265,7 @@ std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<conte
 }
 
 /// Every batch from the next one on; nothing where that takes another way.
-std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& home, bool join,
+std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& ctx, bool join,
                                                 const progress_hook& hook) {
   constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
   const std::int64_t count = so_far.total_batches;
@@ -290,7 +290,7 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
   };
   try {
     const progress_hook told = [&](const progress& read) { hook(since(read)); };
-    auto made = detail::read_whole(home, asked, hook ? told : hook);
+    auto made = detail::read_whole(ctx, asked, hook ? told : hook);
     if (!made) {
       return std::nullopt;
     }
@@ -307,32 +307,32 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
   }
 }
 
-table reader::impl::read_all(const std::shared_ptr<context>& home, const progress_hook& hook) {
+table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook) {
   if (broken) {
     throw *broken;
   }
-  const bool join = options.rechunk.value_or(!home->on_host());
+  const bool join = options.rechunk.value_or(!ctx->on_host());
   const bool symbols = fields != shown;
   // A plan reads single offsets before the rest: one request each where every read is one.
   const bool near_by = from->descriptor() >= 0 || !from->view().empty();
   const bool planned = near_by && !symbols && !ended && options.copy != copy_policy::never;
   const auto copied = [&] {
-    return options.copy == copy_policy::always || !home->on_host() || options.rechunk == true ||
+    return options.copy == copy_policy::always || !ctx->on_host() || options.rechunk == true ||
            messages->packed();
   };
   if (planned && copied()) {
-    if (auto made = read_at_once(home, join, hook)) {
+    if (auto made = read_at_once(ctx, join, hook)) {
       return std::move(*made);
     }
   }
   std::vector<batch> batches;
-  while (auto read = next(home)) {
+  while (auto read = next(ctx)) {
     batches.push_back(std::move(*read));
     if (hook) {
       hook(so_far);
     }
   }
-  table made = table::make(home, shown, std::move(batches));
+  table made = table::make(ctx, shown, std::move(batches));
   if (!join || made.batches().size() <= 1) {
     return made;
   }
@@ -375,10 +375,10 @@ container reader::format() const noexcept { return impl_->messages->format(); }
 bool reader::live() const noexcept { return impl_->from->live(); }
 const schema& reader::fields() const noexcept { return impl_->shown; }
 std::int64_t reader::batch_count() const noexcept { return impl_->messages->batch_count(); }
-std::optional<batch> reader::next(const std::shared_ptr<context>& home) { return impl_->next(home); }
+std::optional<batch> reader::next(const std::shared_ptr<context>& ctx) { return impl_->next(ctx); }
 
-table reader::read_all(const std::shared_ptr<context>& home, const progress_hook& hook) {
-  return impl_->read_all(home, hook);
+table reader::read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook) {
+  return impl_->read_all(ctx, hook);
 }
 
 std::string built_arrow_version() { return ARROW_VERSION_STRING; }

@@ -74,13 +74,13 @@ public:
   [[nodiscard]] std::int64_t batch_count() const noexcept;
   /// The next batch, or nothing at the end. A batch that the context refused (its budget) can be asked for again; what
   /// could not be decoded fails again.
-  [[nodiscard]] std::optional<batch> next(const std::shared_ptr<context>& home);
+  [[nodiscard]] std::optional<batch> next(const std::shared_ptr<context>& ctx);
   /// All batches from here on: one allocation and one planned transfer where the source is a file or memory of metadata version 5
   /// and in the machine's byte order, nothing becomes symbols, and nothing is to be viewed; others batch by batch, and joined
   /// afterwards. Compressed buffers are decoded by the threads of the staging ring, each by one. A read that was refused can be
   /// repeated.
   /// @throws error exchange where batches can't be joined without a copy.
-  [[nodiscard]] table read_all(const std::shared_ptr<context>& home, const progress_hook& hook = {});
+  [[nodiscard]] table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook = {});
 
 private:
   struct impl;

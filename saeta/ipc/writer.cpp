@@ -23,16 +23,16 @@ namespace saeta::ipc {
 namespace {
 
 /// What compressed bodies are made in: charged to the budget of the host, of a host context to its own.
-detail::bounded_pool::pointer pool_for(const context& home) {
+detail::bounded_pool::pointer pool_for(const context& ctx) {
   auto pool = detail::bounded_pool::make();
-  pool->charge_to(home.on_host() ? home.memory_budget() : home.pinned_budget());
+  pool->charge_to(ctx.on_host() ? ctx.memory_budget() : ctx.pinned_budget());
   return pool;
 }
 
 /// Writes all of the table to `sink`, which stays open. @param name  begins messages.
 void encode(const table& source, arrow::io::OutputStream* sink, const std::string& name,
             const write_options& options, detail::write_team& team, const progress_hook& hook) {
-  const auto pool = pool_for(*source.home());
+  const auto pool = pool_for(*source.ctx());
   auto encoding = arrow::ipc::IpcWriteOptions::Defaults();
   encoding.allow_64bit = true;  // a batch of a device may have 2^31 rows and more
   encoding.use_threads = false; // the team's do the work

@@ -25,12 +25,12 @@ public:
   /// Memory charged to the context's budget, ready on `stream`. Contents are undefined.
   /// @param kind  as storage::allocate has it: `pinned` is page-locked memory, charged to the host's budget.
   /// @throws error budget_exceeded, out_of_memory, closed, unsupported (other kinds).
-  static buffer allocate(const std::shared_ptr<context>& home, std::size_t bytes, stream_ref stream,
+  static buffer allocate(const std::shared_ptr<context>& ctx, std::size_t bytes, stream_ref stream,
                          tag label = {}, std::size_t alignment = 0, memory_kind kind = memory_kind::device) {
-    return buffer(storage::allocate(home, bytes, stream, label, alignment, kind));
+    return buffer(storage::allocate(ctx, bytes, stream, label, alignment, kind));
   }
-  static buffer adopt(const std::shared_ptr<context>& home, external_memory memory) {
-    return buffer(storage::adopt(home, std::move(memory)));
+  static buffer adopt(const std::shared_ptr<context>& ctx, external_memory memory) {
+    return buffer(storage::adopt(ctx, std::move(memory)));
   }
 
   /// @throws error out_of_range naming the numbers.

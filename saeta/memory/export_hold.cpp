@@ -39,18 +39,18 @@ export_hold::export_hold(std::span<const buffer> views, access mode) : mode_(mod
   }
   std::set<context*> homes; // complete before anything is begun, because it may fail
   for (const auto& bytes : others_) {
-    if (!bytes->home()->inherited()) { // else of a parent process, where the consumer's other views are
-      homes.insert(bytes->home().get());
+    if (!bytes->ctx()->inherited()) { // else of a parent process, where the consumer's other views are
+      homes.insert(bytes->ctx().get());
     }
   }
-  if (first_ && !first_->home()->inherited()) {
-    context* const home = first_->home().get();
+  if (first_ && !first_->ctx()->inherited()) {
+    context* const ctx = first_->ctx().get();
     first_->ordering().begin_export(mode_);
-    home->copies().count().exports.fetch_add(1);
-    homes.erase(home);
+    ctx->copies().count().exports.fetch_add(1);
+    homes.erase(ctx);
   }
   for (const auto& bytes : others_) {
-    if (!bytes->home()->inherited()) {
+    if (!bytes->ctx()->inherited()) {
       bytes->ordering().begin_export(mode_);
     }
   }
@@ -60,11 +60,11 @@ export_hold::export_hold(std::span<const buffer> views, access mode) : mode_(mod
 }
 
 export_hold::~export_hold() {
-  if (first_ && !first_->home()->inherited()) {
+  if (first_ && !first_->ctx()->inherited()) {
     first_->ordering().end_export(mode_);
   }
   for (const auto& bytes : others_) {
-    if (!bytes->home()->inherited()) {
+    if (!bytes->ctx()->inherited()) {
       bytes->ordering().end_export(mode_);
     }
   }
@@ -74,13 +74,13 @@ namespace {
 
 /// What somebody waits for who reads one storage.
 point_set points_before_reading(storage& bytes) {
-  if (bytes.home()->inherited()) {
-    bytes.home()->require_readable(); // and nothing is pending on the host
+  if (bytes.ctx()->inherited()) {
+    bytes.ctx()->require_readable(); // and nothing is pending on the host
     return {};
   }
   handover needed = bytes.ordering().needs(access::read, bytes.tag());
   if (needed.unknown) {
-    const point_set covered = bytes.home()->root().mark_unknown_work("of a hand-over");
+    const point_set covered = bytes.ctx()->root().mark_unknown_work("of a hand-over");
     bytes.ordering().settle(access::read, covered, needed.seen);
     needed.points.add(covered.all());
   }
@@ -93,24 +93,24 @@ point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& sto
   needed.reserve(storages.size());
   std::map<context*, point_set> everything; // one a device, whatever the number of buffers
   for (const auto& bytes : storages) {
-    if (bytes->home()->inherited()) {
-      bytes->home()->require_readable(); // and nothing is pending on the host
+    if (bytes->ctx()->inherited()) {
+      bytes->ctx()->require_readable(); // and nothing is pending on the host
       needed.emplace_back();
       continue;
     }
     needed.push_back(bytes->ordering().needs(access::read, bytes->tag()));
     if (needed.back().unknown) {
-      everything[&bytes->home()->root()];
+      everything[&bytes->ctx()->root()];
     }
   }
-  for (auto& [home, covered] : everything) {
-    covered = home->mark_unknown_work("of a hand-over");
+  for (auto& [ctx, covered] : everything) {
+    covered = ctx->mark_unknown_work("of a hand-over");
   }
   point_set all;
   for (std::size_t i = 0; i < storages.size(); ++i) {
     all.add(needed[i].points.all());
     if (needed[i].unknown) {
-      const point_set& covered = everything[&storages[i]->home()->root()];
+      const point_set& covered = everything[&storages[i]->ctx()->root()];
       storages[i]->ordering().settle(access::read, covered, needed[i].seen);
       all.add(covered.all());
     }
@@ -136,7 +136,7 @@ void order_behind(const point_set& before, std::span<const buffer> views, stream
   if (is_ours(stream) || !timelines::of(stream.owner())->graph_captures().note(stream)) {
     wait(stream, before);
   } else if (const storage* const any = any_of(views)) { // a capture can't wait for what is outside of it
-    any->home()->synchronize(before);
+    any->ctx()->synchronize(before);
   }
 }
 
@@ -155,14 +155,14 @@ void order_handover(std::span<const buffer> views, backend& device, stream_handl
   }
 }
 
-std::optional<event> handover_event(const std::shared_ptr<context>& home, std::span<const buffer> views) {
+std::optional<event> handover_event(const std::shared_ptr<context>& ctx, std::span<const buffer> views) {
   point_set before = points_before_reading(views);
   if (drop_passed(before)) {
     return std::nullopt;
   }
-  const stream_ref work = home->work_stream();
+  const stream_ref work = ctx->work_stream();
   wait(work, before);
-  event made(home->device_backend());
+  event made(ctx->device_backend());
   made.ref().record(work);
   return made;
 }
@@ -170,7 +170,7 @@ std::optional<event> handover_event(const std::shared_ptr<context>& home, std::s
 void synchronize_handover(std::span<const buffer> views) {
   const point_set before = points_before_reading(views);
   if (!before.empty()) {
-    any_of(views)->home()->synchronize(before);
+    any_of(views)->ctx()->synchronize(before);
   }
 }
 

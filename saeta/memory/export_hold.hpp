@@ -46,7 +46,7 @@ void order_handover(std::span<const buffer> views, backend& device, stream_handl
 
 /// An event behind the last writes of the buffers, for a consumer who waits for it on streams of his own; nothing where none is
 /// pending. Recorded on the context's work stream. Tokens and captures as above.
-[[nodiscard]] std::optional<event> handover_event(const std::shared_ptr<context>& home,
+[[nodiscard]] std::optional<event> handover_event(const std::shared_ptr<context>& ctx,
                                                   std::span<const buffer> views);
 
 /// Blocks until the last writes of the buffers have finished; the hand-over to a consumer on the CPU. Tokens as above.

@@ -11,11 +11,11 @@ namespace saeta {
 namespace {
 
 /// What the lender says, else what the driver says. Of no bytes nobody knows anything.
-memory_kind kind_of(const external_memory& memory, const context& home) {
+memory_kind kind_of(const external_memory& memory, const context& ctx) {
   if (memory.kind) {
     return *memory.kind;
   }
-  return memory.pointer == nullptr ? own_kind(home.device()) : home.device_backend()->kind_of(memory.pointer);
+  return memory.pointer == nullptr ? own_kind(ctx.device()) : ctx.device_backend()->kind_of(memory.pointer);
 }
 
 /// A view of the memory of others, which no resource logs, begins or ends.
@@ -41,29 +41,29 @@ void log_view(event_log& log, memory_event kind, const block& of) noexcept {
 } // namespace
 
 template <class Make>
-storage::storage(const std::shared_ptr<context>& home, Make make)
-    : context_(context::kept_by_storage(home)), block_(make()) {}
+storage::storage(const std::shared_ptr<context>& ctx, Make make)
+    : context_(context::kept_by_storage(ctx)), block_(make()) {}
 
 // These go on after another constructor: once the object owns the block, every later failure gives it back through the
 // destructor.
-storage::storage(key /*own*/, const std::shared_ptr<context>& home, std::size_t bytes,
+storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, std::size_t bytes,
                  const stream_ref& stream, saeta::tag label, std::size_t alignment, memory_kind kind)
-    : storage(home, [&] {
-        return home->allocate(home->source_of(kind, label.name()), bytes, alignment, label, stream);
+    : storage(ctx, [&] {
+        return ctx->allocate(ctx->source_of(kind, label.name()), bytes, alignment, label, stream);
       }) {
-  const context::memory_source source = home->source_of(kind, label.name());
+  const context::memory_source source = ctx->source_of(kind, label.name());
   from_ = source.from;
   ordering_.start_after(block_.ready);
-  entry_ = home->core_->holders->add(owner_kind::own, label, bytes, source.charged);
+  entry_ = ctx->core_->holders->add(owner_kind::own, label, bytes, source.charged);
 }
 
-storage::storage(key /*own*/, const std::shared_ptr<context>& home, external_memory& memory)
-    : storage(home, [&] {
+storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, external_memory& memory)
+    : storage(ctx, [&] {
         block foreign;
         foreign.pointer = memory.pointer;
         foreign.bytes = memory.bytes;
         foreign.device = memory.device;
-        foreign.kind = kind_of(memory, *home);
+        foreign.kind = kind_of(memory, *ctx);
         // What the end of the view does not wait for. In an epoch that is still open, work of ours may follow.
         foreign.ready =
             memory.owner_orders_own_work && epoch_has_ended(memory.ready) ? memory.ready : point();
@@ -74,24 +74,24 @@ storage::storage(key /*own*/, const std::shared_ptr<context>& home, external_mem
   external_ = true;
   access_ = memory.access;
   ordering_.start_after(memory.ready);
-  entry_ = home->core_->holders->add(owner_kind::external, block_.label, memory.bytes, nullptr);
+  entry_ = ctx->core_->holders->add(owner_kind::external, block_.label, memory.bytes, nullptr);
   keepalive_ = std::move(memory.keepalive);
-  log_view(*home->core_->log, memory_event::adopt, block_);
+  log_view(*ctx->core_->log, memory_event::adopt, block_);
 }
 
-std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& home, std::size_t bytes,
+std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& ctx, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label, std::size_t alignment,
                                            memory_kind kind) {
-  return make_in_own_process<storage>(key{}, home, bytes, stream, label, alignment, kind);
+  return make_in_own_process<storage>(key{}, ctx, bytes, stream, label, alignment, kind);
 }
 
-std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& home, external_memory memory) {
-  home->require_open();
+std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& ctx, external_memory memory) {
+  ctx->require_open();
   if (memory.pointer == nullptr && memory.bytes != 0) {
     throw error(errc::invalid_argument,
                 concat("external memory '", memory.tag, "' of ", memory.bytes, " bytes is null"));
   }
-  return make_in_own_process<storage>(key{}, home, memory);
+  return make_in_own_process<storage>(key{}, ctx, memory);
 }
 
 storage::~storage() {

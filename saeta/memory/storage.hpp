@@ -44,16 +44,16 @@ class storage {
 
 public:
   /// For `allocate` and `adopt`.
-  storage(key own, const std::shared_ptr<context>& home, std::size_t bytes, const stream_ref& stream,
+  storage(key own, const std::shared_ptr<context>& ctx, std::size_t bytes, const stream_ref& stream,
           saeta::tag label, std::size_t alignment, memory_kind kind);
-  storage(key own, const std::shared_ptr<context>& home, external_memory& memory);
+  storage(key own, const std::shared_ptr<context>& ctx, external_memory& memory);
   /// @param kind  `device`: the device's own memory. `pinned`: page-locked memory, charged to the host's budget.
   /// @throws error budget_exceeded, out_of_memory, closed (the context), unsupported (other kinds).
-  static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& home, std::size_t bytes,
+  static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& ctx, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label,
                                            std::size_t alignment = 0, memory_kind kind = memory_kind::device);
   /// Takes the keepalive on success only. @throws error invalid_argument, closed, device (the kind can't be asked).
-  static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& home, external_memory memory);
+  static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& ctx, external_memory memory);
   storage(const storage&) = delete;
   storage& operator=(const storage&) = delete;
   ~storage();
@@ -65,7 +65,7 @@ public:
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes; }
   [[nodiscard]] device_id device() const noexcept { return block_.device; }
   [[nodiscard]] memory_kind kind() const noexcept { return block_.kind; }
-  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return context_; }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return context_; }
   [[nodiscard]] const std::string& tag() const noexcept { return block_.label.name(); }
   [[nodiscard]] bool external() const noexcept { return external_; }
   [[nodiscard]] bool writable() const noexcept { return access_ == mutability::writable; }
@@ -76,7 +76,7 @@ public:
 private:
   /// With what `make` returns, made in place: a block is copied slowly right after it was written.
   template <class Make>
-  storage(const std::shared_ptr<context>& home, Make make);
+  storage(const std::shared_ptr<context>& ctx, Make make);
 
   std::shared_ptr<context> context_;
   block block_;

@@ -19,8 +19,8 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
     if (u.mode != access::read && !bytes->writable()) {
       throw error(errc::invalid_argument, concat("buffer '", bytes->tag(), "' is read-only"));
     }
-    if (bytes->home()->inherited()) {
-      bytes->home()->require_readable();
+    if (bytes->ctx()->inherited()) {
+      bytes->ctx()->require_readable();
     }
     held_.push_back({bytes, u.mode});
   }
@@ -54,7 +54,7 @@ void use_token::require_order() const {
   }
   bool reachable = false;
   for (const held& each : held_) {
-    reachable = is_inherited(each) || each.bytes->home()->make_visible_to(stream_.owner()) || reachable;
+    reachable = is_inherited(each) || each.bytes->ctx()->make_visible_to(stream_.owner()) || reachable;
   }
   if (!reachable) {
     throw error(errc::invalid_argument,
@@ -70,7 +70,7 @@ void use_token::require_order() const {
 
 /// Buffers of a parent process need no order: nothing in this process works on them but the caller, and what the parent did
 /// with them was done when it forked.
-bool use_token::is_inherited(const held& asked) noexcept { return asked.bytes->home()->inherited(); }
+bool use_token::is_inherited(const held& asked) noexcept { return asked.bytes->ctx()->inherited(); }
 
 captures& use_token::graph_captures() const { return timelines::of(stream_.owner())->graph_captures(); }
 
@@ -96,16 +96,16 @@ void use_token::acquire() {
     if (needed.unknown) {
       const context* marked = nullptr; // of buffers of one device, one point
       for (const held& each : held_) {
-        context& home = each.bytes->home()->root();
-        if (&home != marked && !is_inherited(each)) {
-          everything.add(home.mark_unknown_work(each.bytes->tag()).all());
-          marked = &home;
+        context& ctx = each.bytes->ctx()->root();
+        if (&ctx != marked && !is_inherited(each)) {
+          everything.add(ctx.mark_unknown_work(each.bytes->tag()).all());
+          marked = &ctx;
         }
       }
       needed.points.add(everything.all());
     }
     if (captures_) { // a capture can't wait for what is outside of it
-      held_.front().bytes->home()->synchronize(needed.points);
+      held_.front().bytes->ctx()->synchronize(needed.points);
     } else {
       wait(stream_, needed.points);
     }
@@ -180,7 +180,7 @@ void use_token::finish() {
   } catch (...) {
     // Without a point the host has to wait; then nothing is pending.
     try {
-      held_.front().bytes->home()->synchronize(stream_);
+      held_.front().bytes->ctx()->synchronize(stream_);
       give_back({});
     } catch (...) {
       report_current_exception("use_token: neither an event nor a synchronisation");

@@ -36,9 +36,9 @@ namespace saeta {
 class context_resource {
 public:
   /// @throws error invalid_argument without a context.
-  explicit context_resource(std::shared_ptr<context> home, tag label = "rmm")
-      : home_(std::move(home)), label_(label) {
-    if (home_ == nullptr) {
+  explicit context_resource(std::shared_ptr<context> ctx, tag label = "rmm")
+      : ctx_(std::move(ctx)), label_(label) {
+    if (ctx_ == nullptr) {
       throw error(errc::invalid_argument, concat("the RMM resource '", label_.name(), "' has no context"));
     }
   }
@@ -47,8 +47,8 @@ public:
   [[nodiscard]] void* allocate(cuda::stream_ref stream, std::size_t bytes,
                                std::size_t alignment = rmm::CUDA_ALLOCATION_ALIGNMENT) {
     return in_terms_of_rmm([&] {
-      const stream_ref on(*home_->device_backend(), to_handle(stream));
-      return lend_memory(home_, bytes, on, label_, alignment);
+      const stream_ref on(*ctx_->device_backend(), to_handle(stream));
+      return lend_memory(ctx_, bytes, on, label_, alignment);
     });
   }
   void deallocate(cuda::stream_ref stream, void* pointer, std::size_t bytes,
@@ -58,19 +58,19 @@ public:
 
   [[nodiscard]] void* allocate_sync(std::size_t bytes,
                                     std::size_t alignment = rmm::CUDA_ALLOCATION_ALIGNMENT) {
-    return in_terms_of_rmm([&] { return lend_ready_memory(home_, bytes, label_, alignment); });
+    return in_terms_of_rmm([&] { return lend_ready_memory(ctx_, bytes, label_, alignment); });
   }
   void deallocate_sync(void* pointer, std::size_t bytes,
                        std::size_t /*alignment*/ = rmm::CUDA_ALLOCATION_ALIGNMENT) noexcept {
     take_back_memory(pointer, bytes, std::nullopt);
   }
 
-  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return home_; }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
   [[nodiscard]] tag label() const noexcept { return label_; }
 
   friend bool operator==(const context_resource& a, const context_resource& b) noexcept {
-    return a.home_->shares_with(*b.home_) && a.home_->memory_budget() == b.home_->memory_budget() &&
-           a.home_->drawn_from() == b.home_->drawn_from() && a.label_ == b.label_;
+    return a.ctx_->shares_with(*b.ctx_) && a.ctx_->memory_budget() == b.ctx_->memory_budget() &&
+           a.ctx_->drawn_from() == b.ctx_->drawn_from() && a.label_ == b.label_;
   }
   friend void get_property(const context_resource&, cuda::mr::device_accessible) noexcept {}
 
@@ -87,7 +87,7 @@ private:
     }
   }
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   tag label_;
 };
 

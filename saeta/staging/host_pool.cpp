@@ -39,17 +39,17 @@ struct pool_service final : context_service {
 
 } // namespace
 
-std::shared_ptr<host_pool> host_pool_of(const std::shared_ptr<context>& home) {
-  return home->services()
+std::shared_ptr<host_pool> host_pool_of(const std::shared_ptr<context>& ctx) {
+  return ctx->services()
       .of<pool_service>([&] {
-        return std::make_unique<pool_service>(std::make_shared<host_pool>(
-            home->pinned_budget(), home->options().staging.host_cache.value_or(0)));
+        return std::make_unique<pool_service>(
+            std::make_shared<host_pool>(ctx->pinned_budget(), ctx->options().staging.host_cache.value_or(0)));
       })
       .pool;
 }
 
-landing_block landing_memory(const std::shared_ptr<context>& home, std::size_t bytes) {
-  return host_pool_of(home)->take(bytes, home->charge_host(bytes, tag("download")));
+landing_block landing_memory(const std::shared_ptr<context>& ctx, std::size_t bytes) {
+  return host_pool_of(ctx)->take(bytes, ctx->charge_host(bytes, tag("download")));
 }
 
 host_pool::~host_pool() { trim(); }

@@ -75,8 +75,8 @@ private:
 class context;
 
 /// The pool of a context's device, which keeps as much as `staging_options::host_cache` says.
-[[nodiscard]] std::shared_ptr<host_pool> host_pool_of(const std::shared_ptr<context>& home);
+[[nodiscard]] std::shared_ptr<host_pool> host_pool_of(const std::shared_ptr<context>& ctx);
 /// A block of it, charged and in the ledger as "download".
-[[nodiscard]] landing_block landing_memory(const std::shared_ptr<context>& home, std::size_t bytes);
+[[nodiscard]] landing_block landing_memory(const std::shared_ptr<context>& ctx, std::size_t bytes);
 
 } // namespace saeta

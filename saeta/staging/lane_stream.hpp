@@ -12,12 +12,12 @@ namespace saeta {
 
 class lane_stream {
 public:
-  explicit lane_stream(context& home) : home_(home) {}
+  explicit lane_stream(context& ctx) : ctx_(ctx) {}
 
   /// Work queued later starts after `before`. To be called before the others.
   void begin(point before) {
     if (!made_) {
-      made_.emplace(home_.clocks());
+      made_.emplace(ctx_.clocks());
     }
     wait(ref(), before);
   }
@@ -26,7 +26,7 @@ public:
   [[nodiscard]] stream_ref ref() const { return made_->ref(); }
 
 private:
-  context& home_;
+  context& ctx_;
   std::optional<own_stream> made_;
 };
 

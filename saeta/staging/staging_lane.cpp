@@ -11,9 +11,9 @@
 
 namespace saeta {
 
-staging_lane::staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks, std::uint32_t* words,
+staging_lane::staging_lane(context& ctx, std::size_t chunk_bytes, std::size_t chunks, std::uint32_t* words,
                            lane_stream& by)
-    : home_(home), chunk_bytes_(chunk_bytes), most_(chunks), chunks_(chunks), words_(words), stream_(&by) {}
+    : ctx_(ctx), chunk_bytes_(chunk_bytes), most_(chunks), chunks_(chunks), words_(words), stream_(&by) {}
 
 staging_lane::~staging_lane() {
   for (chunk& c : made()) {
@@ -24,7 +24,7 @@ staging_lane::~staging_lane() {
     } catch (...) {
       report_current_exception("staging_lane");
     }
-    if (!home_.pinned().deallocate(c.memory, stream())) {
+    if (!ctx_.pinned().deallocate(c.memory, stream())) {
       report("staging_lane", "a pinned chunk could not be freed");
     }
   }
@@ -79,7 +79,7 @@ staging_lane::chunk* staging_lane::make_chunk() {
   }
   try {
     chunk& next = chunks_[made_];
-    next.memory = home_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
+    next.memory = ctx_.pinned().allocate({chunk_bytes_, 0, tag("staging"), nullptr, nullptr}, stream());
     next.word = words_ + made_ * lane_words::stride;
     ++made_;
     return &next;

@@ -22,7 +22,7 @@ class staging_lane {
 public:
   /// @param words  one for each chunk (lane_words.hpp); the first one's
   /// @param by     outlives the lane; begun before the lane is used
-  staging_lane(context& home, std::size_t chunk_bytes, std::size_t chunks, std::uint32_t* words,
+  staging_lane(context& ctx, std::size_t chunk_bytes, std::size_t chunks, std::uint32_t* words,
                lane_stream& by);
   staging_lane(const staging_lane&) = delete;
   staging_lane& operator=(const staging_lane&) = delete;
@@ -72,7 +72,7 @@ private:
   chunk& oldest();
   void land(chunk& which);
 
-  context& home_;
+  context& ctx_;
   std::size_t chunk_bytes_;
   std::size_t most_; ///< chunks
   [[nodiscard]] std::span<chunk> made() noexcept { return {chunks_.data(), made_}; }

@@ -93,10 +93,10 @@ void gather(std::byte* target, std::span<const segment> segments, std::size_t be
 class gathered_upload final : public shared_movement {
 public:
   /// @param slab  on the device
-  gathered_upload(context& home, std::size_t slots, std::span<std::byte> slab, std::size_t chunk_bytes,
+  gathered_upload(context& ctx, std::size_t slots, std::span<std::byte> slab, std::size_t chunk_bytes,
                   std::size_t slice_bytes, const transfer_plan& plan, const file_region& file)
-      : shared_movement(slots), home_(home), slab_(slab), chunk_bytes_(chunk_bytes),
-        slice_bytes_(slice_bytes), plan_(plan), file_(file) {}
+      : shared_movement(slots), ctx_(ctx), slab_(slab), chunk_bytes_(chunk_bytes), slice_bytes_(slice_bytes),
+        plan_(plan), file_(file) {}
 
   void fill(std::size_t slot, std::size_t chunk, std::size_t slice) override {
     const std::size_t begin = chunk * chunk_bytes_ + slice * slice_bytes_;
@@ -107,8 +107,8 @@ public:
   }
   void end(staging_lane& lane, std::size_t slot, std::size_t chunk) override {
     const std::size_t first = chunk * chunk_bytes_;
-    home_.copies().copy(slab_.data() + first, pinned(slot), end_of(chunk) - first, copy_kind::host_to_device,
-                        lane.stream());
+    ctx_.copies().copy(slab_.data() + first, pinned(slot), end_of(chunk) - first, copy_kind::host_to_device,
+                       lane.stream());
     lane.mark(staged(slot));
   }
 
@@ -117,7 +117,7 @@ private:
     return std::min(slab_.size(), (chunk + 1) * chunk_bytes_);
   }
 
-  context& home_;
+  context& ctx_;
   std::span<std::byte> slab_;
   std::size_t chunk_bytes_;
   std::size_t slice_bytes_;
@@ -134,11 +134,11 @@ struct staging_ring::piece {
   std::size_t bytes;
   copy_kind kind;
 
-  static std::vector<piece> of(const context& home, std::span<const download_range> ranges,
+  static std::vector<piece> of(const context& ctx, std::span<const download_range> ranges,
                                std::size_t chunk) {
     std::vector<piece> pieces;
     for (const download_range& r : ranges) {
-      const copy_kind kind = home.copies().kind_between(r.source.kind(), memory_kind::host);
+      const copy_kind kind = ctx.copies().kind_between(r.source.kind(), memory_kind::host);
       for (std::size_t at = 0; at < r.source.size(); at += chunk) {
         pieces.push_back({reinterpret_cast<const std::byte*>(r.source.address()) + at, r.target + at,
                           std::min(chunk, r.source.size() - at), kind});
@@ -148,29 +148,29 @@ struct staging_ring::piece {
   }
 };
 
-std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& home) {
-  auto& ring = home->services().of<staging_ring>(
-      [&] { return std::unique_ptr<staging_ring>(new staging_ring(home->root(), home->options().staging)); });
-  return {home, &ring};
+std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& ctx) {
+  auto& ring = ctx->services().of<staging_ring>(
+      [&] { return std::unique_ptr<staging_ring>(new staging_ring(ctx->root(), ctx->options().staging)); });
+  return {ctx, &ring};
 }
 
-staging_ring::staging_ring(context& home, const staging_options& options)
-    : home_(home), chunk_bytes_(std::max(options.chunk_bytes, chunk_cutter::least)),
+staging_ring::staging_ring(context& ctx, const staging_options& options)
+    : ctx_(ctx), chunk_bytes_(std::max(options.chunk_bytes, chunk_cutter::least)),
       lane_bytes_(std::min(chunk_bytes_, most_lane_bytes)),
       team_(std::make_unique<worker_team>(thread_count(options))) {
-  if (home_.on_host()) {
+  if (ctx_.on_host()) {
     return; // nothing is staged there
   }
   const std::size_t of_each = std::max<std::size_t>(options.chunks_per_thread, 1);
   const std::size_t shared = std::max<std::size_t>(options.shared_chunks, 1);
-  words_ = std::make_unique<lane_words>(home_.clocks()->device().shared_from_this(),
+  words_ = std::make_unique<lane_words>(ctx_.clocks()->device().shared_from_this(),
                                         team_->members() * of_each + shared);
   std::size_t word = 0;
   const auto add = [&](lanes& to, std::size_t chunks, std::size_t bytes, lane_stream& by) {
-    to.push_back(std::make_unique<staging_lane>(home_, bytes, chunks, words_->at(word), by));
+    to.push_back(std::make_unique<staging_lane>(ctx_, bytes, chunks, words_->at(word), by));
     word += chunks;
   };
-  const auto new_stream = [this] { return std::make_unique<lane_stream>(home_); };
+  const auto new_stream = [this] { return std::make_unique<lane_stream>(ctx_); };
   std::generate_n(std::back_inserter(streams_), team_->members(), new_stream);
   std::generate_n(std::back_inserter(shared_streams_), shared_streams + 1, new_stream);
   for (const auto& by : streams_) {
@@ -186,22 +186,22 @@ staging_ring::~staging_ring() = default;
 
 buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer_plan& plan, tag label,
                             const file_region& file) {
-  const stream_ref work = home_.work_stream();
+  const stream_ref work = ctx_.work_stream();
   buffer slab = buffer::allocate(into, plan.slab_bytes(), work, label);
   if (slab.size() == 0) {
     return slab;
   }
   use_token token(work, {writes(slab)});
   auto* const target = token.mutable_data<std::byte>(slab);
-  home_.copies().count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
-  if (home_.on_host()) {
+  ctx_.copies().count_transfer(ctx_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
+  if (ctx_.on_host()) {
     const auto turn = turn_.lock("a transfer");
     const std::size_t tasks = (slab.size() + lane_bytes_ - 1) / lane_bytes_;
     team_->run(tasks, [&](std::size_t, std::size_t task) {
       const std::size_t begin = task * lane_bytes_;
       const std::size_t end = std::min(slab.size(), begin + lane_bytes_);
       gather(target + begin, plan.segments(), begin, end, file); // the slab is its own staging chunk here
-      home_.copies().count().host_to_host.add_call(end - begin);
+      ctx_.copies().count().host_to_host.add_call(end - begin);
     });
     return slab;
   }
@@ -215,7 +215,7 @@ void staging_ring::stage(std::byte* target, std::size_t bytes, const transfer_pl
   const std::size_t chunk_bytes = chunk_for(bytes, least_chunk_bytes);
   const std::size_t chunks = (bytes + chunk_bytes - 1) / chunk_bytes;
   const slicing slices = slices_of(std::min(bytes, chunk_bytes));
-  gathered_upload moved(home_, shared_.size(), {target, bytes}, chunk_bytes, slices.bytes, plan, file);
+  gathered_upload moved(ctx_, shared_.size(), {target, bytes}, chunk_bytes, slices.bytes, plan, file);
   run_shared(chunks, slices.count, moved);
 }
 
@@ -224,45 +224,45 @@ void staging_ring::download(std::span<const download_range> ranges, bool fresh) 
   std::uint64_t from_device = 0;
   for (const download_range& r : ranges) {
     uses.push_back(reads(r.source));
-    const copy_kind kind = home_.copies().kind_between(r.source.kind(), memory_kind::host);
+    const copy_kind kind = ctx_.copies().kind_between(r.source.kind(), memory_kind::host);
     from_device += kind == copy_kind::device_to_host ? r.source.size() : 0;
   }
-  home_.copies().require_downloads(from_device);
-  use_token token(home_.work_stream(), uses);
-  const std::vector<piece> pieces = piece::of(home_, ranges, lane_bytes_);
+  ctx_.copies().require_downloads(from_device);
+  use_token token(ctx_.work_stream(), uses);
+  const std::vector<piece> pieces = piece::of(ctx_, ranges, lane_bytes_);
   if (pieces.empty()) {
     return;
   }
-  home_.copies().count_transfer(from_device != 0 ? copy_kind::device_to_host : copy_kind::host_to_host);
-  if (home_.on_host()) {
+  ctx_.copies().count_transfer(from_device != 0 ? copy_kind::device_to_host : copy_kind::host_to_host);
+  if (ctx_.on_host()) {
     const auto turn = turn_.lock("a transfer");
     team_->run(pieces.size(), [&](std::size_t, std::size_t task) {
       const piece& p = pieces[task];
-      home_.copies().copy(p.target, p.source, p.bytes, p.kind, token.stream());
+      ctx_.copies().copy(p.target, p.source, p.bytes, p.kind, token.stream());
     });
     return;
   }
-  home_.copies().count().synchronizations.fetch_add(1); // the bytes are on the host when this returns
+  ctx_.copies().count().synchronizations.fetch_add(1); // the bytes are on the host when this returns
   std::size_t bytes = 0;
   for (const piece& each : pieces) {
     bytes += each.bytes;
   }
   if (bytes / pieces.size() >= lane_bytes_ / 2) { // small ones are not worth a slice
     const std::size_t chunk_bytes = chunk_for(bytes, fresh ? huge_page_bytes : least_chunk_bytes);
-    land_together(piece::of(home_, ranges, chunk_bytes), chunk_bytes, bytes, fresh);
+    land_together(piece::of(ctx_, ranges, chunk_bytes), chunk_bytes, bytes, fresh);
   } else {
     land_by_lanes(pieces);
   }
   // The words have told that all is here. The device is asked once, since others go by what it says: whoever owns the memory, a
   // simulated device.
-  synchronize(record(home_.work_stream()));
+  synchronize(record(ctx_.work_stream()));
 }
 
 void staging_ring::land_by_lanes(std::span<const piece> pieces) {
   run(pieces.size(), [&](staging_lane& lane, std::size_t, std::size_t task) {
     const piece& p = pieces[task];
     auto& chunk = lane.next();
-    home_.copies().copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
+    ctx_.copies().copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
     lane.mark(chunk);
     chunk.landing = {p.target, p.bytes};
   });
@@ -273,15 +273,15 @@ class staging_ring::landed_download final : public shared_movement {
 public:
   using copy_function = void (*)(std::byte* target, const std::byte* source, std::size_t bytes) noexcept;
 
-  landed_download(context& home, std::size_t slots, std::span<const piece> pieces, std::size_t slice_bytes,
+  landed_download(context& ctx, std::size_t slots, std::span<const piece> pieces, std::size_t slice_bytes,
                   copy_function land)
-      : shared_movement(slots), home_(home), pieces_(pieces), slice_bytes_(slice_bytes), land_(land) {}
+      : shared_movement(slots), ctx_(ctx), pieces_(pieces), slice_bytes_(slice_bytes), land_(land) {}
 
   [[nodiscard]] bool to_device() const noexcept override { return false; }
   bool prepare(staging_lane& lane, std::size_t slot, std::size_t number) override {
     const piece& p = pieces_[number];
     staging_lane::chunk& chunk = stage(lane, slot);
-    home_.copies().copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
+    ctx_.copies().copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
     lane.mark(chunk);
     return true;
   }
@@ -296,7 +296,7 @@ public:
   }
 
 private:
-  context& home_;
+  context& ctx_;
   std::span<const piece> pieces_;
   std::size_t slice_bytes_;
   copy_function land_;
@@ -309,7 +309,7 @@ void staging_ring::land_together(std::span<const piece> pieces, std::size_t chun
   const auto land = fresh || bytes <= shared_.size() * chunk_bytes_ ? plain_copy : streaming_copy;
   const std::size_t largest = pieces.size() == 1 ? pieces.front().bytes : chunk_bytes;
   const slicing slices = fresh ? slices_of_pages(largest) : slices_of(largest);
-  landed_download moved(home_, shared_.size(), pieces, slices.bytes, land);
+  landed_download moved(ctx_, shared_.size(), pieces, slices.bytes, land);
   run_shared(pieces.size(), slices.count, moved);
 }
 
@@ -319,10 +319,10 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
                 concat("copy of ", source.size(), " bytes into a buffer of ", target.size()));
   }
   use_token token(stream, {writes(target), reads(source)});
-  const copy_kind kind = home_.copies().kind_between(source.kind(), target.kind());
-  home_.copies().count_transfer(kind);
-  home_.copies().copy(token.mutable_data<std::byte>(target), token.data<std::byte>(source), source.size(),
-                      kind, stream);
+  const copy_kind kind = ctx_.copies().kind_between(source.kind(), target.kind());
+  ctx_.copies().count_transfer(kind);
+  ctx_.copies().copy(token.mutable_data<std::byte>(target), token.data<std::byte>(source), source.size(),
+                     kind, stream);
   token.finish();
 }
 
@@ -350,8 +350,8 @@ staging_ring::slicing staging_ring::slices_of_pages(std::size_t largest) const n
 template <class Work>
 void staging_ring::in_turn(const streams& used, const Work& work) {
   const auto turn = turn_.lock("a transfer");
-  const stream_ref home = home_.work_stream();
-  const point start = mark(home);
+  const stream_ref ctx = ctx_.work_stream();
+  const point start = mark(ctx);
   std::vector<char> begun(used.size(), 0); // each is touched by one thread at a time
   std::exception_ptr failure;
   try {
@@ -453,13 +453,13 @@ std::shared_ptr<const worker_team::condition> staging_ring::until_arrived(std::s
 void staging_ring::end(const lane_stream& used, std::exception_ptr& failure) noexcept {
   if (!failure) {
     try {
-      return wait(home_.work_stream(), used.done());
+      return wait(ctx_.work_stream(), used.done());
     } catch (...) {
       failure = std::current_exception();
     }
   }
   try {
-    home_.synchronize(used.ref());
+    ctx_.synchronize(used.ref());
   } catch (...) {
     report_current_exception("staging_ring: a failed movement can't be waited for");
   }

@@ -41,7 +41,7 @@ class worker_team;     // threads, one a lane
 class staging_ring final : public context_service {
 public:
   /// The ring of a context, made as `context_options::staging` says; the pointer keeps the context alive.
-  static std::shared_ptr<staging_ring> of(const std::shared_ptr<context>& home);
+  static std::shared_ptr<staging_ring> of(const std::shared_ptr<context>& ctx);
   staging_ring(const staging_ring&) = delete;
   staging_ring& operator=(const staging_ring&) = delete;
   ~staging_ring() override;
@@ -74,7 +74,7 @@ private:
 
   static constexpr std::size_t least_chunk_bytes = 1u << 20; ///< smaller copies can't fill the link
 
-  staging_ring(context& home, const staging_options& options);
+  staging_ring(context& ctx, const staging_options& options);
   /// A movement by some streams, in its turn: `work(stream_at)` gets at them by number, each for the first time by one thread.
   template <class Work>
   void in_turn(const streams& used, const Work& work);
@@ -106,7 +106,7 @@ private:
   /// Of at least a huge page each, where a chunk has one.
   [[nodiscard]] slicing slices_of_pages(std::size_t largest) const noexcept;
 
-  context& home_;                         ///< owns this
+  context& ctx_;                          ///< owns this
   interruptible_mutex turn_;              ///< one movement at a time
   std::size_t chunk_bytes_;               ///< of those that all workers share
   std::size_t lane_bytes_;                ///< of those of a worker

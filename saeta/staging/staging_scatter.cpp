@@ -134,22 +134,22 @@ class staging_ring::scattering {
 public:
   scattering(staging_ring& ring, const std::shared_ptr<context>& into, const scatter_source& source,
              const scatter_progress& progress, std::span<std::byte> slab, std::int64_t* counters)
-      : ring_(ring), home_(ring.home_), into_(into), source_(source), progress_(progress), slab_(slab.data()),
+      : ring_(ring), ctx_(ring.ctx_), into_(into), source_(source), progress_(progress), slab_(slab.data()),
         slab_bytes_(slab.size()), counters_(counters),
         steps_(std::max(ring.team_->members(), ring.shared_.size())), cut_(steps_.size()),
         routes_(steps_.size()), landing_(steps_.size()), refused_(steps_.size(), 0) {}
 
   void bring(std::span<const scatter_step> all) {
-    chunk_bytes_ = home_.on_host() ? host_chunk_bytes : ring_.chunk_for(slab_bytes_, least_chunk_bytes);
+    chunk_bytes_ = ctx_.on_host() ? host_chunk_bytes : ring_.chunk_for(slab_bytes_, least_chunk_bytes);
     const std::size_t rest_bytes = std::min({chunk_bytes_, ring_.lane_bytes_, decoded_chunk_bytes});
-    const chunk_cutter cutter(all, chunk_bytes_, source_.ordered_from, home_.on_host());
-    const chunk_cutter rest(all, rest_bytes, source_.ordered_from, home_.on_host());
+    const chunk_cutter cutter(all, chunk_bytes_, source_.ordered_from, ctx_.on_host());
+    const chunk_cutter rest(all, rest_bytes, source_.ordered_from, ctx_.on_host());
     chain_windows windows(rest, ring_.team_->members(),
-                          home_.on_host() ? chunk_cursor() : bring_shared(cutter, all));
+                          ctx_.on_host() ? chunk_cursor() : bring_shared(cutter, all));
     if (windows.chains() == 0) {
       return;
     }
-    if (home_.on_host()) {
+    if (ctx_.on_host()) {
       bring_on_host(rest, windows);
     } else {
       chunk_bytes_ = rest_bytes;
@@ -208,7 +208,7 @@ private:
         finish_steps(member, chunk.steps, scratch[member].data());
         join_now(steps_[member]);
       }
-      home_.copies().count().host_to_host.add_call(chunk.read);
+      ctx_.copies().count().host_to_host.add_call(chunk.read);
       fetched_ += chunk.read;
       return next;
     };
@@ -288,7 +288,7 @@ private:
     chunk_route& route = routes_[place];
     route.find(chunk);
     if (route.joined.empty()) {
-      home_.copies().copy_all(placed_copies(staged, place), to_device, lane.stream());
+      ctx_.copies().copy_all(placed_copies(staged, place), to_device, lane.stream());
       return lane.mark(staged);
     }
     const buffer& lands = landing_at(place);
@@ -310,15 +310,15 @@ private:
     for (const chunk_range& each : routes_[place].landed) {
       copies.push_back({base + each.begin, pinned + each.begin, each.end - each.begin});
     }
-    home_.copies().copy_all(copies, to_device, lane.stream());
+    ctx_.copies().copy_all(copies, to_device, lane.stream());
     lane.mark(staged);
     if (kernels == nullptr) {
-      home_.kernels().join(lane.stream().native_handle(), steps_[place], steps);
+      ctx_.kernels().join(lane.stream().native_handle(), steps_[place], steps);
       return token.finish();
     }
     token.finish(); // the landing memory orders the two streams, both ways
     use_token placing(kernels->ref(), {reads(lands)});
-    home_.kernels().join(kernels->ref().native_handle(), steps_[place], steps);
+    ctx_.kernels().join(kernels->ref().native_handle(), steps_[place], steps);
     placing.finish();
   }
 
@@ -326,12 +326,12 @@ private:
   void send_by_kernel(staging_lane& lane, staging_lane::chunk& staged, std::size_t place) {
     const join_step* const steps = describe_steps(staged, place, pinned_of(staged));
     if (const std::vector<copy_range> copies = placed_copies(staged, place); !copies.empty()) {
-      home_.copies().copy_all(copies, to_device, lane.stream());
+      ctx_.copies().copy_all(copies, to_device, lane.stream());
     }
-    home_.kernels().join(lane.stream().native_handle(), steps_[place], steps);
+    ctx_.kernels().join(lane.stream().native_handle(), steps_[place], steps);
     lane.mark(staged);
     for (const chunk_range& each : routes_[place].landed) { // the kernel has moved it
-      home_.copies().count().host_to_device.add_call(each.end - each.begin);
+      ctx_.copies().count().host_to_device.add_call(each.end - each.begin);
     }
   }
 
@@ -399,7 +399,7 @@ private:
   }
 
   staging_ring& ring_;
-  context& home_;
+  context& ctx_;
   const std::shared_ptr<context>& into_;
   const scatter_source& source_;
   const scatter_progress& progress_;
@@ -420,7 +420,7 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
                                 const scatter_source& source, tag label, const scatter_progress& progress,
                                 const std::function<void()>& after_early) {
   scattered made;
-  const stream_ref work = home_.work_stream();
+  const stream_ref work = ctx_.work_stream();
   made.slab = buffer::allocate(into, plan.slab_bytes, work, label);
   if (made.slab.size() == 0) {
     return made;
@@ -429,7 +429,7 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
   auto* const slab = token.mutable_data<std::byte>(made.slab);
   auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
   if (!plan.early.empty() || !plan.steps.empty()) {
-    home_.copies().count_transfer(home_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
+    ctx_.copies().count_transfer(ctx_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   }
   into->copies().fill(slab, 0, plan.zeroed_bytes, work);
   {

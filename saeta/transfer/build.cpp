@@ -26,7 +26,7 @@ std::int64_t rows_of(const host_values& given) {
 
 } // namespace
 
-table table_of_values(const std::shared_ptr<context>& home, std::span<const host_values> columns,
+table table_of_values(const std::shared_ptr<context>& ctx, std::span<const host_values> columns,
                       std::string tag) {
   schema fields;
   host_batch source;
@@ -48,8 +48,8 @@ table table_of_values(const std::shared_ptr<context>& home, std::span<const host
   dictionary_cache none;
   upload_options options;
   options.tag = std::move(tag);
-  batch made = upload(home, source, none, options);
-  return table::make(home, std::move(fields), {std::move(made)});
+  batch made = upload(ctx, source, none, options);
+  return table::make(ctx, std::move(fields), {std::move(made)});
 }
 
 } // namespace saeta

@@ -53,7 +53,7 @@ template <fixed_value T>
 /// A table of one batch; without columns it has no rows.
 /// @throws error unsupported (a type whose values are not whole bytes of one number each), invalid_argument (bytes that are
 ///         no whole number of rows, columns of different rows): column, expected and got are named.
-table table_of_values(const std::shared_ptr<context>& home, std::span<const host_values> columns,
+table table_of_values(const std::shared_ptr<context>& ctx, std::span<const host_values> columns,
                       std::string tag = "values");
 
 } // namespace saeta

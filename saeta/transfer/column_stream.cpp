@@ -92,10 +92,9 @@ bool column_stream::takes(const column& each) {
   return std::ranges::all_of(each.children(), takes);
 }
 
-column_stream::column_stream(std::shared_ptr<context> home, std::span<const column> columns,
+column_stream::column_stream(std::shared_ptr<context> ctx, std::span<const column> columns,
                              std::size_t window_bytes)
-    : home_(std::move(home)),
-      window_bytes_(round_up(std::max<std::size_t>(window_bytes, 1), host_alignment)) {
+    : ctx_(std::move(ctx)), window_bytes_(round_up(std::max<std::size_t>(window_bytes, 1), host_alignment)) {
   std::vector<node> nodes = nodes_of(columns);
   std::vector<column> dictionaries;
   std::vector<node*> with_dictionary;
@@ -117,7 +116,7 @@ column_stream::column_stream(std::shared_ptr<context> home, std::span<const colu
     level = std::move(next);
   }
   if (!dictionaries.empty()) {
-    host_batch there = download(home_, batch{0, std::move(dictionaries)});
+    host_batch there = download(ctx_, batch{0, std::move(dictionaries)});
     for (std::size_t i = 0; i < with_dictionary.size(); ++i) {
       with_dictionary[i]->dictionary = std::make_shared<const host_array>(std::move(there.arrays[i]));
     }
@@ -157,7 +156,7 @@ void column_stream::read_offsets(std::span<node* const> level) const {
       asked.push_back({&each->from, each->from.offset(), each->from.length()});
     }
   }
-  const std::vector<child_rows> pointed = read_pointed_rows(home_, asked);
+  const std::vector<child_rows> pointed = read_pointed_rows(ctx_, asked);
   for (std::size_t i = 0; i < pointing.size(); ++i) {
     pointing[i]->pointed = pointed[i];
   }
@@ -181,13 +180,13 @@ void column_stream::count_nulls(std::span<node* const> level) const {
   if (unknown.empty()) {
     return;
   }
-  use_token token(home_->work_stream(), uses);
+  use_token token(ctx_->work_stream(), uses);
   const auto counts =
-      kernel_results(home_, unknown.size(), {}, [&](const use_token& results, std::int64_t* values) {
+      kernel_results(ctx_, unknown.size(), {}, [&](const use_token& results, std::int64_t* values) {
         for (const node* each : unknown) {
-          home_->kernels().count_nulls(results.stream().native_handle(),
-                                       token.data<std::uint8_t>(each->from.validity()), each->from.offset(),
-                                       each->from.length(), values++);
+          ctx_->kernels().count_nulls(results.stream().native_handle(),
+                                      token.data<std::uint8_t>(each->from.validity()), each->from.offset(),
+                                      each->from.length(), values++);
         }
       });
   token.finish();
@@ -304,7 +303,7 @@ std::shared_ptr<std::byte> column_stream::bring(std::size_t number) const {
   const std::size_t begin = number * window_bytes_;
   const std::size_t end = std::min(bytes_, begin + window_bytes_);
   // A shift takes bits from the byte behind the window.
-  auto [landed, fresh] = landing_memory(home_, end - begin + host_alignment);
+  auto [landed, fresh] = landing_memory(ctx_, end - begin + host_alignment);
   const auto first = std::ranges::partition_point(
       pieces_, [&](const piece& each) { return each.place + each.source.size() <= begin; });
   std::vector<download_range> ranges;
@@ -314,7 +313,7 @@ std::shared_ptr<std::byte> column_stream::bring(std::size_t number) const {
     const std::size_t to = std::min(end + more - each->place, each->source.size());
     add(ranges, each->source.slice(from, to - from), landed.get() + (each->place + from - begin));
   }
-  staging_ring::of(home_)->download(ranges, fresh);
+  staging_ring::of(ctx_)->download(ranges, fresh);
   for (auto each = first; each != pieces_.end() && each->place < end; ++each) {
     const std::size_t from = std::max(begin, each->place) - each->place;
     const std::size_t to = std::min(end - each->place, each->bytes);

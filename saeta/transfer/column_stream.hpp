@@ -29,7 +29,7 @@ public:
   /// Reads the offsets where columns begin and end, counts unknown nulls and downloads dictionaries.
   /// @param columns       each one that `takes` says yes to, of a context on a device.
   /// @param window_bytes  of addresses; rounded up to a multiple of `host_alignment`.
-  column_stream(std::shared_ptr<context> home, std::span<const column> columns, std::size_t window_bytes);
+  column_stream(std::shared_ptr<context> ctx, std::span<const column> columns, std::size_t window_bytes);
   column_stream(const column_stream&) = delete;
   column_stream& operator=(const column_stream&) = delete;
   ~column_stream();
@@ -71,7 +71,7 @@ private:
   void write_last_offset(const node& of) const;
   void fix(const piece& of, std::size_t first, std::size_t end, std::byte* landed) const;
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   std::size_t window_bytes_;
   std::size_t bytes_ = 0;
   std::vector<piece> pieces_; ///< by place

@@ -67,10 +67,10 @@ host_batch view_in_place(const batch& source) {
   return made;
 }
 
-std::vector<host_batch> download(const std::shared_ptr<context>& home, std::span<const batch> sources) {
+std::vector<host_batch> download(const std::shared_ptr<context>& ctx, std::span<const batch> sources) {
   std::vector<host_batch> made;
   made.reserve(sources.size());
-  if (home->on_host()) {
+  if (ctx->on_host()) {
     for (const batch& source : sources) {
       made.push_back(view_in_place(source));
     }
@@ -80,7 +80,7 @@ std::vector<host_batch> download(const std::shared_ptr<context>& home, std::span
   for (const batch& source : sources) {
     columns.insert(columns.end(), source.columns.begin(), source.columns.end());
   }
-  downloader down(home, columns);
+  downloader down(ctx, columns);
   down.fetch();
   std::size_t number = 0;
   for (const batch& source : sources) {
@@ -94,8 +94,8 @@ std::vector<host_batch> download(const std::shared_ptr<context>& home, std::span
   return made;
 }
 
-host_batch download(const std::shared_ptr<context>& home, const batch& source) {
-  return std::move(download(home, std::span(&source, 1)).front());
+host_batch download(const std::shared_ptr<context>& ctx, const batch& source) {
+  return std::move(download(ctx, std::span(&source, 1)).front());
 }
 
 } // namespace saeta

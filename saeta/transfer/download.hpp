@@ -13,8 +13,8 @@ namespace saeta {
 /// windows that the rows refer to; on a host context views without a copy. Where slices begin and end in their bytes or children
 /// is read before, for all of them at once. Of columns of views that are cut to less than half, the views take a transfer before, which
 /// says what the bytes are; dictionaries, and the children of unions, list views and run-end encoded columns, come as a whole.
-std::vector<host_batch> download(const std::shared_ptr<context>& home, std::span<const batch> sources);
-host_batch download(const std::shared_ptr<context>& home, const batch& source);
+std::vector<host_batch> download(const std::shared_ptr<context>& ctx, std::span<const batch> sources);
+host_batch download(const std::shared_ptr<context>& ctx, const batch& source);
 
 /// Where a window of batches ends that begins with batch `first` and has about `bytes` (`column::byte_size`): all of them that fit, at
 /// least one.

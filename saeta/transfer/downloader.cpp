@@ -54,8 +54,7 @@ void rebase(const data_type& type, std::byte* offsets, std::int64_t count) {
 
 } // namespace
 
-downloader::downloader(std::shared_ptr<context> home, std::span<const column> columns)
-    : home_(std::move(home)) {
+downloader::downloader(std::shared_ptr<context> ctx, std::span<const column> columns) : ctx_(std::move(ctx)) {
   columns_.reserve(columns.size());
   for (const column& each : columns) {
     columns_.push_back(node_of(each));
@@ -96,7 +95,7 @@ void downloader::read_offsets(std::span<node* const> level) const {
       asked.push_back({&each->from, each->rows.first, each->rows.rows});
     }
   }
-  const std::vector<child_rows> pointed = read_pointed_rows(home_, asked);
+  const std::vector<child_rows> pointed = read_pointed_rows(ctx_, asked);
   for (std::size_t i = 0; i < cut.size(); ++i) {
     cut[i]->pointed = pointed[i];
     cut[i]->rebase = pointed[i].first != 0;
@@ -123,7 +122,7 @@ void downloader::read_views(std::span<node* const> level) const {
     ranges.push_back({views.slice(wanted.offset, wanted.bytes), reinterpret_cast<std::byte*>(target.data())});
   }
   if (!cut.empty()) {
-    staging_ring::of(home_)->download(ranges);
+    staging_ring::of(ctx_)->download(ranges);
   }
   for (std::size_t i = 0; i < cut.size(); ++i) {
     cut[i]->behind_views = windows_behind(there[i], sizes_behind_views(cut[i]->from));
@@ -191,7 +190,7 @@ void downloader::fetch() {
     one.arena_offset = total;
     total += one.plan.slab_bytes();
   }
-  const landing_block landed = landing_memory(home_, total);
+  const landing_block landed = landing_memory(ctx_, total);
   arena_ = landed.memory;
   std::vector<download_range> ranges;
   for (auto& [from, one] : plans_) {
@@ -200,7 +199,7 @@ void downloader::fetch() {
       ranges.push_back({one.whole.slice(at, s.bytes), arena_.get() + one.arena_offset + s.target});
     }
   }
-  staging_ring::of(home_)->download(ranges, landed.fresh);
+  staging_ring::of(ctx_)->download(ranges, landed.fresh);
 }
 
 host_array downloader::array_of(const node& planned) const {

@@ -24,7 +24,7 @@ namespace saeta {
 
 class downloader {
 public:
-  downloader(std::shared_ptr<context> home, std::span<const column> columns);
+  downloader(std::shared_ptr<context> ctx, std::span<const column> columns);
 
   /// One allocation and one planned transfer. Once.
   void fetch();
@@ -68,7 +68,7 @@ private:
   [[nodiscard]] host_array array_of(const node& planned) const;
   [[nodiscard]] std::byte* place(const arriving& a) const;
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   std::vector<node> columns_;
   std::map<storage*, one_storage> plans_;
   std::shared_ptr<std::byte> arena_;

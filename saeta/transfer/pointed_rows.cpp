@@ -7,7 +7,7 @@
 
 namespace saeta {
 
-std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& home,
+std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& ctx,
                                           std::span<const rows_with_offsets> asked) {
   if (asked.empty()) {
     return {};
@@ -16,7 +16,7 @@ std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& home,
   for (const rows_with_offsets& each : asked) {
     uses.push_back(reads(each.of->offsets()));
   }
-  const use_token token(home->work_stream(), uses);
+  const use_token token(ctx->work_stream(), uses);
   std::vector<value_request> requests;
   for (const rows_with_offsets& each : asked) {
     const std::size_t width = each.of->type().offset_width();
@@ -28,7 +28,7 @@ std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& home,
       requests.push_back(request);
     }
   }
-  const std::vector<std::int64_t> values = read_values(home, requests);
+  const std::vector<std::int64_t> values = read_values(ctx, requests);
   std::vector<child_rows> pointed;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     pointed.push_back({values[2 * i], values[2 * i + 1] - values[2 * i]});

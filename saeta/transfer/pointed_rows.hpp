@@ -23,7 +23,7 @@ struct rows_with_offsets {
 };
 
 /// What each window points to, in the order of `asked`. Without windows the device is not asked.
-std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& home,
+std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& ctx,
                                           std::span<const rows_with_offsets> asked);
 
 } // namespace saeta

@@ -131,16 +131,16 @@ void plan_rows(const host_array& from, std::int64_t offset, std::int64_t length,
 }
 
 /// Offsets that were cut out of the middle start at 0 again.
-void rebase(const std::shared_ptr<context>& home, const data_type& type, const buffer& offsets,
+void rebase(const std::shared_ptr<context>& ctx, const data_type& type, const buffer& offsets,
             std::int64_t count) {
-  const stream_ref work = home->work_stream();
+  const stream_ref work = ctx->work_stream();
   use_token token(work, {updates(offsets)});
   if (type.offset_width() == sizeof(std::int32_t)) {
     auto* at = token.mutable_data<std::int32_t>(offsets);
-    home->kernels().rebase_offsets32(work.native_handle(), at, count, at);
+    ctx->kernels().rebase_offsets32(work.native_handle(), at, count, at);
   } else {
     auto* at = token.mutable_data<std::int64_t>(offsets);
-    home->kernels().rebase_offsets64(work.native_handle(), at, count, at);
+    ctx->kernels().rebase_offsets64(work.native_handle(), at, count, at);
   }
   token.finish();
 }
@@ -148,9 +148,9 @@ void rebase(const std::shared_ptr<context>& home, const data_type& type, const b
 /// Columns over a slab that has arrived, of arrays in the order in which they were planned.
 class arrived {
 public:
-  arrived(std::shared_ptr<context> home, const transfer_plan& plan, const sending& sent, buffer slab,
+  arrived(std::shared_ptr<context> ctx, const transfer_plan& plan, const sending& sent, buffer slab,
           const dictionary_cache& dictionaries)
-      : home_(std::move(home)), plan_(plan), array_(sent.arrays.begin()), range_(sent.ranges.begin()),
+      : ctx_(std::move(ctx)), plan_(plan), array_(sent.arrays.begin()), range_(sent.ranges.begin()),
         slab_(std::move(slab)), dictionaries_(dictionaries) {}
 
   [[nodiscard]] column next(const host_array& from) {
@@ -168,16 +168,16 @@ public:
                                   : slab_.slice(plan_.target_of(number), plan_.bytes_of(number)));
     }
     if (sent.first_offset != 0) {
-      rebase(home_, from.type, parts.buffers[1], sent.rows.rows + 1);
+      rebase(ctx_, from.type, parts.buffers[1], sent.rows.rows + 1);
     }
     for (const host_array& child : from.children) {
       parts.children.push_back(next(child));
     }
-    return column::make(home_, std::move(parts));
+    return column::make(ctx_, std::move(parts));
   }
 
 private:
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   const transfer_plan& plan_;
   std::vector<sent_array>::const_iterator array_;
   std::vector<std::size_t>::const_iterator range_;
@@ -185,7 +185,7 @@ private:
   const dictionary_cache& dictionaries_;
 };
 
-std::vector<column> send(const std::shared_ptr<context>& home, std::span<const host_array* const> arrays,
+std::vector<column> send(const std::shared_ptr<context>& ctx, std::span<const host_array* const> arrays,
                          const dictionary_cache& dictionaries, const upload_options& options) {
   std::size_t buffers = 0; // without those of children
   for (const host_array* a : arrays) {
@@ -200,10 +200,9 @@ std::vector<column> send(const std::shared_ptr<context>& home, std::span<const h
     plan_rows(*a, a->offset, a->length, plan, sent);
   }
   plan.finish();
-  arrived there(home, plan, sent,
-                plan.slab_bytes() == 0
-                    ? buffer{}
-                    : staging_ring::of(home)->upload(home, plan, options.tag, options.file),
+  arrived there(ctx, plan, sent,
+                plan.slab_bytes() == 0 ? buffer{}
+                                       : staging_ring::of(ctx)->upload(ctx, plan, options.tag, options.file),
                 dictionaries);
   std::vector<column> made;
   made.reserve(arrays.size());
@@ -216,10 +215,10 @@ std::vector<column> send(const std::shared_ptr<context>& home, std::span<const h
 /// Columns over host memory that the context can use where it is.
 class viewed {
 public:
-  viewed(std::shared_ptr<context> home, std::span<const host_array* const> arrays,
+  viewed(std::shared_ptr<context> ctx, std::span<const host_array* const> arrays,
          const dictionary_cache& dictionaries, const std::shared_ptr<void>& keepalive,
          const adopt_options& options)
-      : home_(std::move(home)), dictionaries_(dictionaries) {
+      : ctx_(std::move(ctx)), dictionaries_(dictionaries) {
     transfer_plan plan; // joins ranges that touch; nothing is moved
     for (const host_array* a : arrays) {
       add_ranges(*a, options.own, plan);
@@ -230,11 +229,11 @@ public:
       external_memory memory;
       memory.pointer = const_cast<std::byte*>(s.source); // read_only guards it
       memory.bytes = s.bytes;
-      memory.device = home_->device();
+      memory.device = ctx_->device();
       memory.keepalive = keepalive;
       memory.ready = options.ready;
       memory.tag = options.tag;
-      runs_.push_back(buffer::adopt(home_, std::move(memory)));
+      runs_.push_back(buffer::adopt(ctx_, std::move(memory)));
     }
   }
 
@@ -251,7 +250,7 @@ public:
     for (const host_array& child : from.children) {
       parts.children.push_back(make(child));
     }
-    return column::make(home_, std::move(parts));
+    return column::make(ctx_, std::move(parts));
   }
 
 private:
@@ -293,7 +292,7 @@ private:
     return runs_[next_++];
   }
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   const dictionary_cache& dictionaries_;
   std::vector<buffer> runs_;
   std::size_t next_ =
@@ -303,22 +302,22 @@ private:
 
 } // namespace
 
-batch upload(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
+batch upload(const std::shared_ptr<context>& ctx, const host_batch& source, dictionary_cache& dictionaries,
              const upload_options& options) {
   const maker make = [&](auto arrays, const dictionary_cache& known) {
-    return send(home, arrays, known, options);
+    return send(ctx, arrays, known, options);
   };
   return make_batch(source, dictionaries, make);
 }
 
-batch adopt(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
+batch adopt(const std::shared_ptr<context>& ctx, const host_batch& source, dictionary_cache& dictionaries,
             const adopt_options& options) {
-  if (!home->on_host() && !options.on_device) {
+  if (!ctx->on_host() && !options.on_device) {
     throw error(errc::invalid_argument,
-                concat("host memory can't be viewed in the context of ", to_string(home->device())));
+                concat("host memory can't be viewed in the context of ", to_string(ctx->device())));
   }
   const maker make = [&](auto arrays, const dictionary_cache& known) {
-    viewed in_place(home, arrays, known, source.keepalive, options);
+    viewed in_place(ctx, arrays, known, source.keepalive, options);
     std::vector<column> made;
     made.reserve(arrays.size());
     for (const host_array* a : arrays) {

@@ -22,7 +22,7 @@ struct upload_options {
 
 /// The batch on the device of `where`: slices upload only their window, dictionaries once a cache. One planned transfer
 /// for the batch and one for each new dictionary set.
-batch upload(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
+batch upload(const std::shared_ptr<context>& ctx, const host_batch& source, dictionary_cache& dictionaries,
              const upload_options& options);
 
 /// The buffer of memory that the context has already; nothing for memory of others.
@@ -37,8 +37,8 @@ struct adopt_options {
 
 /// The batch as views of memory that the context can use where it is: no copy; counted as imports. Memory of its own is shared
 /// and no import.
-/// @throws error invalid_argument for host memory when `home` is not a host context.
-batch adopt(const std::shared_ptr<context>& home, const host_batch& source, dictionary_cache& dictionaries,
+/// @throws error invalid_argument for host memory when `ctx` is not a host context.
+batch adopt(const std::shared_ptr<context>& ctx, const host_batch& source, dictionary_cache& dictionaries,
             const adopt_options& options);
 
 } // namespace saeta

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::uint64_t limit = std::uint64_t{1} << 20;
 
-bool refused(const std::shared_ptr<saeta::context>& home, std::size_t bytes) {
+bool refused(const std::shared_ptr<saeta::context>& ctx, std::size_t bytes) {
   try {
-    static_cast<void>(saeta::buffer::allocate(home, bytes, home->work_stream()));
+    static_cast<void>(saeta::buffer::allocate(ctx, bytes, ctx->work_stream()));
     return false;
   } catch (const saeta::error& refusal) {
     std::cout << refusal.what() << '\n';
@@ -32,15 +32,15 @@ int main() {
                 << saeta::human_bytes(entry.properties.total_bytes) << '\n';
     }
 
-    const auto home = saeta::open_context(saeta::best_device(), limit);
-    const auto stream = home->work_stream();
-    const auto bytes = saeta::buffer::allocate(home, 4096, stream, "minimal");
+    const auto ctx = saeta::open_context(saeta::best_device(), limit);
+    const auto stream = ctx->work_stream();
+    const auto bytes = saeta::buffer::allocate(ctx, 4096, stream, "minimal");
     {
       const saeta::use_token token(stream, {saeta::writes(bytes)});
-      home->copies().fill(token.mutable_data<std::uint8_t>(bytes), 7, bytes.size(), stream);
+      ctx->copies().fill(token.mutable_data<std::uint8_t>(bytes), 7, bytes.size(), stream);
     }
-    home->synchronize(stream);
-    return refused(home, 2 * limit) ? 0 : 1;
+    ctx->synchronize(stream);
+    return refused(ctx, 2 * limit) ? 0 : 1;
   } catch (const std::exception& failure) {
     std::cerr << failure.what() << '\n';
     return 1;

@@ -34,7 +34,7 @@ bool break_some(foreign_array& source, input& from) {
   return breaks != 0;
 }
 
-void import_one(const std::shared_ptr<context>& home, input& from) {
+void import_one(const std::shared_ptr<context>& ctx, input& from) {
   const data_type type = draw_type(from);
   const auto copy =
       from.PickValueInArray({copy_policy::when_needed, copy_policy::always, copy_policy::never});
@@ -42,17 +42,17 @@ void import_one(const std::shared_ptr<context>& home, input& from) {
   const bool sound = !break_some(source, from);
   ArrowArray given = source.get();
   try {
-    const column taken = import_column(home, {"x", type, true, {}}, given, {.copy = copy});
+    const column taken = import_column(ctx, {"x", type, true, {}}, given, {.copy = copy});
     require(given.release == nullptr, "an imported array was left with its owner");
     require_round_trip(taken, sound);
   } catch (const error& failure) {
     require_input_error(failure);
     source.give_back(given);
   }
-  settle(*home);
+  settle(*ctx);
 }
 
-void import_rows(const std::shared_ptr<context>& home, input& from) {
+void import_rows(const std::shared_ptr<context>& ctx, input& from) {
   schema fields;
   std::vector<support::shared_array> arrays;
   std::int64_t rows = 40;
@@ -66,7 +66,7 @@ void import_rows(const std::shared_ptr<context>& home, input& from) {
   ArrowArray given = source.get();
   try {
     dictionary_cache dictionaries;
-    const batch taken = import_batch(home, fields, given, dictionaries);
+    const batch taken = import_batch(ctx, fields, given, dictionaries);
     require(given.release == nullptr, "an imported batch was left with its owner");
     for (const column& part : taken.columns) {
       require(part.length() == taken.rows, "a column has other rows than its batch");
@@ -76,7 +76,7 @@ void import_rows(const std::shared_ptr<context>& home, input& from) {
     require_input_error(failure);
     source.give_back(given);
   }
-  settle(*home);
+  settle(*ctx);
 }
 
 } // namespace
@@ -86,12 +86,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace saeta::fuzz;
   input from(data, size);
   const bool batches = from.ConsumeBool();
-  const auto run = [&](const std::shared_ptr<saeta::context>& home) {
-    batches ? import_rows(home, from) : import_one(home, from);
+  const auto run = [&](const std::shared_ptr<saeta::context>& ctx) {
+    batches ? import_rows(ctx, from) : import_one(ctx, from);
   };
   if (from.ConsumeBool()) {
     const simulation& device = simulated_device();
-    run(device.home);
+    run(device.ctx);
     require_clean(device);
   } else {
     run(host_context());

@@ -11,16 +11,16 @@
 namespace saeta::fuzz {
 namespace {
 
-column on_device(const std::shared_ptr<context>& home, const support::shared_array& source) {
+column on_device(const std::shared_ptr<context>& ctx, const support::shared_array& source) {
   owned_array given = support::to_c(source);
-  return import_column(home, {"x", source->type, true, {}}, given.get());
+  return import_column(ctx, {"x", source->type, true, {}}, given.get());
 }
 
 /// Exports to the device and to the host, and reads what a full check lets through.
 void use(const column& taken) {
   owned_device_array again;
   export_device_column(taken, *again.out());
-  const column same = import_device_column(taken.home(), {"x", taken.type(), true, {}}, again.get());
+  const column same = import_device_column(taken.ctx(), {"x", taken.type(), true, {}}, again.get());
   require(same.length() == taken.length(), "an exported column has other rows");
   static_cast<void>(same.null_count());
   owned_array host;
@@ -64,15 +64,15 @@ void import_one(const std::shared_ptr<context>& machine, input& from) {
   ArrowDeviceArray given = exported.get();
   given.array = source.get();
   break_device(given, from);
-  const std::shared_ptr<context> home = from.ConsumeIntegral<std::uint8_t>() < 16 ? host_context() : machine;
+  const std::shared_ptr<context> ctx = from.ConsumeIntegral<std::uint8_t>() < 16 ? host_context() : machine;
   try {
-    use(import_device_column(home, {"x", type, true, {}}, given));
+    use(import_device_column(ctx, {"x", type, true, {}}, given));
     require(given.array.release == nullptr, "an imported array was left with its owner");
   } catch (const error& failure) {
     require_input_error(failure);
     source.give_back(given.array);
   }
-  settle(*home);
+  settle(*ctx);
   settle(*machine);
 }
 
@@ -83,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace saeta::fuzz;
   input from(data, size);
   const simulation& machine = simulated_device();
-  import_one(machine.home, from);
+  import_one(machine.ctx, from);
   require_clean(machine);
   return 0;
 }

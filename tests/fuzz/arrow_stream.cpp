@@ -86,7 +86,7 @@ void read_all(const imported_stream& read) {
   }
 }
 
-void import_all(const std::shared_ptr<context>& home, script& plan, input& from) {
+void import_all(const std::shared_ptr<context>& ctx, script& plan, input& from) {
   const import_options how{.structs_as_column = from.ConsumeBool()};
   const auto guarded = [&](auto stream, auto import) {
     try {
@@ -101,18 +101,18 @@ void import_all(const std::shared_ptr<context>& home, script& plan, input& from)
   };
   if (from.ConsumeBool()) {
     guarded(stream_of<ArrowArrayStream, ArrowArray>(plan, from),
-            [&](ArrowArrayStream& source) { return import_any_stream(home, source, how); });
+            [&](ArrowArrayStream& source) { return import_any_stream(ctx, source, how); });
   } else {
     auto stream = stream_of<ArrowDeviceArrayStream, ArrowDeviceArray>(plan, from);
     // The memory is the host's: a simulated device would believe what is said of its own.
-    plan.device_type = from.PickValueInArray({1, 1, 1, 2, 3, home->on_host() ? 12 : 1, 13, 0, -1, 99});
+    plan.device_type = from.PickValueInArray({1, 1, 1, 2, 3, ctx->on_host() ? 12 : 1, 13, 0, -1, 99});
     stream.device_type = from.ConsumeBool() ? plan.device_type : from.PickValueInArray({1, 2, 12, 0});
-    guarded(stream, [&](ArrowDeviceArrayStream& source) { return import_device_stream(home, source, how); });
+    guarded(stream, [&](ArrowDeviceArrayStream& source) { return import_device_stream(ctx, source, how); });
   }
-  settle(*home);
+  settle(*ctx);
 }
 
-void run(const std::shared_ptr<context>& home, input& from) {
+void run(const std::shared_ptr<context>& ctx, input& from) {
   script plan;
   plan.described = {"x", draw_type(from), from.ConsumeBool(), {}};
   plan.fails_at =
@@ -127,7 +127,7 @@ void run(const std::shared_ptr<context>& home, input& from) {
       plan.arrays.back().break_field(from);
     }
   }
-  import_all(home, plan, from);
+  import_all(ctx, plan, from);
   for (std::size_t i = plan.next; i < plan.arrays.size(); ++i) {
     plan.arrays[i].give_back(plan.arrays[i].get()); // nobody asked for it
   }
@@ -141,7 +141,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   input from(data, size);
   if (from.ConsumeBool()) {
     const simulation& device = simulated_device();
-    run(device.home, from);
+    run(device.ctx, from);
     require_clean(device);
   } else {
     run(host_context(), from);

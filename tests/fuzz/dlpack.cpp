@@ -61,7 +61,7 @@ void export_again(const column& taken, input& from) {
   dlpack_export how{
       .stream = from.ConsumeBool() ? std::optional<std::int64_t>(draw_number(from)) : std::nullopt,
       .copy = from.PickValueInArray({copy_policy::when_needed, copy_policy::always, copy_policy::never})};
-  if (!taken.home()->on_host() && how.stream && *how.stream > 2) {
+  if (!taken.ctx()->on_host() && how.stream && *how.stream > 2) {
     how.stream = 1; // a handle is believed
   }
   try {
@@ -132,7 +132,7 @@ bool believable(const DLTensor& tensor, const std::byte* memory) {
 }
 
 template <class Managed>
-void import_one(const std::shared_ptr<context>& home, input& from) {
+void import_one(const std::shared_ptr<context>& ctx, input& from) {
   alignas(8) std::array<std::byte, room> memory{};
   const auto filling = from.ConsumeIntegral<std::uint8_t>();
   for (std::size_t i = 0; i < room; ++i) {
@@ -168,11 +168,11 @@ void import_one(const std::shared_ptr<context>& home, input& from) {
   // The memory is the host's. A tensor that claims to be on the context's device would be believed.
   const bool on_device =
       lent.tensor().device.device_type == kDLCUDA || lent.tensor().device.device_type == kDLExtDev;
-  if (on_device && !home->on_host()) {
+  if (on_device && !ctx->on_host()) {
     return;
   }
   try {
-    const column taken = import_dlpack(home, lent.get(), how);
+    const column taken = import_dlpack(ctx, lent.get(), how);
     if (lent.tensor().ndim == 1) {
       require_values(taken, places(lent.tensor(), memory.data()).value(), memory.data());
     } else { // lists of lists of one value
@@ -184,7 +184,7 @@ void import_one(const std::shared_ptr<context>& home, input& from) {
     require(lent.deleted() == 0, "a refused tensor was deleted");
     lent.give_back();
   }
-  settle(*home);
+  settle(*ctx);
   require(lent.deleted() == 1, "a tensor was not deleted once");
 }
 
@@ -195,12 +195,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace saeta::fuzz;
   input from(data, size);
   const bool legacy = from.ConsumeBool();
-  const auto run = [&](const std::shared_ptr<saeta::context>& home) {
-    legacy ? import_one<DLManagedTensor>(home, from) : import_one<DLManagedTensorVersioned>(home, from);
+  const auto run = [&](const std::shared_ptr<saeta::context>& ctx) {
+    legacy ? import_one<DLManagedTensor>(ctx, from) : import_one<DLManagedTensorVersioned>(ctx, from);
   };
   if (from.ConsumeBool()) {
     const simulation& device = simulated_device();
-    run(device.home);
+    run(device.ctx);
     require_clean(device);
   } else {
     run(host_context());

@@ -53,22 +53,23 @@ const simulation& simulated_device() {
   static simulation current;
   static unsigned used = 0;
   if (used++ % inputs == 0) {
-    current.home.reset();
+    current.ctx.reset();
     current.device = sim::device::create({.seed = 1, .total_bytes = std::uint64_t{64} << 20});
-    current.home = context::create(current.device, small_options());
+    current.ctx = context::create(current.device, small_options());
   }
   return current;
 }
 
 void require_clean(const simulation& used) {
-  settle(*used.home);
-  require(used.home->reports().statistics().ledger.buffers == 0, "a buffer was left behind on the simulated device");
+  settle(*used.ctx);
+  require(used.ctx->reports().statistics().ledger.buffers == 0,
+          "a buffer was left behind on the simulated device");
   const auto races = used.device->races();
   require(races.empty(), races.empty() ? "" : races.front().text);
 }
 
-void settle(context& home) {
-  require(home.wait_for_releases(std::chrono::seconds(20)), "a release is pending for ever");
+void settle(context& ctx) {
+  require(ctx.wait_for_releases(std::chrono::seconds(20)), "a release is pending for ever");
 }
 
 namespace {

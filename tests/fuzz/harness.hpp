@@ -34,7 +34,7 @@ std::shared_ptr<context> host_context();
 /// use one, because it takes longer to make than most inputs to run.
 struct simulation {
   std::shared_ptr<sim::device> device;
-  std::shared_ptr<context> home;
+  std::shared_ptr<context> ctx;
 };
 
 /// The one for the next input.
@@ -44,7 +44,7 @@ const simulation& simulated_device();
 void require_clean(const simulation& used);
 
 /// After the last user of everything that was imported: every release has happened when it returns.
-void settle(context& home);
+void settle(context& ctx);
 
 /// Any type that a column can have, nested at most `levels` deep above the simple ones.
 data_type draw_type(input& from, int levels = 2);

@@ -25,16 +25,16 @@ bool small(const table& read) {
 /// What is written is read as the same.
 void require_round_trip(const table& read, ipc::container format) {
   const std::string bytes = ipc::write_bytes(read, {.format = format});
-  const auto again = ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr)->read_all(read.home());
+  const auto again = ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr)->read_all(read.ctx());
   const auto same = support::same_contents(again, read);
   require(same, same.message());
 }
 
-void read_bytes(const std::shared_ptr<context>& home, std::span<const std::byte> bytes) {
+void read_bytes(const std::shared_ptr<context>& ctx, std::span<const std::byte> bytes) {
   try {
     const auto reading = ipc::reader::open(bytes, nullptr);
     const ipc::container format = reading->format();
-    const table read = reading->read_all(home);
+    const table read = reading->read_all(ctx);
     if (small(read)) { // its rows are looked at twice
       require_round_trip(read, format);
     }
@@ -43,17 +43,17 @@ void read_bytes(const std::shared_ptr<context>& home, std::span<const std::byte>
       require_input_error(failure);
     }
   }
-  settle(*home);
+  settle(*ctx);
 }
 
 /// All batches at once, joined and not, as the device and the copies of a host have them.
-void read_at_once(const std::shared_ptr<context>& home, std::span<const std::byte> bytes) {
+void read_at_once(const std::shared_ptr<context>& ctx, std::span<const std::byte> bytes) {
   for (const bool joined : {true, false}) {
     try {
       ipc::read_options options;
       options.copy = copy_policy::always;
       options.rechunk = joined;
-      const table read = ipc::reader::open(bytes, nullptr, options)->read_all(home);
+      const table read = ipc::reader::open(bytes, nullptr, options)->read_all(ctx);
       if (small(read)) {
         for (std::size_t i = 0; i < read.column_count(); ++i) {
           support::cells(read, i);
@@ -64,7 +64,7 @@ void read_at_once(const std::shared_ptr<context>& home, std::span<const std::byt
         require_input_error(failure); // the device is small
       }
     }
-    settle(*home);
+    settle(*ctx);
   }
 }
 
@@ -79,7 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read_bytes(host_context(), bytes);
   read_at_once(host_context(), bytes);
   const simulation& machine = simulated_device();
-  read_at_once(machine.home, bytes);
+  read_at_once(machine.ctx, bytes);
   require_clean(machine);
   return 0;
 }

@@ -29,12 +29,12 @@ namespace {
 constexpr std::int64_t many_rows = 100'000; // rows of a null column cost nothing, whatever their number
 
 /// In memory of the context, through libarrow's own copy.
-std::shared_ptr<arrow::Buffer> on_device(const std::shared_ptr<context>& home, const std::string& bytes) {
+std::shared_ptr<arrow::Buffer> on_device(const std::shared_ptr<context>& ctx, const std::string& bytes) {
   const auto source = arrow::Buffer::FromString(bytes);
-  return ipc::take(arrow::Buffer::Copy(source, memory_manager_of(home)), "message");
+  return ipc::take(arrow::Buffer::Copy(source, memory_manager_of(ctx)), "message");
 }
 
-void read_one(const std::shared_ptr<context>& home, const std::shared_ptr<arrow::Buffer>& stream) {
+void read_one(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::Buffer>& stream) {
   // libarrow believes a schema; the reader of streams looks at it first.
   static_cast<void>(ipc::reader::open(
       std::as_bytes(std::span(stream->data(), static_cast<std::size_t>(stream->size()))), stream));
@@ -50,8 +50,8 @@ void read_one(const std::shared_ptr<context>& home, const std::shared_ptr<arrow:
     return;
   }
   const std::string rest = stream->ToString().substr(static_cast<std::size_t>(begin));
-  const auto message = on_device(home, rest);
-  const auto read = read_batch(home, schema, &memo, message, arrow::default_memory_pool());
+  const auto message = on_device(ctx, rest);
+  const auto read = read_batch(ctx, schema, &memo, message, arrow::default_memory_pool());
   if (read == nullptr || read->num_rows() > many_rows) {
     return;
   }
@@ -62,9 +62,9 @@ void read_one(const std::shared_ptr<context>& home, const std::shared_ptr<arrow:
   require(sound.ok() || says("UTF8") || says("null_count value"), sound.ToString());
 }
 
-void read_bytes(const std::shared_ptr<context>& home, std::string bytes) {
+void read_bytes(const std::shared_ptr<context>& ctx, std::string bytes) {
   try {
-    read_one(home, arrow::Buffer::FromString(std::move(bytes)));
+    read_one(ctx, arrow::Buffer::FromString(std::move(bytes)));
   } catch (const error& failure) {
     if (failure.code() != errc::budget_exceeded && failure.code() != errc::out_of_memory &&
         failure.code() != errc::out_of_range) {
@@ -79,7 +79,7 @@ void read_bytes(const std::shared_ptr<context>& home, std::string bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saeta::fuzz;
   const simulation& machine = simulated_device();
-  read_bytes(machine.home, {reinterpret_cast<const char*>(data), size});
+  read_bytes(machine.ctx, {reinterpret_cast<const char*>(data), size});
   require_clean(machine);
   return 0;
 }

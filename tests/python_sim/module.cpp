@@ -59,11 +59,11 @@ struct simulated {
     device = sim::device::create(chosen);
     context_options options;
     options.memory.exportable_pool = exportable;
-    home = context::create(device, options);
+    ctx = context::create(device, options);
   }
 
   std::shared_ptr<sim::device> device;
-  std::shared_ptr<context> home;
+  std::shared_ptr<context> ctx;
 };
 
 /// Arrays whose producer drops Python objects when they are released, as pylibcudf does, and needs the GIL for that.
@@ -110,7 +110,7 @@ NB_MODULE(saeta_sim, m) {
   nb::class_<simulated>(m, "Device")
       .def(nb::init<std::int32_t, const simulated*, bool>(), nb::arg("ordinal") = 0,
            nb::arg("beside").none() = nb::none(), nb::arg("exportable") = false)
-      .def_prop_ro("context", [](const simulated& self) { return context_object{self.home}; })
+      .def_prop_ro("context", [](const simulated& self) { return context_object{self.ctx}; })
       .def_prop_ro("races", &races)
       .def(
           "fill_late",

@@ -26,17 +26,17 @@ constexpr std::size_t alignment = rmm::CUDA_ALLOCATION_ALIGNMENT;
 class rmm_downstream : public context_test {
 protected:
   [[nodiscard]] cuda::stream_ref stream() const {
-    return to_cuda_stream(home()->work_stream().native_handle());
+    return to_cuda_stream(ctx()->work_stream().native_handle());
   }
   [[nodiscard]] std::uint64_t charged() const {
-    home()->wait_for_releases(std::chrono::seconds(60));
-    return home()->memory_budget()->statistics().current;
+    ctx()->wait_for_releases(std::chrono::seconds(60));
+    return ctx()->memory_budget()->statistics().current;
   }
   /// The bytes at the address, after what is queued on the stream.
   [[nodiscard]] std::vector<std::uint8_t> content(const void* address, stream_ref on) const {
     std::vector<std::uint8_t> found(bytes);
     device().copy(found.data(), address, bytes, to_host(), on.native_handle());
-    home()->synchronize(on);
+    ctx()->synchronize(on);
     return found;
   }
   void work_on(void* address, std::uint8_t value, stream_ref on) const {
@@ -56,14 +56,14 @@ protected:
 };
 
 TEST_P(rmm_downstream, charges_the_context_through_every_kind_of_reference) {
-  context_resource own(home(), "index");
+  context_resource own(ctx(), "index");
   const rmm::device_async_resource_ref borrowed = own;
   cuda::mr::any_resource<cuda::mr::device_accessible> erased = own;
   void* const direct = own.allocate(stream(), bytes);
   void* const by_ref = rmm::device_async_resource_ref(borrowed).allocate(stream(), bytes, alignment);
   void* const by_any = erased.allocate(stream(), bytes, alignment);
   const std::vector<std::pair<std::string, std::uint64_t>> expected{{"index", 3 * bytes}};
-  EXPECT_EQ(home()->reports().live_by_tag(), expected);
+  EXPECT_EQ(ctx()->reports().live_by_tag(), expected);
   EXPECT_EQ(charged(), 3 * bytes);
   // Equal resources free each other's memory.
   erased.deallocate(stream(), direct, bytes, alignment);
@@ -73,22 +73,22 @@ TEST_P(rmm_downstream, charges_the_context_through_every_kind_of_reference) {
 }
 
 TEST_P(rmm_downstream, refuses_as_rmm_runs_out_of_memory_with_the_numbers_of_the_budget) {
-  const context_resource own(home());
+  const context_resource own(ctx());
   EXPECT_THAT(text_when_asked<rmm::out_of_memory>(own, limit + 1),
               AllOf(HasSubstr(std::to_string(limit + 1)), HasSubstr(std::to_string(limit))));
   EXPECT_EQ(charged(), 0u);
 }
 
 TEST_P(rmm_downstream, fails_otherwise_as_rmm_fails_to_allocate) {
-  EXPECT_THAT(text_when_asked<rmm::bad_alloc>(context_resource(home()), 8, 384), HasSubstr("384"));
-  const auto closed = home()->with_budget("closed");
+  EXPECT_THAT(text_when_asked<rmm::bad_alloc>(context_resource(ctx()), 8, 384), HasSubstr("384"));
+  const auto closed = ctx()->with_budget("closed");
   closed->close();
   EXPECT_THAT(text_when_asked<rmm::bad_alloc>(context_resource(closed), 8), HasSubstr("closed"));
   EXPECT_EQ(unit::code_raised_by([] { context_resource none(nullptr); }), errc::invalid_argument);
 }
 
 TEST_P(rmm_downstream, honours_alignment_and_gives_null_for_nothing) {
-  context_resource own(home());
+  context_resource own(ctx());
   void* const page = own.allocate(stream(), 100, 4096);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(page) % 4096, 0u);
   own.deallocate(stream(), page, 100, 4096);
@@ -98,22 +98,22 @@ TEST_P(rmm_downstream, honours_alignment_and_gives_null_for_nothing) {
 }
 
 TEST_P(rmm_downstream, is_equal_where_budget_and_tag_are) {
-  const context_resource own(home(), "a");
-  const auto child = home()->with_budget("child");
-  EXPECT_TRUE(own == context_resource(home(), "a"));
-  EXPECT_FALSE(own == context_resource(home(), "b"));
+  const context_resource own(ctx(), "a");
+  const auto child = ctx()->with_budget("child");
+  EXPECT_TRUE(own == context_resource(ctx(), "a"));
+  EXPECT_FALSE(own == context_resource(ctx(), "b"));
   EXPECT_FALSE(own == context_resource(child, "a"));
-  EXPECT_FALSE(own == context_resource(home()->with_reservation(1), "a"));
+  EXPECT_FALSE(own == context_resource(ctx()->with_reservation(1), "a"));
   EXPECT_FALSE(own == context_resource(new_context(), "a"));
 }
 
 TEST_P(rmm_downstream, reuses_memory_behind_the_work_on_the_stream_of_the_free) {
-  context_resource own(home());
-  const stream_lease first = home()->borrow_stream();
-  const stream_lease second = home()->borrow_stream();
+  context_resource own(ctx());
+  const stream_lease first = ctx()->borrow_stream();
+  const stream_lease second = ctx()->borrow_stream();
   const auto on = [](const stream_lease& lease) { return to_cuda_stream(lease.ref().native_handle()); };
   void* const used = own.allocate(on(first), bytes);
-  home()->synchronize(first.ref());
+  ctx()->synchronize(first.ref());
   const auto held = close_gate(second.ref().native_handle());
   work_on(used, 1, second.ref());
   own.deallocate(on(second), used, bytes);
@@ -124,17 +124,17 @@ TEST_P(rmm_downstream, reuses_memory_behind_the_work_on_the_stream_of_the_free) 
     EXPECT_FALSE(first.ref().idle()) << "did not wait for the work before the free";
     held->open();
   }
-  home()->synchronize(second.ref());
+  ctx()->synchronize(second.ref());
   EXPECT_EQ(content(next, first.ref()), std::vector<std::uint8_t>(bytes, 2));
   own.deallocate(on(first), next, bytes);
 }
 
 TEST_P(rmm_downstream, needs_no_stream) {
-  context_resource own(home());
-  const stream_lease other = home()->borrow_stream();
+  context_resource own(ctx());
+  const stream_lease other = ctx()->borrow_stream();
   // A block that another stream still writes, so that it can't be usable everywhere at once.
   void* const used = own.allocate(to_cuda_stream(other.ref().native_handle()), bytes);
-  const stream_lease unknown = home()->borrow_stream();
+  const stream_lease unknown = ctx()->borrow_stream();
   const auto held = close_gate(other.ref().native_handle());
   work_on(used, 1, other.ref());
   own.deallocate(to_cuda_stream(other.ref().native_handle()), used, bytes);
@@ -149,19 +149,19 @@ TEST_P(rmm_downstream, needs_no_stream) {
   EXPECT_EQ(content(next, unknown.ref()), std::vector<std::uint8_t>(bytes, 2));
   own.deallocate_sync(next, bytes);
   void* const last = own.allocate(stream(), bytes);
-  work_on(last, 3, home()->work_stream());
-  EXPECT_EQ(content(last, home()->work_stream()), std::vector<std::uint8_t>(bytes, 3));
+  work_on(last, 3, ctx()->work_stream());
+  EXPECT_EQ(content(last, ctx()->work_stream()), std::vector<std::uint8_t>(bytes, 3));
   own.deallocate(stream(), last, bytes);
 }
 
 TEST_P(rmm_downstream, takes_memory_of_a_graph_pool_in_a_capture) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host captures no graphs";
   }
-  context_resource own(home(), "index");
+  context_resource own(ctx(), "index");
   const saeta::stream capturing(shared_device());
   const cuda::stream_ref on = to_cuda_stream(capturing.native_handle());
-  const auto pool = graph_pool::create(home(), "graph");
+  const auto pool = graph_pool::create(ctx(), "graph");
   graph_capture capture(device(), capturing.native_handle());
   EXPECT_THROW(static_cast<void>(own.allocate(on, bytes)), rmm::bad_alloc) << "whose would it be?";
   {
@@ -175,14 +175,14 @@ TEST_P(rmm_downstream, takes_memory_of_a_graph_pool_in_a_capture) {
   void* const everywhere = own.allocate_sync(bytes);
   EXPECT_TRUE(capture.end());
   const std::vector<std::pair<std::string, std::uint64_t>> expected{{"graph", bytes}, {"index", bytes}};
-  EXPECT_EQ(home()->reports().live_by_tag(), expected);
+  EXPECT_EQ(ctx()->reports().live_by_tag(), expected);
   own.deallocate_sync(everywhere, bytes);
   pool->release();
   EXPECT_EQ(charged(), 0U);
 }
 
 TEST_P(rmm_downstream, carries_the_adaptors_of_rmm) {
-  rmm::mr::limiting_resource_adaptor limited{context_resource(home(), "limited"), 2 * bytes};
+  rmm::mr::limiting_resource_adaptor limited{context_resource(ctx(), "limited"), 2 * bytes};
   rmm::mr::statistics_resource_adaptor counted{limited};
   void* const one = counted.allocate(stream(), bytes, alignment);
   EXPECT_EQ(counted.get_bytes_counter().value, static_cast<std::int64_t>(bytes));

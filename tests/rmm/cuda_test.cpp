@@ -42,18 +42,19 @@ protected:
     return context::create(device_, std::move(options));
   }
   /// Writes, reads and drops buffers of several sizes on several streams from several threads.
-  static void live(const std::shared_ptr<context>& home) {
+  static void live(const std::shared_ptr<context>& ctx) {
     const auto one = [&](unsigned seed) {
-      const stream_lease lease = home->borrow_stream();
+      const stream_lease lease = ctx->borrow_stream();
       for (unsigned round = 0; round < 50; ++round) {
         const std::size_t bytes = std::size_t{1} << (8 + (seed + round) % 14);
         const auto value = static_cast<std::uint8_t>(seed * 50 + round);
-        const buffer b = buffer::allocate(home, bytes, lease.ref(), "lived");
+        const buffer b = buffer::allocate(ctx, bytes, lease.ref(), "lived");
         use_token token(lease.ref(), {updates(b)});
-        home->copies().fill(token.mutable_data<std::uint8_t>(b), value, bytes, lease.ref());
+        ctx->copies().fill(token.mutable_data<std::uint8_t>(b), value, bytes, lease.ref());
         std::vector<std::uint8_t> seen(bytes);
-        home->copies().copy(seen.data(), token.data<std::uint8_t>(b), bytes, copy_kind::device_to_host, lease.ref());
-        home->synchronize(lease.ref());
+        ctx->copies().copy(seen.data(), token.data<std::uint8_t>(b), bytes, copy_kind::device_to_host,
+                           lease.ref());
+        ctx->synchronize(lease.ref());
         EXPECT_TRUE(std::ranges::all_of(seen, [&](std::uint8_t byte) { return byte == value; }));
       }
     };
@@ -64,8 +65,8 @@ protected:
     for (std::thread& each : threads) {
       each.join();
     }
-    home->wait_for_releases(std::chrono::seconds(60));
-    EXPECT_EQ(home->memory_budget()->statistics().current, 0u);
+    ctx->wait_for_releases(std::chrono::seconds(60));
+    EXPECT_EQ(ctx->memory_budget()->statistics().current, 0u);
   }
 
   std::shared_ptr<backend> device_;
@@ -84,15 +85,15 @@ TEST_F(rmm_on_cuda, its_resources_serve_a_context) {
 
 TEST_F(rmm_on_cuda, its_pool_runs_out_in_terms_of_saeta) {
   const rmm::mr::cuda_memory_resource direct;
-  const auto home = open(&stack_options::custom_base,
-                         rmm_source(rmm::mr::pool_memory_resource{direct, 16 * mebibyte, 16 * mebibyte}));
+  const auto ctx = open(&stack_options::custom_base,
+                        rmm_source(rmm::mr::pool_memory_resource{direct, 16 * mebibyte, 16 * mebibyte}));
   try {
-    const buffer large = buffer::allocate(home, 32 * mebibyte, home->work_stream(), "large");
+    const buffer large = buffer::allocate(ctx, 32 * mebibyte, ctx->work_stream(), "large");
     FAIL() << "more than the pool";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::out_of_memory) << e.what();
   }
-  EXPECT_EQ(home->memory_budget()->statistics().current, 0u);
+  EXPECT_EQ(ctx->memory_budget()->statistics().current, 0u);
 }
 
 TEST_F(rmm_on_cuda, a_pool_of_the_driver_is_trimmed_through_any_reference) {
@@ -115,55 +116,55 @@ TEST_F(rmm_on_cuda, a_pool_of_the_driver_is_trimmed_through_any_reference) {
 }
 
 TEST_F(rmm_on_cuda, its_containers_and_pools_stand_on_a_context) {
-  const auto home = open();
-  const context_resource own(home, "buffers");
+  const auto ctx = open();
+  const context_resource own(ctx, "buffers");
   const stream work(device_);
   const cuda::stream_ref on = to_cuda_stream(work.ref().native_handle());
   {
     const std::vector<std::uint8_t> sent(mebibyte, 7);
     const rmm::device_buffer up(sent.data(), sent.size(), on, own);
     const rmm::device_buffer copied(up, on, own);
-    EXPECT_EQ(home->memory_budget()->statistics().current, 2 * mebibyte);
+    EXPECT_EQ(ctx->memory_budget()->statistics().current, 2 * mebibyte);
     std::vector<std::uint8_t> seen(mebibyte);
-    home->copies().copy(seen.data(), copied.data(), mebibyte, copy_kind::device_to_host, work.ref());
-    home->synchronize(work.ref());
+    ctx->copies().copy(seen.data(), copied.data(), mebibyte, copy_kind::device_to_host, work.ref());
+    ctx->synchronize(work.ref());
     EXPECT_EQ(seen, sent);
     EXPECT_THROW(rmm::device_buffer(512 * mebibyte, on, own), rmm::out_of_memory);
   }
   {
     rmm::mr::pool_memory_resource pooled{own, 16 * mebibyte, 64 * mebibyte};
     const rmm::device_buffer held(mebibyte, on, pooled);
-    EXPECT_EQ(home->memory_budget()->statistics().current, 16 * mebibyte);
+    EXPECT_EQ(ctx->memory_budget()->statistics().current, 16 * mebibyte);
   }
-  home->wait_for_releases(std::chrono::seconds(60));
-  EXPECT_EQ(home->memory_budget()->statistics().current, 0u);
+  ctx->wait_for_releases(std::chrono::seconds(60));
+  EXPECT_EQ(ctx->memory_budget()->statistics().current, 0u);
 }
 
 TEST_F(rmm_on_cuda, a_context_is_the_current_resource) {
-  const auto home = open();
+  const auto ctx = open();
   const stream work(device_);
   const cuda::stream_ref on = to_cuda_stream(work.ref().native_handle());
   {
-    auto before = rmm::mr::set_current_device_resource(context_resource(home, "current"));
+    auto before = rmm::mr::set_current_device_resource(context_resource(ctx, "current"));
     const rmm::device_buffer held(mebibyte, on);
-    EXPECT_EQ(home->memory_budget()->statistics().current, mebibyte);
+    EXPECT_EQ(ctx->memory_budget()->statistics().current, mebibyte);
     rmm::mr::set_current_device_resource(std::move(before));
   }
-  home->wait_for_releases(std::chrono::seconds(60));
-  EXPECT_EQ(home->memory_budget()->statistics().current, 0u);
+  ctx->wait_for_releases(std::chrono::seconds(60));
+  EXPECT_EQ(ctx->memory_budget()->statistics().current, 0u);
 }
 
 TEST_F(rmm_on_cuda, rmm_over_saeta_over_rmm) {
   const rmm::mr::cuda_memory_resource direct;
-  const auto home =
+  const auto ctx =
       open(&stack_options::custom_slabs, rmm_source(rmm::mr::pool_memory_resource{direct, 64 * mebibyte}));
   const stream work(device_);
   const cuda::stream_ref on = to_cuda_stream(work.ref().native_handle());
   for (int round = 0; round < 100; ++round) {
-    const rmm::device_buffer held(4096, on, context_resource(home, "above"));
+    const rmm::device_buffer held(4096, on, context_resource(ctx, "above"));
   }
-  EXPECT_EQ(home->memory().cache->statistics().upstream_allocations, 1u);
-  live(home);
+  EXPECT_EQ(ctx->memory().cache->statistics().upstream_allocations, 1u);
+  live(ctx);
 }
 
 } // namespace

@@ -145,44 +145,44 @@ protected:
 };
 
 TEST_P(rmm_base, serves_a_context_and_gets_everything_back) {
-  const auto home = open(&stack_options::custom_base);
+  const auto ctx = open(&stack_options::custom_base);
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, std::size_t{5} << 20}) {
-    const buffer b = buffer::allocate(home, bytes, home->work_stream(), "over rmm");
-    use_token token(home->work_stream(), {writes(b)});
-    home->copies().fill(token.mutable_data<std::uint8_t>(b), 1, bytes, token.stream());
-    EXPECT_EQ(home->memory_budget()->statistics().current, bytes);
-    EXPECT_EQ(home->reports().statistics().held, bytes);
+    const buffer b = buffer::allocate(ctx, bytes, ctx->work_stream(), "over rmm");
+    use_token token(ctx->work_stream(), {writes(b)});
+    ctx->copies().fill(token.mutable_data<std::uint8_t>(b), 1, bytes, token.stream());
+    EXPECT_EQ(ctx->memory_budget()->statistics().current, bytes);
+    EXPECT_EQ(ctx->reports().statistics().held, bytes);
   }
-  home->wait_for_releases(std::chrono::seconds(60));
+  ctx->wait_for_releases(std::chrono::seconds(60));
   EXPECT_EQ(seen().allocated, (std::vector<asked>{{1, 256}, {4096, 256}, {5 << 20, 256}}));
   EXPECT_EQ(seen().freed, seen().allocated);
 }
 
 TEST_P(rmm_base, is_rarely_asked_from_below_the_cache) {
-  const auto home = open(&stack_options::custom_slabs);
+  const auto ctx = open(&stack_options::custom_slabs);
   for (int round = 0; round < 100; ++round) {
-    const buffer b = buffer::allocate(home, 4096, home->work_stream(), "over rmm");
+    const buffer b = buffer::allocate(ctx, 4096, ctx->work_stream(), "over rmm");
   }
   EXPECT_EQ(seen().allocated.size(), 1u);
-  home->wait_for_releases(std::chrono::seconds(60));
-  EXPECT_EQ(home->trim(), seen().allocated.front().bytes);
+  ctx->wait_for_releases(std::chrono::seconds(60));
+  EXPECT_EQ(ctx->trim(), seen().allocated.front().bytes);
   EXPECT_EQ(seen().freed, seen().allocated);
 }
 
 TEST_P(rmm_base, frees_behind_the_work_of_every_stream) {
-  const auto home = open(&stack_options::custom_base);
-  const stream_lease first = home->borrow_stream();
-  const stream_lease second = home->borrow_stream();
+  const auto ctx = open(&stack_options::custom_base);
+  const stream_lease first = ctx->borrow_stream();
+  const stream_lease second = ctx->borrow_stream();
   constexpr std::size_t bytes = 1 << 20;
-  buffer used = buffer::allocate(home, bytes, first.ref(), "used");
+  buffer used = buffer::allocate(ctx, bytes, first.ref(), "used");
   const auto held = close_gate(first.ref().native_handle());
   {
     use_token token(first.ref(), {writes(used)});
-    home->copies().fill(token.mutable_data<std::uint8_t>(used), 1, bytes, first.ref());
+    ctx->copies().fill(token.mutable_data<std::uint8_t>(used), 1, bytes, first.ref());
   }
   {
     use_token token(second.ref(), {writes(used)});
-    home->copies().fill(token.mutable_data<std::uint8_t>(used), 2, bytes, second.ref());
+    ctx->copies().fill(token.mutable_data<std::uint8_t>(used), 2, bytes, second.ref());
   }
   used = {};
   ASSERT_EQ(seen().freed_on.size(), 1u) << "the free is queued, nobody waits";
@@ -190,9 +190,9 @@ TEST_P(rmm_base, frees_behind_the_work_of_every_stream) {
     EXPECT_FALSE(device().stream_idle(seen().freed_on.front())) << "the free did not wait for the held work";
     held->open();
   }
-  const buffer next = buffer::allocate(home, bytes, second.ref(), "next");
+  const buffer next = buffer::allocate(ctx, bytes, second.ref(), "next");
   use_token token(second.ref(), {writes(next)});
-  home->copies().fill(token.mutable_data<std::uint8_t>(next), 3, bytes, second.ref());
+  ctx->copies().fill(token.mutable_data<std::uint8_t>(next), 3, bytes, second.ref());
 }
 
 SAETA_CONFORMANCE_SUITE(rmm_upstream);

@@ -66,7 +66,7 @@ void random_program::checked_step(unsigned number) {
     capture_.reset();
   }
   unfenced_pending_ = unfenced_pending_ && std::any_of(sites_.begin(), sites_.end(), [](const site& each) {
-                        return each.home->reports().statistics().pending_releases != 0;
+                        return each.ctx->reports().statistics().pending_releases != 0;
                       });
 }
 
@@ -118,7 +118,7 @@ void random_program::expect_code(const error& e, errc code) {
 
 void random_program::check_counters() {
   for (const site& each : sites_) {
-    const memory_statistics now = each.home->reports().statistics();
+    const memory_statistics now = each.ctx->reports().statistics();
     const std::uint64_t pending = now.pending_releases == 0 ? 0 : now.budget.current - now.ledger.own;
     if (now.budget.current != now.ledger.own + pending || now.budget.current > now.budget.limit) {
       found_.push_back(
@@ -143,7 +143,7 @@ void random_program::end() {
     check_landing(one);
   }
   for (site& each : sites_) {
-    each.home.reset(); // all of them before anything is counted: each may know the clocks of the others
+    each.ctx.reset(); // all of them before anything is counted: each may know the clocks of the others
   }
   for (site& each : sites_) {
     check_nothing_left(each);
@@ -152,10 +152,10 @@ void random_program::end() {
 
 void random_program::end(site& last) {
   last.leases.clear();
-  if (!last.home->wait_for_releases(std::chrono::seconds(60))) {
+  if (!last.ctx->wait_for_releases(std::chrono::seconds(60))) {
     found_.emplace_back("releases are still pending at the end");
   }
-  const memory_statistics now = last.home->reports().statistics();
+  const memory_statistics now = last.ctx->reports().statistics();
   if (now.budget.current != 0 || now.budget.reserved != 0 || now.ledger.buffers != 0) {
     found_.push_back(concat("at the end: current ", now.budget.current, ", reserved ", now.budget.reserved,
                             ", buffers ", now.ledger.buffers));

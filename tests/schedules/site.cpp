@@ -27,10 +27,10 @@ site make_site(std::uint64_t seed, std::int32_t ordinal, const std::shared_ptr<s
   chosen.memory.caching.slab = 64U << 10U;
   chosen.memory.caching.largest_small = 16U << 10U;
   chosen.memory.caching.largest_cached = 64U << 10U;
-  made.home = context::create(made.device, std::move(chosen));
+  made.ctx = context::create(made.device, std::move(chosen));
   // More streams than a buffer remembers readers apart.
   for (std::size_t i = 0; i < ordering_state::max_reads + 2; ++i) {
-    made.leases.push_back(made.home->borrow_stream());
+    made.leases.push_back(made.ctx->borrow_stream());
   }
   for (int i = 0; i < 3; ++i) {
     made.foreign.push_back(i == 0 ? made.device->create_blocking_stream() : made.device->create_stream());

@@ -14,7 +14,7 @@ namespace saeta::schedules {
 struct site {
   std::shared_ptr<sim::device> device;
   sim::usage before;
-  std::shared_ptr<context> home;
+  std::shared_ptr<context> ctx;
   std::vector<stream_lease> leases;
   std::vector<stream_handle> foreign;
 };

@@ -28,14 +28,14 @@ void random_program::lend() {
   if (contested) {
     return; // two consumers of one buffer order themselves
   }
-  source.place->home->make_visible_to(device);
+  source.place->ctx->make_visible_to(device);
   order_handover(views, device, user); // as a protocol does that names a stream
   if (changes) {
     // A consumer that writes must see earlier readers gone, too: that is his producer's promise in DLPack.
     const handover needed = source.memory.owner()->ordering().needs(access::write, "lent");
     wait(stream_ref(device, user), needed.points);
     if (needed.unknown) {
-      wait(stream_ref(device, user), source.place->home->mark_unknown_work("lent"));
+      wait(stream_ref(device, user), source.place->ctx->mark_unknown_work("lent"));
     }
   }
   lent next{std::make_unique<export_hold>(views, changes ? access::write : access::read),
@@ -92,7 +92,7 @@ void random_program::import() {
   taken.keepalive = std::shared_ptr<void>(nullptr, [device = place.device, memory, size](void*) {
     static_cast<void>(device->deallocate(memory, size, 0));
   });
-  buffers_.push_back({buffer::adopt(place.home, std::move(taken)), bytes(size, value), &place});
+  buffers_.push_back({buffer::adopt(place.ctx, std::move(taken)), bytes(size, value), &place});
 }
 
 void random_program::capture() {

@@ -12,7 +12,7 @@ namespace saeta::schedules {
 
 stream_ref random_program::any_stream(const site& of) {
   const std::size_t i = draw_.below(of.leases.size() + 1);
-  return i == of.leases.size() ? of.home->work_stream() : of.leases[i].ref();
+  return i == of.leases.size() ? of.ctx->work_stream() : of.leases[i].ref();
 }
 
 known& random_program::any_buffer() {
@@ -40,10 +40,9 @@ void random_program::allocate() {
     return drop();
   }
   site& place = any_site();
-  const auto& from = shares_.empty() || draw_.chance(60) ? place.home : shares_[draw_.below(shares_.size())];
-  site& of = from->device() == place.home->device()
-                 ? place
-                 : sites_[static_cast<std::size_t>(from->device().ordinal)];
+  const auto& from = shares_.empty() || draw_.chance(60) ? place.ctx : shares_[draw_.below(shares_.size())];
+  site& of = from->device() == place.ctx->device() ? place
+                                                   : sites_[static_cast<std::size_t>(from->device().ordinal)];
   const std::size_t size = any_size();
   const stream_ref stream = any_stream(of);
   try {
@@ -59,7 +58,7 @@ void random_program::allocate() {
 void random_program::fill(const site& of, const buffer& memory, std::size_t offset, std::size_t size,
                           stream_ref stream, std::uint8_t value) {
   use_token token(stream, {writes(memory)});
-  of.home->copies().fill(token.mutable_data<std::uint8_t>(memory) + offset, value, size, stream);
+  of.ctx->copies().fill(token.mutable_data<std::uint8_t>(memory) + offset, value, size, stream);
   if (draw_.chance(80)) {
     token.finish(); // otherwise its end leaves a point
   }
@@ -98,8 +97,8 @@ void random_program::copy() {
   at_risk_.push_back(&target);
   const bool done = guarded([&] {
     use_token token(stream, {reads(source.memory.slice(0, size)), writes(target.memory)});
-    on.home->copies().copy(token.mutable_data<std::uint8_t>(target.memory), token.data<std::uint8_t>(source.memory),
-                  size, copy_kind::device_to_device, stream);
+    on.ctx->copies().copy(token.mutable_data<std::uint8_t>(target.memory),
+                          token.data<std::uint8_t>(source.memory), size, copy_kind::device_to_device, stream);
   });
   if (done) {
     std::copy_n(source.expected.begin(), size, target.expected.begin());
@@ -124,8 +123,8 @@ void random_program::read(const known& source, stream_ref stream) {
   arrivals_.push_back(next.arrived); // the copy may be queued before something fails
   const bool done = guarded([&] {
     use_token token(stream, {reads(source.memory)});
-    source.place->home->copies().copy(next.arrived->data(), token.data<std::uint8_t>(source.memory),
-                             next.arrived->size(), copy_kind::device_to_host, stream);
+    source.place->ctx->copies().copy(next.arrived->data(), token.data<std::uint8_t>(source.memory),
+                                     next.arrived->size(), copy_kind::device_to_host, stream);
   });
   if (done && source.certain) {
     landings_.push_back(std::move(next));
@@ -161,7 +160,7 @@ void random_program::drop(known& gone) {
 
 void random_program::trim(const site& place) {
   const failure_rate rate(sites_, std::min(10 * chosen_.fail_percent, 100U), chosen_.fail_percent);
-  place.home->trim();
+  place.ctx->trim();
 }
 
 void random_program::settle() {
@@ -170,7 +169,7 @@ void random_program::settle() {
   case 0:
     return trim(place);
   case 1:
-    place.home->drain();
+    place.ctx->drain();
     return;
   case 2:
     while (draw_.chance(90) && place.device->step()) {
@@ -178,7 +177,7 @@ void random_program::settle() {
     return;
   default:
     if (!capture_) {
-      place.home->synchronize(any_stream(place));
+      place.ctx->synchronize(any_stream(place));
     }
   }
 }
@@ -188,7 +187,7 @@ void random_program::share_budget() {
     shares_.pop_front();
     return;
   }
-  const auto& from = any_site().home;
+  const auto& from = any_site().ctx;
   try {
     shares_.push_back(draw_.chance(50) ? from->with_budget("share", 128U << 10U)
                                        : from->with_reservation(64U << 10U));
@@ -212,17 +211,17 @@ void random_program::fail() {
   }
 }
 void random_program::refuse(const site& place) {
-  const auto of_this = [&](const auto& share) { return share->device() == place.home->device(); };
+  const auto of_this = [&](const auto& share) { return share->device() == place.ctx->device(); };
   const auto share = std::find_if(shares_.begin(), shares_.end(), of_this);
-  const auto& from = share == shares_.end() || draw_.chance(50) ? place.home : *share;
-  const memory_statistics before = place.home->reports().statistics();
+  const auto& from = share == shares_.end() || draw_.chance(50) ? place.ctx : *share;
+  const memory_statistics before = place.ctx->reports().statistics();
   try {
     static_cast<void>(buffer::allocate(from, budget_bytes + 1, any_stream(place), "too large"));
     found_.emplace_back("a request beyond the budget was accepted");
   } catch (const error& e) {
     expect_code(e, errc::budget_exceeded);
   }
-  const std::uint64_t held = place.home->reports().statistics().held;
+  const std::uint64_t held = place.ctx->reports().statistics().held;
   if (before.pending_releases == 0 && held != before.held) {
     found_.push_back(
         concat("a refusal of the budget changed the bytes held from ", before.held, " to ", held));
@@ -246,7 +245,7 @@ void random_program::end_elsehome() {
   const bool done = guarded([&] {
     const stream_ref mine(*target.place->device, per_thread_stream);
     std::optional<use_token> token(std::in_place, mine, std::array{writes(target.memory)});
-    target.place->home->copies().fill(token->mutable_data<std::uint8_t>(target.memory), value, size, mine);
+    target.place->ctx->copies().fill(token->mutable_data<std::uint8_t>(target.memory), value, size, mine);
     std::thread([&] { token.reset(); }).join();
   });
   if (done) {
@@ -276,7 +275,7 @@ void random_program::work_apart() {
   } else {
     used.memory = {};
     try {
-      used.memory = buffer::allocate(place.home, size, apart, "apart");
+      used.memory = buffer::allocate(place.ctx, size, apart, "apart");
       fill(place, used.memory, 0, size, apart, 3);
     } catch (const error& e) {
       expect_code(e, errc::budget_exceeded);

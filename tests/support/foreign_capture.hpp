@@ -29,7 +29,7 @@ public:
     device_->destroy_stream(stream_);
   }
 
-  [[nodiscard]] const std::shared_ptr<sim::device>& home() const noexcept { return device_; }
+  [[nodiscard]] const std::shared_ptr<sim::device>& ctx() const noexcept { return device_; }
   [[nodiscard]] bool begun() const { return device_->progress(stream_) != sim::capture_progress::none; }
   /// True when somebody else has ended it.
   [[nodiscard]] bool was_ended() const { return device_->progress(stream_) == sim::capture_progress::ended; }

@@ -172,18 +172,18 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
 
 } // namespace
 
-table table_of(const std::shared_ptr<context>& home, const schema& fields,
+table table_of(const std::shared_ptr<context>& ctx, const schema& fields,
                const std::vector<std::vector<shared_array>>& batches) {
   dictionary_cache dictionaries;
   std::vector<batch> imported;
   for (const auto& columns : batches) {
     auto source = to_c_batch(columns, columns.empty() ? 0 : columns.front()->length);
-    imported.push_back(import_batch(home, fields, source.get(), dictionaries));
+    imported.push_back(import_batch(ctx, fields, source.get(), dictionaries));
   }
-  return table::make(home, fields, std::move(imported));
+  return table::make(ctx, fields, std::move(imported));
 }
 
-table random_table(const std::shared_ptr<context>& home, const std::vector<data_type>& types,
+table random_table(const std::shared_ptr<context>& ctx, const std::vector<data_type>& types,
                    const table_shape& shape) {
   schema fields;
   fields.metadata = {{"origin", "test"}, {"empty", ""}, {"origin", "again"}};
@@ -199,7 +199,7 @@ table random_table(const std::shared_ptr<context>& home, const std::vector<data_
       batches[b].push_back(random_column(types[c], shape.batch_rows[b], dictionary, seed + b));
     }
   }
-  return table_of(home, fields, batches);
+  return table_of(ctx, fields, batches);
 }
 
 shared_array strings(const std::vector<std::string_view>& values) {
@@ -226,7 +226,7 @@ shared_array indices(const std::vector<std::int32_t>& values, shared_array dicti
 }
 
 std::vector<cell> cells(const column& source) {
-  const host_batch down = download(source.home(), {source.length(), {source}});
+  const host_batch down = download(source.ctx(), {source.length(), {source}});
   const host_array& array = down.arrays.front();
   std::vector<cell> rows;
   for (std::int64_t row = 0; row < array.length; ++row) {

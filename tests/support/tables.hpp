@@ -26,11 +26,11 @@ struct table_shape {
 };
 
 /// One column for each type, with nulls, names "0:null", "1:bool", and metadata on the schema and each field.
-table random_table(const std::shared_ptr<context>& home, const std::vector<data_type>& types,
+table random_table(const std::shared_ptr<context>& ctx, const std::vector<data_type>& types,
                    const table_shape& shape);
 
 /// A table of plain arrays: `batches[b][c]` is column c of batch b, all of equal length in a batch.
-table table_of(const std::shared_ptr<context>& home, const schema& fields,
+table table_of(const std::shared_ptr<context>& ctx, const schema& fields,
                const std::vector<std::vector<shared_array>>& batches);
 
 /// A column of strings without nulls.

@@ -23,7 +23,7 @@ struct streamed_rows {
 };
 
 /// A struct array of columns of a device that `column_stream` takes, as `export_batch` has them in other respects.
-streamed_rows export_streamed(const std::shared_ptr<context>& home, const batch& source,
+streamed_rows export_streamed(const std::shared_ptr<context>& ctx, const batch& source,
                               std::size_t window_bytes);
 
 } // namespace saeta

@@ -63,10 +63,10 @@ struct import_options {
 };
 
 /// One record batch (a struct array matching `fields`).
-batch import_batch(const std::shared_ptr<context>& home, const schema& fields, ArrowArray& source,
+batch import_batch(const std::shared_ptr<context>& ctx, const schema& fields, ArrowArray& source,
                    dictionary_cache& dictionaries, const import_options& options = {});
 /// One array of any carried type.
-column import_column(const std::shared_ptr<context>& home, const field& described, ArrowArray& source,
+column import_column(const std::shared_ptr<context>& ctx, const field& described, ArrowArray& source,
                      const import_options& options = {});
 /// What a stream gave, and whether its arrays were structs: else `rows` has them as its one column.
 struct imported_stream {
@@ -77,11 +77,11 @@ struct imported_stream {
 /// Every batch of a stream. Takes the stream; an error in the middle releases it. A producer that works for each batch is asked
 /// for the next one on another thread, never for two at a time, while the last one is uploaded. `progress`, where given, hears the rows
 /// so far after each batch.
-imported_stream import_any_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
+imported_stream import_any_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
                                   const import_options& options = {},
                                   const std::function<void(std::int64_t)>& progress = {});
 /// The same as a table, whatever its arrays are.
-table import_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
+table import_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
                     const import_options& options = {},
                     const std::function<void(std::int64_t)>& progress = {});
 

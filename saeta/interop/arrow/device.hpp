@@ -40,14 +40,13 @@ void export_device_stream(const field& described, std::vector<column> pieces, Ar
 tensor_device device_of(const ArrowDeviceArray& source);
 
 /// One record batch (a struct array matching `fields`).
-batch import_device_batch(const std::shared_ptr<context>& home, const schema& fields,
-                          ArrowDeviceArray& source, dictionary_cache& dictionaries,
-                          const import_options& options = {});
+batch import_device_batch(const std::shared_ptr<context>& ctx, const schema& fields, ArrowDeviceArray& source,
+                          dictionary_cache& dictionaries, const import_options& options = {});
 /// One array of any type.
-column import_device_column(const std::shared_ptr<context>& home, const field& described,
+column import_device_column(const std::shared_ptr<context>& ctx, const field& described,
                             ArrowDeviceArray& source, const import_options& options = {});
 /// Every array of a stream.
-imported_stream import_device_stream(const std::shared_ptr<context>& home, ArrowDeviceArrayStream& source,
+imported_stream import_device_stream(const std::shared_ptr<context>& ctx, ArrowDeviceArrayStream& source,
                                      const import_options& options = {},
                                      const std::function<void(std::int64_t)>& progress = {});
 

@@ -41,12 +41,12 @@ bool lacks_bytes(const column& of) {
          (of.dictionary() != nullptr && lacks_bytes(*of.dictionary()));
 }
 
-buffer zeros_on(const std::shared_ptr<context>& home) {
+buffer zeros_on(const std::shared_ptr<context>& ctx) {
   constexpr std::size_t bytes = 64;
-  const stream_ref work = home->work_stream();
-  buffer made = buffer::allocate(home, bytes, work, "arrow export");
+  const stream_ref work = ctx->work_stream();
+  buffer made = buffer::allocate(ctx, bytes, work, "arrow export");
   use_token token(work, {writes(made)});
-  home->copies().fill(token.mutable_data<std::byte>(made), 0, bytes, work);
+  ctx->copies().fill(token.mutable_data<std::byte>(made), 0, bytes, work);
   token.finish();
   return made;
 }
@@ -70,26 +70,26 @@ void append_uncounted(host_array& from, std::vector<host_array*>& to) {
 
 /// One read of all the counts. A consumer may count by itself, but libarrow does it on the host whatever the memory is: exporting or
 /// showing what it imported would follow pointers of the device there.
-void count_nulls(const std::shared_ptr<context>& home, std::span<const buffer> views,
+void count_nulls(const std::shared_ptr<context>& ctx, std::span<const buffer> views,
                  std::span<host_array> arrays) {
   std::vector<host_array*> uncounted;
   for (host_array& each : arrays) {
     append_uncounted(each, uncounted);
   }
-  if (home->on_host() || uncounted.empty()) {
+  if (ctx->on_host() || uncounted.empty()) {
     return;
   }
   std::vector<use> used;
   for (const buffer& each : views) {
     used.push_back(reads(each));
   }
-  use_token token(home->work_stream(), used);
+  use_token token(ctx->work_stream(), used);
   const auto counts =
-      kernel_results(home, uncounted.size(), {}, [&](const use_token& results, std::int64_t* values) {
+      kernel_results(ctx, uncounted.size(), {}, [&](const use_token& results, std::int64_t* values) {
         for (const host_array* each : uncounted) {
-          home->kernels().count_nulls(results.stream().native_handle(),
-                                      reinterpret_cast<const std::uint8_t*>(each->buffers[0].data()),
-                                      each->offset, each->length, values++);
+          ctx->kernels().count_nulls(results.stream().native_handle(),
+                                     reinterpret_cast<const std::uint8_t*>(each->buffers[0].data()),
+                                     each->offset, each->length, values++);
         }
       });
   token.finish();
@@ -99,14 +99,14 @@ void count_nulls(const std::shared_ptr<context>& home, std::span<const buffer> v
 }
 
 /// The hold comes first, so that whoever writes later waits for the consumer.
-device_view view_of(const std::shared_ptr<context>& home, const batch& source) {
+device_view view_of(const std::shared_ptr<context>& ctx, const batch& source) {
   std::vector<buffer> views;
   for (const column& part : source.columns) {
     append_buffers(part, views);
   }
   buffer nothing;
-  if (!home->on_host() && std::ranges::any_of(source.columns, lacks_bytes)) {
-    nothing = zeros_on(home);
+  if (!ctx->on_host() && std::ranges::any_of(source.columns, lacks_bytes)) {
+    nothing = zeros_on(ctx);
     views.push_back(nothing);
   }
   device_view made;
@@ -114,11 +114,11 @@ device_view view_of(const std::shared_ptr<context>& home, const batch& source) {
   made.owner->nothing = std::move(nothing);
   made.arrays = view_in_place(source);
   made.arrays.keepalive = made.owner;
-  count_nulls(home, views, made.arrays.arrays);
+  count_nulls(ctx, views, made.arrays.arrays);
   for (host_array& each : made.arrays.arrays) {
     hand_offsets_down(each, nullptr);
   }
-  made.owner->written = handover_event(home, views);
+  made.owner->written = handover_event(ctx, views);
   return made;
 }
 
@@ -140,7 +140,7 @@ void fill(device_view& from, owned_array array, tensor_device where, ArrowDevice
 
 void append_kinds(const column& of, std::vector<memory_kind>& kinds) {
   if (of.type().is_byte_bool()) {
-    kinds.push_back(own_kind(of.home()->device())); // of the packed bits
+    kinds.push_back(own_kind(of.ctx()->device())); // of the packed bits
     return;
   }
   std::vector<buffer> views;
@@ -154,7 +154,7 @@ void append_kinds(const column& of, std::vector<memory_kind>& kinds) {
 
 } // namespace
 
-tensor_device device_for(const context& home, std::span<const column> parts) {
+tensor_device device_for(const context& ctx, std::span<const column> parts) {
   std::vector<memory_kind> kinds;
   for (const column& part : parts) {
     append_kinds(part, kinds);
@@ -162,19 +162,19 @@ tensor_device device_for(const context& home, std::span<const column> parts) {
   const bool one_kind =
       !kinds.empty() && std::ranges::adjacent_find(kinds, std::not_equal_to{}) == kinds.end();
   // Memory of several kinds is what the device can use all of.
-  const memory_kind kind = one_kind ? kinds.front() : own_kind(home.device());
-  const tensor_device found = to_tensor_device(home.device(), kind);
-  return {found.type, kind == memory_kind::host ? -1 : home.device().ordinal};
+  const memory_kind kind = one_kind ? kinds.front() : own_kind(ctx.device());
+  const tensor_device found = to_tensor_device(ctx.device(), kind);
+  return {found.type, kind == memory_kind::host ? -1 : ctx.device().ordinal};
 }
 
-void export_to_device(const std::shared_ptr<context>& home, const batch& source, tensor_device where,
+void export_to_device(const std::shared_ptr<context>& ctx, const batch& source, tensor_device where,
                       ArrowDeviceArray& target) {
-  device_view view = view_of(home, as_arrow(source));
+  device_view view = view_of(ctx, as_arrow(source));
   fill(view, exported_struct(view.arrays, nothing_in(view)), where, target);
 }
 
 void export_to_device(const column& source, tensor_device where, ArrowDeviceArray& target) {
-  device_view view = view_of(source.home(), {source.length(), {as_arrow(source)}});
+  device_view view = view_of(source.ctx(), {source.length(), {as_arrow(source)}});
   fill(view, exported(view.arrays.arrays.front(), view.arrays.keepalive, nothing_in(view)), where, target);
 }
 
@@ -184,11 +184,11 @@ void export_device_batch(const table& source, std::size_t batch_index, ArrowDevi
                 concat("batch ", batch_index, " of a table with ", source.batches().size(), " batches"));
   }
   const batch& part = source.batches()[batch_index];
-  export_to_device(source.home(), part, device_for(*source.home(), part.columns), target);
+  export_to_device(source.ctx(), part, device_for(*source.ctx(), part.columns), target);
 }
 
 void export_device_column(const column& source, ArrowDeviceArray& target) {
-  export_to_device(source, device_for(*source.home(), std::span(&source, 1)), target);
+  export_to_device(source, device_for(*source.ctx(), std::span(&source, 1)), target);
 }
 
 } // namespace saeta

@@ -24,45 +24,45 @@ enum class way {
 /// Memory of the context's device, read behind the producer's work. Each read waits for it.
 class on_device final : public array_memory {
 public:
-  explicit on_device(const std::shared_ptr<context>& home) : home_(home) {}
+  explicit on_device(const std::shared_ptr<context>& ctx) : ctx_(ctx) {}
 
   [[nodiscard]] std::int64_t number(const std::byte* at, std::size_t width) const override {
     std::byte value[sizeof(std::int64_t)];
-    home_->copies().read_scalar(value, at, width, home_->work_stream());
+    ctx_->copies().read_scalar(value, at, width, ctx_->work_stream());
     return read_offset(value, width, 0);
   }
 
   [[nodiscard]] std::int64_t count_nulls(const std::byte* validity, std::int64_t offset,
                                          std::int64_t length) const override {
     const auto count = [&](const use_token& token, std::int64_t* counted) {
-      home_->kernels().count_nulls(token.stream().native_handle(),
-                                   reinterpret_cast<const std::uint8_t*>(validity), offset, length, counted);
+      ctx_->kernels().count_nulls(token.stream().native_handle(),
+                                  reinterpret_cast<const std::uint8_t*>(validity), offset, length, counted);
     };
-    return kernel_results(home_, 1, {}, count).front();
+    return kernel_results(ctx_, 1, {}, count).front();
   }
 
   [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const value_request> requests) const override {
-    return read_values(home_, requests);
+    return read_values(ctx_, requests);
   }
 
   [[nodiscard]] std::vector<std::int64_t> bad_rows(check_list list) const override {
     if (list.checks.empty()) {
       return {};
     }
-    const device_copy<std::int64_t> tables(home_, list.tables);
-    use_token described(home_->work_stream(), {reads(tables.memory())});
+    const device_copy<std::int64_t> tables(ctx_, list.tables);
+    use_token described(ctx_->work_stream(), {reads(tables.memory())});
     set_tables(list, tables.data(described));
     number_tiles(list.checks);
-    const device_copy<value_check> uploaded(home_, list.checks);
-    return kernel_results(home_, list.checks.size(), uploaded.memory(),
+    const device_copy<value_check> uploaded(ctx_, list.checks);
+    return kernel_results(ctx_, list.checks.size(), uploaded.memory(),
                           [&](const use_token& token, std::int64_t* rows) {
-                            home_->kernels().check_values(token.stream().native_handle(), list.checks,
-                                                          uploaded.data(token), rows);
+                            ctx_->kernels().check_values(token.stream().native_handle(), list.checks,
+                                                         uploaded.data(token), rows);
                           });
   }
 
 private:
-  const std::shared_ptr<context>& home_;
+  const std::shared_ptr<context>& ctx_;
 };
 
 /// Says nothing of `reserved`: pyarrow leaves there what it finds.
@@ -73,10 +73,10 @@ void require_struct(const ArrowDeviceArray& source) {
 }
 
 /// Managed memory is any GPU's; page-locked memory goes to a GPU by a transfer, as memory of the host does.
-way way_into(const context& home, const ArrowDeviceArray& source) {
+way way_into(const context& ctx, const ArrowDeviceArray& source) {
   const tensor_device from = device_of(source);
   const memory_kind kind = *kind_of(from);
-  const device_id here = home.device();
+  const device_id here = ctx.device();
   if (kind == memory_kind::host) {
     if (source.sync_event != nullptr) {
       throw error(errc::format,
@@ -99,8 +99,8 @@ way way_into(const context& home, const ArrowDeviceArray& source) {
 }
 
 /// The producer's event, as a GPU's driver and the simulated one keep them: a handle behind a pointer.
-event_ref event_of(const context& home, const ArrowDeviceArray& source) {
-  return {*home.device_backend(), *static_cast<const event_handle*>(source.sync_event)};
+event_ref event_of(const context& ctx, const ArrowDeviceArray& source) {
+  return {*ctx.device_backend(), *static_cast<const event_handle*>(source.sync_event)};
 }
 
 void require_alignment(const host_batch& view) {
@@ -111,14 +111,14 @@ void require_alignment(const host_batch& view) {
 
 /// @param look  makes the host_batch of the struct, reading through the memory it is given.
 template <class Look>
-placed_batch view_on_device(const std::shared_ptr<context>& home, ArrowDeviceArray& source,
+placed_batch view_on_device(const std::shared_ptr<context>& ctx, ArrowDeviceArray& source,
                             std::span<const field> fields, dictionary_cache& dictionaries,
                             const import_options& options, Look look) {
-  const stream_ref work = home->work_stream();
+  const stream_ref work = ctx->work_stream();
   if (source.sync_event != nullptr) {
-    work.wait(event_of(*home, source));
+    work.wait(event_of(*ctx, source));
   }
-  const on_device memory(home);
+  const on_device memory(ctx);
   host_batch view = look(memory);
   require_alignment(view);
   if (options.check == validation::full) {
@@ -129,20 +129,20 @@ placed_batch view_on_device(const std::shared_ptr<context>& home, ArrowDeviceArr
   view.keepalive = owner;
   const point ready = mark(work);
   batch placed =
-      adopt(home, view, dictionaries,
-            {.tag = options.upload.tag, .on_device = true, .ready = ready, .own = find_own(*home, ready)});
+      adopt(ctx, view, dictionaries,
+            {.tag = options.upload.tag, .on_device = true, .ready = ready, .own = find_own(*ctx, ready)});
   if (options.copy == copy_policy::always) {
-    placed.columns = copy_columns(home, placed.columns, options.upload.tag);
+    placed.columns = copy_columns(ctx, placed.columns, options.upload.tag);
   }
-  wire_symbols(home, fields, view, dictionaries).apply(placed);
+  wire_symbols(ctx, fields, view, dictionaries).apply(placed);
   owner->take(source);
   return {std::move(placed), std::move(view)};
 }
 
 /// What the CPU reads is there for it once the producer's work is done.
-void await(const context& home, const ArrowDeviceArray& source) {
+void await(const context& ctx, const ArrowDeviceArray& source) {
   if (source.sync_event != nullptr) {
-    event_of(home, source).synchronize();
+    event_of(ctx, source).synchronize();
   }
 }
 
@@ -165,27 +165,27 @@ tensor_device device_of(const ArrowDeviceArray& source) {
   return found;
 }
 
-placed_batch place_device_batch(const std::shared_ptr<context>& home, const schema& fields,
+placed_batch place_device_batch(const std::shared_ptr<context>& ctx, const schema& fields,
                                 ArrowDeviceArray& source, dictionary_cache& dictionaries,
                                 const import_options& options) {
   require_struct(source);
-  if (way_into(*home, source) == way::as_host_memory) {
-    await(*home, source);
-    return place_batch(home, fields, source.array, dictionaries, options);
+  if (way_into(*ctx, source) == way::as_host_memory) {
+    await(*ctx, source);
+    return place_batch(ctx, fields, source.array, dictionaries, options);
   }
-  return view_on_device(home, source, fields.fields, dictionaries, options,
+  return view_on_device(ctx, source, fields.fields, dictionaries, options,
                         [&](const array_memory& memory) { return view_batch(fields, source.array, memory); });
 }
 
-placed_batch place_device_column(const std::shared_ptr<context>& home, const field& described,
+placed_batch place_device_column(const std::shared_ptr<context>& ctx, const field& described,
                                  ArrowDeviceArray& source, dictionary_cache& dictionaries,
                                  const import_options& options) {
   require_struct(source);
-  if (way_into(*home, source) == way::as_host_memory) {
-    await(*home, source);
-    return place_column(home, described, source.array, dictionaries, options);
+  if (way_into(*ctx, source) == way::as_host_memory) {
+    await(*ctx, source);
+    return place_column(ctx, described, source.array, dictionaries, options);
   }
-  return view_on_device(home, source, std::span(&described, 1), dictionaries, options,
+  return view_on_device(ctx, source, std::span(&described, 1), dictionaries, options,
                         [&](const array_memory& memory) {
                           host_batch view;
                           view.rows = source.array.length;
@@ -195,16 +195,15 @@ placed_batch place_device_column(const std::shared_ptr<context>& home, const fie
                         });
 }
 
-batch import_device_batch(const std::shared_ptr<context>& home, const schema& fields,
-                          ArrowDeviceArray& source, dictionary_cache& dictionaries,
-                          const import_options& options) {
-  return place_device_batch(home, fields, source, dictionaries, options).columns;
+batch import_device_batch(const std::shared_ptr<context>& ctx, const schema& fields, ArrowDeviceArray& source,
+                          dictionary_cache& dictionaries, const import_options& options) {
+  return place_device_batch(ctx, fields, source, dictionaries, options).columns;
 }
 
-column import_device_column(const std::shared_ptr<context>& home, const field& described,
+column import_device_column(const std::shared_ptr<context>& ctx, const field& described,
                             ArrowDeviceArray& source, const import_options& options) {
   dictionary_cache dictionaries;
-  return place_device_column(home, described, source, dictionaries, options).columns.columns.front();
+  return place_device_column(ctx, described, source, dictionaries, options).columns.columns.front();
 }
 
 } // namespace saeta

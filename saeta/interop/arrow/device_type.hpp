@@ -12,9 +12,9 @@ namespace saeta {
 
 /// The kind of all buffers; of several kinds, and of none, the device's own. Ordinal -1 on the host, as the standard
 /// recommends.
-tensor_device device_for(const context& home, std::span<const column> parts);
+tensor_device device_for(const context& ctx, std::span<const column> parts);
 
-void export_to_device(const std::shared_ptr<context>& home, const batch& source, tensor_device where,
+void export_to_device(const std::shared_ptr<context>& ctx, const batch& source, tensor_device where,
                       ArrowDeviceArray& target);
 void export_to_device(const column& source, tensor_device where, ArrowDeviceArray& target);
 

@@ -144,7 +144,7 @@ host_batch handed_out(const batch& source) {
 }
 
 /// Batches in host memory, with dictionaries in the place of symbols. One transfer brings all that the CPU can't read.
-std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& home, std::span<const batch> sources,
+std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& ctx, std::span<const batch> sources,
                                        symbol_names& names) {
   std::vector<host_batch> made(sources.size());
   std::vector<batch> far;
@@ -158,13 +158,13 @@ std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& home, std
     }
   }
   if (!far.empty()) {
-    auto there = download(home, far);
+    auto there = download(ctx, far);
     for (std::size_t i = 0; i < places.size(); ++i) {
       made[places[i]] = std::move(there[i]);
     }
   }
   for (host_batch& each : made) {
-    names.replace(home, each);
+    names.replace(ctx, each);
   }
   return made;
 }
@@ -188,7 +188,7 @@ std::vector<owned_array> export_batches(const table& source, std::size_t first, 
     shown = packed;
   }
   std::vector<owned_array> made;
-  for (const host_batch& view : in_host_memory(source.home(), shown, names)) {
+  for (const host_batch& view : in_host_memory(source.ctx(), shown, names)) {
     made.push_back(exported_struct(view, no_bytes()));
   }
   return made;
@@ -199,10 +199,10 @@ std::vector<owned_array> export_batches(const table& source, std::size_t first, 
   return export_batches(source, first, count, names);
 }
 
-streamed_rows export_streamed(const std::shared_ptr<context>& home, const batch& source,
+streamed_rows export_streamed(const std::shared_ptr<context>& ctx, const batch& source,
                               std::size_t window_bytes) {
   const batch plain = as_arrow(source);
-  const auto bytes = std::make_shared<column_stream>(home, plain.columns, window_bytes);
+  const auto bytes = std::make_shared<column_stream>(ctx, plain.columns, window_bytes);
   return {exported_struct({source.rows, bytes->arrays(), bytes}, no_bytes()), bytes};
 }
 
@@ -223,7 +223,7 @@ std::vector<owned_array> export_columns(std::span<const column> sources, symbol_
   for (const column& each : sources) {
     single.push_back({each.length(), {as_arrow(each)}});
   }
-  for (const host_batch& view : in_host_memory(sources.front().home(), single, names)) {
+  for (const host_batch& view : in_host_memory(sources.front().ctx(), single, names)) {
     made.push_back(exported(view.arrays.front(), view.keepalive, no_bytes()));
   }
   return made;

@@ -7,24 +7,24 @@ namespace saeta {
 namespace {
 
 /// An array without rows may come without offsets, but there is one offset more than there are rows.
-buffer one_zero(const std::shared_ptr<context>& home, std::size_t width) {
-  const stream_ref work = home->work_stream();
-  buffer zero = buffer::allocate(home, width, work, "offsets");
+buffer one_zero(const std::shared_ptr<context>& ctx, std::size_t width) {
+  const stream_ref work = ctx->work_stream();
+  buffer zero = buffer::allocate(ctx, width, work, "offsets");
   use_token token(work, {writes(zero)});
-  home->copies().fill(token.mutable_data<std::byte>(zero), 0, width, work);
+  ctx->copies().fill(token.mutable_data<std::byte>(zero), 0, width, work);
   token.finish();
   return zero;
 }
 
-column numbers(const std::shared_ptr<context>& home, type_id id, std::int64_t offset, std::int64_t length,
+column numbers(const std::shared_ptr<context>& ctx, type_id id, std::int64_t offset, std::int64_t length,
                const buffer& values) {
-  return column::make(home, {data_type(id), length, offset, 0, {{}, values}, {}, {}});
+  return column::make(ctx, {data_type(id), length, offset, 0, {{}, values}, {}, {}});
 }
 
 } // namespace
 
 offset_parts offsets_and_values(const column& source) {
-  const auto& home = source.home();
+  const auto& ctx = source.ctx();
   const layout_kind layout = source.type().layout();
   if (layout != layout_kind::bytes && layout != layout_kind::list) {
     throw error(errc::exchange,
@@ -36,13 +36,13 @@ offset_parts offsets_and_values(const column& source) {
   const std::int64_t count = checked_add(source.length(), std::int64_t{1}, "offsets of a column");
   const buffer& offsets = source.offsets();
   const bool none = source.length() == 0 && offsets.size() < width;
-  column first = none ? numbers(home, id, 0, 1, one_zero(home, width))
-                      : numbers(home, id, source.length() == 0 ? 0 : source.offset(), count, offsets);
+  column first = none ? numbers(ctx, id, 0, 1, one_zero(ctx, width))
+                      : numbers(ctx, id, source.length() == 0 ? 0 : source.offset(), count, offsets);
   if (layout == layout_kind::list) {
     return {std::move(first), source.children().front()};
   }
   const buffer& bytes = source.bytes();
-  return {std::move(first), numbers(home, type_id::uint8, 0, static_cast<std::int64_t>(bytes.size()), bytes)};
+  return {std::move(first), numbers(ctx, type_id::uint8, 0, static_cast<std::int64_t>(bytes.size()), bytes)};
 }
 
 } // namespace saeta

@@ -8,8 +8,8 @@
 
 namespace saeta {
 
-arrow_rows::arrow_rows(std::shared_ptr<context> home, schema fields, import_options options)
-    : home_(std::move(home)), fields_(std::move(fields)), options_(std::move(options)),
+arrow_rows::arrow_rows(std::shared_ptr<context> ctx, schema fields, import_options options)
+    : ctx_(std::move(ctx)), fields_(std::move(fields)), options_(std::move(options)),
       dictionaries_(std::make_unique<rolling_dictionaries>()) {}
 
 arrow_rows::~arrow_rows() = default;
@@ -34,13 +34,13 @@ void arrow_rows::end(std::shared_ptr<void> keepalive) {
   }
   view_.keepalive = std::move(keepalive);
   placed_batch placed =
-      place_view(home_, std::exchange(view_, {}), fields_.fields, dictionaries_->known(), options_);
+      place_view(ctx_, std::exchange(view_, {}), fields_.fields, dictionaries_->known(), options_);
   dictionaries_->roll_to(placed);
   batches_.push_back(std::move(placed.columns));
 }
 
 table arrow_rows::finish() {
-  return table::make(home_, imported(std::exchange(fields_, {})), std::exchange(batches_, {}));
+  return table::make(ctx_, imported(std::exchange(fields_, {})), std::exchange(batches_, {}));
 }
 
 } // namespace saeta

@@ -21,7 +21,7 @@ class rolling_dictionaries; // interop/arrow/rolling_dictionaries.hpp
 class arrow_rows {
 public:
   /// @param fields  of the arrays as they come.
-  arrow_rows(std::shared_ptr<context> home, schema fields, import_options options);
+  arrow_rows(std::shared_ptr<context> ctx, schema fields, import_options options);
   arrow_rows(const arrow_rows&) = delete;
   arrow_rows& operator=(const arrow_rows&) = delete;
   ~arrow_rows();
@@ -37,7 +37,7 @@ public:
   [[nodiscard]] table finish();
 
 private:
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   schema fields_;
   import_options options_;
   host_batch view_; ///< of the batch that began last

@@ -111,8 +111,8 @@ using on_device = callbacks<ArrowDeviceArrayStream, ArrowDeviceArray>;
 /// The bytes are counted in strict mode alone: that takes a walk over all buffers.
 template <class Source>
 void require_downloads(const Source& of) {
-  if (of.home()->copies().forbids_downloads()) {
-    of.home()->copies().require_downloads(of.byte_size());
+  if (of.ctx()->copies().forbids_downloads()) {
+    of.ctx()->copies().require_downloads(of.byte_size());
   }
 }
 
@@ -138,7 +138,7 @@ std::size_t window_of_pieces(const std::vector<column>& pieces, std::size_t firs
   std::size_t end = first;
   do {
     bytes += pieces[end++].byte_size();
-  } while (end != pieces.size() && bytes < stream_window_bytes && pieces[end].home() == pieces[first].home());
+  } while (end != pieces.size() && bytes < stream_window_bytes && pieces[end].ctx() == pieces[first].ctx());
   return end - first;
 }
 
@@ -192,11 +192,11 @@ void export_device_stream(const table& source, ArrowDeviceArrayStream& target) {
   for (const batch& part : source.batches()) {
     parts.insert(parts.end(), part.columns.begin(), part.columns.end());
   }
-  const tensor_device where = device_for(*source.home(), parts);
+  const tensor_device where = device_for(*source.ctx(), parts);
   auto state = std::make_unique<on_device::state_type>();
   state->type = [source](ArrowSchema& out) { export_schema(source.fields(), out, symbol_form::numbers); };
   state->make = [source, where](std::size_t index, ArrowDeviceArray& out) {
-    export_to_device(source.home(), source.batches()[index], where, out);
+    export_to_device(source.ctx(), source.batches()[index], where, out);
   };
   state->count = source.batches().size();
   on_device::give(std::move(state), target);
@@ -207,7 +207,7 @@ void export_device_stream(const field& described, std::vector<column> pieces,
                           ArrowDeviceArrayStream& target) {
   require_type(described, pieces);
   // Without a piece there is no context to ask, and nothing on a device either.
-  const tensor_device where = pieces.empty() ? tensor_device{} : device_for(*pieces.front().home(), pieces);
+  const tensor_device where = pieces.empty() ? tensor_device{} : device_for(*pieces.front().ctx(), pieces);
   auto state = std::make_unique<on_device::state_type>();
   state->count = pieces.size();
   state->type = [described](ArrowSchema& out) { export_field(described, out, symbol_form::numbers); };

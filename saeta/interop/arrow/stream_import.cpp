@@ -134,7 +134,7 @@ stream_type read_type(const ArrowSchema& type, const import_options& options) {
 
 /// Every array of a stream. @param place_batch, place_column  take an array on success.
 template <class Source, class PlaceBatch, class PlaceColumn>
-imported_stream read_stream(const std::shared_ptr<context>& home, Source& stream,
+imported_stream read_stream(const std::shared_ptr<context>& ctx, Source& stream,
                             const import_options& options, const std::function<void(std::int64_t)>& progress,
                             PlaceBatch place_batch, PlaceColumn place_column) {
   stream_type type = read_type(stream.type().get(), options);
@@ -154,26 +154,26 @@ imported_stream read_stream(const std::shared_ptr<context>& home, Source& stream
       progress(rows);
     }
   }
-  return {table::make(home, imported(std::move(type.fields)), std::move(batches)), type.batches};
+  return {table::make(ctx, imported(std::move(type.fields)), std::move(batches)), type.batches};
 }
 
 } // namespace
 
-imported_stream import_any_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
+imported_stream import_any_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
                                   const import_options& options,
                                   const std::function<void(std::int64_t)>& progress) {
   stream_source<ArrowArrayStream, ArrowArray> stream(source);
   return read_stream(
-      home, stream, options, progress,
+      ctx, stream, options, progress,
       [&](const schema& fields, ArrowArray& from, dictionary_cache& known) {
-        return place_batch(home, fields, from, known, options);
+        return place_batch(ctx, fields, from, known, options);
       },
       [&](const field& described, ArrowArray& from, dictionary_cache& known) {
-        return place_column(home, described, from, known, options);
+        return place_column(ctx, described, from, known, options);
       });
 }
 
-imported_stream import_device_stream(const std::shared_ptr<context>& home, ArrowDeviceArrayStream& source,
+imported_stream import_device_stream(const std::shared_ptr<context>& ctx, ArrowDeviceArrayStream& source,
                                      const import_options& options,
                                      const std::function<void(std::int64_t)>& progress) {
   stream_source<ArrowDeviceArrayStream, ArrowDeviceArray> stream(source);
@@ -184,20 +184,20 @@ imported_stream import_device_stream(const std::shared_ptr<context>& home, Arrow
     }
   };
   return read_stream(
-      home, stream, options, progress,
+      ctx, stream, options, progress,
       [&](const schema& fields, ArrowDeviceArray& from, dictionary_cache& known) {
         require_type(from);
-        return place_device_batch(home, fields, from, known, options);
+        return place_device_batch(ctx, fields, from, known, options);
       },
       [&](const field& described, ArrowDeviceArray& from, dictionary_cache& known) {
         require_type(from);
-        return place_device_column(home, described, from, known, options);
+        return place_device_column(ctx, described, from, known, options);
       });
 }
 
-table import_stream(const std::shared_ptr<context>& home, ArrowArrayStream& source,
+table import_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
                     const import_options& options, const std::function<void(std::int64_t)>& progress) {
-  return import_any_stream(home, source, options, progress).rows;
+  return import_any_stream(ctx, source, options, progress).rows;
 }
 
 } // namespace saeta

@@ -42,15 +42,15 @@ struct exported_indices {
 };
 
 /// Memory for `count` indices.
-std::uint32_t* room_for(const std::shared_ptr<context>& home, std::int64_t count, exported_indices& kept) {
+std::uint32_t* room_for(const std::shared_ptr<context>& ctx, std::int64_t count, exported_indices& kept) {
   const auto indices = static_cast<std::size_t>(count);
-  if (!home->on_host() || home->inherited()) {
+  if (!ctx->on_host() || ctx->inherited()) {
     return kept.plain.emplace_back(indices).data();
   }
   const buffer& made = kept.charged.emplace_back(
-      buffer::allocate(home, checked_mul(indices, sizeof(std::uint32_t), "bytes of indices"),
-                       home->work_stream(), "arrow export"));
-  use_token token(home->work_stream(), {writes(made)});
+      buffer::allocate(ctx, checked_mul(indices, sizeof(std::uint32_t), "bytes of indices"),
+                       ctx->work_stream(), "arrow export"));
+  use_token token(ctx->work_stream(), {writes(made)});
   return token.mutable_data<std::uint32_t>(made);
 }
 
@@ -110,9 +110,9 @@ field as_symbols(const field& described, const std::shared_ptr<symbol_table>& ta
   return made;
 }
 
-wire_symbols::wire_symbols(std::shared_ptr<context> home, std::span<const field> fields,
+wire_symbols::wire_symbols(std::shared_ptr<context> ctx, std::span<const field> fields,
                            const host_batch& source, dictionary_cache& known)
-    : home_(std::move(home)), source_(source), known_(known) {
+    : ctx_(std::move(ctx)), source_(source), known_(known) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (becomes_symbols(fields[i])) {
       columns_.push_back(
@@ -135,7 +135,7 @@ host_batch wire_symbols::without_dictionaries() {
 
 void wire_symbols::interned(entry& each, const host_array& values) const {
   try {
-    each.mapping = std::make_shared<const symbol_mapping>(home_, values, process_symbols());
+    each.mapping = std::make_shared<const symbol_mapping>(ctx_, values, process_symbols());
   } catch (const error& why) {
     throw why.refusal() != nullptr ? why : error(why.code(), concat(each.label, ": ", why.message()));
   }
@@ -145,7 +145,7 @@ void wire_symbols::apply(batch& placed) {
   for (entry& each : columns_) {
     column& target = placed.columns[each.number];
     if (each.mapping == nullptr) {
-      const host_batch values = download(home_, {target.dictionary()->length(), {*target.dictionary()}});
+      const host_batch values = download(ctx_, {target.dictionary()->length(), {*target.dictionary()}});
       interned(each, values.arrays.front());
     }
     target = each.mapping->apply(target.dictionary() != nullptr ? indices_of(target) : target);
@@ -183,7 +183,7 @@ symbol_names::symbol_names(const schema& fields) {
   }
 }
 
-void symbol_names::replace(const std::shared_ptr<context>& home, host_batch& rows) {
+void symbol_names::replace(const std::shared_ptr<context>& ctx, host_batch& rows) {
   std::shared_ptr<exported_indices> kept;
   for (std::size_t i = 0; i < rows.arrays.size(); ++i) {
     symbol_dictionary* const names = columns_[i].names.get();
@@ -196,7 +196,7 @@ void symbol_names::replace(const std::shared_ptr<context>& home, host_batch& row
     }
     const host_array source = std::move(rows.arrays[i]);
     const std::int64_t skipped = source.offset % 8; // the validity begins at a whole byte
-    std::uint32_t* const indices = room_for(home, skipped + source.length, *kept);
+    std::uint32_t* const indices = room_for(ctx, skipped + source.length, *kept);
     std::fill_n(indices, skipped, 0U);
     names->take(source, columns_[i].label, indices + skipped);
     host_array& made = rows.arrays[i];

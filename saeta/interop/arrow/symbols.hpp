@@ -27,7 +27,7 @@ class wire_symbols {
 public:
   /// @param fields  of `source`.
   /// @param known   dictionaries that were interned before; learns those of the batch.
-  wire_symbols(std::shared_ptr<context> home, std::span<const field> fields, const host_batch& source,
+  wire_symbols(std::shared_ptr<context> ctx, std::span<const field> fields, const host_batch& source,
                dictionary_cache& known);
 
   [[nodiscard]] bool any() const noexcept { return !columns_.empty(); }
@@ -46,7 +46,7 @@ private:
   };
   void interned(entry& each, const host_array& values) const;
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   const host_batch& source_;
   dictionary_cache& known_;
   std::vector<entry> columns_;
@@ -61,7 +61,7 @@ public:
   explicit symbol_names(const schema& fields);
 
   /// Dictionaries in the place of symbols, in memory of the context where that is the host.
-  void replace(const std::shared_ptr<context>& home, host_batch& rows);
+  void replace(const std::shared_ptr<context>& ctx, host_batch& rows);
 
 private:
   struct entry {

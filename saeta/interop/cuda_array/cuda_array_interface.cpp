@@ -95,7 +95,7 @@ std::optional<std::int64_t> ready_of(const cuda_array& from) {
   return from.stream || from.version < 3 ? from.stream : nothing_pending;
 }
 
-column import_array(const std::shared_ptr<context>& home, const cuda_array& from, copy_policy copy) {
+column import_array(const std::shared_ptr<context>& ctx, const cuda_array& from, copy_policy copy) {
   require_shape(from);
   const DLDataType type = type_of(from.typestr);
   auto made = std::make_unique<tensor_of_array>();
@@ -106,7 +106,7 @@ column import_array(const std::shared_ptr<context>& home, const cuda_array& from
   made->tensor.manager_ctx = made.get();
   made->tensor.deleter = delete_tensor;
   made->tensor.flags = from.read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
-  const device_id device = home->device();
+  const device_id device = ctx->device();
   const tensor_device here = to_tensor_device(device, own_kind(device));
   made->tensor.dl_tensor = {reinterpret_cast<void*>(from.data),
                             {static_cast<DLDeviceType>(here.type), here.ordinal},
@@ -115,12 +115,12 @@ column import_array(const std::shared_ptr<context>& home, const cuda_array& from
                             made->shape.data(),
                             made->strides.empty() ? nullptr : made->strides.data(),
                             0};
-  column taken = import_by_address(home, &made->tensor, {ready_of(from), copy});
+  column taken = import_by_address(ctx, &made->tensor, {ready_of(from), copy});
   static_cast<void>(made.release()); // the column's now
   return taken;
 }
 
-column mask_of(const std::shared_ptr<context>& home, const cuda_array& mask, std::int64_t rows,
+column mask_of(const std::shared_ptr<context>& ctx, const cuda_array& mask, std::int64_t rows,
                copy_policy copy) {
   require_shape(mask);
   if (mask.shape.size() != 1) {
@@ -140,19 +140,19 @@ column mask_of(const std::shared_ptr<context>& home, const cuda_array& mask, std
     throw error(errc::exchange, concat(label, ": the mask has one byte a row and a validity one bit, "
                                               "and a copy was forbidden"));
   }
-  return import_array(home, mask, copy_policy::when_needed);
+  return import_array(ctx, mask, copy_policy::when_needed);
 }
 
 } // namespace
 
-column import_cuda_array(const std::shared_ptr<context>& home, const cuda_array& values,
+column import_cuda_array(const std::shared_ptr<context>& ctx, const cuda_array& values,
                          const cuda_array* mask, copy_policy copy) {
   if (mask == nullptr) {
-    return import_array(home, values, copy);
+    return import_array(ctx, values, copy);
   }
   require_shape(values);
-  const column valid = mask_of(home, *mask, values.shape[0], copy);
-  return with_validity(import_array(home, values, copy), valid);
+  const column valid = mask_of(ctx, *mask, values.shape[0], copy);
+  return with_validity(import_array(ctx, values, copy), valid);
 }
 
 cuda_array export_cuda_array(const column& source) {
@@ -172,7 +172,7 @@ cuda_array export_cuda_array(const column& source) {
     throw error(errc::exchange, concat(label, ": the values of a ", source.type().name(),
                                        " column do not lie as one array: use DLPack, which gathers them"));
   }
-  const auto& home = source.home();
+  const auto& ctx = source.ctx();
   const std::int64_t width = numbers.shown.byte_width();
   cuda_array made;
   made.shape = ordered(numbers.extents, numbers.order);
@@ -190,11 +190,11 @@ cuda_array export_cuda_array(const column& source) {
   // First the hold: whoever writes after the hand-over finds it.
   const std::span shown(&found->first, 1);
   made.owner = std::make_shared<known_export>(shown);
-  if (home->on_host()) {
+  if (ctx->on_host()) {
     synchronize_handover(shown);
   } else {
-    order_handover(shown, home->work_stream());
-    made.stream = dlpack_import_stream(*home);
+    order_handover(shown, ctx->work_stream());
+    made.stream = dlpack_import_stream(*ctx);
   }
   return made;
 }

@@ -36,10 +36,10 @@ struct cuda_array {
   std::shared_ptr<void> owner;
 };
 
-/// The array as a column of `home`, on whose device its memory lies. `mask` may be null; it has as many elements as the array has
+/// The array as a column of `ctx`, on whose device its memory lies. `mask` may be null; it has as many elements as the array has
 /// rows, of bool or of integers of one byte, and one that is not 0 stands for a valid row. One kernel packs it into a validity, which `never`
 /// refuses, as it refuses to gather a strided array.
-column import_cuda_array(const std::shared_ptr<context>& home, const cuda_array& values,
+column import_cuda_array(const std::shared_ptr<context>& ctx, const cuda_array& values,
                          const cuda_array* mask = nullptr, copy_policy copy = copy_policy::when_needed);
 
 /// A view of the column's rows, read-only. On the host nothing is pending when it returns, and no stream is named.

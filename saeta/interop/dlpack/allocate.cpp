@@ -6,7 +6,7 @@
 
 namespace saeta {
 
-DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& home, tensor_type type,
+DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& ctx, tensor_type type,
                                           std::span<const std::int64_t> shape) {
   std::uint64_t bytes = (std::uint64_t{type.bits} * type.lanes + 7) / 8;
   for (const std::int64_t extent : shape) {
@@ -15,12 +15,12 @@ DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& home, 
     }
     bytes = checked_mul(bytes, static_cast<std::uint64_t>(extent), "bytes of a tensor");
   }
-  const buffer values = buffer::allocate(home, bytes, home->work_stream(), "dlpack allocation");
+  const buffer values = buffer::allocate(ctx, bytes, ctx->work_stream(), "dlpack allocation");
   tensor_owner owner(std::in_place_type<copy_hold>, values.owner());
   auto made = std::make_unique<exported_tensor<DLManagedTensorVersioned>>(
       shape, dense_strides({shape.begin(), shape.end()}, tensor_order::row), std::move(owner));
   made->describe(reinterpret_cast<void*>(bytes == 0 ? 0 : values.address()),
-                 to_tensor_device(home->device(), values.kind()), type, 0);
+                 to_tensor_device(ctx->device(), values.kind()), type, 0);
   return made.release()->get();
 }
 

@@ -21,7 +21,7 @@ namespace saeta {
 
 /// Values of any type side by side, the last dimension densest, and undefined.
 /// @throws error format (a negative extent), overflow, budget_exceeded, out_of_memory, closed.
-DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& home, tensor_type type,
+DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& ctx, tensor_type type,
                                           std::span<const std::int64_t> shape);
 
 } // namespace saeta

@@ -100,7 +100,7 @@ struct offset_parts {
 offset_parts offsets_and_values(const column& source);
 
 /// The stream to pass to a producer's `__dlpack__` for an import into `where`: absent on the host.
-std::optional<std::int64_t> dlpack_import_stream(const context& home);
+std::optional<std::int64_t> dlpack_import_stream(const context& ctx);
 
 struct dlpack_import {
   /// Stream on which the producer ordered its work, as passed to its `__dlpack__`; absent: nothing is known, so a device
@@ -109,13 +109,13 @@ struct dlpack_import {
   copy_policy copy = copy_policy::when_needed; ///< `always` copies into the context's own memory
 };
 
-/// A tensor as a column in `home`: of one dimension a column of its numbers, of more a column of fixed-size lists, nested as
+/// A tensor as a column in `ctx`: of one dimension a column of its numbers, of more a column of fixed-size lists, nested as
 /// deeply as there are dimensions behind the first. A strided tensor is gathered by one kernel, a host tensor into a device
 /// context is one transfer; `never` refuses both. kDLBool becomes byte_bool: a view keeps the bytes, of which any but 0 is true; a
 /// copy has 0 and 1.
-column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+column import_dlpack(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
                      const dlpack_import& how = {});
-column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensor* source,
+column import_dlpack(const std::shared_ptr<context>& ctx, DLManagedTensor* source,
                      const dlpack_import& how = {});
 
 struct dlpack_table_import : dlpack_import {
@@ -127,9 +127,9 @@ struct dlpack_table_import : dlpack_import {
 
 /// A tensor of two dimensions as a table of its columns. Columns whose values lie side by side are views, whatever is between
 /// them; any other tensor is gathered by one kernel into memory in which they are equally spaced.
-table import_dlpack_columns(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
                             const dlpack_table_import& how = {});
-table import_dlpack_columns(const std::shared_ptr<context>& home, DLManagedTensor* source,
+table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensor* source,
                             const dlpack_table_import& how = {});
 
 } // namespace saeta

@@ -97,7 +97,7 @@ consumer consumer_of(const dlpack_export& how, tensor_device target) {
   return {.on_cpu = false, .stream = named};
 }
 
-view downloaded(const std::shared_ptr<context>& home, const buffer& values) {
+view downloaded(const std::shared_ptr<context>& ctx, const buffer& values) {
   constexpr std::align_val_t alignment{host_alignment};
   void* const bytes = ::operator new(values.size(), alignment, std::nothrow);
   if (bytes == nullptr) {
@@ -108,7 +108,7 @@ view downloaded(const std::shared_ptr<context>& home, const buffer& values) {
   made.owner = std::shared_ptr<void>(bytes, [](void* p) { ::operator delete(p, alignment); });
   if (values.size() != 0) {
     const download_range all{values, static_cast<std::byte*>(bytes)};
-    staging_ring::of(home)->download(std::span(&all, 1));
+    staging_ring::of(ctx)->download(std::span(&all, 1));
     made.data = bytes;
   }
   made.device = on_host;
@@ -128,12 +128,12 @@ view in_place(const buffer& values, bool copy) {
   return made;
 }
 
-void hand_over(const std::shared_ptr<context>& home, const buffer& values, bool copy, const consumer& to) {
+void hand_over(const std::shared_ptr<context>& ctx, const buffer& values, bool copy, const consumer& to) {
   const std::span all(&values, 1);
   if (to.on_cpu) {
     synchronize_handover(all);
   } else if (to.stream) {
-    order_handover(all, *home->device_backend(), *to.stream);
+    order_handover(all, *ctx->device_backend(), *to.stream);
   } else if (copy) {
     // A consumer that orders for itself can't know the stream that we copied on.
     synchronize_handover(all);
@@ -141,7 +141,7 @@ void hand_over(const std::shared_ptr<context>& home, const buffer& values, bool 
 }
 
 tensor_device device_of_copy(const tensor_numbers& source, const buffer& values, const dlpack_export& how) {
-  const device_id device = source.home->device();
+  const device_id device = source.ctx->device();
   const tensor_device there = to_tensor_device(device, values.present() ? values.kind() : own_kind(device));
   if (how.target && *how.target != there) {
     throw error(errc::exchange,
@@ -188,7 +188,7 @@ bool replaces_nulls(const tensor_numbers& source, const std::optional<std::uint6
 
 /// Kind and device of the memory that the numbers lie in.
 tensor_device device_of(const tensor_numbers& source) {
-  const device_id device = source.home->device();
+  const device_id device = source.ctx->device();
   const bool found = !source.empty() && source.blocks.front().columns.front().values().present();
   return to_tensor_device(device,
                           found ? source.blocks.front().columns.front().values().kind() : own_kind(device));
@@ -211,21 +211,21 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
 
   const bool copy = converts || how.owned || how.copy == copy_policy::always;
   // A copy is in the device's own memory.
-  const bool download = target == on_host && (!host_reads(here) || (copy && !source.home->on_host()));
+  const bool download = target == on_host && (!host_reads(here) || (copy && !source.ctx->on_host()));
   const bool side_by_side = source.empty() || source.blocks.front().columns.size() == 1;
   const auto place = [&]() -> view {
     if (download) {
-      return downloaded(source.home, converts || !side_by_side ? gather() : found->first);
+      return downloaded(source.ctx, converts || !side_by_side ? gather() : found->first);
     }
     if (copy) { // first the hand-over: the hold of a copy says that its consumer writes
       const buffer values = how.owned && !converts ? found->first : gather();
-      hand_over(source.home, values, copy, to);
+      hand_over(source.ctx, values, copy, to);
       view made = in_place(values, copy);
       made.device = target == on_host ? target : device_of_copy(source, values, how);
       return made;
     }
     view made = in_place(found->first, copy); // last the hand-over: whoever writes after it finds the hold
-    hand_over(source.home, found->first, copy, to);
+    hand_over(source.ctx, found->first, copy, to);
     made.device = target;
     return made;
   };
@@ -271,7 +271,7 @@ Managed* plain_tensor(const column& source, const dlpack_export& how) {
   if (!numbers || !as_it_is || source.length() == 0 || !source.values().present()) {
     return nullptr;
   }
-  const tensor_device here = to_tensor_device(source.home()->device(), source.values().kind());
+  const tensor_device here = to_tensor_device(source.ctx()->device(), source.values().kind());
   const tensor_device target = how.target.value_or(here);
   if (target != here && !(target == on_host && host_reads(here))) {
     return nullptr;
@@ -286,7 +286,7 @@ Managed* plain_tensor(const column& source, const dlpack_export& how) {
   tensor_owner owner(std::in_place_type<export_hold>, std::span(&values, 1), access::read);
   auto made = std::make_unique<exported_tensor<Managed>>(std::span(&length, 1), std::span(&side_by_side, 1),
                                                          std::move(owner));
-  hand_over(source.home(), values, false, to); // last: whoever writes after it finds the hold
+  hand_over(source.ctx(), values, false, to); // last: whoever writes after it finds the hold
   made->describe(reinterpret_cast<void*>(values.address()), target, to_tensor_type(source.type()),
                  flags_of(false));
   return made.release()->get();
@@ -314,13 +314,13 @@ tensor_device dlpack_device(const column& source) {
   const column& numbers = innermost(source);
   const layout_kind layout = numbers.type().layout();
   const bool has_values = layout == layout_kind::fixed || layout == layout_kind::bits;
-  const device_id device = source.home()->device();
+  const device_id device = source.ctx()->device();
   return to_tensor_device(device, has_values && numbers.values().present() ? numbers.values().kind()
                                                                            : own_kind(device));
 }
 
 tensor_device dlpack_device(const table& source) {
-  const device_id device = source.home()->device();
+  const device_id device = source.ctx()->device();
   for (const batch& rows : source.batches()) {
     if (rows.rows != 0 && !rows.columns.empty()) {
       return dlpack_device(rows.columns.front());

@@ -28,12 +28,12 @@ enum class way { view, copy, upload };
 
 /// Memory that the host can load is a view for a host context whatever page-locked or managed it, and so is managed
 /// memory for the GPU. Ordinals count for GPUs only: the standard gives all other memory ordinal 0.
-way way_into(const context& home, const foreign_values& rows, bool needs_gather, copy_policy copy) {
+way way_into(const context& ctx, const foreign_values& rows, bool needs_gather, copy_policy copy) {
   const tensor_device from = rows.device;
-  const device_id here = home.device();
+  const device_id here = ctx.device();
   const bool on_gpu = here.kind == device_kind::cuda;
   const std::optional<memory_kind> kind = kind_of(from);
-  const bool readable = home.on_host() && kind && host_accessible(*kind);
+  const bool readable = ctx.on_host() && kind && host_accessible(*kind);
   if (from == to_tensor_device(here, own_kind(here)) || (on_gpu && kind == memory_kind::managed) ||
       readable) {
     if (needs_gather && copy == copy_policy::never) {
@@ -57,9 +57,9 @@ way way_into(const context& home, const foreign_values& rows, bool needs_gather,
 }
 
 /// After the producer's work on the tensor.
-point producer_point(context& home, tensor_device from, std::optional<std::int64_t> ready) {
+point producer_point(context& ctx, tensor_device from, std::optional<std::int64_t> ready) {
   const auto named = ready ? tensor_stream(*ready) : std::nullopt;
-  if (home.on_host()) {
+  if (ctx.on_host()) {
     if (named) {
       throw error(errc::exchange, concat("dlpack: stream ", *ready,
                                          " was given for an import into the host, which has no streams"));
@@ -70,15 +70,15 @@ point producer_point(context& home, tensor_device from, std::optional<std::int64
     return {}; // written by the CPU, before the producer handed it out
   }
   if (named) {
-    return mark(stream_ref(*home.device_backend(), *named));
+    return mark(stream_ref(*ctx.device_backend(), *named));
   }
   if (ready) {
     return {};
   }
-  const std::optional<point> all = home.clocks()->mark_device();
+  const std::optional<point> all = ctx.clocks()->mark_device();
   if (!all) {
     throw error(errc::exchange,
-                concat("dlpack: the producer's stream is unknown and a stream of ", to_string(home.device()),
+                concat("dlpack: the producer's stream is unknown and a stream of ", to_string(ctx.device()),
                        " captures a graph, so its work can't be waited for: ", "pass the stream"));
   }
   return *all;
@@ -104,56 +104,56 @@ private:
 };
 
 /// Room for the bits of bools; absent for other types.
-buffer scratch_for(const std::shared_ptr<context>& home, const foreign_values& rows) {
+buffer scratch_for(const std::shared_ptr<context>& ctx, const foreign_values& rows) {
   return rows.type->is_bool8() && rows.bytes != 0
-             ? buffer::allocate(home, bitmap_bytes(static_cast<std::int64_t>(rows.bytes)),
-                                home->work_stream(), imported_tag)
+             ? buffer::allocate(ctx, bitmap_bytes(static_cast<std::int64_t>(rows.bytes)), ctx->work_stream(),
+                                imported_tag)
              : buffer{};
 }
 
 /// Makes the bytes of bools 0 and 1, by way of `scratch`. A view keeps its bytes instead: bool8 takes any but 0 for true.
-void make_canonical(const std::shared_ptr<context>& home, const buffer& bools, const buffer& scratch,
+void make_canonical(const std::shared_ptr<context>& ctx, const buffer& bools, const buffer& scratch,
                     const foreign_values& rows) {
   if (!scratch.present()) {
     return;
   }
-  const stream_ref work = home->work_stream();
+  const stream_ref work = ctx->work_stream();
   use_token token(work, {updates(bools), writes(scratch)});
   auto* const bytes = token.mutable_data<std::uint8_t>(bools);
   auto* const bits = token.mutable_data<std::uint8_t>(scratch);
   const auto count = static_cast<std::int64_t>(rows.bytes);
-  home->kernels().pack_bool(work.native_handle(), bytes, count, bits);
-  home->kernels().unpack_bool(work.native_handle(), bits, 0, count, bytes);
+  ctx->kernels().pack_bool(work.native_handle(), bytes, count, bits);
+  ctx->kernels().unpack_bool(work.native_handle(), bits, 0, count, bytes);
   token.finish();
 }
 
 /// `view` begins at the lowest address of the values. Everything is allocated before the first read of the view is queued:
 /// a refusal leaves no work on memory that stays with the caller.
-buffer copied(const std::shared_ptr<context>& home, const buffer& view, const foreign_values& rows) {
-  const stream_ref work = home->work_stream();
-  buffer own = buffer::allocate(home, rows.bytes, work, imported_tag);
-  const buffer scratch = scratch_for(home, rows);
+buffer copied(const std::shared_ptr<context>& ctx, const buffer& view, const foreign_values& rows) {
+  const stream_ref work = ctx->work_stream();
+  buffer own = buffer::allocate(ctx, rows.bytes, work, imported_tag);
+  const buffer scratch = scratch_for(ctx, rows);
   if (rows.strided()) {
     use_token token(work, {reads(view), writes(own)});
     strided_values source = rows.found;
     source.first = token.data<std::byte>(view) + (rows.first - rows.lowest);
-    home->kernels().gather_strided(work.native_handle(), source, rows.type->byte_width(),
-                                   token.mutable_data<std::byte>(own));
+    ctx->kernels().gather_strided(work.native_handle(), source, rows.type->byte_width(),
+                                  token.mutable_data<std::byte>(own));
     token.finish();
   } else if (rows.bytes != 0) {
-    staging_ring::of(home)->copy(own, view, work);
+    staging_ring::of(ctx)->copy(own, view, work);
   }
-  make_canonical(home, own, scratch, rows);
+  make_canonical(ctx, own, scratch, rows);
   return own;
 }
 
-buffer uploaded(const std::shared_ptr<context>& home, const foreign_values& rows, point ready) {
+buffer uploaded(const std::shared_ptr<context>& ctx, const foreign_values& rows, point ready) {
   if (rows.bytes == 0) {
-    return buffer::allocate(home, 0, home->work_stream(), imported_tag);
+    return buffer::allocate(ctx, 0, ctx->work_stream(), imported_tag);
   }
   point_set producer;
   producer.add(ready);
-  home->synchronize(producer); // a GPU may still be writing page-locked memory
+  ctx->synchronize(producer); // a GPU may still be writing page-locked memory
   // Values that stand for several travel once: all of them need more memory than the tensor has. Of other strided tensors the
   // values alone travel.
   const bool repeated = rows.strided() && rows.reach < rows.bytes;
@@ -166,12 +166,12 @@ buffer uploaded(const std::shared_ptr<context>& home, const foreign_values& rows
   const std::size_t bytes = repeated ? rows.reach : rows.bytes;
   const std::size_t number = plan.add({spread ? gathered.data() : rows.lowest, bytes});
   plan.finish();
-  const buffer slab = staging_ring::of(home)->upload(home, plan, imported_tag);
+  const buffer slab = staging_ring::of(ctx)->upload(ctx, plan, imported_tag);
   buffer values = slab.slice(plan.target_of(number), bytes);
   if (repeated) {
-    return copied(home, values, rows);
+    return copied(ctx, values, rows);
   }
-  make_canonical(home, values, scratch_for(home, rows), rows);
+  make_canonical(ctx, values, scratch_for(ctx, rows), rows);
   return values;
 }
 
@@ -182,42 +182,42 @@ struct placed_values {
 };
 
 template <class Managed>
-placed_values place_tensor(const std::shared_ptr<context>& home, const foreign_values& rows,
-                           bool needs_gather, const std::shared_ptr<lender<Managed>>& keepalive,
+placed_values place_tensor(const std::shared_ptr<context>& ctx, const foreign_values& rows, bool needs_gather,
+                           const std::shared_ptr<lender<Managed>>& keepalive,
                            const std::shared_ptr<storage>& known, const dlpack_import& how) {
-  const way taken = way_into(*home, rows, needs_gather, how.copy);
-  const point ready = producer_point(*home, rows.device, how.ready);
+  const way taken = way_into(*ctx, rows, needs_gather, how.copy);
+  const point ready = producer_point(*ctx, rows.device, how.ready);
   if (taken == way::upload) {
-    return {uploaded(home, rows, ready)};
+    return {uploaded(ctx, rows, ready)};
   }
-  if (const auto own = shared_again(known, *home, rows.lowest, rows.reach, ready); own && rows.bytes != 0) {
-    return taken == way::copy ? placed_values{copied(home, *own, rows)} : placed_values{*own, true};
+  if (const auto own = shared_again(known, *ctx, rows.lowest, rows.reach, ready); own && rows.bytes != 0) {
+    return taken == way::copy ? placed_values{copied(ctx, *own, rows)} : placed_values{*own, true};
   }
   // A device's driver knows better than a producer: managed and page-locked memory is handed out as the device's, too.
-  const std::optional<memory_kind> said = home->on_host() ? kind_of(rows.device) : std::nullopt;
-  const buffer view = buffer::adopt(home, {.pointer = rows.lowest,
-                                           .bytes = rows.reach,
-                                           .device = home->device(),
-                                           .kind = said,
-                                           .keepalive = keepalive,
-                                           .access = rows.access,
-                                           .ready = ready,
-                                           .owner_orders_own_work = true,
-                                           .tag = imported_tag});
+  const std::optional<memory_kind> said = ctx->on_host() ? kind_of(rows.device) : std::nullopt;
+  const buffer view = buffer::adopt(ctx, {.pointer = rows.lowest,
+                                          .bytes = rows.reach,
+                                          .device = ctx->device(),
+                                          .kind = said,
+                                          .keepalive = keepalive,
+                                          .access = rows.access,
+                                          .ready = ready,
+                                          .owner_orders_own_work = true,
+                                          .tag = imported_tag});
   if (taken == way::copy) {
-    return {copied(home, view, rows)};
+    return {copied(ctx, view, rows)};
   }
   return {view, true};
 }
 
-column column_of(const std::shared_ptr<context>& home, const data_type& type, std::int64_t length,
+column column_of(const std::shared_ptr<context>& ctx, const data_type& type, std::int64_t length,
                  const buffer& values) {
   return column::make(
-      home, {.type = type, .length = length, .null_count = 0, .buffers = {{}, values}, .dictionary = {}});
+      ctx, {.type = type, .length = length, .null_count = 0, .buffers = {{}, values}, .dictionary = {}});
 }
 
 /// Each dimension behind the first is a fixed-size list, so that every Arrow library reads the shape without an extension type.
-column lists_of(const std::shared_ptr<context>& home, std::span<const std::int64_t> shape, column values) {
+column lists_of(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> shape, column values) {
   if (shape.size() > 1 && values.type().is_byte_bool()) {
     values = relabel_bool8(values, data_type::bool8()); // as which bools of a byte lie inside of another type
   }
@@ -238,21 +238,21 @@ column lists_of(const std::shared_ptr<context>& home, std::span<const std::int64
     parts.null_count = 0;
     parts.buffers.resize(1);
     parts.children = {std::move(values)};
-    values = column::make(home, std::move(parts));
+    values = column::make(ctx, std::move(parts));
   }
   return values;
 }
 
 template <class Managed>
-column import_tensor(const std::shared_ptr<context>& home, Managed* source, mutability access,
-                     bool by_address, const dlpack_import& how) {
+column import_tensor(const std::shared_ptr<context>& ctx, Managed* source, mutability access, bool by_address,
+                     const dlpack_import& how) {
   const foreign_values rows = check_tensor(source->dl_tensor, access, tensor_layout::rows);
   const std::shared_ptr<storage> known =
       by_address ? find_known(rows.lowest, rows.reach) : storage_of(*source);
   const auto keepalive = std::make_shared<lender<Managed>>();
-  const placed_values placed = place_tensor(home, rows, rows.strided(), keepalive, known, how);
+  const placed_values placed = place_tensor(ctx, rows, rows.strided(), keepalive, known, how);
   const std::int64_t count = static_cast<std::int64_t>(rows.bytes) / rows.type->byte_width();
-  column made = lists_of(home, rows.shape, column_of(home, *rows.type, count, placed.values));
+  column made = lists_of(ctx, rows.shape, column_of(ctx, *rows.type, count, placed.values));
   keepalive->arm(source);
   return made;
 }
@@ -305,7 +305,7 @@ schema fields_of(const foreign_values& rows, const dlpack_table_import& how) {
 }
 
 template <class Managed>
-table import_columns(const std::shared_ptr<context>& home, Managed* source, mutability access,
+table import_columns(const std::shared_ptr<context>& ctx, Managed* source, mutability access,
                      const dlpack_table_import& how) {
   const foreign_values rows = check_tensor(source->dl_tensor, access, tensor_layout::columns);
   schema fields = fields_of(rows, how);
@@ -318,7 +318,7 @@ table import_columns(const std::shared_ptr<context>& home, Managed* source, muta
                           (length <= 1 || found.strides[found.dimensions - 1] == rows.type->byte_width());
   const auto keepalive = std::make_shared<lender<Managed>>();
   const placed_values placed =
-      place_tensor(home, rows, rows.bytes != 0 && !by_columns, keepalive, storage_of(*source), how);
+      place_tensor(ctx, rows, rows.bytes != 0 && !by_columns, keepalive, storage_of(*source), how);
   std::int64_t first = 0; // of column 0, in bytes
   std::int64_t step = static_cast<std::int64_t>(column_bytes);
   if (placed.as_they_are && rows.bytes != 0) {
@@ -331,11 +331,11 @@ table import_columns(const std::shared_ptr<context>& home, Managed* source, muta
     const buffer values =
         rows.bytes == 0 ? buffer{} : placed.values.slice(static_cast<std::size_t>(first), column_bytes);
     const bool symbols = each.type.is_symbol();
-    column taken = column_of(home, symbols ? *rows.type : each.type, length, values);
+    column taken = column_of(ctx, symbols ? *rows.type : each.type, length, values);
     made.columns.push_back(symbols ? symbols_of(each, taken) : std::move(taken));
     first += step;
   }
-  table result = table::make(home, std::move(fields), {std::move(made)});
+  table result = table::make(ctx, std::move(fields), {std::move(made)});
   keepalive->arm(source);
   return result;
 }
@@ -348,11 +348,11 @@ void require_tensor(const void* source) {
 
 } // namespace
 
-std::optional<std::int64_t> dlpack_import_stream(const context& home) {
-  if (home.on_host()) {
+std::optional<std::int64_t> dlpack_import_stream(const context& ctx) {
+  if (ctx.on_host()) {
     return std::nullopt;
   }
-  return static_cast<std::int64_t>(home.work_stream().native_handle());
+  return static_cast<std::int64_t>(ctx.work_stream().native_handle());
 }
 
 namespace {
@@ -376,29 +376,28 @@ mutability checked_access(const DLManagedTensor* source) {
 
 } // namespace
 
-column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+column import_dlpack(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
                      const dlpack_import& how) {
-  return import_tensor(home, source, checked_access(source), false, how);
+  return import_tensor(ctx, source, checked_access(source), false, how);
 }
 
-column import_dlpack(const std::shared_ptr<context>& home, DLManagedTensor* source,
-                     const dlpack_import& how) {
-  return import_tensor(home, source, checked_access(source), false, how);
+column import_dlpack(const std::shared_ptr<context>& ctx, DLManagedTensor* source, const dlpack_import& how) {
+  return import_tensor(ctx, source, checked_access(source), false, how);
 }
 
-table import_dlpack_columns(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
                             const dlpack_table_import& how) {
-  return import_columns(home, source, checked_access(source), how);
+  return import_columns(ctx, source, checked_access(source), how);
 }
 
-table import_dlpack_columns(const std::shared_ptr<context>& home, DLManagedTensor* source,
+table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensor* source,
                             const dlpack_table_import& how) {
-  return import_columns(home, source, checked_access(source), how);
+  return import_columns(ctx, source, checked_access(source), how);
 }
 
-column import_by_address(const std::shared_ptr<context>& home, DLManagedTensorVersioned* source,
+column import_by_address(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
                          const dlpack_import& how) {
-  return import_tensor(home, source, checked_access(source), true, how);
+  return import_tensor(ctx, source, checked_access(source), true, how);
 }
 
 } // namespace saeta

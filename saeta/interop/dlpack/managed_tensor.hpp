@@ -35,7 +35,7 @@ public:
   copy_hold& operator=(copy_hold&&) = delete;
   [[nodiscard]] const std::shared_ptr<storage>& bytes() const noexcept { return bytes_; }
   ~copy_hold() {
-    if (bytes_ && !bytes_->home()->inherited()) {
+    if (bytes_ && !bytes_->ctx()->inherited()) {
       bytes_->ordering().end_export(access::write);
     }
   }

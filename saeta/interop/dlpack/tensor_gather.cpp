@@ -13,10 +13,10 @@ namespace {
 constexpr const char* copied_tag = "dlpack copy";
 
 buffer copied(const column& source, std::size_t bytes) {
-  const auto& home = source.home();
-  const stream_ref work = home->work_stream();
-  buffer own = buffer::allocate(home, bytes, work, copied_tag);
-  staging_ring::of(home)->copy(own, row_values(source), work);
+  const auto& ctx = source.ctx();
+  const stream_ref work = ctx->work_stream();
+  buffer own = buffer::allocate(ctx, bytes, work, copied_tag);
+  staging_ring::of(ctx)->copy(own, row_values(source), work);
   return own;
 }
 
@@ -68,7 +68,7 @@ tensor_numbers with_bytes(const tensor_numbers& from) {
 
 void gather_all(const tensor_numbers& from, tensor_order wanted, std::optional<std::uint64_t> fill,
                 bool only_mask, const buffer& target) {
-  const stream_ref work = from.home->work_stream();
+  const stream_ref work = from.ctx->work_stream();
   const bool nulls_count = fill || only_mask;
   const gathering all(from, target, !only_mask, nulls_count);
   use_token token(work, all.uses());
@@ -97,7 +97,7 @@ void gather_all(const tensor_numbers& from, tensor_order wanted, std::optional<s
       }
     }
     shape.rows = block.rows;
-    from.home->kernels().gather_columns(work.native_handle(), sources, shape, to);
+    from.ctx->kernels().gather_columns(work.native_handle(), sources, shape, to);
     to += block.rows * shape.row_step * width_of(shape.kind);
   }
   token.finish();
@@ -111,7 +111,7 @@ buffer gathered(const tensor_numbers& from, tensor_order wanted, std::optional<s
       checked_mul(static_cast<std::size_t>(from.size()), static_cast<std::size_t>(from.shown.byte_width()),
                   "dlpack: bytes of a copy");
   if (from.empty()) {
-    return buffer::allocate(from.home, 0, from.home->work_stream(), copied_tag);
+    return buffer::allocate(from.ctx, 0, from.ctx->work_stream(), copied_tag);
   }
   const bool one = from.blocks.size() == 1 && from.blocks.front().columns.size() == 1;
   if (one && !only_mask) {
@@ -128,7 +128,7 @@ buffer gathered(const tensor_numbers& from, tensor_order wanted, std::optional<s
       return fill_nulls(packed ? unpack_bool(values) : values, *fill).values();
     }
   }
-  buffer target = buffer::allocate(from.home, bytes, from.home->work_stream(), copied_tag);
+  buffer target = buffer::allocate(from.ctx, bytes, from.ctx->work_stream(), copied_tag);
   gather_all(only_mask ? from : with_bytes(from), wanted, fill, only_mask, target);
   return target;
 }
@@ -139,20 +139,19 @@ std::int64_t nulls_in_valid_rows(const column& values, const column& rows) {
   }
   // A byte for each value: 1 where its row is null or the value is valid.
   tensor_numbers bytes;
-  bytes.home = values.home();
+  bytes.ctx = values.ctx();
   bytes.shown = data_type::bool8();
   bytes.blocks.push_back({values.length(), {is_valid(values)}});
   bytes.extents = {values.length()};
   bytes.rows = rows;
   bytes.numbers_a_row = values.length() / rows.length();
-  const buffer target = buffer::allocate(bytes.home, static_cast<std::size_t>(values.length()),
-                                         bytes.home->work_stream(), "nulls in rows");
+  const buffer target = buffer::allocate(bytes.ctx, static_cast<std::size_t>(values.length()),
+                                         bytes.ctx->work_stream(), "nulls in rows");
   gather_all(bytes, tensor_order::row, 1, false, target);
   const buffer bits =
-      pack_bool(column::make(bytes.home, {bytes.shown, values.length(), 0, 0, {{}, target}, {}, {}}))
-          .values();
+      pack_bool(column::make(bytes.ctx, {bytes.shown, values.length(), 0, 0, {{}, target}, {}, {}})).values();
   return column::make(
-             bytes.home,
+             bytes.ctx,
              {data_type(type_id::boolean), values.length(), 0, column::unknown_nulls, {bits, bits}, {}, {}})
       .null_count();
 }

@@ -27,7 +27,7 @@ void require_no_inner_nulls(const column& of, const column& whole) {
 class descent {
 public:
   descent(const column& source, const dlpack_export& how) : whole_(source), how_(how) {
-    made_.home = source.home();
+    made_.ctx = source.ctx();
     made_.rows = source;
     made_.extents = {source.length()};
     descend(source);
@@ -160,14 +160,14 @@ tensor_numbers numbers_of_table(const table& source, const dlpack_export& how) {
     throw error(errc::exchange, "dlpack: a table without columns has no tensor type");
   }
   tensor_numbers made;
-  made.home = source.home();
+  made.ctx = source.ctx();
   made.by_columns = true;
   made.extents = {source.rows(), static_cast<std::int64_t>(fields.size())};
   // Types are looked at even where there are no rows.
   std::vector<data_type> types;
   types.reserve(fields.size());
   for (const field& each : fields) {
-    types.push_back(number_type_of(numbers_of(column::empty(made.home, each.type), how)));
+    types.push_back(number_type_of(numbers_of(column::empty(made.ctx, each.type), how)));
   }
   const bool only_mask = how.nulls == tensor_nulls::mask;
   made.shown = only_mask ? data_type::bool8() : how.type.value_or(types.front());

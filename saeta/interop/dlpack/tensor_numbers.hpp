@@ -23,7 +23,7 @@ struct number_block {
 };
 
 struct tensor_numbers {
-  std::shared_ptr<context> home;
+  std::shared_ptr<context> ctx;
   data_type shown;                  ///< of the tensor: a number or bool8
   std::vector<number_block> blocks; ///< blocks without rows are left out
   std::vector<std::int64_t>

@@ -185,40 +185,39 @@ std::uint64_t nan_bits(const data_type& type) {
 }
 
 column fill_nulls(const column& source, std::uint64_t bits) {
-  const auto& home = source.home();
-  const stream_ref work = home->work_stream();
+  const auto& ctx = source.ctx();
+  const stream_ref work = ctx->work_stream();
   const auto width = static_cast<std::size_t>(source.type().byte_width());
   const std::size_t bytes =
       checked_mul(static_cast<std::size_t>(source.length()), width, "bytes of filled values");
-  const buffer filled = buffer::allocate(home, bytes, work, source.values().owner()->tag());
+  const buffer filled = buffer::allocate(ctx, bytes, work, source.values().owner()->tag());
   use_token token(work, {reads(source.values()), reads(source.validity()), writes(filled)});
   const auto* const values = token.data<std::byte>(source.values());
-  home->kernels().fill_nulls(work.native_handle(), token.data<std::uint8_t>(source.validity()),
-                             source.offset(), values + static_cast<std::size_t>(source.offset()) * width,
-                             source.type().byte_width(), source.length(), bits,
-                             token.mutable_data<std::byte>(filled));
+  ctx->kernels().fill_nulls(work.native_handle(), token.data<std::uint8_t>(source.validity()),
+                            source.offset(), values + static_cast<std::size_t>(source.offset()) * width,
+                            source.type().byte_width(), source.length(), bits,
+                            token.mutable_data<std::byte>(filled));
   token.finish();
-  return column::make(home, {source.type(), source.length(), 0, 0, {{}, filled}, {}});
+  return column::make(ctx, {source.type(), source.length(), 0, 0, {{}, filled}, {}});
 }
 
 column is_valid(const column& source) {
-  const auto& home = source.home();
+  const auto& ctx = source.ctx();
   if (source.validity().present()) {
     const column bits = column::make(
-        home,
-        {data_type(type_id::boolean), source.length(), source.offset(), 0, {{}, source.validity()}, {}});
+        ctx, {data_type(type_id::boolean), source.length(), source.offset(), 0, {{}, source.validity()}, {}});
     return relabel_bool8(unpack_bool(bits), data_type::byte_bool());
   }
   const auto rows = static_cast<std::size_t>(source.length());
-  const stream_ref work = home->work_stream();
-  const buffer bytes = buffer::allocate(home, rows, work, "validity");
+  const stream_ref work = ctx->work_stream();
+  const buffer bytes = buffer::allocate(ctx, rows, work, "validity");
   if (rows != 0) {
     use_token token(work, {writes(bytes)});
     const bool all_null = source.type().layout() == layout_kind::none;
-    home->copies().fill(token.mutable_data<std::byte>(bytes), all_null ? 0 : 1, rows, work);
+    ctx->copies().fill(token.mutable_data<std::byte>(bytes), all_null ? 0 : 1, rows, work);
     token.finish();
   }
-  return column::make(home, {data_type::byte_bool(), source.length(), 0, 0, {{}, bytes}, {}});
+  return column::make(ctx, {data_type::byte_bool(), source.length(), 0, 0, {{}, bytes}, {}});
 }
 
 } // namespace saeta

@@ -19,7 +19,7 @@ constexpr std::int64_t front = arrow::kDefaultBufferAlignment; ///< of an alloca
 
 /// In front of each allocation: whose it is.
 struct account {
-  std::shared_ptr<context> home;   ///< null: ordinary memory
+  std::shared_ptr<context> ctx;    ///< null: ordinary memory
   std::shared_ptr<budget> charged; ///< of ordinary memory; null: nobody's
   buffer own;                      ///< of the context
 };
@@ -57,28 +57,28 @@ void refund(budget* charged, std::int64_t bytes) noexcept {
 }
 
 /// Memory of a host context, aligned, with room for the account in front.
-std::uint8_t* allocate_own(const std::shared_ptr<context>& home, std::int64_t size, std::int64_t alignment) {
-  buffer own = buffer::allocate(home, static_cast<std::size_t>(size + before(alignment) + alignment),
-                                home->work_stream(), tag("read_ipc"));
+std::uint8_t* allocate_own(const std::shared_ptr<context>& ctx, std::int64_t size, std::int64_t alignment) {
+  buffer own = buffer::allocate(ctx, static_cast<std::size_t>(size + before(alignment) + alignment),
+                                ctx->work_stream(), tag("read_ipc"));
   const auto step = static_cast<std::uintptr_t>(alignment);
   const std::uintptr_t first = own.address() + static_cast<std::uintptr_t>(front);
   auto* const memory = reinterpret_cast<std::uint8_t*>((first + step - 1) / step * step);
-  ::new (memory - front) account{home, nullptr, std::move(own)};
+  ::new (memory - front) account{ctx, nullptr, std::move(own)};
   return memory;
 }
 
 } // namespace
 
-void bounded_pool::allocate_for(const std::shared_ptr<context>& home) {
-  charged_ = home->on_host() ? nullptr : home->pinned_budget();
-  home_ = home->on_host() ? home : nullptr;
+void bounded_pool::allocate_for(const std::shared_ptr<context>& ctx) {
+  charged_ = ctx->on_host() ? nullptr : ctx->pinned_budget();
+  ctx_ = ctx->on_host() ? ctx : nullptr;
 }
 
 arrow::Status bounded_pool::allocate(std::int64_t size, std::int64_t alignment,
-                                     std::shared_ptr<budget> charged, const std::shared_ptr<context>& home,
+                                     std::shared_ptr<budget> charged, const std::shared_ptr<context>& ctx,
                                      std::uint8_t** out) {
-  if (home != nullptr) {
-    *out = allocate_own(home, size, alignment);
+  if (ctx != nullptr) {
+    *out = allocate_own(ctx, size, alignment);
     return arrow::Status::OK();
   }
   charge(charged.get(), size);
@@ -111,7 +111,7 @@ void bounded_pool::free(std::uint8_t* memory, std::int64_t size, std::int64_t al
   account& of = account_of(memory);
   const account taken = std::exchange(of, {}); // own memory goes with it
   of.~account();
-  if (taken.home == nullptr) {
+  if (taken.ctx == nullptr) {
     upstream_->Free(memory - before(alignment), size + before(alignment), alignment);
     refund(taken.charged.get(), size);
   }
@@ -120,7 +120,7 @@ void bounded_pool::free(std::uint8_t* memory, std::int64_t size, std::int64_t al
 arrow::Status bounded_pool::Allocate(std::int64_t size, std::int64_t alignment, std::uint8_t** out) {
   return guarded([&]() -> arrow::Status {
     ARROW_RETURN_NOT_OK(require_size(size, alignment));
-    ARROW_RETURN_NOT_OK(allocate(size, alignment, charged_, home_, out));
+    ARROW_RETURN_NOT_OK(allocate(size, alignment, charged_, ctx_, out));
     live_ += size;
     total_ += size;
     ++allocations_;
@@ -133,8 +133,8 @@ arrow::Status bounded_pool::Reallocate(std::int64_t old_size, std::int64_t new_s
                                        std::uint8_t** memory) {
   return guarded([&]() -> arrow::Status {
     ARROW_RETURN_NOT_OK(require_size(new_size, alignment));
-    if (const std::shared_ptr<context> home = account_of(*memory).home; home != nullptr) {
-      std::uint8_t* const moved = allocate_own(home, new_size, alignment);
+    if (const std::shared_ptr<context> ctx = account_of(*memory).ctx; ctx != nullptr) {
+      std::uint8_t* const moved = allocate_own(ctx, new_size, alignment);
       std::memcpy(moved, *memory, static_cast<std::size_t>(std::min(old_size, new_size)));
       free(std::exchange(*memory, moved), old_size, alignment);
     } else {

@@ -39,10 +39,10 @@ public:
   /// What allocations are charged to from now on; null: nothing.
   void charge_to(std::shared_ptr<budget> charged) noexcept {
     charged_ = std::move(charged);
-    home_ = nullptr;
+    ctx_ = nullptr;
   }
   /// Allocations are host memory for this context from now on.
-  void allocate_for(const std::shared_ptr<context>& home);
+  void allocate_for(const std::shared_ptr<context>& ctx);
 
   arrow::Status Allocate(std::int64_t size, std::int64_t alignment, std::uint8_t** out) override;
   arrow::Status Reallocate(std::int64_t old_size, std::int64_t new_size, std::int64_t alignment,
@@ -60,7 +60,7 @@ public:
 private:
   bounded_pool() = default;
   arrow::Status allocate(std::int64_t size, std::int64_t alignment, std::shared_ptr<budget> charged,
-                         const std::shared_ptr<context>& home, std::uint8_t** out);
+                         const std::shared_ptr<context>& ctx, std::uint8_t** out);
   /// Of ordinary memory.
   arrow::Status resize(std::int64_t old_size, std::int64_t new_size, std::int64_t alignment,
                        std::uint8_t** memory);
@@ -75,7 +75,7 @@ private:
 
   arrow::MemoryPool* upstream_ = arrow::default_memory_pool();
   std::shared_ptr<budget> charged_;
-  std::shared_ptr<context> home_; ///< of the host, whose memory it is; null: ordinary memory
+  std::shared_ptr<context> ctx_; ///< of the host, whose memory it is; null: ordinary memory
   std::atomic<std::int64_t> live_{0};
   std::atomic<std::int64_t> total_{0};
   std::atomic<std::int64_t> allocations_{0};

@@ -61,12 +61,12 @@ std::shared_ptr<arrow::Schema> arrow_schema(const schema& described) {
   return take(arrow::ImportSchema(&exported.get()), "schema");
 }
 
-batch import_record_batch(const std::shared_ptr<context>& home, const schema& fields,
+batch import_record_batch(const std::shared_ptr<context>& ctx, const schema& fields,
                           const arrow::RecordBatch& source, dictionary_cache& dictionaries,
                           const import_options& options) {
   owned_array exported;
   check(arrow::ExportRecordBatch(source, exported.out()), "contents");
-  return import_batch(home, fields, exported.get(), dictionaries, options);
+  return import_batch(ctx, fields, exported.get(), dictionaries, options);
 }
 
 std::vector<std::shared_ptr<arrow::RecordBatch>>

@@ -20,7 +20,7 @@ schema schema_of(const arrow::Schema& described, std::string_view where);
 std::shared_ptr<arrow::Schema> arrow_schema(const schema& described);
 
 /// @param source  structurally valid (`Validate`).
-batch import_record_batch(const std::shared_ptr<context>& home, const schema& fields,
+batch import_record_batch(const std::shared_ptr<context>& ctx, const schema& fields,
                           const arrow::RecordBatch& source, dictionary_cache& dictionaries,
                           const import_options& options);
 /// Batches [first, first + count) of a table; from a device context one download.

@@ -54,7 +54,7 @@ fed_window batch_feed::next() {
 }
 
 bool batch_feed::is_streamed(const batch& each) const {
-  if (dictionaries_.indices().home()->on_host() || host_accessible(each)) {
+  if (dictionaries_.indices().ctx()->on_host() || host_accessible(each)) {
     return false;
   }
   std::uint64_t bytes = 0;
@@ -75,13 +75,13 @@ fed_window batch_feed::streamed(std::size_t index) const {
     (parts ? in_parts : at_once).add(source, whole, i);
   }
   std::vector<std::shared_ptr<arrow::ArrayData>> columns(whole.columns.size());
-  streamed_rows rows = export_streamed(source.home(), in_parts.rows, static_cast<std::size_t>(window_bytes_));
+  streamed_rows rows = export_streamed(source.ctx(), in_parts.rows, static_cast<std::size_t>(window_bytes_));
   in_parts.put(*take(arrow::ImportRecordBatch(&rows.array.get(), arrow_schema(in_parts.fields)),
                      concat("batch ", index)),
                columns);
   if (!at_once.numbers.empty()) {
     const auto described = arrow_schema(at_once.fields);
-    const table part = table::make(source.home(), at_once.fields, {at_once.rows});
+    const table part = table::make(source.ctx(), at_once.fields, {at_once.rows});
     at_once.put(*with_union_slack(export_record_batches(part, 0, 1, described).front()), columns);
   }
   const auto made = arrow::RecordBatch::Make(plain_, whole.rows, std::move(columns));

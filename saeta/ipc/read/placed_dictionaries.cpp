@@ -58,7 +58,7 @@ column each_value_of(const column& dictionary) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(dictionary.length()));
   std::iota(rows.begin(), rows.end(), std::int64_t{0});
   const host_values indices = values_of("indices", std::span<const std::int64_t>(rows));
-  const table there = table_of_values(dictionary.home(), std::span(&indices, 1), "write_ipc");
+  const table there = table_of_values(dictionary.ctx(), std::span(&indices, 1), "write_ipc");
   const auto buffers = there.batches().front().columns.front().buffers();
   column::parts made;
   made.type = data_type::dictionary(data_type(type_id::int64), dictionary.type());
@@ -66,7 +66,7 @@ column each_value_of(const column& dictionary) {
   made.null_count = 0;
   made.buffers.append(buffers.begin(), buffers.end());
   made.dictionary = std::make_shared<const column>(dictionary);
-  return column::make(dictionary.home(), std::move(made));
+  return column::make(dictionary.ctx(), std::move(made));
 }
 
 data_type wide_enough(data_type index, std::int64_t values) {

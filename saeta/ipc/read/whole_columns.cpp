@@ -42,12 +42,12 @@ column whole_columns::make(const planned_table& table, const planned_group& grou
     const dictionary_state state = states_(table, group.pieces.end - 1, node.dictionary);
     parts.dictionary = state.given()
                            ? dictionary(state, node.dictionary)
-                           : std::make_shared<const column>(column::empty(home_, *type.value_type()));
+                           : std::make_shared<const column>(column::empty(ctx_, *type.value_type()));
   }
   for (std::size_t child = number + 1; child != node.end; child = table.pieces.tree->nodes[child].end) {
     parts.children.push_back(make(table, group, child));
   }
-  return column::make(home_, std::move(parts));
+  return column::make(ctx_, std::move(parts));
 }
 
 } // namespace saeta::ipc::detail

@@ -14,9 +14,9 @@ namespace saeta::ipc::detail {
 
 class whole_columns {
 public:
-  whole_columns(std::shared_ptr<context> home, const whole_plan& plan, const scattered& made,
+  whole_columns(std::shared_ptr<context> ctx, const whole_plan& plan, const scattered& made,
                 const std::vector<planned_table>& dictionaries, whole_plan::state_finder states)
-      : home_(std::move(home)), plan_(plan), made_(made), dictionaries_(dictionaries),
+      : ctx_(std::move(ctx)), plan_(plan), made_(made), dictionaries_(dictionaries),
         states_(std::move(states)) {}
 
   /// Node `number` of a group with all below it. Groups with the same values share a dictionary.
@@ -26,7 +26,7 @@ private:
   [[nodiscard]] buffer in_slab(const slab_place& place) const;
   [[nodiscard]] std::shared_ptr<const column> dictionary(const dictionary_state& state, std::size_t number);
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   const whole_plan& plan_;
   const scattered& made_;
   const std::vector<planned_table>& dictionaries_;

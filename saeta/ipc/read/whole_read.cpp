@@ -44,9 +44,9 @@ decoded_columns columns_of(const whole_request& asked) {
 class whole_reader {
 public:
   /// @param assume  compressed offsets to be as writers write them
-  whole_reader(const std::shared_ptr<context>& home, const whole_request& asked, bool assume)
-      : home_(home), asked_(asked), assume_(assume), source_(source_of(*asked.from)),
-        bodies_(source_, [this](std::uint64_t at) { return label_of(at); }), ring_(staging_ring::of(home)),
+  whole_reader(const std::shared_ptr<context>& ctx, const whole_request& asked, bool assume)
+      : ctx_(ctx), asked_(asked), assume_(assume), source_(source_of(*asked.from)),
+        bodies_(source_, [this](std::uint64_t at) { return label_of(at); }), ring_(staging_ring::of(ctx)),
         plan_(asked.check, asked.texts,
               [this](const planned_table& table, std::size_t piece, std::size_t number) {
                 return state(table, piece, number);
@@ -73,14 +73,14 @@ public:
     if (!late) {
       add_steps();
     }
-    const scattered made = ring_->scatter(home_, plan_.steps(), bodies_.all(), "read_ipc", progress(hook),
+    const scattered made = ring_->scatter(ctx_, plan_.steps(), bodies_.all(), "read_ipc", progress(hook),
                                           late ? add_steps : std::function<void()>());
     if (!bodies_.as_assumed()) {
       assumed_wrongly_ = true;
       return std::nullopt;
     }
     require_good(plan_, made, bodies_.all());
-    whole_columns columns(home_, plan_, made, dictionaries_,
+    whole_columns columns(ctx_, plan_, made, dictionaries_,
                           [this](const planned_table& table, std::size_t piece, std::size_t number) {
                             return state(table, piece, number);
                           });
@@ -88,7 +88,7 @@ public:
     for (const planned_group& group : batches_.groups) {
       batches.push_back(batch_of(group, columns));
     }
-    whole_result result{table::make(home_, *asked_.fields, std::move(batches)),
+    whole_result result{table::make(ctx_, *asked_.fields, std::move(batches)),
                         static_cast<std::int64_t>(batches_.pieces.messages.size()), body_bytes()};
     if (hook && !batches_.pieces.messages.empty() && told_ < batches_.pieces.messages.size()) {
       tell(hook, batches_.pieces.messages.size());
@@ -304,7 +304,7 @@ private:
     hook(so_far_);
   }
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   const whole_request& asked_;
   bool assume_;
   bool assumed_wrongly_ = false;
@@ -328,7 +328,7 @@ private:
 
 } // namespace
 
-std::optional<whole_result> read_whole(const std::shared_ptr<context>& home, const whole_request& asked,
+std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, const whole_request& asked,
                                        const progress_hook& hook) {
   ipc::progress told;
   const progress_hook rising = [&](const ipc::progress& so_far) {
@@ -339,13 +339,13 @@ std::optional<whole_result> read_whole(const std::shared_ptr<context>& home, con
   };
   const progress_hook heard = hook ? rising : hook;
   {
-    whole_reader reading(home, asked, true);
+    whole_reader reading(ctx, asked, true);
     auto made = reading.read(heard);
     if (!reading.assumed_wrongly()) {
       return made;
     }
   }
-  return whole_reader(home, asked, false).read(heard);
+  return whole_reader(ctx, asked, false).read(heard);
 }
 
 } // namespace saeta::ipc::detail

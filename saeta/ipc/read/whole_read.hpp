@@ -46,7 +46,7 @@ struct whole_result {
 
 /// Nothing where a plan can't take the source: older metadata, another byte order.
 /// @param hook  hears of this read alone.
-std::optional<whole_result> read_whole(const std::shared_ptr<context>& home, const whole_request& asked,
+std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, const whole_request& asked,
                                        const progress_hook& hook);
 
 } // namespace saeta::ipc::detail

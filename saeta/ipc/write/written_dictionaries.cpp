@@ -33,7 +33,7 @@ table with_plain_indices(const table& source) {
       }
     }
   }
-  return table::make(source.home(), std::move(fields), std::move(batches));
+  return table::make(source.ctx(), std::move(fields), std::move(batches));
 }
 
 /// Why nobody could read the dictionaries of a type; nothing where there is no reason.

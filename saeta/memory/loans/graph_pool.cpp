@@ -102,15 +102,15 @@ struct graph_pool::state {
   }
 };
 
-std::shared_ptr<graph_pool> graph_pool::create(std::shared_ptr<context> home, tag label) {
-  if (home == nullptr) {
+std::shared_ptr<graph_pool> graph_pool::create(std::shared_ptr<context> ctx, tag label) {
+  if (ctx == nullptr) {
     throw error(errc::invalid_argument, concat("the graph pool '", label.name(), "' has no context"));
   }
-  return {new graph_pool(std::move(home), label), delete_in_own_process{}};
+  return {new graph_pool(std::move(ctx), label), delete_in_own_process{}};
 }
 
-graph_pool::graph_pool(std::shared_ptr<context> home, tag label)
-    : home_(std::move(home)), label_(label), state_(std::make_unique<state>()) {}
+graph_pool::graph_pool(std::shared_ptr<context> ctx, tag label)
+    : ctx_(std::move(ctx)), label_(label), state_(std::make_unique<state>()) {}
 
 graph_pool::~graph_pool() { release(); }
 
@@ -119,7 +119,7 @@ graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::si
     throw error(errc::device,
                 concat("the graph pool '", label_.name(), "' belongs to the parent of this process"));
   }
-  static_cast<void>(home_->clocks()->graph_captures().note(stream));
+  static_cast<void>(ctx_->clocks()->graph_captures().note(stream));
   const std::size_t wanted = span_for(bytes, alignment);
   lane* from = nullptr;
   for (;;) {
@@ -139,9 +139,9 @@ graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::si
       }
       late = from->late;
     }
-    home_->synchronize(late); // a capture can't wait for what is outside of it
+    ctx_->synchronize(late); // a capture can't wait for what is outside of it
   }
-  std::shared_ptr<storage> memory = allocate_ready(home_, wanted, label_, granularity);
+  std::shared_ptr<storage> memory = allocate_ready(ctx_, wanted, label_, granularity);
   const std::lock_guard lock(state_->mutex);
   state_->add(*from, memory);
   return state_->take(*from, wanted, alignment).value();
@@ -153,14 +153,14 @@ bool graph_pool::reusable(const piece& ended, const users& by, point& late) cons
   if (by.others || (from.captured && from.stream.is_default())) {
     return false;
   }
-  if (home_->on_host()) { // where everything has run, and streams of other libraries mean nothing
+  if (ctx_->on_host()) { // where everything has run, and streams of other libraries mean nothing
     return true;
   }
   if (!by.last) {
     const std::lock_guard lock(state_->mutex);
     return state_->open > 0 && ended.opening == state_->openings;
   }
-  const stream_ref used(*home_->device_backend(), *by.last);
+  const stream_ref used(*ctx_->device_backend(), *by.last);
   if (from.captured && from.stream.same_handle(used)) {
     if (!used.made_in_capture()) {
       late = mark(used);

@@ -53,7 +53,7 @@ public:
   };
 
   /// @throws error invalid_argument without a context.
-  static std::shared_ptr<graph_pool> create(std::shared_ptr<context> home, tag label = "graph_pool");
+  static std::shared_ptr<graph_pool> create(std::shared_ptr<context> ctx, tag label = "graph_pool");
   graph_pool(const graph_pool&) = delete;
   graph_pool& operator=(const graph_pool&) = delete;
   ~graph_pool();
@@ -66,7 +66,7 @@ public:
   /// Returns what is not out to the context, and what is out when it comes back. Nothing more is taken.
   void release() noexcept;
 
-  [[nodiscard]] const std::shared_ptr<context>& home() const noexcept { return home_; }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
   [[nodiscard]] tag label() const noexcept { return label_; }
   /// Bytes charged to the context.
   [[nodiscard]] std::uint64_t bytes() const;
@@ -75,13 +75,13 @@ private:
   friend class graph_pool_scope;
   struct state;
 
-  graph_pool(std::shared_ptr<context> home, tag label);
+  graph_pool(std::shared_ptr<context> ctx, tag label);
   [[nodiscard]] bool inherited() const noexcept { return made_in_ != fork_generation(); }
   [[nodiscard]] bool reusable(const piece& ended, const users& by, point& late) const;
   void opened() noexcept;
   void ended() noexcept;
 
-  const std::shared_ptr<context> home_;
+  const std::shared_ptr<context> ctx_;
   const tag label_;
   const std::uint64_t made_in_ = fork_generation();
   const std::unique_ptr<state> state_;

@@ -7,7 +7,7 @@
 namespace saeta {
 
 graph_pool_scope::graph_pool_scope(std::shared_ptr<graph_pool> pool)
-    : announced_(pool->home()->capturing()), opened_(std::make_shared<entry>(std::move(pool))) {
+    : announced_(pool->ctx()->capturing()), opened_(std::make_shared<entry>(std::move(pool))) {
   auto& open = of_this_thread();
   std::erase_if(open, [](const auto& each) { return each.expired(); });
   open.push_back(opened_);
@@ -20,7 +20,7 @@ std::shared_ptr<graph_pool> graph_pool_scope::open_for(const backend& device) {
   const auto& all = of_this_thread();
   for (auto each = all.rbegin(); each != all.rend(); ++each) {
     const std::shared_ptr<entry> open = each->lock();
-    if (open && (*open)->home()->device_backend().get() == &device) {
+    if (open && (*open)->ctx()->device_backend().get() == &device) {
       return *open;
     }
   }

@@ -25,7 +25,7 @@ void require_shareable(const buffer& of) {
     throw error(errc::unsupported, concat(what, " are ", to_string(bytes.kind()),
                                           " memory: only device memory is shared with other processes"));
   }
-  if (!bytes.home()->inherited() && !bytes.home()->device_backend()->pool_exportable()) {
+  if (!bytes.ctx()->inherited() && !bytes.ctx()->device_backend()->pool_exportable()) {
     throw error(errc::unsupported,
                 concat(what, " can't be shared with other processes: their context was opened without "
                              "exportable_pool (saeta.context(..., exportable_pool=True) in Python, "
@@ -39,7 +39,7 @@ shared_bytes share_bytes(const buffer& of) {
   require_shareable(of);
   synchronize_handover({&of, 1});
   const extent whole = of.owner()->lies_in();
-  return {.name = of.owner()->home()->device_backend()->export_allocation(whole.base),
+  return {.name = of.owner()->ctx()->device_backend()->export_allocation(whole.base),
           .base = reinterpret_cast<std::uintptr_t>(whole.base),
           .allocation_bytes = whole.bytes,
           .offset = whole.offset + of.offset(),
@@ -75,8 +75,8 @@ imported_pool::imported_pool(key /*own*/, std::shared_ptr<backend> device, int d
         }
       }()) {}
 
-std::shared_ptr<imported_pool> imported_pool::open(const context& home, int descriptor) {
-  return std::make_shared<imported_pool>(key{}, home.device_backend(), descriptor);
+std::shared_ptr<imported_pool> imported_pool::open(const context& ctx, int descriptor) {
+  return std::make_shared<imported_pool>(key{}, ctx.device_backend(), descriptor);
 }
 
 imported_pool::~imported_pool() {
@@ -87,9 +87,9 @@ imported_pool::~imported_pool() {
   device_->release_pool(pool_);
 }
 
-buffer imported_pool::open_bytes(const std::shared_ptr<context>& home, const shared_bytes& which,
+buffer imported_pool::open_bytes(const std::shared_ptr<context>& ctx, const shared_bytes& which,
                                  std::shared_ptr<void> lease, std::string tag) {
-  if (home->device_backend() != device_) {
+  if (ctx->device_backend() != device_) {
     throw error(errc::invalid_argument, concat("a pool that was imported by another context of ",
                                                to_string(device_->device()), " can't be opened by this one"));
   }
@@ -106,12 +106,12 @@ buffer imported_pool::open_bytes(const std::shared_ptr<context>& home, const sha
   external_memory memory;
   memory.pointer = static_cast<std::byte*>(base) + which.offset;
   memory.bytes = which.bytes;
-  memory.device = home->device();
+  memory.device = ctx->device();
   memory.kind = memory_kind::device;
   memory.keepalive = kept;
   memory.access = mutability::writable;
   memory.tag = std::move(tag);
-  buffer opened = buffer::adopt(home, std::move(memory));
+  buffer opened = buffer::adopt(ctx, std::move(memory));
   kept->take(std::move(lease));
   return opened;
 }

@@ -44,14 +44,14 @@ class imported_pool : public std::enable_shared_from_this<imported_pool> {
 public:
   imported_pool(key own, std::shared_ptr<backend> device, int descriptor);
   /// @param descriptor  of a pool of the same device; stays the caller's. @throws error unsupported, device.
-  static std::shared_ptr<imported_pool> open(const context& home, int descriptor);
+  static std::shared_ptr<imported_pool> open(const context& ctx, int descriptor);
   imported_pool(const imported_pool&) = delete;
   imported_pool& operator=(const imported_pool&) = delete;
   ~imported_pool();
 
-  /// A writable external buffer. @param home   a context of the pool's device object. @param lease  dropped as described above.
+  /// A writable external buffer. @param ctx   a context of the pool's device object. @param lease  dropped as described above.
   /// @throws error format (the numbers contradict each other), invalid_argument (another device object), closed, device.
-  [[nodiscard]] buffer open_bytes(const std::shared_ptr<context>& home, const shared_bytes& which,
+  [[nodiscard]] buffer open_bytes(const std::shared_ptr<context>& ctx, const shared_bytes& which,
                                   std::shared_ptr<void> lease, std::string tag);
 
 private:

@@ -28,7 +28,7 @@ struct loan {
   std::vector<stream_ref> also_used_on; ///< distinct
   bool streams_known = true;            ///< false where a use could not be noted
 
-  [[nodiscard]] context& home() const noexcept { return pool ? *pool->home() : *memory->home(); }
+  [[nodiscard]] context& ctx() const noexcept { return pool ? *pool->ctx() : *memory->ctx(); }
 };
 
 /// Addresses are unique in the process, over all devices, as long as the memory behind them is out.
@@ -61,7 +61,7 @@ public:
     }
     loan& noted = found->second;
     try {
-      const stream_ref used(*noted.home().device_backend(), stream);
+      const stream_ref used(*noted.ctx().device_backend(), stream);
       // While it captures, no two refs of a stream are equal.
       const auto same = [&](const stream_ref& each) {
         return each == used || (used.made_in_capture() && each.same_handle(used));
@@ -111,10 +111,10 @@ void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcep
   point_set last;
   bool known = stream.has_value() && ended.streams_known;
   try {
-    context& home = *memory.home();
+    context& ctx = *memory.ctx();
     const auto add = [&](stream_ref used) {
       // Not while the stream captures a graph: an event recorded there would belong to the graph.
-      if (!is_ours(used) && home.clocks()->graph_captures().note(used)) {
+      if (!is_ours(used) && ctx.clocks()->graph_captures().note(used)) {
         known = false;
       } else {
         last.add(mark(used));
@@ -126,7 +126,7 @@ void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcep
       add(now);
     }
     if (stream) {
-      add(stream_ref(*home.device_backend(), *stream));
+      add(stream_ref(*ctx.device_backend(), *stream));
     }
   } catch (...) {
     report_current_exception("memory that comes back can't be marked on its stream and waits for all work");
@@ -158,8 +158,8 @@ void* remember(std::shared_ptr<storage> memory) {
 }
 
 /// On any stream: there is no memory to order. Counted.
-void* lend_nothing(const std::shared_ptr<context>& home, tag label, std::size_t alignment) {
-  static_cast<void>(storage::allocate(home, 0, home->work_stream(), label, alignment));
+void* lend_nothing(const std::shared_ptr<context>& ctx, tag label, std::size_t alignment) {
+  static_cast<void>(storage::allocate(ctx, 0, ctx->work_stream(), label, alignment));
   return nullptr;
 }
 
@@ -176,21 +176,21 @@ std::shared_ptr<graph_pool> pool_for(std::size_t bytes, const stream_ref& captur
 
 } // namespace
 
-void* lend_memory(const std::shared_ptr<context>& home, std::size_t bytes, stream_ref stream, tag label,
+void* lend_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, stream_ref stream, tag label,
                   std::size_t alignment) {
   if (bytes == 0) {
-    return lend_nothing(home, label, alignment);
+    return lend_nothing(ctx, label, alignment);
   }
   if (stream.made_in_capture()) {
     return lend_memory(pool_for(bytes, stream, label), bytes, stream, alignment);
   }
-  return remember(storage::allocate(home, bytes, stream, label, alignment));
+  return remember(storage::allocate(ctx, bytes, stream, label, alignment));
 }
 
 void* lend_memory(const std::shared_ptr<graph_pool>& from, std::size_t bytes, stream_ref stream,
                   std::size_t alignment) {
   if (bytes == 0) {
-    return lend_nothing(from->home(), from->label(), alignment);
+    return lend_nothing(from->ctx(), from->label(), alignment);
   }
   const graph_pool::piece taken = from->take(bytes, stream, alignment);
   try {
@@ -203,10 +203,10 @@ void* lend_memory(const std::shared_ptr<graph_pool>& from, std::size_t bytes, st
   return taken.pointer;
 }
 
-void* lend_ready_memory(const std::shared_ptr<context>& home, std::size_t bytes, tag label,
+void* lend_ready_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, tag label,
                         std::size_t alignment) {
-  return bytes == 0 ? lend_nothing(home, label, alignment)
-                    : remember(allocate_ready(home, bytes, label, alignment));
+  return bytes == 0 ? lend_nothing(ctx, label, alignment)
+                    : remember(allocate_ready(ctx, bytes, label, alignment));
 }
 
 void note_lent_use(void* address, stream_handle stream) noexcept {

@@ -30,7 +30,7 @@ class graph_pool;
 /// Null for 0 bytes, which count as a request and need not come back. On a stream that captures, from the graph pool that is
 /// open on the calling thread, and charged to its context under its tag.
 /// @throws error budget_exceeded, out_of_memory, invalid_argument (the alignment, or a capture without a pool), closed.
-[[nodiscard]] void* lend_memory(const std::shared_ptr<context>& home, std::size_t bytes, stream_ref stream,
+[[nodiscard]] void* lend_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, stream_ref stream,
                                 tag label, std::size_t alignment = 0);
 
 /// From a graph pool, which need not be open.
@@ -38,7 +38,7 @@ class graph_pool;
                                 std::size_t alignment = 0);
 
 /// Memory that any stream may use at once, one that captures a graph too: the host waits for its earlier users.
-[[nodiscard]] void* lend_ready_memory(const std::shared_ptr<context>& home, std::size_t bytes, tag label,
+[[nodiscard]] void* lend_ready_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, tag label,
                                       std::size_t alignment = 0);
 
 /// Says that the memory is used on this stream, too: until it comes back the stream must exist.

@@ -4,10 +4,10 @@
 
 namespace saeta {
 
-std::shared_ptr<storage> allocate_ready(const std::shared_ptr<context>& home, std::size_t bytes, tag label,
+std::shared_ptr<storage> allocate_ready(const std::shared_ptr<context>& ctx, std::size_t bytes, tag label,
                                         std::size_t alignment) {
-  std::shared_ptr<storage> made = storage::allocate(home, bytes, home->work_stream(), label, alignment);
-  home->synchronize(made->ordering().needs(access::write, label.name()).points);
+  std::shared_ptr<storage> made = storage::allocate(ctx, bytes, ctx->work_stream(), label, alignment);
+  ctx->synchronize(made->ordering().needs(access::write, label.name()).points);
   return made;
 }
 

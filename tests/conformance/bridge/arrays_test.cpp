@@ -79,7 +79,7 @@ TEST_P(arrow_arrays, of_tables_are_imported_by_libarrow) {
     import_options options;
     options.copy = copy_policy::always;
     const field described{"x", type, true, {}};
-    const column ours = import_column(home(), described, given.get(), options);
+    const column ours = import_column(ctx(), described, given.get(), options);
     ArrowDeviceArray shown;
     export_device_column(ours, shown);
     ArrowSchema schema;
@@ -116,17 +116,17 @@ TEST_P(arrow_arrays, are_imported_after_their_late_writer_strings_too) {
           arrow::utf8(), 3, {nullptr, foreign(offsets, host_offsets), foreign(letters, host_text)}, 0);
       const batch_ptr theirs =
           arrow::RecordBatch::Make(original->schema(), 3, {data}, manager()->device()->device_type());
-      const stream_lease writer = home()->borrow_stream();
+      const stream_lease writer = ctx()->borrow_stream();
       device().fill(offsets, 0x7f, 64, writer.ref().native_handle());
       const std::unique_ptr<gate> held = close_gate(writer.ref().native_handle());
-      const copy_kind up = home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
+      const copy_kind up = ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
       device().copy(offsets, host_offsets->data(), static_cast<std::size_t>(host_offsets->size()), up,
                     writer.ref().native_handle());
       device().copy(letters, host_text->data(), static_cast<std::size_t>(host_text->size()), up,
                     writer.ref().native_handle());
       std::shared_ptr<arrow::Device::SyncEvent> written;
       stream_handle handle = writer.ref().native_handle();
-      if (with_event && !home()->on_host()) {
+      if (with_event && !ctx()->on_host()) {
         written = take(manager()->MakeDeviceSyncEvent());
         check(written->Record(*take(manager()->device()->WrapStream(&handle, nullptr))));
       }
@@ -134,27 +134,27 @@ TEST_P(arrow_arrays, are_imported_after_their_late_writer_strings_too) {
       open_while_the_host_waits(held, [&] { seen = passed_on(theirs, written); });
       EXPECT_TRUE(on_cpu(seen)->Equals(*original));
     }
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_TRUE(device().deallocate(offsets, 64, 256));
     EXPECT_TRUE(device().deallocate(letters, 64, 256));
   }
 }
 
 TEST_P(arrow_arrays, of_ours_that_came_with_an_event_are_used_behind_it) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << nothing_pends;
   }
   constexpr std::int64_t rows = 1 << 16;
   for (const bool sliced : {false, true}) { // a slice has the event of what it is a slice of
     const buffer ours = make(rows);
-    fill(ours, 'o', home()->work_stream());
+    fill(ours, 'o', ctx()->work_stream());
     const buffer_ptr values = arrow_buffer(ours); // nobody is said to write it
     const buffer sink = make(rows);
     const auto data = arrow::ArrayData::Make(arrow::int8(), rows, {nullptr, values}, 0);
     const batch_ptr shown = arrow::RecordBatch::Make(arrow::schema({arrow::field("x", arrow::int8())}), rows,
                                                      {data}, manager()->device()->device_type());
-    const stream_lease theirs = home()->borrow_stream();
-    const stream_lease side = home()->borrow_stream();
+    const stream_lease theirs = ctx()->borrow_stream();
+    const stream_lease side = ctx()->borrow_stream();
     stream_handle handle = theirs.ref().native_handle();
     const auto written = take(manager()->MakeDeviceSyncEvent());
     const auto stream = take(manager()->device()->WrapStream(&handle, nullptr));
@@ -163,12 +163,12 @@ TEST_P(arrow_arrays, of_ours_that_came_with_an_event_are_used_behind_it) {
     check(written->Record(*stream));
     const batch_ptr seen = passed_on(shown, written);
     const buffer_ptr came = seen->column_data(0)->buffers[1];
-    const buffer again = bytes_of(home(), sliced ? arrow::SliceBuffer(came, 0) : came);
+    const buffer again = bytes_of(ctx(), sliced ? arrow::SliceBuffer(came, 0) : came);
     EXPECT_EQ(again.owner(), ours.owner());
     {
       use_token token(side.ref(), {reads(ours), writes(sink)});
-      home()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours), rows, within(),
-                            side.ref());
+      ctx()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours), rows, within(),
+                           side.ref());
       token.finish();
     }
     held->open();
@@ -183,7 +183,7 @@ TEST_P(arrow_arrays, have_streams_and_events_of_the_device) {
   EXPECT_TRUE(device_of_arrow->MakeStream(2).status().IsInvalid());
   EXPECT_TRUE(device_of_arrow->WrapStream(nullptr, nullptr).status().IsInvalid());
   const auto event = take(manager()->MakeDeviceSyncEvent());
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     EXPECT_EQ(event, nullptr);
   } else {
     check(event->Wait());
@@ -194,10 +194,10 @@ TEST_P(arrow_arrays, have_streams_and_events_of_the_device) {
   bool released = false;
   {
     event_handle handle{};
-    const auto wrapped = take(manager()->WrapDeviceSyncEvent(home()->on_host() ? nullptr : &handle,
+    const auto wrapped = take(manager()->WrapDeviceSyncEvent(ctx()->on_host() ? nullptr : &handle,
                                                              [&](void*) { released = true; }));
   }
-  EXPECT_EQ(released, !home()->on_host());
+  EXPECT_EQ(released, !ctx()->on_host());
   const auto nothing = take(manager()->WrapDeviceSyncEvent(nullptr, nullptr));
   check(nothing->Wait());
   const arrow::Status no_event = nothing->Record(*stream);
@@ -214,14 +214,14 @@ TEST_P(arrow_arrays, have_streams_and_events_of_the_device) {
 
 TEST_P(arrow_arrays, find_registered_devices) {
   static std::weak_ptr<context> current; // a type is registered once a process
-  current = home()->weak_from_this();
+  current = ctx()->weak_from_this();
   const auto open = [](std::int64_t ordinal) { return ordinal == 0 ? current.lock() : nullptr; };
   EXPECT_THROW(register_devices(arrow::DeviceAllocationType::kCPU, open), error);
   EXPECT_THROW(register_devices(arrow::DeviceAllocationType::kROCM, open), error);
   register_devices(arrow::DeviceAllocationType::kEXT_DEV, open);
   register_devices(arrow::DeviceAllocationType::kEXT_DEV, [](std::int64_t) { return nullptr; });
   register_devices(arrow::DeviceAllocationType::kCUDA_HOST, open);
-  if (home()->device().kind != device_kind::sim) {
+  if (ctx()->device().kind != device_kind::sim) {
     return;
   }
   const arrow::DeviceMapper find = take(arrow::GetDeviceMapper(arrow::DeviceAllocationType::kEXT_DEV));

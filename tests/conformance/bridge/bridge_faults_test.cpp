@@ -33,7 +33,7 @@ protected:
   void fail_everywhere(const std::function<void()>& life) {
     life(); // what is made once is there: streams, the ring
     drop_pending();
-    const std::uint64_t live = home()->reports().statistics().budget.current;
+    const std::uint64_t live = ctx()->reports().statistics().budget.current;
     int failures = 0;
     for (std::uint64_t position = 1;; ++position) {
       SCOPED_TRACE(::testing::Message() << "call " << position << " fails");
@@ -49,8 +49,8 @@ protected:
       const bool failed = faulty_->failed();
       faulty_->fail_at(0);
       drop_pending();
-      EXPECT_EQ(home()->reports().statistics().budget.current, live);
-      EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
+      EXPECT_EQ(ctx()->reports().statistics().budget.current, live);
+      EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
       if (!failed) {
         EXPECT_FALSE(thrown);
         break;
@@ -58,11 +58,11 @@ protected:
       ++failures;
       ASSERT_LT(position, 5000U);
     }
-    EXPECT_TRUE(home()->on_host() || failures > 0);
+    EXPECT_TRUE(ctx()->on_host() || failures > 0);
   }
   void drop_pending() {
-    home()->synchronize(home()->work_stream());
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+    ctx()->synchronize(ctx()->work_stream());
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   }
 
   std::shared_ptr<faulty_backend> faulty_;
@@ -95,7 +95,7 @@ TEST_P(bridge_faults, in_files_leak_nothing) {
 
 TEST_P(bridge_faults, in_views_of_page_locked_memory_leak_nothing) {
   fail_everywhere([&] {
-    const auto pinned = memory_manager_of(home(), memory_kind::pinned);
+    const auto pinned = memory_manager_of(ctx(), memory_kind::pinned);
     const buffer_ptr there = take(arrow::Buffer::Copy(arrow::Buffer::FromString(text(100)), pinned));
     EXPECT_EQ(take(arrow::Buffer::View(there, cpu()))->ToString(), text(100));
   });
@@ -116,9 +116,9 @@ TEST_P(bridge_faults, in_messages_leak_nothing) {
   const batch_ptr original =
       take(all_types()->RemoveColumn(all_types()->schema()->GetFieldIndex("dictionary")));
   fail_everywhere([&] {
-    const buffer_ptr message = arrow_buffer(serialize_batch(home(), original));
+    const buffer_ptr message = arrow_buffer(serialize_batch(ctx(), original));
     const batch_ptr seen =
-        read_batch(home(), original->schema(), nullptr, message, arrow::default_memory_pool());
+        read_batch(ctx(), original->schema(), nullptr, message, arrow::default_memory_pool());
     EXPECT_TRUE(on_cpu(seen)->Equals(*original));
   });
 }

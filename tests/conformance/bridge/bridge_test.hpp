@@ -27,7 +27,7 @@ protected:
   }
   static void check(const arrow::Status& status) { ipc::check(status, "test"); }
 
-  [[nodiscard]] std::shared_ptr<arrow::MemoryManager> manager() const { return memory_manager_of(home()); }
+  [[nodiscard]] std::shared_ptr<arrow::MemoryManager> manager() const { return memory_manager_of(ctx()); }
   [[nodiscard]] static std::shared_ptr<arrow::MemoryManager> cpu() {
     return arrow::default_cpu_memory_manager();
   }

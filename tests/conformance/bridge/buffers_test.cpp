@@ -39,13 +39,13 @@ TEST_P(arrow_buffers, say_where_they_are_and_whether_they_may_be_written) {
   const buffer_ptr writable = arrow_buffer(memory, access::write);
   EXPECT_EQ(read_only->address(), memory.address());
   EXPECT_EQ(read_only->size(), static_cast<std::int64_t>(bytes));
-  EXPECT_EQ(read_only->is_cpu(), home()->on_host());
+  EXPECT_EQ(read_only->is_cpu(), ctx()->on_host());
   EXPECT_FALSE(read_only->is_mutable());
   EXPECT_TRUE(writable->is_mutable());
-  EXPECT_EQ(static_cast<int>(read_only->device_type()), static_cast<int>(home()->device().kind));
-  EXPECT_EQ(read_only->device()->device_id(), home()->on_host() ? -1 : home()->device().ordinal);
+  EXPECT_EQ(static_cast<int>(read_only->device_type()), static_cast<int>(ctx()->device().kind));
+  EXPECT_EQ(read_only->device()->device_id(), ctx()->on_host() ? -1 : ctx()->device().ordinal);
   EXPECT_EQ(read_only->memory_manager(), manager());
-  EXPECT_EQ(context_of(*read_only->memory_manager()), home());
+  EXPECT_EQ(context_of(*read_only->memory_manager()), ctx());
   EXPECT_EQ(read_only->device()->default_memory_manager(), manager());
   EXPECT_EQ(context_of(*cpu()), nullptr);
   EXPECT_THROW(static_cast<void>(arrow_buffer({})), error);
@@ -62,19 +62,19 @@ TEST_P(arrow_buffers, have_one_memory_manager_a_context) {
 }
 
 TEST_P(arrow_buffers, of_others_may_be_written_where_those_may) {
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     GTEST_SKIP() << "a device can't use memory of the CPU where it is";
   }
   const std::string text = "to be read";
   const auto read_only = std::make_shared<arrow::Buffer>(text);
-  EXPECT_FALSE(bytes_of(home(), read_only).owner()->writable());
+  EXPECT_FALSE(bytes_of(ctx(), read_only).owner()->writable());
   const buffer_ptr writable = take(arrow::AllocateBuffer(100));
-  EXPECT_TRUE(bytes_of(home(), writable).owner()->writable());
+  EXPECT_TRUE(bytes_of(ctx(), writable).owner()->writable());
 }
 
 TEST_P(arrow_buffers, of_several_kinds_of_memory_are_on_several_devices) {
-  const auto pinned = memory_manager_of(home(), memory_kind::pinned);
-  EXPECT_EQ(pinned->device()->Equals(*manager()->device()), home()->on_host());
+  const auto pinned = memory_manager_of(ctx(), memory_kind::pinned);
+  EXPECT_EQ(pinned->device()->Equals(*manager()->device()), ctx()->on_host());
   EXPECT_TRUE(pinned->device()->Equals(*memory_manager_of(new_context(), memory_kind::pinned)->device()));
 }
 
@@ -89,20 +89,20 @@ TEST_P(arrow_buffers, that_are_too_small_take_no_copy) {
 TEST_P(arrow_buffers, that_are_written_are_one_transfer) {
   const buffer target = make(100);
   const std::vector<std::byte> content(100, std::byte{7});
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   write_bytes(target, content);
-  const counter_values now = home()->copies().read_counters();
-  EXPECT_EQ((home()->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
-  EXPECT_EQ((home()->on_host() ? now.host_to_host : now.host_to_device).bytes, 100U);
+  const counter_values now = ctx()->copies().read_counters();
+  EXPECT_EQ((ctx()->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
+  EXPECT_EQ((ctx()->on_host() ? now.host_to_host : now.host_to_device).bytes, 100U);
   EXPECT_EQ(read(target), std::vector<std::uint8_t>(100, 7));
 }
 
 /// Its source is the caller's, who may free it at once.
 TEST_P(arrow_buffers, whose_copy_fails_when_it_is_under_way_are_waited_for) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
-  const auto home = watch(context::create(faulty));
-  const buffer target = buffer::allocate(home, 100, home->work_stream());
-  home->synchronize(home->work_stream());
+  const auto ctx = watch(context::create(faulty));
+  const buffer target = buffer::allocate(ctx, 100, ctx->work_stream());
+  ctx->synchronize(ctx->work_stream());
   const std::vector<std::byte> content(100, std::byte{7});
   faulty->fail_behind_copies();
   EXPECT_EQ(unit::code_raised_by([&] { write_bytes(target, content); }), errc::device);
@@ -114,7 +114,7 @@ TEST_P(arrow_buffers, whose_copy_fails_when_it_is_under_way_are_waited_for) {
 TEST_P(arrow_buffers, have_events_for_streams_of_their_device_alone) {
   const auto device_stream = take(manager()->device()->MakeStream());
   std::shared_ptr<saeta::backend> elsewhere = make_host_backend();
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     elsewhere = sim::device::create({.seed = 1});
   }
   const auto other = watch(context::create(elsewhere));
@@ -162,7 +162,7 @@ TEST_P(arrow_buffers, of_a_slice_of_a_slice_keep_address_and_memory) {
   EXPECT_EQ(ours->address(), first + 110);
   EXPECT_EQ(ours->size(), 20U);
   EXPECT_EQ(here(inner), text(bytes).substr(110, 20));
-  EXPECT_EQ(bytes_of(home(), inner).owner(), memory.lock());
+  EXPECT_EQ(bytes_of(ctx(), inner).owner(), memory.lock());
 }
 
 TEST_P(arrow_buffers, are_sliced_with_their_memory_manager_and_whether_they_may_be_written) {
@@ -223,9 +223,9 @@ TEST_P(arrow_buffers, of_read_only_memory_are_shown_to_readers_alone) {
     external_memory theirs;
     theirs.pointer = foreign;
     theirs.bytes = bytes;
-    theirs.device = home()->device();
+    theirs.device = ctx()->device();
     theirs.tag = "theirs";
-    const buffer memory = buffer::adopt(home(), std::move(theirs));
+    const buffer memory = buffer::adopt(ctx(), std::move(theirs));
     EXPECT_EQ(arrow_buffer(memory)->address(), memory.address());
     for (const access mode : {access::write, access::read_write}) {
       try {
@@ -237,21 +237,21 @@ TEST_P(arrow_buffers, of_read_only_memory_are_shown_to_readers_alone) {
       }
     }
   }
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_TRUE(device().deallocate(foreign, bytes, 256));
 }
 
 TEST_P(arrow_buffers, are_copied_on_their_device_without_the_host) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "its copies are all of the host";
   }
   const buffer_ptr given = there(text(bytes));
   const buffer_ptr empty = there("");
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const buffer_ptr copied = take(arrow::Buffer::Copy(given, manager()));
-  EXPECT_EQ(home()->copies().read_counters().device_to_device.transfers, 1U);
+  EXPECT_EQ(ctx()->copies().read_counters().device_to_device.transfers, 1U);
   EXPECT_EQ(take(arrow::Buffer::Copy(empty, manager()))->size(), 0);
-  const counter_values now = home()->copies().read_counters();
+  const counter_values now = ctx()->copies().read_counters();
   EXPECT_EQ(now.device_to_device.transfers, 1U) << "of no bytes there is none";
   EXPECT_EQ(now.device_to_host.transfers, 0U);
   EXPECT_EQ(now.host_to_device.transfers, 0U);
@@ -260,19 +260,19 @@ TEST_P(arrow_buffers, are_copied_on_their_device_without_the_host) {
 
 TEST_P(arrow_buffers, of_others_are_not_ours) {
   EXPECT_FALSE(own_bytes(*arrow::Buffer::FromString("of libarrow")));
-  if (!home()->on_host()) {
-    EXPECT_THROW(static_cast<void>(bytes_of(home(), arrow::Buffer::FromString("of libarrow"))), error);
+  if (!ctx()->on_host()) {
+    EXPECT_THROW(static_cast<void>(bytes_of(ctx(), arrow::Buffer::FromString("of libarrow"))), error);
   }
 }
 
 TEST_P(arrow_buffers, wait_for_the_last_write_before_they_tell_the_address) {
   const buffer memory = make(bytes);
-  const stream_lease side = home()->borrow_stream();
+  const stream_lease side = ctx()->borrow_stream();
   const std::unique_ptr<gate> held = close_gate(side.ref().native_handle());
   fill(memory, 'x', side.ref());
   buffer_ptr shown;
   open_while_the_host_waits(held, [&] { shown = arrow_buffer(memory); });
-  const stream_lease theirs = home()->borrow_stream(); // follows the address without a word
+  const stream_lease theirs = ctx()->borrow_stream(); // follows the address without a word
   const buffer sink = make(bytes);
   {
     use_token token(theirs.ref(), {writes(sink)});
@@ -285,7 +285,7 @@ TEST_P(arrow_buffers, wait_for_the_last_write_before_they_tell_the_address) {
 
 TEST_P(arrow_buffers, that_are_mutable_are_copied_after_writers_who_do_not_tell) {
   const buffer_ptr shown = take(manager()->AllocateBuffer(bytes));
-  const stream_lease theirs = home()->borrow_stream();
+  const stream_lease theirs = ctx()->borrow_stream();
   const std::unique_ptr<gate> held = write_late(shown->address(), 'x', theirs);
   std::string seen;
   open_while_the_host_waits(held, [&] { seen = here(shown); });
@@ -298,7 +298,7 @@ TEST_P(arrow_buffers, of_others_are_copied_after_all_work_of_the_device) {
     const buffer_ptr shown =
         std::make_shared<arrow::Buffer>(reinterpret_cast<std::uintptr_t>(foreign), bytes, manager());
     EXPECT_FALSE(own_bytes(*shown));
-    const stream_lease theirs = home()->borrow_stream();
+    const stream_lease theirs = ctx()->borrow_stream();
     std::unique_ptr<gate> held = write_late(shown->address(), 'x', theirs);
     std::string seen;
     open_while_the_host_waits(held, [&] { seen = here(shown); });
@@ -314,19 +314,19 @@ TEST_P(arrow_buffers, of_others_are_copied_after_all_work_of_the_device) {
     open_while_the_host_waits(held, [&] { static_cast<void>(take(reader->Read(bytes, seen.data()))); });
     EXPECT_EQ(seen, repeated('z'));
   }
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_TRUE(device().deallocate(foreign, bytes, 256));
 }
 
 TEST_P(arrow_buffers, of_others_are_not_read_while_a_graph_is_captured) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << nothing_pends;
   }
   void* const foreign = device().allocate(bytes, 256);
   {
     const buffer_ptr shown =
         std::make_shared<arrow::Buffer>(reinterpret_cast<std::uintptr_t>(foreign), bytes, manager());
-    const std::shared_ptr<void> capture = home()->capturing();
+    const std::shared_ptr<void> capture = ctx()->capturing();
     const arrow::Status refused = arrow::Buffer::Copy(shown, cpu()).status();
     EXPECT_TRUE(refused.IsIOError()) << refused.ToString();
     EXPECT_THAT(refused.message(), HasSubstr("captures a graph"));
@@ -335,7 +335,7 @@ TEST_P(arrow_buffers, of_others_are_not_read_while_a_graph_is_captured) {
 }
 
 TEST_P(arrow_buffers, are_made_and_copied_without_waiting_for_others) {
-  const stream_lease theirs = home()->borrow_stream();
+  const stream_lease theirs = ctx()->borrow_stream();
   std::vector<buffer_ptr> kept; // whoever gets memory of a dropped one waits for its users, who are unknown
   const auto use_all = [&] {
     kept.push_back(take(manager()->AllocateBuffer(bytes)));
@@ -386,7 +386,7 @@ TEST_P(arrow_buffers, have_one_memory_manager_while_others_drop_theirs) {
 }
 
 TEST_P(arrow_buffers, are_dropped_by_a_child_of_fork_with_the_memory_manager_of_its_parent) {
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     GTEST_SKIP() << "a child has no device of its parent";
   }
   auto kept = manager();
@@ -400,7 +400,7 @@ TEST_P(arrow_buffers, are_dropped_by_a_child_of_fork_with_the_memory_manager_of_
 
 TEST_P(arrow_buffers, that_are_dropped_are_reused_after_their_readers) {
   const buffer sink = make(bytes);
-  const stream_lease theirs = home()->borrow_stream();
+  const stream_lease theirs = ctx()->borrow_stream();
   buffer_ptr shown = there(repeated('a'));
   use_token token(theirs.ref(), {writes(sink)});
   const std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
@@ -413,7 +413,7 @@ TEST_P(arrow_buffers, that_are_dropped_are_reused_after_their_readers) {
   std::vector<buffer> next; // of these one would get the same memory
   for (int i = 0; i < 100; ++i) {
     next.push_back(make(bytes));
-    fill(next.back(), 'b', home()->work_stream());
+    fill(next.back(), 'b', ctx()->work_stream());
   }
   if (held) {
     held->open();
@@ -436,7 +436,7 @@ TEST_P(arrow_buffers, beyond_the_budget_are_out_of_memory_with_the_numbers) {
   const std::string large(limit + 1, 'x');
   EXPECT_TRUE(
       arrow::Buffer::Copy(std::make_shared<arrow::Buffer>(large), manager()).status().IsOutOfMemory());
-  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
 }
 
 TEST_P(arrow_buffers, of_negative_sizes_are_refused) {
@@ -447,10 +447,10 @@ TEST_P(arrow_buffers, of_negative_sizes_are_refused) {
 }
 
 TEST_P(arrow_buffers, of_page_locked_memory_are_viewed_on_the_cpu) {
-  const auto pinned = memory_manager_of(home(), memory_kind::pinned);
+  const auto pinned = memory_manager_of(ctx(), memory_kind::pinned);
   const buffer_ptr whole = take(arrow::Buffer::Copy(arrow::Buffer::FromString(text(100)), pinned));
   const buffer_ptr part = arrow::SliceBuffer(whole, 10, 50);
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     EXPECT_EQ(part->device_type(), arrow::DeviceAllocationType::kCUDA_HOST) << "a slice says it, too";
     EXPECT_FALSE(part->is_cpu());
   }
@@ -460,16 +460,16 @@ TEST_P(arrow_buffers, of_page_locked_memory_are_viewed_on_the_cpu) {
   EXPECT_EQ(view->ToString(), text(100).substr(10, 50));
   EXPECT_TRUE(own_bytes(*view));
   EXPECT_EQ(here(take(arrow::Buffer::Copy(part, manager()))), text(100).substr(10, 50));
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     EXPECT_TRUE(arrow::Buffer::View(there("x"), cpu()).status().IsNotImplemented())
         << "a device's own memory";
   }
 }
 
 TEST_P(arrow_buffers, that_are_viewed_wait_for_their_writer) {
-  const auto pinned = memory_manager_of(home(), memory_kind::pinned);
+  const auto pinned = memory_manager_of(ctx(), memory_kind::pinned);
   const buffer_ptr shown = take(pinned->AllocateBuffer(bytes));
-  const stream_lease theirs = home()->borrow_stream();
+  const stream_lease theirs = ctx()->borrow_stream();
   const std::unique_ptr<gate> held = write_late(shown->address(), 'x', theirs);
   std::string seen;
   open_while_the_host_waits(held, [&] { seen = take(arrow::Buffer::View(shown, cpu()))->ToString(); });
@@ -485,11 +485,11 @@ TEST_P(arrow_buffers, go_between_two_devices) {
   const buffer_ptr given = there(text(bytes));
   const buffer_ptr sent = take(arrow::Buffer::Copy(given, second));
   EXPECT_EQ(sent->memory_manager(), second);
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     EXPECT_EQ(second->device()->device_id(), 1);
     EXPECT_FALSE(second->device()->Equals(*manager()->device()));
     EXPECT_THAT(second->device()->ToString(), HasSubstr("(device_number=1, name=\""));
-    EXPECT_THROW(static_cast<void>(bytes_of(home(), sent)), error);
+    EXPECT_THROW(static_cast<void>(bytes_of(ctx(), sent)), error);
   }
   EXPECT_EQ(here(sent), text(bytes));
   EXPECT_EQ(here(take(arrow::Buffer::Copy(sent, manager()))), text(bytes));

@@ -123,8 +123,8 @@ TEST_P(buffer_files, are_written_at_once_or_when_flushed) {
 TEST_P(buffer_files, have_been_written_when_a_call_returns) {
   const buffer_ptr target = zeros();
   const buffer sink = make(size);
-  const stream_lease reader = home()->borrow_stream();
-  const stream_lease theirs = home()->borrow_stream(); // follows the address without a word
+  const stream_lease reader = ctx()->borrow_stream();
+  const stream_lease theirs = ctx()->borrow_stream(); // follows the address without a word
   const std::unique_ptr<gate> held = close_gate(reader.ref().native_handle());
   {
     use_token token(reader.ref(), {reads(*own_bytes(*target)), writes(sink)});

@@ -44,8 +44,8 @@ TEST_P(golden_messages, keep_every_batch) {
     for (const auto& [id, values] : take(arrow::ipc::CollectDictionaries(*batch, memo.fields()))) {
       check(memo.AddDictionary(id, values->data()));
     }
-    const buffer_ptr message = arrow_buffer(serialize_batch(home(), batch));
-    const batch_ptr seen = read_batch(home(), batch->schema(), &memo, message, arrow::default_memory_pool());
+    const buffer_ptr message = arrow_buffer(serialize_batch(ctx(), batch));
+    const batch_ptr seen = read_batch(ctx(), batch->schema(), &memo, message, arrow::default_memory_pool());
     EXPECT_TRUE(take(seen->CopyTo(cpu()))->Equals(*batch));
   });
 }

@@ -19,13 +19,13 @@ using ::testing::HasSubstr;
 class bridge_messages : public bridge_test {
 protected:
   void TearDown() override {
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
     context_test::TearDown();
   }
 
   [[nodiscard]] buffer_ptr sent(const batch_ptr& batch) const {
-    return arrow_buffer(serialize_batch(home(), batch));
+    return arrow_buffer(serialize_batch(ctx(), batch));
   }
   /// With the dictionaries that its message leaves out.
   [[nodiscard]] batch_ptr read(const batch_ptr& like, const buffer_ptr& message) const {
@@ -34,7 +34,7 @@ protected:
     for (const auto& [id, values] : take(arrow::ipc::CollectDictionaries(*like, memo.fields()))) {
       check(memo.AddDictionary(id, values->data()));
     }
-    return read_batch(home(), like->schema(), &memo, message, arrow::default_memory_pool());
+    return read_batch(ctx(), like->schema(), &memo, message, arrow::default_memory_pool());
   }
   static batch_ptr one(const array_ptr& values) {
     return arrow::RecordBatch::Make(arrow::schema({arrow::field("x", values->type())}), values->length(),
@@ -60,7 +60,7 @@ TEST_P(bridge_messages, hold_batches_of_every_type) {
   EXPECT_EQ(seen->device_type(), manager()->device()->device_type());
   const auto dictionary = seen->GetColumnByName("dictionary")->data()->dictionary;
   for_each_buffer(*seen, [&](const buffer_ptr& each) {
-    EXPECT_EQ(each->is_cpu(), home()->on_host());
+    EXPECT_EQ(each->is_cpu(), ctx()->on_host());
     const bool of_dictionary = std::ranges::find(dictionary->buffers, each) != dictionary->buffers.end();
     if (each->size() != 0 && !of_dictionary) {
       EXPECT_GE(each->address(), message->address());
@@ -78,15 +78,15 @@ TEST_P(bridge_messages, are_made_of_batches_on_the_device_and_of_slices) {
   const batch_ptr part = original->Slice(1, 3);
   EXPECT_TRUE(on_cpu(read(original, sent(part)))->Equals(*part));
   EXPECT_TRUE(on_cpu(read(original, sent(there->Slice(1, 3))))->Equals(*part));
-  EXPECT_EQ(home()->copies().read_counters().exports > 0, true);
+  EXPECT_EQ(ctx()->copies().read_counters().exports > 0, true);
 }
 
 TEST_P(bridge_messages, are_one_transfer) {
   const batch_ptr original = all_types();
-  home()->copies().reset_counters();
-  const buffer message = serialize_batch(home(), original);
-  const counter_values now = home()->copies().read_counters();
-  EXPECT_EQ((home()->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
+  ctx()->copies().reset_counters();
+  const buffer message = serialize_batch(ctx(), original);
+  const counter_values now = ctx()->copies().read_counters();
+  EXPECT_EQ((ctx()->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
   EXPECT_EQ(now.allocations, 1U);
 }
 
@@ -104,7 +104,7 @@ TEST_P(bridge_messages, have_buffers_of_no_bytes_where_those_were) {
   const batch_ptr seen = read(original, sent(original));
   const buffer_ptr letters = seen->column_data(0)->buffers[2];
   EXPECT_EQ(letters->size(), 0);
-  EXPECT_EQ(letters->is_cpu(), home()->on_host());
+  EXPECT_EQ(letters->is_cpu(), ctx()->on_host());
   EXPECT_TRUE(on_cpu(seen)->Equals(*original));
 }
 
@@ -131,7 +131,7 @@ TEST_P(bridge_messages, are_decoded_where_they_are_compressed) {
 
 TEST_P(bridge_messages, in_page_locked_memory_are_read_there) {
   const batch_ptr original = all_types();
-  const auto pinned = memory_manager_of(home(), memory_kind::pinned);
+  const auto pinned = memory_manager_of(ctx(), memory_kind::pinned);
   const buffer_ptr message = take(arrow::Buffer::Copy(arrow::Buffer::FromString(encoded(original)), pinned));
   const batch_ptr seen = read(original, message);
   EXPECT_EQ(seen->device_type(), pinned->device()->device_type());
@@ -215,7 +215,7 @@ TEST_P(bridge_messages, whose_body_is_not_aligned_are_refused) {
   const buffer_ptr shifted =
       arrow::SliceBuffer(there("x" + whole), 1, static_cast<std::int64_t>(whole.size()));
   const auto attempt = [&] { return read(original, shifted); };
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     EXPECT_TRUE(attempt()->Equals(*original)) << "the CPU reads what is not aligned";
     return;
   }
@@ -234,7 +234,7 @@ TEST_P(bridge_messages, of_another_byte_order_are_turned_around) {
   const array_ptr numbers = array(arrow::Int32Builder(), 0x01000000, nullptr, 0x02000000);
   const batch_ptr plain = one(numbers);
   const batch_ptr seen =
-      read_batch(home(), foreign(plain), nullptr, there(encoded(plain)), arrow::default_memory_pool());
+      read_batch(ctx(), foreign(plain), nullptr, there(encoded(plain)), arrow::default_memory_pool());
   EXPECT_TRUE(seen->schema()->is_native_endian());
   EXPECT_TRUE(on_cpu(seen)->column(0)->Equals(*array(arrow::Int32Builder(), 1, nullptr, 2)));
   // What says how long others are, too: values of 2^24 bytes would be refused.
@@ -245,9 +245,8 @@ TEST_P(bridge_messages, of_another_byte_order_are_turned_around) {
   const auto at = bytes.find(std::string_view(reinterpret_cast<const char*>(offsets.data()), sizeof offsets));
   ASSERT_NE(at, std::string::npos);
   std::memcpy(bytes.data() + at, turned.data(), sizeof turned);
-  EXPECT_TRUE(
-      on_cpu(read_batch(home(), foreign(strings), nullptr, there(bytes), arrow::default_memory_pool()))
-          ->Equals(*strings));
+  EXPECT_TRUE(on_cpu(read_batch(ctx(), foreign(strings), nullptr, there(bytes), arrow::default_memory_pool()))
+                  ->Equals(*strings));
 }
 
 TEST_P(bridge_messages, are_made_of_batches_of_which_only_the_inside_is_on_the_device) {
@@ -297,7 +296,7 @@ TEST_P(bridge_messages, whose_buffers_or_children_are_too_short_are_refused) {
 }
 
 TEST_P(bridge_messages, whose_offsets_begin_below_zero_fall_or_leave_their_values_say_so) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "there libarrow's own check of the structure is what it is";
   }
   const array_ptr fine = array(arrow::StringBuilder(), "a", "b", "c");
@@ -329,7 +328,7 @@ TEST_P(bridge_messages, with_values_that_point_outside_are_refused) {
   for (const auto& [which, value] : {std::pair{3, 1 << 20}, {1, 100}, {0, -1}, {2, -5}}) {
     std::string changed = whole;
     std::memcpy(changed.data() + at + static_cast<std::size_t>(which) * 4, &value, 4);
-    if (home()->on_host() && which != 3 && which != 0) {
+    if (ctx()->on_host() && which != 3 && which != 0) {
       continue; // there libarrow's own check of the structure is what it is
     }
     EXPECT_EQ(refusal(original, changed).code(), errc::format) << which << ": " << value;
@@ -368,10 +367,10 @@ TEST_P(bridge_messages, are_read_after_their_late_writer) {
   const batch_ptr original = one(array(arrow::StringBuilder(), "one", "two", "three"));
   const std::string whole = encoded(original);
   const buffer_ptr target = take(manager()->AllocateBuffer(static_cast<std::int64_t>(whole.size())));
-  const stream_lease theirs = home()->borrow_stream();
+  const stream_lease theirs = ctx()->borrow_stream();
   const std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
   device().copy(reinterpret_cast<void*>(target->address()), whole.data(), whole.size(),
-                home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device,
+                ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device,
                 theirs.ref().native_handle());
   batch_ptr seen;
   open_while_the_host_waits(held, [&] { seen = read(original, target); });

@@ -36,16 +36,15 @@ protected:
 TEST_P(null_counts, are_found_on_the_device) {
   const data_ptr ints = uncounted(array(arrow::Int64Builder(), 1, nullptr, 3, nullptr, nullptr));
   count_nulls(*ints);
-  EXPECT_EQ(ints->null_count, home()->on_host() ? arrow::kUnknownNullCount : 3)
-      << "the CPU counts for itself";
+  EXPECT_EQ(ints->null_count, ctx()->on_host() ? arrow::kUnknownNullCount : 3) << "the CPU counts for itself";
   const data_ptr part = ints->Slice(1, 3);
   part->null_count = arrow::kUnknownNullCount;
   count_nulls(*part);
-  EXPECT_EQ(part->null_count, home()->on_host() ? arrow::kUnknownNullCount : 2);
+  EXPECT_EQ(part->null_count, ctx()->on_host() ? arrow::kUnknownNullCount : 2);
   const data_ptr none = ints->Slice(2, 0);
   none->null_count = arrow::kUnknownNullCount;
   count_nulls(*none);
-  EXPECT_EQ(none->null_count, home()->on_host() ? arrow::kUnknownNullCount : 0);
+  EXPECT_EQ(none->null_count, ctx()->on_host() ? arrow::kUnknownNullCount : 0);
 }
 
 TEST_P(null_counts, of_children_and_dictionaries_are_found_as_well) {
@@ -58,7 +57,7 @@ TEST_P(null_counts, of_children_and_dictionaries_are_found_as_well) {
   const data_ptr coded = uncounted(codes);
   count_nulls(*outer);
   count_nulls(*coded);
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     EXPECT_EQ(outer->child_data.front()->null_count, 2);
     EXPECT_EQ(coded->null_count, 1);
     EXPECT_EQ(coded->dictionary->null_count, 2);
@@ -73,7 +72,7 @@ TEST_P(null_counts, that_are_known_are_believed) {
 }
 
 TEST_P(null_counts, of_rows_that_leave_their_bitmap_are_refused) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "nothing is counted on the host";
   }
   const data_ptr ints = uncounted(array(arrow::Int64Builder(), 1, nullptr, 3));

@@ -80,9 +80,9 @@ protected:
       options.copy = copy;
       owned_stream stream;
       check(arrow::ExportRecordBatchReader(reader_of(source), stream.out()));
-      const table theirs = import_stream(home(), stream.get(), options);
-      batches = expect_same(import_table(home(), source, options), theirs,
-                            home()->on_host() && copy == copy_policy::when_needed);
+      const table theirs = import_stream(ctx(), stream.get(), options);
+      batches = expect_same(import_table(ctx(), source, options), theirs,
+                            ctx()->on_host() && copy == copy_policy::when_needed);
     }
     return batches;
   }
@@ -154,7 +154,7 @@ TEST_P(table_imports, bring_a_dictionary_of_many_batches_once) {
   EXPECT_EQ(expect_as_streamed(source), 3);
   import_options options;
   options.copy = copy_policy::always;
-  const table made = import_table(home(), source, options);
+  const table made = import_table(ctx(), source, options);
   const auto dictionary = [&](std::size_t batch) { return *made.batches()[batch].columns[0].dictionary(); };
   EXPECT_TRUE(same_memory(dictionary(0), dictionary(1)));
   EXPECT_FALSE(same_memory(dictionary(1), dictionary(2)));
@@ -171,11 +171,11 @@ TEST_P(table_imports, keep_a_batch_as_long_as_columns_that_share_it) {
     const std::weak_ptr<arrow::RecordBatch> watched = rows;
     import_options options;
     options.copy = copy;
-    std::optional<table> made = import_table(home(), rows, options);
+    std::optional<table> made = import_table(ctx(), rows, options);
     rows = nullptr;
-    EXPECT_EQ(watched.expired(), !home()->on_host() || copy == copy_policy::always);
+    EXPECT_EQ(watched.expired(), !ctx()->on_host() || copy == copy_policy::always);
     made.reset();
-    home()->synchronize(home()->work_stream());
+    ctx()->synchronize(ctx()->work_stream());
     EXPECT_TRUE(watched.expired());
   }
 }
@@ -198,7 +198,7 @@ TEST_P(table_imports, let_a_batch_go_that_they_refuse) {
   for (const auto& [rows, why] : refused) {
     const auto users = rows.use_count();
     try {
-      import_table(home(), rows, {});
+      import_table(ctx(), rows, {});
       FAIL() << why;
     } catch (const error& found) {
       EXPECT_EQ(found.code(), errc::format);
@@ -211,7 +211,7 @@ TEST_P(table_imports, let_a_batch_go_that_they_refuse) {
 TEST_P(table_imports, are_not_for_memory_of_a_device) {
   const batch_ptr rows = all_types();
   const batch_ptr elsewhere = take(rows->CopyTo(manager()));
-  const bool on_host = home()->on_host();
+  const bool on_host = ctx()->on_host();
   EXPECT_EQ(saeta::on_cpu(*elsewhere), on_host);
   EXPECT_EQ(saeta::on_cpu(*table_of({rows, elsewhere})), on_host);
   // One column of many, and below it a child of many.

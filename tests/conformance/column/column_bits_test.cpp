@@ -18,7 +18,7 @@ class column_bits : public context_test {
 protected:
   [[nodiscard]] column imported(const shared_array& source) const {
     owned_array given = support::to_c(source);
-    return import_column(home(), {"x", source->type, true, {}}, given.get());
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
   }
   /// The rows as 0, 1 or -1 for null, from a boolean column in host memory.
   [[nodiscard]] static std::vector<int> rows_of(const column& source) {
@@ -77,14 +77,14 @@ TEST_P(column_bits, are_padded_to_64_bytes_of_zeros) {
 
 TEST_P(column_bits, read_a_scalar_only_for_a_null_count_that_nobody_knows) {
   const column known = imported(random_array(data_type::bool8(), {100, 3, nulls::some, true}, 3));
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const column packed = pack_bool(known);
   EXPECT_EQ(packed.known_null_count(), known.known_null_count());
-  EXPECT_EQ(home()->copies().read_counters().scalars, traffic{});
-  EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U);
+  EXPECT_EQ(ctx()->copies().read_counters().scalars, traffic{});
+  EXPECT_EQ(ctx()->copies().read_counters().synchronizations, 0U);
   const column unknown = imported(random_array(data_type::bool8(), {100, 3, nulls::some, false}, 3));
   static_cast<void>(pack_bool(unknown));
-  EXPECT_EQ(home()->copies().read_counters().scalars.transfers, 1U);
+  EXPECT_EQ(ctx()->copies().read_counters().scalars.transfers, 1U);
 }
 
 TEST_P(column_bits, refuse_other_types) {

@@ -38,7 +38,7 @@ protected:
   }
   [[nodiscard]] column imported(const shared_array& source) const {
     owned_array given = support::to_c(source);
-    return import_column(home(), {"x", source->type, true, {}}, given.get());
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
   }
   [[nodiscard]] static owned_array exported(const column& source) {
     owned_array given;
@@ -50,7 +50,7 @@ protected:
     std::vector<batch> made = batches();
     broken(made);
     try {
-      static_cast<void>(table::make(home(), fields_, std::move(made)));
+      static_cast<void>(table::make(ctx(), fields_, std::move(made)));
       FAIL() << "accepted: " << said;
     } catch (const error& seen) {
       EXPECT_EQ(seen.code(), code);
@@ -64,7 +64,7 @@ protected:
 };
 
 TEST_P(tables, add_up_the_rows_of_their_batches) {
-  const table seen = table::make(home(), fields_, batches());
+  const table seen = table::make(ctx(), fields_, batches());
   EXPECT_EQ(seen.rows(), 75);
   EXPECT_EQ(seen.column_count(), 2U);
   EXPECT_EQ(seen.fields(), fields_);
@@ -99,26 +99,26 @@ TEST(table, is_refused_without_a_context) {
 }
 
 TEST_P(tables, take_columns_of_every_context_that_shares_with_theirs) {
-  const auto child = watch(home()->with_budget("query"));
-  const auto promised = watch(home()->with_reservation(1 << 20));
+  const auto child = watch(ctx()->with_budget("query"));
+  const auto promised = watch(ctx()->with_reservation(1 << 20));
   const data_type type(type_id::int64);
   std::vector<batch> made(1);
   made[0].rows = 8;
   schema fields;
-  for (const auto& home : {home(), child, promised}) {
-    const buffer values = buffer::allocate(home, 64, home->work_stream(), "values");
-    made[0].columns.push_back(column::make(home, {type, 8, 0, 0, {{}, values}, nullptr}));
+  for (const auto& ctx : {ctx(), child, promised}) {
+    const buffer values = buffer::allocate(ctx, 64, ctx->work_stream(), "values");
+    made[0].columns.push_back(column::make(ctx, {type, 8, 0, 0, {{}, values}, nullptr}));
     fields.fields.push_back({"a", type, true, {}});
   }
-  for (const auto& home : {home(), child, promised}) {
-    const table seen = table::make(home, fields, made);
+  for (const auto& ctx : {ctx(), child, promised}) {
+    const table seen = table::make(ctx, fields, made);
     EXPECT_EQ(seen.column_count(), 3U);
-    EXPECT_EQ(seen.home(), home);
+    EXPECT_EQ(seen.ctx(), ctx);
   }
 }
 
 TEST_P(tables, are_sliced_across_batches) {
-  const table whole = table::make(home(), fields_, batches());
+  const table whole = table::make(ctx(), fields_, batches());
   const table cut = whole.slice(3, 60);
   EXPECT_EQ(cut.rows(), 60);
   ASSERT_EQ(cut.batches().size(), 2U) << "the batch without rows is gone";
@@ -136,7 +136,7 @@ TEST_P(tables, are_sliced_across_batches) {
 }
 
 TEST_P(tables, are_narrowed_to_chosen_columns) {
-  const table whole = table::make(home(), fields_, batches());
+  const table whole = table::make(ctx(), fields_, batches());
   const std::vector<std::size_t> order{1, 0, 1};
   const table seen = whole.select(order);
   EXPECT_EQ(seen.column_count(), 3U);
@@ -151,7 +151,7 @@ TEST_P(tables, are_narrowed_to_chosen_columns) {
 }
 
 TEST_P(tables, without_columns_keep_and_slice_their_rows) {
-  const table seen = table::make(home(), {}, {{7, {}}, {3, {}}});
+  const table seen = table::make(ctx(), {}, {{7, {}}, {3, {}}});
   EXPECT_EQ(seen.rows(), 10);
   EXPECT_EQ(seen.slice(5, 4).rows(), 4);
   EXPECT_EQ(seen.byte_size(), 0U);
@@ -159,17 +159,17 @@ TEST_P(tables, without_columns_keep_and_slice_their_rows) {
 
 TEST_P(tables, count_shared_bytes_once) {
   const auto words = std::make_shared<const column>(
-      column::make(home(), {data_type(type_id::string), 3, 0, 0, {buffer(), make(16), make(100)}, nullptr}));
+      column::make(ctx(), {data_type(type_id::string), 3, 0, 0, {buffer(), make(16), make(100)}, nullptr}));
   const data_type type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
-  const column codes = column::make(home(), {type, 100, 0, 0, {buffer(), make(400)}, words});
+  const column codes = column::make(ctx(), {type, 100, 0, 0, {buffer(), make(400)}, words});
   const schema fields{{{"a", type, true, {}}, {"b", type, true, {}}}, {}};
   EXPECT_EQ(codes.byte_size(), 516U);
-  const table apart = table::make(home(), fields, {{40, {codes.slice(0, 40), codes.slice(60, 40)}}});
+  const table apart = table::make(ctx(), fields, {{40, {codes.slice(0, 40), codes.slice(60, 40)}}});
   EXPECT_EQ(apart.byte_size(), 80U * 4 + 116);
-  const table overlapping = table::make(home(), fields, {{40, {codes.slice(0, 40), codes.slice(20, 40)}}});
+  const table overlapping = table::make(ctx(), fields, {{40, {codes.slice(0, 40), codes.slice(20, 40)}}});
   EXPECT_EQ(overlapping.byte_size(), 60U * 4 + 116);
   const table inside =
-      table::make(home(), fields, {{100, {codes, codes}}, {10, {codes.slice(5, 10), codes.slice(50, 10)}}});
+      table::make(ctx(), fields, {{100, {codes, codes}}, {10, {codes.slice(5, 10), codes.slice(50, 10)}}});
   EXPECT_EQ(inside.byte_size(), 516U);
 }
 

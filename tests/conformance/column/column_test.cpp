@@ -21,7 +21,7 @@ class columns : public context_test {
 protected:
   [[nodiscard]] column imported(const shared_array& source) const {
     owned_array given = support::to_c(source);
-    return import_column(home(), {"x", source->type, true, {}}, given.get());
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
   }
   /// Ten rows of int32 from row 6, some null.
   [[nodiscard]] column::parts good_parts() const {
@@ -32,7 +32,7 @@ protected:
     column::parts from = good_parts();
     broken(from);
     try {
-      static_cast<void>(column::make(home(), std::move(from)));
+      static_cast<void>(column::make(ctx(), std::move(from)));
       FAIL() << "accepted: " << said;
     } catch (const error& seen) {
       EXPECT_EQ(seen.code(), code) << seen.message();
@@ -42,7 +42,7 @@ protected:
 };
 
 TEST_P(columns, are_accepted_when_every_buffer_is_large_enough) {
-  const column seen = column::make(home(), good_parts());
+  const column seen = column::make(ctx(), good_parts());
   EXPECT_EQ(seen.length(), 10);
   EXPECT_EQ(seen.offset(), 6);
   EXPECT_EQ(seen.known_null_count(), column::unknown_nulls);
@@ -113,7 +113,7 @@ TEST_P(columns, are_refused_without_the_dictionary_of_their_type) {
   const auto words =
       std::make_shared<const column>(imported(random_array(data_type(type_id::string), {4}, 1)));
   const data_type codes = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
-  EXPECT_EQ(column::make(home(), {codes, 10, 6, -1, {make(2), make(64)}, words}).dictionary(), words.get());
+  EXPECT_EQ(column::make(ctx(), {codes, 10, 6, -1, {make(2), make(64)}, words}).dictionary(), words.get());
   expect_refused([&](auto& p) { p.type = codes; }, errc::invalid_argument, "the dictionary is missing");
   expect_refused([&](auto& p) { p.dictionary = words; }, errc::invalid_argument, "has a dictionary");
   expect_refused(
@@ -145,7 +145,7 @@ TEST(column, is_refused_without_a_context) {
 
 TEST_P(columns, without_rows_need_no_buffers) {
   for (const data_type& type : support::carried_types()) {
-    const column none = column::empty(home(), type);
+    const column none = column::empty(ctx(), type);
     EXPECT_EQ(none.type(), type);
     EXPECT_EQ(none.null_count(), 0) << type.name();
     EXPECT_EQ(none.byte_size(), 0U) << type.name();
@@ -157,7 +157,7 @@ TEST_P(columns, without_rows_need_no_buffers) {
     if (none.dictionary() != nullptr) {
       from.dictionary = std::make_shared<const column>(*none.dictionary());
     }
-    const column seen = column::make(home(), std::move(from));
+    const column seen = column::make(ctx(), std::move(from));
     EXPECT_EQ(seen.length(), 0) << type.name();
     EXPECT_EQ(seen.byte_size(), 0U) << type.name();
   }
@@ -188,14 +188,14 @@ TEST_P(columns, count_unknown_nulls_once_with_one_scalar_read) {
   const shared_array source = random_array(data_type(type_id::int32), {1000, 9, nulls::some, false}, 5);
   const column seen = imported(source);
   const column copy = seen;
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   EXPECT_EQ(seen.known_null_count(), column::unknown_nulls);
   EXPECT_EQ(seen.null_count(), source->nulls_in(0, 1000));
   const traffic one{1, 1, sizeof(std::int64_t)};
-  EXPECT_EQ(home()->copies().read_counters().scalars, one);
+  EXPECT_EQ(ctx()->copies().read_counters().scalars, one);
   EXPECT_EQ(copy.null_count(), seen.null_count()) << "a copy shares the count";
   EXPECT_EQ(seen.slice(0, 1000).known_null_count(), seen.null_count()) << "so does a slice of everything";
-  EXPECT_EQ(home()->copies().read_counters().scalars, one);
+  EXPECT_EQ(ctx()->copies().read_counters().scalars, one);
 }
 
 TEST_P(columns, know_their_nulls_where_that_takes_no_work) {
@@ -211,13 +211,13 @@ TEST_P(columns, know_their_nulls_where_that_takes_no_work) {
   EXPECT_EQ(some.slice(10, 1).known_null_count(), column::unknown_nulls);
   column::parts one = good_parts();
   one.null_count = 1;
-  EXPECT_EQ(column::make(home(), one).slice(0, 5).known_null_count(), column::unknown_nulls);
+  EXPECT_EQ(column::make(ctx(), one).slice(0, 5).known_null_count(), column::unknown_nulls);
   one.length = 1;
-  EXPECT_EQ(column::make(home(), one).known_null_count(), 1);
+  EXPECT_EQ(column::make(ctx(), one).known_null_count(), 1);
   const column nothing = imported(random_array(data_type(), {100}, 5));
   EXPECT_EQ(nothing.known_null_count(), 100);
   EXPECT_EQ(nothing.slice(10, 20).known_null_count(), 20);
-  EXPECT_EQ(home()->copies().read_counters().scalars, traffic{});
+  EXPECT_EQ(ctx()->copies().read_counters().scalars, traffic{});
 }
 
 TEST_P(columns, are_sliced_inside_their_rows_only) {
@@ -236,7 +236,7 @@ TEST_P(columns, are_sliced_inside_their_rows_only) {
 }
 
 TEST_P(columns, measure_the_windows_of_their_rows) {
-  const column numbers = column::make(home(), good_parts());
+  const column numbers = column::make(ctx(), good_parts());
   EXPECT_EQ(numbers.byte_size(), 10U * 4 + 2);
   EXPECT_EQ(numbers.slice(2, 3).byte_size(), 3U * 4 + 1) << "rows 8 to 10: one byte of validity";
   EXPECT_EQ(numbers.slice(3, 0).byte_size(), 0U);
@@ -244,23 +244,23 @@ TEST_P(columns, measure_the_windows_of_their_rows) {
   EXPECT_EQ(numbers.slice(0, 3).byte_size(), 3U * 4 + 2) << "rows 6 to 8: two bytes of validity";
   EXPECT_EQ(numbers.slice(1, 2).byte_size(), 2U * 4 + 2) << "rows 7 and 8";
   const column bits =
-      column::make(home(), {data_type(type_id::boolean), 12, 4, 0, {buffer(), make(2)}, nullptr});
+      column::make(ctx(), {data_type(type_id::boolean), 12, 4, 0, {buffer(), make(2)}, nullptr});
   EXPECT_EQ(bits.byte_size(), 2U);
   EXPECT_EQ(bits.slice(0, 4).byte_size(), 1U) << "rows 4 to 7";
   EXPECT_EQ(bits.slice(4, 4).byte_size(), 1U) << "rows 8 to 11";
   EXPECT_EQ(bits.slice(3, 2).byte_size(), 2U) << "rows 7 and 8";
   EXPECT_EQ(bits.slice(3, 0).byte_size(), 0U);
   const column text = column::make(
-      home(), {data_type(type_id::large_string), 3, 1, 0, {buffer(), make(40), make(17)}, nullptr});
+      ctx(), {data_type(type_id::large_string), 3, 1, 0, {buffer(), make(40), make(17)}, nullptr});
   EXPECT_EQ(text.byte_size(), 4U * 8 + 17);
   const auto words = std::make_shared<const column>(text);
   const column codes =
-      column::make(home(), {data_type::dictionary(data_type(type_id::int8), data_type(type_id::large_string)),
-                            5,
-                            0,
-                            0,
-                            {buffer(), make(5)},
-                            words});
+      column::make(ctx(), {data_type::dictionary(data_type(type_id::int8), data_type(type_id::large_string)),
+                           5,
+                           0,
+                           0,
+                           {buffer(), make(5)},
+                           words});
   EXPECT_EQ(codes.byte_size(), 5U + text.byte_size());
 }
 

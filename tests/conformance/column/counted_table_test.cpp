@@ -20,13 +20,13 @@ protected:
   template <class T>
   [[nodiscard]] column made_of(const std::vector<T>& values) const {
     const host_values given = values_of("x", std::span<const T>(values));
-    return table_of_values(home(), {&given, 1}).batches()[0].columns[0];
+    return table_of_values(ctx(), {&given, 1}).batches()[0].columns[0];
   }
   /// Room for eight rows.
   [[nodiscard]] table room() const {
     const std::vector<std::int32_t> values{1, 2, 3, 4, 5, 6, 7, 8};
     const host_values given = values_of("x", std::span<const std::int32_t>(values));
-    return table_of_values(home(), {&given, 1});
+    return table_of_values(ctx(), {&given, 1});
   }
   template <class T>
   [[nodiscard]] counted_table counted(T rows) const {
@@ -57,14 +57,14 @@ TEST_P(counted_tables, read_their_count_once) {
   const counted_table made = counted(std::uint32_t{5});
   const counted_table copy =
       made; // NOLINT(performance-unnecessary-copy-initialization): copies share what was read
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   EXPECT_FALSE(made.known_rows());
   EXPECT_EQ(made.capacity().rows(), 8);
-  EXPECT_EQ(home()->copies().read_counters().scalars, traffic{});
+  EXPECT_EQ(ctx()->copies().read_counters().scalars, traffic{});
   EXPECT_EQ(made.rows(), 5);
   EXPECT_EQ(copy.rows(), 5);
   EXPECT_EQ(copy.known_rows(), 5);
-  const counter_values now = home()->copies().read_counters();
+  const counter_values now = ctx()->copies().read_counters();
   EXPECT_EQ(now.scalars, (traffic{1, 1, 4}));
   EXPECT_EQ(now.device_to_host, traffic{});
 }
@@ -101,22 +101,22 @@ TEST_P(counted_tables, see_what_was_written_to_the_count_last) {
   const column count = made_of(std::vector<std::uint32_t>{0});
   const counted_table made = counted_table::make(room(), count);
   const buffer& target = count.values();
-  const stream_lease other = home()->borrow_stream();
+  const stream_lease other = ctx()->borrow_stream();
   const std::unique_ptr<gate> held = close_gate(other.ref().native_handle());
   {
     use_token token(other.ref(), {writes(target)});
     // One byte of the number: 4, little-endian.
-    home()->copies().fill(token.mutable_data<std::uint8_t>(target), 4, 1, other.ref());
+    ctx()->copies().fill(token.mutable_data<std::uint8_t>(target), 4, 1, other.ref());
   }
   open_while_the_host_waits(held, [&] { EXPECT_EQ(made.rows(), 4); });
 }
 
 TEST_P(counted_tables, believe_a_host_that_knows_the_count) {
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const counted_table made = counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), 6);
   EXPECT_EQ(made.known_rows(), 6);
   EXPECT_EQ(made.rows_of_table().rows(), 6);
-  EXPECT_EQ(home()->copies().read_counters().scalars, traffic{});
+  EXPECT_EQ(ctx()->copies().read_counters().scalars, traffic{});
   expect_error([&] { counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), 9); },
                errc::out_of_range, "the row count is 9, the table has room for 8 rows");
   expect_error([&] { counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), -2); },

@@ -23,7 +23,7 @@ protected:
     context_ = new_context(options);
   }
 
-  [[nodiscard]] const std::shared_ptr<context>& home() const { return context_; }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const { return context_; }
   [[nodiscard]] buffer make(std::size_t bytes, std::string tag = "test") const {
     return buffer::allocate(context_, bytes, context_->work_stream(), std::move(tag));
   }

@@ -18,7 +18,7 @@ protected:
   }
   void TearDown() override {
     context_test::TearDown();
-    EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
+    EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
     std::filesystem::remove_all(folder_);
   }
   /// The last step of SetUp in fixtures that make their context themselves.

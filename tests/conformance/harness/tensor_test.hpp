@@ -16,14 +16,14 @@ using versioned_tensor = support::held_tensor<DLManagedTensorVersioned>;
 class tensor_test : public context_test {
 protected:
   [[nodiscard]] buffer filled(const void* content, std::size_t size) const {
-    const stream_ref work = home()->work_stream();
+    const stream_ref work = ctx()->work_stream();
     buffer made = make(size);
     if (size != 0) {
       use_token token(work, {writes(made)});
-      home()->copies().copy(token.mutable_data<std::uint8_t>(made), content, size,
-                            home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
+      ctx()->copies().copy(token.mutable_data<std::uint8_t>(made), content, size,
+                           ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
       token.finish();
-      home()->synchronize(work);
+      ctx()->synchronize(work);
     }
     return made;
   }
@@ -42,33 +42,33 @@ protected:
   }
   template <class Value>
   [[nodiscard]] column numbers(type_id id, const std::vector<Value>& values, buffer validity = {}) const {
-    return column::make(home(), {data_type(id),
-                                 static_cast<std::int64_t>(values.size()),
-                                 0,
-                                 column::unknown_nulls,
-                                 {std::move(validity), filled(values)},
-                                 {},
-                                 {}});
+    return column::make(ctx(), {data_type(id),
+                                static_cast<std::int64_t>(values.size()),
+                                0,
+                                column::unknown_nulls,
+                                {std::move(validity), filled(values)},
+                                {},
+                                {}});
   }
   /// Rows of `size` values of the child each.
   [[nodiscard]] column lists(std::int32_t size, const column& child, buffer validity = {}) const {
     const data_type type =
         data_type::nested("+w:" + std::to_string(size), {field{"item", child.type(), true, {}}});
     return column::make(
-        home(), {type, child.length() / size, 0, column::unknown_nulls, {std::move(validity)}, {}, {child}});
+        ctx(), {type, child.length() / size, 0, column::unknown_nulls, {std::move(validity)}, {}, {child}});
   }
   [[nodiscard]] column structs(const std::vector<column>& fields, buffer validity = {}) const {
     std::vector<field> described;
     for (const column& each : fields) {
       described.push_back(field{"f" + std::to_string(described.size()), each.type(), true, {}});
     }
-    return column::make(home(), {data_type::nested("+s", described),
-                                 fields.front().length(),
-                                 0,
-                                 column::unknown_nulls,
-                                 {std::move(validity)},
-                                 {},
-                                 fields});
+    return column::make(ctx(), {data_type::nested("+s", described),
+                                fields.front().length(),
+                                0,
+                                column::unknown_nulls,
+                                {std::move(validity)},
+                                {},
+                                fields});
   }
   /// Columns of one allocation, `spacing` values apart.
   template <class Value>
@@ -77,20 +77,20 @@ protected:
     const buffer all = filled(counting<Value>(count * spacing));
     std::vector<column> made;
     for (std::size_t i = 0; i < count; ++i) {
-      made.push_back(column::make(home(), {data_type(id),
-                                           static_cast<std::int64_t>(rows),
-                                           0,
-                                           0,
-                                           {{}, all.slice(i * spacing * sizeof(Value), rows * sizeof(Value))},
-                                           {},
-                                           {}}));
+      made.push_back(column::make(ctx(), {data_type(id),
+                                          static_cast<std::int64_t>(rows),
+                                          0,
+                                          0,
+                                          {{}, all.slice(i * spacing * sizeof(Value), rows * sizeof(Value))},
+                                          {},
+                                          {}}));
     }
     return made;
   }
   /// An export to a consumer that works on the context's own stream.
   [[nodiscard]] dlpack_export here(copy_policy copy = copy_policy::when_needed) const {
     dlpack_export how;
-    how.stream = dlpack_import_stream(*home());
+    how.stream = dlpack_import_stream(*ctx());
     how.copy = copy;
     return how;
   }
@@ -119,7 +119,7 @@ protected:
     if (tensor.device.device_type == kDLCPU) {
       std::memcpy(memory.data(), tensor.data, memory.size() * sizeof(Value));
     } else {
-      const stream_handle work = home()->work_stream().native_handle();
+      const stream_handle work = ctx()->work_stream().native_handle();
       device().copy(memory.data(), tensor.data, memory.size() * sizeof(Value), to_host(), work);
       device().synchronize_stream(work);
     }

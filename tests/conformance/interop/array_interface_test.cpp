@@ -34,13 +34,13 @@ protected:
     for (std::size_t i = 0; i < bytes; ++i) {
       content[i] = value(i);
     }
-    const stream_ref work = home()->work_stream();
+    const stream_ref work = ctx()->work_stream();
     buffer made = make(bytes);
     use_token token(work, {writes(made)});
-    home()->copies().copy(token.mutable_data<std::uint8_t>(made), content.data(), bytes,
-                          home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
+    ctx()->copies().copy(token.mutable_data<std::uint8_t>(made), content.data(), bytes,
+                         ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
     token.finish();
-    home()->synchronize(work);
+    ctx()->synchronize(work);
     return made;
   }
   /// The bytes as an array; nothing is pending.
@@ -55,7 +55,7 @@ protected:
   void expect_refused(const cuda_array& values, const cuda_array* mask, errc code, const std::string& text,
                       copy_policy copy = copy_policy::when_needed) const {
     try {
-      static_cast<void>(import_cuda_array(home(), values, mask, copy));
+      static_cast<void>(import_cuda_array(ctx(), values, mask, copy));
       ADD_FAILURE() << "accepted; expected: " << text;
     } catch (const error& seen) {
       EXPECT_EQ(name_of(seen.code()), name_of(code)) << seen.message();
@@ -77,20 +77,20 @@ TEST_P(array_interface, an_array_is_a_view_that_keeps_its_owner) {
         std::pair{"<f2", type_id::half_float}, std::pair{">u1", type_id::uint8}}) {
     *dropped_ = 0;
     {
-      const column taken = import_cuda_array(home(), array_of(memory, typestr), nullptr, copy_policy::never);
+      const column taken = import_cuda_array(ctx(), array_of(memory, typestr), nullptr, copy_policy::never);
       EXPECT_EQ(taken.type(), data_type(id));
       EXPECT_EQ(taken.values().address(), memory.address());
       EXPECT_EQ(taken.null_count(), 0);
       EXPECT_TRUE(taken.values().owner()->writable());
       EXPECT_EQ(*dropped_, 0);
     }
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_EQ(*dropped_, 1);
   }
-  EXPECT_EQ(import_cuda_array(home(), array_of(memory, "|b1")).type(), data_type::byte_bool());
+  EXPECT_EQ(import_cuda_array(ctx(), array_of(memory, "|b1")).type(), data_type::byte_bool());
   cuda_array locked = array_of(memory);
   locked.read_only = true;
-  EXPECT_FALSE(import_cuda_array(home(), locked).values().owner()->writable());
+  EXPECT_FALSE(import_cuda_array(ctx(), locked).values().owner()->writable());
 }
 
 TEST_P(array_interface, a_mask_becomes_the_validity) {
@@ -98,7 +98,7 @@ TEST_P(array_interface, a_mask_becomes_the_validity) {
   const buffer valid = filled([](std::size_t i) { return static_cast<std::uint8_t>(i % 3 == 0 ? 0 : 7); });
   for (const char* const typestr : {"|b1", "|i1", "|u1"}) {
     const cuda_array mask = array_of(valid, typestr);
-    const column taken = import_cuda_array(home(), array_of(memory), &mask);
+    const column taken = import_cuda_array(ctx(), array_of(memory), &mask);
     EXPECT_EQ(taken.values().address(), memory.address());
     EXPECT_EQ(taken.null_count(), static_cast<std::int64_t>(bytes + 2) / 3);
     const auto bits = read(taken.validity());
@@ -106,7 +106,7 @@ TEST_P(array_interface, a_mask_becomes_the_validity) {
       ASSERT_EQ((bits[i / 8] >> (i % 8) & 1) != 0, i % 3 != 0) << i;
     }
   }
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_EQ(*dropped_, 6);
 }
 
@@ -115,14 +115,14 @@ TEST_P(array_interface, strides_are_bytes) {
   cuda_array every_third = array_of(memory, "<u2");
   every_third.shape = {100};
   every_third.strides = std::vector<std::int64_t>{6};
-  const auto seen = read(import_cuda_array(home(), every_third).values());
+  const auto seen = read(import_cuda_array(ctx(), every_third).values());
   for (std::size_t i = 0; i < 200; ++i) {
     ASSERT_EQ(seen[i], i / 2 * 3 % 5) << i;
   }
   expect_refused(every_third, nullptr, errc::exchange, "a copy was forbidden", copy_policy::never);
   cuda_array contiguous = array_of(memory, "<u2");
   contiguous.strides = std::vector<std::int64_t>{2};
-  EXPECT_EQ(import_cuda_array(home(), contiguous, nullptr, copy_policy::never).values().address(),
+  EXPECT_EQ(import_cuda_array(ctx(), contiguous, nullptr, copy_policy::never).values().address(),
             memory.address());
 }
 
@@ -134,14 +134,14 @@ TEST_P(array_interface, an_import_waits_for_the_streams_of_the_array_and_of_its_
     cuda_array mask = array_of(valid);
     for (cuda_array* each : {&values, &mask}) {
       each->version = by_version ? 2 : 3;
-      if (!by_version && !home()->on_host()) {
+      if (!by_version && !ctx()->on_host()) {
         each->stream = static_cast<std::int64_t>(foreign());
       }
     }
     const auto held = close_gate(foreign());
     device().fill(reinterpret_cast<void*>(memory.address()), 2, bytes, foreign());
     device().fill(reinterpret_cast<void*>(valid.address()), 1, bytes, foreign());
-    const column taken = import_cuda_array(home(), values, &mask);
+    const column taken = import_cuda_array(ctx(), values, &mask);
     if (held) {
       held->open();
     }
@@ -205,7 +205,7 @@ TEST_P(array_interface, dimensions_behind_the_first_are_lists_of_a_fixed_size) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
   cuda_array cube = array_of(memory, "<i4");
   cube.shape = {10, 3, 2};
-  const column taken = import_cuda_array(home(), cube, nullptr, copy_policy::never);
+  const column taken = import_cuda_array(ctx(), cube, nullptr, copy_policy::never);
   EXPECT_EQ(taken.length(), 10);
   EXPECT_EQ(taken.type().list_size(), 3);
   EXPECT_EQ(taken.child(0).type().list_size(), 2);
@@ -215,7 +215,7 @@ TEST_P(array_interface, dimensions_behind_the_first_are_lists_of_a_fixed_size) {
   EXPECT_EQ(shown.typestr, "<i4");
   EXPECT_FALSE(shown.strides);
   EXPECT_EQ(shown.data, memory.address() + std::uintptr_t{2} * 3 * 2 * 4);
-  const column back = import_cuda_array(home(), shown, nullptr, copy_policy::never);
+  const column back = import_cuda_array(ctx(), shown, nullptr, copy_policy::never);
   EXPECT_EQ(back.type(), taken.type());
   EXPECT_EQ(back.child(0).child(0).values().owner(), taken.child(0).child(0).values().owner());
 }
@@ -226,7 +226,7 @@ TEST_P(array_interface, strides_of_a_matrix_are_gathered) {
   transposed.shape = {3, 4};
   transposed.strides = std::vector<std::int64_t>{1, 3};
   expect_refused(transposed, nullptr, errc::exchange, "a copy was forbidden", copy_policy::never);
-  const column taken = import_cuda_array(home(), transposed);
+  const column taken = import_cuda_array(ctx(), transposed);
   const auto seen = read(taken.child(0).values());
   for (std::size_t row = 0; row < 3; ++row) {
     for (std::size_t i = 0; i < 4; ++i) {
@@ -245,7 +245,7 @@ TEST_P(array_interface, a_mask_of_rows_is_the_validity_of_lists) {
   matrix.shape = {6, 4};
   cuda_array mask = array_of(memory);
   mask.shape = {6};
-  const column taken = import_cuda_array(home(), matrix, &mask);
+  const column taken = import_cuda_array(ctx(), matrix, &mask);
   EXPECT_EQ(taken.null_count(), 3);
   EXPECT_EQ(taken.child(0).null_count(), 0);
   EXPECT_EQ(taken.child(0).values().address(), memory.address());
@@ -257,20 +257,20 @@ TEST_P(array_interface, fields_of_a_struct_are_a_dimension_where_they_are_equall
   const data_type pair = data_type::nested("+s", {{"x", number, true, {}}, {"y", number, true, {}}});
   const auto part = [&](std::size_t first) {
     return column::make(
-        home(), {.type = number, .length = 8, .null_count = 0, .buffers = {{}, memory.slice(first, 32)}});
+        ctx(), {.type = number, .length = 8, .null_count = 0, .buffers = {{}, memory.slice(first, 32)}});
   };
   const column pairs = column::make(
-      home(), {.type = pair, .length = 8, .null_count = 0, .buffers = {{}}, .children = {part(0), part(64)}});
+      ctx(), {.type = pair, .length = 8, .null_count = 0, .buffers = {{}}, .children = {part(0), part(64)}});
   const cuda_array shown = export_cuda_array(pairs);
   EXPECT_EQ(shown.shape, (std::vector<std::int64_t>{8, 2}));
   EXPECT_EQ(shown.strides, (std::vector<std::int64_t>{4, 64}));
   const column scattered = column::make(
-      home(), {.type = data_type::nested(
-                   "+s", {{"x", number, true, {}}, {"y", number, true, {}}, {"z", number, true, {}}}),
-               .length = 8,
-               .null_count = 0,
-               .buffers = {{}},
-               .children = {part(0), part(64), part(512)}});
+      ctx(), {.type = data_type::nested(
+                  "+s", {{"x", number, true, {}}, {"y", number, true, {}}, {"z", number, true, {}}}),
+              .length = 8,
+              .null_count = 0,
+              .buffers = {{}},
+              .children = {part(0), part(64), part(512)}});
   EXPECT_THROW(static_cast<void>(export_cuda_array(scattered)), error);
 }
 
@@ -278,61 +278,61 @@ TEST_P(array_interface, an_export_shows_the_same_memory) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
   for (const type_id id :
        {type_id::int8, type_id::uint16, type_id::int64, type_id::half_float, type_id::float32}) {
-    const column source = column::make(home(), {data_type(id), 100, 0, 0, {{}, memory}, {}}).slice(3, 50);
+    const column source = column::make(ctx(), {data_type(id), 100, 0, 0, {{}, memory}, {}}).slice(3, 50);
     const cuda_array shown = export_cuda_array(source);
     EXPECT_EQ(shown.version, 3);
     EXPECT_TRUE(shown.read_only);
     EXPECT_FALSE(shown.strides);
-    EXPECT_EQ(shown.stream.has_value(), !home()->on_host());
-    const column back = import_cuda_array(home(), shown, nullptr, copy_policy::never);
+    EXPECT_EQ(shown.stream.has_value(), !ctx()->on_host());
+    const column back = import_cuda_array(ctx(), shown, nullptr, copy_policy::never);
     EXPECT_EQ(back.type(), source.type());
     EXPECT_EQ(back.length(), 50);
     EXPECT_EQ(back.values().address(),
               memory.address() + 3 * static_cast<std::uintptr_t>(source.type().byte_width()));
   }
-  const column flags = column::make(home(), {data_type::bool8(), 10, 0, 0, {{}, memory}, {}});
+  const column flags = column::make(ctx(), {data_type::bool8(), 10, 0, 0, {{}, memory}, {}});
   EXPECT_EQ(export_cuda_array(flags).typestr, "|b1");
   EXPECT_EQ(export_cuda_array(flags.slice(4, 0)).data, 0U);
 }
 
 TEST_P(array_interface, an_array_of_ours_is_known_by_its_address_while_its_export_lives) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
-  const column source = column::make(home(), {data_type(type_id::int32), 100, 0, 0, {{}, memory}, {}});
+  const column source = column::make(ctx(), {data_type(type_id::int32), 100, 0, 0, {{}, memory}, {}});
   std::optional<cuda_array> shown = export_cuda_array(source.slice(10, 40));
   cuda_array part = array_of(memory, "<i4"); // as a library shows it that has taken a slice of the array
   part.data = shown->data + 8;
   part.shape = {20};
   {
-    const column back = import_cuda_array(home(), part, nullptr, copy_policy::never);
+    const column back = import_cuda_array(ctx(), part, nullptr, copy_policy::never);
     EXPECT_EQ(back.values().owner(), memory.owner()) << "the storage is one, and so is its order";
     EXPECT_EQ(back.values().address(), memory.address() + 48);
-    EXPECT_EQ(home()->reports().statistics().ledger.external, 0U);
+    EXPECT_EQ(ctx()->reports().statistics().ledger.external, 0U);
   }
   cuda_array beyond = part;
   beyond.shape = {static_cast<std::int64_t>(bytes)};
-  EXPECT_TRUE(import_cuda_array(home(), beyond).values().owner()->external())
+  EXPECT_TRUE(import_cuda_array(ctx(), beyond).values().owner()->external())
       << "it does not fit into the storage";
   shown.reset();
-  EXPECT_TRUE(import_cuda_array(home(), part).values().owner()->external()) << "nobody exports it any more";
+  EXPECT_TRUE(import_cuda_array(ctx(), part).values().owner()->external()) << "nobody exports it any more";
 }
 
 TEST_P(array_interface, an_array_of_ours_waits_for_the_stream_that_wrote_it_elsewhere) {
   const buffer memory = filled([](std::size_t) { return std::uint8_t{0}; });
   const column source = column::make(
-      home(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, memory}, {}});
+      ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, memory}, {}});
   const cuda_array shown = export_cuda_array(source);
-  const stream_handle writer = home()->on_host() ? home()->work_stream().native_handle() : foreign();
+  const stream_handle writer = ctx()->on_host() ? ctx()->work_stream().native_handle() : foreign();
   const auto held = close_gate(foreign());
   device().fill(reinterpret_cast<void*>(shown.data), 3, bytes, writer);
   cuda_array back = shown;
-  back.stream = home()->on_host() ? std::nullopt : std::optional(static_cast<std::int64_t>(writer));
-  const column taken = import_cuda_array(home(), back);
+  back.stream = ctx()->on_host() ? std::nullopt : std::optional(static_cast<std::int64_t>(writer));
+  const column taken = import_cuda_array(ctx(), back);
   EXPECT_EQ(taken.values().owner(), memory.owner());
   const buffer sink = make(bytes);
   {
-    use_token token(home()->work_stream(), {reads(taken.values()), writes(sink)});
-    home()->copies().copy(token.mutable_data<std::uint8_t>(sink), token.data<std::uint8_t>(taken.values()),
-                          bytes, within(), home()->work_stream());
+    use_token token(ctx()->work_stream(), {reads(taken.values()), writes(sink)});
+    ctx()->copies().copy(token.mutable_data<std::uint8_t>(sink), token.data<std::uint8_t>(taken.values()),
+                         bytes, within(), ctx()->work_stream());
     token.finish();
   }
   if (held) {
@@ -345,25 +345,25 @@ TEST_P(array_interface, an_array_of_ours_waits_for_the_stream_that_wrote_it_else
 TEST_P(array_interface, an_export_refuses_nulls_and_bits) {
   const buffer memory = filled([](std::size_t) { return std::uint8_t{0x55}; });
   for (const column& source :
-       {column::make(home(), {data_type(type_id::int8), 100, 0, column::unknown_nulls, {memory, memory}, {}}),
-        column::make(home(), {data_type(type_id::boolean), 100, 0, 0, {{}, memory}, {}})}) {
+       {column::make(ctx(), {data_type(type_id::int8), 100, 0, column::unknown_nulls, {memory, memory}, {}}),
+        column::make(ctx(), {data_type(type_id::boolean), 100, 0, 0, {{}, memory}, {}})}) {
     EXPECT_THROW(static_cast<void>(export_cuda_array(source)), error);
   }
-  EXPECT_EQ(home()->copies().read_counters().exports, 0U);
+  EXPECT_EQ(ctx()->copies().read_counters().exports, 0U);
 }
 
 TEST_P(array_interface, an_export_is_ordered_by_the_stream_that_it_names) {
   const buffer memory = filled([](std::size_t) { return std::uint8_t{1}; });
   const buffer sink = filled([](std::size_t) { return std::uint8_t{0}; });
-  const stream_lease ours = home()->borrow_stream();
+  const stream_lease ours = ctx()->borrow_stream();
   const auto held = close_gate(ours.ref().native_handle());
   fill(memory, 2, ours.ref());
   const column source = column::make(
-      home(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, memory}, {}});
+      ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, memory}, {}});
   const cuda_array shown = export_cuda_array(source);
   // A consumer of the interface makes its stream wait for the one that is named; here it works on that stream.
   const stream_handle named =
-      shown.stream ? static_cast<stream_handle>(*shown.stream) : home()->work_stream().native_handle();
+      shown.stream ? static_cast<stream_handle>(*shown.stream) : ctx()->work_stream().native_handle();
   device().copy(reinterpret_cast<void*>(sink.address()), reinterpret_cast<const void*>(shown.data), bytes,
                 within(), named);
   if (held) {
@@ -379,8 +379,8 @@ TEST_P(array_interface, an_export_keeps_the_memory_until_all_work_is_done) {
   const buffer sink = filled([](std::size_t) { return std::uint8_t{0}; });
   std::optional<buffer> memory = filled([](std::size_t) { return std::uint8_t{5}; });
   std::optional<cuda_array> shown = export_cuda_array(column::make(
-      home(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, *memory}, {}}));
-  const stream_handle reader = home()->on_host() ? home()->work_stream().native_handle() : foreign();
+      ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, *memory}, {}}));
+  const stream_handle reader = ctx()->on_host() ? ctx()->work_stream().native_handle() : foreign();
   const auto held = close_gate(foreign());
   device().copy(reinterpret_cast<void*>(sink.address()), reinterpret_cast<const void*>(shown->data), bytes,
                 within(), reader);
@@ -389,7 +389,7 @@ TEST_P(array_interface, an_export_keeps_the_memory_until_all_work_is_done) {
   std::vector<buffer> next;
   for (int i = 0; i < 4; ++i) {
     next.push_back(make(bytes));
-    fill(next.back(), 0xAA, home()->work_stream());
+    fill(next.back(), 0xAA, ctx()->work_stream());
   }
   if (held) {
     held->open();

@@ -24,18 +24,18 @@ protected:
   [[nodiscard]] column bytes() const {
     const shared_array source = random_array(data_type::bool8(), {100, 9, nulls::some, false}, 3);
     owned_array given = support::to_c(source);
-    const column extension = import_column(home(), {"x", source->type, true, {}}, given.get());
+    const column extension = import_column(ctx(), {"x", source->type, true, {}}, given.get());
     return relabel_bool8(extension, data_type::byte_bool()).slice(5, 77);
   }
   [[nodiscard]] column bits() const { return pack_bool(bytes()); }
   [[nodiscard]] column imported(owned_array from) const {
-    return import_column(home(), {"x", data_type(type_id::boolean), true, {}}, from.get());
+    return import_column(ctx(), {"x", data_type(type_id::boolean), true, {}}, from.get());
   }
   [[nodiscard]] column imported(owned_device_array from) const {
-    return import_device_column(home(), {"x", data_type(type_id::boolean), true, {}}, from.get());
+    return import_device_column(ctx(), {"x", data_type(type_id::boolean), true, {}}, from.get());
   }
   [[nodiscard]] table rows() const {
-    return table::make(home(), {{{"x", data_type::byte_bool(), true, {}}}, {}}, {{77, {bytes()}}});
+    return table::make(ctx(), {{{"x", data_type::byte_bool(), true, {}}}, {}}, {{77, {bytes()}}});
   }
 };
 
@@ -54,18 +54,18 @@ TEST_P(arrow_bools, leave_as_bits_in_batches_and_streams) {
   EXPECT_EQ(one.get().children[0]->n_buffers, 2);
   dictionary_cache known;
   const batch again =
-      import_batch(home(), {{{"x", data_type(type_id::boolean), true, {}}}, {}}, one.get(), known);
+      import_batch(ctx(), {{{"x", data_type(type_id::boolean), true, {}}}, {}}, one.get(), known);
   EXPECT_EQ(cells(again.columns[0]), cells(bits()));
 
   arrow_owned<ArrowArrayStream> on_host;
   export_stream(rows(), *on_host.out());
-  const table streamed = import_stream(home(), on_host.get());
+  const table streamed = import_stream(ctx(), on_host.get());
   EXPECT_EQ(streamed.fields().fields[0].type, data_type(type_id::boolean));
   EXPECT_EQ(cells(streamed, 0), cells(bits()));
 
   arrow_owned<ArrowDeviceArrayStream> on_device;
   export_device_stream(rows(), *on_device.out());
-  const imported_stream there = import_device_stream(home(), on_device.get());
+  const imported_stream there = import_device_stream(ctx(), on_device.get());
   EXPECT_EQ(there.rows.fields().fields[0].type, data_type(type_id::boolean));
   EXPECT_EQ(cells(there.rows, 0), cells(bits()));
 }
@@ -91,16 +91,16 @@ TEST_P(arrow_bools, of_the_extension_leave_without_a_copy) {
 }
 
 TEST_P(arrow_bools, are_packed_behind_the_writer) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << nothing_pends;
   }
   const buffer values = make(64);
-  fill(values, 0, home()->work_stream());
-  home()->synchronize(home()->work_stream());
+  fill(values, 0, ctx()->work_stream());
+  ctx()->synchronize(ctx()->work_stream());
   const stream side(shared_device());
   const auto held = close_gate(side.ref().native_handle());
   fill(values, 1, side.ref());
-  const column flags = column::make(home(), {data_type::byte_bool(), 64, 0, 0, {{}, values}});
+  const column flags = column::make(ctx(), {data_type::byte_bool(), 64, 0, 0, {{}, values}});
   owned_device_array on_device;
   export_device_column(flags, *on_device.out());
   EXPECT_NE(on_device.get().sync_event, nullptr);

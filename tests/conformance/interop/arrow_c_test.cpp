@@ -23,7 +23,7 @@ class arrow_c : public context_test {
 protected:
   [[nodiscard]] column imported(const shared_array& source, const import_options& options = {}) const {
     owned_array given = support::to_c(source);
-    return import_column(home(), {"x", source->type, true, {}}, given.get(), options);
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get(), options);
   }
   [[nodiscard]] static owned_array exported(const column& source) {
     owned_array given;
@@ -89,19 +89,19 @@ TEST_P(arrow_c, sends_the_window_of_a_nested_slice_alone) {
     part.length = 20;
     part.null_count = -1;
     const auto source = std::make_shared<const support::plain_array>(std::move(part));
-    home()->copies().reset_counters();
+    ctx()->copies().reset_counters();
     import_options copying;
     copying.copy = copy_policy::always;
     const column seen = imported(source, copying);
-    const counter_values now = home()->copies().read_counters();
+    const counter_values now = ctx()->copies().read_counters();
     EXPECT_EQ(now.host_to_device.transfers + now.host_to_host.transfers, 1U);
     EXPECT_LT(now.host_to_device.bytes + now.host_to_host.bytes, 20'000U) << type.name();
     EXPECT_TRUE(same_rows(exported(seen).get(), *source));
     // What comes back of a slice on a device is its window, too.
     const column whole = imported(random_array(type, shape, 5));
-    home()->copies().reset_counters();
+    ctx()->copies().reset_counters();
     EXPECT_TRUE(same_rows(exported(whole.slice(50'000, 20)).get(), *source));
-    EXPECT_LT(home()->copies().read_counters().device_to_host.bytes, 20'000U) << type.name();
+    EXPECT_LT(ctx()->copies().read_counters().device_to_host.bytes, 20'000U) << type.name();
   }
 }
 
@@ -110,7 +110,7 @@ TEST_P(arrow_c, round_trips_what_was_imported_from_our_own_export) {
     SCOPED_TRACE(type.name());
     const shared_array source = random_array(type, {65, 9, nulls::some, false}, 3);
     owned_array ours = exported(imported(source).slice(2, 60));
-    const column again = import_column(home(), {"x", type, true, {}}, ours.get());
+    const column again = import_column(ctx(), {"x", type, true, {}}, ours.get());
     EXPECT_TRUE(same_rows(exported(again).get(), *source, 2, 60));
   }
 }
@@ -124,8 +124,8 @@ TEST_P(arrow_c, carries_a_batch_through_the_window_of_its_struct) {
   }
   owned_array given = support::to_c_batch(children, 70, 13);
   dictionary_cache dictionaries;
-  batch seen = import_batch(home(), fields, given.get(), dictionaries);
-  const table whole = table::make(home(), fields, {std::move(seen)});
+  batch seen = import_batch(ctx(), fields, given.get(), dictionaries);
+  const table whole = table::make(ctx(), fields, {std::move(seen)});
   owned_array out;
   export_batch(whole, 0, *out.out());
   ASSERT_EQ(out.get().length, 70);
@@ -150,7 +150,7 @@ TEST_P(arrow_c, exports_exact_structs) {
   EXPECT_EQ(one.get().release, nullptr) << "which tells a consumer that it was released";
   const column nothing = imported(random_array(data_type(), {8}, 1));
   EXPECT_EQ(exported(nothing.slice(2, 3)).get().null_count, 3);
-  const table whole = table::make(home(), {{{"x", numbers, true, {}}}, {}}, {{8, {absent}}});
+  const table whole = table::make(ctx(), {{{"x", numbers, true, {}}}, {}}, {{8, {absent}}});
   owned_array batch;
   export_batch(whole, 0, *batch.out());
   EXPECT_EQ(batch.get().offset, 0);
@@ -169,7 +169,7 @@ TEST_P(arrow_c, exports_exact_structs) {
 TEST_P(arrow_c, carries_rows_without_columns) {
   owned_array given = support::to_c_batch({}, 5);
   dictionary_cache dictionaries;
-  const table seen = table::make(home(), {}, {import_batch(home(), {}, given.get(), dictionaries)});
+  const table seen = table::make(ctx(), {}, {import_batch(ctx(), {}, given.get(), dictionaries)});
   EXPECT_EQ(seen.rows(), 5);
   owned_array out;
   export_batch(seen, 0, *out.out());
@@ -192,7 +192,7 @@ TEST_P(arrow_c, leaves_a_struct_its_offset_where_no_consumer_drops_it) {
   const data_type numbers(type_id::int32);
   const data_type pair = data_type::nested("+s", {{"a", numbers, true, {}}, {"b", numbers, true, {}}});
   const column cut = imported(random_array(pair, {40, 0, nulls::some}, 9)).slice(5, 20);
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     GTEST_SKIP() << "what is downloaded begins at row 0";
   }
   const owned_array out = exported(cut);

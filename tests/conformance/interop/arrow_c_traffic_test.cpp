@@ -45,12 +45,12 @@ protected:
     return support::to_c_batch(children, 1000, 0, releases_);
   }
   [[nodiscard]] batch take(owned_array& given, const import_options& options = {}) {
-    return import_batch(home(), fields(), given.get(), dictionaries_, options);
+    return import_batch(ctx(), fields(), given.get(), dictionaries_, options);
   }
   /// The counter of transfers into the context's memory.
   [[nodiscard]] traffic inward() const {
-    const counter_values seen = home()->copies().read_counters();
-    return home()->on_host() ? seen.host_to_host : seen.host_to_device;
+    const counter_values seen = ctx()->copies().read_counters();
+    return ctx()->on_host() ? seen.host_to_host : seen.host_to_device;
   }
 
   std::vector<shared_array> plain_;
@@ -61,8 +61,8 @@ protected:
 TEST_P(arrow_c_traffic, an_import_copies_nothing_on_the_host_and_takes_one_transfer_elsewhere) {
   owned_array first = next_batch();
   const batch seen = take(first);
-  const counter_values counted = home()->copies().read_counters();
-  if (home()->on_host()) {
+  const counter_values counted = ctx()->copies().read_counters();
+  if (ctx()->on_host()) {
     counter_values expected;
     expected.imports = counted.imports;
     EXPECT_EQ(counted, expected) << "imports are all that happened";
@@ -73,10 +73,10 @@ TEST_P(arrow_c_traffic, an_import_copies_nothing_on_the_host_and_takes_one_trans
     EXPECT_EQ(counted.imports, 0U);
     EXPECT_EQ(*releases_, 0) << "the cache keeps the source of the dictionary";
   }
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   owned_array second = next_batch();
   const batch more = take(second);
-  EXPECT_EQ(inward().transfers, home()->on_host() ? 0U : 1U) << "the dictionary is there already";
+  EXPECT_EQ(inward().transfers, ctx()->on_host() ? 0U : 1U) << "the dictionary is there already";
   EXPECT_EQ(more.columns[3].dictionary(), seen.columns[3].dictionary());
 }
 
@@ -85,7 +85,7 @@ TEST_P(arrow_c_traffic, a_slice_moves_only_its_window) {
   copied.copy = copy_policy::always;
   const shared_array source = random_array(data_type(type_id::int64), {1000, 500, nulls::absent, true}, 1);
   owned_array given = support::to_c(source);
-  const column seen = import_column(home(), {"x", source->type, true, {}}, given.get(), copied);
+  const column seen = import_column(ctx(), {"x", source->type, true, {}}, given.get(), copied);
   EXPECT_EQ(inward().transfers, 1U);
   EXPECT_LE(inward().bytes, 8U * 1000U + 63U) << "rows, and padding to 64 bytes";
   EXPECT_EQ(seen.length(), 1000);
@@ -100,8 +100,8 @@ TEST_P(arrow_c_traffic, always_copies_into_the_budget_and_releases_all_but_what_
   dictionaries_ = {};
   EXPECT_EQ(*releases_, 1);
   EXPECT_EQ(inward().transfers, 2U);
-  EXPECT_EQ(home()->copies().read_counters().imports, 0U);
-  EXPECT_GT(home()->reports().statistics().budget.current, 1000U * 8U);
+  EXPECT_EQ(ctx()->copies().read_counters().imports, 0U);
+  EXPECT_GT(ctx()->reports().statistics().budget.current, 1000U * 8U);
   owned_array out;
   export_column(seen.columns[2], *out.out());
   EXPECT_TRUE(same_rows(out.get(), *plain_[2]));
@@ -111,11 +111,11 @@ TEST_P(arrow_c_traffic, never_copies_or_says_so_and_leaves_the_struct) {
   import_options in_place;
   in_place.copy = copy_policy::never;
   owned_array given = next_batch();
-  if (home()->on_host()) {
-    const std::uint64_t before = home()->copies().read_counters().host_to_device.bytes;
+  if (ctx()->on_host()) {
+    const std::uint64_t before = ctx()->copies().read_counters().host_to_device.bytes;
     EXPECT_EQ(take(given, in_place).rows, 1000);
     EXPECT_TRUE(given.empty());
-    EXPECT_EQ(home()->copies().read_counters().host_to_device.bytes, before);
+    EXPECT_EQ(ctx()->copies().read_counters().host_to_device.bytes, before);
     return;
   }
   try {
@@ -126,7 +126,7 @@ TEST_P(arrow_c_traffic, never_copies_or_says_so_and_leaves_the_struct) {
   }
   EXPECT_FALSE(given.empty());
   EXPECT_EQ(*releases_, 0);
-  EXPECT_EQ(home()->copies().read_counters(), counter_values{});
+  EXPECT_EQ(ctx()->copies().read_counters(), counter_values{});
 }
 
 TEST_P(arrow_c_traffic, misaligned_buffers_are_copied_never_adopted) {
@@ -140,9 +140,9 @@ TEST_P(arrow_c_traffic, misaligned_buffers_are_copied_never_adopted) {
   const field described{"x", data_type(type_id::int64), true, {}};
   import_options in_place;
   in_place.copy = copy_policy::never;
-  EXPECT_THROW(import_column(home(), described, given, in_place), error);
+  EXPECT_THROW(import_column(ctx(), described, given, in_place), error);
   ASSERT_NE(given.release, nullptr);
-  const column seen = import_column(home(), described, given);
+  const column seen = import_column(ctx(), described, given);
   EXPECT_EQ(inward().transfers, 1U);
   EXPECT_EQ(seen.values().address() % alignof(std::int64_t), 0U);
 }
@@ -172,21 +172,21 @@ TEST_P(arrow_c_traffic, the_struct_is_released_once_when_the_last_column_goes) {
     last = seen.columns[1].slice(3, 5);
   }
   dictionaries_ = {};
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(*releases_, home()->on_host() ? 0 : 1);
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(*releases_, ctx()->on_host() ? 0 : 1);
   last.reset();
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_EQ(*releases_, 1);
 }
 
 TEST_P(arrow_c_traffic, an_export_hands_out_the_same_memory_on_the_host_and_downloads_once_elsewhere) {
   owned_array given = next_batch();
-  const table whole = table::make(home(), fields(), {take(given)});
-  home()->copies().reset_counters();
+  const table whole = table::make(ctx(), fields(), {take(given)});
+  ctx()->copies().reset_counters();
   owned_array out;
   export_batch(whole, 0, *out.out());
-  const counter_values counted = home()->copies().read_counters();
-  if (home()->on_host()) {
+  const counter_values counted = ctx()->copies().read_counters();
+  if (ctx()->on_host()) {
     counter_values expected;
     expected.exports = 1;
     EXPECT_EQ(counted, expected);
@@ -206,22 +206,22 @@ TEST_P(arrow_c_traffic, an_export_keeps_the_memory_of_its_dictionary) {
   owned_array out;
   {
     owned_array given = support::to_c(plain_[3]);
-    export_column(import_column(home(), fields().fields[3], given.get(), copied), *out.out());
+    export_column(import_column(ctx(), fields().fields[3], given.get(), copied), *out.out());
   }
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->reports().statistics().ledger.buffers, home()->on_host() ? 2U : 1U)
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, ctx()->on_host() ? 2U : 1U)
       << "one slab each, or one download of both";
   EXPECT_TRUE(same_rows(out.get(), *plain_[3]));
   out.reset();
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
 }
 
 TEST_P(arrow_c_traffic, an_export_outlives_its_column_and_the_context) {
   owned_array out;
   {
     owned_array given = support::to_c(plain_[2]);
-    export_column(import_column(home(), fields().fields[2], given.get()), *out.out());
+    export_column(import_column(ctx(), fields().fields[2], given.get()), *out.out());
     context_.reset();
   }
   EXPECT_TRUE(same_rows(out.get(), *plain_[2]));
@@ -229,12 +229,12 @@ TEST_P(arrow_c_traffic, an_export_outlives_its_column_and_the_context) {
 
 TEST_P(arrow_c_traffic, a_moved_child_outlives_its_parent) {
   owned_array given = next_batch();
-  const std::weak_ptr<context> alive = home()->weak_from_this();
-  const bool on_host = home()->on_host();
+  const std::weak_ptr<context> alive = ctx()->weak_from_this();
+  const bool on_host = ctx()->on_host();
   owned_array child;
   {
     owned_array out;
-    export_batch(table::make(home(), fields(), {take(given)}), 0, *out.out());
+    export_batch(table::make(ctx(), fields(), {take(given)}), 0, *out.out());
     child.take(*out.get().children[2]);
     dictionaries_ = {};
     context_.reset();
@@ -247,13 +247,13 @@ TEST_P(arrow_c_traffic, a_moved_child_outlives_its_parent) {
 }
 
 TEST_P(arrow_c_traffic, a_stream_passes_on_a_failure_and_gives_the_batch_when_asked_again) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "an export of host memory asks nothing of the backend";
   }
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
-  const auto home = watch(context::create(faulty));
+  const auto ctx = watch(context::create(faulty));
   owned_array given = support::to_c(plain_[0]);
-  const column source = import_column(home, fields().fields[0], given.get());
+  const column source = import_column(ctx, fields().fields[0], given.get());
   owned_stream made;
   export_stream(fields().fields[0], {source}, *made.out());
   ArrowArrayStream& stream = made.get();

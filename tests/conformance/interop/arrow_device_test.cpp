@@ -27,7 +27,7 @@ class arrow_device : public context_test {
 protected:
   [[nodiscard]] column imported(const shared_array& source) const {
     owned_array given = support::to_c(source);
-    return import_column(home(), {"x", source->type, true, {}}, given.get());
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
   }
   [[nodiscard]] static owned_device_array on_device(const column& source) {
     owned_device_array made;
@@ -35,7 +35,7 @@ protected:
     return made;
   }
   [[nodiscard]] column taken(const data_type& type, owned_device_array from) const {
-    return import_device_column(home(), {"x", type, true, {}}, from.get());
+    return import_device_column(ctx(), {"x", type, true, {}}, from.get());
   }
   [[nodiscard]] static owned_array on_host(const column& source) {
     owned_array made;
@@ -44,18 +44,18 @@ protected:
   }
   /// The struct as the standard has it for memory of this context.
   void expect_device(const ArrowDeviceArray& seen) const {
-    EXPECT_EQ(seen.device_type, static_cast<std::int32_t>(home()->device().kind));
-    EXPECT_EQ(seen.device_id, home()->on_host() ? -1 : home()->device().ordinal);
+    EXPECT_EQ(seen.device_type, static_cast<std::int32_t>(ctx()->device().kind));
+    EXPECT_EQ(seen.device_id, ctx()->on_host() ? -1 : ctx()->device().ordinal);
     EXPECT_TRUE(std::ranges::all_of(seen.reserved, [](std::int64_t word) { return word == 0; }));
   }
   [[nodiscard]] column of(const buffer& values) const {
-    return column::make(home(),
+    return column::make(ctx(),
                         {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, values}});
   }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
     buffer made = make(bytes);
-    fill(made, value, home()->work_stream());
-    home()->synchronize(home()->work_stream());
+    fill(made, value, ctx()->work_stream());
+    ctx()->synchronize(ctx()->work_stream());
     return made;
   }
   [[nodiscard]] bool holds(const buffer& used, std::uint8_t value) const {
@@ -81,11 +81,11 @@ TEST_P(arrow_device, round_trips_every_type_without_a_copy) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", length " << shape.length);
       const shared_array source = random_array(type, shape, 5);
       const column ours = imported(source);
-      home()->copies().reset_counters();
+      ctx()->copies().reset_counters();
       owned_device_array struct_of_it = on_device(ours);
       expect_device(struct_of_it.get());
       const column seen = taken(type, std::move(struct_of_it));
-      const counter_values now = home()->copies().read_counters();
+      const counter_values now = ctx()->copies().read_counters();
       EXPECT_EQ(now.host_to_device.bytes + now.device_to_host.bytes + now.device_to_device.bytes +
                     now.host_to_host.bytes,
                 0U);
@@ -129,13 +129,13 @@ TEST_P(arrow_device, carries_tables_as_streams_of_their_batches) {
       }
     }
     owned_array given = support::to_c_batch(children, rows);
-    batches.push_back(import_batch(home(), fields, given.get(), dictionaries));
+    batches.push_back(import_batch(ctx(), fields, given.get(), dictionaries));
   }
-  const table ours = table::make(home(), fields, batches);
+  const table ours = table::make(ctx(), fields, batches);
   owned_device_stream stream;
   export_device_stream(ours, *stream.out());
-  EXPECT_EQ(stream.get().device_type, static_cast<std::int32_t>(home()->device().kind));
-  const imported_stream seen = import_device_stream(home(), stream.get());
+  EXPECT_EQ(stream.get().device_type, static_cast<std::int32_t>(ctx()->device().kind));
+  const imported_stream seen = import_device_stream(ctx(), stream.get());
   EXPECT_TRUE(stream.empty());
   EXPECT_TRUE(seen.of_structs);
   ASSERT_EQ(seen.rows.fields(), fields);
@@ -149,13 +149,13 @@ TEST_P(arrow_device, carries_tables_as_streams_of_their_batches) {
   }
   const std::vector<column> pieces = ours.pieces(3);
   export_device_stream(fields.fields[3], pieces, *stream.out());
-  const imported_stream column_of_it = import_device_stream(home(), stream.get());
+  const imported_stream column_of_it = import_device_stream(ctx(), stream.get());
   EXPECT_FALSE(column_of_it.of_structs);
   EXPECT_EQ(column_of_it.rows.rows(), 47);
 }
 
 TEST_P(arrow_device, a_consumer_waits_for_the_last_write) {
-  const stream_lease ours = home()->borrow_stream();
+  const stream_lease ours = ctx()->borrow_stream();
   const stream foreign(shared_device());
   const buffer sink = filled(0);
   const buffer values = filled(1);
@@ -188,21 +188,21 @@ TEST_P(arrow_device, an_import_waits_for_the_producer_before_it_reads) {
   device().fill(reinterpret_cast<void*>(memory.address()), 2, bytes, foreign.ref().native_handle());
   written.ref().record(foreign.ref());
   owned_device_array given = on_device(of(memory));
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     given.get().sync_event = &handle;
   }
   const column seen = taken(data_type(type_id::uint8), std::move(given));
-  const stream_ref work = home()->work_stream();
+  const stream_ref work = ctx()->work_stream();
   {
     use_token token(work, {reads(seen.values()), writes(sink)});
-    home()->copies().copy(token.mutable_data<char>(sink), token.data<char>(seen.values()), bytes, within(),
-                          work);
+    ctx()->copies().copy(token.mutable_data<char>(sink), token.data<char>(seen.values()), bytes, within(),
+                         work);
   }
   if (held) {
     EXPECT_FALSE(work.idle()) << "our read did not wait for the producer";
     held->open();
   }
-  home()->synchronize(work);
+  ctx()->synchronize(work);
   EXPECT_TRUE(holds(sink, 2));
 }
 
@@ -218,7 +218,7 @@ TEST_P(arrow_device, memory_is_given_to_others_after_the_release_and_the_consume
     seen.reset(); // while the read is pending
   }
   const buffer other = make(bytes); // the same memory perhaps, in stream order
-  fill(other, 9, home()->work_stream());
+  fill(other, 9, ctx()->work_stream());
   if (held) {
     held->open();
   }
@@ -231,7 +231,7 @@ TEST_P(arrow_device, a_child_lives_on_when_it_was_moved_away) {
   owned_device_array whole;
   {
     const column text = imported(source);
-    export_device_batch(table::make(home(), {{{"t", text.type(), true, {}}}, {}}, {{50, {text}}}), 0,
+    export_device_batch(table::make(ctx(), {{{"t", text.type(), true, {}}}, {}}, {{50, {text}}}), 0,
                         *whole.out());
   }
   owned_device_array alone;
@@ -268,7 +268,7 @@ TEST_P(arrow_device, refuses_broken_structs_and_leaves_them_with_the_caller) {
     const ArrowDeviceArray sound = given.get();
     each.apply(given.get());
     try {
-      static_cast<void>(import_device_column(home(), {"x", source->type, true, {}}, given.get()));
+      static_cast<void>(import_device_column(ctx(), {"x", source->type, true, {}}, given.get()));
       ADD_FAILURE() << each.what << " was taken";
     } catch (const error& why) {
       EXPECT_EQ(why.code(), each.code) << each.what << ": " << why.what();
@@ -286,10 +286,10 @@ TEST_P(arrow_device, refuses_what_was_released) {
   dictionary_cache dictionaries;
   for (const auto& import : std::initializer_list<std::function<void()>>{
            [&] {
-             import_device_column(home(), {"x", text.type(), true, {}}, given.get());
+             import_device_column(ctx(), {"x", text.type(), true, {}}, given.get());
            },
            [&] {
-             import_device_batch(home(), {{{"x", text.type(), true, {}}}, {}}, given.get(), dictionaries);
+             import_device_batch(ctx(), {{{"x", text.type(), true, {}}}, {}}, given.get(), dictionaries);
            }}) {
     try {
       import();
@@ -373,20 +373,19 @@ TEST_P(arrow_device, refuses_values_that_point_nowhere_and_looks_at_them_on_the_
       made->children[0] = std::move(child);
     }
     owned_array host = support::to_c(made);
-    const column bad = import_column(home(), {"x", each.type, true, {}}, host.get(), unchecked);
+    const column bad = import_column(ctx(), {"x", each.type, true, {}}, host.get(), unchecked);
     owned_device_array given = on_device(bad);
-    const auto before = home()->copies().read_counters();
+    const auto before = ctx()->copies().read_counters();
     try {
-      static_cast<void>(import_device_column(home(), {"x", each.type, true, {}}, given.get()));
+      static_cast<void>(import_device_column(ctx(), {"x", each.type, true, {}}, given.get()));
       ADD_FAILURE() << "was taken";
     } catch (const error& why) {
       EXPECT_EQ(why.code(), errc::format);
       EXPECT_NE(std::string(why.what()).find(each.said), std::string::npos) << why.what();
     }
     EXPECT_FALSE(given.empty()) << "the struct stays with the caller";
-    EXPECT_EQ(home()->copies().read_counters().device_to_host, before.device_to_host);
-    EXPECT_EQ(import_device_column(home(), {"x", each.type, true, {}}, given.get(), unchecked).length(),
-              3000);
+    EXPECT_EQ(ctx()->copies().read_counters().device_to_host, before.device_to_host);
+    EXPECT_EQ(import_device_column(ctx(), {"x", each.type, true, {}}, given.get(), unchecked).length(), 3000);
   }
 }
 
@@ -395,7 +394,7 @@ TEST_P(arrow_device, memory_of_another_device_is_refused) {
   given.get().device_type = ARROW_DEVICE_CUDA;
   given.get().device_id = 77;
   try {
-    static_cast<void>(import_device_column(home(), {"x", data_type(type_id::uint8), true, {}}, given.get()));
+    static_cast<void>(import_device_column(ctx(), {"x", data_type(type_id::uint8), true, {}}, given.get()));
     ADD_FAILURE() << "taken";
   } catch (const error& why) {
     EXPECT_EQ(why.code(), errc::exchange);
@@ -420,7 +419,7 @@ TEST_P(arrow_device, rows_that_are_null_as_a_whole_are_counted_where_they_are) {
   given.get().array.null_count = -1;
   dictionary_cache dictionaries;
   try {
-    static_cast<void>(import_device_batch(home(), {{{"a", data_type(type_id::int32), true, {}}}, {}},
+    static_cast<void>(import_device_batch(ctx(), {{{"a", data_type(type_id::int32), true, {}}}, {}},
                                           given.get(), dictionaries));
     ADD_FAILURE() << "nulls were dropped";
   } catch (const error& why) {
@@ -441,7 +440,7 @@ TEST_P(arrow_device, nulls_of_dictionaries_and_of_what_is_inside_of_them_are_cou
     const owned_device_array made = on_device(ours);
     ASSERT_NE(made.get().array.dictionary, nullptr);
     const ArrowArray& dictionary = *made.get().array.dictionary;
-    if (!home()->on_host()) { // there the consumer can count by itself
+    if (!ctx()->on_host()) { // there the consumer can count by itself
       EXPECT_EQ(dictionary.null_count, imported(values).null_count());
       EXPECT_GE(dictionary.children[0]->null_count, 0);
       EXPECT_GE(made.get().array.null_count, 0);
@@ -454,7 +453,7 @@ TEST_P(arrow_device, arrays_without_rows_point_to_memory_of_the_device_all_the_s
   const auto expect_pointers = [&](const ArrowArray& seen) {
     for (std::int64_t i = 1; i < seen.n_buffers; ++i) {
       ASSERT_NE(seen.buffers[i], nullptr) << "buffer " << i;
-      if (!home()->on_host()) {
+      if (!ctx()->on_host()) {
         EXPECT_NE(device().kind_of(seen.buffers[i]), memory_kind::host) << "buffer " << i;
       }
     }

@@ -30,7 +30,7 @@ protected:
 
   [[nodiscard]] column imported(const support::shared_array& source) const {
     owned_array given = support::to_c(source);
-    return import_column(home(), {"x", source->type, true, {}}, given.get());
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
   }
   [[nodiscard]] column symbols_of(const std::vector<std::string_view>& names,
                                   const std::shared_ptr<symbol_table>& table = process_symbols()) const {
@@ -45,7 +45,7 @@ protected:
     for (column& each : pieces) {
       batches.push_back({each.length(), {std::move(each)}});
     }
-    return table::make(home(), {{described()}, {}}, std::move(batches));
+    return table::make(ctx(), {{described()}, {}}, std::move(batches));
   }
   /// A column of uint32 with these numbers.
   [[nodiscard]] column numbers(const std::vector<symbol>& values) const {
@@ -64,7 +64,7 @@ protected:
     parts.length = plain.length();
     parts.null_count = 0;
     parts.buffers.assign(plain.buffers().begin(), plain.buffers().end());
-    return column::make(home(), std::move(parts));
+    return column::make(ctx(), std::move(parts));
   }
   template <class Call>
   static error error_of(Call call) {
@@ -87,7 +87,7 @@ TEST_P(arrow_symbols, leave_for_the_host_as_a_dictionary_of_the_names_that_rows_
   owned_array out;
   export_column(source, *out.out());
   EXPECT_EQ(out.get().dictionary->length, 3);
-  const column seen = import_column(home(), {"x", encoded, true, {}}, out.get());
+  const column seen = import_column(ctx(), {"x", encoded, true, {}}, out.get());
   EXPECT_EQ(cells(seen), (std::vector<cell>{"b", "a", "b", "", "a"}));
   EXPECT_EQ(cells(*seen.dictionary()), (std::vector<cell>{"b", "a", ""}));
 }
@@ -103,7 +103,7 @@ TEST_P(arrow_symbols, leave_for_the_host_with_their_nulls_and_from_anywhere) {
     owned_array out;
     export_column(symbols.slice(offset, length), *out.out());
     EXPECT_LT(out.get().offset, 8) << "no room for rows in front";
-    const column seen = import_column(home(), {"x", encoded, true, {}}, out.get());
+    const column seen = import_column(ctx(), {"x", encoded, true, {}}, out.get());
     EXPECT_EQ(cells(seen), cells(source.slice(offset, length)));
   }
 }
@@ -165,7 +165,7 @@ TEST_P(arrow_symbols, leave_for_devices_as_numbers_without_a_copy_under_the_meta
   const field taken = import_field(type.get());
   EXPECT_EQ(taken, described());
   EXPECT_EQ(saeta::imported(taken), taken);
-  const column seen = import_device_column(home(), taken, out.get());
+  const column seen = import_device_column(ctx(), taken, out.get());
   EXPECT_EQ(seen.type(), data_type::symbol());
   EXPECT_EQ(seen.values().address(), source.values().address());
   EXPECT_EQ(names_of(seen), (std::vector<cell>{"b", "a"}));
@@ -175,11 +175,11 @@ TEST_P(arrow_symbols, come_back_from_streams_of_both_forms) {
   const table source = rows({symbols_of({"a", "b", "a"}), symbols_of({"c"}), symbols_of({"c", "a"})});
   arrow_owned<ArrowArrayStream> on_host;
   export_stream(source, *on_host.out());
-  const table again = import_stream(home(), on_host.get());
+  const table again = import_stream(ctx(), on_host.get());
   EXPECT_EQ(again.fields(), source.fields());
   arrow_owned<ArrowDeviceArrayStream> on_device;
   export_device_stream(source, *on_device.out());
-  const table there = import_device_stream(home(), on_device.get()).rows;
+  const table there = import_device_stream(ctx(), on_device.get()).rows;
   EXPECT_EQ(there.fields(), source.fields());
   for (const table* const each : {&again, &there}) {
     ASSERT_EQ(each->batches().size(), 3U);
@@ -198,10 +198,10 @@ TEST_P(arrow_symbols, come_from_dictionaries_of_others_that_the_metadata_calls_s
     EXPECT_TRUE(saeta::imported(wire).type.is_symbol());
     EXPECT_EQ(saeta::imported(wire).metadata.size(), metadata.size() == 1 ? 0U : 1U);
     owned_array given = support::to_c(source);
-    EXPECT_EQ(names_of(import_column(home(), wire, given.get())), (std::vector<cell>{"b", "a", "b"}));
+    EXPECT_EQ(names_of(import_column(ctx(), wire, given.get())), (std::vector<cell>{"b", "a", "b"}));
     owned_device_array handed;
     export_device_column(imported(source), *handed.out());
-    EXPECT_EQ(names_of(import_device_column(home(), wire, handed.get())), (std::vector<cell>{"b", "a", "b"}));
+    EXPECT_EQ(names_of(import_device_column(ctx(), wire, handed.get())), (std::vector<cell>{"b", "a", "b"}));
   }
 }
 
@@ -213,7 +213,7 @@ TEST_P(arrow_symbols, do_not_come_from_what_nobody_calls_so) {
     const field wire{"x", source->type, true, metadata};
     EXPECT_EQ(saeta::imported(wire), wire);
     owned_array given = support::to_c(source);
-    EXPECT_EQ(import_column(home(), wire, given.get()).type(), source->type);
+    EXPECT_EQ(import_column(ctx(), wire, given.get()).type(), source->type);
   }
   const entries called{{"xlog.symbol", "true"}};
   for (const data_type& type :
@@ -260,7 +260,7 @@ TEST_P(arrow_symbols, that_the_table_does_not_have_are_refused_with_column_and_r
                                       " is not in the symbol table, which has ", size, " names"));
   owned_device_array numbers;
   export_device_column(source.pieces(0)[0], *numbers.out());
-  const error coming = error_of([&] { import_device_column(home(), described(), numbers.get()); });
+  const error coming = error_of([&] { import_device_column(ctx(), described(), numbers.get()); });
   EXPECT_EQ(coming.code(), errc::format);
   EXPECT_EQ(coming.message(), concat("column 'x': symbol ", size + 7,
                                      " at row 0 is not in the symbol table, which has ", size, " names"));
@@ -270,9 +270,9 @@ TEST_P(arrow_symbols, that_the_table_does_not_have_are_refused_with_column_and_r
 TEST_P(arrow_symbols, of_memory_of_the_host_are_looked_up_without_a_download) {
   const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
   owned_array given = support::to_c(source);
-  const std::shared_ptr<void> strict = home()->copies().forbid_downloads();
+  const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
   const field wire{"x", source->type, true, {{"xlog.symbol", "true"}}};
-  EXPECT_EQ(import_column(home(), wire, given.get()).type(), data_type::symbol());
+  EXPECT_EQ(import_column(ctx(), wire, given.get()).type(), data_type::symbol());
 }
 
 TEST_P(arrow_symbols, are_no_view_of_a_dictionary) {
@@ -281,7 +281,7 @@ TEST_P(arrow_symbols, are_no_view_of_a_dictionary) {
   import_options options;
   options.copy = copy_policy::never;
   const field wire{"x", source->type, true, {{"xlog.symbol", "true"}}};
-  const error seen = error_of([&] { import_column(home(), wire, given.get(), options); });
+  const error seen = error_of([&] { import_column(ctx(), wire, given.get(), options); });
   EXPECT_EQ(seen.code(), errc::exchange);
   EXPECT_NE(seen.message().find("column 'x': a dictionary can't become symbols without a copy"),
             std::string::npos);
@@ -292,7 +292,7 @@ TEST_P(arrow_symbols, whose_names_are_not_utf8_leave_the_source_with_the_caller)
   const auto source = support::indices({0}, support::strings({"\xFF"}));
   owned_array given = support::to_c(source);
   const field wire{"x", source->type, true, {{"xlog.symbol", "true"}}};
-  const error seen = error_of([&] { import_column(home(), wire, given.get()); });
+  const error seen = error_of([&] { import_column(ctx(), wire, given.get()); });
   EXPECT_EQ(seen.code(), errc::invalid_argument);
   EXPECT_NE(seen.message().find("column 'x': a symbol's name is not UTF-8"), std::string::npos)
       << seen.message();

@@ -20,7 +20,7 @@ using support::random_array;
 using support::same_rows;
 using support::shared_array;
 
-/// The arrays are memory of `home()`, which is that of others for `theirs()`.
+/// The arrays are memory of `ctx()`, which is that of others for `theirs()`.
 class copied_arrays : public context_test {
 protected:
   void SetUp() override {
@@ -34,7 +34,7 @@ protected:
     owned_array given = support::to_c(source);
     import_options options;
     options.copy = copy_policy::always;
-    return import_column(home(), {"x", source->type, true, {}}, given.get(), options);
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get(), options);
   }
   [[nodiscard]] static owned_device_array exported(const column& source) {
     owned_device_array given;
@@ -98,12 +98,12 @@ TEST_P(copied_arrays, do_not_see_what_their_producer_writes_later) {
   const data_type type(type_id::uint8);
   constexpr std::int64_t rows = 1 << 16;
   const buffer memory = make(rows);
-  fill(memory, 1, home()->work_stream());
-  const column ours = column::make(home(), {type, rows, 0, 0, {{}, memory}});
+  fill(memory, 1, ctx()->work_stream());
+  const column ours = column::make(ctx(), {type, rows, 0, 0, {{}, memory}});
   const std::unique_ptr<gate> held = close_gate(taker()->work_stream().native_handle());
   ArrowDeviceArray given = passed_on(exported(ours), 0, rows);
   const column seen = copied(type, given);
-  fill(memory, 2, home()->work_stream()); // waits for the copy, which has released the array
+  fill(memory, 2, ctx()->work_stream()); // waits for the copy, which has released the array
   if (held) {
     held->open();
   }
@@ -142,7 +142,7 @@ TEST_P(copied_arrays, that_have_no_room_stay_with_the_caller) {
 TEST_P(copied_arrays, of_one_dictionary_share_a_copy_of_it) {
   const data_type type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const column ours = made(random_array(type, {100, 0, nulls::some, false}, 5));
-  const table both = table::make(home(), {{{"a", type, true, {}}, {"b", type, true, {}}}, {}},
+  const table both = table::make(ctx(), {{{"a", type, true, {}}, {"b", type, true, {}}}, {}},
                                  {{100, {ours, ours}}, {50, {ours.slice(0, 50), ours.slice(50, 50)}}});
   ArrowDeviceArrayStream stream{};
   export_device_stream(both, stream);
@@ -177,14 +177,14 @@ TEST_P(copied_arrays, are_padded_with_zeros) {
         if (padding == 0) {
           continue;
         }
-        const auto& home = of.home();
+        const auto& ctx = of.ctx();
         const buffer behind = buffer(each.owner()).slice(end, padding);
         std::vector<std::uint8_t> found(padding);
-        const use_token token(home->work_stream(), {reads(behind)});
-        home->copies().copy(found.data(), token.data<std::uint8_t>(behind), padding,
-                            home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
-                            home->work_stream());
-        home->synchronize(home->work_stream());
+        const use_token token(ctx->work_stream(), {reads(behind)});
+        ctx->copies().copy(found.data(), token.data<std::uint8_t>(behind), padding,
+                           ctx->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
+                           ctx->work_stream());
+        ctx->synchronize(ctx->work_stream());
         EXPECT_EQ(found, std::vector<std::uint8_t>(padding));
       }
       for (const column& child : of.children()) {
@@ -197,7 +197,7 @@ TEST_P(copied_arrays, are_padded_with_zeros) {
 
 /// A dictionary that is copied may have nothing of others but what lies inside of it.
 TEST_P(copied_arrays, have_dictionaries_of_their_own_whatever_is_of_others_in_them) {
-  const auto stranger = [&](const shared_array& source) { // memory of `home()` for the taker
+  const auto stranger = [&](const shared_array& source) { // memory of `ctx()` for the taker
     ArrowDeviceArray given = passed_on(exported(made(source)), 0, source->length);
     return import_device_column(taker(), {"x", source->type, true, {}}, given);
   };
@@ -228,9 +228,9 @@ TEST_P(copied_arrays, have_dictionaries_of_their_own_whatever_is_of_others_in_th
 
 TEST_P(copied_arrays, are_made_by_columns_without_a_wait) {
   const column ours = made(random_array(data_type(type_id::string), {1'000, 3, nulls::some, false}, 5));
-  home()->copies().reset_counters();
-  const std::vector<column> seen = copy_columns(home(), std::span(&ours, 1), "copy");
-  EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U);
+  ctx()->copies().reset_counters();
+  const std::vector<column> seen = copy_columns(ctx(), std::span(&ours, 1), "copy");
+  EXPECT_EQ(ctx()->copies().read_counters().synchronizations, 0U);
   EXPECT_NE(seen[0].bytes().owner(), ours.bytes().owner());
   EXPECT_EQ(seen[0].bytes().owner(), seen[0].offsets().owner()) << "one allocation";
   EXPECT_THROW(static_cast<void>(copy_columns(taker(), std::span(&ours, 1), "copy")), error);

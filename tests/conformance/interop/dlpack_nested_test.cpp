@@ -23,7 +23,7 @@ protected:
     parts.null_count = 0;
     parts.buffers = {{}};
     parts.children = {child};
-    return column::make(home(), std::move(parts));
+    return column::make(ctx(), std::move(parts));
   }
 };
 
@@ -38,7 +38,7 @@ TEST_P(dlpack_nested, a_fixed_size_list_has_a_dimension_more_and_the_same_memory
   EXPECT_EQ(seen<std::int32_t>(tensor->dl_tensor), counting<std::int32_t>(21, 6));
   const support::held_tensor<DLManagedTensor> legacy(export_dlpack(source, here()));
   EXPECT_EQ(shape_of(legacy->dl_tensor), (extents{7, 3}));
-  EXPECT_EQ(home()->copies().read_counters().exports, 2U);
+  EXPECT_EQ(ctx()->copies().read_counters().exports, 2U);
 }
 
 TEST_P(dlpack_nested, lists_of_lists_have_as_many_dimensions) {
@@ -135,7 +135,7 @@ TEST_P(dlpack_nested, types_that_are_no_rectangle_name_themselves) {
                  "'f0' and 'f1' are of different types");
   expect_refused(structs({lists(2, whole), lists(2, whole)}), here(), errc::exchange, "fields of their own");
   const column text = column::make(
-      home(), {data_type(type_id::string), 4, 0, 0, {{}, filled(std::vector<std::int32_t>(5)), {}}, {}, {}});
+      ctx(), {data_type(type_id::string), 4, 0, 0, {{}, filled(std::vector<std::int32_t>(5)), {}}, {}, {}});
   expect_refused(lists(2, text), here(), errc::exchange, "type string has no tensor type");
 }
 
@@ -205,13 +205,13 @@ TEST_P(dlpack_nested, what_lies_under_a_null_row_is_no_null_value) {
 }
 
 TEST_P(dlpack_nested, bits_inside_of_lists_become_bytes) {
-  const column bits = column::make(home(), {data_type(type_id::boolean),
-                                            12,
-                                            0,
-                                            0,
-                                            {{}, filled(std::vector<std::uint8_t>{0b1010'0110, 0b1001})},
-                                            {},
-                                            {}});
+  const column bits = column::make(ctx(), {data_type(type_id::boolean),
+                                           12,
+                                           0,
+                                           0,
+                                           {{}, filled(std::vector<std::uint8_t>{0b1010'0110, 0b1001})},
+                                           {},
+                                           {}});
   const column source = lists(3, bits, one_of_four());
   expect_refused(source.slice(2, 2), here(copy_policy::never), errc::exchange, "one bit a value");
   const versioned_tensor tensor(export_dlpack_versioned(source.slice(2, 2), here()));
@@ -227,7 +227,7 @@ TEST_P(dlpack_nested, bits_inside_of_lists_become_bytes) {
 
 TEST_P(dlpack_nested, times_and_codes_are_asked_for_at_any_depth) {
   const column days = column::make(
-      home(), {data_type(type_id::date32), 4, 0, 0, {{}, filled(counting<std::int32_t>(4))}, {}, {}});
+      ctx(), {data_type(type_id::date32), 4, 0, 0, {{}, filled(counting<std::int32_t>(4))}, {}, {}});
   expect_refused(lists(2, days), here(), errc::exchange, "reinterpret=True");
   dlpack_export how = here();
   how.reinterpret = true;
@@ -238,30 +238,30 @@ TEST_P(dlpack_nested, times_and_codes_are_asked_for_at_any_depth) {
 TEST_P(dlpack_nested, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
   const column list = lists(2, numbers(type_id::int32, counting<std::int32_t>(20))).slice(3, 5);
   const column fields = structs(spaced<std::int32_t>(type_id::int32, 2, 5, 5));
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const versioned_tensor of_list(export_dlpack_versioned(list, support::export_to({kDLCPU, 0})));
   EXPECT_EQ(seen<std::int32_t>(of_list->dl_tensor), counting<std::int32_t>(10, 6));
   const versioned_tensor of_fields(export_dlpack_versioned(fields, support::export_to({kDLCPU, 0})));
   EXPECT_EQ(seen<std::int32_t>(of_fields->dl_tensor),
             (std::vector<std::int32_t>{0, 5, 1, 6, 2, 7, 3, 8, 4, 9}));
-  EXPECT_EQ(home()->copies().read_counters().device_to_host.transfers, home()->on_host() ? 0U : 2U);
+  EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers, ctx()->on_host() ? 0U : 2U);
 }
 
 TEST_P(dlpack_nested, what_is_copied_is_charged_until_the_tensor_is_given_back) {
-  const std::uint64_t before = home()->reports().statistics().budget.current;
+  const std::uint64_t before = ctx()->reports().statistics().budget.current;
   {
     const column source = structs({numbers(type_id::int64, counting<std::int64_t>(100)),
                                    numbers(type_id::int64, counting<std::int64_t>(100))});
-    const std::uint64_t held = home()->reports().statistics().budget.current;
+    const std::uint64_t held = ctx()->reports().statistics().budget.current;
     versioned_tensor tensor(export_dlpack_versioned(source, here()));
-    EXPECT_EQ(home()->reports().statistics().budget.current, held + 1600);
+    EXPECT_EQ(ctx()->reports().statistics().budget.current, held + 1600);
     tensor.reset();
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(home()->reports().statistics().budget.current, held);
-    home()->memory_budget()->set_limit(held);
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(ctx()->reports().statistics().budget.current, held);
+    ctx()->memory_budget()->set_limit(held);
     EXPECT_THROW(static_cast<void>(export_dlpack_versioned(source, here())), error);
   }
-  EXPECT_EQ(home()->reports().statistics().budget.current, before);
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, before);
 }
 
 SAETA_CONFORMANCE_SUITE(dlpack_nested);

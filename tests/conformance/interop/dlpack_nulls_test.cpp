@@ -23,13 +23,13 @@ bool valid_row(std::int64_t row) { return row % 3 != 1; }
 class dlpack_nulls : public context_test {
 protected:
   [[nodiscard]] buffer filled(const void* content, std::size_t size) const {
-    const stream_ref work = home()->work_stream();
+    const stream_ref work = ctx()->work_stream();
     buffer made = make(size);
     use_token token(work, {writes(made)});
-    home()->copies().copy(token.mutable_data<std::uint8_t>(made), content, size,
-                          home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
+    ctx()->copies().copy(token.mutable_data<std::uint8_t>(made), content, size,
+                         ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
     token.finish();
-    home()->synchronize(work);
+    ctx()->synchronize(work);
     return made;
   }
   [[nodiscard]] buffer validity() const {
@@ -48,16 +48,16 @@ protected:
       values[i] = static_cast<Value>(i);
     }
     return column::make(
-        home(), {type,
-                 rows,
-                 0,
-                 column::unknown_nulls,
-                 {nulls ? validity() : buffer{}, filled(values.data(), values.size() * sizeof(Value))},
-                 {}});
+        ctx(), {type,
+                rows,
+                0,
+                column::unknown_nulls,
+                {nulls ? validity() : buffer{}, filled(values.data(), values.size() * sizeof(Value))},
+                {}});
   }
   [[nodiscard]] dlpack_export ordered(tensor_nulls nulls, tensor_fill fill = std::int64_t{0}) const {
     dlpack_export how;
-    how.stream = dlpack_import_stream(*home());
+    how.stream = dlpack_import_stream(*ctx());
     how.nulls = nulls;
     how.fill = fill;
     return how;
@@ -65,7 +65,7 @@ protected:
   template <class Value>
   [[nodiscard]] std::vector<Value> seen(const DLTensor& tensor) const {
     std::vector<Value> values(static_cast<std::size_t>(tensor.shape[0]));
-    const stream_handle work = home()->work_stream().native_handle();
+    const stream_handle work = ctx()->work_stream().native_handle();
     device().copy(values.data(), tensor.data, values.size() * sizeof(Value), to_host(), work);
     device().synchronize_stream(work);
     return values;
@@ -154,19 +154,19 @@ TEST_P(dlpack_nulls, a_column_without_a_validity_has_a_mask_all_the_same) {
   const column full = is_valid(numbers<std::int16_t>(data_type(type_id::int16), false).slice(3, 70));
   EXPECT_EQ(full.type(), data_type::byte_bool());
   EXPECT_EQ(read(full.values()), std::vector<std::uint8_t>(70, 1));
-  const column none = is_valid(column::make(home(), {data_type(), 70, 0, 70, {}, {}}));
+  const column none = is_valid(column::make(ctx(), {data_type(), 70, 0, 70, {}, {}}));
   EXPECT_EQ(read(none.values()), std::vector<std::uint8_t>(70, 0));
   EXPECT_EQ(is_valid(full.slice(0, 0)).length(), 0);
 }
 
 TEST_P(dlpack_nulls, bits_are_expanded_and_filled) {
   const std::vector<std::uint8_t> bits(rows / 8, 0xff);
-  const column flags = column::make(home(), {data_type(type_id::boolean),
-                                             rows,
-                                             0,
-                                             column::unknown_nulls,
-                                             {validity(), filled(bits.data(), bits.size())},
-                                             {}});
+  const column flags = column::make(ctx(), {data_type(type_id::boolean),
+                                            rows,
+                                            0,
+                                            column::unknown_nulls,
+                                            {validity(), filled(bits.data(), bits.size())},
+                                            {}});
   const versioned tensor(
       export_dlpack_versioned(flags.slice(7, 100), ordered(tensor_nulls::fill, std::int64_t{0})));
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
@@ -178,7 +178,7 @@ TEST_P(dlpack_nulls, bits_are_expanded_and_filled) {
 
 TEST_P(dlpack_nulls, a_filled_tensor_for_the_host_is_one_download) {
   const column source = numbers<std::int32_t>(data_type(type_id::int32));
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   dlpack_export how = ordered(tensor_nulls::fill, std::int64_t{-1});
   how.stream.reset();
   how.target = tensor_device{kDLCPU, 0};
@@ -186,8 +186,8 @@ TEST_P(dlpack_nulls, a_filled_tensor_for_the_host_is_one_download) {
   EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
   EXPECT_EQ(static_cast<const std::int32_t*>(tensor->dl_tensor.data)[0], 0);
   EXPECT_EQ(static_cast<const std::int32_t*>(tensor->dl_tensor.data)[1], -1);
-  const traffic down = home()->copies().read_counters().device_to_host;
-  EXPECT_EQ(down.bytes, home()->on_host() ? 0U : sizeof(std::int32_t) * rows);
+  const traffic down = ctx()->copies().read_counters().device_to_host;
+  EXPECT_EQ(down.bytes, ctx()->on_host() ? 0U : sizeof(std::int32_t) * rows);
 }
 
 TEST_P(dlpack_nulls, temporal_types_are_their_integers_when_asked) {
@@ -222,12 +222,12 @@ TEST_P(dlpack_nulls, dictionaries_are_their_indices_when_asked) {
   const data_type type = data_type::dictionary(data_type(type_id::uint16), data_type(type_id::int64));
   const column indices = numbers<std::uint16_t>(data_type(type_id::uint16), false);
   const column source = column::make(
-      home(), {type,
-               rows,
-               0,
-               0,
-               {{}, indices.values()},
-               std::make_shared<const column>(numbers<std::int64_t>(data_type(type_id::int64), false))});
+      ctx(), {type,
+              rows,
+              0,
+              0,
+              {{}, indices.values()},
+              std::make_shared<const column>(numbers<std::int64_t>(data_type(type_id::int64), false))});
   dlpack_export how = ordered(tensor_nulls::refuse);
   how.reinterpret = true;
   EXPECT_EQ(refusal([&] { static_cast<void>(export_dlpack_versioned(source, how)); }), errc::exchange);

@@ -22,7 +22,7 @@ protected:
   void SetUp() override {
     context_test::SetUp();
     // Made before a gate closes: making them may wait for the device.
-    ours_.emplace(home()->borrow_stream());
+    ours_.emplace(ctx()->borrow_stream());
     foreign_.emplace(shared_device());
     sink_ = filled(0);
   }
@@ -37,21 +37,20 @@ protected:
   [[nodiscard]] const buffer& sink() const { return sink_; }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
     buffer made = make(bytes);
-    fill(made, value, home()->work_stream());
-    home()->synchronize(home()->work_stream());
+    fill(made, value, ctx()->work_stream());
+    ctx()->synchronize(ctx()->work_stream());
     return made;
   }
   [[nodiscard]] column of(const buffer& values) const {
     return column::make(
-        home(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, values}, {}});
+        ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, values}, {}});
   }
   /// The number by which a protocol names a stream; nothing on the host.
   [[nodiscard]] std::optional<std::int64_t> number(stream_ref stream) const {
-    return home()->on_host() ? std::nullopt
-                             : std::optional(static_cast<std::int64_t>(stream.native_handle()));
+    return ctx()->on_host() ? std::nullopt : std::optional(static_cast<std::int64_t>(stream.native_handle()));
   }
   [[nodiscard]] std::optional<std::int64_t> unordered() const {
-    return home()->on_host() ? std::nullopt : std::optional<std::int64_t>(-1);
+    return ctx()->on_host() ? std::nullopt : std::optional<std::int64_t>(-1);
   }
   /// What a foreign kernel does: it knows a pointer and a stream, and no token.
   void queue_foreign_read(const DLTensor& tensor, stream_handle stream) const {
@@ -60,7 +59,7 @@ protected:
   [[nodiscard]] lent_tensor lend(const buffer& memory) const {
     return lent_tensor(reinterpret_cast<void*>(memory.address()), static_cast<std::int64_t>(bytes),
                        support::dtype(kDLUInt, 8),
-                       {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
+                       {static_cast<DLDeviceType>(ctx()->device().kind), ctx()->device().ordinal});
   }
   [[nodiscard]] bool holds(const buffer& used, std::uint8_t value) const {
     const auto content = read(used);
@@ -75,12 +74,12 @@ protected:
     }
     lent_tensor lent = lend(memory);
     {
-      const column taken = import_dlpack(home(), lent.get(), {number(lender), copy_policy::never});
+      const column taken = import_dlpack(ctx(), lent.get(), {number(lender), copy_policy::never});
       fill(taken.values(), 3, ours());
     }
     EXPECT_EQ(lent.deleted(), 0) << "our write is pending behind the gate";
     held->open();
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_EQ(lent.deleted(), 1);
   }
   void expect_consumer_waits(std::optional<std::int64_t> named, stream_handle consumer) {
@@ -102,19 +101,19 @@ protected:
     const auto held = close_gate(foreign().native_handle());
     device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
     {
-      const column taken = import_dlpack(home(), lent.get(), how);
+      const column taken = import_dlpack(ctx(), lent.get(), how);
       use_token token(ours(), {reads(taken.values()), writes(sink())});
-      home()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes,
-                            within(), ours());
+      ctx()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes,
+                           within(), ours());
     }
     if (held) {
       EXPECT_FALSE(ours().idle()) << "our read did not wait for the producer";
       EXPECT_EQ(lent.deleted(), 0) << "given back while our read was pending";
       held->open();
     }
-    home()->synchronize(ours());
+    ctx()->synchronize(ours());
     EXPECT_TRUE(holds(sink(), 2));
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_EQ(lent.deleted(), 1);
   }
   void expect_released_memory_is_not_given_to_others(copy_policy copy);
@@ -143,7 +142,7 @@ TEST_P(dlpack_order, no_stream_means_the_legacy_default_stream) {
 TEST_P(dlpack_order, streams_1_and_2_are_the_legacy_and_the_per_thread_default_stream) {
   for (const stream_handle consumer : {legacy_stream, per_thread_stream}) {
     const auto named = static_cast<std::int64_t>(consumer);
-    expect_consumer_waits(home()->on_host() ? std::nullopt : std::optional(named), consumer);
+    expect_consumer_waits(ctx()->on_host() ? std::nullopt : std::optional(named), consumer);
   }
 }
 
@@ -194,7 +193,7 @@ void dlpack_order::expect_released_memory_is_not_given_to_others(copy_policy cop
   values.reset();
   std::vector<buffer> next; // whatever address they get, the held read must not see them
   for (int i = 0; i < 4; ++i) {
-    next.push_back(buffer::allocate(home(), bytes, ours(), "next"));
+    next.push_back(buffer::allocate(ctx(), bytes, ours(), "next"));
     fill(next.back(), 0xAA, ours());
   }
   if (held) {
@@ -242,27 +241,27 @@ TEST_P(dlpack_order, the_gather_of_a_strided_import_waits_for_the_producer) {
   lent.tensor().strides[0] = 2;
   const auto held = close_gate(foreign().native_handle());
   device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
-  const column taken = import_dlpack(home(), lent.get(), {number(foreign()), copy_policy::when_needed});
+  const column taken = import_dlpack(ctx(), lent.get(), {number(foreign()), copy_policy::when_needed});
   if (held) {
     EXPECT_EQ(lent.deleted(), 0) << "given back while the gather was pending";
     held->open();
   }
   EXPECT_TRUE(holds(taken.values(), 2));
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_EQ(lent.deleted(), 1);
 }
 
 TEST_P(dlpack_order, filled_nulls_are_ordered_behind_the_write_and_before_the_consumer) {
   const buffer values = filled(1);
   const buffer validity = make(bitmap_bytes(bytes));
-  fill(validity, 0x00, home()->work_stream());
-  home()->synchronize(home()->work_stream());
+  fill(validity, 0x00, ctx()->work_stream());
+  ctx()->synchronize(ctx()->work_stream());
   dlpack_export how;
   how.stream = number(foreign());
   how.nulls = tensor_nulls::fill;
   how.fill = std::int64_t{9};
   const column source = column::make(
-      home(),
+      ctx(),
       {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, bytes / 2, {validity, values}, {}});
   const auto held = close_gate(ours().native_handle());
   fill(validity, 0x55, ours());
@@ -288,7 +287,7 @@ TEST_P(dlpack_order, a_view_that_nobody_used_goes_back_before_its_producer_has_f
   }
   lent_tensor lent = lend(memory);
   device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
-  static_cast<void>(import_dlpack(home(), lent.get(), {number(foreign()), copy_policy::never}));
+  static_cast<void>(import_dlpack(ctx(), lent.get(), {number(foreign()), copy_policy::never}));
   EXPECT_EQ(lent.deleted(), 1) << "its own work was waited for";
   held->open();
   device().synchronize_stream(foreign().native_handle()); // as the owner of the memory does before its end
@@ -309,13 +308,13 @@ TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
   }
   expect_races();
   device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
-  const column taken = import_dlpack(home(), lent.get(), support::import_after(-1));
+  const column taken = import_dlpack(ctx(), lent.get(), support::import_after(-1));
   {
     use_token token(ours(), {reads(taken.values()), writes(sink())});
-    home()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(),
-                          ours());
+    ctx()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(),
+                         ours());
   }
-  home()->synchronize(ours());
+  ctx()->synchronize(ours());
   held->open();
   EXPECT_TRUE(holds(sink(), 1));
 }
@@ -373,7 +372,7 @@ TEST_P(dlpack_order, an_upload_of_page_locked_memory_waits_for_its_producer) {
       device().copy(pinned, reinterpret_cast<const void*>(content.address()), bytes,
                     copy_kind::device_to_host, foreign().native_handle());
       open_while_the_host_waits(held, [&] {
-        taken = import_dlpack(home(), lent.get(), {named, copy_policy::when_needed});
+        taken = import_dlpack(ctx(), lent.get(), {named, copy_policy::when_needed});
       });
     }
     EXPECT_TRUE(holds(taken->values(), 2)) << "the memory was read before its producer wrote it";

@@ -23,7 +23,7 @@ protected:
     for (const std::vector<column>& columns : batches) {
       made.push_back({columns.front().length(), columns});
     }
-    return table::make(home(), std::move(fields), std::move(made));
+    return table::make(ctx(), std::move(fields), std::move(made));
   }
   template <class Value>
   [[nodiscard]] column counted(type_id id, std::size_t rows, int first) const {
@@ -104,8 +104,7 @@ TEST_P(dlpack_table, batches_become_rows_of_one_tensor_in_either_order) {
 
 TEST_P(dlpack_table, columns_of_several_types_need_a_type) {
   const column bits = column::make(
-      home(),
-      {data_type(type_id::boolean), 4, 0, 0, {{}, filled(std::vector<std::uint8_t>{0b0110})}, {}, {}});
+      ctx(), {data_type(type_id::boolean), 4, 0, 0, {{}, filled(std::vector<std::uint8_t>{0b0110})}, {}, {}});
   const table source =
       rows_of({{counted<std::int64_t>(type_id::int64, 4, -1), counted<float>(type_id::float32, 4, 7),
                 counted<std::uint8_t>(type_id::uint8, 4, 250), bits}});
@@ -170,17 +169,17 @@ TEST_P(dlpack_table, nulls_of_every_column_are_refused_filled_or_masked) {
 TEST_P(dlpack_table, a_tensor_for_the_host_is_one_download) {
   const table source =
       rows_of({{counted<std::int32_t>(type_id::int32, 4, 0), counted<std::int32_t>(type_id::int32, 4, 9)}});
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   dlpack_export how = support::export_to({kDLCPU, 0});
   how.order = tensor_order::column;
   const versioned_tensor tensor(export_dlpack_versioned(source, how));
   EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
   EXPECT_EQ(seen<std::int32_t>(tensor->dl_tensor), (std::vector<std::int32_t>{0, 9, 1, 10, 2, 11, 3, 12}));
-  EXPECT_EQ(home()->copies().read_counters().device_to_host.transfers, home()->on_host() ? 0U : 1U);
+  EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers, ctx()->on_host() ? 0U : 1U);
 }
 
 TEST_P(dlpack_table, tables_that_are_no_numbers_are_refused) {
-  expect_refused(table::make(home(), schema{}, {{5, {}}}), here(), errc::exchange, "without columns");
+  expect_refused(table::make(ctx(), schema{}, {{5, {}}}), here(), errc::exchange, "without columns");
   const column list = lists(2, counted<std::int32_t>(type_id::int32, 4, 0));
   expect_refused(rows_of({{list}}), here(), errc::exchange, "has no tensor type");
 }

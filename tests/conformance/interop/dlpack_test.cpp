@@ -29,42 +29,42 @@ std::vector<std::uint8_t> counting(std::size_t count) {
 class dlpack : public context_test {
 protected:
   [[nodiscard]] copy_kind from_host() const {
-    return home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
+    return ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
   }
   /// A column whose buffer holds the bytes 1, 2, 3 ...; counters start at 0 after it.
   [[nodiscard]] column numbers(const data_type& type, std::int64_t rows) const {
     const auto width = static_cast<std::size_t>(std::max(type.byte_width(), 1));
     const auto content = counting(static_cast<std::size_t>(rows) * width);
-    const stream_ref work = home()->work_stream();
+    const stream_ref work = ctx()->work_stream();
     const buffer values = make(content.size());
     use_token token(work, {writes(values)});
-    home()->copies().copy(token.mutable_data<std::uint8_t>(values), content.data(), content.size(),
-                          from_host(), work);
+    ctx()->copies().copy(token.mutable_data<std::uint8_t>(values), content.data(), content.size(),
+                         from_host(), work);
     token.finish();
-    home()->synchronize(work);
-    home()->copies().reset_counters();
-    return column::make(home(), {type, rows, 0, 0, {{}, values}, {}});
+    ctx()->synchronize(work);
+    ctx()->copies().reset_counters();
+    return column::make(ctx(), {type, rows, 0, 0, {{}, values}, {}});
   }
   /// An export to a consumer that works on the context's own stream.
   [[nodiscard]] dlpack_export here(copy_policy copy = copy_policy::when_needed) const {
-    return {dlpack_import_stream(*home()), std::nullopt, copy};
+    return {dlpack_import_stream(*ctx()), std::nullopt, copy};
   }
   /// The import of what such a producer ordered.
   [[nodiscard]] dlpack_import ordered(copy_policy copy = copy_policy::when_needed) const {
-    return {dlpack_import_stream(*home()), copy};
+    return {dlpack_import_stream(*ctx()), copy};
   }
   /// What a consumer on the context's own stream sees.
   [[nodiscard]] std::vector<std::uint8_t> seen(const DLTensor& tensor) const {
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(tensor.shape[0]) * tensor.dtype.bits / 8);
-    const stream_handle work = home()->work_stream().native_handle();
+    const stream_handle work = ctx()->work_stream().native_handle();
     device().copy(bytes.data(), tensor.data, bytes.size(), to_host(), work);
     device().synchronize_stream(work);
     return bytes;
   }
   /// Copies within the device since the last reset.
   [[nodiscard]] traffic copies() const {
-    const counter_values now = home()->copies().read_counters();
-    return home()->on_host() ? now.host_to_host : now.device_to_device;
+    const counter_values now = ctx()->copies().read_counters();
+    return ctx()->on_host() ? now.host_to_host : now.device_to_device;
   }
   void expect_header(const DLTensor& tensor, const column& source) const {
     const tensor_type type = to_tensor_type(source.type());
@@ -72,8 +72,8 @@ protected:
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data), source.values().address() + skipped);
     EXPECT_EQ(tensor.byte_offset, 0U);
     EXPECT_EQ(static_cast<std::int32_t>(tensor.device.device_type),
-              static_cast<std::int32_t>(home()->device().kind));
-    EXPECT_EQ(tensor.device.device_id, home()->device().ordinal);
+              static_cast<std::int32_t>(ctx()->device().kind));
+    EXPECT_EQ(tensor.device.device_id, ctx()->device().ordinal);
     EXPECT_EQ(tensor.ndim, 1);
     EXPECT_EQ(tensor.dtype.code, type.code);
     EXPECT_EQ(tensor.dtype.bits, type.bits);
@@ -105,29 +105,29 @@ TEST_P(dlpack, the_header_of_every_type_and_slice_is_exact_in_both_structs) {
 
 TEST_P(dlpack, a_round_trip_shares_the_memory_with_its_order_and_takes_in_nothing) {
   const column source = numbers(data_type(type_id::float64), 100).slice(10, 50);
-  const memory_statistics before = home()->reports().statistics();
+  const memory_statistics before = ctx()->reports().statistics();
   DLManagedTensorVersioned* const tensor = export_dlpack_versioned(source, here());
   {
-    const column back = import_dlpack(home(), tensor, ordered(copy_policy::never));
+    const column back = import_dlpack(ctx(), tensor, ordered(copy_policy::never));
     EXPECT_EQ(back.type(), source.type());
     EXPECT_EQ(back.length(), 50);
     EXPECT_EQ(back.values().address(), source.values().address() + 10 * sizeof(double));
     EXPECT_EQ(back.values().owner(), source.values().owner()) << "the storage is one, and so is its order";
-    EXPECT_EQ(home()->reports().statistics().ledger.external, 0U);
-    EXPECT_EQ(home()->reports().statistics().ledger.buffers, before.ledger.buffers);
-    EXPECT_EQ(home()->reports().statistics().budget.current, before.budget.current);
+    EXPECT_EQ(ctx()->reports().statistics().ledger.external, 0U);
+    EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, before.ledger.buffers);
+    EXPECT_EQ(ctx()->reports().statistics().budget.current, before.budget.current);
   }
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   counter_values expected;
   expected.exports = 1;
-  EXPECT_EQ(home()->copies().read_counters(), expected) << "nothing is copied, taken in or waited for";
+  EXPECT_EQ(ctx()->copies().read_counters(), expected) << "nothing is copied, taken in or waited for";
 }
 
 TEST_P(dlpack, what_comes_back_outlives_the_column_that_it_was) {
   std::optional<column> source(numbers(data_type(type_id::int32), 64));
   DLManagedTensor* const tensor = export_dlpack(source->slice(4, 8), here());
   source.reset();
-  const column back = import_dlpack(home(), tensor, ordered());
+  const column back = import_dlpack(ctx(), tensor, ordered());
   EXPECT_FALSE(back.values().owner()->external());
   const auto all = counting(256);
   EXPECT_EQ(read(back.values()), std::vector<std::uint8_t>(all.begin() + 16, all.begin() + 48));
@@ -136,7 +136,7 @@ TEST_P(dlpack, what_comes_back_outlives_the_column_that_it_was) {
 TEST_P(dlpack, a_copy_that_comes_back_is_taken_as_it_is) {
   const column source = numbers(data_type(type_id::int32), 16);
   const column back =
-      import_dlpack(home(), export_dlpack_versioned(source, here(copy_policy::always)), ordered());
+      import_dlpack(ctx(), export_dlpack_versioned(source, here(copy_policy::always)), ordered());
   EXPECT_FALSE(back.values().owner()->external());
   EXPECT_NE(back.values().owner(), source.values().owner());
   EXPECT_EQ(read(back.values()), counting(64));
@@ -147,49 +147,49 @@ TEST_P(dlpack, a_tensor_of_ours_that_was_narrowed_by_its_holder_shows_what_is_le
   DLManagedTensorVersioned* const tensor = export_dlpack_versioned(source, here());
   tensor->dl_tensor.byte_offset = 3;
   tensor->dl_tensor.shape[0] = 5;
-  const column part = import_dlpack(home(), tensor, ordered());
+  const column part = import_dlpack(ctx(), tensor, ordered());
   EXPECT_EQ(part.values().owner(), source.values().owner());
   EXPECT_EQ(read(part.values()), (std::vector<std::uint8_t>{4, 5, 6, 7, 8}));
 }
 
 TEST_P(dlpack, a_tensor_can_be_allocated_under_the_budget) {
-  const std::uint64_t before = home()->reports().statistics().budget.current;
+  const std::uint64_t before = ctx()->reports().statistics().budget.current;
   const std::array<std::int64_t, 2> shape{3, 5};
-  versioned tensor(allocate_dlpack(home(), to_tensor_type(data_type(type_id::int16)), shape));
-  EXPECT_EQ(home()->reports().statistics().budget.current, before + 30);
+  versioned tensor(allocate_dlpack(ctx(), to_tensor_type(data_type(type_id::int16)), shape));
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, before + 30);
   EXPECT_EQ(tensor->flags, 0U);
   EXPECT_EQ(tensor->dl_tensor.ndim, 2);
   EXPECT_EQ(tensor->dl_tensor.shape[1], 5);
   EXPECT_EQ(tensor->dl_tensor.strides[0], 5);
   EXPECT_EQ(static_cast<std::int32_t>(tensor->dl_tensor.device.device_type),
-            static_cast<std::int32_t>(home()->device().kind));
-  const stream_handle work = home()->work_stream().native_handle();
+            static_cast<std::int32_t>(ctx()->device().kind));
+  const stream_handle work = ctx()->work_stream().native_handle();
   device().fill(tensor->dl_tensor.data, 0, 30, work);
-  const column taken = import_dlpack(home(), tensor.release(), ordered());
+  const column taken = import_dlpack(ctx(), tensor.release(), ordered());
   EXPECT_TRUE(taken.child(0).values().owner()->writable());
   EXPECT_EQ(read(taken.child(0).values()), std::vector<std::uint8_t>(30, 0));
-  EXPECT_EQ(home()->reports().statistics().budget.current, before + 30) << "counted once";
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, before + 30) << "counted once";
   const std::array<std::int64_t, 2> negative{3, -1};
-  EXPECT_THROW(static_cast<void>(allocate_dlpack(home(), {}, negative)), error);
+  EXPECT_THROW(static_cast<void>(allocate_dlpack(ctx(), {}, negative)), error);
   const std::array<std::int64_t, 2> endless{std::int64_t{1} << 62, 64};
-  EXPECT_THROW(static_cast<void>(allocate_dlpack(home(), {0, 64, 1}, endless)), error);
+  EXPECT_THROW(static_cast<void>(allocate_dlpack(ctx(), {0, 64, 1}, endless)), error);
 }
 
 TEST_P(dlpack, read_only_memory_of_others_stays_so) {
   const column source = numbers(data_type(type_id::int64), 10);
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address()), 10, support::dtype(kDLInt, 64),
-      {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
+      {static_cast<DLDeviceType>(ctx()->device().kind), ctx()->device().ordinal});
   lent.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
-  const column taken = import_dlpack(home(), lent.get(), ordered());
+  const column taken = import_dlpack(ctx(), lent.get(), ordered());
   EXPECT_TRUE(taken.values().owner()->external());
   EXPECT_FALSE(taken.values().owner()->writable());
-  EXPECT_THROW(use_token(home()->work_stream(), {writes(taken.values())}), error);
+  EXPECT_THROW(use_token(ctx()->work_stream(), {writes(taken.values())}), error);
 }
 
 TEST_P(dlpack, a_legacy_round_trip_shows_the_same_bytes) {
   const column source = numbers(data_type(type_id::int32), 16);
-  const column back = import_dlpack(home(), export_dlpack(source, here()), ordered());
+  const column back = import_dlpack(ctx(), export_dlpack(source, here()), ordered());
   EXPECT_EQ(read(back.values()), counting(64));
 }
 
@@ -197,11 +197,11 @@ TEST_P(dlpack, the_deleter_runs_on_another_thread_after_the_column_is_gone) {
   std::optional<column> source(numbers(data_type(type_id::int64), 1000));
   versioned tensor(export_dlpack_versioned(*source, here()));
   source.reset();
-  EXPECT_EQ(home()->reports().statistics().budget.current, 8000U);
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, 8000U);
   EXPECT_EQ(seen(tensor->dl_tensor), counting(8000));
   std::thread([taken = std::move(tensor)]() mutable { taken.reset(); }).join();
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
 }
 
 TEST_P(dlpack, the_deleter_runs_after_the_last_user_of_the_context_is_gone) {
@@ -220,11 +220,11 @@ TEST_P(dlpack, a_copy_is_the_consumers_own_and_counted_as_a_copy) {
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_NE(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data), source.values().address() + 8);
   EXPECT_EQ(copies(), (traffic{1, 1, 40}));
-  EXPECT_EQ(home()->copies().read_counters().exports, 0U);
+  EXPECT_EQ(ctx()->copies().read_counters().exports, 0U);
   const auto before = counting(80);
   EXPECT_EQ(seen(tensor->dl_tensor), std::vector(before.begin() + 8, before.begin() + 48));
   // The consumer may write to it; the column stays as it was.
-  const stream_handle work = home()->work_stream().native_handle();
+  const stream_handle work = ctx()->work_stream().native_handle();
   device().fill(tensor->dl_tensor.data, 0, 40, work);
   EXPECT_EQ(seen(tensor->dl_tensor), std::vector<std::uint8_t>(40, 0));
   EXPECT_EQ(read(source.values()), before);
@@ -232,13 +232,13 @@ TEST_P(dlpack, a_copy_is_the_consumers_own_and_counted_as_a_copy) {
 
 TEST_P(dlpack, bits_are_expanded_by_one_kernel) {
   const column bits = column::make(
-      home(),
+      ctx(),
       {data_type(type_id::boolean), 16, 0, 0, {{}, numbers(data_type(type_id::uint8), 2).values()}, {}});
   const versioned tensor(export_dlpack_versioned(bits.slice(1, 10), here()));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   EXPECT_EQ(seen(tensor->dl_tensor), (std::vector<std::uint8_t>{0, 0, 0, 0, 0, 0, 0, 0, 1, 0}));
-  EXPECT_EQ(home()->copies().read_counters().device_to_host, traffic{});
+  EXPECT_EQ(ctx()->copies().read_counters().device_to_host, traffic{});
   EXPECT_THROW(static_cast<void>(export_dlpack_versioned(bits, here(copy_policy::never))), error);
 }
 
@@ -247,15 +247,15 @@ TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
   const versioned none(export_dlpack_versioned(source.slice(3, 0), support::export_to({kDLCPU, 0})));
   EXPECT_EQ(none->dl_tensor.data, nullptr);
   EXPECT_EQ(none->dl_tensor.shape[0], 0);
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const versioned tensor(export_dlpack_versioned(source, support::export_to({kDLCPU, 0})));
   EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
   EXPECT_EQ(tensor->dl_tensor.device.device_id, 0);
   const auto* const bytes = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
   const auto all = counting(128);
   EXPECT_TRUE(std::equal(all.begin() + 4, all.begin() + 124, bytes));
-  const counter_values now = home()->copies().read_counters();
-  const bool view = home()->on_host();
+  const counter_values now = ctx()->copies().read_counters();
+  const bool view = ctx()->on_host();
   EXPECT_EQ(tensor->flags, view ? DLPACK_FLAG_BITMASK_READ_ONLY : DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(now.exports, view ? 1U : 0U);
   EXPECT_EQ(now.device_to_host.transfers, view ? 0U : 1U);
@@ -274,17 +274,16 @@ TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
 TEST_P(dlpack, a_tensor_in_host_memory_is_one_upload_or_a_view) {
   auto content = counting(400);
   support::lent_tensor<DLManagedTensor> lent(content.data(), 100, support::dtype(kDLFloat, 32));
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     EXPECT_THROW(
-        static_cast<void>(import_dlpack(home(), lent.get(), support::import_with(copy_policy::never))),
-        error);
+        static_cast<void>(import_dlpack(ctx(), lent.get(), support::import_with(copy_policy::never))), error);
     EXPECT_EQ(lent.deleted(), 0);
   }
-  home()->copies().reset_counters();
-  const column taken = import_dlpack(home(), lent.get());
-  EXPECT_EQ(lent.deleted(), home()->on_host() ? 0 : 1) << "what was copied is given back at once";
-  EXPECT_EQ(home()->copies().read_counters().host_to_device.transfers, home()->on_host() ? 0U : 1U);
-  EXPECT_EQ(home()->copies().read_counters().imports, home()->on_host() ? 1U : 0U);
+  ctx()->copies().reset_counters();
+  const column taken = import_dlpack(ctx(), lent.get());
+  EXPECT_EQ(lent.deleted(), ctx()->on_host() ? 0 : 1) << "what was copied is given back at once";
+  EXPECT_EQ(ctx()->copies().read_counters().host_to_device.transfers, ctx()->on_host() ? 0U : 1U);
+  EXPECT_EQ(ctx()->copies().read_counters().imports, ctx()->on_host() ? 1U : 0U);
   EXPECT_EQ(read(taken.values()), content);
 }
 
@@ -292,10 +291,10 @@ TEST_P(dlpack, a_copying_import_of_device_memory_gives_the_tensor_back) {
   const column source = numbers(data_type(type_id::int64), 10);
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address()), 10, support::dtype(kDLInt, 64),
-      {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
+      {static_cast<DLDeviceType>(ctx()->device().kind), ctx()->device().ordinal});
   lent.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
-  const column own = import_dlpack(home(), lent.get(), ordered(copy_policy::always));
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  const column own = import_dlpack(ctx(), lent.get(), ordered(copy_policy::always));
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_EQ(lent.deleted(), 1);
   EXPECT_TRUE(own.values().owner()->writable());
   EXPECT_EQ(copies(), (traffic{1, 1, 80}));
@@ -306,12 +305,12 @@ TEST_P(dlpack, a_strided_tensor_is_one_kernel_where_it_lies) {
   const column source = numbers(data_type(type_id::int32), 100);
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address() + 8), 30, support::dtype(kDLInt, 32),
-      {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
+      {static_cast<DLDeviceType>(ctx()->device().kind), ctx()->device().ordinal});
   lent.tensor().strides[0] = 3;
-  EXPECT_THROW(static_cast<void>(import_dlpack(home(), lent.get(), ordered(copy_policy::never))), error);
+  EXPECT_THROW(static_cast<void>(import_dlpack(ctx(), lent.get(), ordered(copy_policy::never))), error);
   EXPECT_EQ(lent.deleted(), 0);
-  const column own = import_dlpack(home(), lent.get(), ordered());
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  const column own = import_dlpack(ctx(), lent.get(), ordered());
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_EQ(lent.deleted(), 1);
   EXPECT_EQ(copies(), traffic{}) << "a kernel is not a transfer";
   const auto content = read(own.values());
@@ -326,10 +325,10 @@ TEST_P(dlpack, a_strided_tensor_in_host_memory_sends_its_values_alone) {
   auto content = counting(256);
   support::lent_tensor<DLManagedTensor> lent(content.data() + 254, 64, support::dtype(kDLInt, 16));
   lent.tensor().strides[0] = -2;
-  const column taken = import_dlpack(home(), lent.get());
+  const column taken = import_dlpack(ctx(), lent.get());
   EXPECT_EQ(lent.deleted(), 1);
-  EXPECT_EQ(home()->copies().read_counters().host_to_device,
-            home()->on_host() ? traffic{} : (traffic{1, 1, 128}));
+  EXPECT_EQ(ctx()->copies().read_counters().host_to_device,
+            ctx()->on_host() ? traffic{} : (traffic{1, 1, 128}));
   const auto seen = read(taken.values());
   for (std::size_t i = 0; i < seen.size(); ++i) {
     ASSERT_EQ(seen[i], content[254 - i / 2 * 4 + i % 2]) << i;
@@ -340,8 +339,8 @@ TEST_P(dlpack, one_value_for_every_row_travels_once_and_its_rows_are_budgeted) {
   std::int32_t value = 77;
   support::lent_tensor<DLManagedTensor> lent(&value, 1000, support::dtype(kDLInt, 32));
   lent.tensor().strides[0] = 0;
-  const column taken = import_dlpack(home(), lent.get());
-  EXPECT_LE(home()->copies().read_counters().host_to_device.bytes, 64U);
+  const column taken = import_dlpack(ctx(), lent.get());
+  EXPECT_LE(ctx()->copies().read_counters().host_to_device.bytes, 64U);
   const auto seen = read(taken.values());
   ASSERT_EQ(seen.size(), 4000U);
   for (std::size_t i = 0; i < seen.size(); ++i) {
@@ -350,7 +349,7 @@ TEST_P(dlpack, one_value_for_every_row_travels_once_and_its_rows_are_budgeted) {
   support::lent_tensor<DLManagedTensor> endless(&value, std::int64_t{1} << 50, support::dtype(kDLInt, 32));
   endless.tensor().strides[0] = 0;
   try {
-    static_cast<void>(import_dlpack(home(), endless.get()));
+    static_cast<void>(import_dlpack(ctx(), endless.get()));
     FAIL() << "a petabyte fits no budget";
   } catch (const error& seen_error) {
     EXPECT_EQ(seen_error.code(), errc::budget_exceeded);
@@ -361,7 +360,7 @@ TEST_P(dlpack, one_value_for_every_row_travels_once_and_its_rows_are_budgeted) {
 TEST_P(dlpack, bools_are_0_and_1_after_an_upload) {
   std::vector<std::uint8_t> content{0, 1, 255, 2, 0, 128};
   support::lent_tensor<DLManagedTensor> lent(content.data(), 6, support::dtype(kDLBool, 8));
-  const column taken = import_dlpack(home(), lent.get(), support::import_with(copy_policy::always));
+  const column taken = import_dlpack(ctx(), lent.get(), support::import_with(copy_policy::always));
   EXPECT_EQ(taken.type(), data_type::byte_bool());
   auto seen = read(taken.values());
   seen.resize(6); // less padding
@@ -372,21 +371,21 @@ TEST_P(dlpack, a_copy_that_the_budget_refuses_has_read_nothing) {
   const column source = numbers(data_type(type_id::int8), 1 << 16);
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address()), 1 << 16, support::dtype(kDLBool, 8),
-      {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
-  home()->memory_budget()->set_limit(home()->reports().statistics().budget.current + (1 << 16) + 64);
-  EXPECT_THROW(static_cast<void>(import_dlpack(home(), lent.get(), ordered(copy_policy::always))), error)
+      {static_cast<DLDeviceType>(ctx()->device().kind), ctx()->device().ordinal});
+  ctx()->memory_budget()->set_limit(ctx()->reports().statistics().budget.current + (1 << 16) + 64);
+  EXPECT_THROW(static_cast<void>(import_dlpack(ctx(), lent.get(), ordered(copy_policy::always))), error)
       << "bools need an eighth more to become 0 and 1";
   EXPECT_EQ(copies(), traffic{}) << "a read of memory that stays with the caller";
   EXPECT_EQ(lent.deleted(), 0);
 }
 
 TEST_P(dlpack, page_locked_and_managed_memory_enter_no_foreign_device) {
-  if (home()->on_host() || home()->device().kind == device_kind::cuda) {
+  if (ctx()->on_host() || ctx()->device().kind == device_kind::cuda) {
     GTEST_SKIP() << "the host can load it, and a GPU of CUDA can, too";
   }
   for (const DLDeviceType lender : {kDLCUDAHost, kDLCUDAManaged}) {
     support::lent_tensor<DLManagedTensor> lent(&context_, 1, support::dtype(kDLInt, 64), {lender, 0});
-    EXPECT_THROW(static_cast<void>(import_dlpack(home(), lent.get())), error);
+    EXPECT_THROW(static_cast<void>(import_dlpack(ctx(), lent.get())), error);
     EXPECT_EQ(lent.deleted(), 0);
   }
 }
@@ -418,15 +417,15 @@ TEST_P(dlpack, a_gpu_sees_managed_memory_and_takes_a_copy_of_page_locked_memory)
 
 TEST_P(dlpack, no_rows_of_host_memory_are_an_empty_buffer) {
   support::lent_tensor<DLManagedTensor> lent(nullptr, 0, support::dtype(kDLFloat, 32));
-  const column taken = import_dlpack(home(), lent.get());
+  const column taken = import_dlpack(ctx(), lent.get());
   EXPECT_EQ(taken.length(), 0);
   EXPECT_EQ(taken.values().size(), 0U);
-  EXPECT_EQ(home()->copies().read_counters().host_to_device.transfers, 0U);
+  EXPECT_EQ(ctx()->copies().read_counters().host_to_device.transfers, 0U);
 }
 
 TEST_P(dlpack, a_tensor_of_another_device_is_refused) {
   support::lent_tensor<DLManagedTensor> lent(&context_, 1, support::dtype(kDLInt, 64), {kDLCUDA, 77});
-  EXPECT_THROW(static_cast<void>(import_dlpack(home(), lent.get())), error);
+  EXPECT_THROW(static_cast<void>(import_dlpack(ctx(), lent.get())), error);
   EXPECT_EQ(lent.deleted(), 0);
 }
 
@@ -434,24 +433,24 @@ TEST_P(dlpack, a_million_exchanges_leave_nothing_behind) {
   const column source = numbers(data_type(type_id::float32), 256);
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address()), 256, support::dtype(kDLFloat, 32),
-      {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
-  const memory_statistics before = home()->reports().statistics();
-  const int rounds = home()->on_host() ? 500'000 : 50'000; // of two exchanges; a device takes longer for each
+      {static_cast<DLDeviceType>(ctx()->device().kind), ctx()->device().ordinal});
+  const memory_statistics before = ctx()->reports().statistics();
+  const int rounds = ctx()->on_host() ? 500'000 : 50'000; // of two exchanges; a device takes longer for each
   for (int i = 0; i < rounds; ++i) {
-    const column back = import_dlpack(home(), export_dlpack_versioned(source, here()), ordered());
+    const column back = import_dlpack(ctx(), export_dlpack_versioned(source, here()), ordered());
     ASSERT_EQ(back.values().address(), source.values().address());
-    const column foreign = import_dlpack(home(), lent.get(), ordered());
+    const column foreign = import_dlpack(ctx(), lent.get(), ordered());
     ASSERT_EQ(foreign.values().address(), source.values().address());
   }
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(60)));
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(60)));
   EXPECT_EQ(lent.deleted(), rounds);
-  const memory_statistics after = home()->reports().statistics();
+  const memory_statistics after = ctx()->reports().statistics();
   EXPECT_EQ(after.budget.current, before.budget.current);
   EXPECT_EQ(after.budget.peak, before.budget.peak);
   EXPECT_EQ(after.ledger.buffers, before.ledger.buffers);
   EXPECT_EQ(after.ledger.external, 0U);
   EXPECT_EQ(after.pending_releases, 0U);
-  EXPECT_EQ(home()->copies().read_counters().exports, static_cast<std::uint64_t>(rounds));
+  EXPECT_EQ(ctx()->copies().read_counters().exports, static_cast<std::uint64_t>(rounds));
   EXPECT_LE(source.values().owner()->ordering().needs(access::write, "source").points.size(),
             ordering_state::max_reads + 1);
 }

@@ -30,7 +30,7 @@ class handed_out_arrays : public context_test {
 protected:
   [[nodiscard]] column imported(const shared_array& source, const import_options& options = {}) const {
     owned_array given = support::to_c(source);
-    return import_column(home(), {"x", source->type, true, {}}, given.get(), options);
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get(), options);
   }
   [[nodiscard]] static owned_device_array on_device(const column& source) {
     owned_device_array made;
@@ -44,10 +44,10 @@ protected:
   }
   /// One byte a row.
   [[nodiscard]] column of(const buffer& values) const {
-    return column::make(home(), {data_type(type_id::uint8), rows, 0, 0, {{}, values}});
+    return column::make(ctx(), {data_type(type_id::uint8), rows, 0, 0, {{}, values}});
   }
   [[nodiscard]] buffer page_locked() const {
-    return buffer::allocate(home(), rows, home()->work_stream(), "page-locked", 0, memory_kind::pinned);
+    return buffer::allocate(ctx(), rows, ctx()->work_stream(), "page-locked", 0, memory_kind::pinned);
   }
   static shared_array shared(plain_array made) {
     return std::make_shared<const plain_array>(std::move(made));
@@ -70,7 +70,7 @@ protected:
 };
 
 TEST_P(handed_out_arrays, that_are_not_aligned_on_a_device_are_refused_whatever_is_not) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host takes a copy of them";
   }
   for (const with_numbers& each : arrays_with_numbers()) {
@@ -83,14 +83,14 @@ TEST_P(handed_out_arrays, that_are_not_aligned_on_a_device_are_refused_whatever_
     EXPECT_EQ(
         unit::code_raised_by(
             [&] {
-              static_cast<void>(import_device_column(home(), {"x", each.array->type, true, {}}, given.get()));
+              static_cast<void>(import_device_column(ctx(), {"x", each.array->type, true, {}}, given.get()));
             },
             &message),
         errc::exchange);
     EXPECT_THAT(message, HasSubstr("not aligned"));
     EXPECT_FALSE(given.empty()) << "the struct stays with the caller";
     inner.buffers[1] = sound;
-    EXPECT_EQ(import_device_column(home(), {"x", each.array->type, true, {}}, given.get()).length(), 40);
+    EXPECT_EQ(import_device_column(ctx(), {"x", each.array->type, true, {}}, given.get()).length(), 40);
   }
 }
 
@@ -108,10 +108,10 @@ TEST_P(handed_out_arrays, that_are_not_aligned_on_the_host_are_copied_whatever_i
     options.copy = copy_policy::never;
     EXPECT_EQ(
         unit::code_raised_by([&] {
-          static_cast<void>(import_column(home(), {"x", each.array->type, true, {}}, given.get(), options));
+          static_cast<void>(import_column(ctx(), {"x", each.array->type, true, {}}, given.get(), options));
         }),
         errc::exchange);
-    const column seen = import_column(home(), {"x", each.array->type, true, {}}, given.get());
+    const column seen = import_column(ctx(), {"x", each.array->type, true, {}}, given.get());
     EXPECT_TRUE(support::same_rows(on_host(seen).get(), *each.array));
     const column& numbers = seen.dictionary() != nullptr ? *seen.dictionary()
                             : seen.children().empty()    ? seen
@@ -164,7 +164,7 @@ TEST_P(handed_out_arrays, with_an_event_that_nobody_here_can_wait_for_are_refuse
   const shared_array stand_in = random_array(data_type(type_id::uint8), {rows, 0, nulls::absent}, 1);
   for (const auto& [type, said] : {std::pair{ARROW_DEVICE_CUDA_HOST, "can't wait for its sync_event"},
                                    std::pair{ARROW_DEVICE_CPU, "sync_event is set for memory of the CPU"}}) {
-    if (type == ARROW_DEVICE_CUDA_HOST && to_string(home()->device()).starts_with("cuda")) {
+    if (type == ARROW_DEVICE_CUDA_HOST && to_string(ctx()->device()).starts_with("cuda")) {
       continue; // CUDA can wait for it
     }
     owned_device_array given;
@@ -174,8 +174,8 @@ TEST_P(handed_out_arrays, with_an_event_that_nobody_here_can_wait_for_are_refuse
     std::string message;
     EXPECT_NE(unit::code_raised_by(
                   [&] {
-                    static_cast<void>(import_device_column(home(), {"x", data_type(type_id::uint8), true, {}},
-                                                           given.get()));
+                    static_cast<void>(
+                        import_device_column(ctx(), {"x", data_type(type_id::uint8), true, {}}, given.get()));
                   },
                   &message),
               errc::closed);
@@ -208,7 +208,7 @@ void expect_counts(const ArrowArray& seen, const plain_array& expected) {
 }
 
 TEST_P(handed_out_arrays, of_a_device_know_their_nulls_and_those_of_all_inside) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the CPU counts for itself";
   }
   const data_type text(type_id::string);
@@ -229,17 +229,17 @@ TEST_P(handed_out_arrays, of_a_device_know_their_nulls_and_those_of_all_inside) 
 }
 
 TEST_P(handed_out_arrays, are_counted_behind_the_last_write_of_their_validity) {
-  const stream_lease theirs = home()->borrow_stream();
+  const stream_lease theirs = ctx()->borrow_stream();
   const buffer validity = make(rows / 8);
-  fill(validity, 0xFF, home()->work_stream());
+  fill(validity, 0xFF, ctx()->work_stream());
   const column ours = column::make(
-      home(), {data_type(type_id::uint8), rows, 0, column::unknown_nulls, {validity, make(rows)}});
-  home()->synchronize(home()->work_stream());
+      ctx(), {data_type(type_id::uint8), rows, 0, column::unknown_nulls, {validity, make(rows)}});
+  ctx()->synchronize(ctx()->work_stream());
   const auto held = close_gate(theirs.ref().native_handle());
   fill(validity, 0x0F, theirs.ref());
   owned_device_array seen;
   open_while_the_host_waits(held, [&] { seen = on_device(ours); });
-  EXPECT_EQ(seen.get().array.null_count, home()->on_host() ? -1 : rows / 2);
+  EXPECT_EQ(seen.get().array.null_count, ctx()->on_host() ? -1 : rows / 2);
 }
 
 void append_addresses(const ArrowArray& of, std::vector<const void*>& found) {
@@ -273,7 +273,7 @@ TEST_P(handed_out_arrays, without_bytes_have_addresses_of_their_device_wherever_
     append_addresses(seen.get().array, addresses);
     for (const void* const address : addresses) {
       ASSERT_NE(address, nullptr);
-      EXPECT_EQ(device().kind_of(address), own_kind(home()->device()));
+      EXPECT_EQ(device().kind_of(address), own_kind(ctx()->device()));
     }
   }
 }
@@ -302,11 +302,11 @@ TEST_P(handed_out_arrays, of_no_rows_have_neither_an_offset_nor_buffers) {
 }
 
 TEST_P(handed_out_arrays, in_page_locked_memory_leave_behind_their_last_write) {
-  const stream_lease theirs = home()->borrow_stream();
+  const stream_lease theirs = ctx()->borrow_stream();
   const buffer values = page_locked();
-  fill(values, 1, home()->work_stream());
+  fill(values, 1, ctx()->work_stream());
   const column ours = of(values);
-  home()->synchronize(home()->work_stream());
+  ctx()->synchronize(ctx()->work_stream());
   const auto held = close_gate(theirs.ref().native_handle());
   fill(values, 2, theirs.ref());
   owned_array seen;
@@ -338,8 +338,8 @@ TEST_P(handed_out_arrays, of_batches_may_have_null_rows_that_are_none_of_theirs)
       given.null_count = -1;
       dictionary_cache dictionaries;
       const auto import = [&] {
-        return there ? import_device_batch(home(), fields, moved.get(), dictionaries)
-                     : import_batch(home(), fields, host.get(), dictionaries);
+        return there ? import_device_batch(ctx(), fields, moved.get(), dictionaries)
+                     : import_batch(ctx(), fields, host.get(), dictionaries);
       };
       if (first == 8) {
         EXPECT_EQ(import().rows, 8);
@@ -353,7 +353,7 @@ TEST_P(handed_out_arrays, of_batches_may_have_null_rows_that_are_none_of_theirs)
 TEST_P(handed_out_arrays, of_a_stream_are_on_the_device_that_it_names) {
   const column ours = imported(random_array(data_type(type_id::int32), {9, 0, nulls::absent, true}, 1));
   const field described{"x", ours.type(), true, {}};
-  const table rows_of_it = table::make(home(), {{described}, {}}, {{9, {ours}}});
+  const table rows_of_it = table::make(ctx(), {{described}, {}}, {{9, {ours}}});
   for (const bool structs : {true, false}) {
     owned_device_stream stream;
     if (structs) {
@@ -363,21 +363,21 @@ TEST_P(handed_out_arrays, of_a_stream_are_on_the_device_that_it_names) {
     }
     stream.get().device_type = ARROW_DEVICE_CUDA_MANAGED;
     std::string message;
-    EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(import_device_stream(home(), stream.get())); },
-                                   &message),
-              errc::format);
+    EXPECT_EQ(
+        unit::code_raised_by([&] { static_cast<void>(import_device_stream(ctx(), stream.get())); }, &message),
+        errc::format);
     EXPECT_THAT(message, HasSubstr("of a stream on 13"));
   }
 }
 
 TEST_P(handed_out_arrays, of_a_stream_of_columns_are_no_downloads_where_none_are_allowed) {
   const column ours = imported(random_array(data_type(type_id::int32), {9, 0, nulls::absent, true}, 1));
-  const auto strict = home()->copies().forbid_downloads();
+  const auto strict = ctx()->copies().forbid_downloads();
   owned_stream stream;
   const auto refused = unit::code_raised_by([&] {
     export_stream({"x", ours.type(), true, {}}, {ours, ours}, *stream.out());
   });
-  EXPECT_EQ(refused == errc::download_forbidden, !home()->on_host()) << "before an array is asked for";
+  EXPECT_EQ(refused == errc::download_forbidden, !ctx()->on_host()) << "before an array is asked for";
 }
 
 SAETA_CONFORMANCE_SUITE(handed_out_arrays);

@@ -45,10 +45,10 @@ protected:
     owned_array given = support::to_c(source);
     import_options options;
     options.copy = copy_policy::always;
-    return import_column(home(), {"x", source->type, true, {}}, given.get(), options);
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get(), options);
   }
   [[nodiscard]] column taken(const data_type& type, ArrowArray& from) const {
-    return import_column(home(), {"x", type, true, {}}, from);
+    return import_column(ctx(), {"x", type, true, {}}, from);
   }
   static ::testing::AssertionResult same(const column& seen, const shared_array& source) {
     owned_array there;
@@ -57,8 +57,8 @@ protected:
   }
   [[nodiscard]] buffer bits(std::uint8_t value) const {
     const buffer made = make(64);
-    fill(made, value, home()->work_stream());
-    home()->synchronize(home()->work_stream());
+    fill(made, value, ctx()->work_stream());
+    ctx()->synchronize(ctx()->work_stream());
     return made;
   }
 
@@ -85,7 +85,7 @@ TEST_P(leading_validity, is_taken_where_it_is_null_or_says_that_all_rows_are_val
         owned_device_array given;
         export_device_column(on_context(source), *given.out());
         add_to(given.get().array, type, reinterpret_cast<const void*>(there.address()));
-        EXPECT_TRUE(same(import_device_column(home(), {"x", type, true, {}}, given.get()), source));
+        EXPECT_TRUE(same(import_device_column(ctx(), {"x", type, true, {}}, given.get()), source));
       }
     }
   }
@@ -120,7 +120,7 @@ TEST_P(leading_validity, of_a_union_with_a_null_is_refused_with_its_number) {
       given.get().array.null_count = said;
       add_to(given.get().array, type, reinterpret_cast<const void*>(there.address()));
       expect_refused([&] {
-        static_cast<void>(import_device_column(home(), {"x", type, true, {}}, given.get()));
+        static_cast<void>(import_device_column(ctx(), {"x", type, true, {}}, given.get()));
       });
     }
     owned_array counted = support::to_c(source);

@@ -10,7 +10,7 @@ namespace {
 class offset_parts : public tensor_test {
 protected:
   [[nodiscard]] column text(type_id id, const buffer& offsets, const buffer& bytes, std::int64_t rows) const {
-    return column::make(home(), {data_type(id), rows, 0, 0, {{}, offsets, bytes}, {}, {}});
+    return column::make(ctx(), {data_type(id), rows, 0, 0, {{}, offsets, bytes}, {}, {}});
   }
   template <class Value>
   [[nodiscard]] std::vector<Value> shown(const column& source) const {
@@ -45,7 +45,7 @@ TEST_P(offset_parts, of_lists_are_their_values) {
   const column child = numbers(type_id::float32, counting<float>(5));
   const data_type type = data_type::nested("+l", {field{"item", child.type(), true, {}}});
   const column source =
-      column::make(home(), {type, 2, 0, 0, {{}, filled(std::vector<std::int32_t>{1, 3, 5})}, {}, {child}});
+      column::make(ctx(), {type, 2, 0, 0, {{}, filled(std::vector<std::int32_t>{1, 3, 5})}, {}, {child}});
   const saeta::offset_parts parts = offsets_and_values(source);
   EXPECT_EQ(shown<std::int32_t>(parts.offsets), (std::vector<std::int32_t>{1, 3, 5}));
   EXPECT_EQ(shown<float>(parts.values), counting<float>(5));
@@ -53,7 +53,7 @@ TEST_P(offset_parts, of_lists_are_their_values) {
 }
 
 TEST_P(offset_parts, without_rows_are_one_offset_of_zero) {
-  const saeta::offset_parts parts = offsets_and_values(column::empty(home(), data_type(type_id::string)));
+  const saeta::offset_parts parts = offsets_and_values(column::empty(ctx(), data_type(type_id::string)));
   EXPECT_EQ(shown<std::int32_t>(parts.offsets), (std::vector<std::int32_t>{0}));
   EXPECT_EQ(parts.values.length(), 0);
 }
@@ -62,7 +62,7 @@ TEST_P(offset_parts, are_named_where_a_tensor_is_refused) {
   const column source = text(type_id::string, filled(std::vector<std::int32_t>{0, 0}), {}, 1);
   expect_refused(source, here(), errc::exchange, "take its offsets and its values with offsets_and_values()");
   for (const column& other : {numbers(type_id::int8, counting<std::int8_t>(1)),
-                              column::empty(home(), data_type(type_id::string_view))}) {
+                              column::empty(ctx(), data_type(type_id::string_view))}) {
     EXPECT_THROW(static_cast<void>(offsets_and_values(other)), error);
   }
 }

@@ -24,7 +24,7 @@ protected:
     owned_array given = support::to_c(random_array(type, {200, 0, nulls::some, false}, 5));
     import_options options;
     options.copy = copy_policy::always;
-    return import_column(home(), {"x", type, true, {}}, given.get(), options);
+    return import_column(ctx(), {"x", type, true, {}}, given.get(), options);
   }
   [[nodiscard]] static owned_device_array exported(const column& source) {
     owned_device_array given;
@@ -59,24 +59,24 @@ TEST_P(own_arrays, of_every_type_share_their_storages_and_are_no_import) {
   for (const data_type& type : carried_types()) {
     SCOPED_TRACE(type.name());
     const column ours = made(type);
-    home()->copies().reset_counters();
-    const column seen = taken(home(), type, passed_on(exported(ours), 9, 100));
+    ctx()->copies().reset_counters();
+    const column seen = taken(ctx(), type, passed_on(exported(ours), 9, 100));
     EXPECT_EQ(seen.offset(), ours.offset() + 9);
     EXPECT_EQ(seen.length(), 100);
     expect_same_storages(seen, ours);
-    EXPECT_EQ(home()->copies().read_counters().imports, 0U);
+    EXPECT_EQ(ctx()->copies().read_counters().imports, 0U);
   }
 }
 
 TEST_P(own_arrays, of_host_memory_do_so_as_well) {
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     GTEST_SKIP() << "a device downloads what it shows the CPU";
   }
   const data_type type(type_id::string);
   const column ours = made(type);
   owned_array given;
   export_column(ours, *given.out());
-  const column seen = import_column(home(), {"x", type, true, {}}, given.get());
+  const column seen = import_column(ctx(), {"x", type, true, {}}, given.get());
   expect_same_storages(seen, ours);
 }
 
@@ -84,7 +84,7 @@ TEST_P(own_arrays, outlive_the_export_that_showed_them) {
   const data_type type(type_id::int64);
   std::optional<column> ours = made(type);
   const std::weak_ptr<storage> bytes = ours->values().owner();
-  const column seen = taken(home(), type, passed_on(exported(*ours), 0, 200));
+  const column seen = taken(ctx(), type, passed_on(exported(*ours), 0, 200));
   ours.reset();
   EXPECT_EQ(seen.values().owner(), bytes.lock()) << "the import keeps the storage";
   EXPECT_FALSE(seen.values().owner()->external());
@@ -93,7 +93,7 @@ TEST_P(own_arrays, outlive_the_export_that_showed_them) {
 TEST_P(own_arrays, are_those_of_others_for_a_context_that_does_not_share) {
   const data_type type(type_id::int32);
   const column ours = made(type);
-  const std::shared_ptr<context> child = watch(home()->with_budget("child", 1 << 20));
+  const std::shared_ptr<context> child = watch(ctx()->with_budget("child", 1 << 20));
   EXPECT_EQ(taken(child, type, passed_on(exported(ours), 0, 200)).values().owner(), ours.values().owner());
   const std::shared_ptr<context> stranger = new_context();
   const column seen = taken(stranger, type, passed_on(exported(ours), 0, 200));
@@ -108,7 +108,7 @@ TEST_P(own_arrays, are_known_as_long_as_an_export_lives) {
   ArrowDeviceArray first = passed_on(exported(ours), 0, 200);
   ArrowDeviceArray second = passed_on(exported(ours), 0, 200);
   first.array.release(&first.array);
-  EXPECT_EQ(taken(home(), type, second).values().owner(), ours.values().owner())
+  EXPECT_EQ(taken(ctx(), type, second).values().owner(), ours.values().owner())
       << "one export of two is over";
   // The same addresses with no export behind them: whoever says so may have got them anywhere.
   owned_device_array shown = exported(ours);
@@ -120,7 +120,7 @@ TEST_P(own_arrays, are_known_as_long_as_an_export_lives) {
   bare.sync_event = nullptr;
   bare.array.release = [](ArrowArray* array) { array->release = nullptr; };
   shown = {};
-  const column seen = taken(home(), type, bare);
+  const column seen = taken(ctx(), type, bare);
   EXPECT_TRUE(seen.values().owner()->external());
 }
 
@@ -129,9 +129,9 @@ TEST_P(own_arrays, wait_for_what_the_consumer_wrote) {
   constexpr std::int64_t rows = 1 << 16;
   const buffer memory = make(rows);
   const buffer sink = make(rows);
-  fill(memory, 1, home()->work_stream());
-  const column ours = column::make(home(), {type, rows, 0, 0, {{}, memory}});
-  const stream_lease theirs = home()->borrow_stream();
+  fill(memory, 1, ctx()->work_stream());
+  const column ours = column::make(ctx(), {type, rows, 0, 0, {{}, memory}});
+  const stream_lease theirs = ctx()->borrow_stream();
   ArrowDeviceArray given = passed_on(exported(ours), 0, rows);
   if (given.sync_event != nullptr) {
     device().wait_event(theirs.ref().native_handle(), *static_cast<const event_handle*>(given.sync_event));
@@ -141,13 +141,13 @@ TEST_P(own_arrays, wait_for_what_the_consumer_wrote) {
   const event written(shared_device());
   event_handle handle = written.ref().native_handle();
   device().record_event(handle, theirs.ref().native_handle());
-  given.sync_event = home()->on_host() ? nullptr : &handle;
-  const column seen = taken(home(), type, given);
+  given.sync_event = ctx()->on_host() ? nullptr : &handle;
+  const column seen = taken(ctx(), type, given);
   {
     // By way of the column that was there before, and on the device: a copy to the host would itself wait at the gate.
-    use_token token(home()->work_stream(), {reads(ours.values()), writes(sink)});
-    home()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours.values()), rows, within(),
-                          home()->work_stream());
+    use_token token(ctx()->work_stream(), {reads(ours.values()), writes(sink)});
+    ctx()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours.values()), rows, within(),
+                         ctx()->work_stream());
     token.finish();
   }
   if (held) {

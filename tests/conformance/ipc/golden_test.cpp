@@ -37,7 +37,7 @@ protected:
 
   /// Batch by batch, as the file has them.
   [[nodiscard]] table read(const std::filesystem::path& path) const {
-    return ipc::reader::open(path, {.rechunk = false})->read_all(home());
+    return ipc::reader::open(path, {.rechunk = false})->read_all(ctx());
   }
   [[nodiscard]] table expected(const std::filesystem::path& path) const {
     return ipc::reader::open(path)->read_all(host_);
@@ -53,10 +53,10 @@ TEST_P(golden_exchange, tables_pass_the_streams_of_the_host_and_of_the_device) {
     const table seen = read(path);
     arrow_owned<ArrowArrayStream> on_host;
     export_stream(seen, *on_host.out());
-    EXPECT_TRUE(same_contents(import_stream(home(), on_host.get()), expected(path)));
+    EXPECT_TRUE(same_contents(import_stream(ctx(), on_host.get()), expected(path)));
     arrow_owned<ArrowDeviceArrayStream> on_device;
     export_device_stream(seen, *on_device.out());
-    const imported_stream again = import_device_stream(home(), on_device.get());
+    const imported_stream again = import_device_stream(ctx(), on_device.get());
     EXPECT_TRUE(again.of_structs);
     EXPECT_TRUE(same_contents(again.rows, expected(path)));
   }
@@ -72,20 +72,20 @@ TEST_P(golden_exchange, batches_pass_the_arrays_of_the_host_and_of_the_device) {
     for (std::size_t b = 0; b < seen.batches().size(); ++b) {
       owned_array on_host;
       export_batch(seen, b, *on_host.out());
-      by_host.push_back(import_batch(home(), seen.fields(), on_host.get(), known));
+      by_host.push_back(import_batch(ctx(), seen.fields(), on_host.get(), known));
       owned_device_array on_device;
       export_device_batch(seen, b, *on_device.out());
-      by_device.push_back(import_device_batch(home(), seen.fields(), on_device.get(), known));
+      by_device.push_back(import_device_batch(ctx(), seen.fields(), on_device.get(), known));
     }
-    EXPECT_TRUE(same_contents(table::make(home(), seen.fields(), std::move(by_host)), expected(path)));
-    EXPECT_TRUE(same_contents(table::make(home(), seen.fields(), std::move(by_device)), expected(path)));
+    EXPECT_TRUE(same_contents(table::make(ctx(), seen.fields(), std::move(by_host)), expected(path)));
+    EXPECT_TRUE(same_contents(table::make(ctx(), seen.fields(), std::move(by_device)), expected(path)));
   }
 }
 
 TEST_P(golden_exchange, joined_batches_have_the_same_rows) {
   for (const auto& path : files_) {
     SCOPED_TRACE(path.string());
-    const table seen = ipc::reader::open(path, {.rechunk = true})->read_all(home());
+    const table seen = ipc::reader::open(path, {.rechunk = true})->read_all(ctx());
     const table wanted = expected(path);
     EXPECT_EQ(seen.rows(), wanted.rows());
     EXPECT_EQ(seen.fields(), wanted.fields());

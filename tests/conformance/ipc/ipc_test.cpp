@@ -32,11 +32,11 @@ protected:
   [[nodiscard]] table read(ipc::read_options options = {}) const {
     options.copy = copy_policy::always;
     options.rechunk = false;
-    return ipc::reader::open(file(), std::move(options))->read_all(home());
+    return ipc::reader::open(file(), std::move(options))->read_all(ctx());
   }
   [[nodiscard]] traffic sent() const {
-    const counter_values now = home()->copies().read_counters();
-    return home()->on_host() ? now.host_to_host : now.host_to_device;
+    const counter_values now = ctx()->copies().read_counters();
+    return ctx()->on_host() ? now.host_to_host : now.host_to_device;
   }
 
   static std::vector<data_type> plain_types() {
@@ -52,7 +52,7 @@ protected:
 TEST_P(ipc_trip, an_uncompressed_body_moves_as_it_lies_in_the_file) {
   const table original = random_table(host_, plain_types(), {.batch_rows = {20'000}});
   ipc::write(original, file());
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const table seen = read();
   const auto size = std::filesystem::file_size(file());
   EXPECT_LE(sent().bytes, size);
@@ -97,7 +97,7 @@ TEST_P(ipc_trip, a_dictionary_travels_once_for_all_batches) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const table original = random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}});
   ipc::write(original, file());
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const table seen = read();
   EXPECT_EQ(sent().transfers, 1U) << "three batches and their dictionary";
   EXPECT_EQ(seen.batches()[0].columns[0].dictionary(), seen.batches()[2].columns[0].dictionary());
@@ -109,7 +109,7 @@ TEST_P(ipc_trip, a_selection_moves_only_its_columns) {
       random_table(host_, {data_type(type_id::string), data_type(type_id::int64), data_type(type_id::int8)},
                    {.batch_rows = {9000}});
   ipc::write(original, file());
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const table seen = read({.columns = {{"2:int8"}}});
   EXPECT_EQ(sent().transfers, 1U);
   EXPECT_LT(sent().bytes, 12'000U);
@@ -135,10 +135,10 @@ TEST_P(ipc_trip, writing_takes_one_transfer_a_window_and_one_for_a_dictionary) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   ipc::write(random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}}), file());
   const table here = read();
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   ipc::write(here, file());
-  const counter_values now = home()->copies().read_counters();
-  EXPECT_EQ(now.device_to_host.transfers, home()->on_host() ? 0U : 2U);
+  const counter_values now = ctx()->copies().read_counters();
+  EXPECT_EQ(now.device_to_host.transfers, ctx()->on_host() ? 0U : 2U);
   EXPECT_EQ(now.host_to_host.transfers, 0U);
 }
 
@@ -159,7 +159,7 @@ TEST_P(ipc_trip, a_refused_budget_leaves_nothing_live) {
   for (const auto body : bodies) {
     ipc::write(original, file(), {.body = body});
     const auto bytes = original.byte_size();
-    home()->memory_budget()->set_limit(bytes / 2);
+    ctx()->memory_budget()->set_limit(bytes / 2);
     try {
       static_cast<void>(read());
       ADD_FAILURE() << bytes << " bytes went into a budget of " << bytes / 2;
@@ -169,21 +169,21 @@ TEST_P(ipc_trip, a_refused_budget_leaves_nothing_live) {
       EXPECT_EQ(refused.refusal()->limit, bytes / 2);
       EXPECT_EQ(refused.refusal()->current, 0U) << "all at once";
     }
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
-    EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
-    home()->memory_budget()->set_limit(limit);
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
+    EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
+    ctx()->memory_budget()->set_limit(limit);
     EXPECT_TRUE(same_contents(read(), original));
   }
 }
 
 TEST_P(ipc_trip, without_copies_a_device_takes_no_file) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views a file without a copy";
   }
   ipc::write(random_table(host_, {data_type(type_id::int64)}, {}), file());
   try {
-    static_cast<void>(ipc::reader::open(file(), {.copy = copy_policy::never})->read_all(home()));
+    static_cast<void>(ipc::reader::open(file(), {.copy = copy_policy::never})->read_all(ctx()));
     ADD_FAILURE() << "read without a copy";
   } catch (const error& refused) {
     EXPECT_EQ(name_of(refused.code()), name_of(errc::exchange)) << refused.what();
@@ -195,9 +195,9 @@ TEST_P(ipc_trip, damaged_bodies_leave_nothing_live) {
   for (const auto body : bodies) {
     const std::string whole = ipc::write_bytes(original, {.format = ipc::container::stream, .body = body});
     const auto cut = std::as_bytes(std::span(whole)).first(whole.size() - 100);
-    EXPECT_THROW(static_cast<void>(ipc::reader::open(cut, nullptr)->read_all(home())), error);
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
+    EXPECT_THROW(static_cast<void>(ipc::reader::open(cut, nullptr)->read_all(ctx())), error);
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
   }
 }
 

@@ -59,11 +59,11 @@ protected:
 
   /// By libarrow.
   [[nodiscard]] table read() const { return ipc::reader::open(file(), {.rechunk = false})->read_all(host_); }
-  [[nodiscard]] static table there(const std::shared_ptr<context>& home, const table& original) {
+  [[nodiscard]] static table there(const std::shared_ptr<context>& ctx, const table& original) {
     const std::string bytes = ipc::write_bytes(original, {.format = ipc::container::stream});
     return ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr,
                              {.copy = copy_policy::always, .rechunk = false})
-        ->read_all(home);
+        ->read_all(ctx);
   }
   [[nodiscard]] static ipc::write_options options(ipc::compression body,
                                                   ipc::container format = ipc::container::file) {
@@ -86,14 +86,14 @@ protected:
     std::erase_if(types, [](const data_type& type) { return !is_written(type); });
     return types;
   }
-  [[nodiscard]] std::uint64_t staged() const { return home()->pinned_budget()->statistics().current; }
+  [[nodiscard]] std::uint64_t staged() const { return ctx()->pinned_budget()->statistics().current; }
 
   std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
 };
 
 TEST_P(streamed_write, of_every_type_is_what_a_write_at_once_is) {
   const table original = batch_of(written_types(), 3000);
-  const table here = there(home(), original);
+  const table here = there(ctx(), original);
   for (const auto& [first, rows] :
        {std::pair(0, 3000), std::pair(8, 2992), std::pair(5, 2900), std::pair(1501, 777)}) {
     const table part = here.slice(first, rows);
@@ -109,7 +109,7 @@ TEST_P(streamed_write, of_every_type_is_what_a_write_at_once_is) {
         const std::string bytes = ipc::write_bytes(part, options(body, format));
         const auto reading = ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr,
                                                {.copy = copy_policy::always, .rechunk = false});
-        EXPECT_TRUE(same_contents(reading->read_all(home()), expected));
+        EXPECT_TRUE(same_contents(reading->read_all(ctx()), expected));
       }
     }
   }
@@ -122,7 +122,7 @@ TEST_P(streamed_write, of_dictionaries_that_differ_by_batch_unites_them_wherever
   const table original = support::random_table(
       host_, types,
       {.batch_rows = {700, 0, 900, 5}, .one_dictionary = false, .in_dictionaries = nulls::some});
-  const table source = there(home(), original);
+  const table source = there(ctx(), original);
   for (const auto body : bodies) {
     ipc::write(source, file(), options(body));
     EXPECT_TRUE(same_contents(read(), original));
@@ -140,11 +140,11 @@ TEST_P(streamed_write, of_columns_of_several_allocations_takes_each_from_its_own
   };
   const table first = two_columns(1);
   const table second = two_columns(3);
-  const auto mixed = [&](const std::shared_ptr<context>& home, const table& a, const table& b) {
-    return table::make(home, a.fields(), {{999, {a.batches()[0].columns[0], b.batches()[0].columns[1]}}});
+  const auto mixed = [&](const std::shared_ptr<context>& ctx, const table& a, const table& b) {
+    return table::make(ctx, a.fields(), {{999, {a.batches()[0].columns[0], b.batches()[0].columns[1]}}});
   };
   // What lies behind a column in its own allocation lies as far from it as what is written next.
-  ipc::write(mixed(home(), there(home(), first), there(home(), second)), file(),
+  ipc::write(mixed(ctx(), there(ctx(), first), there(ctx(), second)), file(),
              options(ipc::compression::none));
   EXPECT_TRUE(same_contents(read(), mixed(host_, first, second)));
 }
@@ -164,11 +164,11 @@ TEST_P(streamed_write, of_a_small_slice_of_views_takes_the_bytes_that_they_name)
                 sizeof view);
   }
   const table original = support::table_of(host_, {{{"x", texts->type, true, {}}}, {}}, {{texts}});
-  const table here = there(home(), original);
+  const table here = there(ctx(), original);
   const auto all = ipc::write(here, file(), options(ipc::compression::none));
   const auto written = ipc::write(here.slice(1800, 400), file(), options(ipc::compression::none));
   EXPECT_TRUE(same_contents(read(), original.slice(1800, 400)));
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     EXPECT_LT(written, all / 4);
   }
 }
@@ -178,7 +178,7 @@ TEST_P(streamed_write, of_large_and_small_batches_keeps_their_order) {
   const table original = support::random_table(
       host_, {data_type(type_id::int64), encoded, data_type(type_id::string_view), encoded},
       {.batch_rows = {3, 900, 0, 1, 700, 2, 2}, .one_dictionary = false});
-  const table here = there(home(), original);
+  const table here = there(ctx(), original);
   for (const auto body : bodies) {
     ipc::write(here, file(), options(body, ipc::container::stream));
     EXPECT_TRUE(same_contents(read(), original));
@@ -191,15 +191,15 @@ TEST_P(streamed_write, of_large_and_small_batches_keeps_their_order) {
 }
 
 TEST_P(streamed_write, takes_three_windows_of_the_host_however_large_the_batch_is) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
   const std::vector<data_type> types{data_type(type_id::int64), data_type(type_id::string),
                                      data_type(type_id::boolean)};
   for (const std::int64_t rows : {5'000, 100'000}) {
-    const table here = there(home(), batch_of(types, rows));
+    const table here = there(ctx(), batch_of(types, rows));
     ASSERT_GT(here.byte_size(), 10 * window_bytes);
-    const budget_window charged = home()->pinned_budget()->open_window();
+    const budget_window charged = ctx()->pinned_budget()->open_window();
     ipc::write(here, file(), options(ipc::compression::none));
     EXPECT_LE(charged.read().peak, ring_bytes + 3 * (window_bytes + 64) + 4096) << rows;
     EXPECT_LE(staged(), ring_bytes) << "the chunks of the ring";
@@ -207,7 +207,7 @@ TEST_P(streamed_write, takes_three_windows_of_the_host_however_large_the_batch_i
 }
 
 TEST_P(streamed_write, compresses_one_window_while_the_next_is_on_its_way) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
   const table zeros = [&] { // which take next to nothing when they are compressed
@@ -217,12 +217,13 @@ TEST_P(streamed_write, compresses_one_window_while_the_next_is_on_its_way) {
     values->buffers = {{}, std::vector<std::byte>(800'000)};
     return support::table_of(host_, {{{"x", values->type, true, {}}}, {}}, {{values}});
   }();
-  const table here = there(home(), zeros);
+  const table here = there(ctx(), zeros);
   for (const auto body : {ipc::compression::lz4, ipc::compression::zstd}) {
-    const budget_window charged = home()->pinned_budget()->open_window();
-    home()->copies().reset_counters();
+    const budget_window charged = ctx()->pinned_budget()->open_window();
+    ctx()->copies().reset_counters();
     const auto written = ipc::write(here, file(), options(body));
-    EXPECT_EQ(home()->copies().read_counters().device_to_host.transfers, (800'000 + window_bytes - 1) / window_bytes);
+    EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers,
+              (800'000 + window_bytes - 1) / window_bytes);
     // Two windows, blocks in as much memory as they may need, and what has become of them.
     EXPECT_LE(charged.read().peak,
               ring_bytes + 2 * (window_bytes + 64) + 2 * 16 * window_bytes + 2 * written);
@@ -233,10 +234,10 @@ TEST_P(streamed_write, compresses_one_window_while_the_next_is_on_its_way) {
 }
 
 TEST_P(streamed_write, is_refused_by_the_budget_of_the_host_and_leaves_nothing) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
-  const table here = there(home(), batch_of({data_type(type_id::int64), data_type(type_id::string)}, 20'000));
+  const table here = there(ctx(), batch_of({data_type(type_id::int64), data_type(type_id::string)}, 20'000));
   ipc::write(here, file(), options(ipc::compression::none)); // makes chunks of the ring, not always all
   std::filesystem::remove(file());
   for (const auto body : bodies) {
@@ -245,7 +246,7 @@ TEST_P(streamed_write, is_refused_by_the_budget_of_the_host_and_leaves_nothing) 
       if (body == ipc::compression::none && room > 3 * window_bytes) {
         continue;
       }
-      home()->pinned_budget()->set_limit(staged() + room);
+      ctx()->pinned_budget()->set_limit(staged() + room);
       try {
         ipc::write(here, file(), options(body));
         ADD_FAILURE() << "there is no room";
@@ -253,7 +254,7 @@ TEST_P(streamed_write, is_refused_by_the_budget_of_the_host_and_leaves_nothing) 
         EXPECT_EQ(name_of(refused.code()), name_of(errc::budget_exceeded)) << refused.what();
         EXPECT_NE(refused.message().find("the host's memory"), std::string::npos) << refused.message();
       }
-      home()->pinned_budget()->set_limit(budget::unlimited);
+      ctx()->pinned_budget()->set_limit(budget::unlimited);
       EXPECT_TRUE(std::filesystem::is_empty(folder_));
       EXPECT_LE(staged(), ring_bytes);
     }
@@ -267,15 +268,14 @@ TEST_P(streamed_write, of_small_batches_is_charged_for_what_is_compressed) {
   values->length = 20'000;
   values->buffers = {{}, std::vector<std::byte>(160'000)};
   std::ranges::generate(values->buffers[1], [&] { return static_cast<std::byte>(random()); });
-  const table here = there(home(), support::table_of(host_, {{{"x", values->type, true, {}}}, {}},
-                                                     {{values}, {values}, {values}}));
-  const auto& charged = home()->on_host() ? home()->memory_budget() : home()->pinned_budget();
+  const table here = there(
+      ctx(), support::table_of(host_, {{{"x", values->type, true, {}}}, {}}, {{values}, {values}, {values}}));
+  const auto& charged = ctx()->on_host() ? ctx()->memory_budget() : ctx()->pinned_budget();
   ipc::write_options whole = options(ipc::compression::none);
   whole.window_bytes = 1 << 20; // all batches together
   ipc::write(here, file(), whole);
   const std::uint64_t before = charged->statistics().current;
-  const std::uint64_t ring =
-      home()->on_host() ? 0 : ring_bytes; // lanes make their chunks when they need them
+  const std::uint64_t ring = ctx()->on_host() ? 0 : ring_bytes; // lanes make their chunks when they need them
   for (const auto body : {ipc::compression::lz4, ipc::compression::zstd}) {
     whole.body = body;
     const budget_window window = charged->open_window();
@@ -283,7 +283,7 @@ TEST_P(streamed_write, of_small_batches_is_charged_for_what_is_compressed) {
     EXPECT_GT(window.read().peak, before + written * 9 / 10);
     EXPECT_LE(charged->statistics().current, before + ring);
     std::filesystem::remove(file());
-    const std::uint64_t downloaded = home()->on_host() ? 0 : 481'000;
+    const std::uint64_t downloaded = ctx()->on_host() ? 0 : 481'000;
     charged->set_limit(before + downloaded + 200'000);
     try {
       ipc::write(here, file(), whole);
@@ -294,7 +294,7 @@ TEST_P(streamed_write, of_small_batches_is_charged_for_what_is_compressed) {
       EXPECT_EQ(refused.refusal()->layer, charged->name());
       EXPECT_NE(refused.message().find(charged->name()), std::string::npos) << refused.message();
     }
-    charged->set_limit(home()->on_host() ? limit : budget::unlimited);
+    charged->set_limit(ctx()->on_host() ? limit : budget::unlimited);
     EXPECT_TRUE(std::filesystem::is_empty(folder_));
     EXPECT_LE(charged->statistics().current, before + ring);
   }
@@ -308,8 +308,8 @@ TEST_P(streamed_write, leaves_nothing_where_any_call_fails) {
                1000);
   const report_sink reports = set_report_sink([](std::string_view, std::string_view) noexcept {});
   for (const auto body : bodies) {
-    const auto home = small_context(faulty);
-    const table here = there(home, original);
+    const auto ctx = small_context(faulty);
+    const table here = there(ctx, original);
     bool failed = true;
     std::uint64_t position = 0;
     while (failed) {
@@ -330,20 +330,20 @@ TEST_P(streamed_write, leaves_nothing_where_any_call_fails) {
         std::filesystem::remove(file());
       }
       EXPECT_TRUE(std::filesystem::is_empty(folder_));
-      EXPECT_LE(home->pinned_budget()->statistics().current, ring_bytes);
+      EXPECT_LE(ctx->pinned_budget()->statistics().current, ring_bytes);
     }
-    EXPECT_GT(position, home->on_host() ? 0U : 50U);
+    EXPECT_GT(position, ctx->on_host() ? 0U : 50U);
   }
   set_report_sink(reports);
 }
 
 TEST_P(streamed_write, ends_with_an_interrupt) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
   struct interrupted {};
   const table original = batch_of({data_type(type_id::int64)}, 400'000);
-  const table here = there(home(), original);
+  const table here = there(ctx(), original);
   for (const auto body : bodies) {
     for (const int last : {1, 2}) {
       std::atomic<int> looks{0};

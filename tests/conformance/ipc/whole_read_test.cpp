@@ -67,14 +67,14 @@ protected:
   /// Joined, unless the options say otherwise; on a device that is what they do without a word.
   [[nodiscard]] table read(ipc::read_options options = {}, const ipc::progress_hook& hook = {}) const {
     options.copy = copy_policy::always;
-    if (!options.rechunk && home()->on_host()) {
+    if (!options.rechunk && ctx()->on_host()) {
       options.rechunk = true;
     }
-    return ipc::reader::open(file(), std::move(options))->read_all(home(), hook);
+    return ipc::reader::open(file(), std::move(options))->read_all(ctx(), hook);
   }
   [[nodiscard]] traffic sent() const {
-    const counter_values now = home()->copies().read_counters();
-    return home()->on_host() ? now.host_to_host : now.host_to_device;
+    const counter_values now = ctx()->copies().read_counters();
+    return ctx()->on_host() ? now.host_to_host : now.host_to_device;
   }
   /// Every row of every column, whatever the batches.
   static void expect_rows(const table& seen, const table& expected) {
@@ -217,14 +217,14 @@ TEST_P(whole_read, is_one_transfer_into_one_slab) {
     SCOPED_TRACE(text_of(writing));
     ipc::write(original, file(), writing);
     for (const bool joined : {true, false}) {
-      home()->copies().reset_counters();
+      ctx()->copies().reset_counters();
       const table seen = read({.rechunk = joined});
       EXPECT_EQ(sent().transfers, 1U);
-      EXPECT_EQ(home()->copies().read_counters().imports, 0U);
-      EXPECT_EQ(home()->copies().read_counters().device_to_host.transfers, 0U);
-      EXPECT_EQ(home()->copies().read_counters().device_to_device.transfers, 0U);
-      EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home()->reports().statistics().ledger.buffers, 1U);
+      EXPECT_EQ(ctx()->copies().read_counters().imports, 0U);
+      EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers, 0U);
+      EXPECT_EQ(ctx()->copies().read_counters().device_to_device.transfers, 0U);
+      EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+      EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 1U);
     }
   }
 }
@@ -238,8 +238,8 @@ TEST_P(whole_read, pads_with_zeros_what_it_makes) {
     SCOPED_TRACE(text_of(writing));
     ipc::write(original, file(), writing);
     for (const bool joined : {true, false}) {
-      fill(make(1 << 16), 0xEE, home()->work_stream());
-      EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+      fill(make(1 << 16), 0xEE, ctx()->work_stream());
+      EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
       const table seen = read({.rechunk = joined});
       for (const batch& part : seen.batches()) {
         for (const column& each : part.columns) {
@@ -266,16 +266,16 @@ TEST_P(whole_read, takes_the_table_and_a_constant_of_memory) {
     for (const ipc::write_options& writing : writings()) {
       SCOPED_TRACE(text_of(writing) << ", " << batches << " batches");
       ipc::write(original, file(), writing);
-      EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-      const budget_window window = home()->memory_budget()->open_window();
-      const budget_window staged = home()->pinned_budget()->open_window();
+      EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+      const budget_window window = ctx()->memory_budget()->open_window();
+      const budget_window staged = ctx()->pinned_budget()->open_window();
       const table seen = read();
-      const std::uint64_t kept = home()->memory_budget()->statistics().current;
+      const std::uint64_t kept = ctx()->memory_budget()->statistics().current;
       // The landing chunks of two threads, and what describes the work.
       EXPECT_LE(window.read().peak, seen.byte_size() + 2 * chunk_bytes + 160'000);
       EXPECT_LE(kept, window.read().peak);
       // Decoded, too, bytes only pass through the chunks of the ring.
-      if (!home()->on_host()) {
+      if (!ctx()->on_host()) {
         EXPECT_LE(staged.read().peak, (2 + 2 * 2) * chunk_bytes);
       }
     }
@@ -312,10 +312,10 @@ TEST_P(whole_read, takes_the_rest_after_single_batches) {
     SCOPED_TRACE(text_of(writing));
     ipc::write(original, file(), writing);
     const auto reading = ipc::reader::open(file(), {.copy = copy_policy::always});
-    EXPECT_EQ(reading->next(home())->rows, 30);
-    expect_rows(reading->read_all(home()), original.slice(30, 30));
-    EXPECT_FALSE(reading->next(home()).has_value());
-    EXPECT_EQ(reading->read_all(home()).rows(), 0);
+    EXPECT_EQ(reading->next(ctx())->rows, 30);
+    expect_rows(reading->read_all(ctx()), original.slice(30, 30));
+    EXPECT_FALSE(reading->next(ctx()).has_value());
+    EXPECT_EQ(reading->read_all(ctx()).rows(), 0);
   }
 }
 
@@ -347,7 +347,7 @@ TEST_P(whole_read, of_bytes_needs_no_file) {
     const std::string bytes = "xyz" + ipc::write_bytes(original, writing); // at an odd address
     const auto reading =
         ipc::reader::open(std::as_bytes(std::span(bytes)).subspan(3), nullptr, {.copy = copy_policy::always});
-    expect_rows(reading->read_all(home()), original);
+    expect_rows(reading->read_all(ctx()), original);
   }
 }
 
@@ -372,8 +372,8 @@ TEST_P(whole_read, tells_of_batches_rows_and_bytes) {
         }
       };
       EXPECT_THROW(static_cast<void>(read({}, stop)), std::runtime_error);
-      EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
+      EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+      EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
     }
   }
 }
@@ -382,12 +382,12 @@ TEST_P(whole_read, can_be_repeated_after_a_refusal) {
   const table original = random_table(host_, plain_types(), {.batch_rows = {200, 100}});
   ipc::write(original, file());
   const auto reading = ipc::reader::open(file(), {.copy = copy_policy::always});
-  home()->memory_budget()->set_limit(1000);
-  EXPECT_THROW(static_cast<void>(reading->read_all(home())), error);
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
-  home()->memory_budget()->set_limit(limit);
-  expect_rows(reading->read_all(home()), original);
+  ctx()->memory_budget()->set_limit(1000);
+  EXPECT_THROW(static_cast<void>(reading->read_all(ctx())), error);
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
+  ctx()->memory_budget()->set_limit(limit);
+  expect_rows(reading->read_all(ctx()), original);
 }
 
 TEST_P(whole_read, leaves_nothing_where_any_call_fails) {
@@ -398,23 +398,23 @@ TEST_P(whole_read, leaves_nothing_where_any_call_fails) {
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
   for (const auto body : {ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd}) {
     ipc::write(original, file(), {.body = body});
-    const auto home = small_context(faulty, 1);
+    const auto ctx = small_context(faulty, 1);
     bool failed = true;
     for (std::uint64_t position = 1; failed; ++position) {
       SCOPED_TRACE(position);
       const auto reading = ipc::reader::open(file(), {.copy = copy_policy::always});
       faulty->fail_at(position);
       try {
-        static_cast<void>(reading->read_all(home));
+        static_cast<void>(reading->read_all(ctx));
       } catch (const error&) {
         EXPECT_TRUE(faulty->failed());
       }
       failed = faulty->failed();
       faulty->fail_at(0);
-      EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home->reports().statistics().ledger.buffers, 0U);
+      EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+      EXPECT_EQ(ctx->reports().statistics().ledger.buffers, 0U);
       const auto again = ipc::reader::open(file(), {.copy = copy_policy::always});
-      expect_rows(again->read_all(home), original);
+      expect_rows(again->read_all(ctx), original);
     }
   }
   set_report_sink(before);
@@ -443,7 +443,7 @@ TEST_P(whole_read, of_damaged_bytes_is_an_error_or_other_values) {
       try {
         const auto reading = ipc::reader::open(std::as_bytes(std::span(damaged)), nullptr,
                                                {.copy = copy_policy::always, .rechunk = i % 3 != 0});
-        const table read = reading->read_all(home());
+        const table read = reading->read_all(ctx());
         if (read.rows() < 1000) { // rows of a null column cost nothing, whatever their number
           for (std::size_t c = 0; c < read.column_count(); ++c) {
             support::cells(read, c);
@@ -455,8 +455,8 @@ TEST_P(whole_read, of_damaged_bytes_is_an_error_or_other_values) {
                                                      errc::budget_exceeded, errc::out_of_memory))
             << failure.message();
       }
-      EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
+      EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+      EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
     }
     EXPECT_GT(errors, 0U);
   }
@@ -473,7 +473,7 @@ TEST_P(whole_read, of_a_file_that_shrinks_is_an_error) {
       // Most of the bodies are gone once the reader has begun: there are more batches than it reads at once.
       bool cut = false;
       try {
-        static_cast<void>(reading->read_all(home(), [&](const ipc::progress&) {
+        static_cast<void>(reading->read_all(ctx(), [&](const ipc::progress&) {
           if (!std::exchange(cut, true)) {
             std::filesystem::resize_file(file(), left);
           }
@@ -482,8 +482,8 @@ TEST_P(whole_read, of_a_file_that_shrinks_is_an_error) {
       } catch (const error& failure) {
         EXPECT_EQ(name_of(failure.code()), name_of(errc::io)) << failure.message();
       }
-      EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
+      EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+      EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
     }
   }
 }

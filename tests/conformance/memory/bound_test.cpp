@@ -32,57 +32,57 @@ protected:
 };
 
 TEST_P(bound_of_the_device, holds_for_sizes_that_come_one_after_the_other) {
-  const auto home = open(64 << 20);
+  const auto ctx = open(64 << 20);
   for (std::size_t bytes = 256; bytes < (60U << 20); bytes += bytes / 7) { // every class
-    static_cast<void>(buffer::allocate(home, bytes, home->work_stream(), "one"));
-    ASSERT_LE(held(home), allowed(home)) << bytes;
+    static_cast<void>(buffer::allocate(ctx, bytes, ctx->work_stream(), "one"));
+    ASSERT_LE(held(ctx), allowed(ctx)) << bytes;
   }
-  EXPECT_EQ(beyond(home), 0U);
+  EXPECT_EQ(beyond(ctx), 0U);
 }
 
 TEST_P(bound_of_the_device, holds_from_the_moment_at_which_the_budget_is_lowered) {
-  const auto home = open(64 << 20);
-  static_cast<void>(buffer::allocate(home, 32 << 20, home->work_stream(), "one"));
-  ASSERT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-  ASSERT_GE(held(home), 32U << 20);
-  home->set_budget(8 << 20);
-  EXPECT_LE(held(home), (8U << 20) + home->options().memory.caching.slab);
+  const auto ctx = open(64 << 20);
+  static_cast<void>(buffer::allocate(ctx, 32 << 20, ctx->work_stream(), "one"));
+  ASSERT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+  ASSERT_GE(held(ctx), 32U << 20);
+  ctx->set_budget(8 << 20);
+  EXPECT_LE(held(ctx), (8U << 20) + ctx->options().memory.caching.slab);
   EXPECT_TRUE(comes_true([&] { // once the block's last use has passed
-    home->trim();
-    return home->device_backend()->pool_bytes() < (32U << 20);
+    ctx->trim();
+    return ctx->device_backend()->pool_bytes() < (32U << 20);
   })) << "the driver's pool keeps it";
 }
 
 TEST_P(bound_of_the_device, holds_for_classes_that_are_full_one_after_the_other) {
-  const auto home = open(16 << 20);
+  const auto ctx = open(16 << 20);
   for (const std::size_t bytes :
        {std::size_t{256}, std::size_t{4096}, std::size_t{1} << 16, std::size_t{1} << 18, std::size_t{2} << 20,
         std::size_t{4096}, std::size_t{256}}) {
     std::vector<buffer> all;
     while (all.size() * bytes < (15U << 20)) {
-      all.push_back(buffer::allocate(home, bytes, home->work_stream(), "full"));
+      all.push_back(buffer::allocate(ctx, bytes, ctx->work_stream(), "full"));
     }
-    ASSERT_LE(held(home), allowed(home)) << bytes;
+    ASSERT_LE(held(ctx), allowed(ctx)) << bytes;
   }
-  EXPECT_EQ(beyond(home), 0U);
+  EXPECT_EQ(beyond(ctx), 0U);
 }
 
 TEST_P(bound_of_the_device, holds_in_a_storm_of_all_sizes_whose_budget_is_full) {
   constexpr unsigned threads = 16;
   constexpr unsigned rounds = 1500;
   constexpr std::size_t most_live = 600; // enough for one thread to fill the budget
-  const auto home = open(8 << 20);
+  const auto ctx = open(8 << 20);
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> most_held{0};
   std::atomic<unsigned> running{threads};
   const auto sample = [&] {
-    const std::uint64_t now = held(home);
+    const std::uint64_t now = held(ctx);
     for (std::uint64_t seen = most_held; now > seen && !most_held.compare_exchange_weak(seen, now);) {
     }
   };
   const auto live = [&](unsigned seed) {
     std::mt19937 random(seed);
-    const auto own = home->borrow_stream();
+    const auto own = ctx->borrow_stream();
     std::vector<buffer> mine;
     const auto drop_one = [&] {
       std::swap(mine[random() % mine.size()], mine.back());
@@ -91,7 +91,7 @@ TEST_P(bound_of_the_device, holds_in_a_storm_of_all_sizes_whose_budget_is_full) 
     for (unsigned round = 0; round < rounds; ++round) {
       const std::size_t bytes = 1 + random() % (std::size_t{256} << random() % 11);
       try {
-        mine.push_back(buffer::allocate(home, bytes, own.ref(), "storm"));
+        mine.push_back(buffer::allocate(ctx, bytes, own.ref(), "storm"));
       } catch (const error& e) {
         EXPECT_EQ(e.code(), errc::budget_exceeded) << e.what();
         ++refused;
@@ -116,7 +116,7 @@ TEST_P(bound_of_the_device, holds_in_a_storm_of_all_sizes_whose_budget_is_full) 
     sample();
   }
   all.clear();
-  EXPECT_LE(most_held, allowed(home)) << beyond(home) << " blocks beyond";
+  EXPECT_LE(most_held, allowed(ctx)) << beyond(ctx) << " blocks beyond";
   EXPECT_GT(refused, 0U) << "never full, so nothing is shown";
 }
 

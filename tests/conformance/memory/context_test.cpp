@@ -22,61 +22,61 @@ class contexts : public context_test {};
 TEST_P(contexts, count_each_copy_by_its_kind) {
   const buffer b = make(1000);
   std::vector<std::uint8_t> host(1000, 7);
-  const copy_kind up = home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
+  const copy_kind up = ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
   {
-    use_token token(home()->work_stream(), {writes(b)});
-    home()->copies().count_transfer(up);
-    home()->copies().copy(token.mutable_data<char>(b), host.data(), 600, up, token.stream());
-    home()->copies().copy(token.mutable_data<char>(b) + 600, host.data(), 400, up, token.stream());
+    use_token token(ctx()->work_stream(), {writes(b)});
+    ctx()->copies().count_transfer(up);
+    ctx()->copies().copy(token.mutable_data<char>(b), host.data(), 600, up, token.stream());
+    ctx()->copies().copy(token.mutable_data<char>(b) + 600, host.data(), 400, up, token.stream());
   }
-  const counter_values seen = home()->copies().read_counters();
+  const counter_values seen = ctx()->copies().read_counters();
   const traffic expected{1, 2, 1000};
-  EXPECT_EQ(home()->on_host() ? seen.host_to_host : seen.host_to_device, expected);
+  EXPECT_EQ(ctx()->on_host() ? seen.host_to_host : seen.host_to_device, expected);
   EXPECT_EQ(seen.synchronizations, 0U);
   EXPECT_EQ(seen.allocations, 1U);
   EXPECT_EQ(read(b), host);
-  home()->copies().reset_counters();
-  EXPECT_EQ(home()->copies().read_counters(), counter_values{});
+  ctx()->copies().reset_counters();
+  EXPECT_EQ(ctx()->copies().read_counters(), counter_values{});
 }
 
 TEST_P(contexts, count_the_events_of_streams_that_wait_for_each_other_and_none_of_one_stream) {
   const auto use_on = [&](const stream_ref& stream) {
-    const buffer b = buffer::allocate(home(), 4096, stream, "one");
+    const buffer b = buffer::allocate(ctx(), 4096, stream, "one");
     const use_token token(stream, {writes(b)});
-    home()->copies().fill(token.mutable_data<char>(b), 1, 4096, stream);
+    ctx()->copies().fill(token.mutable_data<char>(b), 1, 4096, stream);
     return b;
   };
-  static_cast<void>(use_on(home()->work_stream())); // the first block waits for its slab
-  home()->copies().reset_counters();
+  static_cast<void>(use_on(ctx()->work_stream())); // the first block waits for its slab
+  ctx()->copies().reset_counters();
   for (int round = 0; round < 100; ++round) {
-    static_cast<void>(use_on(home()->work_stream()));
+    static_cast<void>(use_on(ctx()->work_stream()));
   }
-  EXPECT_EQ(home()->copies().read_counters().events, 0U);
-  EXPECT_EQ(home()->copies().read_counters().allocations, 100U);
-  const buffer b = use_on(home()->work_stream());
-  const stream_lease other = home()->borrow_stream();
+  EXPECT_EQ(ctx()->copies().read_counters().events, 0U);
+  EXPECT_EQ(ctx()->copies().read_counters().allocations, 100U);
+  const buffer b = use_on(ctx()->work_stream());
+  const stream_lease other = ctx()->borrow_stream();
   static_cast<void>(use_token(other.ref(), {reads(b)}));
-  EXPECT_EQ(home()->copies().read_counters().events, home()->on_host() ? 0U : 1U);
-  home()->copies().reset_counters();
-  EXPECT_EQ(home()->copies().read_counters().events, 0U);
+  EXPECT_EQ(ctx()->copies().read_counters().events, ctx()->on_host() ? 0U : 1U);
+  ctx()->copies().reset_counters();
+  EXPECT_EQ(ctx()->copies().read_counters().events, 0U);
 }
 
 TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
   const buffer b = make(64);
-  fill(b, 0x11, home()->work_stream());
-  use_token token(home()->work_stream(), {reads(b)});
+  fill(b, 0x11, ctx()->work_stream());
+  use_token token(ctx()->work_stream(), {reads(b)});
   std::uint64_t value = 0;
-  home()->copies().read_scalar(&value, token.data<std::uint64_t>(b), sizeof value, token.stream());
+  ctx()->copies().read_scalar(&value, token.data<std::uint64_t>(b), sizeof value, token.stream());
   EXPECT_EQ(value, 0x1111111111111111U);
   const traffic expected{1, 1, sizeof value};
-  EXPECT_EQ(home()->copies().read_counters().scalars, expected);
-  EXPECT_EQ(home()->copies().read_counters().device_to_host, traffic{});
-  EXPECT_EQ(home()->copies().read_counters().synchronizations, home()->on_host() ? 0U : 1U);
+  EXPECT_EQ(ctx()->copies().read_counters().scalars, expected);
+  EXPECT_EQ(ctx()->copies().read_counters().device_to_host, traffic{});
+  EXPECT_EQ(ctx()->copies().read_counters().synchronizations, ctx()->on_host() ? 0U : 1U);
   std::uint8_t big[17] = {};
-  home()->copies().read_scalar(big, token.data<char>(b), 16, token.stream());
+  ctx()->copies().read_scalar(big, token.data<char>(b), 16, token.stream());
   EXPECT_EQ(std::count(std::begin(big), std::end(big), 0x11), 16);
   try {
-    home()->copies().read_scalar(big, token.data<char>(b), 17, token.stream());
+    ctx()->copies().read_scalar(big, token.data<char>(b), 17, token.stream());
     ADD_FAILURE() << "not refused";
   } catch (const error& e) {
     EXPECT_EQ(e.message(), "a scalar read of 17 bytes; at most 16");
@@ -84,74 +84,74 @@ TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
 }
 
 TEST_P(contexts, count_each_time_that_the_host_waits_once) {
-  const bool waits = !home()->on_host();
-  const stream_lease other = home()->borrow_stream();
+  const bool waits = !ctx()->on_host();
+  const stream_lease other = ctx()->borrow_stream();
   const buffer b = make(64);
   const auto counted = [&] {
-    const std::uint64_t seen = home()->copies().read_counters().synchronizations;
-    home()->copies().reset_counters();
+    const std::uint64_t seen = ctx()->copies().read_counters().synchronizations;
+    ctx()->copies().reset_counters();
     return seen;
   };
-  home()->synchronize(home()->work_stream());
+  ctx()->synchronize(ctx()->work_stream());
   EXPECT_EQ(counted(), waits ? 1U : 0U);
-  fill(b, 1, home()->work_stream());
+  fill(b, 1, ctx()->work_stream());
   point_set both;
-  both.add(mark(home()->work_stream()));
+  both.add(mark(ctx()->work_stream()));
   both.add(mark(other.ref()));
-  home()->synchronize(both);
+  ctx()->synchronize(both);
   EXPECT_EQ(counted(), waits ? 1U : 0U) << "once for all points";
-  home()->synchronize(point_set());
+  ctx()->synchronize(point_set());
   EXPECT_EQ(counted(), 0U);
 }
 
 TEST_P(contexts, neither_copy_nor_fill_nor_count_no_bytes) {
-  const auto strict = home()->copies().forbid_downloads();
-  home()->copies().copy(nullptr, nullptr, 0, to_host(), home()->work_stream());
-  home()->copies().fill(nullptr, 1, 0, home()->work_stream());
-  EXPECT_EQ(home()->copies().read_counters(), counter_values{});
-  EXPECT_NO_THROW(home()->copies().require_downloads(0));
+  const auto strict = ctx()->copies().forbid_downloads();
+  ctx()->copies().copy(nullptr, nullptr, 0, to_host(), ctx()->work_stream());
+  ctx()->copies().fill(nullptr, 1, 0, ctx()->work_stream());
+  EXPECT_EQ(ctx()->copies().read_counters(), counter_values{});
+  EXPECT_NO_THROW(ctx()->copies().require_downloads(0));
 }
 
 TEST_P(contexts, give_the_cache_of_a_root_back_beyond_a_new_limit) {
   context_options options;
   parse_stack("budget, caching", options.memory);
-  const auto home = new_context(options);
-  const auto child = watch(home->with_budget("child"));
-  static_cast<void>(buffer::allocate(home, 1000, home->work_stream()));
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
-  const std::uint64_t cached = home->reports().statistics().held;
+  const auto ctx = new_context(options);
+  const auto child = watch(ctx->with_budget("child"));
+  static_cast<void>(buffer::allocate(ctx, 1000, ctx->work_stream()));
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::minutes(5)));
+  const std::uint64_t cached = ctx->reports().statistics().held;
   EXPECT_GT(cached, 1000U);
   child->set_budget(1);
-  EXPECT_EQ(home->reports().statistics().held, cached) << "the cache is not the child's";
-  home->set_budget(cached);
-  EXPECT_EQ(home->reports().statistics().held, cached) << "not beyond it";
-  home->set_budget(cached - 1);
-  EXPECT_EQ(home->reports().statistics().held, 0U);
-  EXPECT_EQ(home->reports().statistics().budget.limit, cached - 1);
+  EXPECT_EQ(ctx->reports().statistics().held, cached) << "the cache is not the child's";
+  ctx->set_budget(cached);
+  EXPECT_EQ(ctx->reports().statistics().held, cached) << "not beyond it";
+  ctx->set_budget(cached - 1);
+  EXPECT_EQ(ctx->reports().statistics().held, 0U);
+  EXPECT_EQ(ctx->reports().statistics().budget.limit, cached - 1);
 }
 
 TEST_P(contexts, log_what_they_drain_unless_it_is_nothing) {
   context_options options;
   options.releases = release_thread::none;
-  const auto home = new_context(options);
+  const auto ctx = new_context(options);
   const auto sink = std::make_shared<memory_sink>();
-  const auto held = close_gate(home->work_stream().native_handle());
+  const auto held = close_gate(ctx->work_stream().native_handle());
   {
     external_memory lent;
-    lent.device = home->device();
+    lent.device = ctx->device();
     lent.keepalive = std::make_shared<int>();
-    const buffer view = buffer::adopt(home, std::move(lent));
-    const use_token token(home->work_stream(), {reads(view)});
+    const buffer view = buffer::adopt(ctx, std::move(lent));
+    const use_token token(ctx->work_stream(), {reads(view)});
   }
-  EXPECT_EQ(home->reports().statistics().pending_releases, held ? 1U : 0U);
+  EXPECT_EQ(ctx->reports().statistics().pending_releases, held ? 1U : 0U);
   if (held) {
     held->open();
-    home->synchronize(home->work_stream());
+    ctx->synchronize(ctx->work_stream());
   }
-  home->reports().log()->attach(sink);
-  EXPECT_EQ(home->drain(), held ? 1U : 0U);
-  EXPECT_EQ(home->drain(), 0U);
-  home->reports().log()->detach(sink);
+  ctx->reports().log()->attach(sink);
+  EXPECT_EQ(ctx->drain(), held ? 1U : 0U);
+  EXPECT_EQ(ctx->drain(), 0U);
+  ctx->reports().log()->detach(sink);
   const auto records = sink->records();
   std::vector<log_record> drains;
   std::copy_if(records.begin(), records.end(), std::back_inserter(drains),
@@ -159,7 +159,7 @@ TEST_P(contexts, log_what_they_drain_unless_it_is_nothing) {
   ASSERT_EQ(drains.size(), held ? 1U : 0U);
   for (const log_record& each : drains) {
     EXPECT_EQ(each.bytes, 1U);
-    EXPECT_EQ(each.device, home->device());
+    EXPECT_EQ(each.device, ctx->device());
     EXPECT_EQ(each.outcome, "ok");
   }
 }
@@ -167,43 +167,43 @@ TEST_P(contexts, log_what_they_drain_unless_it_is_nothing) {
 TEST_P(contexts, tell_own_external_pinned_and_foreign_bytes_apart) {
   constexpr std::size_t foreign = 64 << 20;
   const buffer own = make(1000);
-  const block pinned = home()->pinned().allocate(4096, 0, home()->work_stream());
+  const block pinned = ctx()->pinned().allocate(4096, 0, ctx()->work_stream());
   external_memory lent;
   lent.pointer = reinterpret_cast<void*>(own.address());
   lent.bytes = 300;
-  lent.device = home()->device();
+  lent.device = ctx()->device();
   lent.keepalive = own.owner();
   lent.tag = "lent";
-  const buffer view = buffer::adopt(home(), std::move(lent));
-  const std::uint64_t before = home()->reports().foreign_bytes();
+  const buffer view = buffer::adopt(ctx(), std::move(lent));
+  const std::uint64_t before = ctx()->reports().foreign_bytes();
   const auto other_library = GetParam().make();
   void* const taken = other_library->allocate(foreign, 0);
 
-  const memory_statistics now = home()->reports().statistics();
+  const memory_statistics now = ctx()->reports().statistics();
   EXPECT_EQ(now.ledger.own, 1000U);
   EXPECT_EQ(now.ledger.external, 300U);
-  EXPECT_EQ(now.budget.current, home()->on_host() ? 5096U : 1000U)
+  EXPECT_EQ(now.budget.current, ctx()->on_host() ? 5096U : 1000U)
       << "views are not charged, and page-locked memory is the host's";
-  EXPECT_EQ(home()->pinned_budget()->statistics().current, home()->on_host() ? 5096U : 4096U);
+  EXPECT_EQ(ctx()->pinned_budget()->statistics().current, ctx()->on_host() ? 5096U : 4096U);
   EXPECT_EQ(now.pinned, 4096U);
   EXPECT_GE(now.held, 1000U);
-  EXPECT_GE(home()->reports().foreign_bytes(), home()->on_host() ? 0 : before + foreign);
+  EXPECT_GE(ctx()->reports().foreign_bytes(), ctx()->on_host() ? 0 : before + foreign);
   const bytes_by_name expected{{"test", 1000}, {"external:lent", 300}};
-  EXPECT_EQ(home()->reports().live_by_tag(), expected);
+  EXPECT_EQ(ctx()->reports().live_by_tag(), expected);
 
   EXPECT_TRUE(other_library->deallocate(taken, foreign, 0));
-  EXPECT_TRUE(home()->pinned().deallocate(pinned, home()->work_stream()));
+  EXPECT_TRUE(ctx()->pinned().deallocate(pinned, ctx()->work_stream()));
 }
 
 TEST_P(contexts, lend_a_bounded_number_of_streams) {
   context_options options;
   options.max_streams = 2;
-  const auto home = new_context(options);
-  std::optional<stream_lease> one(home->borrow_stream());
-  const stream_lease two = home->borrow_stream();
+  const auto ctx = new_context(options);
+  std::optional<stream_lease> one(ctx->borrow_stream());
+  const stream_lease two = ctx->borrow_stream();
   EXPECT_FALSE(one->ref() == two.ref());
   try {
-    const auto three = home->borrow_stream();
+    const auto three = ctx->borrow_stream();
     FAIL() << "a third stream of two";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::busy);
@@ -212,22 +212,22 @@ TEST_P(contexts, lend_a_bounded_number_of_streams) {
   const std::uint64_t returned = one->ref().id();
   one.reset();
   for (int round = 0; round < 5; ++round) {
-    EXPECT_EQ(home->borrow_stream().ref().id(), returned) << "streams are kept";
+    EXPECT_EQ(ctx->borrow_stream().ref().id(), returned) << "streams are kept";
   }
 }
 
 TEST_P(contexts, get_a_stream_back_once_from_whoever_has_it_last) {
   context_options options;
   options.max_streams = 1;
-  const auto home = new_context(options);
-  std::optional<stream_lease> first(home->borrow_stream());
+  const auto ctx = new_context(options);
+  std::optional<stream_lease> first(ctx->borrow_stream());
   std::optional<stream_lease> last(std::move(*first));
   first.reset();
-  EXPECT_THROW(static_cast<void>(home->borrow_stream()), error);
+  EXPECT_THROW(static_cast<void>(ctx->borrow_stream()), error);
   last.reset();
-  const stream_lease again = home->borrow_stream();
+  const stream_lease again = ctx->borrow_stream();
   EXPECT_NO_THROW(static_cast<void>(again.ref().idle()));
-  EXPECT_THROW(static_cast<void>(home->borrow_stream()), error);
+  EXPECT_THROW(static_cast<void>(ctx->borrow_stream()), error);
 }
 
 TEST_P(contexts, make_a_service_of_each_kind_once) {
@@ -244,13 +244,13 @@ TEST_P(contexts, make_a_service_of_each_kind_once) {
       return std::make_unique<first_kind>();
     });
   };
-  auto child = home()->with_budget("child");
-  first_kind* const first = first_of(*home());
+  auto child = ctx()->with_budget("child");
+  first_kind* const first = first_of(*ctx());
   EXPECT_EQ(first_of(*child), first);
   EXPECT_EQ(made, 1);
   child.reset();
   EXPECT_EQ(ended, 0) << "it is the device's, not the child's";
-  static_cast<void>(home()->services().of<second_kind>([&] {
+  static_cast<void>(ctx()->services().of<second_kind>([&] {
     ++made;
     return std::make_unique<second_kind>();
   }));
@@ -261,67 +261,67 @@ TEST_P(contexts, make_a_service_of_each_kind_once) {
 
 TEST_P(contexts, report_what_is_alive_at_close_and_refuse_new_work) {
   buffer kept = make(128, "kept");
-  const auto alive = home()->close();
+  const auto alive = ctx()->close();
   const std::vector<std::pair<std::string, std::uint64_t>> expected{{"kept", 128}};
   EXPECT_EQ(alive, expected);
   EXPECT_THROW(static_cast<void>(make(1)), error);
-  EXPECT_THROW(static_cast<void>(home()->borrow_stream()), error);
+  EXPECT_THROW(static_cast<void>(ctx()->borrow_stream()), error);
   kept = {};
-  EXPECT_TRUE(home()->close().empty()) << "what lived could still be dropped";
+  EXPECT_TRUE(ctx()->close().empty()) << "what lived could still be dropped";
 }
 
 TEST_P(contexts, are_closed_with_the_one_they_were_derived_from_and_not_the_other_way_round) {
-  const auto child = home()->with_budget("child");
+  const auto child = ctx()->with_budget("child");
   const auto grandchild = child->with_budget("grandchild");
-  const auto beside = home()->with_reservation(1000);
+  const auto beside = ctx()->with_reservation(1000);
   EXPECT_FALSE(grandchild->closed());
   child->close();
   EXPECT_TRUE(child->closed());
   EXPECT_TRUE(grandchild->closed());
-  EXPECT_FALSE(home()->closed());
+  EXPECT_FALSE(ctx()->closed());
   EXPECT_FALSE(beside->closed());
   EXPECT_NO_THROW(static_cast<void>(make(64)));
   EXPECT_THROW(static_cast<void>(buffer::allocate(grandchild, 64, grandchild->work_stream())), error);
-  home()->close();
-  EXPECT_TRUE(home()->closed());
+  ctx()->close();
+  EXPECT_TRUE(ctx()->closed());
   EXPECT_TRUE(beside->closed());
-  EXPECT_THROW(static_cast<void>(home()->with_budget("late")), error);
-  EXPECT_THROW(static_cast<void>(home()->with_reservation(1)), error);
+  EXPECT_THROW(static_cast<void>(ctx()->with_budget("late")), error);
+  EXPECT_THROW(static_cast<void>(ctx()->with_reservation(1)), error);
 }
 
 TEST_P(contexts, give_back_at_close_what_they_had_reserved) {
-  const auto promised = home()->with_reservation(1000);
-  EXPECT_EQ(home()->reports().statistics().budget.reserved, 1000U);
+  const auto promised = ctx()->with_reservation(1000);
+  EXPECT_EQ(ctx()->reports().statistics().budget.reserved, 1000U);
   promised->close();
-  EXPECT_EQ(home()->reports().statistics().budget.reserved, 0U);
+  EXPECT_EQ(ctx()->reports().statistics().budget.reserved, 0U);
 }
 
 TEST_P(contexts, trim_tells_what_went_back) {
   context_options options;
   parse_stack("budget, caching", options.memory);
-  const auto home = new_context(options);
-  static_cast<void>(buffer::allocate(home, 1000, home->work_stream()));
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
-  const block pinned = home->pinned().allocate(5000, 0, home->work_stream());
-  EXPECT_TRUE(home->pinned().deallocate(pinned, std::span<const point>()));
-  const memory_statistics before = home->reports().statistics();
+  const auto ctx = new_context(options);
+  static_cast<void>(buffer::allocate(ctx, 1000, ctx->work_stream()));
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::minutes(5)));
+  const block pinned = ctx->pinned().allocate(5000, 0, ctx->work_stream());
+  EXPECT_TRUE(ctx->pinned().deallocate(pinned, std::span<const point>()));
+  const memory_statistics before = ctx->reports().statistics();
   EXPECT_EQ(before.pinned, 8192U);
   EXPECT_GT(before.held, 1000U);
-  const std::uint64_t pool = home->device_backend()->pool_bytes(); // goes back in larger pieces than slabs
-  const std::size_t went_back = home->trim();
+  const std::uint64_t pool = ctx->device_backend()->pool_bytes(); // goes back in larger pieces than slabs
+  const std::size_t went_back = ctx->trim();
   EXPECT_GE(went_back, before.held + before.pinned);
   EXPECT_LE(went_back, std::max(before.held, pool) + before.pinned);
-  EXPECT_EQ(home->reports().statistics().held, 0U);
-  EXPECT_EQ(home->reports().statistics().pinned, 0U);
+  EXPECT_EQ(ctx->reports().statistics().held, 0U);
+  EXPECT_EQ(ctx->reports().statistics().pinned, 0U);
 }
 
 TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
   const buffer b = make(64);
-  fill(b, 7, home()->work_stream());
-  const auto child = home()->with_budget("child");
-  auto strict = home()->copies().forbid_downloads();
+  fill(b, 7, ctx()->work_stream());
+  const auto child = ctx()->with_budget("child");
+  auto strict = ctx()->copies().forbid_downloads();
   auto nested = child->copies().forbid_downloads();
-  const counter_values before = home()->copies().read_counters();
+  const counter_values before = ctx()->copies().read_counters();
   const auto refused = [&] {
     try {
       return read(b) != std::vector<std::uint8_t>(64, 7);
@@ -331,16 +331,16 @@ TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
       return true;
     }
   };
-  EXPECT_EQ(refused(), !home()->on_host());
-  EXPECT_EQ(home()->copies().read_counters().device_to_host, before.device_to_host);
+  EXPECT_EQ(refused(), !ctx()->on_host());
+  EXPECT_EQ(ctx()->copies().read_counters().device_to_host, before.device_to_host);
   std::uint32_t value = 0;
   {
-    const use_token token(home()->work_stream(), {reads(b)});
-    home()->copies().read_scalar(&value, token.data<std::uint8_t>(b), sizeof value, home()->work_stream());
+    const use_token token(ctx()->work_stream(), {reads(b)});
+    ctx()->copies().read_scalar(&value, token.data<std::uint8_t>(b), sizeof value, ctx()->work_stream());
   }
   EXPECT_EQ(value, 0x07070707U) << "metadata may be read";
   strict.reset();
-  EXPECT_EQ(refused(), !home()->on_host()) << "the other one is still on";
+  EXPECT_EQ(refused(), !ctx()->on_host()) << "the other one is still on";
   nested.reset();
   EXPECT_FALSE(refused());
 }
@@ -358,12 +358,12 @@ TEST_P(contexts, live_on_with_a_buffer_that_tells_its_context) {
   const std::weak_ptr<context> alive = context_->weak_from_this();
   buffer last = make(64);
   context_.reset();
-  std::shared_ptr<context> told = last.owner()->home();
+  std::shared_ptr<context> told = last.owner()->ctx();
   buffer second = buffer::allocate(told, 64, told->work_stream());
   last = {};
   told.reset();
   EXPECT_FALSE(alive.expired()) << "the second buffer keeps it";
-  const std::shared_ptr<context> again = second.owner()->home();
+  const std::shared_ptr<context> again = second.owner()->ctx();
   second = {};
   EXPECT_FALSE(alive.expired());
   EXPECT_THAT(again->reports().live_by_tag(), testing::IsEmpty());
@@ -372,7 +372,7 @@ TEST_P(contexts, live_on_with_a_buffer_that_tells_its_context) {
 TEST_P(contexts, die_once_when_threads_drop_them_and_their_buffers_at_once) {
   constexpr std::size_t threads = 3;
   for (int round = 0; round < 20; ++round) {
-    std::shared_ptr<context> mine = watch(context::create(home()->device_backend()));
+    std::shared_ptr<context> mine = watch(context::create(ctx()->device_backend()));
     const std::weak_ptr<context> alive = mine->weak_from_this();
     std::barrier together(threads + 1);
     std::vector<std::jthread> running;
@@ -407,12 +407,12 @@ TEST_P(contexts, outlive_what_kept_the_memory_of_others_for_them) {
   external_memory lent;
   lent.pointer = bytes;
   lent.bytes = sizeof bytes;
-  lent.device = home()->device();
+  lent.device = ctx()->device();
   lent.keepalive = std::shared_ptr<void>(nullptr, [&](void*) { was_alive = !alive.expired(); });
   lent.tag = "lent";
-  buffer view = buffer::adopt(home(), std::move(lent));
-  const auto held = close_gate(home()->work_stream().native_handle());
-  { const use_token token(home()->work_stream(), {reads(view)}); }
+  buffer view = buffer::adopt(ctx(), std::move(lent));
+  const auto held = close_gate(ctx()->work_stream().native_handle());
+  { const use_token token(ctx()->work_stream(), {reads(view)}); }
   context_.reset();
   view = {};
   if (held) {
@@ -439,7 +439,7 @@ TEST_P(contexts, slices_share_their_storage_and_stay_inside_it) {
 TEST_P(contexts, tokens_lend_only_what_was_named) {
   const buffer a = make(64);
   const buffer b = make(64);
-  use_token token(home()->work_stream(), {reads(a), reads(buffer{})});
+  use_token token(ctx()->work_stream(), {reads(a), reads(buffer{})});
   EXPECT_EQ(token.data<char>(buffer{}), nullptr) << "an absent buffer";
   EXPECT_NE(token.data<double>(a), nullptr);
   EXPECT_THROW(static_cast<void>(token.data<char>(b)), error);

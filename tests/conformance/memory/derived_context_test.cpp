@@ -16,21 +16,21 @@ protected:
                                    tag label = "test") {
     return buffer::allocate(from, bytes, from->work_stream(), label);
   }
-  [[nodiscard]] std::uint64_t current() const { return home()->reports().statistics().budget.current; }
-  [[nodiscard]] std::uint64_t reserved() const { return home()->reports().statistics().budget.reserved; }
+  [[nodiscard]] std::uint64_t current() const { return ctx()->reports().statistics().budget.current; }
+  [[nodiscard]] std::uint64_t reserved() const { return ctx()->reports().statistics().budget.reserved; }
 };
 
 TEST_P(derived_contexts, a_child_and_its_parent_agree_in_both_orders_of_dropping) {
   for (const bool child_first : {true, false}) {
-    auto query = watch(home()->with_budget("query", 1000));
+    auto query = watch(ctx()->with_budget("query", 1000));
     buffer in_child = take(query, 600, "hash table");
-    buffer in_parent = take(home(), 300, "orders");
+    buffer in_parent = take(ctx(), 300, "orders");
     EXPECT_EQ(query->reports().statistics().budget.current, 600U);
     EXPECT_EQ(current(), 900U);
     const bytes_by_name of_child{{"hash table", 600}};
     EXPECT_EQ(query->reports().live_by_tag(), of_child);
-    const bytes_by_name by_budget{{"query", 600}, {home()->memory_budget()->name(), 300}};
-    EXPECT_EQ(home()->reports().live_by_budget(), by_budget);
+    const bytes_by_name by_budget{{"query", 600}, {ctx()->memory_budget()->name(), 300}};
+    EXPECT_EQ(ctx()->reports().live_by_budget(), by_budget);
     if (child_first) {
       query.reset(); // the buffer keeps what it needs
       in_child = {};
@@ -47,7 +47,7 @@ TEST_P(derived_contexts, a_child_and_its_parent_agree_in_both_orders_of_dropping
 }
 
 TEST_P(derived_contexts, a_child_is_refused_by_its_own_limit_and_by_its_parents) {
-  const auto query = watch(home()->with_budget("query", 1000));
+  const auto query = watch(ctx()->with_budget("query", 1000));
   const buffer held = take(query, 600);
   try {
     static_cast<void>(take(query, 401));
@@ -57,13 +57,13 @@ TEST_P(derived_contexts, a_child_is_refused_by_its_own_limit_and_by_its_parents)
     EXPECT_EQ(e.refusal()->layer, "query");
     EXPECT_EQ(e.refusal()->limit, 1000U);
   }
-  const buffer most = take(home(), limit - 700);
+  const buffer most = take(ctx(), limit - 700);
   try {
     static_cast<void>(take(query, 200));
     FAIL() << "beyond the parent's limit";
   } catch (const error& e) {
     ASSERT_EQ(e.code(), errc::budget_exceeded);
-    EXPECT_EQ(e.refusal()->layer, home()->memory_budget()->name());
+    EXPECT_EQ(e.refusal()->layer, ctx()->memory_budget()->name());
     EXPECT_EQ(e.refusal()->remaining, 100U);
   }
   EXPECT_EQ(current(), limit - 100);
@@ -71,11 +71,11 @@ TEST_P(derived_contexts, a_child_is_refused_by_its_own_limit_and_by_its_parents)
 }
 
 TEST_P(derived_contexts, a_reservation_blocks_others_and_materialises_exactly) {
-  auto promised = home()->with_reservation(limit - 1000);
+  auto promised = ctx()->with_reservation(limit - 1000);
   EXPECT_EQ(reserved(), limit - 1000);
   EXPECT_EQ(current(), 0U);
-  EXPECT_THROW(static_cast<void>(take(home(), 1001)), error);
-  const buffer others = take(home(), 1000);
+  EXPECT_THROW(static_cast<void>(take(ctx(), 1001)), error);
+  const buffer others = take(ctx(), 1000);
   const buffer drawn = take(promised, limit - 2000);
   EXPECT_EQ(current(), limit - 1000);
   EXPECT_EQ(reserved(), 1000U);
@@ -87,7 +87,7 @@ TEST_P(derived_contexts, a_reservation_blocks_others_and_materialises_exactly) {
 }
 
 TEST_P(derived_contexts, the_unused_part_returns_in_either_order) {
-  auto promised = home()->with_reservation(1000);
+  auto promised = ctx()->with_reservation(1000);
   auto drawn = std::optional(take(promised, 400));
   EXPECT_EQ(reserved(), 600U);
   promised.reset();
@@ -95,7 +95,7 @@ TEST_P(derived_contexts, the_unused_part_returns_in_either_order) {
   EXPECT_EQ(current(), 400U);
   drawn.reset();
   EXPECT_EQ(current(), 0U);
-  promised = home()->with_reservation(1000);
+  promised = ctx()->with_reservation(1000);
   drawn = take(promised, 400);
   drawn.reset();
   EXPECT_EQ(reserved(), 600U) << "freed bytes go to the budget, not back to the reservation";
@@ -111,27 +111,27 @@ TEST_P(derived_contexts, a_failed_upstream_allocation_gives_every_byte_back_to_w
     options.budget = limit;
     options.pressure = {.drain = false, .release_wait = std::chrono::milliseconds(0), .trim = false};
     parse_stack("logging, budget, fault, " + base, options.memory);
-    const auto home = new_context(options);
-    const auto query = watch(home->with_budget("query", 10'000));
+    const auto ctx = new_context(options);
+    const auto query = watch(ctx->with_budget("query", 10'000));
     const auto promised = query->with_reservation(4000);
     const buffer drawn = take(promised, 1000);
-    for (const auto& from : {home, query, promised}) {
-      const budget_statistics above = home->reports().statistics().budget;
+    for (const auto& from : {ctx, query, promised}) {
+      const budget_statistics above = ctx->reports().statistics().budget;
       const budget_statistics below = query->reports().statistics().budget;
-      home->memory().fault->fail_allocation(1);
+      ctx->memory().fault->fail_allocation(1);
       try {
         static_cast<void>(take(from, 2000));
         ADD_FAILURE() << "allocated";
       } catch (const error& e) {
         EXPECT_EQ(e.code(), errc::out_of_memory) << e.what();
       }
-      EXPECT_EQ(home->reports().statistics().budget.current, above.current);
-      EXPECT_EQ(home->reports().statistics().budget.reserved, above.reserved);
-      EXPECT_EQ(home->reports().statistics().budget.remaining, above.remaining);
+      EXPECT_EQ(ctx->reports().statistics().budget.current, above.current);
+      EXPECT_EQ(ctx->reports().statistics().budget.reserved, above.reserved);
+      EXPECT_EQ(ctx->reports().statistics().budget.remaining, above.remaining);
       EXPECT_EQ(query->reports().statistics().budget.current, below.current);
       EXPECT_EQ(query->reports().statistics().budget.reserved, below.reserved);
       EXPECT_EQ(promised->drawn_from()->left(), 3000U);
-      EXPECT_EQ(home->reports().statistics().ledger.buffers, 1U);
+      EXPECT_EQ(ctx->reports().statistics().ledger.buffers, 1U);
     }
     EXPECT_EQ(take(promised, 3000).size(), 3000U) << "the promise still holds";
   }
@@ -150,7 +150,7 @@ TEST_P(derived_contexts, of_two_reservations_for_the_whole_budget_exactly_one_wi
       }
       std::shared_ptr<context> promised;
       try {
-        promised = home()->with_reservation(limit);
+        promised = ctx()->with_reservation(limit);
         ++wins;
       } catch (const error& e) {
         EXPECT_EQ(e.code(), errc::budget_exceeded);
@@ -169,9 +169,9 @@ TEST_P(derived_contexts, of_two_reservations_for_the_whole_budget_exactly_one_wi
 }
 
 TEST_P(derived_contexts, overbooking_is_refused_unless_it_is_asked_for) {
-  const buffer most = take(home(), limit - 100);
-  EXPECT_THROW(static_cast<void>(home()->with_reservation(101)), error);
-  const auto promised = home()->with_reservation(300, overbooking::allow);
+  const buffer most = take(ctx(), limit - 100);
+  EXPECT_THROW(static_cast<void>(ctx()->with_reservation(101)), error);
+  const auto promised = ctx()->with_reservation(300, overbooking::allow);
   EXPECT_EQ(promised->drawn_from()->overbooked(), 200U);
   const buffer firm = take(promised, 100);
   EXPECT_THROW(static_cast<void>(take(promised, 50)), error) << "the limit stays hard";
@@ -180,80 +180,80 @@ TEST_P(derived_contexts, overbooking_is_refused_unless_it_is_asked_for) {
 
 TEST_P(derived_contexts, hooks_are_asked_by_priority_until_the_request_fits) {
   std::vector<std::string> asked;
-  std::optional<buffer> spillable = take(home(), limit / 2);
-  std::optional<buffer> precious = take(home(), limit / 2);
-  const auto last = home()->add_pressure_hook("last", -1, [&](std::uint64_t) {
+  std::optional<buffer> spillable = take(ctx(), limit / 2);
+  std::optional<buffer> precious = take(ctx(), limit / 2);
+  const auto last = ctx()->add_pressure_hook("last", -1, [&](std::uint64_t) {
     asked.emplace_back("last");
     precious.reset();
     return limit / 2;
   });
-  const auto empty = home()->add_pressure_hook("empty", 9, [&](std::uint64_t bytes) {
+  const auto empty = ctx()->add_pressure_hook("empty", 9, [&](std::uint64_t bytes) {
     asked.emplace_back("empty");
     EXPECT_EQ(bytes, 1000U);
     return std::uint64_t{0};
   });
-  const auto broken = home()->add_pressure_hook("broken", 8, [&](std::uint64_t) -> std::uint64_t {
+  const auto broken = ctx()->add_pressure_hook("broken", 8, [&](std::uint64_t) -> std::uint64_t {
     asked.emplace_back("broken");
     throw std::runtime_error("no");
   });
-  const auto spill = home()->add_pressure_hook("spill", 1, [&](std::uint64_t) {
+  const auto spill = ctx()->add_pressure_hook("spill", 1, [&](std::uint64_t) {
     asked.emplace_back("spill");
     spillable.reset();
     return limit / 2;
   });
-  const buffer made = take(home(), 1000);
+  const buffer made = take(ctx(), 1000);
   const std::vector<std::string> expected{"empty", "broken", "spill"};
   EXPECT_EQ(asked, expected);
   EXPECT_TRUE(precious.has_value());
-  EXPECT_EQ(home()->reports().statistics().budget.refused, 0U);
+  EXPECT_EQ(ctx()->reports().statistics().budget.refused, 0U);
 }
 
 TEST_P(derived_contexts, a_removed_hook_is_not_asked) {
   int asked = 0;
   {
-    const auto hook = home()->add_pressure_hook("gone", 0, [&](std::uint64_t) {
+    const auto hook = ctx()->add_pressure_hook("gone", 0, [&](std::uint64_t) {
       ++asked;
       return std::uint64_t{1};
     });
   }
-  EXPECT_THROW(static_cast<void>(take(home(), limit + 1)), error);
+  EXPECT_THROW(static_cast<void>(take(ctx(), limit + 1)), error);
   EXPECT_EQ(asked, 0);
 }
 
 TEST_P(derived_contexts, a_hook_that_claims_to_free_and_does_not_ends_in_a_refusal) {
   std::uint64_t claims = 3;
   const auto hook =
-      home()->add_pressure_hook("liar", 0, [&](std::uint64_t) { return claims > 0 ? claims-- : 0; });
-  EXPECT_THROW(static_cast<void>(take(home(), limit + 1)), error);
+      ctx()->add_pressure_hook("liar", 0, [&](std::uint64_t) { return claims > 0 ? claims-- : 0; });
+  EXPECT_THROW(static_cast<void>(take(ctx(), limit + 1)), error);
 }
 
 TEST_P(derived_contexts, a_request_waits_in_line_for_others_to_free) {
   context_options options;
   options.budget = 1000;
   options.pressure.wait = std::chrono::minutes(5);
-  const auto home = new_context(options);
-  std::optional<buffer> held = take(home, 800);
+  const auto ctx = new_context(options);
+  std::optional<buffer> held = take(ctx, 800);
   std::thread waiter([&] {
-    const buffer late = take(home, 700);
+    const buffer late = take(ctx, 700);
     EXPECT_EQ(late.size(), 700U);
   });
-  while (home->memory_budget()->waiting() == 0) {
+  while (ctx->memory_budget()->waiting() == 0) {
     std::this_thread::yield();
   }
   held.reset();
   waiter.join();
-  EXPECT_EQ(home->reports().statistics().budget.refused, 0U);
-  EXPECT_EQ(home->reports().statistics().budget.current, 0U);
+  EXPECT_EQ(ctx->reports().statistics().budget.refused, 0U);
+  EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);
 }
 
 TEST_P(derived_contexts, closing_one_leaves_the_others_open) {
-  const auto query = watch(home()->with_budget("query"));
+  const auto query = watch(ctx()->with_budget("query"));
   const buffer kept = take(query, 64, "kept");
   const bytes_by_name expected{{"kept", 64}};
   EXPECT_EQ(query->close(), expected);
   EXPECT_THROW(static_cast<void>(take(query, 1)), error);
-  EXPECT_NO_THROW(static_cast<void>(take(home(), 1)));
-  home()->close();
+  EXPECT_NO_THROW(static_cast<void>(take(ctx(), 1)));
+  ctx()->close();
   EXPECT_TRUE(query->closed());
 }
 

@@ -36,8 +36,8 @@ protected:
     context_test::SetUp();
     foreign_.emplace(shared_device());
     other_.emplace(shared_device());
-    ours_.emplace(home()->borrow_stream());
-    pool_ = graph_pool::create(home(), "graph");
+    ours_.emplace(ctx()->borrow_stream());
+    pool_ = graph_pool::create(ctx(), "graph");
     last_report().clear();
     before_ =
         set_report_sink([](std::string_view, std::string_view message) noexcept { last_report() = message; });
@@ -59,14 +59,14 @@ protected:
   [[nodiscard]] stream_handle handle() const { return foreign_->native_handle(); }
   [[nodiscard]] stream_handle other_handle() const { return other_->native_handle(); }
   [[nodiscard]] const std::shared_ptr<graph_pool>& pool() const { return pool_; }
-  [[nodiscard]] bool captures() const { return !home()->on_host(); }
+  [[nodiscard]] bool captures() const { return !ctx()->on_host(); }
   [[nodiscard]] std::uint64_t charged() const {
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(60)));
-    return home()->memory_budget()->statistics().current;
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(60)));
+    return ctx()->memory_budget()->statistics().current;
   }
   /// On the capturing stream; the allocator of another library knows its own context alone.
   [[nodiscard]] void* lend(std::size_t size = bytes) const {
-    return lend_memory(home(), size, foreign(), "array");
+    return lend_memory(ctx(), size, foreign(), "array");
   }
   void take_back(void* address, std::size_t size = bytes) const { take_back_memory(address, size, handle()); }
   /// Memory of the pool that a capture allocated and freed.
@@ -104,7 +104,7 @@ TEST_P(graph_pools, serve_what_is_allocated_in_a_capture_and_leave_it_whole) {
   void* const first = lend();
   void* const second = lend();
   EXPECT_NE(first, second);
-  EXPECT_EQ(home()->reports().live_by_tag(), (bytes_by_name{{"graph", 2 * bytes}}));
+  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"graph", 2 * bytes}}));
   EXPECT_EQ(pool()->bytes(), 2 * bytes);
   take_back(first);
   EXPECT_EQ(lend(), first) << "freed in the capture, and had again by it";
@@ -133,8 +133,8 @@ TEST_P(graph_pools, are_named_where_a_capture_allocates_without_one) {
 
 TEST_P(graph_pools, serve_nobody_else_while_they_are_open) {
   const graph_pool_scope open(pool());
-  void* const before = lend_memory(home(), bytes, foreign(), "array");
-  EXPECT_EQ(home()->reports().live_by_tag(), (bytes_by_name{{"array", bytes}}));
+  void* const before = lend_memory(ctx(), bytes, foreign(), "array");
+  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"array", bytes}}));
   if (captures()) {
     graph_capture capture(device(), handle());
     std::thread([&] { EXPECT_THROW(static_cast<void>(lend()), error) << "another thread"; }).join();
@@ -149,7 +149,7 @@ TEST_P(graph_pools, serve_from_the_innermost_scope) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }
-  const auto share = home()->with_budget("share");
+  const auto share = ctx()->with_budget("share");
   const auto inner = graph_pool::create(share, "inner");
   const graph_pool_scope outer_scope(pool());
   graph_capture capture(device(), handle());
@@ -159,7 +159,7 @@ TEST_P(graph_pools, serve_from_the_innermost_scope) {
     EXPECT_EQ(share->memory_budget()->statistics().current, bytes);
   }
   take_back(lend());
-  EXPECT_EQ(home()->reports().live_by_tag(), (bytes_by_name{{"graph", bytes}, {"inner", bytes}}));
+  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"graph", bytes}, {"inner", bytes}}));
   EXPECT_TRUE(capture.end());
 }
 
@@ -171,7 +171,7 @@ TEST_P(graph_pools, keep_what_was_freed_until_they_are_released) {
   EXPECT_EQ(charged(), bytes);
   std::set<void*> others;
   for (int i = 0; i < 16; ++i) {
-    others.insert(lend_memory(home(), bytes, ours(), "others"));
+    others.insert(lend_memory(ctx(), bytes, ours(), "others"));
   }
   EXPECT_FALSE(others.contains(address)) << "the graph would write into it";
   for (void* const each : others) {
@@ -187,11 +187,11 @@ TEST_P(graph_pools, are_released_behind_the_graphs_that_still_run) {
   const auto running = close_gate(other_handle());
   launch(address, other());
   pool()->release();
-  EXPECT_EQ(home()->reports().statistics().pending_releases, 0U)
+  EXPECT_EQ(ctx()->reports().statistics().pending_releases, 0U)
       << "the reuse is ordered, or there is nothing to wait for";
   std::set<void*> next;
   const auto lend_next = [&] {
-    void* const lent = lend_memory(home(), bytes, ours(), "next");
+    void* const lent = lend_memory(ctx(), bytes, ours(), "next");
     launch(lent, ours(), 2);
     next.insert(lent);
   };
@@ -206,7 +206,7 @@ TEST_P(graph_pools, are_released_behind_the_graphs_that_still_run) {
   EXPECT_TRUE(next.contains(address)) << "never lent again, so nothing is shown";
   std::vector<std::uint8_t> found(bytes);
   device().copy(found.data(), address, bytes, to_host(), ours().native_handle());
-  home()->synchronize(ours());
+  ctx()->synchronize(ours());
   EXPECT_EQ(found, std::vector<std::uint8_t>(bytes, 2));
   for (void* const each : next) {
     take_back_memory(each, bytes, ours().native_handle());
@@ -217,7 +217,7 @@ TEST_P(graph_pools, take_memory_whose_earlier_users_have_finished) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }
-  void* const earlier = lend_memory(home(), bytes, ours(), "earlier");
+  void* const earlier = lend_memory(ctx(), bytes, ours(), "earlier");
   launch(earlier, ours());
   take_back_memory(earlier, bytes, ours().native_handle());
   const graph_pool_scope open(pool());
@@ -229,10 +229,10 @@ TEST_P(graph_pools, take_memory_whose_earlier_users_have_finished) {
   EXPECT_TRUE(capture.end());
   EXPECT_TRUE(lent.contains(earlier)) << "never lent again, so nothing is shown";
   launch(earlier, other(), 2);
-  home()->synchronize(other());
+  ctx()->synchronize(other());
   std::vector<std::uint8_t> found(bytes);
   device().copy(found.data(), earlier, bytes, to_host(), other_handle());
-  home()->synchronize(other());
+  ctx()->synchronize(other());
   EXPECT_EQ(found, std::vector<std::uint8_t>(bytes, 2));
   for (void* const each : lent) {
     take_back(each);
@@ -251,7 +251,7 @@ TEST_P(graph_pools, give_to_a_stream_of_a_capture_what_it_alone_has_used) {
   join(other(), foreign());
   note_lent_use(own, handle());
   take_back(own);
-  void* const on_other = lend_memory(home(), bytes, other(), "array");
+  void* const on_other = lend_memory(ctx(), bytes, other(), "array");
   EXPECT_NE(on_other, own) << "nothing orders the two streams";
   note_lent_use(noted, other_handle());
   take_back(noted);
@@ -330,7 +330,7 @@ TEST_P(graph_pools, wait_for_what_used_memory_after_its_capture_before_the_next_
   EXPECT_EQ(lend(), result);
   EXPECT_TRUE(capture.end());
   launch(result, other(), 2);
-  home()->synchronize(other());
+  ctx()->synchronize(other());
   take_back(result);
 }
 
@@ -346,7 +346,7 @@ TEST_P(graph_pools, refuse_what_the_budget_has_no_room_for_and_leave_the_capture
     EXPECT_EQ(e.refusal()->remaining, limit - bytes);
   }
   void* const fits = lend_memory(pool(), limit - bytes, foreign());
-  EXPECT_EQ(home()->memory_budget()->statistics().current, limit);
+  EXPECT_EQ(ctx()->memory_budget()->statistics().current, limit);
   EXPECT_TRUE(capture->end());
   take_back(held);
   take_back(fits, limit - bytes);
@@ -421,7 +421,7 @@ TEST_P(graph_pools, that_are_released_wait_for_what_is_out_and_give_nothing_more
 }
 
 TEST_P(graph_pools, live_as_long_as_what_is_out) {
-  auto own = graph_pool::create(home(), "own");
+  auto own = graph_pool::create(ctx(), "own");
   const std::weak_ptr<graph_pool> alive = own;
   void* const out = lend_memory(own, bytes, foreign());
   own.reset();
@@ -448,7 +448,7 @@ TEST_P(graph_pools, serve_many_threads_at_once) {
         out.clear();
       }
     }
-    home()->synchronize(own.ref());
+    ctx()->synchronize(own.ref());
   };
   std::vector<std::thread> running;
   for (unsigned number = 0; number < threads; ++number) {
@@ -479,28 +479,28 @@ TEST_P(graph_pools, make_the_capture_known) {
       const export_hold consumer(views, access::read);
     }
     used_by_somebody.reset();
-    EXPECT_EQ(home()->reports().statistics().pending_releases, 1U);
+    EXPECT_EQ(ctx()->reports().statistics().pending_releases, 1U);
     EXPECT_TRUE(capture.end()) << "an event over all work has ended it";
     open.reset();
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(60)));
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(60)));
   }
 }
 
 TEST_P(graph_pools, are_not_needed_for_memory_that_is_ready_on_every_stream) {
-  void* const earlier = lend_memory(home(), bytes, ours(), "earlier");
+  void* const earlier = lend_memory(ctx(), bytes, ours(), "earlier");
   launch(earlier, ours());
   take_back_memory(earlier, bytes, ours().native_handle());
   graph_capture capture(device(), handle());
   std::set<void*> lent;
   while (lent.size() < 31 && !lent.contains(earlier)) {
-    lent.insert(lend_ready_memory(home(), bytes, "segment"));
+    lent.insert(lend_ready_memory(ctx(), bytes, "segment"));
   }
   EXPECT_TRUE(lent.contains(earlier)) << "never lent again, so nothing is shown";
   EXPECT_TRUE(capture.end());
   launch(earlier, other(), 2);
-  EXPECT_EQ(home()->reports().live_by_tag(), (bytes_by_name{{"segment", bytes * lent.size()}}));
-  EXPECT_EQ(lend_ready_memory(home(), 0, "segment"), nullptr);
-  home()->synchronize(other());
+  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"segment", bytes * lent.size()}}));
+  EXPECT_EQ(lend_ready_memory(ctx(), 0, "segment"), nullptr);
+  ctx()->synchronize(other());
   for (void* const each : lent) {
     take_back_memory(each, bytes, std::nullopt);
   }

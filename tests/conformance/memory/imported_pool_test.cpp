@@ -34,32 +34,32 @@ protected:
     options.memory.base = base;
     return new_context(std::move(options));
   }
-  static buffer filled(const std::shared_ptr<context>& home, std::uint8_t value, std::size_t bytes = size) {
-    buffer made = buffer::allocate(home, bytes, home->work_stream(), "shared");
+  static buffer filled(const std::shared_ptr<context>& ctx, std::uint8_t value, std::size_t bytes = size) {
+    buffer made = buffer::allocate(ctx, bytes, ctx->work_stream(), "shared");
     fill(made, value);
     return made;
   }
   static void fill(const buffer& bytes, std::uint8_t value) {
-    const std::shared_ptr<context>& home = bytes.owner()->home();
-    use_token token(home->work_stream(), {writes(bytes)});
-    home->copies().fill(token.mutable_data<std::byte>(bytes), value, bytes.size(), home->work_stream());
+    const std::shared_ptr<context>& ctx = bytes.owner()->ctx();
+    use_token token(ctx->work_stream(), {writes(bytes)});
+    ctx->copies().fill(token.mutable_data<std::byte>(bytes), value, bytes.size(), ctx->work_stream());
   }
   static std::vector<std::uint8_t> content(const buffer& bytes) {
-    const std::shared_ptr<context>& home = bytes.owner()->home();
+    const std::shared_ptr<context>& ctx = bytes.owner()->ctx();
     std::vector<std::uint8_t> found(bytes.size());
-    use_token token(home->work_stream(), {reads(bytes)});
-    home->copies().copy(found.data(), token.data<std::byte>(bytes), found.size(), copy_kind::device_to_host,
-                        home->work_stream());
+    use_token token(ctx->work_stream(), {reads(bytes)});
+    ctx->copies().copy(found.data(), token.data<std::byte>(bytes), found.size(), copy_kind::device_to_host,
+                       ctx->work_stream());
     token.finish();
-    home->synchronize(home->work_stream());
+    ctx->synchronize(ctx->work_stream());
     return found;
   }
   static bool all(const std::vector<std::uint8_t>& bytes, std::uint8_t value) {
     return std::ranges::all_of(bytes, [&](std::uint8_t each) { return each == value; });
   }
-  static std::shared_ptr<imported_pool> import(context& home) {
-    const int descriptor = home.device_backend()->export_pool();
-    auto pool = imported_pool::open(home, descriptor);
+  static std::shared_ptr<imported_pool> import(context& ctx) {
+    const int descriptor = ctx.device_backend()->export_pool();
+    auto pool = imported_pool::open(ctx, descriptor);
     EXPECT_EQ(::close(descriptor), 0);
     return pool;
   }
@@ -82,18 +82,18 @@ TEST_P(imported_pools, are_not_there_on_the_host) {
   if (!on_host()) {
     GTEST_SKIP() << "of the host";
   }
-  const auto home = new_context();
+  const auto ctx = new_context();
   EXPECT_EQ(code_of([&] { static_cast<void>(device().export_pool()); }), errc::unsupported);
-  EXPECT_EQ(code_of([&] { static_cast<void>(imported_pool::open(*home, 0)); }), errc::unsupported);
-  EXPECT_EQ(code_of([&] { static_cast<void>(share_bytes(filled(home, 1))); }), errc::unsupported);
+  EXPECT_EQ(code_of([&] { static_cast<void>(imported_pool::open(*ctx, 0)); }), errc::unsupported);
+  EXPECT_EQ(code_of([&] { static_cast<void>(share_bytes(filled(ctx, 1))); }), errc::unsupported);
 }
 
 TEST_P(imported_pools, are_of_contexts_that_were_opened_for_it) {
   if (on_host()) {
     GTEST_SKIP() << "the host has no pool";
   }
-  const auto home = new_context();
-  const buffer made = filled(home, 1);
+  const auto ctx = new_context();
+  const buffer made = filled(ctx, 1);
   try {
     static_cast<void>(share_bytes(made));
     ADD_FAILURE() << "accepted";
@@ -111,9 +111,9 @@ TEST_P(imported_pools, name_the_allocation_and_where_the_bytes_lie_in_it) {
     GTEST_SKIP() << "the host has no pool";
   }
   for (const resource_kind base : {resource_kind::caching, resource_kind::async}) {
-    const auto home = exportable(base);
-    const buffer first = filled(home, 1);
-    const buffer second = filled(home, 2);
+    const auto ctx = exportable(base);
+    const buffer first = filled(ctx, 1);
+    const buffer second = filled(ctx, 2);
     const shared_bytes a = share_bytes(first.slice(100, 50));
     const shared_bytes b = share_bytes(second);
     EXPECT_EQ(a.base + a.offset, first.address() + 100);
@@ -134,16 +134,16 @@ TEST_P(imported_pools, do_not_share_what_is_not_of_the_pool) {
   if (on_host()) {
     GTEST_SKIP() << "the host has no pool";
   }
-  const auto home = exportable();
-  const buffer pinned = buffer::allocate(home, size, home->work_stream(), "pinned", 0, memory_kind::pinned);
+  const auto ctx = exportable();
+  const buffer pinned = buffer::allocate(ctx, size, ctx->work_stream(), "pinned", 0, memory_kind::pinned);
   EXPECT_EQ(code_of([&] { static_cast<void>(share_bytes(pinned)); }), errc::unsupported);
-  const buffer made = filled(home, 1);
+  const buffer made = filled(ctx, 1);
   external_memory memory;
   memory.pointer = made.owner()->pointer();
   memory.bytes = size;
-  memory.device = home->device();
+  memory.device = ctx->device();
   memory.keepalive = made.owner();
-  EXPECT_EQ(code_of([&] { static_cast<void>(share_bytes(buffer::adopt(home, std::move(memory)))); }),
+  EXPECT_EQ(code_of([&] { static_cast<void>(share_bytes(buffer::adopt(ctx, std::move(memory)))); }),
             errc::unsupported);
 }
 
@@ -151,14 +151,14 @@ TEST_P(imported_pools, show_the_same_bytes_at_other_addresses) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
-  const auto home = exportable();
-  const buffer made = filled(home, 7);
+  const auto ctx = exportable();
+  const buffer made = filled(ctx, 7);
   fill(made.slice(1000, 10), 9);
   const export_hold kept({&made, 1}, access::read_write);
-  const auto pool = import(*home);
+  const auto pool = import(*ctx);
   bool dropped = false;
   {
-    const buffer opened = pool->open_bytes(home, share_bytes(made.slice(990, 30)), lease(dropped), "opened");
+    const buffer opened = pool->open_bytes(ctx, share_bytes(made.slice(990, 30)), lease(dropped), "opened");
     EXPECT_NE(opened.address(), made.address() + 990);
     EXPECT_EQ(opened.kind(), memory_kind::device);
     EXPECT_TRUE(opened.owner()->writable());
@@ -166,12 +166,12 @@ TEST_P(imported_pools, show_the_same_bytes_at_other_addresses) {
     std::fill_n(expected.begin() + 10, 10, std::uint8_t{9});
     EXPECT_EQ(content(opened), expected);
     fill(opened, 3);
-    home->synchronize(home->work_stream());
+    ctx->synchronize(ctx->work_stream());
     EXPECT_TRUE(all(content(made.slice(990, 30)), 3));
     EXPECT_TRUE(all(content(made.slice(0, 990)), 7));
     EXPECT_FALSE(dropped);
   }
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_TRUE(dropped);
 }
 
@@ -179,28 +179,28 @@ TEST_P(imported_pools, map_an_allocation_once_for_all_who_open_it) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
-  const auto home = exportable();
-  const buffer first = filled(home, 1);
-  const buffer second = filled(home, 2);
+  const auto ctx = exportable();
+  const buffer first = filled(ctx, 1);
+  const buffer second = filled(ctx, 2);
   const export_hold kept(std::vector{first, second}, access::read_write);
-  const auto pool = import(*home);
+  const auto pool = import(*ctx);
   const shared_bytes a = share_bytes(first);
   const shared_bytes b = share_bytes(second);
   ASSERT_EQ(a.base, b.base);
   for (int turn = 0; turn < 3; ++turn) {
-    buffer one = pool->open_bytes(home, a, nullptr, "a");
-    buffer two = pool->open_bytes(home, b, nullptr, "b");
-    buffer again = pool->open_bytes(home, a, nullptr, "again");
+    buffer one = pool->open_bytes(ctx, a, nullptr, "a");
+    buffer two = pool->open_bytes(ctx, b, nullptr, "b");
+    buffer again = pool->open_bytes(ctx, a, nullptr, "again");
     EXPECT_EQ(one.address(), again.address());
     EXPECT_EQ(two.address() - one.address(), second.address() - first.address());
     one = {};
-    EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_TRUE(all(content(again), 1));
     again = {};
-    EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_TRUE(all(content(two), 2));
     two = {};
-    EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
   }
 }
 
@@ -216,56 +216,56 @@ TEST_P(imported_pools, are_closed_after_the_importers_work_and_before_the_export
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
-  const auto home = exportable(resource_kind::async); // whose memory goes back to the driver at once
-  auto kept = std::make_shared<kept_bytes>(filled(home, 7));
-  auto pool = import(*home);
+  const auto ctx = exportable(resource_kind::async); // whose memory goes back to the driver at once
+  auto kept = std::make_shared<kept_bytes>(filled(ctx, 7));
+  auto pool = import(*ctx);
   const shared_bytes named = share_bytes(kept->bytes);
   const std::weak_ptr<kept_bytes> held = kept;
-  buffer opened = pool->open_bytes(home, named, std::move(kept), "opened");
+  buffer opened = pool->open_bytes(ctx, named, std::move(kept), "opened");
   pool.reset(); // what is open keeps it
   stream side(shared_device());
   auto gate = close_gate(side.native_handle());
   {
     use_token token(side.ref(), {writes(opened)});
-    home->copies().fill(token.mutable_data<std::byte>(opened), 8, size, side.ref());
+    ctx->copies().fill(token.mutable_data<std::byte>(opened), 8, size, side.ref());
   }
   opened = {};
-  EXPECT_FALSE(home->wait_for_releases(std::chrono::milliseconds(20)));
+  EXPECT_FALSE(ctx->wait_for_releases(std::chrono::milliseconds(20)));
   EXPECT_FALSE(held.expired());
   gate.reset();
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_TRUE(held.expired());
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20))) << "of the exporter's memory";
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20))) << "of the exporter's memory";
 }
 
 TEST_P(imported_pools, wait_for_the_last_writes_before_they_are_named) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
-  const auto home = exportable();
-  const buffer made = filled(home, 1);
+  const auto ctx = exportable();
+  const buffer made = filled(ctx, 1);
   stream side(shared_device());
   {
     use_token token(side.ref(), {writes(made)});
-    home->copies().fill(token.mutable_data<std::byte>(made), 2, size, side.ref());
+    ctx->copies().fill(token.mutable_data<std::byte>(made), 2, size, side.ref());
   }
   const export_hold kept({&made, 1}, access::read_write);
   const shared_bytes named = share_bytes(made);
   EXPECT_TRUE(side.ref().idle());
-  const auto pool = import(*home);
-  EXPECT_TRUE(all(content(pool->open_bytes(home, named, nullptr, "opened")), 2));
+  const auto pool = import(*ctx);
+  EXPECT_TRUE(all(content(pool->open_bytes(ctx, named, nullptr, "opened")), 2));
 }
 
 TEST_P(imported_pools, tell_who_frees_what_others_have_open) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
-  const auto home = exportable(resource_kind::async);
-  buffer made = filled(home, 7);
-  const auto pool = import(*home);
-  const buffer opened = pool->open_bytes(home, share_bytes(made), nullptr, "opened");
+  const auto ctx = exportable(resource_kind::async);
+  buffer made = filled(ctx, 7);
+  const auto pool = import(*ctx);
+  const buffer opened = pool->open_bytes(ctx, share_bytes(made), nullptr, "opened");
   made = {};
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
   expect_races();
 }
 
@@ -273,16 +273,16 @@ TEST_P(imported_pools, refuse_what_does_not_fit) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
-  const auto home = exportable();
-  const buffer made = filled(home, 7);
+  const auto ctx = exportable();
+  const buffer made = filled(ctx, 7);
   const export_hold kept({&made, 1}, access::read_write);
-  const auto pool = import(*home);
+  const auto pool = import(*ctx);
   const shared_bytes right = share_bytes(made);
   const auto refused = [&](std::uint64_t offset, std::uint64_t bytes) {
     shared_bytes wrong = right;
     wrong.offset = offset;
     wrong.bytes = bytes;
-    return code_of([&] { static_cast<void>(pool->open_bytes(home, wrong, nullptr, "wrong")); });
+    return code_of([&] { static_cast<void>(pool->open_bytes(ctx, wrong, nullptr, "wrong")); });
   };
   EXPECT_EQ(refused(0, 0), errc::format);
   EXPECT_EQ(refused(0, right.allocation_bytes + 1), errc::format);
@@ -291,10 +291,10 @@ TEST_P(imported_pools, refuse_what_does_not_fit) {
   EXPECT_EQ(refused(2, ~std::uint64_t{0}), errc::format);
   shared_bytes unknown = right;
   unknown.name = {};
-  EXPECT_EQ(code_of([&] { static_cast<void>(pool->open_bytes(home, unknown, nullptr, "wrong")); }),
+  EXPECT_EQ(code_of([&] { static_cast<void>(pool->open_bytes(ctx, unknown, nullptr, "wrong")); }),
             errc::device);
-  EXPECT_TRUE(all(content(pool->open_bytes(home, right, nullptr, "right")), 7)) << "nothing stays of it";
-  EXPECT_EQ(code_of([&] { static_cast<void>(imported_pool::open(*home, -1)); }), errc::device);
+  EXPECT_TRUE(all(content(pool->open_bytes(ctx, right, nullptr, "right")), 7)) << "nothing stays of it";
+  EXPECT_EQ(code_of([&] { static_cast<void>(imported_pool::open(*ctx, -1)); }), errc::device);
   const auto other = second_device();
   if (other) {
     const auto elsewhere = watch(context::create(other));
@@ -307,8 +307,8 @@ TEST_P(imported_pools, leave_nothing_behind_where_a_call_fails) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
-  const auto home = exportable();
-  const buffer made = filled(home, 7);
+  const auto ctx = exportable();
+  const buffer made = filled(ctx, 7);
   const export_hold kept({&made, 1}, access::read_write);
   const shared_bytes named = share_bytes(made);
   const int descriptor = device().export_pool();

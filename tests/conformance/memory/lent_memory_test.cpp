@@ -27,22 +27,22 @@ class lent_memory : public context_test {
 protected:
   void SetUp() override {
     context_test::SetUp();
-    first_.emplace(home()->borrow_stream());
-    second_.emplace(home()->borrow_stream());
+    first_.emplace(ctx()->borrow_stream());
+    second_.emplace(ctx()->borrow_stream());
     last_report().clear();
     before_ =
         set_report_sink([](std::string_view, std::string_view message) noexcept { last_report() = message; });
   }
   void TearDown() override {
     set_report_sink(before_);
-    EXPECT_EQ(home()->memory_budget()->statistics().current, 0u) << "every charge was given back";
+    EXPECT_EQ(ctx()->memory_budget()->statistics().current, 0u) << "every charge was given back";
     context_test::TearDown();
   }
   [[nodiscard]] stream_ref first() const { return first_->ref(); }
   [[nodiscard]] stream_ref second() const { return second_->ref(); }
   [[nodiscard]] std::uint64_t charged() const {
-    home()->wait_for_releases(std::chrono::seconds(60));
-    return home()->memory_budget()->statistics().current;
+    ctx()->wait_for_releases(std::chrono::seconds(60));
+    return ctx()->memory_budget()->statistics().current;
   }
   /// What a borrower does with the memory: nobody holds a token.
   void work_on(void* address, std::uint8_t value, stream_ref stream) const {
@@ -54,7 +54,7 @@ protected:
     constexpr std::size_t most = 32;
     std::vector<void*> next;
     const auto lend = [&] {
-      next.push_back(lend_memory(home(), bytes, stream, "next"));
+      next.push_back(lend_memory(ctx(), bytes, stream, "next"));
       work_on(next.back(), 2, stream);
       return next.back() == before;
     };
@@ -63,16 +63,16 @@ protected:
       EXPECT_FALSE(at_once && stream.idle()) << "the next owner did not wait for the borrower's work";
       held->open();
     }
-    home()->synchronize(first());
-    home()->synchronize(second());
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(60)));
+    ctx()->synchronize(first());
+    ctx()->synchronize(second());
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(60)));
     while (next.back() != before && next.size() < most) {
       lend();
     }
     EXPECT_EQ(next.back(), before) << "never lent again, so nothing is shown";
     std::vector<std::uint8_t> found(bytes);
     device().copy(found.data(), next.back(), bytes, to_host(), stream.native_handle());
-    home()->synchronize(stream);
+    ctx()->synchronize(stream);
     EXPECT_EQ(found, std::vector<std::uint8_t>(bytes, 2));
     for (void* const each : next) {
       take_back_memory(each, bytes, stream.native_handle());
@@ -90,19 +90,19 @@ private:
 };
 
 TEST_P(lent_memory, counts_in_budget_ledger_and_tag_until_it_comes_back) {
-  void* const address = lend_memory(home(), bytes, first(), "cudf");
+  void* const address = lend_memory(ctx(), bytes, first(), "cudf");
   const std::vector<std::pair<std::string, std::uint64_t>> expected{{"cudf", bytes}};
-  EXPECT_EQ(home()->reports().live_by_tag(), expected);
+  EXPECT_EQ(ctx()->reports().live_by_tag(), expected);
   EXPECT_EQ(charged(), bytes);
   take_back_memory(address, bytes, first().native_handle());
   EXPECT_EQ(charged(), 0u);
-  EXPECT_TRUE(home()->reports().live_by_tag().empty());
+  EXPECT_TRUE(ctx()->reports().live_by_tag().empty());
   EXPECT_EQ(last_report(), "");
 }
 
 TEST_P(lent_memory, is_refused_with_the_numbers_of_the_budget) {
   try {
-    static_cast<void>(lend_memory(home(), limit + 1, first(), "cudf"));
+    static_cast<void>(lend_memory(ctx(), limit + 1, first(), "cudf"));
     FAIL() << "more than the budget";
   } catch (const error& e) {
     ASSERT_NE(e.refusal(), nullptr);
@@ -111,23 +111,23 @@ TEST_P(lent_memory, is_refused_with_the_numbers_of_the_budget) {
 }
 
 TEST_P(lent_memory, of_no_bytes_is_null_and_a_request) {
-  const std::uint64_t before = home()->memory_budget()->statistics().requests;
-  EXPECT_EQ(lend_memory(home(), 0, first(), "cudf"), nullptr);
-  EXPECT_EQ(home()->memory_budget()->statistics().requests, before + 1);
+  const std::uint64_t before = ctx()->memory_budget()->statistics().requests;
+  EXPECT_EQ(lend_memory(ctx(), 0, first(), "cudf"), nullptr);
+  EXPECT_EQ(ctx()->memory_budget()->statistics().requests, before + 1);
   take_back_memory(nullptr, 0, first().native_handle());
   EXPECT_EQ(last_report(), "");
 }
 
 TEST_P(lent_memory, has_the_alignment_that_was_asked_for) {
   constexpr std::size_t page = 4096;
-  void* const address = lend_memory(home(), 100, first(), "cudf", page);
+  void* const address = lend_memory(ctx(), 100, first(), "cudf", page);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % page, 0u);
   take_back_memory(address, 100, first().native_handle());
   EXPECT_EQ(last_report(), "");
 }
 
 TEST_P(lent_memory, that_comes_back_twice_or_was_never_lent_is_reported) {
-  void* const address = lend_memory(home(), bytes, first(), "cudf");
+  void* const address = lend_memory(ctx(), bytes, first(), "cudf");
   take_back_memory(address, bytes, first().native_handle());
   EXPECT_EQ(last_report(), "");
   take_back_memory(address, bytes, first().native_handle());
@@ -138,7 +138,7 @@ TEST_P(lent_memory, that_comes_back_twice_or_was_never_lent_is_reported) {
 }
 
 TEST_P(lent_memory, that_comes_back_with_another_size_is_reported_and_freed) {
-  void* const address = lend_memory(home(), bytes, first(), "cudf");
+  void* const address = lend_memory(ctx(), bytes, first(), "cudf");
   take_back_memory(address, 7, first().native_handle());
   EXPECT_THAT(last_report(), HasSubstr("has 1048576 bytes and came back as 7"));
   EXPECT_EQ(charged(), 0u);
@@ -149,9 +149,9 @@ TEST_P(lent_memory, that_comes_back_with_another_size_is_reported_and_freed) {
 
 TEST_P(lent_memory, keeps_its_context_alive) {
   const std::weak_ptr<context> alive = context_->weak_from_this();
-  const stream_handle stream = home()->work_stream().native_handle();
-  void* const address = lend_memory(home()->with_budget("child"), bytes, first(), "cudf");
-  take_back_memory(lend_memory(home(), bytes, first(), "cudf"), bytes, stream);
+  const stream_handle stream = ctx()->work_stream().native_handle();
+  void* const address = lend_memory(ctx()->with_budget("child"), bytes, first(), "cudf");
+  take_back_memory(lend_memory(ctx(), bytes, first(), "cudf"), bytes, stream);
   EXPECT_EQ(charged(), bytes) << "a child is charged, and so is its parent";
   take_back_memory(address, bytes, stream);
   EXPECT_EQ(charged(), 0u);
@@ -161,7 +161,7 @@ TEST_P(lent_memory, keeps_its_context_alive) {
 // The simulated device also reports the missing edge where one of these waits is left out.
 
 TEST_P(lent_memory, is_reused_elsewhere_behind_the_work_on_its_stream) {
-  void* const lent = lend_memory(home(), bytes, first(), "cudf");
+  void* const lent = lend_memory(ctx(), bytes, first(), "cudf");
   const auto held = hold(first());
   work_on(lent, 1, first());
   take_back_memory(lent, bytes, first().native_handle());
@@ -169,8 +169,8 @@ TEST_P(lent_memory, is_reused_elsewhere_behind_the_work_on_its_stream) {
 }
 
 TEST_P(lent_memory, is_reused_behind_the_work_on_another_stream_that_it_came_back_on) {
-  void* const lent = lend_memory(home(), bytes, first(), "cudf");
-  home()->synchronize(first());
+  void* const lent = lend_memory(ctx(), bytes, first(), "cudf");
+  ctx()->synchronize(first());
   const auto held = hold(second());
   work_on(lent, 1, second());
   take_back_memory(lent, bytes, second().native_handle());
@@ -178,11 +178,11 @@ TEST_P(lent_memory, is_reused_behind_the_work_on_another_stream_that_it_came_bac
 }
 
 TEST_P(lent_memory, is_reused_at_once_on_the_stream_it_came_back_on) {
-  void* const lent = lend_memory(home(), bytes, first(), "cudf");
+  void* const lent = lend_memory(ctx(), bytes, first(), "cudf");
   const auto held = hold(first());
   work_on(lent, 1, first());
   take_back_memory(lent, bytes, first().native_handle());
-  void* const next = lend_memory(home(), bytes, first(), "cudf");
+  void* const next = lend_memory(ctx(), bytes, first(), "cudf");
   EXPECT_EQ(next, lent) << "one stream needs no wait";
   work_on(next, 2, first());
   if (held) {
@@ -193,7 +193,7 @@ TEST_P(lent_memory, is_reused_at_once_on_the_stream_it_came_back_on) {
 
 TEST_P(lent_memory, that_stays_on_its_stream_costs_no_event_and_waits_for_nothing) {
   const auto lend_and_return = [&] {
-    void* const lent = lend_memory(home(), bytes, first(), "cudf");
+    void* const lent = lend_memory(ctx(), bytes, first(), "cudf");
     work_on(lent, 1, first());
     note_lent_use(lent, first().native_handle());
     take_back_memory(lent, bytes, first().native_handle());
@@ -201,37 +201,37 @@ TEST_P(lent_memory, that_stays_on_its_stream_costs_no_event_and_waits_for_nothin
   const auto held = hold(first());
   lend_and_return(); // the first block waits for its slab
   lend_and_return();
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   for (int round = 0; round < 10; ++round) {
     SCOPED_TRACE(round);
     lend_and_return();
-    EXPECT_EQ(home()->reports().statistics().pending_releases, 0U);
-    EXPECT_EQ(home()->copies().read_counters().events, 0U);
+    EXPECT_EQ(ctx()->reports().statistics().pending_releases, 0U);
+    EXPECT_EQ(ctx()->copies().read_counters().events, 0U);
   }
-  EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U);
+  EXPECT_EQ(ctx()->copies().read_counters().synchronizations, 0U);
 }
 
 TEST_P(lent_memory, is_marked_once_on_a_stream_that_was_noted_often) {
   const stream foreign(shared_device()); // marked with an event at once
   const auto events = [&](int notes) {
-    void* const lent = lend_memory(home(), bytes, first(), "torch");
+    void* const lent = lend_memory(ctx(), bytes, first(), "torch");
     for (int i = 0; i < notes; ++i) {
       note_lent_use(lent, foreign.native_handle());
       note_lent_use(lent, second().native_handle());
     }
-    home()->copies().reset_counters();
+    ctx()->copies().reset_counters();
     take_back_memory(lent, bytes, first().native_handle());
     EXPECT_EQ(charged(), 0U);
-    return home()->copies().read_counters().events;
+    return ctx()->copies().read_counters().events;
   };
   const std::uint64_t of_one = events(1);
-  EXPECT_EQ(of_one == 0, home()->on_host());
+  EXPECT_EQ(of_one == 0, ctx()->on_host());
   EXPECT_EQ(events(5), of_one);
 }
 
 TEST_P(lent_memory, is_reused_behind_a_use_that_was_noted) {
-  void* const lent = lend_memory(home(), bytes, first(), "torch");
-  home()->synchronize(first());
+  void* const lent = lend_memory(ctx(), bytes, first(), "torch");
+  ctx()->synchronize(first());
   const auto held = hold(second());
   work_on(lent, 1, second());
   note_lent_use(lent, second().native_handle());
@@ -241,8 +241,8 @@ TEST_P(lent_memory, is_reused_behind_a_use_that_was_noted) {
 }
 
 TEST_P(lent_memory, is_reused_behind_a_use_that_another_thread_noted_on_its_default_stream) {
-  void* const lent = lend_memory(home(), bytes, first(), "torch");
-  home()->synchronize(first());
+  void* const lent = lend_memory(ctx(), bytes, first(), "torch");
+  ctx()->synchronize(first());
   std::unique_ptr<gate> held;
   std::latch noted(1);
   std::latch over(1);
@@ -262,8 +262,8 @@ TEST_P(lent_memory, is_reused_behind_a_use_that_another_thread_noted_on_its_defa
 }
 
 TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
-  void* const lent = lend_memory(home(), bytes, first(), "cupy");
-  home()->synchronize(first());
+  void* const lent = lend_memory(ctx(), bytes, first(), "cupy");
+  ctx()->synchronize(first());
   const auto held = hold(second());
   work_on(lent, 1, second());
   take_back_memory(lent, bytes, std::nullopt);
@@ -273,13 +273,13 @@ TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
 TEST_P(lent_memory, that_comes_back_on_a_stream_in_a_capture_is_released_after_the_capture) {
   const stream foreign(shared_device());
   for (const bool noted : {false, true}) {
-    void* const lent = lend_memory(home(), bytes, first(), "rmm");
+    void* const lent = lend_memory(ctx(), bytes, first(), "rmm");
     graph_capture capture(device(), foreign.ref().native_handle());
     if (noted) {
       note_lent_use(lent, foreign.ref().native_handle());
     }
     take_back_memory(lent, bytes, noted ? first().native_handle() : foreign.ref().native_handle());
-    EXPECT_EQ(home()->reports().statistics().pending_releases, home()->on_host() ? 0U : 1U);
+    EXPECT_EQ(ctx()->reports().statistics().pending_releases, ctx()->on_host() ? 0U : 1U);
     EXPECT_TRUE(capture.end()) << "an event over all work has ended it";
     EXPECT_EQ(charged(), 0U);
   }
@@ -291,7 +291,7 @@ TEST_P(lent_memory, comes_back_on_any_thread) {
   std::array<std::atomic<void*>, rounds> passed{};
   std::thread borrower([&] {
     for (auto& slot : passed) {
-      slot = lend_memory(home(), 4096, first(), "passed");
+      slot = lend_memory(ctx(), 4096, first(), "passed");
     }
   });
   std::thread returner([&] {

@@ -18,31 +18,31 @@ protected:
 
   void SetUp() override {
     context_test::SetUp();
-    pinned_ = home()->pinned().allocate(rows, 0, home()->work_stream());
+    pinned_ = ctx()->pinned().allocate(rows, 0, ctx()->work_stream());
     auto* const first = static_cast<std::uint8_t*>(pinned_.pointer);
     std::iota(first, first + rows, std::uint8_t{0});
   }
   void TearDown() override {
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_TRUE(home()->pinned().deallocate(pinned_, home()->work_stream()));
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_TRUE(ctx()->pinned().deallocate(pinned_, ctx()->work_stream()));
     context_test::TearDown();
   }
 
   [[nodiscard]] memory_kind pinned_kind() const {
-    return home()->on_host() ? memory_kind::host : memory_kind::pinned;
+    return ctx()->on_host() ? memory_kind::host : memory_kind::pinned;
   }
   [[nodiscard]] buffer adopted(std::optional<memory_kind> kind = std::nullopt) const {
     external_memory lent;
     lent.pointer = pinned_.pointer;
     lent.bytes = rows;
-    lent.device = home()->device();
+    lent.device = ctx()->device();
     lent.kind = kind;
     lent.access = mutability::writable;
     lent.tag = "lent";
-    return buffer::adopt(home(), std::move(lent));
+    return buffer::adopt(ctx(), std::move(lent));
   }
   [[nodiscard]] column page_locked_column() const {
-    return column::make(home(), {data_type(type_id::uint8), rows, 0, 0, {{}, adopted()}, {}});
+    return column::make(ctx(), {data_type(type_id::uint8), rows, 0, 0, {{}, adopted()}, {}});
   }
   [[nodiscard]] std::vector<std::uint8_t> content() const {
     const auto* const first = static_cast<const std::uint8_t*>(pinned_.pointer);
@@ -53,7 +53,7 @@ protected:
 };
 
 TEST_P(memory_kinds, own_memory_has_the_kind_of_its_resource) {
-  EXPECT_EQ(make(100).kind(), home()->on_host() ? memory_kind::host : memory_kind::device);
+  EXPECT_EQ(make(100).kind(), ctx()->on_host() ? memory_kind::host : memory_kind::device);
   EXPECT_EQ(make(0).kind(), make(100).kind());
   EXPECT_EQ(make(100).slice(10, 20).kind(), make(100).kind());
   EXPECT_EQ(pinned_.kind, pinned_kind());
@@ -67,45 +67,45 @@ TEST_P(memory_kinds, what_a_lender_does_not_say_the_driver_is_asked) {
   external_memory lent;
   lent.pointer = reinterpret_cast<void*>(own.address());
   lent.bytes = 100;
-  lent.device = home()->device();
-  EXPECT_EQ(buffer::adopt(home(), lent).kind(), own.kind());
-  EXPECT_EQ(buffer::adopt(home(), {}).kind(), own.kind()) << "of no bytes there is nothing to ask";
+  lent.device = ctx()->device();
+  EXPECT_EQ(buffer::adopt(ctx(), lent).kind(), own.kind());
+  EXPECT_EQ(buffer::adopt(ctx(), {}).kind(), own.kind()) << "of no bytes there is nothing to ask";
 }
 
 TEST_P(memory_kinds, a_tensor_of_the_device_is_what_its_driver_says) {
   support::lent_tensor<DLManagedTensor> lent(
       pinned_.pointer, rows, support::dtype(kDLUInt, 8),
-      {static_cast<DLDeviceType>(home()->device().kind), home()->device().ordinal});
+      {static_cast<DLDeviceType>(ctx()->device().kind), ctx()->device().ordinal});
   dlpack_import how;
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     how.ready = -1;
   }
-  const column taken = import_dlpack(home(), lent.get(), how);
+  const column taken = import_dlpack(ctx(), lent.get(), how);
   EXPECT_EQ(taken.values().kind(), pinned_kind());
-  const tensor_device expected{home()->on_host() ? kDLCPU : kDLCUDAHost, 0};
+  const tensor_device expected{ctx()->on_host() ? kDLCPU : kDLCUDAHost, 0};
   EXPECT_EQ(dlpack_device(taken), expected);
 }
 
 TEST_P(memory_kinds, page_locked_memory_goes_to_the_cpu_without_a_copy) {
   const column source = page_locked_column();
-  home()->copies().reset_counters();
-  fill(source.values(), 9, home()->work_stream());
+  ctx()->copies().reset_counters();
+  fill(source.values(), 9, ctx()->work_stream());
   const support::held_tensor<DLManagedTensorVersioned> tensor(
       export_dlpack_versioned(source, support::export_to({kDLCPU, 0})));
   EXPECT_EQ(tensor->dl_tensor.data, pinned_.pointer);
   EXPECT_EQ(content(), std::vector<std::uint8_t>(rows, 9)) << "the host has waited for the fill";
   const support::held_tensor<DLManagedTensorVersioned> unnamed(export_dlpack_versioned(source));
-  EXPECT_EQ(unnamed->dl_tensor.device.device_type, home()->on_host() ? kDLCPU : kDLCUDAHost);
-  EXPECT_EQ(home()->copies().read_counters().device_to_host.calls, 0U);
+  EXPECT_EQ(unnamed->dl_tensor.device.device_type, ctx()->on_host() ? kDLCPU : kDLCUDAHost);
+  EXPECT_EQ(ctx()->copies().read_counters().device_to_host.calls, 0U);
 }
 
 TEST_P(memory_kinds, a_consumer_on_the_cpu_that_names_no_stream_gets_finished_memory) {
-  const auto held = close_gate(home()->work_stream().native_handle());
+  const auto held = close_gate(ctx()->work_stream().native_handle());
   if (!held) {
     GTEST_SKIP() << nothing_pends;
   }
   const column source = page_locked_column();
-  fill(source.values(), 9, home()->work_stream());
+  fill(source.values(), 9, ctx()->work_stream());
   open_while_the_host_waits(held, [&] {
     const support::held_tensor<DLManagedTensorVersioned> tensor(export_dlpack_versioned(source));
     EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCUDAHost);
@@ -123,7 +123,7 @@ TEST_P(memory_kinds, a_copy_of_page_locked_memory_for_the_cpu_is_in_host_memory)
 }
 
 TEST_P(memory_kinds, a_copy_can_not_be_of_a_kind_that_copies_do_not_have) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "page-locked memory is ordinary memory there";
   }
   const dlpack_export how{1, tensor_device{kDLCUDAHost, 0}, copy_policy::always};
@@ -132,14 +132,14 @@ TEST_P(memory_kinds, a_copy_can_not_be_of_a_kind_that_copies_do_not_have) {
 
 TEST_P(memory_kinds, arrow_exports_what_the_cpu_can_read_in_place) {
   const column source = page_locked_column();
-  fill(source.values(), 7, home()->work_stream());
-  home()->copies().reset_counters();
-  const auto strict = home()->copies().forbid_downloads();
+  fill(source.values(), 7, ctx()->work_stream());
+  ctx()->copies().reset_counters();
+  const auto strict = ctx()->copies().forbid_downloads();
   owned_array exported;
   export_column(source, exported.get());
   EXPECT_EQ(exported.get().buffers[1], pinned_.pointer);
   EXPECT_EQ(content(), std::vector<std::uint8_t>(rows, 7)) << "the host has waited for the fill";
-  EXPECT_EQ(home()->copies().read_counters().exports, 1U);
+  EXPECT_EQ(ctx()->copies().read_counters().exports, 1U);
 }
 
 SAETA_CONFORMANCE_SUITE(memory_kinds);

@@ -18,43 +18,43 @@ protected:
     options.pinned_budget = budget::create("host", host_limit);
     context_ = new_context(options);
   }
-  [[nodiscard]] static buffer pinned(const std::shared_ptr<context>& home, std::size_t bytes) {
-    return buffer::allocate(home, bytes, home->work_stream(), "landing", 0, memory_kind::pinned);
+  [[nodiscard]] static buffer pinned(const std::shared_ptr<context>& ctx, std::size_t bytes) {
+    return buffer::allocate(ctx, bytes, ctx->work_stream(), "landing", 0, memory_kind::pinned);
   }
-  [[nodiscard]] buffer pinned(std::size_t bytes) const { return pinned(home(), bytes); }
-  [[nodiscard]] std::uint64_t charged() const { return home()->pinned_budget()->statistics().current; }
-  void settle() const { EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20))); }
+  [[nodiscard]] buffer pinned(std::size_t bytes) const { return pinned(ctx(), bytes); }
+  [[nodiscard]] std::uint64_t charged() const { return ctx()->pinned_budget()->statistics().current; }
+  void settle() const { EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20))); }
 };
 
 TEST_P(pinned_buffers, are_charged_to_the_budget_of_the_host) {
   const buffer made = pinned(100'000);
   EXPECT_EQ(made.kind(), device().kind_of(reinterpret_cast<void*>(made.address())));
-  EXPECT_EQ(made.owner()->device(), home()->device());
+  EXPECT_EQ(made.owner()->device(), ctx()->device());
   EXPECT_EQ(made.address() % device_alignment, 0U);
   EXPECT_EQ(charged(), 100'000U);
-  EXPECT_EQ(home()->memory_budget()->statistics().current, home()->on_host() ? 100'000U : 0U);
-  EXPECT_EQ(home()->memory_budget() == home()->pinned_budget(), home()->on_host());
-  EXPECT_EQ(home()->reports().live_by_tag(), (bytes_by_name{{"landing", 100'000}}));
-  EXPECT_EQ(home()->reports().live_by_budget(), (bytes_by_name{{home()->pinned_budget()->name(), 100'000}}));
-  EXPECT_EQ(home()->reports().statistics().ledger.own, 100'000U);
+  EXPECT_EQ(ctx()->memory_budget()->statistics().current, ctx()->on_host() ? 100'000U : 0U);
+  EXPECT_EQ(ctx()->memory_budget() == ctx()->pinned_budget(), ctx()->on_host());
+  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"landing", 100'000}}));
+  EXPECT_EQ(ctx()->reports().live_by_budget(), (bytes_by_name{{ctx()->pinned_budget()->name(), 100'000}}));
+  EXPECT_EQ(ctx()->reports().statistics().ledger.own, 100'000U);
 }
 
 TEST_P(pinned_buffers, are_written_and_read_as_any_other) {
   const buffer made = pinned(1000);
-  const auto writer = home()->borrow_stream();
+  const auto writer = ctx()->borrow_stream();
   fill(made, 5, writer.ref());
   std::vector<std::uint8_t> seen(1000);
   {
-    use_token token(home()->work_stream(), {reads(made)});
-    home()->copies().copy(seen.data(), token.data<std::uint8_t>(made), 1000,
-                          home()->copies().kind_between(made.kind(), memory_kind::host), token.stream());
+    use_token token(ctx()->work_stream(), {reads(made)});
+    ctx()->copies().copy(seen.data(), token.data<std::uint8_t>(made), 1000,
+                         ctx()->copies().kind_between(made.kind(), memory_kind::host), token.stream());
   }
-  home()->synchronize(home()->work_stream());
+  ctx()->synchronize(ctx()->work_stream());
   EXPECT_EQ(seen, std::vector<std::uint8_t>(1000, 5));
 }
 
 TEST_P(pinned_buffers, are_given_back_after_the_work_on_them) {
-  const auto writer = home()->borrow_stream();
+  const auto writer = ctx()->borrow_stream();
   const auto held = close_gate(writer.ref().native_handle());
   {
     const buffer made = pinned(1000);
@@ -66,11 +66,11 @@ TEST_P(pinned_buffers, are_given_back_after_the_work_on_them) {
   }
   settle();
   EXPECT_EQ(charged(), 0U);
-  EXPECT_EQ(home()->reports().live_by_tag(), bytes_by_name{});
+  EXPECT_EQ(ctx()->reports().live_by_tag(), bytes_by_name{});
 }
 
 TEST_P(pinned_buffers, are_refused_with_the_numbers_of_the_host) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the budget of the context is the host's";
   }
   const buffer first = pinned(1'000'000);
@@ -88,35 +88,35 @@ TEST_P(pinned_buffers, are_refused_with_the_numbers_of_the_host) {
 }
 
 TEST_P(pinned_buffers, that_are_unused_make_room_for_others) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the budget of the context is the host's";
   }
   static_cast<void>(pinned(600'000)); // rounded up to all of the limit, and kept
   settle();
-  EXPECT_EQ(home()->reports().statistics().pinned, host_limit);
+  EXPECT_EQ(ctx()->reports().statistics().pinned, host_limit);
   const buffer small = pinned(100'000);
-  EXPECT_EQ(home()->reports().statistics().pinned, 131'072U);
+  EXPECT_EQ(ctx()->reports().statistics().pinned, 131'072U);
 }
 
 TEST_P(pinned_buffers, of_a_child_are_the_childs_on_the_host_alone) {
-  const auto child = watch(home()->with_budget("child", 5000));
+  const auto child = watch(ctx()->with_budget("child", 5000));
   const buffer made = pinned(child, 4000);
-  EXPECT_EQ(child->memory_budget()->statistics().current, home()->on_host() ? 4000U : 0U);
+  EXPECT_EQ(child->memory_budget()->statistics().current, ctx()->on_host() ? 4000U : 0U);
   EXPECT_EQ(charged(), 4000U);
-  const auto promised = home()->with_reservation(3000);
+  const auto promised = ctx()->with_reservation(3000);
   const buffer drawn = pinned(promised, 2000);
-  EXPECT_EQ(promised->drawn_from()->left(), home()->on_host() ? 1000U : 3000U);
+  EXPECT_EQ(promised->drawn_from()->left(), ctx()->on_host() ? 1000U : 3000U);
 }
 
 TEST_P(pinned_buffers, are_the_only_other_kind) {
-  const buffer own = buffer::allocate(home(), 10, home()->work_stream(), "own", 0, memory_kind::device);
-  EXPECT_EQ(own.kind(), home()->on_host() ? memory_kind::host : memory_kind::device);
+  const buffer own = buffer::allocate(ctx(), 10, ctx()->work_stream(), "own", 0, memory_kind::device);
+  EXPECT_EQ(own.kind(), ctx()->on_host() ? memory_kind::host : memory_kind::device);
   for (const memory_kind kind : {memory_kind::managed, memory_kind::host}) {
     if (kind == own.kind()) {
       continue;
     }
     try {
-      static_cast<void>(buffer::allocate(home(), 10, home()->work_stream(), "odd", 0, kind));
+      static_cast<void>(buffer::allocate(ctx(), 10, ctx()->work_stream(), "odd", 0, kind));
       ADD_FAILURE() << "accepted: " << to_string(kind);
     } catch (const error& refused) {
       EXPECT_EQ(refused.code(), errc::unsupported);
@@ -129,21 +129,21 @@ TEST_P(pinned_buffers, of_no_bytes_take_nothing) {
   const buffer none = pinned(0);
   EXPECT_EQ(none.address(), 0U);
   EXPECT_EQ(charged(), 0U);
-  EXPECT_EQ(home()->reports().statistics().pinned, 0U);
+  EXPECT_EQ(ctx()->reports().statistics().pinned, 0U);
 }
 
 TEST_P(pinned_buffers, copies_between_them_and_the_device_count_by_their_direction) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "every copy is one of the host";
   }
   const buffer made = pinned(1000);
   const buffer own = make(1000);
-  fill(own, 3, home()->work_stream());
-  const auto ring = staging_ring::of(home());
-  home()->copies().reset_counters();
-  ring->copy(made, own, home()->work_stream());
-  ring->copy(own, made, home()->work_stream());
-  const counter_values now = home()->copies().read_counters();
+  fill(own, 3, ctx()->work_stream());
+  const auto ring = staging_ring::of(ctx());
+  ctx()->copies().reset_counters();
+  ring->copy(made, own, ctx()->work_stream());
+  ring->copy(own, made, ctx()->work_stream());
+  const counter_values now = ctx()->copies().read_counters();
   EXPECT_EQ(now.device_to_host, (traffic{1, 1, 1000}));
   EXPECT_EQ(now.host_to_device, (traffic{1, 1, 1000}));
   EXPECT_EQ(read(own), std::vector<std::uint8_t>(1000, 3));
@@ -158,11 +158,11 @@ protected:
     options.pinned_budget = budget::create("host", bytes);
     return new_context(options);
   }
-  [[nodiscard]] static buffer upload(const std::shared_ptr<context>& home, std::span<const std::byte> from) {
+  [[nodiscard]] static buffer upload(const std::shared_ptr<context>& ctx, std::span<const std::byte> from) {
     transfer_plan plan;
     plan.add(from);
     plan.finish();
-    return staging_ring::of(home)->upload(home, plan, "slab");
+    return staging_ring::of(ctx)->upload(ctx, plan, "slab");
   }
 };
 
@@ -170,26 +170,26 @@ TEST_P(pinned_chunks, are_charged_to_the_host_and_fewer_where_it_has_no_room) {
   const std::vector<std::byte> source(40'000, std::byte{9});
   for (std::uint64_t chunks = 1; chunks <= 4; ++chunks) {
     SCOPED_TRACE(chunks);
-    const auto home = with_room(chunks * 4096 + 100);
-    if (home->on_host()) {
+    const auto ctx = with_room(chunks * 4096 + 100);
+    if (ctx->on_host()) {
       GTEST_SKIP() << "nothing is staged on the host";
     }
-    const buffer slab = upload(home, source);
-    EXPECT_EQ(home->pinned_budget()->statistics().current, std::min<std::uint64_t>(chunks, 3) * 4096);
+    const buffer slab = upload(ctx, source);
+    EXPECT_EQ(ctx->pinned_budget()->statistics().current, std::min<std::uint64_t>(chunks, 3) * 4096);
     std::vector<std::byte> back(source.size());
-    staging_ring::of(home)->download(std::vector<download_range>{{slab.slice(0, back.size()), back.data()}});
+    staging_ring::of(ctx)->download(std::vector<download_range>{{slab.slice(0, back.size()), back.data()}});
     EXPECT_EQ(back, source);
   }
 }
 
 TEST_P(pinned_chunks, without_room_for_one_nothing_is_moved) {
-  const auto home = with_room(4000);
-  if (home->on_host()) {
+  const auto ctx = with_room(4000);
+  if (ctx->on_host()) {
     GTEST_SKIP() << "nothing is staged on the host";
   }
   const std::vector<std::byte> source(10'000);
   try {
-    static_cast<void>(upload(home, source));
+    static_cast<void>(upload(ctx, source));
     ADD_FAILURE() << "uploaded";
   } catch (const error& refused) {
     ASSERT_EQ(refused.code(), errc::budget_exceeded);

@@ -57,7 +57,7 @@ protected:
   /// One look at the context; a failure for each number that can't be.
   void sample(const holdings& all) const {
     const auto before = words(all);
-    const budget_statistics now = home()->memory_budget()->statistics();
+    const budget_statistics now = ctx()->memory_budget()->statistics();
     const auto after = words(all);
     std::uint64_t at_least = 0;
     std::uint64_t at_most = 0;
@@ -79,12 +79,12 @@ protected:
   void live(std::size_t bytes, std::uint8_t pattern, stream_ref own, holding& mine) const {
     mine.changing(bytes);
     {
-      const buffer held = buffer::allocate(home(), bytes, own, "storm");
+      const buffer held = buffer::allocate(ctx(), bytes, own, "storm");
       mine.exactly(bytes);
       fill(held, pattern, own);
       std::vector<std::uint8_t> content(bytes);
       queue_read(held, content.data(), own);
-      home()->synchronize(own);
+      ctx()->synchronize(own);
       EXPECT_EQ(content, std::vector<std::uint8_t>(bytes, pattern));
       mine.changing(bytes);
     }
@@ -100,7 +100,7 @@ TEST_P(storm, sixteen_threads_on_sixty_percent_of_their_demand_are_all_served_an
   for (unsigned t = 0; t < many; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937 random(t);
-      const auto own = home()->borrow_stream();
+      const auto own = ctx()->borrow_stream();
       for (unsigned round = 0; round < rounds; ++round) {
         live((1 + random() % (largest / unit)) * unit, static_cast<std::uint8_t>(t * rounds + round),
              own.ref(), all[t]);
@@ -113,33 +113,33 @@ TEST_P(storm, sixteen_threads_on_sixty_percent_of_their_demand_are_all_served_an
   } while (running != 0);
   threads.clear();
   sample(all);
-  const budget_statistics after = home()->reports().statistics().budget;
+  const budget_statistics after = ctx()->reports().statistics().budget;
   EXPECT_EQ(after.current, 0U);
   EXPECT_EQ(after.requests, std::uint64_t{many} * rounds);
-  EXPECT_EQ(home()->memory_budget()->waiting(), 0U);
-  EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
+  EXPECT_EQ(ctx()->memory_budget()->waiting(), 0U);
+  EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
 }
 
 TEST_P(storm, a_refused_request_never_shows_to_another_thread) {
   context_options options;
   options.budget = 1000;
-  const auto home = new_context(options);
-  const buffer kept = buffer::allocate(home, 600, home->work_stream(), "kept");
+  const auto ctx = new_context(options);
+  const buffer kept = buffer::allocate(ctx, 600, ctx->work_stream(), "kept");
   std::atomic<bool> done{false};
   std::jthread asker([&] {
     for (int round = 0; round < 2000; ++round) {
-      EXPECT_THROW(static_cast<void>(buffer::allocate(home, 401, home->work_stream())), error);
+      EXPECT_THROW(static_cast<void>(buffer::allocate(ctx, 401, ctx->work_stream())), error);
     }
     done = true;
   });
   while (!done) {
-    const budget_statistics now = home->reports().statistics().budget;
+    const budget_statistics now = ctx->reports().statistics().budget;
     EXPECT_EQ(now.current, 600U);
     EXPECT_EQ(now.peak, 600U);
     EXPECT_EQ(now.remaining, 400U);
   }
   asker.join();
-  EXPECT_EQ(home->reports().statistics().budget.refused, 2000U);
+  EXPECT_EQ(ctx->reports().statistics().budget.refused, 2000U);
 }
 
 SAETA_CONFORMANCE_SUITE(storm);

@@ -23,7 +23,7 @@ protected:
     context_options options;
     options.budget = limit;
     there_ = watch(context::create(second, options));
-    here_stream_.emplace(home()->borrow_stream());
+    here_stream_.emplace(ctx()->borrow_stream());
     there_stream_.emplace(there_->borrow_stream());
   }
 
@@ -51,10 +51,10 @@ TEST_P(two_devices, copies_between_them_wait_for_the_writer_whoever_queues_them)
   const buffer ours = make(bytes);
   fill(ours, 1, here());
   const buffer theirs = make_there(2);
-  copy(ours, theirs, *home(), here()); // pulled
+  copy(ours, theirs, *ctx(), here()); // pulled
   EXPECT_EQ(read(ours), std::vector<std::uint8_t>(bytes, 2));
   fill(ours, 3, here());
-  copy(theirs, ours, *home(), here()); // pushed
+  copy(theirs, ours, *ctx(), here()); // pushed
   fill(ours, 4, here());
   copy(ours, theirs, *there_, there()); // pushed by the other device
   EXPECT_EQ(read(ours), std::vector<std::uint8_t>(bytes, 3));
@@ -72,9 +72,9 @@ TEST_P(two_devices, memory_is_not_used_again_before_work_of_the_other_device_has
     copy(gone, theirs, *there_, there()); // its last use waits behind the gate
   }
   buffer next = make(bytes);
-  fill(next, 9, home()->work_stream());
+  fill(next, 9, ctx()->work_stream());
   if (held) {
-    EXPECT_FALSE(next.address() == address && home()->work_stream().idle())
+    EXPECT_FALSE(next.address() == address && ctx()->work_stream().idle())
         << "memory went to its next owner while a stream of the other device still used it";
     held->open();
   }
@@ -88,25 +88,25 @@ TEST_P(two_devices, a_trim_waits_for_work_of_the_other_device) {
       const buffer gone = make(bytes);
       copy(gone, theirs, *there_, there());
     }
-    home()->drain();
-    home()->trim(); // on sim, an edge that is missing here fails the test
+    ctx()->drain();
+    ctx()->trim(); // on sim, an edge that is missing here fails the test
   }
   there_->synchronize(there());
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(60)));
-  home()->trim();
-  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(60)));
+  ctx()->trim();
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
 }
 
 TEST_P(two_devices, charge_their_own_budgets) {
-  const auto before = home()->reports().statistics().budget.current;
+  const auto before = ctx()->reports().statistics().budget.current;
   const buffer theirs = make_there(1);
-  EXPECT_EQ(home()->reports().statistics().budget.current, before);
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, before);
   EXPECT_EQ(there_->reports().statistics().budget.current, bytes);
 }
 
 TEST_P(two_devices, a_stream_of_one_uses_memory_of_the_other_where_it_has_access) {
   const buffer theirs = make_there(1);
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     EXPECT_THROW(use_token(here(), {reads(theirs)}), error) << "two backends of the host share nothing";
     return;
   }
@@ -119,20 +119,20 @@ TEST_P(two_devices, a_stream_of_one_uses_memory_of_the_other_where_it_has_access
     there_->copies().fill(token.mutable_data<std::uint8_t>(theirs), 5, bytes, here());
   }
   const buffer ours = make(bytes);
-  copy(ours, theirs, *home(), home()->work_stream());
+  copy(ours, theirs, *ctx(), ctx()->work_stream());
   EXPECT_EQ(read(ours), std::vector<std::uint8_t>(bytes, 5));
 }
 
 TEST_P(two_devices, an_export_may_be_used_on_every_device_that_sees_the_memory) {
   buffer theirs = make_there(1);
-  if (home()->on_host() || !device().can_access_peer(*there_->device_backend())) {
+  if (ctx()->on_host() || !device().can_access_peer(*there_->device_backend())) {
     GTEST_SKIP() << "the two devices have no peer access";
   }
   { const use_token token(here(), {reads(theirs)}); } // from now on the memory is visible here
   const stream unnamed(shared_device());
   const buffer seen = make(bytes);
-  fill(seen, 0, home()->work_stream());
-  home()->synchronize(home()->work_stream());
+  fill(seen, 0, ctx()->work_stream());
+  ctx()->synchronize(ctx()->work_stream());
   const auto held = close_gate(unnamed.ref().native_handle());
   const std::array views{theirs};
   {
@@ -153,16 +153,16 @@ TEST_P(two_devices, an_export_may_be_used_on_every_device_that_sees_the_memory) 
 }
 
 TEST_P(two_devices, are_marked_once_each_however_often_one_was_made_visible) {
-  EXPECT_TRUE(home()->make_visible_to(device()));
-  const bool reachable = home()->make_visible_to(*second_device());
-  EXPECT_EQ(home()->make_visible_to(*second_device()), reachable);
-  EXPECT_EQ(reachable, !home()->on_host());
-  home()->copies().reset_counters();
+  EXPECT_TRUE(ctx()->make_visible_to(device()));
+  const bool reachable = ctx()->make_visible_to(*second_device());
+  EXPECT_EQ(ctx()->make_visible_to(*second_device()), reachable);
+  EXPECT_EQ(reachable, !ctx()->on_host());
+  ctx()->copies().reset_counters();
   there_->copies().reset_counters();
-  const point_set everything = home()->mark_unknown_work("test");
-  EXPECT_EQ(everything.size(), home()->on_host() ? 0U : 2U);
-  EXPECT_EQ(home()->copies().read_counters().events, home()->on_host() ? 0U : 1U);
-  EXPECT_EQ(there_->copies().read_counters().events, home()->on_host() ? 0U : 1U);
+  const point_set everything = ctx()->mark_unknown_work("test");
+  EXPECT_EQ(everything.size(), ctx()->on_host() ? 0U : 2U);
+  EXPECT_EQ(ctx()->copies().read_counters().events, ctx()->on_host() ? 0U : 1U);
+  EXPECT_EQ(there_->copies().read_counters().events, ctx()->on_host() ? 0U : 1U);
 }
 
 SAETA_CONFORMANCE_SUITE(two_devices);

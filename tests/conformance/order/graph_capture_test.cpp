@@ -20,7 +20,7 @@ protected:
   void SetUp() override {
     context_test::SetUp();
     foreign_.emplace(shared_device());
-    ours_.emplace(home()->borrow_stream());
+    ours_.emplace(ctx()->borrow_stream());
     landing_ = landings_.allocate({bytes, 0, tag("landing"), nullptr, nullptr}, ours());
   }
   void TearDown() override {
@@ -34,17 +34,17 @@ protected:
   [[nodiscard]] stream_ref ours() const { return ours_->ref(); }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
     buffer made = make(bytes);
-    fill(made, value, home()->work_stream());
-    home()->synchronize(home()->work_stream());
+    fill(made, value, ctx()->work_stream());
+    ctx()->synchronize(ctx()->work_stream());
     return made;
   }
   /// Work of ours may be pending when a call of another library comes.
-  [[nodiscard]] bool asynchronous() const { return !home()->on_host(); }
-  [[nodiscard]] std::uint64_t waits() const { return home()->copies().read_counters().synchronizations; }
-  [[nodiscard]] std::uint64_t pending() const { return home()->reports().statistics().pending_releases; }
+  [[nodiscard]] bool asynchronous() const { return !ctx()->on_host(); }
+  [[nodiscard]] std::uint64_t waits() const { return ctx()->copies().read_counters().synchronizations; }
+  [[nodiscard]] std::uint64_t pending() const { return ctx()->reports().statistics().pending_releases; }
   void expect_released() const {
-    EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
   }
   [[nodiscard]] std::uint8_t* landing() const { return static_cast<std::uint8_t*>(landing_.pointer); }
 
@@ -91,9 +91,9 @@ TEST_P(graph_captures, hold_back_the_views_of_everybody_until_they_have_ended) {
   another.reset();
   EXPECT_EQ(pending(), asynchronous() ? 1U : 0U);
   EXPECT_TRUE(capture.end());
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->reports().statistics().budget.current, bytes);
-  EXPECT_TRUE(home()->clocks()->mark_device().has_value()) << "held although the capture has ended";
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, bytes);
+  EXPECT_TRUE(ctx()->clocks()->mark_device().has_value()) << "held although the capture has ended";
 }
 
 TEST_P(graph_captures, are_followed_where_nothing_is_waited_for) {
@@ -102,8 +102,8 @@ TEST_P(graph_captures, are_followed_where_nothing_is_waited_for) {
   external_memory lent; // of which no work is known
   lent.pointer = reinterpret_cast<void*>(memory.address());
   lent.bytes = memory.size();
-  lent.device = home()->device();
-  const std::array views{buffer::adopt(home(), std::move(lent))};
+  lent.device = ctx()->device();
+  const std::array views{buffer::adopt(ctx(), std::move(lent))};
   graph_capture capture(device(), foreign().native_handle());
   order_handover(views, device(), foreign().native_handle());
   {
@@ -113,7 +113,7 @@ TEST_P(graph_captures, are_followed_where_nothing_is_waited_for) {
   another.reset();
   EXPECT_EQ(pending(), asynchronous() ? 1U : 0U);
   EXPECT_TRUE(capture.end()) << "an event over all work was recorded and has ended the capture";
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
 }
 
 TEST_P(graph_captures, are_handed_memory_whose_last_write_has_finished) {
@@ -156,21 +156,21 @@ TEST_P(graph_captures, do_not_hide_the_work_that_a_token_queued_before_them) {
   auto b = std::optional(filled(5));
   const auto gate = close_gate(foreign().native_handle());
   auto token = std::make_optional<use_token>(foreign(), std::initializer_list<use>{reads(*b)});
-  home()->copies().copy(landing(), token->data<char>(*b), bytes, to_host(), foreign());
+  ctx()->copies().copy(landing(), token->data<char>(*b), bytes, to_host(), foreign());
   graph_capture capture(device(), foreign().native_handle());
   token.reset();
   b.reset();
   EXPECT_TRUE(capture.end());
   std::vector<buffer> next;
   for (int i = 0; i < 4; ++i) {
-    next.push_back(buffer::allocate(home(), bytes, ours(), "next"));
+    next.push_back(buffer::allocate(ctx(), bytes, ours(), "next"));
     fill(next.back(), 0xAA, ours());
   }
   if (gate) {
     EXPECT_EQ(pending(), 1U) << "given to others while it was read";
     gate->open();
   }
-  home()->synchronize(foreign());
+  ctx()->synchronize(foreign());
   EXPECT_EQ(std::vector<std::uint8_t>(landing(), landing() + bytes), std::vector<std::uint8_t>(bytes, 5));
   next.clear();
   expect_released();
@@ -218,10 +218,10 @@ TEST_P(graph_captures, are_given_no_memory) {
     }
   };
   graph_capture capture(device(), foreign().native_handle());
-  EXPECT_EQ(refusal([&] { return buffer::allocate(home(), bytes, foreign(), "captured"); }),
+  EXPECT_EQ(refusal([&] { return buffer::allocate(ctx(), bytes, foreign(), "captured"); }),
             "invalid_argument");
   EXPECT_EQ(refusal([&] { return device().allocate_async(bytes, foreign().native_handle()); }), "device");
-  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
   EXPECT_TRUE(capture.end());
 }
 

@@ -23,13 +23,13 @@ protected:
   void SetUp() override {
     context_test::SetUp();
     // Streams and memory that a test needs are there before a gate closes: making them may wait for the device.
-    first_.emplace(home()->borrow_stream());
-    second_.emplace(home()->borrow_stream());
-    third_.emplace(home()->borrow_stream());
-    host_ = landings_.allocate(bytes, 0, home()->work_stream());
+    first_.emplace(ctx()->borrow_stream());
+    second_.emplace(ctx()->borrow_stream());
+    third_.emplace(ctx()->borrow_stream());
+    host_ = landings_.allocate(bytes, 0, ctx()->work_stream());
   }
   void TearDown() override {
-    EXPECT_TRUE(landings_.deallocate(host_, home()->work_stream()));
+    EXPECT_TRUE(landings_.deallocate(host_, ctx()->work_stream()));
     context_test::TearDown();
   }
   [[nodiscard]] stream_ref first() const { return first_->ref(); }
@@ -51,8 +51,8 @@ protected:
   }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
     buffer made = make(bytes);
-    fill(made, value, home()->work_stream());
-    home()->synchronize(home()->work_stream());
+    fill(made, value, ctx()->work_stream());
+    ctx()->synchronize(ctx()->work_stream());
     return made;
   }
   /// Allocates and fills on the stream until the memory at this address is given out again.
@@ -60,7 +60,7 @@ protected:
                                                       stream_ref on) const {
     std::vector<buffer> made;
     do {
-      made.push_back(buffer::allocate(home(), bytes, on, "next"));
+      made.push_back(buffer::allocate(ctx(), bytes, on, "next"));
       fill(made.back(), value, on);
     } while (made.back().address() != address && made.size() < 32);
     EXPECT_EQ(made.back().address(), address) << "never given out again, so nothing is shown";
@@ -81,7 +81,7 @@ protected:
       EXPECT_FALSE(second().idle()) << "handed over before the write";
     }
     open(held);
-    home()->synchronize(second());
+    ctx()->synchronize(second());
     EXPECT_TRUE(landed(value));
     EXPECT_TRUE(writer.idle());
   }
@@ -100,7 +100,7 @@ protected:
     } else {
       expect_handover_in_order(b, writer.ref(), held, value);
     }
-    home()->synchronize(writer.ref());
+    ctx()->synchronize(writer.ref());
   }
 
 private:
@@ -120,7 +120,7 @@ TEST_P(ordering, a_read_waits_for_the_last_write_on_another_stream) {
     EXPECT_FALSE(second().idle()) << "the read did not wait";
   }
   open(held);
-  home()->synchronize(second());
+  ctx()->synchronize(second());
   EXPECT_TRUE(landed(2));
 }
 
@@ -130,7 +130,7 @@ TEST_P(ordering, a_write_waits_for_the_reads_of_two_other_streams) {
   const auto held = hold(first());
   {
     use_token token(first(), {reads(b), writes(copy)});
-    home()->copies().copy(token.mutable_data<char>(copy), token.data<char>(b), bytes, within(), first());
+    ctx()->copies().copy(token.mutable_data<char>(copy), token.data<char>(b), bytes, within(), first());
   }
   queue_read(b, landing(), second());
   fill(b, 9, third());
@@ -138,8 +138,8 @@ TEST_P(ordering, a_write_waits_for_the_reads_of_two_other_streams) {
     EXPECT_FALSE(third().idle()) << "the write did not wait for the held read";
   }
   open(held);
-  home()->synchronize(third());
-  home()->synchronize(second());
+  ctx()->synchronize(third());
+  ctx()->synchronize(second());
   EXPECT_TRUE(landed(1));
   EXPECT_EQ(read(copy), std::vector<std::uint8_t>(bytes, 1));
   EXPECT_EQ(read(b), std::vector<std::uint8_t>(bytes, 9));
@@ -150,7 +150,7 @@ TEST_P(ordering, a_token_dropped_by_an_exception_still_fences) {
   const auto held = hold(first());
   try {
     use_token token(first(), {writes(b)});
-    home()->copies().fill(token.mutable_data<char>(b), 5, bytes, first());
+    ctx()->copies().fill(token.mutable_data<char>(b), 5, bytes, first());
     throw std::runtime_error("dropped");
   } catch (const std::runtime_error&) {
     queue_read(b, landing(), second());
@@ -159,7 +159,7 @@ TEST_P(ordering, a_token_dropped_by_an_exception_still_fences) {
     EXPECT_FALSE(second().idle());
   }
   open(held);
-  home()->synchronize(second());
+  ctx()->synchronize(second());
   EXPECT_TRUE(landed(5));
 }
 
@@ -168,13 +168,14 @@ TEST_P(ordering, more_readers_than_are_kept_apart_are_all_waited_for) {
   std::vector<stream_lease> readers;
   std::vector<buffer> copies;
   for (std::size_t i = 0; i < 2 * ordering_state::max_reads; ++i) {
-    readers.push_back(home()->borrow_stream());
+    readers.push_back(ctx()->borrow_stream());
     copies.push_back(filled(0));
   }
   const auto held = hold(readers.front().ref());
   for (std::size_t i = 0; i < readers.size(); ++i) {
     use_token token(readers[i].ref(), {reads(b), writes(copies[i])});
-    home()->copies().copy(token.mutable_data<char>(copies[i]), token.data<char>(b), bytes, within(), readers[i].ref());
+    ctx()->copies().copy(token.mutable_data<char>(copies[i]), token.data<char>(b), bytes, within(),
+                         readers[i].ref());
   }
   EXPECT_LE(b.owner()->ordering().needs(access::write, "b").points.size(), ordering_state::max_reads + 1);
   fill(b, 7, second());
@@ -206,14 +207,14 @@ TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_by
   const auto held = hold(first());
   {
     use_token token(first(), {reads(*b), writes(copy)});
-    home()->copies().copy(token.mutable_data<char>(copy), token.data<char>(*b), bytes, within(), first());
+    ctx()->copies().copy(token.mutable_data<char>(copy), token.data<char>(*b), bytes, within(), first());
   }
   queue_read(*b, landing(), second());
   const std::uintptr_t address = b->address();
   b.reset();
   const auto next = fill_until_reused(address, 0xAA, third());
   open(held);
-  home()->synchronize(second());
+  ctx()->synchronize(second());
   EXPECT_TRUE(landed(5));
   EXPECT_EQ(read(copy), std::vector<std::uint8_t>(bytes, 5)) << "reused before the held read";
   for (const buffer& each : next) {
@@ -222,21 +223,21 @@ TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_by
 }
 
 TEST_P(ordering, memory_is_written_freed_and_had_again_on_one_stream_without_a_wait_of_the_host) {
-  const std::uintptr_t address = buffer::allocate(home(), bytes, first(), "round").address();
+  const std::uintptr_t address = buffer::allocate(ctx(), bytes, first(), "round").address();
   const auto held = hold(first());
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   for (std::uint8_t round = 1; round <= 8; ++round) {
-    const buffer b = buffer::allocate(home(), bytes, first(), "round");
+    const buffer b = buffer::allocate(ctx(), bytes, first(), "round");
     EXPECT_EQ(b.address(), address) << "reused at once";
     fill(b, round, first());
     queue_read(b, landing(), first());
   }
-  EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U);
+  EXPECT_EQ(ctx()->copies().read_counters().synchronizations, 0U);
   if (held) {
     EXPECT_FALSE(first().idle()) << "the host has waited";
   }
   open(held);
-  home()->synchronize(first());
+  ctx()->synchronize(first());
   EXPECT_TRUE(landed(8));
 }
 
@@ -248,24 +249,24 @@ TEST_P(ordering, an_external_keepalive_outlives_the_work_on_its_memory) {
     external_memory memory;
     memory.pointer = reinterpret_cast<void*>(lent.address());
     memory.bytes = bytes;
-    memory.device = home()->device();
+    memory.device = ctx()->device();
     memory.tag = "lent";
     memory.keepalive = std::make_shared<int>(1);
     alive = memory.keepalive;
-    const buffer view = buffer::adopt(home(), std::move(memory));
+    const buffer view = buffer::adopt(ctx(), std::move(memory));
     queue_read(view, landing(), first());
-    EXPECT_EQ(home()->reports().statistics().ledger.external, bytes);
+    EXPECT_EQ(ctx()->reports().statistics().ledger.external, bytes);
     EXPECT_THROW(use_token(first(), {writes(view)}), error) << "read-only";
   }
-  EXPECT_EQ(home()->reports().statistics().ledger.external, 0U);
+  EXPECT_EQ(ctx()->reports().statistics().ledger.external, 0U);
   if (held) {
     EXPECT_FALSE(alive.expired()) << "given back while the copy was pending";
-    EXPECT_EQ(home()->reports().statistics().pending_releases, 1U);
+    EXPECT_EQ(ctx()->reports().statistics().pending_releases, 1U);
   }
   open(held);
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_TRUE(alive.expired());
-  home()->synchronize(first());
+  ctx()->synchronize(first());
   EXPECT_TRUE(landed(4));
 }
 
@@ -283,14 +284,14 @@ TEST_P(ordering, an_export_is_fenced_on_a_stream_that_nobody_announced) {
   b.reset();
   const auto next = fill_until_reused(address, 0xAA, second());
   open(held);
-  home()->synchronize(foreign.ref());
+  ctx()->synchronize(foreign.ref());
   EXPECT_TRUE(landed(6)) << "the memory was reused before the consumer had read it";
 }
 
 TEST_P(ordering, a_view_given_back_during_an_announced_capture_is_released_afterwards) {
   auto b = std::optional(filled(6));
   const stream foreign(shared_device());
-  std::shared_ptr<void> capture = home()->capturing();
+  std::shared_ptr<void> capture = ctx()->capturing();
   const auto held = hold(foreign.ref());
   {
     const std::array views{*b};
@@ -300,14 +301,15 @@ TEST_P(ordering, a_view_given_back_during_an_announced_capture_is_released_after
   }
   b.reset();
   if (held) {
-    EXPECT_EQ(home()->reports().statistics().pending_releases, 1U) << "released before its consumer was waited for";
-    EXPECT_EQ(home()->reports().statistics().budget.current, bytes);
+    EXPECT_EQ(ctx()->reports().statistics().pending_releases, 1U)
+        << "released before its consumer was waited for";
+    EXPECT_EQ(ctx()->reports().statistics().budget.current, bytes);
   }
   capture.reset();
   open(held);
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
-  home()->synchronize(foreign.ref());
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
+  ctx()->synchronize(foreign.ref());
   EXPECT_TRUE(landed(6));
 }
 
@@ -324,7 +326,7 @@ TEST_P(ordering, a_write_waits_for_the_consumers_of_an_outstanding_export) {
     EXPECT_FALSE(second().idle());
   }
   open(held);
-  home()->synchronize(foreign.ref());
+  ctx()->synchronize(foreign.ref());
   EXPECT_TRUE(landed(6));
 }
 
@@ -334,7 +336,7 @@ TEST_P(ordering, a_hand_over_waits_for_a_view_that_came_back_during_a_capture) {
     const stream foreign(shared_device());
     const auto held = hold(foreign.ref());
     {
-      const std::shared_ptr<void> capture = home()->capturing();
+      const std::shared_ptr<void> capture = ctx()->capturing();
       const export_hold consumer(std::array{b}, access::write);
       fill_unannounced(b, 7, foreign);
     }
@@ -360,10 +362,10 @@ TEST_P(ordering, a_hand_over_waits_for_a_token_that_ended_inside_a_capture) {
     const stream foreign(shared_device());
     const auto held = hold(foreign.ref());
     auto token = std::make_optional<use_token>(foreign.ref(), std::initializer_list<use>{writes(b)});
-    home()->copies().fill(token->mutable_data<char>(b), 9, bytes, foreign.ref());
+    ctx()->copies().fill(token->mutable_data<char>(b), 9, bytes, foreign.ref());
     graph_capture capture(device(), foreign.ref().native_handle());
     token.reset(); // what was queued before the capture can't be marked during it
-    if (!home()->on_host()) {
+    if (!ctx()->on_host()) {
       EXPECT_THROW(order_handover(std::array{b}, second()), error) << "while the capture goes on";
     }
     EXPECT_TRUE(capture.end());
@@ -373,8 +375,8 @@ TEST_P(ordering, a_hand_over_waits_for_a_token_that_ended_inside_a_capture) {
 
 TEST_P(ordering, unknown_work_is_settled_once) {
   const buffer b = filled(1);
-  const auto events = [&] { return home()->clocks()->events_recorded(); };
-  const std::uint64_t one = home()->on_host() ? 0 : 1; // over all work of the device
+  const auto events = [&] { return ctx()->clocks()->events_recorded(); };
+  const std::uint64_t one = ctx()->on_host() ? 0 : 1; // over all work of the device
   for (const access consumer : {access::read, access::write}) {
     for (const access mode : {access::read, access::write}) {
       const auto use_it = [&] { const use_token token(first(), {{b, mode}}); };
@@ -387,7 +389,7 @@ TEST_P(ordering, unknown_work_is_settled_once) {
       use_it();
       EXPECT_EQ(events() - before, conflict ? one : 0);
       before = events();
-      const std::shared_ptr<void> capture = home()->capturing(); // in which a second one would be refused
+      const std::shared_ptr<void> capture = ctx()->capturing(); // in which a second one would be refused
       EXPECT_NO_THROW(use_it());
       EXPECT_NO_THROW(use_it());
       EXPECT_EQ(events() - before, 0U) << "asked for all work of the device again";
@@ -403,20 +405,20 @@ TEST_P(ordering, a_keepalive_without_a_pointer_is_dropped_in_order) {
     external_memory memory;
     memory.pointer = reinterpret_cast<void*>(lent.address());
     memory.bytes = bytes;
-    memory.device = home()->device();
+    memory.device = ctx()->device();
     memory.tag = "lent";
     memory.keepalive = std::shared_ptr<void>(nullptr, [&dropped](void*) { dropped = true; });
-    const buffer view = buffer::adopt(home(), std::move(memory));
+    const buffer view = buffer::adopt(ctx(), std::move(memory));
     queue_read(view, landing(), first());
   }
   if (held) {
     EXPECT_FALSE(dropped) << "dropped while the copy was pending";
-    EXPECT_EQ(home()->reports().statistics().pending_releases, 1U);
+    EXPECT_EQ(ctx()->reports().statistics().pending_releases, 1U);
   }
   open(held);
-  EXPECT_TRUE(home()->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_TRUE(dropped);
-  home()->synchronize(first());
+  ctx()->synchronize(first());
   EXPECT_TRUE(landed(4));
 }
 
@@ -447,10 +449,10 @@ TEST_P(ordering, a_hand_over_waits_for_the_token_of_another_thread_and_refuses_i
   while (!begun) {
     std::this_thread::yield();
   }
-  home()->copies().fill(writing->mutable_data<char>(b), 5, bytes, first());
+  ctx()->copies().fill(writing->mutable_data<char>(b), 5, bytes, first());
   writing.reset();
   consumer.join();
-  home()->synchronize(second());
+  ctx()->synchronize(second());
   EXPECT_TRUE(landed(5)) << "handed over before the write was finished";
 }
 
@@ -459,10 +461,10 @@ TEST_P(ordering, a_buffer_named_twice_is_held_once_with_the_stronger_access) {
   {
     use_token token(first(), {reads(b.slice(0, 10)), writes(b.slice(10, 10)), reads(b)});
     EXPECT_THROW(use_token(second(), {reads(b)}), error) << "a write goes with nothing else";
-    home()->copies().fill(token.mutable_data<char>(b), 2, bytes, first());
+    ctx()->copies().fill(token.mutable_data<char>(b), 2, bytes, first());
   }
   queue_read(b, landing(), second());
-  home()->synchronize(second());
+  ctx()->synchronize(second());
   EXPECT_TRUE(landed(2));
 }
 
@@ -485,8 +487,8 @@ TEST_P(ordering, two_threads_that_write_one_buffer_take_turns) {
       for (int round = 0; round < 200; ++round) {
         use_token token(mine, {writes(b)});
         auto* at = token.mutable_data<std::uint8_t>(b);
-        home()->copies().fill(at, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
-        home()->copies().fill(at + bytes / 2, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
+        ctx()->copies().fill(at, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
+        ctx()->copies().fill(at + bytes / 2, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
       }
     });
   }
@@ -501,10 +503,10 @@ TEST_P(ordering, one_address_passes_between_streams_without_corruption) {
   for (std::uint8_t round = 0; round < 64; ++round) {
     const stream_ref writer = round % 2 == 0 ? first() : second();
     const stream_ref reader = round % 2 == 0 ? third() : first();
-    const buffer b = buffer::allocate(home(), bytes, writer, "round");
+    const buffer b = buffer::allocate(ctx(), bytes, writer, "round");
     fill(b, round, writer);
     queue_read(b, landing(), reader);
-    home()->synchronize(reader);
+    ctx()->synchronize(reader);
     ASSERT_TRUE(landed(round)) << "round " << int{round};
   }
 }

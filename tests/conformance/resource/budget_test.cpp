@@ -14,25 +14,25 @@ TEST_P(budget_of_a_context, counts_exactly_through_allocation_free_refusal_and_r
   budget_statistics expected;
   expected.limit = limit;
   expected.remaining = limit;
-  EXPECT_EQ(home()->reports().statistics().budget, expected);
+  EXPECT_EQ(ctx()->reports().statistics().budget, expected);
 
   buffer first = make(1000);
   buffer second = make(limit - 1000);
   expected = {.limit = limit, .current = limit, .peak = limit, .requests = 2};
-  EXPECT_EQ(home()->reports().statistics().budget, expected);
+  EXPECT_EQ(ctx()->reports().statistics().budget, expected);
 
   EXPECT_THROW(static_cast<void>(make(1)), error);
   expected.refused = 1;
-  EXPECT_EQ(home()->reports().statistics().budget, expected);
+  EXPECT_EQ(ctx()->reports().statistics().budget, expected);
 
   second = {};
   expected.current = 1000;
   expected.remaining = limit - 1000;
-  EXPECT_EQ(home()->reports().statistics().budget, expected) << "the peak stays";
+  EXPECT_EQ(ctx()->reports().statistics().budget, expected) << "the peak stays";
 
-  home()->memory_budget()->reset_peak();
+  ctx()->memory_budget()->reset_peak();
   expected.peak = 1000;
-  EXPECT_EQ(home()->reports().statistics().budget, expected);
+  EXPECT_EQ(ctx()->reports().statistics().budget, expected);
 }
 
 TEST_P(budget_of_a_context, refuses_with_all_its_numbers) {
@@ -45,7 +45,7 @@ TEST_P(budget_of_a_context, refuses_with_all_its_numbers) {
   } catch (const error& e) {
     ASSERT_EQ(e.code(), errc::budget_exceeded);
     const budget_refusal& numbers = *e.refusal();
-    EXPECT_EQ(numbers.layer, to_string(home()->device()));
+    EXPECT_EQ(numbers.layer, to_string(ctx()->device()));
     EXPECT_EQ(numbers.requested, huge);
     EXPECT_EQ(numbers.current, 4196U);
     EXPECT_TRUE(numbers.required == static_cast<uint128>(huge) + 4196) << "128 bits, exact";
@@ -74,17 +74,17 @@ TEST_P(budget_of_a_context, never_refuses_a_loop_that_stays_inside_the_limit) {
     context_options options;
     options.budget = 1 << 20;
     options.memory.base = base;
-    const auto home = new_context(options);
-    const auto other = home->borrow_stream();
+    const auto ctx = new_context(options);
+    const auto other = ctx->borrow_stream();
     for (int round = 0; round < 700; ++round) {
-      const buffer most = buffer::allocate(home, options.budget - 64, home->work_stream());
+      const buffer most = buffer::allocate(ctx, options.budget - 64, ctx->work_stream());
       use_token token(other.ref(), {writes(most)}); // pending on another stream when it is freed
-      home->copies().fill(token.mutable_data<char>(most), static_cast<std::uint8_t>(round), most.size(),
-                          other.ref());
+      ctx->copies().fill(token.mutable_data<char>(most), static_cast<std::uint8_t>(round), most.size(),
+                         other.ref());
     }
-    EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(1)));
-    EXPECT_EQ(home->reports().statistics().budget.refused, 0U);
-    EXPECT_EQ(home->reports().statistics().budget.current, 0U);
+    EXPECT_TRUE(ctx->wait_for_releases(std::chrono::minutes(1)));
+    EXPECT_EQ(ctx->reports().statistics().budget.refused, 0U);
+    EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);
   }
 }
 
@@ -93,25 +93,25 @@ TEST_P(budget_of_a_context, counts_an_empty_request_without_memory) {
   EXPECT_TRUE(nothing.present());
   EXPECT_EQ(nothing.size(), 0U);
   EXPECT_NE(nothing.owner()->generation(), make(0).owner()->generation());
-  EXPECT_EQ(home()->reports().statistics().budget.requests, 2U);
-  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
+  EXPECT_EQ(ctx()->reports().statistics().budget.requests, 2U);
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
 }
 
 TEST_P(budget_of_a_context, honours_alignment_beyond_the_devices_own) {
   for (const resource_kind kind : {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
     context_options options;
     options.memory.base = kind;
-    const auto home = new_context(options);
-    const std::size_t own = home->on_host() ? host_alignment : device_alignment;
+    const auto ctx = new_context(options);
+    const std::size_t own = ctx->on_host() ? host_alignment : device_alignment;
     for (const std::size_t alignment :
          {std::size_t{0}, std::size_t{64}, std::size_t{4096}, std::size_t{1} << 20}) {
-      const buffer made = buffer::allocate(home, 100, home->work_stream(), "aligned", alignment);
+      const buffer made = buffer::allocate(ctx, 100, ctx->work_stream(), "aligned", alignment);
       EXPECT_EQ(made.address() % std::max(alignment, own), 0U) << alignment;
-      EXPECT_EQ(home->reports().statistics().budget.current, 100U)
+      EXPECT_EQ(ctx->reports().statistics().budget.current, 100U)
           << "what was asked for, not what alignment costs";
     }
-    EXPECT_THROW(static_cast<void>(buffer::allocate(home, 100, home->work_stream(), "odd", 48)), error);
-    EXPECT_EQ(home->reports().statistics().budget.current, 0U);
+    EXPECT_THROW(static_cast<void>(buffer::allocate(ctx, 100, ctx->work_stream(), "odd", 48)), error);
+    EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);
   }
 }
 
@@ -120,14 +120,14 @@ TEST_P(budget_of_a_context, stays_exact_while_threads_write_verify_and_free) {
   std::atomic<int> wrong{0};
   for (unsigned t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      const auto lent = home()->borrow_stream();
+      const auto lent = ctx()->borrow_stream();
       for (unsigned round = 0; round < 50; ++round) {
         const auto pattern = static_cast<std::uint8_t>(t * 50 + round);
-        const buffer mine = buffer::allocate(home(), 10000 + t, lent.ref(), "storm");
+        const buffer mine = buffer::allocate(ctx(), 10000 + t, lent.ref(), "storm");
         fill(mine, pattern, lent.ref());
         std::vector<std::uint8_t> back(mine.size());
         queue_read(mine, back.data(), lent.ref());
-        home()->synchronize(lent.ref());
+        ctx()->synchronize(lent.ref());
         wrong += back != std::vector<std::uint8_t>(mine.size(), pattern);
       }
     });
@@ -136,9 +136,9 @@ TEST_P(budget_of_a_context, stays_exact_while_threads_write_verify_and_free) {
     t.join();
   }
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(home()->reports().statistics().budget.current, 0U);
-  EXPECT_EQ(home()->reports().statistics().budget.requests, 200U);
-  EXPECT_EQ(home()->copies().read_counters().allocations, 200U);
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
+  EXPECT_EQ(ctx()->reports().statistics().budget.requests, 200U);
+  EXPECT_EQ(ctx()->copies().read_counters().allocations, 200U);
 }
 
 SAETA_CONFORMANCE_SUITE(budget_of_a_context);

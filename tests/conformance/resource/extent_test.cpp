@@ -123,9 +123,9 @@ TEST_P(exportable_pools, are_an_option_of_a_stack) {
     EXPECT_THROW(static_cast<void>(new_context(options)), error);
     return;
   }
-  const auto home = new_context(options);
+  const auto ctx = new_context(options);
   EXPECT_TRUE(device().pool_exportable());
-  EXPECT_EQ(buffer::allocate(home, 1000, home->work_stream()).size(), 1000U);
+  EXPECT_EQ(buffer::allocate(ctx, 1000, ctx->work_stream()).size(), 1000U);
 }
 
 SAETA_CONFORMANCE_SUITE(extents);

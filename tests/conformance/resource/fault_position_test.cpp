@@ -25,64 +25,64 @@ protected:
   void SetUp() override { device_ = std::make_shared<faulty_backend>(shared_device()); }
 
   /// Everything that a context does, in one thread. Returns what was read back.
-  [[nodiscard]] std::vector<std::uint8_t> live(const std::shared_ptr<context>& home) const {
-    const copy_kind within = home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
-    const copy_kind down = home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host;
-    const auto first = home->borrow_stream();
-    const auto second = home->borrow_stream();
-    const buffer a = buffer::allocate(home, bytes, first.ref(), "a");
-    fill(home, a, 7, first.ref());
+  [[nodiscard]] std::vector<std::uint8_t> live(const std::shared_ptr<context>& ctx) const {
+    const copy_kind within = ctx->on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
+    const copy_kind down = ctx->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host;
+    const auto first = ctx->borrow_stream();
+    const auto second = ctx->borrow_stream();
+    const buffer a = buffer::allocate(ctx, bytes, first.ref(), "a");
+    fill(ctx, a, 7, first.ref());
     {
-      const auto query = home->with_budget("query", 4 * bytes);
+      const auto query = ctx->with_budget("query", 4 * bytes);
       const buffer b = buffer::allocate(query, bytes, second.ref(), "b");
       use_token token(second.ref(), {reads(a), writes(b)});
-      home->copies().copy(token.mutable_data<char>(b), token.data<char>(a), bytes, within, second.ref());
+      ctx->copies().copy(token.mutable_data<char>(b), token.data<char>(a), bytes, within, second.ref());
     }
-    const auto promised = home->with_reservation(2 * bytes);
+    const auto promised = ctx->with_reservation(2 * bytes);
     const buffer c = buffer::allocate(promised, bytes, first.ref(), "c");
     {
       use_token token(second.ref(), {reads(a.slice(0, bytes / 2)), writes(c)});
-      home->copies().fill(token.mutable_data<char>(c), 1, bytes, second.ref());
-      home->copies().copy(token.mutable_data<char>(c), token.data<char>(a), bytes / 2, within, second.ref());
+      ctx->copies().fill(token.mutable_data<char>(c), 1, bytes, second.ref());
+      ctx->copies().copy(token.mutable_data<char>(c), token.data<char>(a), bytes / 2, within, second.ref());
     }
     {
       external_memory lent;
       lent.pointer = reinterpret_cast<void*>(a.address());
       lent.bytes = bytes;
-      lent.device = home->device();
+      lent.device = ctx->device();
       lent.keepalive = a.owner();
       lent.tag = "lent";
-      const buffer view = buffer::adopt(home, std::move(lent));
+      const buffer view = buffer::adopt(ctx, std::move(lent));
       const std::array exported{c};
       const export_hold consumer(exported, access::read);
       use_token token(first.ref(), {reads(view)});
       std::uint64_t head = 0;
-      home->copies().read_scalar(&head, token.data<std::uint64_t>(view), sizeof head, first.ref());
+      ctx->copies().read_scalar(&head, token.data<std::uint64_t>(view), sizeof head, first.ref());
     }
     // Kept by the fixture: a copy that is queued outlives a failure.
     auto& result = *landings_.emplace_back(std::make_unique<std::vector<std::uint8_t>>(bytes));
     use_token token(first.ref(), {reads(c)});
-    home->copies().copy(result.data(), token.data<char>(c), bytes, down, first.ref());
+    ctx->copies().copy(result.data(), token.data<char>(c), bytes, down, first.ref());
     token.finish();
-    home->synchronize(first.ref());
-    home->trim();
+    ctx->synchronize(first.ref());
+    ctx->trim();
     return result;
   }
 
-  static void fill(const std::shared_ptr<context>& home, const buffer& used, std::uint8_t value,
+  static void fill(const std::shared_ptr<context>& ctx, const buffer& used, std::uint8_t value,
                    stream_ref stream) {
     use_token token(stream, {writes(used)});
-    home->copies().fill(token.mutable_data<char>(used), value, used.size(), stream);
+    ctx->copies().fill(token.mutable_data<char>(used), value, used.size(), stream);
     token.finish();
   }
 
-  [[nodiscard]] static std::vector<std::uint8_t> content(const std::shared_ptr<context>& home,
+  [[nodiscard]] static std::vector<std::uint8_t> content(const std::shared_ptr<context>& ctx,
                                                          const buffer& used) {
     std::vector<std::uint8_t> result(used.size());
-    use_token token(home->work_stream(), {reads(used)});
-    home->copies().copy(result.data(), token.data<char>(used), used.size(),
-               home->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host, token.stream());
-    home->synchronize(token.stream());
+    use_token token(ctx->work_stream(), {reads(used)});
+    ctx->copies().copy(result.data(), token.data<char>(used), used.size(),
+                       ctx->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host, token.stream());
+    ctx->synchronize(token.stream());
     return result;
   }
   /// False for an error that no fault of the device explains.
@@ -117,28 +117,28 @@ TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counte
     for (; failed; ++position) {
       SCOPED_TRACE(::testing::Message() << "call " << position << " fails");
       device_->fail_at(position);
-      std::shared_ptr<context> home;
+      std::shared_ptr<context> ctx;
       try {
-        home = watch(context::create(device_, options(base)));
-        const auto seen = live(home);
+        ctx = watch(context::create(device_, options(base)));
+        const auto seen = live(ctx);
         EXPECT_EQ(seen, expected);
       } catch (const error& e) {
         EXPECT_TRUE(e.code() == errc::device || e.code() == errc::out_of_memory) << e.what();
       }
       failed = position == 0 || device_->failed();
       device_->fail_at(0);
-      if (home) {
-        EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-        const memory_statistics now = home->reports().statistics();
+      if (ctx) {
+        EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+        const memory_statistics now = ctx->reports().statistics();
         EXPECT_EQ(now.budget.current, 0U);
         EXPECT_EQ(now.budget.reserved, 0U);
         EXPECT_EQ(now.ledger.buffers, 0U);
         EXPECT_EQ(now.pending_releases, 0U);
-        EXPECT_EQ(live(home), expected) << "the context works on after the failure";
-        EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-        home->trim();
+        EXPECT_EQ(live(ctx), expected) << "the context works on after the failure";
+        EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+        ctx->trim();
       }
-      home.reset();
+      ctx.reset();
       // Work that had not finished keeps its events until it has.
       const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
       while (timelines::collect_orphans() != 0 && std::chrono::steady_clock::now() < deadline) {
@@ -155,22 +155,22 @@ TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counte
 
 TEST_P(fault_positions, what_was_there_before_a_failure_is_as_it_was) {
   for (const resource_kind base : {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
-    const auto home = watch(context::create(device_, options(base)));
-    const buffer kept = buffer::allocate(home, bytes, home->work_stream(), "kept");
-    fill(home, kept, 0x5A, home->work_stream());
+    const auto ctx = watch(context::create(device_, options(base)));
+    const buffer kept = buffer::allocate(ctx, bytes, ctx->work_stream(), "kept");
+    fill(ctx, kept, 0x5A, ctx->work_stream());
     const bytes_by_name expected{{"kept", bytes}};
     bool failed = true;
     for (std::uint64_t position = 1; failed; ++position) {
       SCOPED_TRACE(::testing::Message() << "call " << position << " fails");
       device_->fail_at(position);
-      EXPECT_TRUE(throws_or_ends([&] { static_cast<void>(live(home)); }));
+      EXPECT_TRUE(throws_or_ends([&] { static_cast<void>(live(ctx)); }));
       failed = device_->failed();
       device_->fail_at(0);
-      EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home->reports().statistics().budget.current, bytes);
-      EXPECT_EQ(home->reports().statistics().budget.reserved, 0U);
-      EXPECT_EQ(home->reports().live_by_tag(), expected);
-      EXPECT_EQ(content(home, kept), std::vector<std::uint8_t>(bytes, 0x5A));
+      EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+      EXPECT_EQ(ctx->reports().statistics().budget.current, bytes);
+      EXPECT_EQ(ctx->reports().statistics().budget.reserved, 0U);
+      EXPECT_EQ(ctx->reports().live_by_tag(), expected);
+      EXPECT_EQ(content(ctx, kept), std::vector<std::uint8_t>(bytes, 0x5A));
       if (HasFailure()) {
         return;
       }

@@ -164,22 +164,22 @@ TEST_P(resources, a_large_block_beside_direct_slabs_is_freed_without_a_wait_of_t
   options.memory.slabs_from = resource_kind::direct;
   options.memory.caching.largest_small = 4096;
   options.memory.caching.largest_cached = 1 << 20;
-  const auto home = new_context(options);
-  const auto busy = home->borrow_stream();
+  const auto ctx = new_context(options);
+  const auto busy = ctx->borrow_stream();
   auto large = std::optional(
-      buffer::allocate(home, options.memory.caching.largest_cached + 1, home->work_stream(), "large"));
+      buffer::allocate(ctx, options.memory.caching.largest_cached + 1, ctx->work_stream(), "large"));
   const auto held = close_gate(busy.ref().native_handle());
   {
     use_token token(busy.ref(), {writes(*large)});
-    home->copies().fill(token.mutable_data<char>(*large), 1, large->size(), busy.ref());
+    ctx->copies().fill(token.mutable_data<char>(*large), 1, large->size(), busy.ref());
   }
   large.reset(); // for ever, if it waited
-  EXPECT_EQ(home->reports().statistics().pending_releases, held ? 1U : 0U);
+  EXPECT_EQ(ctx->reports().statistics().pending_releases, held ? 1U : 0U);
   if (held) {
     held->open();
   }
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(1)));
-  EXPECT_EQ(home->reports().statistics().held, 0U);
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::minutes(1)));
+  EXPECT_EQ(ctx->reports().statistics().held, 0U);
 }
 
 TEST_P(resources, sizes_up_to_the_last_64_bit_value_are_refused_and_take_nothing) {

@@ -30,7 +30,7 @@ protected:
   template <class T>
   void expect_column(type_id id, const std::vector<T>& values) const {
     const host_values given = values_of("x", std::span<const T>(values));
-    const table made = table_of_values(home(), {&given, 1});
+    const table made = table_of_values(ctx(), {&given, 1});
     ASSERT_EQ(made.rows(), static_cast<std::int64_t>(values.size()));
     const column& only = made.batches()[0].columns[0];
     EXPECT_EQ(only.type(), data_type(id));
@@ -40,15 +40,15 @@ protected:
     EXPECT_EQ(values_in<T>(only), values);
   }
   void expect_refused(const std::vector<host_values>& given, errc code, const std::string& said) const {
-    const std::uint64_t before = home()->reports().statistics().budget.current;
+    const std::uint64_t before = ctx()->reports().statistics().budget.current;
     try {
-      static_cast<void>(table_of_values(home(), given));
+      static_cast<void>(table_of_values(ctx(), given));
       ADD_FAILURE() << "taken; expected: " << said;
     } catch (const error& refused) {
       EXPECT_EQ(refused.code(), code);
       EXPECT_THAT(refused.message(), ::testing::HasSubstr(said));
     }
-    EXPECT_EQ(home()->reports().statistics().budget.current, before);
+    EXPECT_EQ(ctx()->reports().statistics().budget.current, before);
   }
   static host_values raw(std::string name, data_type type, std::span<const std::byte> bytes) {
     return {{std::move(name), std::move(type), true, {}}, bytes};
@@ -72,7 +72,7 @@ TEST_P(building, takes_spans_of_every_number) {
 TEST_P(building, takes_bools_of_a_byte) {
   const std::array<bool, 3> values{true, false, true};
   const host_values given = values_of("x", std::span<const bool>(values));
-  const table made = table_of_values(home(), {&given, 1});
+  const table made = table_of_values(ctx(), {&given, 1});
   EXPECT_EQ(made.fields().fields[0].type, data_type::byte_bool());
   EXPECT_EQ(values_in<std::uint8_t>(made.batches()[0].columns[0]), (std::vector<std::uint8_t>{1, 0, 1}));
 }
@@ -83,10 +83,10 @@ TEST_P(building, takes_one_transfer_a_table) {
   const std::vector<host_values> given{values_of("a", std::span<const std::uint32_t>(numbers)),
                                        values_of("b", std::span<const double>(others)),
                                        values_of("", std::span<const std::uint32_t>(numbers))};
-  home()->copies().reset_counters();
-  const table made = table_of_values(home(), given);
-  const counter_values now = home()->copies().read_counters();
-  EXPECT_EQ((home()->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
+  ctx()->copies().reset_counters();
+  const table made = table_of_values(ctx(), given);
+  const counter_values now = ctx()->copies().read_counters();
+  EXPECT_EQ((ctx()->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
   EXPECT_EQ(made.rows(), 1000);
   EXPECT_EQ(made.batches().size(), 1U);
   EXPECT_EQ(made.fields().fields[2].name, "");
@@ -97,7 +97,7 @@ TEST_P(building, takes_one_transfer_a_table) {
 TEST_P(building, keeps_no_hold_of_the_values) {
   std::vector<std::uint32_t> numbers{1, 2, 3};
   const host_values given = values_of("a", std::span<const std::uint32_t>(numbers));
-  const table made = table_of_values(home(), {&given, 1});
+  const table made = table_of_values(ctx(), {&given, 1});
   std::ranges::fill(numbers, 9U);
   EXPECT_EQ(values_in<std::uint32_t>(made.batches()[0].columns[0]), (std::vector<std::uint32_t>{1, 2, 3}));
 }
@@ -107,20 +107,20 @@ TEST_P(building, takes_raw_bytes_of_every_type_with_whole_bytes) {
   const std::vector<host_values> given{raw("decimal", data_type::parse("d:10,2,128"), bytes),
                                        raw("id", data_type::parse("w:16"), bytes),
                                        raw("interval", data_type::parse("tin"), bytes)};
-  const table made = table_of_values(home(), given);
+  const table made = table_of_values(ctx(), given);
   EXPECT_EQ(made.rows(), 6);
   const std::vector<host_values> times{raw("time", data_type::parse("tsu:UTC"), bytes)};
-  EXPECT_EQ(table_of_values(home(), times).rows(), 12);
+  EXPECT_EQ(table_of_values(ctx(), times).rows(), 12);
 }
 
 TEST_P(building, counts_under_the_tag_that_it_was_given) {
   const std::vector<std::byte> bytes(64);
   const host_values given = raw("a", data_type(type_id::int64), bytes);
-  const table made = table_of_values(home(), {&given, 1}, "mine");
-  EXPECT_EQ(home()->reports().live_by_tag().front().first, "mine");
+  const table made = table_of_values(ctx(), {&given, 1}, "mine");
+  EXPECT_EQ(ctx()->reports().live_by_tag().front().first, "mine");
 }
 
-TEST_P(building, without_columns_has_no_rows) { EXPECT_EQ(table_of_values(home(), {}).rows(), 0); }
+TEST_P(building, without_columns_has_no_rows) { EXPECT_EQ(table_of_values(ctx(), {}).rows(), 0); }
 
 TEST_P(building, names_the_column_that_has_half_a_value) {
   const std::vector<std::byte> bytes(10);

@@ -34,7 +34,7 @@ class combine : public context_test {
 protected:
   [[nodiscard]] column imported(const shared_array& source) const {
     owned_array given = support::to_c(source);
-    return import_column(home(), {"x", source->type, true, {}}, given.get());
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
   }
   [[nodiscard]] std::vector<column> imported(const std::vector<part>& parts) const {
     std::vector<column> made;
@@ -193,7 +193,7 @@ TEST_P(combine, joins_a_table_of_every_type_at_once) {
       batches[b].columns.push_back(imported(own.back().source));
     }
   }
-  const table joined = combine_chunks(table::make(home(), fields, batches));
+  const table joined = combine_chunks(table::make(ctx(), fields, batches));
 
   ASSERT_EQ(joined.batches().size(), 1u);
   EXPECT_EQ(joined.rows(), 104);
@@ -220,17 +220,17 @@ TEST_P(combine, leaves_a_single_piece_where_it_is) {
   const shared_array source = random_array(data_type(type_id::int32), {9, 0, nulls::some, true}, 1);
   const column only = imported(source);
   const column none = only.slice(0, 0);
-  const auto before = home()->copies().read_counters();
+  const auto before = ctx()->copies().read_counters();
   const std::vector<column> joined = combine_chunks(std::vector<column>{none, only, none});
   ASSERT_EQ(joined.size(), 1u);
   EXPECT_EQ(joined[0].values().address(), only.values().address());
   EXPECT_EQ(combine_chunks(std::vector<column>{none, none}).size(), 1u);
   EXPECT_TRUE(combine_chunks(std::vector<column>{}).empty());
-  EXPECT_EQ(home()->copies().read_counters().allocations, before.allocations);
+  EXPECT_EQ(ctx()->copies().read_counters().allocations, before.allocations);
 }
 
 TEST_P(combine, keeps_the_rows_of_tables_without_columns) {
-  const table source = table::make(home(), {}, {batch{3, {}}, batch{4, {}}});
+  const table source = table::make(ctx(), {}, {batch{3, {}}, batch{4, {}}});
   const table joined = combine_chunks(source);
   EXPECT_EQ(joined.rows(), 7);
   EXPECT_EQ(joined.batches().size(), 1u);
@@ -290,7 +290,7 @@ TEST_P(combine, unifies_dictionaries_that_differ) {
 TEST_P(combine, shares_one_dictionary_without_looking_at_it) {
   const shared_array values = support::strings({"a", "b"});
   const column whole = imported(support::indices({0, 1, 1, 0}, values));
-  const std::shared_ptr<void> strict = home()->copies().forbid_downloads();
+  const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
   const std::vector<column> joined =
       combine_chunks(std::vector<column>{whole.slice(2, 2), whole.slice(0, 1)});
   EXPECT_EQ(joined[0].dictionary()->bytes().address(), whole.dictionary()->bytes().address());
@@ -299,8 +299,8 @@ TEST_P(combine, shares_one_dictionary_without_looking_at_it) {
 TEST_P(combine, compares_no_dictionaries_where_downloads_are_forbidden) {
   const std::vector<column> pieces = imported(
       std::vector<part>{{dictionary_column({"a"}, {0}), 0, 1}, {dictionary_column({"b"}, {0}), 0, 1}});
-  const std::shared_ptr<void> strict = home()->copies().forbid_downloads();
-  if (home()->on_host()) {
+  const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
+  if (ctx()->on_host()) {
     EXPECT_EQ(combine_chunks(pieces).size(), 1u);
     return;
   }
@@ -327,16 +327,16 @@ TEST_P(combine, joins_slices_of_one_list_view_with_one_copy_of_its_child) {
 /// The child has more rows than half of what 32-bit offsets count, and no memory: nulls have none.
 TEST_P(combine, counts_the_child_that_slices_of_one_list_view_share_once) {
   constexpr std::int64_t child_rows = std::int64_t{3} << 29;
-  const column child = column::make(home(), {data_type(type_id::null), child_rows, 0, child_rows, {}});
+  const column child = column::make(ctx(), {data_type(type_id::null), child_rows, 0, child_rows, {}});
   const data_type type = data_type::nested("+vl", {{"item", child.type(), true, {}}});
   const buffer offsets = imported(numbers({0, 5, static_cast<std::int32_t>(child_rows) - 1})).values();
   const buffer sizes = imported(numbers({2, 0, 1})).values();
   const auto list = [&](const column& values) {
-    return column::make(home(), {type, 3, 0, 0, {{}, offsets, sizes}, {}, {values}});
+    return column::make(ctx(), {type, 3, 0, 0, {{}, offsets, sizes}, {}, {values}});
   };
   const column whole = list(child);
   EXPECT_EQ(combine_chunks(std::vector<column>{whole.slice(0, 2), whole.slice(1, 2)}).size(), 1u);
-  const column other = list(column::make(home(), {data_type(type_id::null), child_rows, 0, child_rows, {}}));
+  const column other = list(column::make(ctx(), {data_type(type_id::null), child_rows, 0, child_rows, {}}));
   EXPECT_EQ(combine_chunks(std::vector<column>{whole, other}).size(), 2u);
 }
 
@@ -352,14 +352,14 @@ TEST_P(combine, pads_its_buffers_with_zeroes) {
 
 TEST_P(combine, moves_no_data_and_counts_what_it_says_to_the_kernel) {
   const column piece = imported(random_array(data_type(type_id::int32), {10, 0, nulls::absent, true}, 1));
-  const counter_values before = home()->copies().read_counters();
+  const counter_values before = ctx()->copies().read_counters();
   const std::vector<column> joined = combine_chunks(std::vector<column>{piece, piece});
-  const counter_values now = home()->copies().read_counters();
+  const counter_values now = ctx()->copies().read_counters();
   EXPECT_EQ(now.host_to_device, before.host_to_device);
   EXPECT_EQ(now.device_to_host, before.device_to_host);
   EXPECT_EQ(now.device_to_device, before.device_to_device);
   EXPECT_EQ(now.synchronizations, before.synchronizations) << "the host waits for nothing";
-  const std::uint64_t told = home()->on_host() ? 0 : 1;
+  const std::uint64_t told = ctx()->on_host() ? 0 : 1;
   EXPECT_EQ(now.scalars.transfers - before.scalars.transfers, told);
   EXPECT_EQ(now.scalars.calls - before.scalars.calls, told);
   EXPECT_EQ(now.scalars.bytes - before.scalars.bytes,
@@ -368,10 +368,10 @@ TEST_P(combine, moves_no_data_and_counts_what_it_says_to_the_kernel) {
 
 TEST_P(combine, waits_for_the_writers_of_the_pieces) {
   const buffer late = make(1 << 16);
-  fill(late, 1, home()->work_stream());
-  const stream_lease side = home()->borrow_stream();
+  fill(late, 1, ctx()->work_stream());
+  const stream_lease side = ctx()->borrow_stream();
   fill(late, 7, side.ref());
-  const column piece = column::make(home(), {data_type(type_id::uint8), 1 << 16, 0, 0, {{}, late}});
+  const column piece = column::make(ctx(), {data_type(type_id::uint8), 1 << 16, 0, 0, {{}, late}});
   const std::vector<column> joined =
       combine_chunks(std::vector<column>{piece.slice(3, 1000), piece.slice(0, 9)});
   fill(late, 9, side.ref()); // waits for the join in its turn
@@ -380,11 +380,10 @@ TEST_P(combine, waits_for_the_writers_of_the_pieces) {
 }
 
 TEST_P(combine, takes_nothing_where_the_budget_has_no_room) {
-  const column piece =
-      column::make(home(), {data_type(type_id::uint8), 24 << 20, 0, 0, {{}, make(24 << 20)}});
-  const auto before = home()->reports().statistics().budget.current;
+  const column piece = column::make(ctx(), {data_type(type_id::uint8), 24 << 20, 0, 0, {{}, make(24 << 20)}});
+  const auto before = ctx()->reports().statistics().budget.current;
   EXPECT_THROW(static_cast<void>(combine_chunks(std::vector<column>{piece, piece})), error);
-  EXPECT_EQ(home()->reports().statistics().budget.current, before);
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, before);
   const std::vector<column> joined =
       combine_chunks(std::vector<column>{piece.slice(0, 1), piece.slice(1, 1)});
   EXPECT_EQ(joined[0].length(), 2);
@@ -401,8 +400,8 @@ TEST_P(combine, refuses_pieces_of_different_types) {
 
 TEST_P(combine, refuses_offsets_that_nobody_checked_and_that_fall) {
   const buffer offsets = make(3 * sizeof(std::int32_t));
-  fill(offsets, 0xff, home()->work_stream()); // -1 each
-  const column bad = column::make(home(), {data_type(type_id::string), 2, 0, 0, {{}, offsets, make(8)}});
+  fill(offsets, 0xff, ctx()->work_stream()); // -1 each
+  const column bad = column::make(ctx(), {data_type(type_id::string), 2, 0, 0, {{}, offsets, make(8)}});
   EXPECT_EQ(unit::code_raised_by([&] {
               static_cast<void>(combine_chunks(std::vector<column>{bad, bad}));
             }),
@@ -411,19 +410,17 @@ TEST_P(combine, refuses_offsets_that_nobody_checked_and_that_fall) {
 
 TEST_P(combine, refuses_offsets_at_odd_addresses_where_a_device_would_have_to_read_them) {
   const buffer memory = make(64);
-  fill(memory, 0, home()->work_stream());
+  fill(memory, 0, ctx()->work_stream());
   const auto strings_at = [&](std::size_t place) {
-    return column::make(home(),
-                        {data_type(type_id::string), 2, 0, 0, {{}, memory.slice(place, 12), make(8)}});
+    return column::make(ctx(), {data_type(type_id::string), 2, 0, 0, {{}, memory.slice(place, 12), make(8)}});
   };
   const auto joined = [](const column& first, const column& second) {
     return combine_chunks(std::vector<column>{first, second});
   };
   EXPECT_EQ(joined(strings_at(0), strings_at(4))[0].length(), 4);
-  const column numbers =
-      column::make(home(), {data_type(type_id::int64), 2, 0, 0, {{}, memory.slice(1, 16)}});
+  const column numbers = column::make(ctx(), {data_type(type_id::int64), 2, 0, 0, {{}, memory.slice(1, 16)}});
   EXPECT_EQ(joined(numbers, numbers)[0].length(), 4) << "what is only copied may lie anywhere";
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     EXPECT_EQ(joined(strings_at(0), strings_at(1))[0].length(), 4);
     return;
   }

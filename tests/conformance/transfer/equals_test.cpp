@@ -42,7 +42,7 @@ class equal_data : public context_test {
 protected:
   [[nodiscard]] column imported(const shared_array& source) const {
     owned_array given = support::to_c(source);
-    return import_column(home(), {"x", source->type, true, {}}, given.get());
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
   }
   /// A column of values of one fixed width without nulls, or with those whose bit of `valid` is 0.
   template <class T>
@@ -152,13 +152,13 @@ TEST_P(equal_data, of_a_table_of_every_type_is_found_at_once) {
     cut[0].columns.push_back(other.slice(0, 11));
     cut[1].columns.push_back(other.slice(11, 19));
   }
-  const table one = table::make(home(), fields, {rows});
-  EXPECT_TRUE(equals(one, table::make(home(), fields, cut)));
+  const table one = table::make(ctx(), fields, {rows});
+  EXPECT_TRUE(equals(one, table::make(ctx(), fields, cut)));
   std::vector<batch> swapped = cut;
   swapped[1].columns.back() = cut[0].columns.back();
   swapped[1].columns.back() =
       combine_chunks(std::vector<column>{cut[0].columns.back(), cut[0].columns.back().slice(0, 8)}).front();
-  EXPECT_FALSE(equals(one, table::make(home(), fields, swapped)));
+  EXPECT_FALSE(equals(one, table::make(ctx(), fields, swapped)));
 }
 
 TEST_P(equal_data, has_no_nan_and_one_zero) {
@@ -198,7 +198,7 @@ TEST_P(equal_data, counts_nulls_of_one_side_that_nobody_has_counted) {
   const data_type type(type_id::int32);
   const column some = fixed<std::int32_t>(type, {1, 2, 3}, 5).slice(0, 2);
   const buffer values = fixed<std::int32_t>(type, {1, 2}).values();
-  const column none = column::make(home(), {type, 2, 0, 0, {{}, values}, {}}); // without a bitmap
+  const column none = column::make(ctx(), {type, 2, 0, 0, {{}, values}, {}}); // without a bitmap
   EXPECT_FALSE(equals(some, none));
   EXPECT_FALSE(equals(none, some));
   const column lists_with_nulls = lists({0, 1, 2}, {1, 2}, 1);
@@ -236,7 +236,7 @@ TEST_P(equal_data, of_tables_has_names_and_rows_but_metadata_where_it_is_asked_f
   const column values = imported(random_array(data_type(type_id::int32), {4, 0, nulls::some, true}, 1));
   const auto named = [&](std::string name, metadata_list of_field, metadata_list of_schema, bool nullable) {
     schema fields{{{std::move(name), values.type(), nullable, std::move(of_field)}}, std::move(of_schema)};
-    return table::make(home(), std::move(fields), {batch{4, {values}}});
+    return table::make(ctx(), std::move(fields), {batch{4, {values}}});
   };
   const table plain = named("a", {}, {}, true);
   EXPECT_TRUE(equals(plain, named("a", {{"k", "v"}}, {{"k", "v"}}, true)));
@@ -246,15 +246,15 @@ TEST_P(equal_data, of_tables_has_names_and_rows_but_metadata_where_it_is_asked_f
   EXPECT_FALSE(equals(plain, named("b", {}, {}, true)));
   const auto pair_of = [&](const column& first) {
     schema fields{{{"a", first.type(), true, {}}, {"b", first.type(), true, {}}}, {}};
-    return table::make(home(), std::move(fields), {batch{4, {first, values}}});
+    return table::make(ctx(), std::move(fields), {batch{4, {first, values}}});
   };
   const column other = fixed<std::int32_t>(values.type(), {1, 2, 3, 4});
   EXPECT_FALSE(equals(pair_of(values), pair_of(other)));
   EXPECT_TRUE(equals(pair_of(other), pair_of(fixed<std::int32_t>(values.type(), {1, 2, 3, 4}))));
   EXPECT_FALSE(equals(plain, named("a", {}, {}, false)));
   EXPECT_TRUE(
-      equals(table::make(home(), {}, {batch{3, {}}}), table::make(home(), {}, {batch{1, {}}, batch{2, {}}})));
-  EXPECT_FALSE(equals(table::make(home(), {}, {batch{3, {}}}), table::make(home(), {}, {batch{2, {}}})));
+      equals(table::make(ctx(), {}, {batch{3, {}}}), table::make(ctx(), {}, {batch{1, {}}, batch{2, {}}})));
+  EXPECT_FALSE(equals(table::make(ctx(), {}, {batch{3, {}}}), table::make(ctx(), {}, {batch{2, {}}})));
 }
 
 TEST_P(equal_data, of_no_pieces_is_that_of_pieces_without_rows) {
@@ -266,8 +266,8 @@ TEST_P(equal_data, of_no_pieces_is_that_of_pieces_without_rows) {
   const column some = fixed<std::int32_t>(data_type(type_id::int32), {1});
   EXPECT_FALSE(equals(absent, std::span(&some, 1)));
   const schema fields{{{"x", data_type(type_id::int32), true, {}}}, {}};
-  const table without = table::make(home(), fields, {});
-  const table with = table::make(home(), fields, {batch{0, {none}}});
+  const table without = table::make(ctx(), fields, {});
+  const table with = table::make(ctx(), fields, {batch{0, {none}}});
   EXPECT_TRUE(equals(without, without));
   EXPECT_TRUE(equals(without, with));
   EXPECT_TRUE(equals(with, without));
@@ -276,11 +276,11 @@ TEST_P(equal_data, of_no_pieces_is_that_of_pieces_without_rows) {
 TEST_P(equal_data, is_asked_for_without_work_where_the_columns_say_it) {
   const column one = imported(random_array(data_type(type_id::string), {99, 0, nulls::some, true}, 1));
   const column more_nulls = imported(random_array(data_type(type_id::string), {99, 0, nulls::all, true}, 1));
-  const counter_values before = home()->copies().read_counters();
+  const counter_values before = ctx()->copies().read_counters();
   EXPECT_TRUE(equals(one, one));
   EXPECT_FALSE(equals(one, one.slice(0, 98)));
   EXPECT_FALSE(equals(one, more_nulls));
-  const counter_values now = home()->copies().read_counters();
+  const counter_values now = ctx()->copies().read_counters();
   EXPECT_EQ(now.allocations, before.allocations);
   EXPECT_EQ(now.synchronizations, before.synchronizations);
 }
@@ -288,29 +288,29 @@ TEST_P(equal_data, is_asked_for_without_work_where_the_columns_say_it) {
 TEST_P(equal_data, leaves_the_data_on_the_device) {
   const column one = imported(random_array(data_type(type_id::int64), {5000, 0, nulls::some, true}, 1));
   const column other = laid_out_anew(one);
-  const std::shared_ptr<void> strict = home()->copies().forbid_downloads();
-  const counter_values before = home()->copies().read_counters();
+  const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
+  const counter_values before = ctx()->copies().read_counters();
   EXPECT_TRUE(equals(one, other));
-  const counter_values now = home()->copies().read_counters();
+  const counter_values now = ctx()->copies().read_counters();
   EXPECT_EQ(now.host_to_device, before.host_to_device);
   EXPECT_EQ(now.device_to_host, before.device_to_host);
   EXPECT_EQ(now.device_to_device, before.device_to_device);
-  const std::uint64_t there = home()->on_host() ? 0 : 1;
+  const std::uint64_t there = ctx()->on_host() ? 0 : 1;
   EXPECT_EQ(now.synchronizations - before.synchronizations, there) << "one answer";
 }
 
 TEST_P(equal_data, waits_for_the_writers_of_both_sides) {
   const buffer early = make(1 << 16);
-  fill(early, 7, home()->work_stream());
+  fill(early, 7, ctx()->work_stream());
   const buffer late = make(1 << 16);
-  fill(late, 1, home()->work_stream());
-  const stream_lease side = home()->borrow_stream();
+  fill(late, 1, ctx()->work_stream());
+  const stream_lease side = ctx()->borrow_stream();
   fill(late, 7, side.ref());
   const auto bytes_of = [&](const buffer& memory) {
-    return column::make(home(), {data_type(type_id::uint8), 1 << 16, 0, 0, {{}, memory}});
+    return column::make(ctx(), {data_type(type_id::uint8), 1 << 16, 0, 0, {{}, memory}});
   };
   EXPECT_TRUE(equals(bytes_of(early), bytes_of(late)));
-  fill(late, 3, home()->work_stream());
+  fill(late, 3, ctx()->work_stream());
   fill(late, 7, side.ref());
   EXPECT_TRUE(equals(bytes_of(late), bytes_of(early)));
   fill(late, 9, side.ref()); // waits for the comparison in its turn
@@ -320,9 +320,9 @@ TEST_P(equal_data, waits_for_the_writers_of_both_sides) {
 TEST_P(equal_data, gives_back_what_it_took) {
   const column one = lists({0, 2, 4, 5}, {1, 2, 3, 4, 5}, 5);
   const column other = lists({0, 2, 3, 4}, {1, 2, 9, 5}, 5);
-  const auto before = home()->reports().statistics().budget.current;
+  const auto before = ctx()->reports().statistics().budget.current;
   EXPECT_TRUE(equals(one, other));
-  EXPECT_EQ(home()->reports().statistics().budget.current, before);
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, before);
 }
 
 TEST_P(equal_data, in_different_contexts_is_refused) {
@@ -331,31 +331,31 @@ TEST_P(equal_data, in_different_contexts_is_refused) {
   const column other = column::empty(elsewhere, data_type(type_id::int8));
   expect_refused(errc::invalid_argument, [&] { static_cast<void>(equals(one, other)); });
   expect_refused(errc::invalid_argument, [&] {
-    static_cast<void>(equals(table::make(home(), {}, {}), table::make(elsewhere, {}, {})));
+    static_cast<void>(equals(table::make(ctx(), {}, {}), table::make(elsewhere, {}, {})));
   });
-  const column derived = column::empty(home()->with_budget("other"), data_type(type_id::int8));
+  const column derived = column::empty(ctx()->with_budget("other"), data_type(type_id::int8));
   EXPECT_TRUE(equals(one.slice(0, 0), derived));
 }
 
 TEST_P(equal_data, refuses_offsets_that_nobody_checked_and_that_point_outside) {
   const buffer offsets = make(3 * sizeof(std::int32_t));
-  fill(offsets, 0x7f, home()->work_stream()); // far outside, and all the same
+  fill(offsets, 0x7f, ctx()->work_stream()); // far outside, and all the same
   const buffer more = make(3 * sizeof(std::int32_t));
-  fill(more, 0xff, home()->work_stream()); // -1 each
+  fill(more, 0xff, ctx()->work_stream()); // -1 each
   const auto strings_of = [&](const buffer& where) {
-    return column::make(home(), {data_type(type_id::string), 2, 0, 0, {{}, where, make(8)}});
+    return column::make(ctx(), {data_type(type_id::string), 2, 0, 0, {{}, where, make(8)}});
   };
   expect_refused(errc::format, [&] { static_cast<void>(equals(strings_of(offsets), strings_of(more))); });
   expect_refused(errc::format, [&] { static_cast<void>(equals(strings_of(more), strings_of(offsets))); });
   const buffer right = make(3 * sizeof(std::int32_t));
-  fill(right, 0, home()->work_stream());
-  EXPECT_TRUE(equals(strings_of(right),
-                     column::make(home(), {data_type(type_id::string), 2, 0, 0, {{}, right, {}}})));
-  const column child = column::make(home(), {data_type(type_id::int8), 8, 0, 0, {{}, make(8)}});
+  fill(right, 0, ctx()->work_stream());
+  EXPECT_TRUE(
+      equals(strings_of(right), column::make(ctx(), {data_type(type_id::string), 2, 0, 0, {{}, right, {}}})));
+  const column child = column::make(ctx(), {data_type(type_id::int8), 8, 0, 0, {{}, make(8)}});
   const auto lists_of = [&](const buffer& where) {
     column::parts parts{data_type::nested("+l", {{"item", child.type(), true, {}}}), 2, 0, 0, {{}, where}};
     parts.children.push_back(child);
-    return column::make(home(), std::move(parts));
+    return column::make(ctx(), std::move(parts));
   };
   for (const buffer& wrong : {offsets, more}) {
     expect_refused(errc::format, [&] { static_cast<void>(equals(lists_of(right), lists_of(wrong))); });
@@ -367,19 +367,19 @@ TEST_P(equal_data, refuses_offsets_that_nobody_checked_and_that_point_outside) {
 
 TEST_P(equal_data, of_misaligned_memory_is_found_on_the_host_and_elsewhere_for_all_but_floats) {
   const buffer memory = make(128);
-  fill(memory, 0, home()->work_stream());
+  fill(memory, 0, ctx()->work_stream());
   const auto at = [&](type_id id, std::size_t place) {
     const buffer values = memory.slice(place, 64);
     const data_type type(id);
-    return type.layout() == layout_kind::bytes ? column::make(home(), {type, 4, 0, 0, {{}, values, make(8)}})
-                                               : column::make(home(), {type, 4, 0, 0, {{}, values}});
+    return type.layout() == layout_kind::bytes ? column::make(ctx(), {type, 4, 0, 0, {{}, values, make(8)}})
+                                               : column::make(ctx(), {type, 4, 0, 0, {{}, values}});
   };
   EXPECT_TRUE(equals(at(type_id::int64, 1), at(type_id::int64, 0)));
   EXPECT_TRUE(equals(at(type_id::int64, 0), at(type_id::int64, 4)));
   for (const type_id id : {type_id::float64, type_id::string, type_id::string_view}) {
     const column aligned = at(id, 0);
     const column misaligned = at(id, 1);
-    if (home()->on_host()) {
+    if (ctx()->on_host()) {
       EXPECT_TRUE(equals(aligned, misaligned));
       continue;
     }

@@ -59,11 +59,11 @@ struct texts {
 class host_arrays : public context_test {
 protected:
   [[nodiscard]] batch send(const std::vector<host_array>& arrays) {
-    return upload(home(), {arrays.front().length, arrays, nullptr}, dictionaries_, {"sent", {}, {}});
+    return upload(ctx(), {arrays.front().length, arrays, nullptr}, dictionaries_, {"sent", {}, {}});
   }
   [[nodiscard]] traffic inward() const {
-    const counter_values now = home()->copies().read_counters();
-    return home()->on_host() ? now.host_to_host : now.host_to_device;
+    const counter_values now = ctx()->copies().read_counters();
+    return ctx()->on_host() ? now.host_to_host : now.host_to_device;
   }
   template <class Offset>
   void expect_text(const host_array& row, std::int64_t at, const std::string& expected) const {
@@ -76,7 +76,7 @@ protected:
   template <class Offset>
   void move_the_middle() {
     const texts<Offset> source(1000);
-    home()->copies().reset_counters();
+    ctx()->copies().reset_counters();
     const batch sent = send({source.rows(500, 100)});
     // 101 offsets and the letters of 100 rows, each from a multiple of 64 bytes on.
     const std::size_t offset_bytes = 101 * sizeof(Offset);
@@ -85,8 +85,8 @@ protected:
     EXPECT_EQ(strings.offset(), 0);
     EXPECT_EQ(strings.offsets().size(), offset_bytes);
     EXPECT_EQ(strings.bytes().size(), 100U * 3U);
-    home()->copies().reset_counters();
-    const host_batch whole = download(home(), sent);
+    ctx()->copies().reset_counters();
+    const host_batch whole = download(ctx(), sent);
     EXPECT_EQ(whole.rows, 100);
     const host_array& back = whole.arrays[0];
     EXPECT_EQ(back.length, 100);
@@ -94,14 +94,14 @@ protected:
     EXPECT_EQ(values_in<Offset>(back.buffers[1]).front(), 0);
     expect_text<Offset>(back, 0, "500");
     expect_text<Offset>(back, 99, "599");
-    EXPECT_EQ(home()->copies().read_counters().scalars, traffic{}) << "all bytes are needed";
-    EXPECT_EQ(home()->copies().read_counters().host_to_host, traffic{}) << "on the host it is a view";
-    home()->copies().reset_counters();
-    const host_batch part = download(home(), {10, {strings.slice(60, 10)}});
-    const counter_values now = home()->copies().read_counters();
+    EXPECT_EQ(ctx()->copies().read_counters().scalars, traffic{}) << "all bytes are needed";
+    EXPECT_EQ(ctx()->copies().read_counters().host_to_host, traffic{}) << "on the host it is a view";
+    ctx()->copies().reset_counters();
+    const host_batch part = download(ctx(), {10, {strings.slice(60, 10)}});
+    const counter_values now = ctx()->copies().read_counters();
     expect_text<Offset>(part.arrays[0], 0, "560");
     expect_text<Offset>(part.arrays[0], 9, "569");
-    if (!home()->on_host()) {
+    if (!ctx()->on_host()) {
       EXPECT_EQ(now.scalars, (traffic{2, 2, 2 * sizeof(value_request) + 2 * sizeof(std::int64_t)}))
           << "where the bytes begin and end: what is asked for, and the answers";
       EXPECT_EQ(part.arrays[0].offset, 0);
@@ -126,15 +126,15 @@ TEST_P(host_arrays, of_texts_move_the_window_of_their_rows_and_begin_at_offset_0
 }
 
 TEST_P(host_arrays, land_in_warm_memory_that_the_host_is_charged_for) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
   const texts<std::int32_t> source(100'000);
   const batch sent = send({source.rows(0, 100'000)});
-  const auto charged = [&] { return home()->pinned_budget()->statistics().current; };
+  const auto charged = [&] { return ctx()->pinned_budget()->statistics().current; };
   const std::byte* address = nullptr;
   for (int round = 0; round < 3; ++round) {
-    std::optional<host_batch> there = download(home(), sent); // and the chunks of the ring, which stay
+    std::optional<host_batch> there = download(ctx(), sent); // and the chunks of the ring, which stay
     const std::byte* const now = there->arrays[0].buffers[1].data();
     EXPECT_TRUE(address == nullptr || now == address) << "fresh memory in round " << round;
     address = now;
@@ -145,7 +145,7 @@ TEST_P(host_arrays, land_in_warm_memory_that_the_host_is_charged_for) {
 }
 
 TEST_P(host_arrays, are_in_the_ledger_as_long_as_they_live_also_past_their_context) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
   context_options options;
@@ -192,7 +192,7 @@ TEST_P(host_arrays, are_in_the_ledger_as_long_as_they_live_also_past_their_conte
 }
 
 TEST_P(host_arrays, wait_for_room_on_the_host_as_pinned_memory_does) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
   context_options options;
@@ -216,7 +216,7 @@ TEST_P(host_arrays, wait_for_room_on_the_host_as_pinned_memory_does) {
 }
 
 TEST_P(host_arrays, of_texts_are_cut_where_that_saves_a_block_of_offsets) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
   const texts<std::int32_t> source(100);
@@ -224,16 +224,16 @@ TEST_P(host_arrays, of_texts_are_cut_where_that_saves_a_block_of_offsets) {
   ASSERT_EQ(all.offsets().size(), 404U);
   for (const auto& [rows, reads] :
        {std::pair(85, 0U), std::pair(84, 2U)}) { // 60 and 64 bytes of offsets less
-    home()->copies().reset_counters();
-    const host_batch part = download(home(), {rows, {all.slice(0, rows)}});
-    EXPECT_EQ(home()->copies().read_counters().scalars.calls, reads) << rows;
+    ctx()->copies().reset_counters();
+    const host_batch part = download(ctx(), {rows, {all.slice(0, rows)}});
+    EXPECT_EQ(ctx()->copies().read_counters().scalars.calls, reads) << rows;
     EXPECT_EQ(part.arrays[0].buffers[2].size(), static_cast<std::size_t>(reads == 0 ? 300 : rows * 3));
     expect_text<std::int32_t>(part.arrays[0], rows - 1, std::to_string(1000 + rows - 1).substr(1));
   }
 }
 
 TEST_P(host_arrays, of_several_batches_come_in_one_transfer_into_one_allocation) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
   const texts<std::int32_t> source(1000);
@@ -243,9 +243,9 @@ TEST_P(host_arrays, of_several_batches_come_in_one_transfer_into_one_allocation)
     parts.push_back({100, {all.slice(first, 100), all.slice(first, 50)}});
   }
   parts.push_back({0, {all.slice(7, 0), all.slice(7, 0)}});
-  home()->copies().reset_counters();
-  const std::vector<host_batch> there = download(home(), parts);
-  const counter_values now = home()->copies().read_counters();
+  ctx()->copies().reset_counters();
+  const std::vector<host_batch> there = download(ctx(), parts);
+  const counter_values now = ctx()->copies().read_counters();
   EXPECT_EQ(now.device_to_host.transfers, 1U);
   EXPECT_EQ(now.scalars.transfers, 2U) << "one question and one answer, whatever the number of slices";
   ASSERT_EQ(there.size(), 11U);
@@ -255,16 +255,16 @@ TEST_P(host_arrays, of_several_batches_come_in_one_transfer_into_one_allocation)
     expect_text<std::int32_t>(there[i].arrays[1], 0, std::to_string(1000 + 100 * i).substr(1));
   }
   EXPECT_EQ(there[10].rows, 0);
-  EXPECT_TRUE(download(home(), std::span<const batch>()).empty());
+  EXPECT_TRUE(download(ctx(), std::span<const batch>()).empty());
 }
 
 TEST_P(host_arrays, of_a_slice_of_texts_bring_no_more_than_their_bytes) {
   const texts<std::int64_t> source(9000);
   const column all = send({source.rows(0, 9000)}).columns[0];
-  home()->copies().reset_counters();
-  const host_batch part = download(home(), {10, {all.slice(4000, 10)}});
+  ctx()->copies().reset_counters();
+  const host_batch part = download(ctx(), {10, {all.slice(4000, 10)}});
   expect_text<std::int64_t>(part.arrays[0], 9, "009");
-  EXPECT_LT(home()->copies().read_counters().device_to_host.bytes, 8192U)
+  EXPECT_LT(ctx()->copies().read_counters().device_to_host.bytes, 8192U)
       << "with a gap of at most 4096 bytes";
 }
 
@@ -274,7 +274,7 @@ TEST_P(host_arrays, of_a_slice_of_texts_have_letters_right_behind_their_offsets)
   const column all = send({narrow.rows(0, 1000)}).columns[0];
   const column all_wide = send({wide.rows(0, 1000)}).columns[0];
   for (int rows = 2; rows <= 32; ++rows) { // at some of them the offsets fill their 64 bytes
-    const host_batch part = download(home(), {rows, {all.slice(500, rows), all_wide.slice(500, rows)}});
+    const host_batch part = download(ctx(), {rows, {all.slice(500, rows), all_wide.slice(500, rows)}});
     for (const int row : {0, 1, rows - 1}) {
       expect_text<std::int32_t>(part.arrays[0], row, std::to_string(500 + row));
       expect_text<std::int64_t>(part.arrays[1], row, std::to_string(500 + row));
@@ -297,7 +297,7 @@ TEST_P(host_arrays, are_taken_by_windows_of_bytes) {
 }
 
 TEST_P(host_arrays, of_views_move_the_bytes_that_their_rows_name) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
   // Texts of 20 letters in two buffers by turns, short ones at every tenth row, and one row under a null that says anything.
@@ -331,8 +331,8 @@ TEST_P(host_arrays, of_views_move_the_bytes_that_their_rows_name) {
   for (const auto& [first, count] :
        {std::pair(4000, 20), std::pair(0, 1), std::pair(7990, 10), std::pair(1, 7999)}) {
     SCOPED_TRACE(::testing::Message() << first << " + " << count);
-    const host_batch part = download(home(), {count, {all.slice(first, count)}});
-    const host_batch twice = download(home(), {count, {all.slice(first, count), all.slice(first, count)}});
+    const host_batch part = download(ctx(), {count, {all.slice(first, count)}});
+    const host_batch twice = download(ctx(), {count, {all.slice(first, count), all.slice(first, count)}});
     EXPECT_EQ(values_in<std::uint8_t>(twice.arrays[1].buffers[1]),
               values_in<std::uint8_t>(part.arrays[0].buffers[1]));
     const host_array& seen = part.arrays[0];
@@ -351,9 +351,9 @@ TEST_P(host_arrays, of_views_move_the_bytes_that_their_rows_name) {
                                           view.offset;
       ASSERT_EQ(std::string(bytes, static_cast<std::size_t>(view.length)), text_of(row));
     }
-    home()->copies().reset_counters();
-    static_cast<void>(download(home(), {count, {all.slice(first, count)}}));
-    const traffic moved = home()->copies().read_counters().device_to_host;
+    ctx()->copies().reset_counters();
+    static_cast<void>(download(ctx(), {count, {all.slice(first, count)}}));
+    const traffic moved = ctx()->copies().read_counters().device_to_host;
     if (count < 4000) {
       EXPECT_EQ(moved.transfers, 2U) << "the views, then what they name";
       EXPECT_LT(moved.bytes, 16'000U);
@@ -375,22 +375,22 @@ TEST_P(host_arrays, of_rows_that_overlap_are_each_whole) {
   };
   const texts<std::int32_t> source(1000);
   const column all = send({source.rows(0, 1000)}).columns[0];
-  expect_rows(download(home(), {100, {all.slice(500, 100), all.slice(516, 100), all.slice(500, 100)}}));
+  expect_rows(download(ctx(), {100, {all.slice(500, 100), all.slice(516, 100), all.slice(500, 100)}}));
   const batch sent = send({source.rows(500, 100), source.rows(516, 100), source.rows(500, 100)});
-  home()->synchronize(home()->work_stream());
-  expect_rows(download(home(), sent));
+  ctx()->synchronize(ctx()->work_stream());
+  expect_rows(download(ctx(), sent));
 }
 
 TEST_P(host_arrays, without_rows_send_nothing) {
   const texts<std::int32_t> source(10);
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const batch sent = send({source.rows(5, 0)});
   EXPECT_EQ(inward(), traffic{});
-  EXPECT_EQ(home()->copies().read_counters().allocations, 0U);
-  const host_batch back = download(home(), sent);
+  EXPECT_EQ(ctx()->copies().read_counters().allocations, 0U);
+  const host_batch back = download(ctx(), sent);
   EXPECT_EQ(back.arrays[0].length, 0);
-  EXPECT_EQ(home()->copies().read_counters().device_to_host.bytes, 0U);
-  EXPECT_EQ(home()->copies().read_counters().scalars, traffic{});
+  EXPECT_EQ(ctx()->copies().read_counters().device_to_host.bytes, 0U);
+  EXPECT_EQ(ctx()->copies().read_counters().scalars, traffic{});
 }
 
 TEST_P(host_arrays, send_each_dictionary_once_and_remember_none_of_a_batch_that_failed) {
@@ -409,24 +409,24 @@ TEST_P(host_arrays, send_each_dictionary_once_and_remember_none_of_a_batch_that_
   };
   const std::vector<host_array> arrays{coded(words, 100), coded(words, 100), coded(others, 50)};
   {
-    const auto tight = watch(home()->with_budget("tight", 1500)); // room for the dictionaries alone
+    const auto tight = watch(ctx()->with_budget("tight", 1500)); // room for the dictionaries alone
     EXPECT_THROW(static_cast<void>(upload(tight, {rows, arrays, nullptr}, dictionaries_, {"sent", {}, {}})),
                  error);
     EXPECT_EQ(tight->reports().statistics().budget.current, 0U);
     EXPECT_EQ(dictionaries_.find(*arrays[0].dictionary), nullptr);
   }
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const batch sent = send(arrays);
   EXPECT_EQ(inward().transfers, 2U);
   // 448 + 320 bytes of the words, 256 + 192 of the others, and one copy of the codes.
   EXPECT_EQ(inward().bytes, 448U + 320U + 256U + 192U + 1024U);
   EXPECT_EQ(sent.columns[0].dictionary(), sent.columns[1].dictionary());
   EXPECT_NE(sent.columns[0].dictionary(), sent.columns[2].dictionary());
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const batch again = send({arrays[2], coded(words, 99)});
   EXPECT_EQ(inward().transfers, 2U) << "one dictionary is known, the other has another length";
   EXPECT_EQ(again.columns[0].dictionary(), sent.columns[2].dictionary());
-  const host_batch back = download(home(), again);
+  const host_batch back = download(ctx(), again);
   ASSERT_NE(back.arrays[1].dictionary, nullptr);
   expect_text<std::int32_t>(*back.arrays[1].dictionary, 7, "007");
 }
@@ -435,9 +435,9 @@ TEST_P(host_arrays, are_viewed_on_the_host_alone) {
   const texts<std::int32_t> source(100);
   const auto keepalive = std::make_shared<int>();
   const host_batch lent{10, {source.rows(20, 10)}, keepalive};
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     try {
-      static_cast<void>(adopt(home(), lent, dictionaries_, {.tag = "lent"}));
+      static_cast<void>(adopt(ctx(), lent, dictionaries_, {.tag = "lent"}));
       FAIL() << "host memory on a device";
     } catch (const error& e) {
       EXPECT_EQ(e.code(), errc::invalid_argument);
@@ -445,7 +445,7 @@ TEST_P(host_arrays, are_viewed_on_the_host_alone) {
     return;
   }
   {
-    const batch viewed = adopt(home(), lent, dictionaries_, {.tag = "lent"});
+    const batch viewed = adopt(ctx(), lent, dictionaries_, {.tag = "lent"});
     EXPECT_EQ(keepalive.use_count(), 4) << "ours, that of the batch, and one for each of two ranges";
     const column& strings = viewed.columns[0];
     EXPECT_EQ(strings.offset(), 20);
@@ -453,8 +453,8 @@ TEST_P(host_arrays, are_viewed_on_the_host_alone) {
     EXPECT_EQ(strings.bytes().address(), reinterpret_cast<std::uintptr_t>(source.letters.data()));
     EXPECT_FALSE(strings.validity().present());
     EXPECT_FALSE(strings.bytes().owner()->writable());
-    EXPECT_EQ(home()->copies().read_counters().imports, 2U);
-    const host_batch back = download(home(), viewed);
+    EXPECT_EQ(ctx()->copies().read_counters().imports, 2U);
+    const host_batch back = download(ctx(), viewed);
     expect_text<std::int32_t>(back.arrays[0], 3, "023");
   }
   EXPECT_EQ(keepalive.use_count(), 2);

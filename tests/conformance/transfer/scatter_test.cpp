@@ -178,17 +178,17 @@ protected:
         .threads = threads, .chunk_bytes = bytes, .shared_chunks = shared, .chunks_per_thread = 2};
     return new_context(options);
   }
-  static std::vector<std::byte> read_back(const std::shared_ptr<context>& home, const buffer& slab) {
+  static std::vector<std::byte> read_back(const std::shared_ptr<context>& ctx, const buffer& slab) {
     std::vector<std::byte> back(slab.size());
-    staging_ring::of(home)->download(std::vector<download_range>{{slab, back.data()}});
+    staging_ring::of(ctx)->download(std::vector<download_range>{{slab, back.data()}});
     return back;
   }
-  static void expect_scattered(const std::shared_ptr<context>& home, const scatter_plan& plan,
+  static void expect_scattered(const std::shared_ptr<context>& ctx, const scatter_plan& plan,
                                const std::vector<std::byte>& source, const scatter_source& region) {
     const expected_slab wanted = expected(plan, source);
-    const scattered made = staging_ring::of(home)->scatter(home, plan, region, "slab");
+    const scattered made = staging_ring::of(ctx)->scatter(ctx, plan, region, "slab");
     EXPECT_EQ(made.counted, wanted.counted);
-    EXPECT_TRUE(read_back(home, made.slab) == wanted.bytes);
+    EXPECT_TRUE(read_back(ctx, made.slab) == wanted.bytes);
   }
 };
 
@@ -197,11 +197,11 @@ TEST_P(scatter, puts_every_kind_of_piece_in_its_place) {
   for (const std::size_t chunk :
        {chunk_cutter::least, std::size_t{4096}, std::size_t{65'536}, std::size_t{262'144}}) {
     for (const std::size_t shared : {1U, 2U, 4U}) {
-      const auto home = with_chunks(chunk, 3, shared);
+      const auto ctx = with_chunks(chunk, 3, shared);
       for (unsigned seed = 1; seed <= 10; ++seed) {
         SCOPED_TRACE(::testing::Message()
                      << "chunks of " << chunk << " bytes, shared " << shared << ", seed " << seed);
-        expect_scattered(home, random_plan(source.size(), seed), source, memory_of(source));
+        expect_scattered(ctx, random_plan(source.size(), seed), source, memory_of(source));
       }
     }
   }
@@ -210,15 +210,14 @@ TEST_P(scatter, puts_every_kind_of_piece_in_its_place) {
 TEST_P(scatter, places_large_copies_beside_what_a_kernel_does) {
   const auto source = random_bytes(3'000'000, 13);
   for (const std::size_t chunk : {std::size_t{131'072}, std::size_t{1} << 20}) {
-    const auto home = with_chunks(chunk, 3, 2);
+    const auto ctx = with_chunks(chunk, 3, 2);
     for (unsigned seed = 1; seed <= 10; ++seed) {
       SCOPED_TRACE(::testing::Message() << "chunks of " << chunk << " bytes, seed " << seed);
       const scatter_plan plan = random_plan(source.size(), seed, 90'000);
-      expect_scattered(home, plan, source, memory_of(source));
-      const auto tight =
-          home->with_budget("tight", plan.slab_bytes + 60'000); // kernels read the pinned chunk
-      const scattered made = staging_ring::of(home)->scatter(tight, plan, memory_of(source), "slab");
-      EXPECT_TRUE(read_back(home, made.slab) == expected(plan, source).bytes);
+      expect_scattered(ctx, plan, source, memory_of(source));
+      const auto tight = ctx->with_budget("tight", plan.slab_bytes + 60'000); // kernels read the pinned chunk
+      const scattered made = staging_ring::of(ctx)->scatter(tight, plan, memory_of(source), "slab");
+      EXPECT_TRUE(read_back(ctx, made.slab) == expected(plan, source).bytes);
     }
   }
 }
@@ -226,47 +225,47 @@ TEST_P(scatter, places_large_copies_beside_what_a_kernel_does) {
 TEST_P(scatter, of_large_copies_lands_nothing) {
   constexpr std::size_t piece = 40'000;
   const auto source = random_bytes(25 * piece, 14);
-  const auto home = with_chunks(1u << 20, 2, 2);
+  const auto ctx = with_chunks(1u << 20, 2, 2);
   scatter_plan plan;
   plan.slab_bytes = source.size();
   for (std::size_t i = 0; i < 25; ++i) { // from the last place to the first one
     plan.steps.push_back(copy_step(i * piece, (24 - i) * piece, piece));
   }
-  home->copies().reset_counters();
-  const budget_window window = home->memory_budget()->open_window();
+  ctx->copies().reset_counters();
+  const budget_window window = ctx->memory_budget()->open_window();
   const auto before = window.read().peak;
-  expect_scattered(home, plan, source, memory_of(source));
+  expect_scattered(ctx, plan, source, memory_of(source));
   EXPECT_LE(window.read().peak, before + (plan.slab_bytes + 511) / 512 * 512);
-  if (!home->on_host()) {
-    EXPECT_EQ(home->copies().read_counters().host_to_device.calls, 1U);
-    EXPECT_EQ(home->copies().read_counters().host_to_device.bytes, source.size())
+  if (!ctx->on_host()) {
+    EXPECT_EQ(ctx->copies().read_counters().host_to_device.calls, 1U);
+    EXPECT_EQ(ctx->copies().read_counters().host_to_device.bytes, source.size())
         << "without steps behind the bytes";
   }
 }
 
 TEST_P(scatter, is_one_transfer_and_reads_what_it_needs) {
-  const auto home = with_chunks(65'536);
+  const auto ctx = with_chunks(65'536);
   const auto source = random_bytes(300'000, 2);
   const scatter_plan plan = random_plan(source.size(), 3);
-  home->copies().reset_counters();
-  const scattered made = staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab");
-  const counter_values now = home->copies().read_counters();
-  EXPECT_EQ((home->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
+  ctx->copies().reset_counters();
+  const scattered made = staging_ring::of(ctx)->scatter(ctx, plan, memory_of(source), "slab");
+  const counter_values now = ctx->copies().read_counters();
+  EXPECT_EQ((ctx->on_host() ? now.host_to_host : now.host_to_device).transfers, 1U);
   EXPECT_EQ(now.device_to_host.transfers, 0U);
 }
 
 TEST_P(scatter, of_long_copies_needs_no_kernel) {
   const auto source = random_bytes(100'000, 4);
   for (const std::size_t shared : {1U, 2U}) {
-    const auto home = with_chunks(4096, 1, shared);
+    const auto ctx = with_chunks(4096, 1, shared);
     scatter_plan plan;
     plan.slab_bytes = 40'960;
     plan.steps.push_back(copy_step(77, 0, 40'960));
-    home->copies().reset_counters();
-    expect_scattered(home, plan, source, memory_of(source));
-    if (!home->on_host()) {
-      EXPECT_EQ(home->copies().read_counters().host_to_device.calls, 10U);
-      EXPECT_EQ(home->copies().read_counters().host_to_device.bytes, 40'960U)
+    ctx->copies().reset_counters();
+    expect_scattered(ctx, plan, source, memory_of(source));
+    if (!ctx->on_host()) {
+      EXPECT_EQ(ctx->copies().read_counters().host_to_device.calls, 10U);
+      EXPECT_EQ(ctx->copies().read_counters().host_to_device.bytes, 40'960U)
           << "without steps behind the bytes";
     }
   }
@@ -276,12 +275,12 @@ TEST_P(scatter, reads_pinned_chunks_where_the_budget_has_no_room_to_land) {
   const auto source = random_bytes(300'000, 5);
   const scatter_plan plan = random_plan(source.size(), 6);
   for (const std::size_t shared : {1U, 4U}) {
-    const auto home = with_chunks(65'536, 3, shared);
-    const auto tight = home->with_budget("tight", plan.slab_bytes + 60'000);
+    const auto ctx = with_chunks(65'536, 3, shared);
+    const auto tight = ctx->with_budget("tight", plan.slab_bytes + 60'000);
     const expected_slab wanted = expected(plan, source);
-    const scattered made = staging_ring::of(home)->scatter(tight, plan, memory_of(source), "slab");
+    const scattered made = staging_ring::of(ctx)->scatter(tight, plan, memory_of(source), "slab");
     EXPECT_EQ(made.counted, wanted.counted);
-    EXPECT_TRUE(read_back(home, made.slab) == wanted.bytes);
+    EXPECT_TRUE(read_back(ctx, made.slab) == wanted.bytes);
     EXPECT_EQ(tight->memory_budget()->statistics().refused, 0U) << "nobody was asked to make room";
   }
 }
@@ -290,28 +289,28 @@ TEST_P(scatter, counts_the_bytes_that_a_kernel_reads_from_pinned_chunks) {
   const auto source = random_bytes(300'000, 5);
   const scatter_plan plan = random_plan(source.size(), 6);
   const auto sent = [&](std::uint64_t room) {
-    const auto home = with_chunks(65'536);
-    const auto into = home->with_budget("room", room);
-    const scattered made = staging_ring::of(home)->scatter(into, plan, memory_of(source), "slab");
-    return home->copies().read_counters().host_to_device.bytes;
+    const auto ctx = with_chunks(65'536);
+    const auto into = ctx->with_budget("room", room);
+    const scattered made = staging_ring::of(ctx)->scatter(into, plan, memory_of(source), "slab");
+    return ctx->copies().read_counters().host_to_device.bytes;
   };
   EXPECT_EQ(sent(plan.slab_bytes + 60'000), sent(limit)) << "as many as where they land";
 }
 
 TEST_P(scatter, takes_its_slab_and_a_chunk_a_thread_and_gives_the_chunks_back) {
-  const auto home = with_chunks(65'536, 2);
+  const auto ctx = with_chunks(65'536, 2);
   const auto source = random_bytes(1'000'000, 7);
   const scatter_plan plan = random_plan(source.size(), 8);
-  const auto before = home->memory_budget()->statistics().current;
-  const budget_window window = home->memory_budget()->open_window();
-  const scattered made = staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab");
+  const auto before = ctx->memory_budget()->statistics().current;
+  const budget_window window = ctx->memory_budget()->open_window();
+  const scattered made = staging_ring::of(ctx)->scatter(ctx, plan, memory_of(source), "slab");
   EXPECT_LE(window.read().peak, before + plan.slab_bytes + 2 * 65'536 + 65'536);
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_LE(home->memory_budget()->statistics().current, before + (plan.slab_bytes + 511) / 512 * 512);
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_LE(ctx->memory_budget()->statistics().current, before + (plan.slab_bytes + 511) / 512 * 512);
 }
 
 TEST_P(scatter, checks_before_it_fixes) {
-  const auto home = with_chunks(4096);
+  const auto ctx = with_chunks(4096);
   const std::vector<std::int32_t> offsets{0, 4, 9, 3, 12};
   const std::vector<std::int8_t> ids{0, 5, 0, 1};
   const std::vector<std::int32_t> rows{0, 1, 1, 7};
@@ -337,9 +336,9 @@ TEST_P(scatter, checks_before_it_fixes) {
   plan.tables[128 + 5] = 2;
   plan.fixes.push_back(
       {.kind = join_kind::unions, .width = 4, .target = 128, .count = 4, .unions = {.ids = 64, .bases = 0}});
-  const scattered made = staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab");
+  const scattered made = staging_ring::of(ctx)->scatter(ctx, plan, memory_of(source), "slab");
   EXPECT_THAT(made.bad_rows, ::testing::ElementsAre(2, no_bad_row, 3));
-  const auto back = read_back(home, made.slab);
+  const auto back = read_back(ctx, made.slab);
   std::vector<std::int32_t> fixed(4);
   std::memcpy(fixed.data(), back.data() + 128, 16);
   EXPECT_THAT(fixed, ::testing::ElementsAre(100, 201, 101, 307));
@@ -349,7 +348,7 @@ TEST_P(scatter, leaves_nothing_where_a_read_fails) {
   const auto source = random_bytes(300'000, 9);
   const scatter_plan plan = random_plan(source.size(), 10);
   for (const std::size_t shared : {1U, 3U}) {
-    const auto home = with_chunks(4096, 3, shared);
+    const auto ctx = with_chunks(4096, 3, shared);
     const scatter_source good = memory_of(source);
     std::atomic<int> calls{0};
     int fails_at = -1;
@@ -359,17 +358,17 @@ TEST_P(scatter, leaves_nothing_where_a_read_fails) {
                                }
                                good.read(position, target);
                              }};
-    expect_scattered(home, plan, source, bad);
-    EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-    const auto before = home->reports().statistics().budget.current;
+    expect_scattered(ctx, plan, source, bad);
+    EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+    const auto before = ctx->reports().statistics().budget.current;
     const int reads = calls;
     for (fails_at = 0; fails_at < reads; ++fails_at) {
       calls = 0;
-      EXPECT_THROW(static_cast<void>(staging_ring::of(home)->scatter(home, plan, bad, "slab")), error);
-      EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      ASSERT_EQ(home->reports().statistics().budget.current, before);
+      EXPECT_THROW(static_cast<void>(staging_ring::of(ctx)->scatter(ctx, plan, bad, "slab")), error);
+      EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+      ASSERT_EQ(ctx->reports().statistics().budget.current, before);
     }
-    expect_scattered(home, plan, source, good);
+    expect_scattered(ctx, plan, source, good);
   }
 }
 
@@ -378,19 +377,19 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
   const scatter_plan plan = random_plan(source.size(), 12);
   const auto caller = std::this_thread::get_id();
   for (const std::size_t shared : {1U, 3U}) {
-    const auto home = with_chunks(4096, 3, shared);
+    const auto ctx = with_chunks(4096, 3, shared);
     std::vector<std::uint64_t> told;
     {
       const scattered made =
-          staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab", [&](std::uint64_t bytes) {
+          staging_ring::of(ctx)->scatter(ctx, plan, memory_of(source), "slab", [&](std::uint64_t bytes) {
             EXPECT_EQ(std::this_thread::get_id(), caller);
             told.push_back(bytes);
           });
     }
     ASSERT_FALSE(told.empty());
     EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
-    EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-    const auto before = home->reports().statistics().budget.current;
+    EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+    const auto before = ctx->reports().statistics().budget.current;
     bool stopped = true;
     for (std::size_t call = 0; stopped; ++call) { // how often it tells is a matter of time
       std::size_t calls = 0;
@@ -401,16 +400,16 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
         }
       };
       try {
-        static_cast<void>(staging_ring::of(home)->scatter(home, plan, memory_of(source), "slab", stop));
+        static_cast<void>(staging_ring::of(ctx)->scatter(ctx, plan, memory_of(source), "slab", stop));
       } catch (const std::runtime_error&) {
         stopped = true;
       }
       EXPECT_EQ(stopped, calls > call);
       EXPECT_TRUE(stopped || call != 0) << "never told";
-      EXPECT_TRUE(home->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(home->reports().statistics().budget.current, before);
+      EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+      EXPECT_EQ(ctx->reports().statistics().budget.current, before);
     }
-    expect_scattered(home, plan, source, memory_of(source));
+    expect_scattered(ctx, plan, source, memory_of(source));
   }
 }
 
@@ -420,7 +419,7 @@ TEST_P(scatter, works_again_after_any_call_has_failed) {
   for (const std::size_t shared : {1U, 2U}) {
     context_options options;
     options.staging = {.threads = 1, .chunk_bytes = 16'384, .shared_chunks = shared, .chunks_per_thread = 2};
-    const auto home = watch(context::create(faulty, options));
+    const auto ctx = watch(context::create(faulty, options));
     const auto source = random_bytes(60'000, 13);
     scatter_plan plan = random_plan(source.size(), 14);
     plan.checks.push_back({.kind = check_kind::offsets, .width = 4, .values = 0, .count = 1});
@@ -429,16 +428,16 @@ TEST_P(scatter, works_again_after_any_call_has_failed) {
       SCOPED_TRACE(position);
       faulty->fail_at(position);
       try {
-        static_cast<void>(staging_ring::of(home)->scatter(home, plan, memory_of(source), "fails"));
+        static_cast<void>(staging_ring::of(ctx)->scatter(ctx, plan, memory_of(source), "fails"));
       } catch (const error&) {
         EXPECT_TRUE(faulty->failed());
       }
       failed = faulty->failed();
       faulty->fail_at(0);
       const expected_slab wanted = expected(plan, source);
-      const scattered made = staging_ring::of(home)->scatter(home, plan, memory_of(source), "works");
+      const scattered made = staging_ring::of(ctx)->scatter(ctx, plan, memory_of(source), "works");
       EXPECT_EQ(made.counted, wanted.counted);
-      EXPECT_TRUE(read_back(home, made.slab) == wanted.bytes);
+      EXPECT_TRUE(read_back(ctx, made.slab) == wanted.bytes);
     }
   }
   set_report_sink(before);

@@ -39,12 +39,12 @@ protected:
         .threads = 3, .chunk_bytes = 4096, .shared_chunks = shared_chunks, .chunks_per_thread = 2};
     ring_.reset();
     context_ = new_context(options);
-    ring_ = staging_ring::of(home());
+    ring_ = staging_ring::of(ctx());
   }
   void expect_round_trips();
   [[nodiscard]] traffic sent() const {
-    const counter_values now = home()->copies().read_counters();
-    return home()->on_host() ? now.host_to_host : now.host_to_device;
+    const counter_values now = ctx()->copies().read_counters();
+    return ctx()->on_host() ? now.host_to_host : now.host_to_device;
   }
   std::shared_ptr<staging_ring> ring_;
 };
@@ -58,12 +58,12 @@ void staging::expect_round_trips() {
     const auto a = plan.add(source);
     const auto b = plan.add(other);
     plan.finish();
-    home()->copies().reset_counters();
-    const buffer slab = ring_->upload(home(), plan, "slab");
+    ctx()->copies().reset_counters();
+    const buffer slab = ring_->upload(ctx(), plan, "slab");
     EXPECT_EQ(sent().transfers, 1U);
     EXPECT_EQ(sent().bytes, plan.slab_bytes());
     EXPECT_EQ(sent().calls, (plan.slab_bytes() + 4095) / 4096) << "one a chunk";
-    EXPECT_EQ(home()->copies().read_counters().synchronizations, 0U)
+    EXPECT_EQ(ctx()->copies().read_counters().synchronizations, 0U)
         << "an upload does not wait for the device";
 
     std::vector<std::byte> back(bytes);
@@ -71,12 +71,12 @@ void staging::expect_round_trips() {
     const std::vector<download_range> ranges{
         {slab.slice(plan.target_of(a), bytes), back.data()},
         {slab.slice(plan.target_of(b), other.size()), other_back.data()}};
-    home()->copies().reset_counters();
+    ctx()->copies().reset_counters();
     ring_->download(ranges);
-    const counter_values now = home()->copies().read_counters();
-    EXPECT_EQ((home()->on_host() ? now.host_to_host : now.device_to_host).transfers, 1U);
-    EXPECT_EQ(now.synchronizations, home()->on_host() ? 0U : 1U);
-    EXPECT_EQ((home()->on_host() ? now.host_to_host : now.device_to_host).calls,
+    const counter_values now = ctx()->copies().read_counters();
+    EXPECT_EQ((ctx()->on_host() ? now.host_to_host : now.device_to_host).transfers, 1U);
+    EXPECT_EQ(now.synchronizations, ctx()->on_host() ? 0U : 1U);
+    EXPECT_EQ((ctx()->on_host() ? now.host_to_host : now.device_to_host).calls,
               (bytes + 4095) / 4096 + (other.size() + 4095) / 4096);
     EXPECT_EQ(back, source);
     EXPECT_EQ(other_back, other);
@@ -89,8 +89,8 @@ TEST_P(staging, brings_them_by_chunks_that_all_threads_share) {
   for (const std::size_t shared : {1U, 2U, 8U}) {
     use(shared);
     expect_round_trips();
-    if (!home()->on_host()) {
-      EXPECT_LE(home()->reports().statistics().pinned, (shared + 3 * 2) * 4096)
+    if (!ctx()->on_host()) {
+      EXPECT_LE(ctx()->reports().statistics().pinned, (shared + 3 * 2) * 4096)
           << "small ranges go by the lanes";
     }
   }
@@ -100,18 +100,18 @@ TEST_P(staging, fills_large_chunks_by_slices) {
   for (const std::size_t bytes : {200'000U, 1'000'000U, 1'300'001U}) { // one chunk, and some
     context_options options;
     options.staging = {.threads = 4, .chunk_bytes = 256u << 10, .shared_chunks = 2};
-    const auto home = new_context(options);
-    const auto ring = staging_ring::of(home);
+    const auto ctx = new_context(options);
+    const auto ring = staging_ring::of(ctx);
     const auto source = random_bytes(bytes, 17);
     transfer_plan plan;
     const auto part = plan.add(source);
     plan.finish();
-    const buffer slab = ring->upload(home, plan, "slab");
+    const buffer slab = ring->upload(ctx, plan, "slab");
     std::vector<std::byte> back(bytes);
     ring->download(std::vector<download_range>{{slab.slice(plan.target_of(part), bytes), back.data()}});
     EXPECT_TRUE(back == source) << bytes;
-    if (!home->on_host()) {
-      EXPECT_EQ(home->reports().statistics().pinned, bytes < (256u << 10) ? 256u << 10 : 512u << 10);
+    if (!ctx->on_host()) {
+      EXPECT_EQ(ctx->reports().statistics().pinned, bytes < (256u << 10) ? 256u << 10 : 512u << 10);
     }
   }
 }
@@ -125,23 +125,23 @@ TEST_P(staging, cuts_small_movements_into_small_chunks) {
        {movement{3'000'000, 1u << 20}, {20'000'000, 2u << 20}, {40'000'001, 4u << 20}}) {
     context_options options;
     options.staging = {.threads = 3}; // chunks as large as by default
-    const auto home = new_context(options);
-    const auto ring = staging_ring::of(home);
+    const auto ctx = new_context(options);
+    const auto ring = staging_ring::of(ctx);
     const auto source = random_bytes(each.bytes, 19);
     transfer_plan plan;
     const auto part = plan.add(source);
     plan.finish();
-    home->copies().reset_counters();
-    const buffer slab = ring->upload(home, plan, "slab");
+    ctx->copies().reset_counters();
+    const buffer slab = ring->upload(ctx, plan, "slab");
     const auto calls = (each.bytes + each.chunk - 1) / each.chunk;
-    if (!home->on_host()) {
-      EXPECT_EQ(home->copies().read_counters().host_to_device.calls, calls);
+    if (!ctx->on_host()) {
+      EXPECT_EQ(ctx->copies().read_counters().host_to_device.calls, calls);
     }
     std::vector<std::byte> back(each.bytes);
     ring->download(std::vector<download_range>{{slab.slice(plan.target_of(part), each.bytes), back.data()}});
     EXPECT_TRUE(back == source) << each.bytes;
-    if (!home->on_host()) {
-      EXPECT_EQ(home->copies().read_counters().device_to_host.calls, calls);
+    if (!ctx->on_host()) {
+      EXPECT_EQ(ctx->copies().read_counters().device_to_host.calls, calls);
     }
   }
 }
@@ -151,13 +151,13 @@ TEST_P(staging, lands_in_fresh_memory_by_pages) {
        {std::size_t{256} << 10, std::size_t{4} << 20, (std::size_t{5} << 20) + 64}) {
     context_options options;
     options.staging = {.threads = 3, .chunk_bytes = chunk, .shared_chunks = 2};
-    const auto home = new_context(options);
-    const auto ring = staging_ring::of(home);
+    const auto ctx = new_context(options);
+    const auto ring = staging_ring::of(ctx);
     const auto source = random_bytes(11'000'001, 18);
     transfer_plan plan;
     const auto part = plan.add(source);
     plan.finish();
-    const buffer slab = ring->upload(home, plan, "slab");
+    const buffer slab = ring->upload(ctx, plan, "slab");
     for (const std::size_t bytes :
          {source.size(), std::size_t{3'000'000}}) { // more chunks than slots, and one
       std::vector<std::byte> back(bytes);
@@ -175,14 +175,14 @@ TEST_P(staging, leaves_zeros_between_the_ranges) {
   transfer_plan before;
   before.add(used);
   before.finish();
-  static_cast<void>(read(ring_->upload(home(), before, "used")));
+  static_cast<void>(read(ring_->upload(ctx(), before, "used")));
   const std::vector<std::vector<std::byte>> ones(ranges, std::vector<std::byte>(100, std::byte{1}));
   transfer_plan plan;
   for (const auto& each : ones) {
     plan.add(each);
   }
   plan.finish();
-  const auto bytes = read(ring_->upload(home(), plan, "slab"));
+  const auto bytes = read(ring_->upload(ctx(), plan, "slab"));
   ASSERT_EQ(bytes.size(), plan.slab_bytes());
   ASSERT_GE(bytes.size(), ranges * 100 + 28) << "there are gaps";
   EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}), ranges * 100);
@@ -192,7 +192,7 @@ TEST_P(staging, gives_the_slab_of_a_failed_upload_back_when_no_copy_into_it_is_o
   for (const std::size_t shared : {1U, 8U}) {
     context_options options;
     options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = shared, .chunks_per_thread = 8};
-    const auto home = new_context(options);
+    const auto ctx = new_context(options);
     char name[] = "/tmp/saeta-staging-XXXXXX";
     const int descriptor = ::mkstemp(name);
     ASSERT_GE(descriptor, 0);
@@ -202,19 +202,19 @@ TEST_P(staging, gives_the_slab_of_a_failed_upload_back_when_no_copy_into_it_is_o
     transfer_plan plan;
     plan.add(stand_in);
     plan.finish();
-    EXPECT_THROW(static_cast<void>(staging_ring::of(home)->upload(
-                     home, plan, "fails", {stand_in.data(), stand_in.size(), descriptor, 0})),
+    EXPECT_THROW(static_cast<void>(staging_ring::of(ctx)->upload(
+                     ctx, plan, "fails", {stand_in.data(), stand_in.size(), descriptor, 0})),
                  error);
     ::close(descriptor);
     if (const auto* const simulated = dynamic_cast<const sim::simulated_device*>(&device())) {
       EXPECT_TRUE(simulated->idle()) << "five copies were queued";
     }
-    EXPECT_EQ(home->reports().statistics().ledger.own, 0U);
+    EXPECT_EQ(ctx->reports().statistics().ledger.own, 0U);
   }
 }
 
 TEST_P(staging, sees_a_write_that_is_still_pending_when_it_downloads) {
-  const auto other = home()->borrow_stream();
+  const auto other = ctx()->borrow_stream();
   const buffer b = make(50'000);
   for (std::uint8_t round = 1; round < 20; ++round) {
     fill(b, round, other.ref());
@@ -226,13 +226,13 @@ TEST_P(staging, sees_a_write_that_is_still_pending_when_it_downloads) {
 
 TEST_P(staging, downloads_and_counts_nothing_in_strict_mode) {
   const buffer b = make(300);
-  fill(b, 1, home()->work_stream());
-  const auto strict = home()->copies().forbid_downloads();
-  const counter_values before = home()->copies().read_counters();
+  fill(b, 1, ctx()->work_stream());
+  const auto strict = ctx()->copies().forbid_downloads();
+  const counter_values before = ctx()->copies().read_counters();
   std::vector<std::byte> back(b.size());
   const std::vector<download_range> ranges{{b.slice(0, 100), back.data()},
                                            {b.slice(100, 200), back.data() + 100}};
-  if (home()->on_host()) { // there is nothing to download
+  if (ctx()->on_host()) { // there is nothing to download
     EXPECT_NO_THROW(ring_->download(ranges));
     EXPECT_EQ(back, std::vector<std::byte>(b.size(), std::byte{1}));
   } else {
@@ -244,9 +244,9 @@ TEST_P(staging, downloads_and_counts_nothing_in_strict_mode) {
       EXPECT_THAT(e.message(), ::testing::HasSubstr("300 bytes"));
     }
     EXPECT_EQ(back, std::vector<std::byte>(b.size()));
-    EXPECT_EQ(home()->copies().read_counters().synchronizations, before.synchronizations);
+    EXPECT_EQ(ctx()->copies().read_counters().synchronizations, before.synchronizations);
   }
-  EXPECT_EQ(home()->copies().read_counters().device_to_host, before.device_to_host);
+  EXPECT_EQ(ctx()->copies().read_counters().device_to_host, before.device_to_host);
 }
 
 TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
@@ -262,21 +262,21 @@ TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
   const auto part = plan.add(std::span(stand_in).subspan(5000, 10'000));
   plan.finish();
   const file_region file{stand_in.data(), stand_in.size(), descriptor, 0};
-  const buffer slab = ring_->upload(home(), plan, "file", file);
+  const buffer slab = ring_->upload(ctx(), plan, "file", file);
   const auto bytes = read(slab.slice(plan.target_of(part), 10'000));
   EXPECT_EQ(std::memcmp(bytes.data(), content.data() + 5000, bytes.size()), 0);
 
   ASSERT_EQ(::ftruncate(descriptor, 9000), 0);
-  const std::uint64_t live = home()->reports().statistics().budget.current;
+  const std::uint64_t live = ctx()->reports().statistics().budget.current;
   try {
-    static_cast<void>(ring_->upload(home(), plan, "cut", file));
+    static_cast<void>(ring_->upload(ctx(), plan, "cut", file));
     FAIL() << "bytes past the end of the file";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::io) << e.what();
   }
-  EXPECT_EQ(home()->reports().statistics().budget.current, live) << "the slab of the failed upload went back";
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, live) << "the slab of the failed upload went back";
   ::close(descriptor);
-  EXPECT_EQ(read(ring_->upload(home(), plan, "again")).size(), plan.slab_bytes()) << "the ring still works";
+  EXPECT_EQ(read(ring_->upload(ctx(), plan, "again")).size(), plan.slab_bytes()) << "the ring still works";
 }
 
 TEST_P(staging, reads_from_memory_what_lies_outside_of_the_mapped_region) {
@@ -292,7 +292,7 @@ TEST_P(staging, reads_from_memory_what_lies_outside_of_the_mapped_region) {
     const file_region file{content.data() + first, static_cast<std::size_t>(bytes), descriptor, 0};
     ASSERT_EQ(::ftruncate(descriptor, 0), 0); // it ends where the region does
     ASSERT_EQ(::pwrite(descriptor, file.mapped, file.bytes, 0), bytes);
-    const buffer slab = ring_->upload(home(), plan, "beside", file);
+    const buffer slab = ring_->upload(ctx(), plan, "beside", file);
     const auto found = read(slab.slice(plan.target_of(part), content.size()));
     EXPECT_EQ(std::memcmp(found.data(), content.data(), content.size()), 0) << first;
   }
@@ -304,12 +304,12 @@ TEST_P(staging, leaves_nothing_behind_when_its_context_ends) {
   reports = 0;
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
   {
-    const auto home = watch(context::create(shared_device()));
+    const auto ctx = watch(context::create(shared_device()));
     const auto source = random_bytes(100'000, 6);
     transfer_plan plan;
     plan.add(source);
     plan.finish();
-    static_cast<void>(staging_ring::of(home)->upload(home, plan, "brief"));
+    static_cast<void>(staging_ring::of(ctx)->upload(ctx, plan, "brief"));
   }
   EXPECT_EQ(reports, 0);
   set_report_sink(before);
@@ -326,7 +326,7 @@ TEST_P(staging, begins_in_the_file_where_its_region_does_and_says_where_the_file
   transfer_plan plan(stand_in);
   const auto whole = plan.add(stand_in);
   plan.finish();
-  const auto upload = [&](const file_region& file) { return ring_->upload(home(), plan, "file", file); };
+  const auto upload = [&](const file_region& file) { return ring_->upload(ctx(), plan, "file", file); };
   const auto found = read(upload({stand_in.data(), stand_in.size(), descriptor, 50}));
   EXPECT_EQ(std::memcmp(found.data() + plan.target_of(whole), content.data() + 50, 100), 0);
   const auto failure = [&](const file_region& file) {
@@ -349,52 +349,52 @@ TEST_P(staging, begins_in_the_file_where_its_region_does_and_says_where_the_file
 TEST_P(staging, has_at_least_one_chunk_of_512_bytes_a_thread) {
   context_options options;
   options.staging = {.threads = 1, .chunk_bytes = 0, .shared_chunks = 0, .chunks_per_thread = 0};
-  const auto home = new_context(options);
+  const auto ctx = new_context(options);
   const auto source = random_bytes(2048, 8);
   transfer_plan plan;
   plan.add(source);
   plan.finish();
-  const buffer slab = staging_ring::of(home)->upload(home, plan, "slab");
-  const counter_values now = home->copies().read_counters();
-  EXPECT_EQ((home->on_host() ? now.host_to_host : now.host_to_device).calls, 4U);
-  const std::uint64_t chunks = home->reports().statistics().pinned;
-  const block one = home->pinned().allocate(512, 0, home->work_stream());
-  EXPECT_EQ(chunks, home->on_host() ? 0U : home->reports().statistics().pinned - chunks);
-  EXPECT_TRUE(home->pinned().deallocate(one, home->work_stream()));
+  const buffer slab = staging_ring::of(ctx)->upload(ctx, plan, "slab");
+  const counter_values now = ctx->copies().read_counters();
+  EXPECT_EQ((ctx->on_host() ? now.host_to_host : now.host_to_device).calls, 4U);
+  const std::uint64_t chunks = ctx->reports().statistics().pinned;
+  const block one = ctx->pinned().allocate(512, 0, ctx->work_stream());
+  EXPECT_EQ(chunks, ctx->on_host() ? 0U : ctx->reports().statistics().pinned - chunks);
+  EXPECT_TRUE(ctx->pinned().deallocate(one, ctx->work_stream()));
 }
 
 TEST_P(staging, takes_no_further_chunk_while_one_is_free) {
   context_options options;
   options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = 8, .chunks_per_thread = 8};
-  const auto home = new_context(options);
+  const auto ctx = new_context(options);
   std::uint64_t first = 0;
   for (unsigned round = 0; round < 20; ++round) {
     const auto source = random_bytes(4096, round);
     transfer_plan plan;
     plan.add(source);
     plan.finish();
-    const auto back = read(staging_ring::of(home)->upload(home, plan, "slab")); // waits for the copy
+    const auto back = read(staging_ring::of(ctx)->upload(ctx, plan, "slab")); // waits for the copy
     EXPECT_EQ(std::memcmp(back.data(), source.data(), source.size()), 0);
-    first = round == 0 ? home->reports().statistics().pinned : first;
-    EXPECT_EQ(home->reports().statistics().pinned, first);
+    first = round == 0 ? ctx->reports().statistics().pinned : first;
+    EXPECT_EQ(ctx->reports().statistics().pinned, first);
   }
 }
 
 TEST_P(staging, does_nothing_for_nothing) {
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   ring_->download({});
   const buffer empty = make(0);
   ring_->download(std::vector<download_range>{{empty, nullptr}});
   transfer_plan plan;
   plan.finish();
-  EXPECT_EQ(ring_->upload(home(), plan, "nothing").size(), 0U);
-  counter_values now = home()->copies().read_counters();
+  EXPECT_EQ(ring_->upload(ctx(), plan, "nothing").size(), 0U);
+  counter_values now = ctx()->copies().read_counters();
   now.allocations = 0;
   EXPECT_EQ(now, counter_values{});
 }
 
 TEST_P(staging, works_again_after_any_call_of_an_upload_has_failed) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "nothing is staged on the host";
   }
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
@@ -402,8 +402,8 @@ TEST_P(staging, works_again_after_any_call_of_an_upload_has_failed) {
   for (const std::size_t shared : {1U, 2U}) {
     context_options options;
     options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = shared, .chunks_per_thread = 2};
-    const auto home = watch(context::create(faulty, options));
-    const auto ring = staging_ring::of(home);
+    const auto ctx = watch(context::create(faulty, options));
+    const auto ring = staging_ring::of(ctx);
     const auto source = random_bytes(20'000, 9);
     transfer_plan plan;
     const auto whole = plan.add(source);
@@ -413,13 +413,13 @@ TEST_P(staging, works_again_after_any_call_of_an_upload_has_failed) {
       SCOPED_TRACE(position);
       faulty->fail_at(position);
       try {
-        static_cast<void>(ring->upload(home, plan, "fails"));
+        static_cast<void>(ring->upload(ctx, plan, "fails"));
       } catch (const error&) {
         EXPECT_TRUE(faulty->failed());
       }
       failed = faulty->failed();
       faulty->fail_at(0);
-      const buffer slab = ring->upload(home, plan, "works");
+      const buffer slab = ring->upload(ctx, plan, "works");
       std::vector<std::byte> back(source.size());
       ring->download(
           std::vector<download_range>{{slab.slice(plan.target_of(whole), back.size()), back.data()}});
@@ -430,22 +430,22 @@ TEST_P(staging, works_again_after_any_call_of_an_upload_has_failed) {
 }
 
 TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "nothing is staged on the host";
   }
   for (const std::size_t shared : {1U, 2U}) {
     const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
     context_options options;
     options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = shared, .chunks_per_thread = 2};
-    const auto home = watch(context::create(faulty, options));
-    const buffer old = buffer::allocate(home, 20'000, home->work_stream());
-    const buffer next = buffer::allocate(home, 20'000, home->work_stream());
+    const auto ctx = watch(context::create(faulty, options));
+    const buffer old = buffer::allocate(ctx, 20'000, ctx->work_stream());
+    const buffer next = buffer::allocate(ctx, 20'000, ctx->work_stream());
     for (const auto& [each, value] : {std::pair(old, 1), std::pair(next, 2)}) {
-      use_token token(home->work_stream(), {writes(each)});
-      home->copies().fill(token.mutable_data<char>(each), static_cast<std::uint8_t>(value), each.size(),
-                          home->work_stream());
+      use_token token(ctx->work_stream(), {writes(each)});
+      ctx->copies().fill(token.mutable_data<char>(each), static_cast<std::uint8_t>(value), each.size(),
+                         ctx->work_stream());
     }
-    const auto ring = staging_ring::of(home);
+    const auto ring = staging_ring::of(ctx);
     for (const std::size_t part : {std::size_t{20'000}, std::size_t{2'000}}) { // small ones go by the lanes
       const auto download = [&](const buffer& from, std::vector<std::byte>& into) {
         std::vector<download_range> ranges;
@@ -486,11 +486,11 @@ TEST_P(staging, is_done_with_the_memory_of_others_when_it_has_landed) {
       external_memory memory;
       memory.pointer = theirs.data();
       memory.bytes = theirs.size();
-      memory.device = home()->device();
+      memory.device = ctx()->device();
       memory.access = mutability::writable;
       memory.tag = "theirs";
-      const buffer seen = buffer::adopt(home(), std::move(memory));
-      fill(seen, 1, home()->work_stream());
+      const buffer seen = buffer::adopt(ctx(), std::move(memory));
+      fill(seen, 1, ctx()->work_stream());
       std::vector<download_range> ranges;
       for (std::size_t at = 0; at < back.size(); at += part) {
         ranges.push_back({seen.slice(at, part), back.data() + at});
@@ -505,14 +505,14 @@ TEST_P(staging, is_done_with_the_memory_of_others_when_it_has_landed) {
 TEST_P(staging, copies_within_the_device_in_one_call) {
   const buffer a = make(10'000);
   const buffer b = make(10'000);
-  fill(a, 42, home()->work_stream());
-  home()->copies().reset_counters();
-  ring_->copy(b, a, home()->work_stream());
-  const counter_values now = home()->copies().read_counters();
+  fill(a, 42, ctx()->work_stream());
+  ctx()->copies().reset_counters();
+  ring_->copy(b, a, ctx()->work_stream());
+  const counter_values now = ctx()->copies().read_counters();
   const traffic expected{1, 1, 10'000};
-  EXPECT_EQ(home()->on_host() ? now.host_to_host : now.device_to_device, expected);
+  EXPECT_EQ(ctx()->on_host() ? now.host_to_host : now.device_to_device, expected);
   EXPECT_EQ(read(b), std::vector<std::uint8_t>(10'000, 42));
-  EXPECT_THROW(ring_->copy(b.slice(0, 5), a, home()->work_stream()), error);
+  EXPECT_THROW(ring_->copy(b.slice(0, 5), a, ctx()->work_stream()), error);
 }
 
 TEST_P(staging, is_refused_by_the_budget_before_anything_moves) {
@@ -520,7 +520,7 @@ TEST_P(staging, is_refused_by_the_budget_before_anything_moves) {
   transfer_plan plan;
   plan.add(source);
   plan.finish();
-  EXPECT_THROW(static_cast<void>(ring_->upload(home(), plan, "too large")), error);
+  EXPECT_THROW(static_cast<void>(ring_->upload(ctx(), plan, "too large")), error);
   EXPECT_EQ(sent(), traffic{});
 }
 

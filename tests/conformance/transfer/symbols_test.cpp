@@ -26,7 +26,7 @@ class symbols : public context_test {
 protected:
   [[nodiscard]] column imported(const shared_array& source) const {
     owned_array given = support::to_c(source);
-    return import_column(home(), {"x", source->type, true, {}}, given.get());
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
   }
   [[nodiscard]] column numbers(type_id type, const std::vector<std::int32_t>& values) const {
     support::plain_array array;
@@ -105,9 +105,9 @@ TEST_P(symbols, of_numbers_are_the_same_memory) {
     EXPECT_EQ(names_of(made), (std::vector<cell>{"a", "b", "b"}));
   }
   const column none = numbers(type_id::uint32, {}).slice(0, 0);
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   EXPECT_EQ(one(none).length(), 0);
-  EXPECT_EQ(home()->copies().read_counters().scalars, traffic{}) << "no row was looked at";
+  EXPECT_EQ(ctx()->copies().read_counters().scalars, traffic{}) << "no row was looked at";
 }
 
 TEST_P(symbols, of_numbers_that_name_nothing_are_refused_with_the_row) {
@@ -155,10 +155,10 @@ TEST_P(symbols, of_another_table_keep_their_names) {
 TEST_P(symbols, of_pieces_that_share_a_dictionary_look_its_values_up_once) {
   const column source = imported(support::indices({0, 1, 1, 0}, support::strings({"a", "b"})));
   const std::vector<column> pieces{source.slice(0, 1), source.slice(1, 3), source.slice(2, 0)};
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const std::vector<column> made = as_symbols(pieces, table_);
-  if (!home()->on_host()) {
-    EXPECT_EQ(home()->copies().read_counters().device_to_host.transfers, 1U);
+  if (!ctx()->on_host()) {
+    EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers, 1U);
   }
   ASSERT_EQ(made.size(), 3U);
   EXPECT_EQ(names_of(made[0]), (std::vector<cell>{"a"}));
@@ -202,31 +202,31 @@ TEST_P(symbols, can_be_made_of_no_other_type) {
 TEST_P(symbols, that_have_no_room_are_refused_and_nothing_stays) {
   const column source = imported(support::indices({0, 1, 1, 0}, support::strings({"a", "b"})));
   const auto full = symbol_table::make(1);
-  const std::uint64_t before = home()->reports().statistics().budget.current;
+  const std::uint64_t before = ctx()->reports().statistics().budget.current;
   try {
     static_cast<void>(as_symbols(std::span(&source, 1), full));
     ADD_FAILURE();
   } catch (const error& why) {
     EXPECT_EQ(why.code(), errc::overflow);
   }
-  home()->set_budget(home()->reports().statistics().budget.current);
+  ctx()->set_budget(ctx()->reports().statistics().budget.current);
   try {
     one(source);
     ADD_FAILURE();
   } catch (const error& why) {
     EXPECT_EQ(why.code(), errc::budget_exceeded);
   }
-  home()->synchronize(home()->work_stream());
-  EXPECT_EQ(home()->reports().statistics().budget.current, before);
+  ctx()->synchronize(ctx()->work_stream());
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, before);
 }
 
 TEST_P(symbols, of_values_on_a_device_are_refused_where_downloads_are_forbidden) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << "on the host nothing is downloaded";
   }
   const column text = imported(support::strings({"a"}));
   const column encoded = imported(support::indices({0}, support::strings({"a"})));
-  const std::shared_ptr<void> strict = home()->copies().forbid_downloads();
+  const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
   for (const column* each : {&text, &encoded}) {
     try {
       one(*each);
@@ -238,23 +238,23 @@ TEST_P(symbols, of_values_on_a_device_are_refused_where_downloads_are_forbidden)
 }
 
 TEST_P(symbols, wait_for_the_writer_of_their_indices) {
-  if (home()->on_host()) {
+  if (ctx()->on_host()) {
     GTEST_SKIP() << nothing_pends;
   }
   const column dictionary = imported(support::strings({"a", "b"}));
   const buffer indices = make(64);
-  fill(indices, 0, home()->work_stream());
-  home()->synchronize(home()->work_stream());
+  fill(indices, 0, ctx()->work_stream());
+  ctx()->synchronize(ctx()->work_stream());
   const stream side(shared_device());
   const auto held = close_gate(side.ref().native_handle());
   fill(indices, 1, side.ref());
   const column source = column::make(
-      home(), {.type = data_type::dictionary(data_type(type_id::uint8), data_type(type_id::string)),
-               .length = 64,
-               .offset = 0,
-               .null_count = 0,
-               .buffers = {{}, indices},
-               .dictionary = std::make_shared<const column>(dictionary)});
+      ctx(), {.type = data_type::dictionary(data_type(type_id::uint8), data_type(type_id::string)),
+              .length = 64,
+              .offset = 0,
+              .null_count = 0,
+              .buffers = {{}, indices},
+              .dictionary = std::make_shared<const column>(dictionary)});
   const column made = one(source);
   held->open();
   EXPECT_EQ(names_of(made), std::vector<cell>(64, "b"));

@@ -67,7 +67,7 @@ protected:
     owned_array given = support::to_c(source);
     import_options options;
     options.copy = copy;
-    return import_column(home(), {"x", source->type, true, {}}, given.get(), options);
+    return import_column(ctx(), {"x", source->type, true, {}}, given.get(), options);
   }
   [[nodiscard]] static owned_array on_host(const column& source) {
     owned_array seen;
@@ -86,8 +86,8 @@ TEST_P(windows, of_every_type_arrive_at_row_0_and_leave_at_row_0) {
         expect_no_offset(there);
         ASSERT_TRUE(same_rows(on_host(there).get(), *source));
         const column part = there.slice(offset, 40 - 2 * offset);
-        const host_batch back = download(home(), {part.length(), {part}});
-        if (!home()->on_host()) { // on the host it is a view
+        const host_batch back = download(ctx(), {part.length(), {part}});
+        if (!ctx()->on_host()) { // on the host it is a view
           expect_no_offset(back.arrays.front());
         }
         ASSERT_TRUE(same_rows(on_host(part).get(), *source, offset, part.length()));
@@ -104,7 +104,7 @@ TEST_P(windows, of_copies_on_the_device_begin_at_row_0) {
     for (std::int64_t offset = 0; offset < 10; ++offset) {
       parts.push_back(there.slice(offset, 40 - 2 * offset));
     }
-    const std::vector<column> copied = copy_columns(home(), parts, "copy");
+    const std::vector<column> copied = copy_columns(ctx(), parts, "copy");
     for (std::size_t i = 0; i < copied.size(); ++i) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", offset " << i);
       expect_no_offset(copied[i]);
@@ -117,7 +117,7 @@ TEST_P(windows, of_copies_on_the_device_begin_at_row_0) {
 TEST_P(windows, clear_the_bits_behind_the_last_row_of_a_bitmap_that_was_shifted) {
   const shared_array source = random_array(data_type(type_id::boolean), {13, 3, nulls::none, false}, 9);
   const column given = imported(source, copy_policy::always);
-  const std::vector<column> copied = copy_columns(home(), std::array{given.slice(2, 9)}, "copy");
+  const std::vector<column> copied = copy_columns(ctx(), std::array{given.slice(2, 9)}, "copy");
   for (const column& seen : {given, copied.front()}) {
     const std::vector<std::uint8_t> bits = read(seen.validity());
     ASSERT_EQ(bits.size(), 2U);
@@ -126,7 +126,7 @@ TEST_P(windows, clear_the_bits_behind_the_last_row_of_a_bitmap_that_was_shifted)
 }
 
 /// List of structs [2, 3, 1 rows] whose struct of int32 and strings has an offset of its own.
-column list_of_cut_structs(const std::shared_ptr<context>& home, std::int64_t offset, bool with_validity,
+column list_of_cut_structs(const std::shared_ptr<context>& ctx, std::int64_t offset, bool with_validity,
                            const std::function<buffer(std::span<const std::byte>)>& put) {
   const data_type number(type_id::int32);
   const data_type row = data_type::nested("+s", {{"n", number, true, {}}});
@@ -136,30 +136,30 @@ column list_of_cut_structs(const std::shared_ptr<context>& home, std::int64_t of
   }
   const std::array<std::int32_t, 4> offsets{0, 2, 5, 6};
   const std::array<std::uint8_t, 5> valid{0xff, 0xff, 0xff, 0xff, 0xff};
-  column values = column::make(home, {number, 40, 0, 0, {{}, put(std::as_bytes(std::span(numbers)))}});
+  column values = column::make(ctx, {number, 40, 0, 0, {{}, put(std::as_bytes(std::span(numbers)))}});
   column::parts rows{row, 6, offset, 0, {}};
   rows.buffers.push_back(with_validity ? put(std::as_bytes(std::span(valid))) : buffer());
   rows.children.push_back(std::move(values));
   column::parts lists{data_type::nested("+l", {{"item", row, true, {}}}), 3, 0, 0, {}};
   lists.buffers = {buffer(), put(std::as_bytes(std::span(offsets)))};
-  lists.children.push_back(column::make(home, std::move(rows)));
-  return column::make(home, std::move(lists));
+  lists.children.push_back(column::make(ctx, std::move(rows)));
+  return column::make(ctx, std::move(lists));
 }
 
 TEST_P(windows, of_structs_below_others_hand_their_offset_to_their_children_when_they_are_exported) {
   const auto put = [&](std::span<const std::byte> bytes) {
     const buffer made = make(bytes.size());
-    use_token token(home()->work_stream(), {writes(made)});
-    const copy_kind kind = home()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
-    home()->copies().copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(), kind,
-                          home()->work_stream());
+    use_token token(ctx()->work_stream(), {writes(made)});
+    const copy_kind kind = ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
+    ctx()->copies().copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(), kind,
+                         ctx()->work_stream());
     token.finish();
-    home()->synchronize(home()->work_stream());
+    ctx()->synchronize(ctx()->work_stream());
     return made;
   };
   for (const std::int64_t offset : {1, 3, 8, 13}) {
     for (const bool with_validity : {false, true}) {
-      const column lists = list_of_cut_structs(home(), offset, with_validity, put);
+      const column lists = list_of_cut_structs(ctx(), offset, with_validity, put);
       owned_device_array there;
       export_device_column(lists, *there.out());
       const ArrowArray& seen = there.get().array;
@@ -179,7 +179,7 @@ TEST_P(windows, of_structs_below_others_hand_their_offset_to_their_children_when
 
 TEST_P(windows,
        of_every_type_that_are_views_on_the_host_hand_offsets_to_the_innermost_when_they_are_exported) {
-  if (!home()->on_host()) {
+  if (!ctx()->on_host()) {
     GTEST_SKIP() << "what is downloaded has no offsets";
   }
   for (const data_type& type : carried_types()) {

@@ -94,11 +94,11 @@ TEST(view_cast, nested_types_are_views_where_their_parts_are) {
 }
 
 TEST(view_cast, a_column_keeps_its_memory_its_offset_and_its_nulls) {
-  const std::shared_ptr<context> home = context::create(make_host_backend());
-  const buffer values = buffer::allocate(home, 80, home->work_stream());
-  const buffer validity = buffer::allocate(home, 2, home->work_stream());
+  const std::shared_ptr<context> ctx = context::create(make_host_backend());
+  const buffer values = buffer::allocate(ctx, 80, ctx->work_stream());
+  const buffer validity = buffer::allocate(ctx, 2, ctx->work_stream());
   const column source =
-      column::make(home, {data_type::parse("tsu:UTC"), 7, 3, 2, {validity, values}, nullptr, {}});
+      column::make(ctx, {data_type::parse("tsu:UTC"), 7, 3, 2, {validity, values}, nullptr, {}});
   const column seen = view_cast(source, data_type(type_id::int64));
   EXPECT_EQ(seen.type(), data_type(type_id::int64));
   EXPECT_EQ(seen.length(), 7);
@@ -114,19 +114,19 @@ TEST(view_cast, a_column_keeps_its_memory_its_offset_and_its_nulls) {
 }
 
 TEST(view_cast, a_dictionary_of_text_has_the_same_values_as_bytes) {
-  const std::shared_ptr<context> home = context::create(make_host_backend());
-  const auto allocate = [&](std::size_t bytes) { return buffer::allocate(home, bytes, home->work_stream()); };
+  const std::shared_ptr<context> ctx = context::create(make_host_backend());
+  const auto allocate = [&](std::size_t bytes) { return buffer::allocate(ctx, bytes, ctx->work_stream()); };
   const data_type text(type_id::string);
   const data_type bytes(type_id::binary);
   const data_type index(type_id::int32);
-  const column words = column::make(home, {text, 3, 0, 0, {{}, allocate(16), allocate(20)}, nullptr, {}});
-  const column source = column::make(home, {data_type::dictionary(index, text),
-                                            5,
-                                            1,
-                                            0,
-                                            {{}, allocate(24)},
-                                            std::make_shared<const column>(words),
-                                            {}});
+  const column words = column::make(ctx, {text, 3, 0, 0, {{}, allocate(16), allocate(20)}, nullptr, {}});
+  const column source = column::make(ctx, {data_type::dictionary(index, text),
+                                           5,
+                                           1,
+                                           0,
+                                           {{}, allocate(24)},
+                                           std::make_shared<const column>(words),
+                                           {}});
   const column seen = view_cast(source, data_type::dictionary(index, bytes));
   EXPECT_EQ(seen.type(), data_type::dictionary(index, bytes));
   EXPECT_EQ(seen.values().address(), source.values().address());

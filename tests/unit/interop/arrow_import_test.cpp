@@ -45,7 +45,7 @@ protected:
   [[nodiscard]] error import_error(ArrowArray& source, const import_options& options = {}) const {
     dictionary_cache dictionaries;
     try {
-      import_batch(home_, fields(), source, dictionaries, options);
+      import_batch(ctx_, fields(), source, dictionaries, options);
     } catch (const error& seen) {
       return seen;
     }
@@ -70,7 +70,7 @@ protected:
     const error seen = import_error(root);
     EXPECT_EQ(seen.code(), code) << seen.message();
     EXPECT_NE(seen.message().find(said), std::string::npos) << seen.message();
-    EXPECT_EQ(home_->copies().read_counters().imports, 0U) << "nothing was taken in";
+    EXPECT_EQ(ctx_->copies().read_counters().imports, 0U) << "nothing was taken in";
     root = good;
     std::copy(good_pointers.begin(), good_pointers.end(), root.children);
     for (std::size_t i = 0; i < 3; ++i) {
@@ -84,7 +84,7 @@ protected:
     EXPECT_EQ(*releases_, 1);
   }
 
-  std::shared_ptr<context> home_ = context::create(make_host_backend());
+  std::shared_ptr<context> ctx_ = context::create(make_host_backend());
   std::vector<shared_array> children_;
   std::shared_ptr<std::atomic<int>> releases_ = std::make_shared<std::atomic<int>>(0);
 };
@@ -92,7 +92,7 @@ protected:
 TEST_F(broken_batch, is_accepted_whole) {
   owned_array source = fresh();
   dictionary_cache dictionaries;
-  const batch seen = import_batch(home_, fields(), source.get(), dictionaries);
+  const batch seen = import_batch(ctx_, fields(), source.get(), dictionaries);
   EXPECT_TRUE(source.empty());
   EXPECT_EQ(seen.rows, rows);
   EXPECT_EQ(seen.columns.size(), 3U);
@@ -214,7 +214,7 @@ TEST_F(broken_batch, with_a_validity_is_accepted_when_no_row_is_null) {
   source.get().buffers[0] = &validity;
   source.get().null_count = -1;
   dictionary_cache dictionaries;
-  EXPECT_EQ(import_batch(home_, fields(), source.get(), dictionaries).rows, rows);
+  EXPECT_EQ(import_batch(ctx_, fields(), source.get(), dictionaries).rows, rows);
 }
 
 TEST_F(broken_batch, is_believed_what_it_says_of_null_rows) {
@@ -232,7 +232,7 @@ TEST_F(broken_batch, is_believed_what_it_says_of_null_rows) {
 TEST(imported_null_counts, of_a_part_are_told_only_where_the_whole_leaves_no_doubt) {
   constexpr std::int64_t rows = 8;
   constexpr std::int64_t part = 4; // the last ones
-  const auto home = context::create(make_host_backend());
+  const auto ctx = context::create(make_host_backend());
   const schema fields{{{"x", data_type(type_id::int32), true, {}}}, {}};
   for (std::int64_t nulls = 0; nulls <= rows; ++nulls) { // the first ones
     auto content = *random_array(fields.fields[0].type, {rows, 0, support::nulls::none, true}, 1);
@@ -241,7 +241,7 @@ TEST(imported_null_counts, of_a_part_are_told_only_where_the_whole_leaves_no_dou
     owned_array source =
         support::to_c_batch({std::make_shared<const support::plain_array>(content)}, part, part);
     dictionary_cache dictionaries;
-    const batch seen = import_batch(home, fields, source.get(), dictionaries);
+    const batch seen = import_batch(ctx, fields, source.get(), dictionaries);
     const std::int64_t known = nulls == 0 ? 0 : nulls == rows ? part : column::unknown_nulls;
     EXPECT_EQ(seen.columns[0].known_null_count(), known) << nulls;
     EXPECT_EQ(seen.columns[0].null_count(), std::max(std::int64_t{0}, nulls - part)) << nulls;
@@ -252,12 +252,12 @@ TEST(imported_null_counts, of_a_part_are_told_only_where_the_whole_leaves_no_dou
 std::optional<error> refusal(const data_type& type, const support::plain_array& content,
                              validation check = validation::full) {
   auto shared = std::make_shared<const support::plain_array>(content);
-  const auto home = context::create(make_host_backend());
+  const auto ctx = context::create(make_host_backend());
   owned_array source = support::to_c(shared);
   import_options options;
   options.check = check;
   try {
-    import_column(home, {"x", type, true, {}}, source.get(), options);
+    import_column(ctx, {"x", type, true, {}}, source.get(), options);
   } catch (const error& seen) {
     EXPECT_FALSE(source.empty());
     return seen;
@@ -340,7 +340,7 @@ struct alignment_case {
 
 TEST(imported_buffers, are_used_in_place_where_their_values_are_aligned) {
   alignas(64) static std::array<std::byte, 256> memory{}; // zeros are sound offsets, too
-  const auto home = context::create(make_host_backend());
+  const auto ctx = context::create(make_host_backend());
   for (const alignment_case& one :
        {alignment_case{"c", 1, 1}, alignment_case{"S", 1, 2}, alignment_case{"f", 1, 4},
         alignment_case{"l", 1, 8}, alignment_case{"d:10,2", 1, 8}, alignment_case{"d:10,2,256", 1, 8},
@@ -361,9 +361,9 @@ TEST(imported_buffers, are_used_in_place_where_their_values_are_aligned) {
       import_options in_place;
       in_place.copy = copy_policy::never;
       if (shift % one.needed == 0) {
-        EXPECT_NO_THROW(import_column(home, {"x", type, true, {}}, given, in_place));
+        EXPECT_NO_THROW(import_column(ctx, {"x", type, true, {}}, given, in_place));
       } else {
-        EXPECT_THROW(import_column(home, {"x", type, true, {}}, given, in_place), error);
+        EXPECT_THROW(import_column(ctx, {"x", type, true, {}}, given, in_place), error);
       }
     }
   }

@@ -40,13 +40,13 @@ protected:
     return "";
   }
 
-  std::shared_ptr<context> home_ = context::create(make_host_backend());
+  std::shared_ptr<context> ctx_ = context::create(make_host_backend());
   std::array<std::int32_t, 3> values_{1, 2, 3};
   std::array<const void*, 2> addresses_{nullptr, values_.data()};
 };
 
 TEST_F(arrow_rows_test, make_a_table_of_batches) {
-  arrow_rows rows(home_, fields(), {});
+  arrow_rows rows(ctx_, fields(), {});
   for (const std::int64_t count : {3, 2}) {
     rows.begin(count);
     rows.add(numbers());
@@ -63,7 +63,7 @@ TEST_F(arrow_rows_test, make_a_table_of_batches) {
 TEST_F(arrow_rows_test, keep_the_memory_of_a_batch_with_its_columns) {
   const auto kept = std::make_shared<int>();
   {
-    arrow_rows rows(home_, fields(), {});
+    arrow_rows rows(ctx_, fields(), {});
     rows.begin(3);
     rows.add(numbers());
     rows.add(numbers());
@@ -75,7 +75,7 @@ TEST_F(arrow_rows_test, keep_the_memory_of_a_batch_with_its_columns) {
 }
 
 TEST_F(arrow_rows_test, refuse_more_and_fewer_columns_than_fields) {
-  arrow_rows rows(home_, fields(), {});
+  arrow_rows rows(ctx_, fields(), {});
   const auto kept = std::make_shared<int>();
   rows.begin(3);
   rows.add(numbers());
@@ -86,7 +86,7 @@ TEST_F(arrow_rows_test, refuse_more_and_fewer_columns_than_fields) {
 }
 
 TEST_F(arrow_rows_test, begin_again_after_a_column_that_was_refused) {
-  arrow_rows rows(home_, fields(), {});
+  arrow_rows rows(ctx_, fields(), {});
   rows.begin(4);
   EXPECT_EQ(refusal(errc::format, [&] { rows.add(numbers()); }),
             "column 'a': length is 3, the batch has offset 0 and length 4");

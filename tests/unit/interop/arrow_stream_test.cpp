@@ -74,7 +74,7 @@ protected:
 
   [[nodiscard]] error import_error(ArrowArrayStream stream) const {
     try {
-      import_stream(home_, stream);
+      import_stream(ctx_, stream);
     } catch (const error& seen) {
       EXPECT_EQ(stream.release, nullptr) << "the stream was taken";
       return seen;
@@ -83,7 +83,7 @@ protected:
     return {errc::invalid_argument, ""};
   }
 
-  std::shared_ptr<context> home_ = context::create(make_host_backend());
+  std::shared_ptr<context> ctx_ = context::create(make_host_backend());
   producer source_;
 };
 
@@ -91,7 +91,7 @@ TEST_F(streams, are_read_to_their_end_and_released_once) {
   ArrowArrayStream stream = source_.stream();
   std::vector<std::int64_t> heard;
   {
-    const table seen = import_stream(home_, stream, {}, [&](std::int64_t rows) { heard.push_back(rows); });
+    const table seen = import_stream(ctx_, stream, {}, [&](std::int64_t rows) { heard.push_back(rows); });
     EXPECT_EQ(seen.fields(), source_.fields);
     EXPECT_EQ(seen.rows(), 73);
     EXPECT_EQ(seen.batches().size(), 3U);
@@ -100,14 +100,14 @@ TEST_F(streams, are_read_to_their_end_and_released_once) {
     EXPECT_EQ(stream.release, nullptr);
     EXPECT_EQ(*source_.released_arrays, 1) << "a batch without rows has nothing to keep";
   }
-  EXPECT_TRUE(home_->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_TRUE(ctx_->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_EQ(*source_.released_arrays, 3);
 }
 
 TEST_F(streams, without_batches_keep_their_schema) {
   source_.batches.clear();
   ArrowArrayStream stream = source_.stream();
-  const table seen = import_stream(home_, stream);
+  const table seen = import_stream(ctx_, stream);
   EXPECT_EQ(seen.fields(), source_.fields);
   EXPECT_EQ(seen.rows(), 0);
 }
@@ -169,7 +169,7 @@ TEST_F(streams, with_a_broken_batch_are_released_with_what_they_gave) {
 
 TEST_F(streams, are_released_when_the_listener_throws) {
   ArrowArrayStream stream = source_.stream();
-  EXPECT_THROW(import_stream(home_, stream, {}, [](std::int64_t) { throw std::runtime_error("stop"); }),
+  EXPECT_THROW(import_stream(ctx_, stream, {}, [](std::int64_t) { throw std::runtime_error("stop"); }),
                std::runtime_error);
   EXPECT_EQ(source_.releases, 1);
 }
@@ -185,7 +185,7 @@ TEST_F(streams, that_were_released_or_lack_callbacks_are_refused) {
 TEST_F(streams, of_exported_tables_come_back_and_end_more_than_once) {
   ArrowArrayStream first = source_.stream();
   owned_stream exported;
-  export_stream(import_stream(home_, first), *exported.out());
+  export_stream(import_stream(ctx_, first), *exported.out());
   owned_schema type;
   ASSERT_EQ(exported.get().get_schema(&exported.get(), type.out()), 0);
   EXPECT_EQ(import_schema(type.get()), source_.fields);
@@ -208,8 +208,8 @@ TEST_F(streams, that_are_exported_outlive_the_table_and_the_context) {
   owned_stream exported;
   {
     ArrowArrayStream first = source_.stream();
-    export_stream(import_stream(home_, first), *exported.out());
-    home_.reset();
+    export_stream(import_stream(ctx_, first), *exported.out());
+    ctx_.reset();
   }
   owned_array chunk;
   ASSERT_EQ(exported.get().get_next(&exported.get(), chunk.out()), 0);
@@ -220,7 +220,7 @@ TEST_F(streams, that_are_exported_outlive_the_table_and_the_context) {
 TEST_F(streams, turn_exceptions_into_errno_and_text) {
   owned_stream exported;
   const schema unspeakable{{{std::string("a\0b", 3), data_type(type_id::int32), true, {}}}, {}};
-  export_stream(table::make(home_, unspeakable, {}), *exported.out());
+  export_stream(table::make(ctx_, unspeakable, {}), *exported.out());
   owned_schema type;
   EXPECT_EQ(exported.get().get_schema(&exported.get(), type.out()), EINVAL);
   const char* const text = exported.get().get_last_error(&exported.get());
@@ -234,13 +234,13 @@ TEST_F(streams, of_plain_arrays_become_tables_of_one_column) {
   std::vector<column> pieces;
   for (const auto& children : source_.batches) {
     owned_array one = support::to_c(children[0]);
-    pieces.push_back(import_column(home_, described, one.get()));
+    pieces.push_back(import_column(ctx_, described, one.get()));
   }
   owned_stream exported;
   export_stream(described, pieces, *exported.out());
   ArrowArrayStream taken{};
   exported.move_to(taken);
-  const table seen = import_stream(home_, taken);
+  const table seen = import_stream(ctx_, taken);
   EXPECT_EQ(seen.fields(), (schema{{described}, {}}));
   EXPECT_EQ(seen.rows(), 73);
   EXPECT_EQ(seen.pieces(0).size(), 3U);
@@ -292,7 +292,7 @@ TEST_F(streams, never_mistake_a_new_dictionary_for_an_old_one_at_its_address) {
   ArrowArrayStream stream = recycling.stream();
   import_options copied;
   copied.copy = copy_policy::always; // so that nothing of a batch is kept for its columns
-  const table seen = import_stream(home_, stream, copied);
+  const table seen = import_stream(ctx_, stream, copied);
   ASSERT_EQ(seen.batches().size(), recycling.expected.size());
   for (std::size_t i = 0; i < recycling.expected.size(); ++i) {
     owned_array exported;
@@ -303,7 +303,7 @@ TEST_F(streams, never_mistake_a_new_dictionary_for_an_old_one_at_its_address) {
 
 TEST_F(streams, of_pieces_of_another_type_are_refused) {
   owned_array one = support::to_c(source_.batches[0][0]);
-  const column piece = import_column(home_, source_.fields.fields[0], one.get());
+  const column piece = import_column(ctx_, source_.fields.fields[0], one.get());
   ArrowArrayStream target{};
   EXPECT_THROW(export_stream({"x", data_type(type_id::int32), true, {}}, {piece}, target), error);
   EXPECT_EQ(target.release, nullptr);

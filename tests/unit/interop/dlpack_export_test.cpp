@@ -25,8 +25,8 @@ using held = support::held_tensor<DLManagedTensorVersioned>;
 class dlpack_export_test : public ::testing::Test {
 protected:
   [[nodiscard]] buffer bytes(const std::vector<std::uint8_t>& content) const {
-    const stream_ref work = home_->work_stream();
-    buffer made = buffer::allocate(home_, content.size(), work, "test");
+    const stream_ref work = ctx_->work_stream();
+    buffer made = buffer::allocate(ctx_, content.size(), work, "test");
     use_token token(work, {writes(made)});
     std::copy(content.begin(), content.end(), token.mutable_data<std::uint8_t>(made));
     token.finish();
@@ -35,15 +35,15 @@ protected:
   /// Eight int8 values; the bits of `valid` say which are not null.
   [[nodiscard]] column numbers(std::uint8_t valid = 0xFF) const {
     const buffer validity = valid == 0xFF ? buffer{} : bytes({valid});
-    return column::make(home_, {data_type(type_id::int8),
-                                8,
-                                0,
-                                column::unknown_nulls,
-                                {validity, bytes({1, 2, 3, 4, 5, 6, 7, 8})},
-                                {}});
+    return column::make(ctx_, {data_type(type_id::int8),
+                               8,
+                               0,
+                               column::unknown_nulls,
+                               {validity, bytes({1, 2, 3, 4, 5, 6, 7, 8})},
+                               {}});
   }
   [[nodiscard]] column flags() const {
-    return column::make(home_, {data_type(type_id::boolean), 8, 0, 0, {{}, bytes({0b1010'0110})}, {}});
+    return column::make(ctx_, {data_type(type_id::boolean), 8, 0, 0, {{}, bytes({0b1010'0110})}, {}});
   }
   static void expect_refused(const column& source, const dlpack_export& how, errc code,
                              const std::string& text) {
@@ -54,10 +54,10 @@ protected:
       EXPECT_EQ(name_of(e.code()), name_of(code)) << e.message();
       EXPECT_THAT(e.message(), HasSubstr(text));
     }
-    EXPECT_EQ(source.home()->copies().read_counters().exports, 0U);
+    EXPECT_EQ(source.ctx()->copies().read_counters().exports, 0U);
   }
 
-  std::shared_ptr<context> home_ = context::create(make_host_backend());
+  std::shared_ptr<context> ctx_ = context::create(make_host_backend());
 };
 
 TEST_F(dlpack_export_test, nulls_are_refused_with_their_number_and_type) {
@@ -73,9 +73,9 @@ TEST_F(dlpack_export_test, rows_without_nulls_of_a_column_that_has_some_are_expo
 
 TEST_F(dlpack_export_test, a_type_without_a_tensor_is_refused) {
   const column days = column::make(
-      home_, {data_type(type_id::date32), 2, 0, 0, {{}, bytes(std::vector<std::uint8_t>(8))}, {}});
+      ctx_, {data_type(type_id::date32), 2, 0, 0, {{}, bytes(std::vector<std::uint8_t>(8))}, {}});
   expect_refused(days, {}, errc::exchange, "type date32");
-  expect_refused(column::make(home_, {data_type(), 3, 0, 3, {}, {}}), {}, errc::exchange, "type null");
+  expect_refused(column::make(ctx_, {data_type(), 3, 0, 3, {}, {}}), {}, errc::exchange, "type null");
 }
 
 TEST_F(dlpack_export_test, a_tensor_on_the_host_takes_no_stream) {
@@ -107,28 +107,28 @@ TEST_F(dlpack_export_test, bits_become_bytes_by_a_copy_that_can_be_forbidden) {
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   const auto* const values = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
   EXPECT_EQ(std::vector<std::uint8_t>(values, values + 6), (std::vector<std::uint8_t>{1, 1, 0, 0, 1, 0}));
-  EXPECT_EQ(home_->copies().read_counters().exports, 0U) << "a copy is not an export of our memory";
+  EXPECT_EQ(ctx_->copies().read_counters().exports, 0U) << "a copy is not an export of our memory";
 }
 
 TEST_F(dlpack_export_test, a_copy_belongs_to_the_consumer_and_is_freed_by_the_deleter) {
   const column source = numbers();
-  const std::uint64_t live = home_->reports().statistics().budget.current;
+  const std::uint64_t live = ctx_->reports().statistics().budget.current;
   held tensor(export_dlpack_versioned(source, support::export_with(copy_policy::always)));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
-  EXPECT_EQ(home_->reports().statistics().budget.current, live + 8);
+  EXPECT_EQ(ctx_->reports().statistics().budget.current, live + 8);
   static_cast<std::int8_t*>(tensor->dl_tensor.data)[0] = 99;
   EXPECT_EQ(*reinterpret_cast<const std::int8_t*>(source.values().address()), 1);
   tensor.reset();
-  EXPECT_TRUE(home_->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(home_->reports().statistics().budget.current, live);
+  EXPECT_TRUE(ctx_->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(ctx_->reports().statistics().budget.current, live);
 }
 
 TEST_F(dlpack_export_test, a_column_that_was_dropped_lives_until_the_deleter) {
   held tensor(export_dlpack_versioned(numbers()));
-  EXPECT_EQ(home_->reports().statistics().ledger.buffers, 1U);
+  EXPECT_EQ(ctx_->reports().statistics().ledger.buffers, 1U);
   EXPECT_EQ(static_cast<const std::int8_t*>(tensor->dl_tensor.data)[7], 8);
   tensor.reset();
-  EXPECT_EQ(home_->reports().statistics().ledger.buffers, 0U);
+  EXPECT_EQ(ctx_->reports().statistics().ledger.buffers, 0U);
 }
 
 TEST_F(dlpack_export_test, no_rows_are_a_tensor_without_data) {
@@ -142,10 +142,10 @@ TEST_F(dlpack_export_test, no_rows_are_a_tensor_without_data) {
 
 TEST_F(dlpack_export_test, the_device_of_a_column_without_values_is_its_context) {
   const tensor_device own{kDLCPU, 0};
-  EXPECT_EQ(dlpack_device(column::make(home_, {data_type(), 3, 0, 3, {}, {}})), own);
+  EXPECT_EQ(dlpack_device(column::make(ctx_, {data_type(), 3, 0, 3, {}, {}})), own);
   EXPECT_EQ(dlpack_device(numbers()), own);
-  EXPECT_EQ(dlpack_device(column::make(home_, {data_type(type_id::int8), 0, 0, 0, {{}, {}}, {}})), own);
-  EXPECT_EQ(dlpack_device(column::make(home_, {data_type(type_id::string), 0, 0, 0, {{}, {}, {}}, {}})), own);
+  EXPECT_EQ(dlpack_device(column::make(ctx_, {data_type(type_id::int8), 0, 0, 0, {{}, {}}, {}})), own);
+  EXPECT_EQ(dlpack_device(column::make(ctx_, {data_type(type_id::string), 0, 0, 0, {{}, {}, {}}, {}})), own);
 }
 
 TEST_F(dlpack_export_test, the_device_of_a_column_follows_the_kind_of_its_values) {
@@ -156,7 +156,7 @@ TEST_F(dlpack_export_test, the_device_of_a_column_follows_the_kind_of_its_values
     lent.bytes = memory.size();
     lent.kind = memory_kind::pinned;
     const column source =
-        column::make(home_, {data_type(id), 8, 0, 0, {{}, buffer::adopt(home_, std::move(lent))}, {}});
+        column::make(ctx_, {data_type(id), 8, 0, 0, {{}, buffer::adopt(ctx_, std::move(lent))}, {}});
     EXPECT_EQ(dlpack_device(source), (tensor_device{kDLCUDAHost, 0}));
     const bool copied = id == type_id::boolean; // into memory of the context
     EXPECT_EQ(held(export_dlpack_versioned(source))->dl_tensor.device.device_type,
@@ -167,17 +167,16 @@ TEST_F(dlpack_export_test, the_device_of_a_column_follows_the_kind_of_its_values
 }
 
 /// The bits of the one null of a column of this type, filled with the number.
-std::uint64_t filled_bits(const std::shared_ptr<context>& home, const data_type& type, tensor_fill number) {
-  const stream_ref work = home->work_stream();
-  const buffer nothing = buffer::allocate(home, 8, work, "test");
+std::uint64_t filled_bits(const std::shared_ptr<context>& ctx, const data_type& type, tensor_fill number) {
+  const stream_ref work = ctx->work_stream();
+  const buffer nothing = buffer::allocate(ctx, 8, work, "test");
   use_token token(work, {writes(nothing)});
   std::fill_n(token.mutable_data<std::uint8_t>(nothing), 8, std::uint8_t{0});
   token.finish();
   dlpack_export how;
   how.nulls = tensor_nulls::fill;
   how.fill = number;
-  const held tensor(
-      export_dlpack_versioned(column::make(home, {type, 1, 0, 1, {nothing, nothing}, {}}), how));
+  const held tensor(export_dlpack_versioned(column::make(ctx, {type, 1, 0, 1, {nothing, nothing}, {}}), how));
   std::uint64_t bits = 0;
   std::memcpy(&bits, tensor->dl_tensor.data, static_cast<std::size_t>(type.byte_width()));
   return bits;
@@ -202,23 +201,23 @@ TEST_F(dlpack_export_test, half_floats_are_rounded_to_the_nearest_even) {
                                                      {std::numeric_limits<double>::infinity(), 0x7c00},
                                                      {-std::numeric_limits<double>::infinity(), 0xfc00},
                                                      {std::numeric_limits<double>::quiet_NaN(), 0x7e00}}) {
-    EXPECT_EQ(filled_bits(home_, half, value), bits) << value;
+    EXPECT_EQ(filled_bits(ctx_, half, value), bits) << value;
   }
-  EXPECT_EQ(filled_bits(home_, half, std::int64_t{4096}), 0x6c00U);
+  EXPECT_EQ(filled_bits(ctx_, half, std::int64_t{4096}), 0x6c00U);
 }
 
 TEST_F(dlpack_export_test, a_fill_is_a_value_of_the_type_or_refused) {
   const data_type small(type_id::int8);
   const data_type single(type_id::float32);
   constexpr double most = std::numeric_limits<float>::max();
-  EXPECT_EQ(filled_bits(home_, small, std::int64_t{-128}), 0x80U);
-  EXPECT_EQ(filled_bits(home_, data_type::bool8(), std::int64_t{1}), 1U);
-  EXPECT_EQ(filled_bits(home_, single, std::int64_t{1} << 40), 0x53800000U);
-  EXPECT_EQ(filled_bits(home_, single, most), 0x7f7fffffU);
-  EXPECT_EQ(filled_bits(home_, single, std::numeric_limits<double>::infinity()), 0x7f800000U);
-  EXPECT_EQ(filled_bits(home_, data_type(type_id::float64), std::numeric_limits<std::int64_t>::min()),
+  EXPECT_EQ(filled_bits(ctx_, small, std::int64_t{-128}), 0x80U);
+  EXPECT_EQ(filled_bits(ctx_, data_type::bool8(), std::int64_t{1}), 1U);
+  EXPECT_EQ(filled_bits(ctx_, single, std::int64_t{1} << 40), 0x53800000U);
+  EXPECT_EQ(filled_bits(ctx_, single, most), 0x7f7fffffU);
+  EXPECT_EQ(filled_bits(ctx_, single, std::numeric_limits<double>::infinity()), 0x7f800000U);
+  EXPECT_EQ(filled_bits(ctx_, data_type(type_id::float64), std::numeric_limits<std::int64_t>::min()),
             0xc3e0000000000000U);
-  EXPECT_EQ(filled_bits(home_, data_type(type_id::uint64), ~std::uint64_t{0}), ~std::uint64_t{0});
+  EXPECT_EQ(filled_bits(ctx_, data_type(type_id::uint64), ~std::uint64_t{0}), ~std::uint64_t{0});
   struct refused {
     data_type type;
     tensor_fill number;
@@ -241,8 +240,7 @@ TEST_F(dlpack_export_test, a_fill_is_a_value_of_the_type_or_refused) {
     dlpack_export how;
     how.nulls = tensor_nulls::fill;
     how.fill = one.number;
-    const column source =
-        column::make(home_, {one.type, 0, 0, 0, {{}, {}}, {}}); // said whatever the rows are
+    const column source = column::make(ctx_, {one.type, 0, 0, 0, {{}, {}}, {}}); // said whatever the rows are
     expect_refused(source, how, one.code, one.text);
   }
 }

@@ -29,23 +29,23 @@ protected:
 
   /// The import of a broken tensor fails as said, takes nothing, and the caller can still give the tensor back.
   void expect_refused(lent& tensor, errc code, const std::string& text, const dlpack_import& how = {}) {
-    const memory_statistics before = home_->reports().statistics();
+    const memory_statistics before = ctx_->reports().statistics();
     try {
-      static_cast<void>(import_dlpack(home_, tensor.get(), how));
+      static_cast<void>(import_dlpack(ctx_, tensor.get(), how));
       ADD_FAILURE() << "accepted; expected: " << text;
     } catch (const error& e) {
       EXPECT_EQ(name_of(e.code()), name_of(code)) << e.message();
       EXPECT_THAT(e.message(), HasSubstr(text));
     }
     EXPECT_EQ(tensor.deleted(), 0) << "a failed import consumed the tensor";
-    EXPECT_EQ(home_->reports().statistics().ledger.buffers, before.ledger.buffers);
-    EXPECT_EQ(home_->reports().statistics().budget.current, before.budget.current);
+    EXPECT_EQ(ctx_->reports().statistics().ledger.buffers, before.ledger.buffers);
+    EXPECT_EQ(ctx_->reports().statistics().budget.current, before.budget.current);
     tensor.give_back();
     EXPECT_EQ(tensor.deleted(), 1);
   }
 
   std::array<std::int32_t, rows> values_{10, 11, 12, 13, 14, 15, 16, 17};
-  std::shared_ptr<context> home_ = context::create(make_host_backend());
+  std::shared_ptr<context> ctx_ = context::create(make_host_backend());
 };
 
 using both_structs = ::testing::Types<DLManagedTensor, DLManagedTensorVersioned>;
@@ -54,7 +54,7 @@ TYPED_TEST_SUITE(dlpack_import_test, both_structs);
 TYPED_TEST(dlpack_import_test, is_a_view_and_calls_the_deleter_once_after_the_last_column) {
   auto tensor = this->sound();
   {
-    const column whole = import_dlpack(this->home_, tensor.get());
+    const column whole = import_dlpack(this->ctx_, tensor.get());
     EXPECT_EQ(whole.type(), data_type(type_id::int32));
     EXPECT_EQ(whole.length(), 8);
     EXPECT_EQ(whole.offset(), 0);
@@ -67,10 +67,10 @@ TYPED_TEST(dlpack_import_test, is_a_view_and_calls_the_deleter_once_after_the_la
     EXPECT_EQ(tensor.deleted(), 0);
     counter_values expected;
     expected.imports = 1;
-    EXPECT_EQ(this->home_->copies().read_counters(), expected) << "a view copies and waits for nothing";
+    EXPECT_EQ(this->ctx_->copies().read_counters(), expected) << "a view copies and waits for nothing";
   }
   EXPECT_EQ(tensor.deleted(), 1);
-  EXPECT_EQ(this->home_->reports().statistics().ledger.external, 0U);
+  EXPECT_EQ(this->ctx_->reports().statistics().ledger.external, 0U);
 }
 
 TYPED_TEST(dlpack_import_test, refuses_each_broken_field_by_name_and_takes_nothing) {
@@ -141,9 +141,9 @@ TYPED_TEST(dlpack_import_test, a_host_import_has_no_stream) {
     auto tensor = this->sound();
     this->expect_refused(tensor, code, "stream " + std::to_string(number), support::import_after(number));
   }
-  EXPECT_EQ(dlpack_import_stream(*this->home_), std::nullopt);
+  EXPECT_EQ(dlpack_import_stream(*this->ctx_), std::nullopt);
   auto tensor = this->sound();
-  EXPECT_EQ(import_dlpack(this->home_, tensor.get(), support::import_after(-1)).length(), 8);
+  EXPECT_EQ(import_dlpack(this->ctx_, tensor.get(), support::import_after(-1)).length(), 8);
 }
 
 TYPED_TEST(dlpack_import_test, one_element_or_none_has_no_stride) {
@@ -152,7 +152,7 @@ TYPED_TEST(dlpack_import_test, one_element_or_none_has_no_stride) {
       auto tensor = this->sound();
       tensor.tensor().shape[0] = length;
       tensor.tensor().strides[0] = stride;
-      EXPECT_EQ(import_dlpack(this->home_, tensor.get(), support::import_with(copy_policy::never)).length(),
+      EXPECT_EQ(import_dlpack(this->ctx_, tensor.get(), support::import_with(copy_policy::never)).length(),
                 length);
       EXPECT_EQ(tensor.deleted(), 1);
     }
@@ -162,7 +162,7 @@ TYPED_TEST(dlpack_import_test, one_element_or_none_has_no_stride) {
 TYPED_TEST(dlpack_import_test, null_strides_are_contiguous) {
   auto tensor = this->sound();
   tensor.tensor().strides = nullptr;
-  EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), 8);
+  EXPECT_EQ(import_dlpack(this->ctx_, tensor.get()).length(), 8);
 }
 
 TYPED_TEST(dlpack_import_test, no_rows_need_no_data) {
@@ -170,7 +170,7 @@ TYPED_TEST(dlpack_import_test, no_rows_need_no_data) {
   tensor.tensor().shape[0] = 0;
   tensor.tensor().data = nullptr;
   tensor.tensor().byte_offset = 3;
-  EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), 0);
+  EXPECT_EQ(import_dlpack(this->ctx_, tensor.get()).length(), 0);
   EXPECT_EQ(tensor.deleted(), 1);
 }
 
@@ -178,14 +178,14 @@ TYPED_TEST(dlpack_import_test, may_be_as_long_as_an_offset_can_say) {
   auto tensor = this->sound();
   tensor.tensor().dtype = support::dtype(kDLInt, 8);
   tensor.tensor().shape[0] = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(import_dlpack(this->ctx_, tensor.get()).length(), std::numeric_limits<std::int64_t>::max());
 }
 
 TYPED_TEST(dlpack_import_test, byte_offset_moves_the_rows) {
   auto tensor = this->sound();
   tensor.tensor().byte_offset = 3 * sizeof(std::int32_t);
   tensor.tensor().shape[0] = 5;
-  const column rest = import_dlpack(this->home_, tensor.get());
+  const column rest = import_dlpack(this->ctx_, tensor.get());
   EXPECT_EQ(rest.values().address(), reinterpret_cast<std::uintptr_t>(&this->values_[3]));
 }
 
@@ -193,40 +193,40 @@ TYPED_TEST(dlpack_import_test, memory_that_the_host_can_load_is_a_view_whatever_
   for (const DLDevice device : {DLDevice{kDLCPU, 4}, DLDevice{kDLCUDAHost, 0}, DLDevice{kDLCUDAManaged, 0}}) {
     auto tensor = this->sound();
     tensor.tensor().device = device;
-    const column view = import_dlpack(this->home_, tensor.get(), support::import_with(copy_policy::never));
+    const column view = import_dlpack(this->ctx_, tensor.get(), support::import_with(copy_policy::never));
     EXPECT_EQ(view.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
   }
 }
 
 TYPED_TEST(dlpack_import_test, a_copy_gives_the_tensor_back_at_once) {
   auto tensor = this->sound();
-  const column own = import_dlpack(this->home_, tensor.get(), support::import_with(copy_policy::always));
+  const column own = import_dlpack(this->ctx_, tensor.get(), support::import_with(copy_policy::always));
   EXPECT_EQ(tensor.deleted(), 1);
   EXPECT_NE(own.values().address(), reinterpret_cast<std::uintptr_t>(this->values_.data()));
   EXPECT_FALSE(own.values().owner()->external());
-  EXPECT_EQ(this->home_->reports().statistics().ledger.own, sizeof this->values_);
-  EXPECT_EQ(this->home_->copies().read_counters().host_to_host, (traffic{1, 1, sizeof this->values_}));
+  EXPECT_EQ(this->ctx_->reports().statistics().ledger.own, sizeof this->values_);
+  EXPECT_EQ(this->ctx_->copies().read_counters().host_to_host, (traffic{1, 1, sizeof this->values_}));
   const auto* const copied = reinterpret_cast<const std::int32_t*>(own.values().address());
   EXPECT_TRUE(std::equal(this->values_.begin(), this->values_.end(), copied));
 }
 
 TYPED_TEST(dlpack_import_test, a_copy_that_the_budget_refuses_leaves_the_tensor_with_the_caller) {
   auto tensor = this->sound();
-  this->home_->memory_budget()->set_limit(16);
+  this->ctx_->memory_budget()->set_limit(16);
   this->expect_refused(tensor, errc::budget_exceeded, "refused 32 bytes",
                        support::import_with(copy_policy::always));
 }
 
 TYPED_TEST(dlpack_import_test, a_closed_context_leaves_the_tensor_with_the_caller) {
   auto tensor = this->sound();
-  this->home_->close();
+  this->ctx_->close();
   this->expect_refused(tensor, errc::closed, "closed");
 }
 
 TYPED_TEST(dlpack_import_test, a_producer_without_a_deleter_is_left_alone) {
   auto tensor = this->sound();
   tensor.get()->deleter = nullptr;
-  EXPECT_EQ(import_dlpack(this->home_, tensor.get()).length(), 8);
+  EXPECT_EQ(import_dlpack(this->ctx_, tensor.get()).length(), 8);
   EXPECT_EQ(tensor.deleted(), 0);
 }
 
@@ -238,7 +238,7 @@ TYPED_TEST(dlpack_import_test, a_strided_tensor_is_gathered_and_given_back) {
     tensor.tensor().byte_offset = static_cast<std::uint64_t>(first) * sizeof(std::int32_t);
     tensor.tensor().shape[0] = length;
     tensor.tensor().strides[0] = stride;
-    const column own = import_dlpack(this->home_, tensor.get());
+    const column own = import_dlpack(this->ctx_, tensor.get());
     const bool view = length == 1;
     EXPECT_EQ(tensor.deleted(), view ? 0 : 1);
     EXPECT_EQ(own.values().owner()->external(), view);
@@ -267,7 +267,7 @@ TYPED_TEST(dlpack_import_test, a_strided_tensor_that_the_budget_refuses_stays_wi
   auto tensor = this->sound();
   tensor.tensor().shape[0] = std::int64_t{1} << 40;
   tensor.tensor().strides[0] = 0;
-  this->home_->memory_budget()->set_limit(16);
+  this->ctx_->memory_budget()->set_limit(16);
   this->expect_refused(tensor, errc::budget_exceeded, "refused 4398046511104 bytes");
 }
 
@@ -275,7 +275,7 @@ TYPED_TEST(dlpack_import_test, a_view_of_bools_keeps_their_bytes_and_a_copy_has_
   std::array<std::uint8_t, 5> bytes{0, 1, 255, 2, 0};
   for (const copy_policy in_place : {copy_policy::when_needed, copy_policy::never}) {
     typename TestFixture::lent tensor(bytes.data(), 5, support::dtype(kDLBool, 8));
-    const column flags = import_dlpack(this->home_, tensor.get(), support::import_with(in_place));
+    const column flags = import_dlpack(this->ctx_, tensor.get(), support::import_with(in_place));
     EXPECT_EQ(flags.type(), data_type::byte_bool());
     EXPECT_EQ(flags.values().address(), reinterpret_cast<std::uintptr_t>(bytes.data()));
   }
@@ -285,16 +285,16 @@ TYPED_TEST(dlpack_import_test, a_view_of_bools_keeps_their_bytes_and_a_copy_has_
     return std::vector<std::uint8_t>(first, first + flags.length());
   };
   typename TestFixture::lent whole(bytes.data(), 5, support::dtype(kDLBool, 8));
-  const column copied = import_dlpack(this->home_, whole.get(), support::import_with(copy_policy::always));
+  const column copied = import_dlpack(this->ctx_, whole.get(), support::import_with(copy_policy::always));
   EXPECT_EQ(content(copied), (std::vector<std::uint8_t>{0, 1, 1, 1, 0}));
   typename TestFixture::lent strided(bytes.data(), 3, support::dtype(kDLBool, 8));
   strided.tensor().strides[0] = 2;
-  EXPECT_EQ(content(import_dlpack(this->home_, strided.get())), (std::vector<std::uint8_t>{0, 1, 0}));
+  EXPECT_EQ(content(import_dlpack(this->ctx_, strided.get())), (std::vector<std::uint8_t>{0, 1, 0}));
   EXPECT_EQ(bytes[2], 255) << "the memory of others";
 }
 
 TYPED_TEST(dlpack_import_test, a_null_tensor_is_an_error) {
-  EXPECT_THROW(static_cast<void>(import_dlpack(this->home_, static_cast<TypeParam*>(nullptr))), error);
+  EXPECT_THROW(static_cast<void>(import_dlpack(this->ctx_, static_cast<TypeParam*>(nullptr))), error);
 }
 
 class dlpack_import_versioned : public dlpack_import_test<DLManagedTensorVersioned> {};
@@ -302,16 +302,16 @@ class dlpack_import_versioned : public dlpack_import_test<DLManagedTensorVersion
 TEST_F(dlpack_import_versioned, the_read_only_flag_is_kept) {
   auto locked = sound();
   locked.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
-  EXPECT_FALSE(import_dlpack(home_, locked.get()).values().owner()->writable());
+  EXPECT_FALSE(import_dlpack(ctx_, locked.get()).values().owner()->writable());
   auto open = sound();
   open.get()->flags = DLPACK_FLAG_BITMASK_IS_COPIED;
-  EXPECT_TRUE(import_dlpack(home_, open.get()).values().owner()->writable());
+  EXPECT_TRUE(import_dlpack(ctx_, open.get()).values().owner()->writable());
 }
 
 TEST_F(dlpack_import_versioned, a_copy_of_read_only_memory_is_our_own) {
   auto locked = sound();
   locked.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
-  EXPECT_TRUE(import_dlpack(home_, locked.get(), support::import_with(copy_policy::always))
+  EXPECT_TRUE(import_dlpack(ctx_, locked.get(), support::import_with(copy_policy::always))
                   .values()
                   .owner()
                   ->writable());
@@ -329,7 +329,7 @@ TEST_F(dlpack_import_versioned, another_major_version_is_refused_and_only_its_de
 TEST_F(dlpack_import_versioned, a_newer_minor_version_is_read) {
   auto tensor = sound();
   tensor.get()->version.minor = 99;
-  EXPECT_EQ(import_dlpack(home_, tensor.get()).length(), 8);
+  EXPECT_EQ(import_dlpack(ctx_, tensor.get()).length(), 8);
 }
 
 } // namespace

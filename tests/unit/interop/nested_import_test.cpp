@@ -61,7 +61,7 @@ protected:
   [[nodiscard]] error error_of(owned_array& given, const data_type& type,
                                const import_options& options = {}) const {
     try {
-      static_cast<void>(import_column(home_, {"x", type, true, {}}, given.get(), options));
+      static_cast<void>(import_column(ctx_, {"x", type, true, {}}, given.get(), options));
     } catch (const error& why) {
       EXPECT_FALSE(given.empty()) << "the struct stays with the caller";
       return why;
@@ -84,10 +84,10 @@ protected:
     plain_array made = array_of(type, pattern);
     changed(made);
     owned_array given = support::to_c(std::make_shared<const plain_array>(std::move(made)));
-    EXPECT_EQ(import_column(home_, {"x", type, true, {}}, given.get()).length(), rows);
+    EXPECT_EQ(import_column(ctx_, {"x", type, true, {}}, given.get()).length(), rows);
   }
 
-  std::shared_ptr<context> home_ = context::create(make_host_backend());
+  std::shared_ptr<context> ctx_ = context::create(make_host_backend());
 };
 
 TEST_F(nested_import, refuses_offsets_of_lists_that_fall_or_leave_the_child) {
@@ -144,7 +144,7 @@ TEST_F(nested_import, refuses_offsets_of_a_part_of_a_child_that_leave_its_values
     EXPECT_EQ(error_of(behind, whole).message(),
               "column 'x', child 'c': offsets from 0 to 500000, there are 3 " + unit);
     owned_array right = struct_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, 1, 3});
-    EXPECT_EQ(import_column(home_, {"x", whole, true, {}}, right.get()).length(), 1);
+    EXPECT_EQ(import_column(ctx_, {"x", whole, true, {}}, right.get()).length(), 1);
   }
 }
 
@@ -345,7 +345,7 @@ TEST_F(nested_import, looks_at_values_only_where_full_validation_was_asked_for) 
   owned_array given = support::to_c(std::make_shared<const plain_array>(std::move(made)));
   import_options structure;
   structure.check = validation::structure;
-  EXPECT_EQ(import_column(home_, {"x", views, true, {}}, given.get(), structure).length(), rows);
+  EXPECT_EQ(import_column(ctx_, {"x", views, true, {}}, given.get(), structure).length(), rows);
 }
 
 TEST_F(nested_import, refuses_structs_without_their_children) {

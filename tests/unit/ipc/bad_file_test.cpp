@@ -76,8 +76,8 @@ TEST_F(bad_file, a_reader_that_failed_fails_again) {
   const std::string whole = write_bytes(every_type(), {container::stream});
   const std::string_view cut = std::string_view(whole).substr(0, whole.size() - 50);
   const auto reading = reader::open(std::as_bytes(std::span(cut)), nullptr);
-  const error first = error_of([&] { static_cast<void>(reading->read_all(home())); });
-  EXPECT_EQ(error_of([&] { static_cast<void>(reading->next(home())); }).message(), first.message());
+  const error first = error_of([&] { static_cast<void>(reading->read_all(ctx())); });
+  EXPECT_EQ(error_of([&] { static_cast<void>(reading->next(ctx())); }).message(), first.message());
 }
 
 } // namespace

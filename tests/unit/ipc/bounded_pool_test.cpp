@@ -136,23 +136,23 @@ TEST(bounded_pool, each_allocation_knows_whose_it_is) {
 }
 
 TEST(bounded_pool, memory_for_a_host_context_is_its_own) {
-  const auto home = context::create(make_host_backend());
-  const auto reserved = home->with_reservation(1'000'000);
+  const auto ctx = context::create(make_host_backend());
+  const auto reserved = ctx->with_reservation(1'000'000);
   const auto pool = bounded_pool::make();
-  for (const auto& each : {home, reserved}) {
+  for (const auto& each : {ctx, reserved}) {
     pool->allocate_for(each);
     for (const std::int64_t at : {8, 64, 4096}) {
       std::uint8_t* memory = nullptr;
       ASSERT_TRUE(pool->Allocate(500, at, &memory).ok());
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % static_cast<std::uintptr_t>(at), 0U);
       std::memset(memory, 7, 500);
-      EXPECT_GE(home->reports().statistics().ledger.own, 500U);
-      EXPECT_EQ(home->reports().statistics().ledger.own, home->reports().statistics().budget.current);
+      EXPECT_GE(ctx->reports().statistics().ledger.own, 500U);
+      EXPECT_EQ(ctx->reports().statistics().ledger.own, ctx->reports().statistics().budget.current);
       ASSERT_TRUE(pool->Reallocate(500, 3000, at, &memory).ok());
       EXPECT_EQ(memory[499], 7);
-      EXPECT_GE(home->reports().statistics().ledger.own, 3000U);
+      EXPECT_GE(ctx->reports().statistics().ledger.own, 3000U);
       pool->Free(memory, 3000, at);
-      EXPECT_EQ(home->reports().statistics().budget.current, 0U);
+      EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);
     }
   }
   pool->allocate_for(reserved);

@@ -23,7 +23,7 @@ protected:
     for (const auto& piece : pieces) {
       batches.push_back({piece});
     }
-    return support::table_of(home(), {{{"words", pieces.front()->type, true, {}}}, {}}, batches);
+    return support::table_of(ctx(), {{{"words", pieces.front()->type, true, {}}}, {}}, batches);
   }
 
   static std::size_t occurrences(std::string_view text, std::string_view word) {
@@ -41,7 +41,7 @@ TEST_F(dictionary, a_shared_one_is_written_and_uploaded_once) {
   for (const auto format : {container::file, container::stream}) {
     const std::string bytes = write_bytes(original, {format});
     EXPECT_EQ(occurrences(bytes, "first-word"), 1U);
-    home()->copies().reset_counters();
+    ctx()->copies().reset_counters();
     const table seen = read_bytes(bytes, {.copy = copy_policy::always});
     EXPECT_TRUE(same_contents(seen, original));
     const auto pieces = seen.pieces(0);
@@ -111,7 +111,7 @@ TEST_F(dictionary, every_index_type_and_every_plain_value_type_can_be_united) {
                 [](const data_type& type) { return type.id() != type_id::dictionary || type.depth() > 1; });
   ASSERT_FALSE(types.empty());
   const table original =
-      support::random_table(home(), types, {.batch_rows = {120, 0, 9, 50}, .one_dictionary = false});
+      support::random_table(ctx(), types, {.batch_rows = {120, 0, 9, 50}, .one_dictionary = false});
   const table seen = read_bytes(write_bytes(original));
   EXPECT_TRUE(same_contents(seen, original));
   const table sliced = original.slice(5, 160);
@@ -125,7 +125,7 @@ TEST_F(dictionary, inside_of_other_types_are_written) {
            (type.value_type() != nullptr && type.value_type()->value_type() != nullptr);
   });
   ASSERT_GT(types.size(), 1U);
-  const table different = support::random_table(home(), types, {.batch_rows = {40, 0, 9}});
+  const table different = support::random_table(ctx(), types, {.batch_rows = {40, 0, 9}});
   EXPECT_TRUE(same_contents(read_bytes(write_bytes(different, {container::stream})), different));
   for (const auto body : {compression::none, compression::lz4}) {
     EXPECT_TRUE(same_contents(read_bytes(write_bytes(different, {.body = body})), different));
@@ -133,7 +133,7 @@ TEST_F(dictionary, inside_of_other_types_are_written) {
   const table sliced = different.slice(3, 44);
   EXPECT_TRUE(same_contents(read_bytes(write_bytes(sliced)), sliced));
   const batch one = different.batches().front();
-  const table equal = table::make(home(), different.fields(), {one, one});
+  const table equal = table::make(ctx(), different.fields(), {one, one});
   EXPECT_TRUE(same_contents(read_bytes(write_bytes(equal)), equal));
   const table copied = read_bytes(write_bytes(equal), {.copy = copy_policy::always});
   EXPECT_TRUE(same_contents(read_bytes(write_bytes(copied)), equal))
@@ -149,10 +149,10 @@ TEST_F(dictionary, of_structs_are_told_apart_by_their_children) {
     const auto values = support::random_array(rows, {9, 0, support::nulls::absent, true}, seed);
     const auto codes =
         support::random_indices(fields.fields[0].type, {40, 0, support::nulls::absent, true}, values, 7);
-    const table one = support::table_of(home(), fields, {{codes}});
+    const table one = support::table_of(ctx(), fields, {{codes}});
     batches.push_back(one.batches().front());
   }
-  const table alike = table::make(home(), fields, std::move(batches));
+  const table alike = table::make(ctx(), fields, std::move(batches));
   EXPECT_TRUE(same_contents(read_bytes(write_bytes(alike, {container::stream})), alike));
   EXPECT_TRUE(same_contents(read_bytes(write_bytes(alike)), alike));
 }
@@ -163,7 +163,7 @@ TEST_F(dictionary, of_dictionaries_are_refused) {
   const data_type outer = data_type::dictionary(data_type(type_id::int32), inner);
   const data_type list = data_type::nested("+l", {{"item", outer, true, {}}});
   for (const data_type& type : {outer, list}) {
-    const table source = support::random_table(home(), {type}, {.batch_rows = {9}});
+    const table source = support::random_table(ctx(), {type}, {.batch_rows = {9}});
     EXPECT_ERROR(write_bytes(source, {container::stream}), unsupported, "column '0:", "indices of another");
   }
 }
@@ -178,7 +178,7 @@ TEST_F(dictionary, of_every_value_type_are_united_with_nulls_among_the_values) {
   }
   for (const auto in_dictionaries : {support::nulls::absent, support::nulls::some, support::nulls::all}) {
     const table original = support::random_table(
-        home(), types,
+        ctx(), types,
         {.batch_rows = {20, 0, 9, 30}, .one_dictionary = false, .in_dictionaries = in_dictionaries});
     const table seen = read_bytes(write_bytes(original));
     EXPECT_TRUE(same_contents(seen, original));
@@ -237,7 +237,7 @@ TEST_F(dictionary, indices_become_wider_where_the_united_one_has_more_values_tha
       batches.push_back({support::random_indices(type, {count == 0 ? 0 : 50}, words, 1),
                          support::random_array(data_type(type_id::int64), {count == 0 ? 0 : 50}, 2)});
     }
-    const table original = support::table_of(home(), fields, batches);
+    const table original = support::table_of(ctx(), fields, batches);
     for (const auto format : {container::file, container::stream}) {
       const table seen = read_bytes(write_bytes(original, {format}));
       EXPECT_EQ(cells(seen, 0), cells(original, 0));
@@ -271,7 +271,7 @@ TEST_F(dictionary, indices_inside_of_other_types_become_wider_too) {
     row->children[1] = std::move(list);
     batches.push_back({row});
   }
-  const table original = support::table_of(home(), fields, batches);
+  const table original = support::table_of(ctx(), fields, batches);
   const table seen = read_bytes(write_bytes(original));
   EXPECT_EQ(seen.fields().fields[0].type,
             with(data_type::dictionary(data_type(type_id::int16), data_type(type_id::int64))));
@@ -282,7 +282,7 @@ TEST_F(dictionary, indices_inside_of_other_types_become_wider_too) {
   schema extended = fields;
   extended.fields[0].type = fields.fields[0].type.with_extension("their.rows", "");
   batches[0][0] = std::make_shared<support::plain_array>(*batches[0][0]);
-  const table refused = support::table_of(home(), extended, batches);
+  const table refused = support::table_of(ctx(), extended, batches);
   EXPECT_ERROR(write(refused, file("never.arrow")), unsupported, "column 'row'", "200 values together",
                "extension type 'their.rows'", "format=\"stream\"");
   EXPECT_THAT(names(), ::testing::IsEmpty());
@@ -294,7 +294,7 @@ TEST_F(dictionary, whose_values_have_an_extension_type_is_refused_before_a_byte_
   const data_type row = data_type::nested("+s", {{"id", type, true, {}}});
   const data_type list = data_type::nested("+l", {{"item", row, true, {}}});
   for (const data_type& refused : {type, row, list, data_type::dictionary(data_type(type_id::int8), row)}) {
-    const table source = support::random_table(home(), {refused}, {.batch_rows = {9}});
+    const table source = support::random_table(ctx(), {refused}, {.batch_rows = {9}});
     for (const auto format : {container::file, container::stream}) {
       EXPECT_ERROR(write(source, file("never.arrow"), {format}), unsupported, "column '0:", "'arrow.uuid'",
                    "dictionary_decode()");
@@ -312,7 +312,7 @@ TEST_F(dictionary, of_extension_types_inside_of_its_values_are_written) {
   const data_type outside = data_type::dictionary(data_type(type_id::int8), data_type(type_id::string))
                                 .with_extension("their.words", "");
   const table source = support::random_table(
-      home(), {data_type::dictionary(data_type(type_id::int8), row), outside}, {.batch_rows = {9, 7}});
+      ctx(), {data_type::dictionary(data_type(type_id::int8), row), outside}, {.batch_rows = {9, 7}});
   for (const auto format : {container::file, container::stream}) {
     EXPECT_TRUE(same_contents(read_bytes(write_bytes(source, {format})), source));
   }
@@ -324,7 +324,7 @@ TEST_F(dictionary, an_empty_one_of_another_type_is_not_mistaken) {
   const auto words = indices({}, no_words);
   const auto numbers = indices({}, no_numbers);
   const schema fields{{{"words", words->type, true, {}}, {"numbers", numbers->type, true, {}}}, {}};
-  const table original = support::table_of(home(), fields, {{words, numbers}});
+  const table original = support::table_of(ctx(), fields, {{words, numbers}});
   for (const auto format : {container::file, container::stream}) {
     for (const auto copy : {copy_policy::when_needed, copy_policy::always}) {
       EXPECT_TRUE(same_contents(read_bytes(write_bytes(original, {format}), {.copy = copy}), original));
@@ -347,11 +347,11 @@ TEST_F(dictionary, one_that_was_replaced_is_not_kept) {
   const table original = table_of({indices({0, 1}, strings({"a", "b"})), indices({1, 0}, strings({"c", "d"})),
                                    indices({1, 1}, strings({"e", "f"}))});
   const std::string bytes = write_bytes(original, {container::stream});
-  const auto before = home()->reports().statistics().ledger.buffers;
+  const auto before = ctx()->reports().statistics().ledger.buffers;
   const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(reading->next(home()).has_value());
-    EXPECT_EQ(home()->reports().statistics().ledger.buffers, before + 1) << "the dictionary of the last batch";
+    ASSERT_TRUE(reading->next(ctx()).has_value());
+    EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, before + 1) << "the dictionary of the last batch";
   }
 }
 
@@ -363,9 +363,9 @@ TEST_F(dictionary, one_in_parts_is_no_view_and_nothing_is_read_behind_it) {
   const auto bytes = std::make_shared<std::string>(
       write_bytes(original, {.format = container::stream, .dictionary_deltas = true}));
   const auto reading = reader::open(std::as_bytes(std::span(*bytes)), bytes, {.copy = copy_policy::never});
-  EXPECT_EQ(reading->next(home())->rows, 1);
-  EXPECT_ERROR(reading->next(home()), exchange, "column 'words'", "a dictionary in parts");
-  EXPECT_ERROR(reading->next(home()), exchange, "column 'words'", "a dictionary in parts");
+  EXPECT_EQ(reading->next(ctx())->rows, 1);
+  EXPECT_ERROR(reading->next(ctx()), exchange, "column 'words'", "a dictionary in parts");
+  EXPECT_ERROR(reading->next(ctx()), exchange, "column 'words'", "a dictionary in parts");
 }
 
 TEST_F(dictionary, an_index_outside_it_is_found_when_dictionaries_are_united) {

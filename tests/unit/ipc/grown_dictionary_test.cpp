@@ -79,7 +79,7 @@ TEST_F(grown_dictionaries, are_for_a_batch_what_they_were_before_it) {
   begin->length = 2;
   const std::vector<std::int32_t> marked{0, 1, 1, 0, 1, 1, 0};
   const auto first = support::indices(marked, begin);
-  const table source = support::table_of(home(), {{{"words", first->type, true, {}}}, {}},
+  const table source = support::table_of(ctx(), {{{"words", first->type, true, {}}}, {}},
                                          {{first}, {support::indices({3, 2, 0}, all)}});
   std::string bytes = write_bytes(source, {.format = container::stream, .dictionary_deltas = true});
   const std::string_view text(reinterpret_cast<const char*>(marked.data()), marked.size() * 4);

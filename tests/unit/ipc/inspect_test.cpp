@@ -80,7 +80,7 @@ TEST_F(inspecting, an_older_metadata_version_is_told) {
 
 TEST_F(inspecting, a_file_without_batches_has_empty_dictionaries) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
-  write(support::random_table(home(), {type}, {.batch_rows = {}}), file("none"));
+  write(support::random_table(ctx(), {type}, {.batch_rows = {}}), file("none"));
   const file_summary seen = inspect(file("none"));
   EXPECT_TRUE(seen.batch_rows.empty());
   EXPECT_EQ(seen.columns[0].dictionary_values, 0);

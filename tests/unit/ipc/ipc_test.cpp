@@ -7,7 +7,7 @@
 
 namespace saeta::ipc {
 
-ipc_test::ipc_test() : home_(context::create(make_host_backend())) {
+ipc_test::ipc_test() : ctx_(context::create(make_host_backend())) {
   std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-ipc-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) {
     throw error(errc::io, concat("no folder for the test: ", pattern));
@@ -21,7 +21,7 @@ ipc_test::~ipc_test() {
 }
 
 void ipc_test::TearDown() {
-  const auto live = home_->reports().statistics();
+  const auto live = ctx_->reports().statistics();
   EXPECT_EQ(live.ledger.own, 0U);
   EXPECT_EQ(live.ledger.external, 0U);
   EXPECT_EQ(live.ledger.buffers, 0U);

@@ -28,25 +28,25 @@ protected:
   /// Nothing lives in the context, and no temporary file lies in the folder.
   void TearDown() override;
 
-  [[nodiscard]] const std::shared_ptr<context>& home() const { return home_; }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const { return ctx_; }
   [[nodiscard]] std::filesystem::path folder() const { return folder_; }
   [[nodiscard]] std::filesystem::path file(std::string_view name) const { return folder_ / name; }
   /// Names in the folder, sorted.
   [[nodiscard]] std::vector<std::string> names() const;
 
   [[nodiscard]] table read(const std::filesystem::path& from, read_options options = {}) const {
-    return reader::open(from, std::move(options))->read_all(home_);
+    return reader::open(from, std::move(options))->read_all(ctx_);
   }
   /// The table keeps the bytes.
   [[nodiscard]] table read_bytes(std::string from, read_options options = {}) const {
     const auto kept = std::make_shared<std::string>(std::move(from));
-    return reader::open(std::as_bytes(std::span(*kept)), kept, std::move(options))->read_all(home_);
+    return reader::open(std::as_bytes(std::span(*kept)), kept, std::move(options))->read_all(ctx_);
   }
   /// Every type that a file can hold, in several batches.
-  [[nodiscard]] table every_type() const { return support::random_table(home_, support::file_types(), {}); }
+  [[nodiscard]] table every_type() const { return support::random_table(ctx_, support::file_types(), {}); }
 
 private:
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   std::filesystem::path folder_;
 };
 

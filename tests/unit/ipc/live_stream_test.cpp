@@ -62,14 +62,14 @@ protected:
     std::vector<std::size_t> ends;
     for (std::size_t i = 0; i <= rows.batches().size(); ++i) {
       const auto first = rows.batches().begin();
-      const auto some = table::make(home(), rows.fields(), {first, first + static_cast<std::ptrdiff_t>(i)});
+      const auto some = table::make(ctx(), rows.fields(), {first, first + static_cast<std::ptrdiff_t>(i)});
       ends.push_back(stream_of(some).size() - end_mark.size());
     }
     return ends;
   }
   [[nodiscard]] table plain() const {
     return support::random_table(
-        home(), {data_type(type_id::int32), data_type(type_id::string), data_type(type_id::boolean)},
+        ctx(), {data_type(type_id::int32), data_type(type_id::string), data_type(type_id::boolean)},
         {.batch_rows = {5, 0, 300, 2}});
   }
 };
@@ -85,15 +85,15 @@ TEST_F(live_stream, gives_each_batch_as_soon_as_its_last_byte_has_come) {
   EXPECT_EQ(wire.taken(), ends[0]) << "the schema alone";
   for (std::size_t i = 1; i < ends.size(); ++i) {
     wire.send_up_to(ends[i]);
-    const auto rows = reading->next(home());
+    const auto rows = reading->next(ctx());
     ASSERT_TRUE(rows);
-    EXPECT_TRUE(same_contents(table::make(home(), original.fields(), {*rows}),
-                              table::make(home(), original.fields(), {original.batches()[i - 1]})));
+    EXPECT_TRUE(same_contents(table::make(ctx(), original.fields(), {*rows}),
+                              table::make(ctx(), original.fields(), {original.batches()[i - 1]})));
     EXPECT_EQ(wire.taken(), ends[i]);
   }
   wire.send_up_to(ends.back() + end_mark.size());
-  EXPECT_FALSE(reading->next(home()));
-  EXPECT_FALSE(reading->next(home())) << "and asks for nothing behind the end";
+  EXPECT_FALSE(reading->next(ctx()));
+  EXPECT_FALSE(reading->next(ctx())) << "and asks for nothing behind the end";
   EXPECT_EQ(wire.taken(), ends.back() + end_mark.size());
 }
 
@@ -103,11 +103,11 @@ TEST_F(live_stream, ends_at_the_mark_of_old_streams_and_where_the_sender_hangs_u
   ASSERT_TRUE(old.ends_with(mark));
   sender marked(old + "more");
   marked.send_up_to(old.size());
-  EXPECT_TRUE(same_contents(marked.open()->read_all(home()), read_bytes(old)));
+  EXPECT_TRUE(same_contents(marked.open()->read_all(ctx()), read_bytes(old)));
   EXPECT_EQ(marked.taken(), old.size());
   sender without(old.substr(0, old.size() - mark.size()));
   without.send_up_to(std::numeric_limits<std::size_t>::max());
-  EXPECT_TRUE(same_contents(without.open()->read_all(home()), read_bytes(old)));
+  EXPECT_TRUE(same_contents(without.open()->read_all(ctx()), read_bytes(old)));
 }
 
 TEST_F(live_stream, in_pieces_of_any_size_is_what_was_sent) {
@@ -117,7 +117,7 @@ TEST_F(live_stream, in_pieces_of_any_size_is_what_was_sent) {
     for (const std::size_t at_once : {std::size_t{7}, std::size_t{4096}, bytes.size()}) {
       for (const auto copy : {copy_policy::when_needed, copy_policy::always}) {
         sender wire(bytes, at_once);
-        EXPECT_TRUE(same_contents(wire.open({.copy = copy})->read_all(home()), original)) << at_once;
+        EXPECT_TRUE(same_contents(wire.open({.copy = copy})->read_all(ctx()), original)) << at_once;
         EXPECT_EQ(wire.taken(), bytes.size());
       }
     }
@@ -133,13 +133,13 @@ TEST_F(live_stream, that_is_cut_anywhere_is_an_error_which_names_the_offset) {
     wire.send_up_to(std::numeric_limits<std::size_t>::max());
     const auto whole = std::ranges::find(ends, cut);
     if (whole != ends.end()) {
-      EXPECT_EQ(wire.open()->read_all(home()).batches().size(),
+      EXPECT_EQ(wire.open()->read_all(ctx()).batches().size(),
                 static_cast<std::size_t>(whole - ends.begin()));
       continue;
     }
     const auto begin = std::ranges::lower_bound(ends, cut);
     const std::string offset = concat("a message at offset ", begin == ends.begin() ? 0 : *(begin - 1));
-    const error cut_off = error_of([&] { static_cast<void>(wire.open()->read_all(home())); });
+    const error cut_off = error_of([&] { static_cast<void>(wire.open()->read_all(ctx())); });
     EXPECT_EQ(cut_off.code(), errc::format) << cut << cut_off.message();
     EXPECT_THAT(cut_off.message(), cut < 4 ? HasSubstr("wire") : HasSubstr(offset)) << cut;
   }
@@ -158,7 +158,7 @@ TEST_F(live_stream, a_length_that_lies_takes_no_memory) {
   std::memcpy(bytes.data() + second, &enormous, sizeof enormous);
   sender lying(bytes);
   lying.send_up_to(std::numeric_limits<std::size_t>::max());
-  EXPECT_ERROR(lying.open()->read_all(home()), format, "wire: batch 0", "2147483647 bytes of metadata");
+  EXPECT_ERROR(lying.open()->read_all(ctx()), format, "wire: batch 0", "2147483647 bytes of metadata");
 }
 
 TEST_F(live_stream, a_refused_batch_can_be_asked_for_again_although_its_bytes_are_gone) {
@@ -170,23 +170,23 @@ TEST_F(live_stream, a_refused_batch_can_be_asked_for_again_although_its_bytes_ar
       const auto reading = wire.open({.copy = copy});
       std::vector<batch> read;
       for (std::size_t i = 0; i < original.batches().size(); ++i) {
-        home()->memory_budget()->set_limit(home()->reports().statistics().budget.current + 64);
+        ctx()->memory_budget()->set_limit(ctx()->reports().statistics().budget.current + 64);
         const error refused = error_of([&] {
-          if (auto rows = reading->next(home())) {
+          if (auto rows = reading->next(ctx())) {
             read.push_back(std::move(*rows)); // one without rows needs no room
             throw error(errc::budget_exceeded, "it had room");
           }
         });
         EXPECT_EQ(refused.code(), errc::budget_exceeded) << refused.message();
-        home()->memory_budget()->set_limit(budget::unlimited);
+        ctx()->memory_budget()->set_limit(budget::unlimited);
         if (read.size() == i) {
-          auto rows = reading->next(home());
+          auto rows = reading->next(ctx());
           ASSERT_TRUE(rows);
           read.push_back(std::move(*rows));
         }
       }
-      EXPECT_FALSE(reading->next(home()));
-      EXPECT_TRUE(same_contents(table::make(home(), reading->fields(), std::move(read)), original));
+      EXPECT_FALSE(reading->next(ctx()));
+      EXPECT_TRUE(same_contents(table::make(ctx(), reading->fields(), std::move(read)), original));
     }
   }
 }
@@ -206,7 +206,7 @@ TEST_F(live_stream, goes_on_after_an_interrupt_where_it_was) {
     std::vector<batch> read;
     for (int attempt = 0; attempt < 2; ++attempt) {
       try {
-        while (auto rows = reading->next(home())) {
+        while (auto rows = reading->next(ctx())) {
           read.push_back(std::move(*rows));
         }
         break;
@@ -214,7 +214,7 @@ TEST_F(live_stream, goes_on_after_an_interrupt_where_it_was) {
         EXPECT_STREQ(interrupted.what(), "interrupted");
       }
     }
-    EXPECT_TRUE(same_contents(table::make(home(), reading->fields(), std::move(read)), original)) << calls;
+    EXPECT_TRUE(same_contents(table::make(ctx(), reading->fields(), std::move(read)), original)) << calls;
   }
 }
 
@@ -223,11 +223,11 @@ TEST_F(live_stream, reads_the_batches_that_are_asked_for_and_not_what_follows_th
   const auto ends = ends_of(original);
   sender wire(stream_of(original));
   wire.send_up_to(ends[3]);
-  const table seen = wire.open({.batches = {{2, 3}}})->read_all(home());
-  EXPECT_TRUE(same_contents(seen, table::make(home(), original.fields(), {original.batches()[2]})));
+  const table seen = wire.open({.batches = {{2, 3}}})->read_all(ctx());
+  EXPECT_TRUE(same_contents(seen, table::make(ctx(), original.fields(), {original.batches()[2]})));
   EXPECT_EQ(wire.taken(), ends[3]);
   sender short_one(stream_of(original));
-  EXPECT_ERROR(short_one.open({.batches = {{3, 9}}})->read_all(home()), out_of_range, "[3, 9)", "has 4");
+  EXPECT_ERROR(short_one.open({.batches = {{3, 9}}})->read_all(ctx()), out_of_range, "[3, 9)", "has 4");
 }
 
 TEST_F(live_stream, drops_what_is_passed_over) {

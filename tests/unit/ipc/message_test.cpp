@@ -42,13 +42,12 @@ protected:
       columns.push_back(indices({0, 1}, strings({name + "-0", name + "-1"})));
       fields.fields.push_back({name, columns.back()->type, true, {}});
     }
-    return support::table_of(home(), fields, {columns});
+    return support::table_of(ctx(), fields, {columns});
   }
 
   /// Columns of 64-bit integers "0:int64", "1:int64" and so on.
   [[nodiscard]] table numbers(std::size_t columns) const {
-    return support::random_table(home(), std::vector(columns, data_type(type_id::int64)),
-                                 {.batch_rows = {9}});
+    return support::random_table(ctx(), std::vector(columns, data_type(type_id::int64)), {.batch_rows = {9}});
   }
 
   /// The messages of a stream without its end.

@@ -19,11 +19,11 @@ struct outcome {
 
 class mutation : public ipc_test, public ::testing::WithParamInterface<std::tuple<container, compression>> {
 protected:
-  mutation() : original_(random_table(home(), support::file_types(), {.batch_rows = {9, 40, 0, 5}})) {
+  mutation() : original_(random_table(ctx(), support::file_types(), {.batch_rows = {9, 40, 0, 5}})) {
     bytes_ = write_bytes(original_, {std::get<0>(GetParam()), std::get<1>(GetParam())});
   }
   void TearDown() override {
-    original_ = table::make(home(), {}, {});
+    original_ = table::make(ctx(), {}, {});
     ipc_test::TearDown();
   }
 
@@ -45,10 +45,10 @@ protected:
                 outcome& seen) {
     // Of their exact size, on the heap: a sanitizer sees what goes beyond.
     const std::vector<char> exact(damaged.begin(), damaged.end());
-    const auto alive = home()->reports().statistics().ledger.buffers;
+    const auto alive = ctx()->reports().statistics().ledger.buffers;
     try {
       const auto reading = reader::open(std::as_bytes(std::span(exact)), nullptr, options);
-      const table read = reading->read_all(home());
+      const table read = reading->read_all(ctx());
       for (std::size_t i = 0; i < read.column_count(); ++i) {
         const auto pieces = read.pieces(i);
         const bool huge = std::ranges::any_of(pieces, [](const column& c) { return c.length() > 1'000'000; });
@@ -62,10 +62,10 @@ protected:
           << part << failure.what();
       ++seen.errors;
     }
-    EXPECT_EQ(home()->reports().statistics().ledger.buffers, alive) << part;
+    EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, alive) << part;
   }
 
-  table original_ = table::make(home(), {}, {});
+  table original_ = table::make(ctx(), {}, {});
   std::string bytes_;
 };
 
@@ -140,7 +140,7 @@ std::string claiming(std::string bytes, std::int64_t honest, std::int64_t claime
 
 TEST_F(claim, of_an_enormous_body_is_refused_before_memory_is_asked_for) {
   constexpr std::int64_t rows = 4999; // 39992 bytes: a number that is nowhere else in the file
-  const table original = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {rows}});
+  const table original = random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {rows}});
   for (const auto body : {compression::lz4, compression::zstd}) {
     const std::string bytes = write_bytes(original, {.body = body});
     for (const std::int64_t claimed :
@@ -154,10 +154,10 @@ TEST_F(claim, of_an_enormous_body_is_refused_before_memory_is_asked_for) {
 }
 
 TEST_F(claim, that_is_honest_is_bounded_by_the_budget) {
-  const table original = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {4999}});
+  const table original = random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {4999}});
   for (const auto body : {compression::lz4, compression::zstd}) {
     const std::string bytes = write_bytes(original, {.body = body});
-    const auto narrow = home()->with_budget("narrow", 30'000);
+    const auto narrow = ctx()->with_budget("narrow", 30'000);
     const auto kept = std::make_shared<std::string>(bytes);
     const auto open = [&] { return reader::open(std::as_bytes(std::span(*kept)), kept); };
     const error refused = error_of([&] { static_cast<void>(open()->read_all(narrow)); });
@@ -180,11 +180,11 @@ TEST_F(claim, that_is_honest_is_bounded_by_the_budget) {
 }
 
 TEST_F(claim, refused_by_the_budget_can_be_asked_for_again) {
-  const table original = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {100, 4999}});
+  const table original = random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {100, 4999}});
   for (const auto format : {container::file, container::stream}) {
     for (const auto body : {compression::lz4, compression::zstd}) {
       const std::string bytes = write_bytes(original, {format, body});
-      const auto narrow = home()->with_budget("narrow", 60'000);
+      const auto narrow = ctx()->with_budget("narrow", 60'000);
       const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr);
       EXPECT_EQ(reading->next(narrow)->rows, 100);
       for (int i = 0; i < 2; ++i) {
@@ -202,14 +202,14 @@ TEST_F(claim, of_a_body_is_nothing_to_inspect) {
   constexpr std::int64_t values = 4999; // 39992 bytes, as above
   constexpr std::int64_t claimed = std::int64_t{1} << 40;
   const write_options packed{.body = compression::lz4};
-  const table plain = random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {values}});
+  const table plain = random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {values}});
   store(file("plain"), claiming(write_bytes(plain, packed), values * 8, claimed));
   EXPECT_EQ(inspect(file("plain")).batch_rows, std::vector{values});
 
   const auto numbers =
       support::random_array(data_type(type_id::int64), {values, 0, support::nulls::absent}, 1);
   const auto indices = support::indices({0, 1}, numbers);
-  const table encoded = support::table_of(home(), {{{"encoded", indices->type, true, {}}}, {}}, {{indices}});
+  const table encoded = support::table_of(ctx(), {{{"encoded", indices->type, true, {}}}, {}}, {{indices}});
   store(file("encoded"), claiming(write_bytes(encoded, packed), values * 8, claimed));
   EXPECT_EQ(inspect(file("encoded")).columns.front().dictionary_values, values);
   EXPECT_ERROR(read(file("encoded")), format, file("encoded").string(), concat(claimed), "hold at most");

@@ -23,7 +23,7 @@ protected:
             context::create(sim::device::create({.seed = 5}), options)};
   }
   [[nodiscard]] table original() const {
-    return support::random_table(home(),
+    return support::random_table(ctx(),
                                  {data_type(type_id::int64), data_type(type_id::string),
                                   data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}})},
                                  {.batch_rows = {600, 400}});
@@ -128,7 +128,7 @@ TEST_F(read_faults, a_broken_frame_is_named_with_its_batch_and_column) {
 }
 
 TEST_F(read_faults, a_buffer_whose_end_wraps_around_is_refused) {
-  const table source = support::random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {12'345}});
+  const table source = support::random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {12'345}});
   const std::string good = write_bytes(source);
   const std::array<std::int64_t, 1> length{12'345 * 8};
   // Of the values: where they lie in the body and how long they are.

@@ -32,14 +32,14 @@ TEST_P(round_trip, slices_are_written_as_the_rows_they_show) {
 }
 
 TEST_P(round_trip, a_table_without_columns_keeps_its_rows) {
-  const table original = table::make(home(), {{}, {{"only", "metadata"}}}, {{5, {}}, {0, {}}, {7, {}}});
+  const table original = table::make(ctx(), {{}, {{"only", "metadata"}}}, {{5, {}}, {0, {}}, {7, {}}});
   const table back = read_bytes(write_bytes(original, options()));
   EXPECT_TRUE(same_contents(back, original));
   EXPECT_EQ(back.rows(), 12);
 }
 
 TEST_P(round_trip, a_table_without_batches_keeps_its_columns) {
-  const table original = random_table(home(), support::file_types(), {{}});
+  const table original = random_table(ctx(), support::file_types(), {{}});
   const table back = read_bytes(write_bytes(original, options()));
   EXPECT_TRUE(same_contents(back, original));
   EXPECT_EQ(back.column_count(), support::file_types().size());
@@ -52,20 +52,20 @@ TEST_P(round_trip, names_may_repeat_and_be_empty) {
     fields.fields.push_back({name, words->type, true, {}});
   }
   fields.fields[2].nullable = false;
-  const table original = support::table_of(home(), fields, {{words, words, words, words, words}});
+  const table original = support::table_of(ctx(), fields, {{words, words, words, words, words}});
   EXPECT_TRUE(same_contents(read_bytes(write_bytes(original, options())), original));
 }
 
 TEST_P(round_trip, values_in_memory_of_the_contexts_own_are_the_same_and_take_one_transfer) {
-  const table original = random_table(home(), {data_type(type_id::int64), data_type(type_id::string)}, {});
+  const table original = random_table(ctx(), {data_type(type_id::int64), data_type(type_id::string)}, {});
   const std::string bytes = write_bytes(original, options());
-  home()->copies().reset_counters();
+  ctx()->copies().reset_counters();
   const table back = read_bytes(bytes, {.copy = copy_policy::always});
-  const auto counted = home()->copies().read_counters();
+  const auto counted = ctx()->copies().read_counters();
   EXPECT_EQ(counted.host_to_host.transfers + counted.host_to_device.transfers, 1U);
   EXPECT_EQ(counted.imports, 0U);
-  EXPECT_GT(home()->reports().statistics().ledger.own, 0U);
-  EXPECT_THAT(home()->reports().live_by_tag(), ::testing::Contains(::testing::Key("read_ipc")));
+  EXPECT_GT(ctx()->reports().statistics().ledger.own, 0U);
+  EXPECT_THAT(ctx()->reports().live_by_tag(), ::testing::Contains(::testing::Key("read_ipc")));
   EXPECT_TRUE(same_contents(back, original));
 }
 

@@ -32,7 +32,7 @@ protected:
     for (std::size_t i = 0; i < 4; ++i) {
       fields.fields.push_back({std::array{"a", "b", "twice", "twice"}[i], batches[0][i]->type, true, {}});
     }
-    return support::table_of(home(), fields, batches);
+    return support::table_of(ctx(), fields, batches);
   }
 
   [[nodiscard]] static std::vector<std::string> names_of(const schema& fields) {
@@ -105,7 +105,7 @@ TEST_F(selection, batches_are_chosen_by_number) {
 }
 
 TEST_F(selection, a_file_without_batches_has_none_to_choose) {
-  const std::string bytes = write_bytes(support::random_table(home(), {data_type(type_id::int8)}, {{}}));
+  const std::string bytes = write_bytes(support::random_table(ctx(), {data_type(type_id::int8)}, {{}}));
   EXPECT_EQ(read_bytes(bytes, {.batches = {{0, 0}}}).rows(), 0);
   EXPECT_ERROR(read_bytes(bytes, {.batches = {{0, 1}}}), out_of_range, "batches [0, 1) of 0");
 }
@@ -117,18 +117,18 @@ TEST_F(selection, a_damaged_batch_has_its_number_in_the_source) {
 }
 
 TEST_F(selection, without_columns_only_the_first_is_decoded) {
-  const table original = support::random_table(home(), {data_type(type_id::int8), data_type(type_id::int64)},
+  const table original = support::random_table(ctx(), {data_type(type_id::int8), data_type(type_id::int64)},
                                                {.batch_rows = {4999}});
   const std::string bytes = write_bytes(original, {.body = compression::lz4});
   const std::vector<std::string> none;
-  const auto narrow = home()->with_budget("narrow", 20'000);
+  const auto narrow = ctx()->with_budget("narrow", 20'000);
   const auto open = [&](std::vector<std::string> columns) {
     return reader::open(std::as_bytes(std::span(bytes)), nullptr, {.columns = std::move(columns)});
   };
   EXPECT_EQ(open(none)->read_all(narrow).rows(), 4999);
   EXPECT_EQ(error_of([&] { static_cast<void>(open({"1:int64"})->read_all(narrow)); }).code(),
             errc::budget_exceeded);
-  const table no_columns = table::make(home(), {}, {{5, {}}});
+  const table no_columns = table::make(ctx(), {}, {{5, {}}});
   EXPECT_EQ(read_bytes(write_bytes(no_columns), {.columns = none}).rows(), 5);
 }
 
@@ -150,10 +150,10 @@ TEST_F(selection, batches_come_one_by_one_and_read_all_takes_the_rest) {
     const std::string bytes = write_bytes(small(), {format});
     const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr);
     EXPECT_EQ(names_of(reading->fields()).size(), 4U);
-    EXPECT_EQ(reading->next(home())->rows, 3);
-    EXPECT_THAT(cells(reading->read_all(home()), 0), ElementsAre("4", "5", "6"));
-    EXPECT_FALSE(reading->next(home()).has_value());
-    EXPECT_FALSE(reading->next(home()).has_value());
+    EXPECT_EQ(reading->next(ctx())->rows, 3);
+    EXPECT_THAT(cells(reading->read_all(ctx()), 0), ElementsAre("4", "5", "6"));
+    EXPECT_FALSE(reading->next(ctx()).has_value());
+    EXPECT_FALSE(reading->next(ctx()).has_value());
   }
 }
 
@@ -161,10 +161,10 @@ TEST_F(selection, one_reader_may_fill_two_contexts) {
   const auto other = context::create(make_host_backend());
   const std::string bytes = write_bytes(small());
   const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});
-  const auto first = reading->next(home());
+  const auto first = reading->next(ctx());
   const auto second = reading->next(other);
-  EXPECT_EQ(first->columns[1].dictionary()->home(), home());
-  EXPECT_EQ(second->columns[1].dictionary()->home(), other);
+  EXPECT_EQ(first->columns[1].dictionary()->ctx(), ctx());
+  EXPECT_EQ(second->columns[1].dictionary()->ctx(), other);
 }
 
 TEST_F(selection, progress_begins_without_a_batch_of_an_unknown_number) {
@@ -180,7 +180,7 @@ TEST_F(selection, progress_counts_batches_rows_and_body_bytes) {
     const std::string bytes = write_bytes(small(), {format});
     std::vector<progress> heard;
     const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr);
-    static_cast<void>(reading->read_all(home(), [&](const progress& p) { heard.push_back(p); }));
+    static_cast<void>(reading->read_all(ctx(), [&](const progress& p) { heard.push_back(p); }));
     ASSERT_EQ(heard.size(), 3U);
     EXPECT_EQ(heard[0].batches, 1);
     EXPECT_EQ(heard[0].rows, 3);
@@ -203,15 +203,15 @@ TEST_F(selection, a_refused_batch_can_be_asked_for_again) {
   const table original = every_type();
   const std::string bytes = write_bytes(original);
   const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});
-  const auto before = home()->reports().statistics().ledger.own;
-  home()->memory_budget()->set_limit(1000);
-  const error refused = error_of([&] { static_cast<void>(reading->next(home())); });
+  const auto before = ctx()->reports().statistics().ledger.own;
+  ctx()->memory_budget()->set_limit(1000);
+  const error refused = error_of([&] { static_cast<void>(reading->next(ctx())); });
   EXPECT_EQ(refused.code(), errc::budget_exceeded);
   ASSERT_NE(refused.refusal(), nullptr);
   EXPECT_EQ(refused.refusal()->limit, 1000U);
-  EXPECT_EQ(home()->reports().statistics().ledger.own, before) << "nothing of the refused batch is left";
-  home()->memory_budget()->set_limit(budget::unlimited);
-  EXPECT_TRUE(support::same_contents(reading->read_all(home()), original));
+  EXPECT_EQ(ctx()->reports().statistics().ledger.own, before) << "nothing of the refused batch is left";
+  ctx()->memory_budget()->set_limit(budget::unlimited);
+  EXPECT_TRUE(support::same_contents(reading->read_all(ctx()), original));
 }
 
 TEST_F(selection, messages_without_the_continuation_marker_are_read) {
@@ -223,7 +223,7 @@ TEST_F(selection, messages_without_the_continuation_marker_are_read) {
 TEST_F(selection, files_without_the_continuation_marker_are_read) {
   std::vector<data_type> types = support::file_types();
   std::erase_if(types, [](const data_type& type) { return type.id() == type_id::dictionary; });
-  const table original = support::random_table(home(), types, {});
+  const table original = support::random_table(ctx(), types, {});
   const auto reading = take(arrow::ipc::RecordBatchFileReader::Open(std::make_shared<arrow::io::BufferReader>(
                                 arrow::Buffer::FromString(write_bytes(original)))),
                             "file");

@@ -19,7 +19,7 @@ protected:
     context_options options;
     options.staging = {.threads = 2, .chunk_bytes = 8192, .shared_chunks = 2, .chunks_per_thread = 2};
     device_ = context::create(sim::device::create({.seed = 3}), options);
-    original_ = support::random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {rows}});
+    original_ = support::random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {rows}});
     store(file("source"), write_bytes(*original_));
     there_ = reader::open(file("source"), {.copy = copy_policy::always})->read_all(device_);
     std::filesystem::remove(file("source"));

@@ -34,7 +34,7 @@ shared_array marked(const char* format, const std::string& marker) {
 class sliced_union : public ipc_test, public ::testing::WithParamInterface<const char*> {
 protected:
   [[nodiscard]] std::string written(const shared_array& array) {
-    const table source = support::table_of(home(), {{{"x", array->type, true, {}}}, {}}, {{array}});
+    const table source = support::table_of(ctx(), {{{"x", array->type, true, {}}}, {}}, {{array}});
     std::string bytes = write_bytes(source);
     EXPECT_TRUE(same_contents(read_bytes(bytes), source));
     return bytes;

@@ -53,9 +53,9 @@ TEST_F(view, an_uncompressed_body_is_not_copied) {
   const table original = every_type();
   for (const auto format : {container::file, container::stream}) {
     const auto source = place(write_bytes(original, {format}));
-    home()->copies().reset_counters();
-    const table seen = reader::open(source.bytes, source.memory)->read_all(home());
-    const auto counted = home()->copies().read_counters();
+    ctx()->copies().reset_counters();
+    const table seen = reader::open(source.bytes, source.memory)->read_all(ctx());
+    const auto counted = ctx()->copies().read_counters();
     EXPECT_EQ(counted.host_to_host, traffic{});
     EXPECT_EQ(counted.host_to_device, traffic{});
     EXPECT_GT(counted.imports, 0U);
@@ -68,9 +68,9 @@ TEST_F(view, a_selection_of_columns_is_not_copied_either) {
   const table original = every_type();
   const auto source = place(write_bytes(original));
   const auto names = std::vector{original.fields().fields[7].name, original.fields().fields[2].name};
-  home()->copies().reset_counters();
-  const table seen = reader::open(source.bytes, source.memory, {.columns = names})->read_all(home());
-  EXPECT_EQ(home()->copies().read_counters().host_to_host, traffic{});
+  ctx()->copies().reset_counters();
+  const table seen = reader::open(source.bytes, source.memory, {.columns = names})->read_all(ctx());
+  EXPECT_EQ(ctx()->copies().read_counters().host_to_host, traffic{});
   EXPECT_TRUE(all_inside(seen, source.bytes));
 }
 
@@ -79,7 +79,7 @@ TEST_F(view, the_bytes_live_as_long_as_a_column_that_views_them) {
   auto source = place(write_bytes(original));
   const std::weak_ptr<std::byte> alive = source.memory;
   auto reading = reader::open(source.bytes, std::move(source.memory));
-  std::optional<table> seen = reading->read_all(home());
+  std::optional<table> seen = reading->read_all(ctx());
   reading.reset();
   EXPECT_FALSE(alive.expired());
   std::optional<column> last = seen->batches()[3].columns[8];
@@ -104,15 +104,15 @@ TEST_F(view, a_decoded_body_is_taken_as_libarrow_left_it) {
   const table original = every_type();
   for (const auto body : {compression::lz4, compression::zstd}) {
     const auto source = place(write_bytes(original, {.body = body}));
-    home()->copies().reset_counters();
+    ctx()->copies().reset_counters();
     const auto reading = reader::open(source.bytes, source.memory);
     std::vector<batch> batches;
-    while (auto each = reading->next(home())) {
+    while (auto each = reading->next(ctx())) {
       batches.push_back(std::move(*each));
     }
-    const table seen = table::make(home(), reading->fields(), std::move(batches));
+    const table seen = table::make(ctx(), reading->fields(), std::move(batches));
     EXPECT_TRUE(same_contents(seen, original));
-    EXPECT_EQ(home()->copies().read_counters().host_to_host, traffic{});
+    EXPECT_EQ(ctx()->copies().read_counters().host_to_host, traffic{});
     EXPECT_FALSE(all_inside(seen, source.bytes));
   }
 }
@@ -120,42 +120,42 @@ TEST_F(view, a_decoded_body_is_taken_as_libarrow_left_it) {
 TEST_F(view, without_copies_only_views_of_the_source_are_given_out) {
   const table original = every_type();
   const auto plain = place(write_bytes(original));
-  const table seen = reader::open(plain.bytes, plain.memory, {.copy = copy_policy::never})->read_all(home());
+  const table seen = reader::open(plain.bytes, plain.memory, {.copy = copy_policy::never})->read_all(ctx());
   EXPECT_TRUE(same_contents(seen, original));
 
   const auto packed = place(write_bytes(original, {.body = compression::zstd}));
   const auto reading = reader::open(packed.bytes, packed.memory, {.copy = copy_policy::never});
-  EXPECT_ERROR(reading->next(home()), exchange, "column '", "compressed");
+  EXPECT_ERROR(reading->next(ctx()), exchange, "column '", "compressed");
 }
 
 TEST_F(view, without_copies_the_first_column_must_be_a_view_like_any_other) {
   const auto decoded_bytes = [] { return arrow::default_memory_pool()->bytes_allocated(); };
   const auto before = decoded_bytes();
-  const table original = support::random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {500}});
+  const table original = support::random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {500}});
   const auto packed = place(write_bytes(original, {.body = compression::lz4}));
   const auto reading = reader::open(packed.bytes, packed.memory, {.copy = copy_policy::never});
-  EXPECT_ERROR(reading->next(home()), exchange, "column '0:int64'", "compressed");
+  EXPECT_ERROR(reading->next(ctx()), exchange, "column '0:int64'", "compressed");
   EXPECT_EQ(decoded_bytes(), before) << "what was refused is not kept";
 
   const auto shifted = place(write_bytes(original), 1);
-  EXPECT_ERROR(reader::open(shifted.bytes, shifted.memory, {.copy = copy_policy::never})->next(home()),
+  EXPECT_ERROR(reader::open(shifted.bytes, shifted.memory, {.copy = copy_policy::never})->next(ctx()),
                exchange, "can't be a view of the source");
 }
 
 TEST_F(view, without_copies_children_must_be_views_too) {
   const data_type rows = data_type::nested("+s", {{"a", data_type(type_id::int64), true, {}}});
   const auto source = support::random_array(rows, {500, 0, support::nulls::absent, true}, 1);
-  const table original = support::table_of(home(), {{{"s", rows, true, {}}}, {}}, {{source}});
+  const table original = support::table_of(ctx(), {{{"s", rows, true, {}}}, {}}, {{source}});
   const auto packed = place(write_bytes(original, {.body = compression::lz4}));
-  EXPECT_ERROR(reader::open(packed.bytes, packed.memory, {.copy = copy_policy::never})->next(home()),
-               exchange, "column 's'", "compressed");
+  EXPECT_ERROR(reader::open(packed.bytes, packed.memory, {.copy = copy_policy::never})->next(ctx()), exchange,
+               "column 's'", "compressed");
 }
 
 TEST_F(view, bytes_at_an_odd_address_are_read_all_the_same) {
   const table original = every_type();
   for (const auto format : {container::file, container::stream}) {
     const auto source = place(write_bytes(original, {format}), 1);
-    EXPECT_TRUE(same_contents(reader::open(source.bytes, source.memory)->read_all(home()), original));
+    EXPECT_TRUE(same_contents(reader::open(source.bytes, source.memory)->read_all(ctx()), original));
   }
 }
 

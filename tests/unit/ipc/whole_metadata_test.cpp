@@ -19,7 +19,7 @@ protected:
   /// One batch, and one of 3 rows before it.
   [[nodiscard]] std::string file_of(const data_type& type, std::int64_t rows,
                                     nulls pattern = nulls::absent) const {
-    return write_bytes(support::table_of(home(), {{{"x", type, true, {}}}, {}},
+    return write_bytes(support::table_of(ctx(), {{{"x", type, true, {}}}, {}},
                                          {{support::random_array(type, {3, 0, nulls::absent}, 1)},
                                           {support::random_array(type, {rows, 0, pattern}, 2)}}));
   }
@@ -51,7 +51,7 @@ protected:
     for (const bool joined : {true, false}) {
       const read_options options{.copy = copy_policy::always, .rechunk = joined};
       EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: batch 1", text);
-      EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
+      EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
     }
   }
 };
@@ -65,7 +65,7 @@ data_type pair_of(const data_type& type) {
 TEST_F(whole_metadata, of_an_empty_body_where_a_stream_without_its_mark_ends) {
   const data_type none(type_id::null);
   const table source =
-      support::table_of(home(), {{{"x", none, true, {}}}, {}}, {{support::random_array(none, {3}, 1)}});
+      support::table_of(ctx(), {{{"x", none, true, {}}}, {}}, {{support::random_array(none, {3}, 1)}});
   for (const compression body : {compression::none, compression::lz4}) {
     std::string bytes = write_bytes(source, {.format = container::stream, .body = body});
     bytes.resize(bytes.size() - 8); // the mark
@@ -93,7 +93,7 @@ TEST_F(whole_metadata, of_too_few_counts_of_buffers_behind_views) {
   views.buffers.resize(2 + 7, std::vector<std::byte>(16));
   const auto array = std::make_shared<const support::plain_array>(std::move(views));
   const std::string bytes = write_bytes(support::table_of(
-      home(), {{{"x", array->type, true, {}}}, {}}, {{support::random_array(array->type, {3}, 1)}, {array}}));
+      ctx(), {{{"x", array->type, true, {}}}, {}}, {{support::random_array(array->type, {3}, 1)}, {array}}));
   expect_refused(with<std::uint32_t, 3>(bytes, {1, 7, 0}, {0, 7, 0}),
                  "0 counts of buffers behind views, the schema needs 1");
 }
@@ -125,7 +125,7 @@ TEST_F(whole_metadata, of_run_ends_with_nulls_or_without_values) {
   auto array = support::plain_array(*support::random_array(runs, {57, 0, nulls::absent}, 2));
   const std::int64_t count = array.children[0]->length;
   const std::string bytes =
-      write_bytes(support::table_of(home(), {{{"x", runs, true, {}}}, {}},
+      write_bytes(support::table_of(ctx(), {{{"x", runs, true, {}}}, {}},
                                     {{support::random_array(runs, {3, 0, nulls::absent}, 1)},
                                      {std::make_shared<const support::plain_array>(array)}}));
   const std::int64_t known = array.children[1]->null_count;

@@ -47,7 +47,7 @@ protected:
       batches.push_back({piece});
     }
     const std::string plain =
-        write_bytes(support::table_of(home(), {{{"x", pieces.front()->type, true, {}}}, {}}, batches));
+        write_bytes(support::table_of(ctx(), {{{"x", pieces.front()->type, true, {}}}, {}}, batches));
     const std::string from(reinterpret_cast<const char*>(good.data()), good.size() * sizeof(Value));
     const std::string to(reinterpret_cast<const char*>(bad.data()), bad.size() * sizeof(Value));
     std::vector<std::string> files{plain, stored(plain)};
@@ -64,7 +64,7 @@ protected:
       for (const bool joined : {true, false}) {
         const read_options options{.copy = copy_policy::always, .rechunk = joined};
         EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: batch 1: column 'x'", text);
-        EXPECT_EQ(home()->reports().statistics().ledger.buffers, 0U);
+        EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
       }
     }
   }
@@ -320,7 +320,7 @@ TEST_F(whole_values, views_of_texts_are_utf8_where_that_is_wanted) {
   const auto expect_bad = [&](const support::shared_array& bad, const std::string& reason) {
     const auto fine = piece(3, 0x636261, 0, 0);
     const std::string plain =
-        write_bytes(support::table_of(home(), {{{"x", fine->type, true, {}}}, {}}, {{fine}, {bad}, {fine}}));
+        write_bytes(support::table_of(ctx(), {{{"x", fine->type, true, {}}}, {}}, {{fine}, {bad}, {fine}}));
     for (const std::string& bytes : {plain, stored(plain)}) {
       for (const bool joined : {true, false}) {
         read_options options{.copy = copy_policy::always, .rechunk = joined};
@@ -353,7 +353,7 @@ TEST_F(whole_values, offsets_may_begin_and_end_anywhere) {
       const table seen =
           reader::open(std::as_bytes(std::span(bytes)), nullptr,
                        {.copy = copy_policy::always, .check = check, .rechunk = true})
-              ->read_all(home(), [&](const progress& so_far) { batches.push_back(so_far.batches); });
+              ->read_all(ctx(), [&](const progress& so_far) { batches.push_back(so_far.batches); });
       const auto rows = support::cells(seen, 0);
       ASSERT_EQ(rows.size(), 9U);
       const std::string_view all(reinterpret_cast<const char*>(letters.data()), letters.size());
@@ -386,12 +386,12 @@ TEST_F(whole_values, lists_may_begin_and_end_anywhere) {
     std::vector<std::int64_t> batches;
     const table seen =
         reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always, .rechunk = true})
-            ->read_all(home(), [&](const progress& so_far) { batches.push_back(so_far.batches); });
+            ->read_all(ctx(), [&](const progress& so_far) { batches.push_back(so_far.batches); });
     const column& joined = seen.batches()[0].columns[0];
     EXPECT_EQ(joined.children()[0].length(), 305 + 294 + 305);
     const auto rows = support::cells(seen, 0);
     const auto alone = support::cells(
-        reader::open(std::as_bytes(std::span(bytes)), nullptr, {.batches = {{1, 2}}})->read_all(home()), 0);
+        reader::open(std::as_bytes(std::span(bytes)), nullptr, {.batches = {{1, 2}}})->read_all(ctx()), 0);
     ASSERT_EQ(alone.size(), 3U);
     EXPECT_EQ(std::vector(rows.begin() + 3, rows.begin() + 6), alone);
     EXPECT_TRUE(std::ranges::is_sorted(batches));

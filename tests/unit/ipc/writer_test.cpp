@@ -301,7 +301,7 @@ TEST_F(atomic, a_name_that_appears_meanwhile_is_replaced) {
 TEST_F(atomic, a_full_disk_at_any_write_loses_nothing) {
   store(file("a"), "the old one");
   const table source = // pieces of 4 MiB, and of many parts
-      support::random_table(home(), {data_type(type_id::int64)}, {.batch_rows = {1'500'000, 10, 200'000}});
+      support::random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {1'500'000, 10, 200'000}});
   const auto before = support::open_files();
   std::size_t calls = 0;
   {
@@ -573,8 +573,8 @@ TEST_F(writing, a_batch_may_have_more_rows_than_31_bits_count) {
   column::parts parts;
   parts.type = nothing;
   parts.length = rows;
-  const table source = table::make(home(), {{{"nothing", nothing, true, {}}}, {}},
-                                   {{rows, {column::make(home(), std::move(parts))}}});
+  const table source = table::make(ctx(), {{{"nothing", nothing, true, {}}}, {}},
+                                   {{rows, {column::make(ctx(), std::move(parts))}}});
   EXPECT_EQ(read_bytes(write_bytes(source)).rows(), rows);
 }
 

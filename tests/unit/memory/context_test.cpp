@@ -43,12 +43,12 @@ protected:
   refusals_of_contexts() {
     context_options options;
     options.budget = 10'000;
-    home_ = context::create(make_host_backend(), options);
-    query_ = home_->with_budget("query", 5000);
-    other_ = home_->with_budget("other");
+    ctx_ = context::create(make_host_backend(), options);
+    query_ = ctx_->with_budget("query", 5000);
+    other_ = ctx_->with_budget("other");
   }
 
-  std::shared_ptr<context> home_;
+  std::shared_ptr<context> ctx_;
   std::shared_ptr<context> query_;
   std::shared_ptr<context> other_;
 };
@@ -67,7 +67,7 @@ TEST_F(refusals_of_contexts, a_child_that_is_full_lists_its_own_holders_alone) {
 TEST_F(refusals_of_contexts, a_child_whose_ancestor_is_full_lists_its_own_holders_and_then_the_others) {
   const buffer mine = take(query_, 1000, "hash table");
   const buffer theirs = take(other_, 6000, "orders");
-  const buffer above = take(home_, 2000, "hash table");
+  const buffer above = take(ctx_, 2000, "hash table");
   const budget_refusal refused = refusal_of([&] { static_cast<void>(take(query_, 1001, "more")); });
   EXPECT_EQ(refused.layer, "host");
   EXPECT_EQ(refused.owners, (bytes_by_name{{"hash table", 1000}}));
@@ -80,11 +80,11 @@ TEST_F(refusals_of_contexts, the_root_lists_what_is_charged_to_it_and_no_views) 
   external_memory foreign;
   foreign.pointer = lent;
   foreign.bytes = sizeof lent;
-  foreign.device = home_->device();
+  foreign.device = ctx_->device();
   foreign.keepalive = std::make_shared<int>();
   foreign.tag = "lent";
-  const buffer view = buffer::adopt(home_, std::move(foreign));
-  const budget_refusal refused = refusal_of([&] { static_cast<void>(take(home_, 9001, "more")); });
+  const buffer view = buffer::adopt(ctx_, std::move(foreign));
+  const budget_refusal refused = refusal_of([&] { static_cast<void>(take(ctx_, 9001, "more")); });
   EXPECT_EQ(refused.owners, (bytes_by_name{{"hash table", 1000}}));
   EXPECT_TRUE(refused.others.empty());
 }
@@ -99,33 +99,33 @@ TEST_F(refusals_of_contexts, a_reservation_without_room_lists_them_too) {
 
 TEST(foreign_bytes, are_those_of_others_and_never_our_own) {
   const auto device = sim::device::create({.seed = 1, .how = sim::pace::automatic});
-  const auto home = context::create(device);
-  EXPECT_EQ(home->reports().foreign_bytes(), 0U);
+  const auto ctx = context::create(device);
+  EXPECT_EQ(ctx->reports().foreign_bytes(), 0U);
   {
-    const buffer own = take(home, 40 << 20, "own");
-    EXPECT_EQ(home->reports().foreign_bytes(), 0U);
+    const buffer own = take(ctx, 40 << 20, "own");
+    EXPECT_EQ(ctx->reports().foreign_bytes(), 0U);
     const auto other_library = sim::device::create({.beside = device});
     void* const taken = other_library->allocate(8 << 20, 0);
-    EXPECT_EQ(home->reports().foreign_bytes(), std::uint64_t{8} << 20);
+    EXPECT_EQ(ctx->reports().foreign_bytes(), std::uint64_t{8} << 20);
     EXPECT_TRUE(other_library->deallocate(taken, 8 << 20, 0));
   }
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
-  EXPECT_EQ(home->reports().foreign_bytes(), 0U) << "what is cached is ours";
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::minutes(5)));
+  EXPECT_EQ(ctx->reports().foreign_bytes(), 0U) << "what is cached is ours";
 }
 
 TEST(foreign_bytes, are_not_what_the_pool_of_the_driver_keeps) {
   context_options options;
   options.memory.base = resource_kind::async;
-  const auto home = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}), options);
-  take(home, 40 << 20, "own");
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
-  EXPECT_EQ(home->reports().foreign_bytes(), 0U);
+  const auto ctx = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}), options);
+  take(ctx, 40 << 20, "own");
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::minutes(5)));
+  EXPECT_EQ(ctx->reports().foreign_bytes(), 0U);
 }
 
 TEST(an_export, holds_each_storage_once) {
-  const auto home = context::create(make_host_backend());
-  const buffer a = take(home, 64, "a");
-  const buffer b = take(home, 64, "b");
+  const auto ctx = context::create(make_host_backend());
+  const buffer a = take(ctx, 64, "a");
+  const buffer b = take(ctx, 64, "b");
   const std::array views{a.slice(0, 8), b, a.slice(8, 8), a};
   const export_hold held(views, access::read);
   EXPECT_EQ(held.first(), a.owner());
@@ -143,22 +143,22 @@ protected:
 TEST_F(scalars_that_fail, leave_the_callers_memory_alone_until_the_copy_has_run) {
   context_options options;
   options.releases = release_thread::none;
-  const auto home = context::create(faulty_, options);
-  const buffer b = take(home, 64, "scalar");
-  const use_token token(home->work_stream(), {writes(b)});
-  home->copies().fill(token.mutable_data<char>(b), 7, 64, home->work_stream());
-  const auto gate = device_->close_gate(home->work_stream().native_handle());
+  const auto ctx = context::create(faulty_, options);
+  const buffer b = take(ctx, 64, "scalar");
+  const use_token token(ctx->work_stream(), {writes(b)});
+  ctx->copies().fill(token.mutable_data<char>(b), 7, 64, ctx->work_stream());
+  const auto gate = device_->close_gate(ctx->work_stream().native_handle());
   std::uint32_t value = 5;
   faulty_->fail_at(2);
-  EXPECT_THROW(home->copies().read_scalar(&value, token.data<char>(b), sizeof value, home->work_stream()),
+  EXPECT_THROW(ctx->copies().read_scalar(&value, token.data<char>(b), sizeof value, ctx->work_stream()),
                error);
   EXPECT_TRUE(faulty_->failed()) << "the wait";
-  EXPECT_EQ(home->reports().statistics().pending_releases, 1U) << "the copy may still write";
+  EXPECT_EQ(ctx->reports().statistics().pending_releases, 1U) << "the copy may still write";
   gate->open();
   device_->run();
   EXPECT_EQ(value, 5U);
-  EXPECT_EQ(home->drain(), 1U);
-  EXPECT_EQ(home->reports().statistics().pending_releases, 0U);
+  EXPECT_EQ(ctx->drain(), 1U);
+  EXPECT_EQ(ctx->reports().statistics().pending_releases, 0U);
   EXPECT_TRUE(device_->races().empty());
 }
 
@@ -183,17 +183,17 @@ TEST(trims_of_a_context, are_logged_where_a_quarantine_made_room_and_only_there)
     context_options options;
     options.budget = 1 << 20;
     parse_stack(stack, options.memory);
-    const auto home = context::create(make_host_backend(), options);
+    const auto ctx = context::create(make_host_backend(), options);
     const auto sink = std::make_shared<memory_sink>();
-    home->reports().log()->attach(sink);
-    static_cast<void>(take(home, 600 << 10, "freed"));
-    const buffer held = take(home, 600 << 10, "next");
-    EXPECT_THROW(static_cast<void>(take(home, 600 << 10, "too large")), error);
-    home->reports().log()->detach(sink);
+    ctx->reports().log()->attach(sink);
+    static_cast<void>(take(ctx, 600 << 10, "freed"));
+    const buffer held = take(ctx, 600 << 10, "next");
+    EXPECT_THROW(static_cast<void>(take(ctx, 600 << 10, "too large")), error);
+    ctx->reports().log()->detach(sink);
     std::vector<std::uint64_t> found;
     for (const log_record& each : sink->records()) {
       if (each.event == memory_event::trim) {
-        EXPECT_EQ(each.device, home->device());
+        EXPECT_EQ(each.device, ctx->device());
         EXPECT_EQ(each.outcome, "ok");
         found.push_back(each.bytes);
       }
@@ -215,21 +215,21 @@ TEST(close, does_the_releases_that_are_due_and_flushes_the_log) {
   const auto device = sim::device::create({.seed = 1, .run_percent = 0});
   context_options options;
   options.releases = release_thread::none;
-  const auto home = context::create(device, options);
+  const auto ctx = context::create(device, options);
   const auto sink = std::make_shared<counting_sink>();
-  home->reports().log()->attach(sink);
+  ctx->reports().log()->attach(sink);
   {
     external_memory lent;
-    lent.device = home->device();
+    lent.device = ctx->device();
     lent.keepalive = std::make_shared<int>();
-    const buffer view = buffer::adopt(home, std::move(lent));
-    const auto gate = device->close_gate(home->work_stream().native_handle());
-    { const use_token token(home->work_stream(), {reads(view)}); }
+    const buffer view = buffer::adopt(ctx, std::move(lent));
+    const auto gate = device->close_gate(ctx->work_stream().native_handle());
+    { const use_token token(ctx->work_stream(), {reads(view)}); }
   }
-  EXPECT_EQ(home->reports().statistics().pending_releases, 1U);
+  EXPECT_EQ(ctx->reports().statistics().pending_releases, 1U);
   device->run();
-  EXPECT_TRUE(home->close().empty());
-  EXPECT_EQ(home->reports().statistics().pending_releases, 0U);
+  EXPECT_TRUE(ctx->close().empty());
+  EXPECT_EQ(ctx->reports().statistics().pending_releases, 0U);
   EXPECT_EQ(sink->flushed, 1);
 }
 
@@ -244,18 +244,18 @@ TEST(a_block, that_the_driver_does_not_take_stays_charged_and_is_reported_once) 
   context_options options;
   options.releases = release_thread::none;
   parse_stack("budget, fault, direct", options.memory);
-  const auto home = context::create(make_host_backend(), options);
-  buffer b = take(home, 64, "stays");
-  home->memory().fault->fail_free(1);
+  const auto ctx = context::create(make_host_backend(), options);
+  buffer b = take(ctx, 64, "stays");
+  ctx->memory().fault->fail_free(1);
   b = {};
   for (int again = 0; again < 2; ++again) {
-    EXPECT_EQ(home->reports().statistics().budget.current, 64U);
-    EXPECT_EQ(home->reports().statistics().pending_releases, 1U);
-    home->memory().fault->fail_free(1);
-    EXPECT_EQ(home->drain(), 0U);
+    EXPECT_EQ(ctx->reports().statistics().budget.current, 64U);
+    EXPECT_EQ(ctx->reports().statistics().pending_releases, 1U);
+    ctx->memory().fault->fail_free(1);
+    EXPECT_EQ(ctx->drain(), 0U);
   }
-  EXPECT_EQ(home->drain(), 1U);
-  EXPECT_EQ(home->reports().statistics().budget.current, 0U);
+  EXPECT_EQ(ctx->drain(), 1U);
+  EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);
   EXPECT_EQ(reports, std::vector<std::string>{
                          "the driver refused to free 64 bytes: they stay charged, and it is tried again"});
   set_report_sink(before);
@@ -263,10 +263,10 @@ TEST(a_block, that_the_driver_does_not_take_stays_charged_and_is_reported_once) 
 
 TEST(graph_pool_on_the_host, keeps_small_requests_out_of_large_spans_and_pads_for_the_alignment) {
   constexpr std::size_t small = 1 << 20;
-  const auto home = context::create(make_host_backend());
+  const auto ctx = context::create(make_host_backend());
   const auto bytes_after = [&](std::size_t free, std::size_t asked) {
-    const auto pool = graph_pool::create(home);
-    const auto stream = home->work_stream();
+    const auto pool = graph_pool::create(ctx);
+    const auto stream = ctx->work_stream();
     const graph_pool::users same{.last = stream.native_handle()};
     pool->give_back(pool->take(free, stream), same);
     EXPECT_EQ(pool->bytes(), free);
@@ -278,91 +278,91 @@ TEST(graph_pool_on_the_host, keeps_small_requests_out_of_large_spans_and_pads_fo
   EXPECT_EQ(bytes_after(small, 256), small);
   EXPECT_EQ(bytes_after(small + 256, 256), small + 512);
 
-  const auto pool = graph_pool::create(home);
-  const graph_pool::piece one = pool->take(1, home->work_stream(), 256);
+  const auto pool = graph_pool::create(ctx);
+  const graph_pool::piece one = pool->take(1, ctx->work_stream(), 256);
   EXPECT_EQ(pool->bytes(), 256U);
-  const graph_pool::piece page = pool->take(256, home->work_stream(), 4096);
+  const graph_pool::piece page = pool->take(256, ctx->work_stream(), 4096);
   EXPECT_EQ(pool->bytes(), 256U + 4096U) << "of a block that begins anywhere";
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(page.pointer) % 4096, 0U);
-  EXPECT_THROW(static_cast<void>(pool->take(1, home->work_stream(), 48)), error);
+  EXPECT_THROW(static_cast<void>(pool->take(1, ctx->work_stream(), 48)), error);
   pool->release();
-  EXPECT_THROW(static_cast<void>(pool->take(1, home->work_stream())), error);
+  EXPECT_THROW(static_cast<void>(pool->take(1, ctx->work_stream())), error);
   EXPECT_EQ(pool->bytes(), 256U + 4096U) << "which are out";
-  pool->give_back(one, {.last = home->work_stream().native_handle()});
+  pool->give_back(one, {.last = ctx->work_stream().native_handle()});
   EXPECT_EQ(pool->bytes(), 4096U);
-  EXPECT_EQ(home->reports().statistics().budget.current, 4096U);
+  EXPECT_EQ(ctx->reports().statistics().budget.current, 4096U);
   pool->give_back(page, {});
-  EXPECT_EQ(home->reports().statistics().budget.current, 0U);
+  EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);
   EXPECT_THROW(static_cast<void>(graph_pool::create(nullptr)), error);
 }
 
 TEST(graph_pool_on_a_gpu, takes_what_comes_back_without_a_stream_in_the_scope_alone_in_which_it_went_out) {
-  const auto home = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
-  const auto pool = graph_pool::create(home);
-  const auto take_one = [&] { return pool->take(4096, home->work_stream()); };
+  const auto ctx = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
+  const auto pool = graph_pool::create(ctx);
+  const auto take_one = [&] { return pool->take(4096, ctx->work_stream()); };
   /// True when it is used again.
   const auto came_back = [&](const graph_pool::piece& ended) {
     pool->give_back(ended, {});
     const graph_pool::piece next = take_one();
-    pool->give_back(next, {.last = home->work_stream().native_handle()});
+    pool->give_back(next, {.last = ctx->work_stream().native_handle()});
     return next.begin == ended.begin;
   };
   std::optional<graph_pool_scope> scope;
   graph_pool::piece outside = take_one();
   EXPECT_FALSE(came_back(outside)) << "no scope at all";
-  const auto other = pool->take(8192, home->work_stream());
+  const auto other = pool->take(8192, ctx->work_stream());
   scope.emplace(pool);
   EXPECT_TRUE(came_back(take_one()));
-  const graph_pool::piece inside = pool->take(12288, home->work_stream());
+  const graph_pool::piece inside = pool->take(12288, ctx->work_stream());
   pool->give_back(other, {});
-  EXPECT_NE(pool->take(8192, home->work_stream()).begin, other.begin) << "went out before the scope";
+  EXPECT_NE(pool->take(8192, ctx->work_stream()).begin, other.begin) << "went out before the scope";
   scope.reset();
   scope.emplace(pool);
   pool->give_back(inside, {});
-  EXPECT_NE(pool->take(12288, home->work_stream()).begin, inside.begin) << "went out in the scope before";
+  EXPECT_NE(pool->take(12288, ctx->work_stream()).begin, inside.begin) << "went out in the scope before";
   scope.reset();
 }
 
 TEST(streams_of_a_context, are_lent_to_one_borrower_at_a_time) {
-  const auto home = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
-  { const stream_lease earlier = home->borrow_stream(); }
-  const stream_lease one = home->borrow_stream();
-  const stream_lease two = home->borrow_stream();
+  const auto ctx = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
+  { const stream_lease earlier = ctx->borrow_stream(); }
+  const stream_lease one = ctx->borrow_stream();
+  const stream_lease two = ctx->borrow_stream();
   EXPECT_FALSE(one.ref().same_handle(two.ref()));
 }
 
 TEST(movements_of_no_bytes, ask_the_driver_for_nothing) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(sim::device::create({.seed = 1}));
-  const auto home = context::create(faulty);
+  const auto ctx = context::create(faulty);
   faulty->fail_at(1);
-  home->copies().fill(nullptr, 1, 0, home->work_stream());
-  home->copies().copy(nullptr, nullptr, 0, copy_kind::device_to_host, home->work_stream());
+  ctx->copies().fill(nullptr, 1, 0, ctx->work_stream());
+  ctx->copies().copy(nullptr, nullptr, 0, copy_kind::device_to_host, ctx->work_stream());
   EXPECT_FALSE(faulty->failed());
 }
 
 TEST(a_hand_over, of_memory_without_pending_work_records_no_event) {
-  const auto home = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
+  const auto ctx = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
   external_memory lent;
-  lent.device = home->device();
-  const std::array views{buffer::adopt(home, std::move(lent))};
-  home->copies().reset_counters();
+  lent.device = ctx->device();
+  const std::array views{buffer::adopt(ctx, std::move(lent))};
+  ctx->copies().reset_counters();
   synchronize_handover(views);
-  order_handover(views, home->work_stream());
-  EXPECT_EQ(home->copies().read_counters().events, 0U);
+  order_handover(views, ctx->work_stream());
+  EXPECT_EQ(ctx->copies().read_counters().events, 0U);
 }
 
 TEST(external_memory_of_a_context, has_its_own_device_and_a_generation_of_its_own) {
-  const auto home = context::create(make_host_backend());
+  const auto ctx = context::create(make_host_backend());
   std::uint8_t bytes[16];
   external_memory lent;
   lent.pointer = bytes;
   lent.bytes = sizeof bytes;
   lent.device = {device_kind::cuda, 3};
-  const buffer one = buffer::adopt(home, lent);
-  const buffer two = buffer::adopt(home, lent);
-  EXPECT_EQ(home->copies().read_counters().imports, 2U);
-  home->copies().reset_counters();
-  EXPECT_EQ(home->copies().read_counters().imports, 0U);
+  const buffer one = buffer::adopt(ctx, lent);
+  const buffer two = buffer::adopt(ctx, lent);
+  EXPECT_EQ(ctx->copies().read_counters().imports, 2U);
+  ctx->copies().reset_counters();
+  EXPECT_EQ(ctx->copies().read_counters().imports, 0U);
   EXPECT_EQ(one.owner()->device(), lent.device);
   EXPECT_NE(one.owner()->generation(), 0U);
   EXPECT_NE(one.owner()->generation(), two.owner()->generation());

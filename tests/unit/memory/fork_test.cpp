@@ -96,37 +96,37 @@ TEST(context_of_a_parent, frees_nothing_waits_for_nothing_and_has_nothing_alive)
   context_options options;
   options.releases = release_thread::none;
   parse_stack("budget, direct", options.memory);
-  const auto home = context::create(device, options);
-  const auto promised = home->with_reservation(1000);
-  const buffer kept = take(home, 64);
-  const block pinned = home->pinned().allocate(4096, 0, home->work_stream());
+  const auto ctx = context::create(device, options);
+  const auto promised = ctx->with_reservation(1000);
+  const buffer kept = take(ctx, 64);
+  const block pinned = ctx->pinned().allocate(4096, 0, ctx->work_stream());
   EXPECT_TRUE(
-      home->pinned().deallocate(pinned, std::span<const point>())); // so that there is something to trim
-  auto gate = device->close_gate(home->work_stream().native_handle());
+      ctx->pinned().deallocate(pinned, std::span<const point>())); // so that there is something to trim
+  auto gate = device->close_gate(ctx->work_stream().native_handle());
   {
-    const buffer pending = take(home, 64, "pending");
-    const use_token token(home->work_stream(), {writes(pending)});
-    home->copies().fill(token.mutable_data<char>(pending), 1, 64, home->work_stream());
+    const buffer pending = take(ctx, 64, "pending");
+    const use_token token(ctx->work_stream(), {writes(pending)});
+    ctx->copies().fill(token.mutable_data<char>(pending), 1, 64, ctx->work_stream());
   }
-  EXPECT_EQ(home->reports().statistics().pending_releases, 1U);
+  EXPECT_EQ(ctx->reports().statistics().pending_releases, 1U);
   expect_in_a_child([&] {
-    EXPECT_EQ(home->trim(), 0U);
-    EXPECT_EQ(home->drain(), 0U);
-    EXPECT_TRUE(home->wait_for_releases(std::chrono::milliseconds(0)));
-    EXPECT_FALSE(home->closed());
+    EXPECT_EQ(ctx->trim(), 0U);
+    EXPECT_EQ(ctx->drain(), 0U);
+    EXPECT_TRUE(ctx->wait_for_releases(std::chrono::milliseconds(0)));
+    EXPECT_FALSE(ctx->closed());
     EXPECT_EQ(promised->close(), bytes_by_name{});
     EXPECT_EQ(promised->drawn_from()->left(), 1000U) << "it is the parent's to return";
     EXPECT_TRUE(promised->closed());
-    EXPECT_FALSE(home->closed());
-    EXPECT_EQ(home->close(), bytes_by_name{});
-    EXPECT_TRUE(home->closed());
+    EXPECT_FALSE(ctx->closed());
+    EXPECT_EQ(ctx->close(), bytes_by_name{});
+    EXPECT_TRUE(ctx->closed());
   });
-  EXPECT_FALSE(home->closed());
-  EXPECT_FALSE(home->wait_for_releases(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(ctx->closed());
+  EXPECT_FALSE(ctx->wait_for_releases(std::chrono::milliseconds(0)));
   gate->open();
   device->run();
-  EXPECT_TRUE(home->wait_for_releases(std::chrono::milliseconds(0)));
-  EXPECT_GT(home->trim(), 0U);
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::milliseconds(0)));
+  EXPECT_GT(ctx->trim(), 0U);
 }
 
 TEST(context_of_a_parent, takes_a_stream_back_without_a_lock_that_another_thread_may_have_held) {
@@ -204,26 +204,26 @@ TEST(context_of_a_parent, counts_no_exports_of_a_child_and_learns_of_no_work) {
 }
 
 TEST(context_of_a_parent, keeps_its_graph_pools_to_itself) {
-  const auto home = context::create(make_host_backend());
-  const auto pool = graph_pool::create(home, "decoder");
-  const graph_pool::piece kept = pool->take(1000, home->work_stream());
+  const auto ctx = context::create(make_host_backend());
+  const auto pool = graph_pool::create(ctx, "decoder");
+  const graph_pool::piece kept = pool->take(1000, ctx->work_stream());
   EXPECT_GE(pool->bytes(), 1000U);
   expect_in_a_child([&] {
     EXPECT_EQ(pool->bytes(), 0U);
-    expect_refused([&] { static_cast<void>(pool->take(64, home->work_stream())); },
+    expect_refused([&] { static_cast<void>(pool->take(64, ctx->work_stream())); },
                    "the graph pool 'decoder' belongs to the parent");
     pool->release();
   });
-  pool->give_back(kept, {.last = home->work_stream().native_handle()});
+  pool->give_back(kept, {.last = ctx->work_stream().native_handle()});
 }
 
 TEST(context_of_a_parent, is_not_missed_when_memory_that_it_lent_comes_back_to_nobody) {
   static int reports;
   reports = 0;
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
-  const auto home = context::create(make_host_backend());
-  const stream_handle stream = home->work_stream().native_handle();
-  void* const lent = lend_memory(home, 64, home->work_stream(), "lent");
+  const auto ctx = context::create(make_host_backend());
+  const stream_handle stream = ctx->work_stream().native_handle();
+  void* const lent = lend_memory(ctx, 64, ctx->work_stream(), "lent");
   expect_in_a_child([&] {
     note_lent_use(lent, stream);
     take_back_memory(lent, 64, stream);

@@ -24,16 +24,16 @@ std::vector<sim::race> races_after_an_end_elsewhere(std::uint64_t seed) {
   chosen.seed = seed;
   chosen.run_percent = 0; // nothing runs unless somebody waits
   const auto device = sim::device::create(chosen);
-  const auto home = context::create(device);
-  const buffer used = buffer::allocate(home, 64, home->work_stream());
+  const auto ctx = context::create(device);
+  const buffer used = buffer::allocate(ctx, 64, ctx->work_stream());
   const stream_ref mine(*device, per_thread_stream);
   std::optional<use_token> token(std::in_place, mine, std::array{writes(used)});
-  home->copies().fill(token->mutable_data<std::uint8_t>(used), 1, used.size(), mine);
+  ctx->copies().fill(token->mutable_data<std::uint8_t>(used), 1, used.size(), mine);
   device->set_fail_percent(50);
   std::thread([&] { token.reset(); }).join();
   device->set_fail_percent(0);
-  use_token next(home->work_stream(), {writes(used)});
-  home->copies().fill(next.mutable_data<std::uint8_t>(used), 2, used.size(), home->work_stream());
+  use_token next(ctx->work_stream(), {writes(used)});
+  ctx->copies().fill(next.mutable_data<std::uint8_t>(used), 2, used.size(), ctx->work_stream());
   return device->races();
 }
 
@@ -51,7 +51,7 @@ protected:
   tokens_whose_end_fails() {
     reports = 0;
     before_ = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
-    home_->copies().fill(token_->mutable_data<char>(used_), 1, used_.size(), foreign_.ref());
+    ctx_->copies().fill(token_->mutable_data<char>(used_), 1, used_.size(), foreign_.ref());
   }
   ~tokens_whose_end_fails() override { set_report_sink(before_); }
   [[nodiscard]] handover needed() const { return used_.owner()->ordering().needs(access::write, "used"); }
@@ -60,8 +60,8 @@ protected:
   std::shared_ptr<sim::device> device_ = sim::device::create({.seed = 1, .run_percent = 0});
   std::shared_ptr<saeta::testing::faulty_backend> faulty_ =
       std::make_shared<saeta::testing::faulty_backend>(device_);
-  std::shared_ptr<context> home_ = context::create(faulty_);
-  buffer used_ = buffer::allocate(home_, 64, home_->work_stream());
+  std::shared_ptr<context> ctx_ = context::create(faulty_);
+  buffer used_ = buffer::allocate(ctx_, 64, ctx_->work_stream());
   stream foreign_{faulty_}; // marked with an event at once
   std::optional<use_token> token_{std::in_place, foreign_.ref(), std::array{writes(used_)}};
 
@@ -70,11 +70,11 @@ private:
 };
 
 TEST_F(tokens_whose_end_fails, wait_for_their_work_and_say_so) {
-  const std::uint64_t waits = home_->copies().read_counters().synchronizations;
+  const std::uint64_t waits = ctx_->copies().read_counters().synchronizations;
   faulty_->fail_at(2); // the first call asks whether the stream captures
   EXPECT_THROW(token_->finish(), error);
   EXPECT_TRUE(faulty_->failed());
-  EXPECT_EQ(home_->copies().read_counters().synchronizations, waits + 1);
+  EXPECT_EQ(ctx_->copies().read_counters().synchronizations, waits + 1);
   EXPECT_TRUE(needed().points.empty());
   EXPECT_FALSE(needed().unknown);
   EXPECT_EQ(reports, 0);
@@ -119,7 +119,7 @@ TEST(export_hold, counts_once_in_each_context_whatever_the_number_and_the_order_
   for (const auto& view : {views[0], views[100], views[101]}) {
     EXPECT_FALSE(unknown(view, access::read));
     EXPECT_TRUE(unknown(view, access::write)) << "the consumer may still read";
-    { const use_token token(view.owner()->home()->work_stream(), {writes(view)}); }
+    { const use_token token(view.owner()->ctx()->work_stream(), {writes(view)}); }
     EXPECT_FALSE(unknown(view, access::write)) << "once, and a use has waited for it";
   }
   const export_hold nothing({}, access::write);
@@ -127,9 +127,9 @@ TEST(export_hold, counts_once_in_each_context_whatever_the_number_and_the_order_
 }
 
 TEST(use_token, holds_a_storage_that_is_named_twice_once_with_the_stronger_access) {
-  const auto home = context::create(make_host_backend());
-  const buffer whole = buffer::allocate(home, 64, home->work_stream());
-  const auto stream = home->work_stream();
+  const auto ctx = context::create(make_host_backend());
+  const buffer whole = buffer::allocate(ctx, 64, ctx->work_stream());
+  const auto stream = ctx->work_stream();
   {
     const use_token token(stream, {reads(whole), reads(whole.slice(8, 8))});
     EXPECT_THROW(static_cast<void>(token.mutable_data<char>(whole)), error);
@@ -149,10 +149,10 @@ TEST(use_token, holds_a_storage_that_is_named_twice_once_with_the_stronger_acces
 }
 
 TEST(use_token, gives_no_pointer_to_a_buffer_that_it_does_not_name) {
-  const auto home = context::create(make_host_backend());
+  const auto ctx = context::create(make_host_backend());
   std::vector<buffer> made;
   for (int i = 0; i < 3; ++i) { // of rising age, so that each lies before, between or behind the others
-    made.push_back(buffer::allocate(home, 16, home->work_stream(), "b"));
+    made.push_back(buffer::allocate(ctx, 16, ctx->work_stream(), "b"));
   }
   for (std::size_t absent = 0; absent < made.size(); ++absent) {
     std::vector<use> named;
@@ -161,17 +161,17 @@ TEST(use_token, gives_no_pointer_to_a_buffer_that_it_does_not_name) {
         named.push_back(reads(made[i]));
       }
     }
-    const use_token token(home->work_stream(), named);
+    const use_token token(ctx->work_stream(), named);
     EXPECT_THROW(static_cast<void>(token.data<char>(made[absent])), error) << absent;
   }
 }
 
 TEST(use_token, that_is_refused_takes_nothing_from_others_and_keeps_nothing) {
-  const auto home = context::create(make_host_backend());
-  const auto stream = home->work_stream();
-  const buffer before = buffer::allocate(home, 64, stream);
-  const buffer busy = buffer::allocate(home, 64, stream);
-  const buffer after = buffer::allocate(home, 64, stream);
+  const auto ctx = context::create(make_host_backend());
+  const auto stream = ctx->work_stream();
+  const buffer before = buffer::allocate(ctx, 64, stream);
+  const buffer busy = buffer::allocate(ctx, 64, stream);
+  const buffer after = buffer::allocate(ctx, 64, stream);
   {
     const use_token open(stream, {writes(busy)});
     EXPECT_THROW(use_token(stream, {writes(before), writes(busy), writes(after)}), error);
@@ -183,30 +183,30 @@ TEST(use_token, that_is_refused_takes_nothing_from_others_and_keeps_nothing) {
 
 TEST(use_token, lets_go_of_its_buffers_at_its_end) {
   const auto device = sim::device::create({.seed = 1, .how = sim::pace::automatic});
-  for (const auto& home : {context::create(make_host_backend()), context::create(device)}) {
-    const stream foreign(home->device_backend());
-    for (const auto& stream : {home->work_stream(), foreign.ref()}) {
-      buffer b = buffer::allocate(home, 64, stream);
+  for (const auto& ctx : {context::create(make_host_backend()), context::create(device)}) {
+    const stream foreign(ctx->device_backend());
+    for (const auto& stream : {ctx->work_stream(), foreign.ref()}) {
+      buffer b = buffer::allocate(ctx, 64, stream);
       use_token token(stream, {writes(b)});
       b = {};
-      EXPECT_EQ(home->reports().statistics().budget.current, 64U);
+      EXPECT_EQ(ctx->reports().statistics().budget.current, 64U);
       token.finish();
-      EXPECT_TRUE(home->wait_for_releases(std::chrono::minutes(5)));
-      EXPECT_EQ(home->reports().statistics().budget.current, 0U);
+      EXPECT_TRUE(ctx->wait_for_releases(std::chrono::minutes(5)));
+      EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);
     }
   }
 }
 
 TEST(use_token, waits_for_the_unknown_work_of_a_device_once) {
-  const auto home = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
-  const std::array both{buffer::allocate(home, 64, home->work_stream()),
-                        buffer::allocate(home, 64, home->work_stream())};
+  const auto ctx = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
+  const std::array both{buffer::allocate(ctx, 64, ctx->work_stream()),
+                        buffer::allocate(ctx, 64, ctx->work_stream())};
   { const export_hold lent(both, access::write); }
-  home->copies().reset_counters();
-  { const use_token token(home->work_stream(), {reads(both[0]), reads(both[1])}); }
-  EXPECT_EQ(home->copies().read_counters().events, 1U);
-  { const use_token token(home->work_stream(), {writes(both[0]), writes(both[1])}); }
-  EXPECT_EQ(home->copies().read_counters().events, 1U) << "it has been waited for";
+  ctx->copies().reset_counters();
+  { const use_token token(ctx->work_stream(), {reads(both[0]), reads(both[1])}); }
+  EXPECT_EQ(ctx->copies().read_counters().events, 1U);
+  { const use_token token(ctx->work_stream(), {writes(both[0]), writes(both[1])}); }
+  EXPECT_EQ(ctx->copies().read_counters().events, 1U) << "it has been waited for";
 }
 
 TEST(use_token, needs_a_stream_that_can_order_one_of_its_buffers) {
@@ -240,25 +240,25 @@ TEST(use_token, needs_a_stream_that_can_order_one_of_its_buffers) {
 }
 
 TEST(use_token, does_not_lend_read_only_memory_for_writing) {
-  const auto home = context::create(make_host_backend());
+  const auto ctx = context::create(make_host_backend());
   std::uint8_t bytes[16];
   for (const auto access : {mutability::read_only, mutability::writable}) {
     external_memory lent;
     lent.pointer = bytes;
     lent.bytes = sizeof bytes;
-    lent.device = home->device();
+    lent.device = ctx->device();
     lent.keepalive = std::make_shared<int>();
     lent.access = access;
     lent.tag = "lent";
-    const buffer view = buffer::adopt(home, std::move(lent));
+    const buffer view = buffer::adopt(ctx, std::move(lent));
     EXPECT_EQ(view.owner()->writable(), access == mutability::writable);
     EXPECT_TRUE(view.owner()->external());
-    EXPECT_NO_THROW(use_token(home->work_stream(), {reads(view)}));
+    EXPECT_NO_THROW(use_token(ctx->work_stream(), {reads(view)}));
     for (const use& asked : {writes(view), updates(view)}) {
       if (access == mutability::writable) {
-        EXPECT_NO_THROW(use_token(home->work_stream(), {asked}));
+        EXPECT_NO_THROW(use_token(ctx->work_stream(), {asked}));
       } else {
-        EXPECT_THROW(use_token(home->work_stream(), {asked}), error);
+        EXPECT_THROW(use_token(ctx->work_stream(), {asked}), error);
       }
     }
   }
@@ -266,21 +266,21 @@ TEST(use_token, does_not_lend_read_only_memory_for_writing) {
 
 TEST(external_memory_of_a_context,
      is_null_only_when_it_has_no_bytes_and_leaves_its_keepalive_with_a_caller_that_is_refused) {
-  const auto home = context::create(make_host_backend());
+  const auto ctx = context::create(make_host_backend());
   external_memory lent;
   lent.keepalive = std::make_shared<int>();
   lent.bytes = 1;
-  EXPECT_THROW(static_cast<void>(buffer::adopt(home, lent)), error);
+  EXPECT_THROW(static_cast<void>(buffer::adopt(ctx, lent)), error);
   EXPECT_EQ(lent.keepalive.use_count(), 1);
   lent.bytes = 0;
   {
-    const buffer nothing = buffer::adopt(home, lent);
+    const buffer nothing = buffer::adopt(ctx, lent);
     EXPECT_EQ(nothing.size(), 0U);
     EXPECT_EQ(lent.keepalive.use_count(), 2);
   }
   EXPECT_EQ(lent.keepalive.use_count(), 1);
-  home->close();
-  EXPECT_THROW(static_cast<void>(buffer::adopt(home, lent)), error);
+  ctx->close();
+  EXPECT_THROW(static_cast<void>(buffer::adopt(ctx, lent)), error);
 }
 
 } // namespace

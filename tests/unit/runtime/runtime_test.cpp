@@ -143,17 +143,17 @@ TEST_F(runtime_test, a_device_that_is_not_there_has_no_description) {
 }
 
 TEST_F(runtime_test, a_budget_is_set_at_creation_and_stays_for_those_who_name_none_or_the_same) {
-  const auto home = open_context(host, 1000);
-  EXPECT_EQ(home->reports().statistics().budget.limit, 1000U);
-  EXPECT_EQ(open_context(host), home);
-  EXPECT_EQ(open_context(host, 1000), home);
-  EXPECT_EQ(home->reports().statistics().budget.limit, 1000U);
+  const auto ctx = open_context(host, 1000);
+  EXPECT_EQ(ctx->reports().statistics().budget.limit, 1000U);
+  EXPECT_EQ(open_context(host), ctx);
+  EXPECT_EQ(open_context(host, 1000), ctx);
+  EXPECT_EQ(ctx->reports().statistics().budget.limit, 1000U);
 }
 
 TEST_F(runtime_test, a_context_that_exists_with_another_budget_is_refused_with_both_ways_out) {
   for (const std::optional<std::uint64_t> first :
        {std::optional<std::uint64_t>(5000), std::optional<std::uint64_t>()}) {
-    const auto home = open_context(host, first);
+    const auto ctx = open_context(host, first);
     try {
       static_cast<void>(open_context(host, 100 << 20));
       ADD_FAILURE() << "the limit of another was changed";
@@ -164,8 +164,8 @@ TEST_F(runtime_test, a_context_that_exists_with_another_budget_is_refused_with_b
       EXPECT_THAT(e.message(), HasSubstr("set_budget"));
       EXPECT_THAT(e.message(), HasSubstr("with_budget"));
     }
-    EXPECT_EQ(home->reports().statistics().budget.limit, first.value_or(budget::unlimited));
-    home->close();
+    EXPECT_EQ(ctx->reports().statistics().budget.limit, first.value_or(budget::unlimited));
+    ctx->close();
   }
 }
 
@@ -229,13 +229,13 @@ TEST_F(runtime_test, a_closed_context_is_replaced) {
 TEST_F(runtime_test, what_is_chosen_when_a_context_is_made_must_be_chosen_again_or_left_out) {
   using std::chrono::milliseconds;
   const open_options chosen{.budget = 1000, .stack = "budget, direct", .wait = milliseconds(5)};
-  const auto home = open_context(host, chosen);
-  EXPECT_EQ(home->options().pressure.wait, milliseconds(5));
-  EXPECT_EQ(to_string(home->options().memory), "budget, direct");
-  EXPECT_EQ(open_context(host, chosen), home);
-  EXPECT_EQ(open_context(host, {.wait = milliseconds(5)}), home);
-  EXPECT_EQ(open_context(host, {.stack = "budget,direct"}), home) << "written in another way";
-  EXPECT_EQ(open_context(host), home);
+  const auto ctx = open_context(host, chosen);
+  EXPECT_EQ(ctx->options().pressure.wait, milliseconds(5));
+  EXPECT_EQ(to_string(ctx->options().memory), "budget, direct");
+  EXPECT_EQ(open_context(host, chosen), ctx);
+  EXPECT_EQ(open_context(host, {.wait = milliseconds(5)}), ctx);
+  EXPECT_EQ(open_context(host, {.stack = "budget,direct"}), ctx) << "written in another way";
+  EXPECT_EQ(open_context(host), ctx);
   const auto refused = [&](const open_options& other) {
     try {
       static_cast<void>(open_context(host, other));
@@ -252,7 +252,7 @@ TEST_F(runtime_test, what_is_chosen_when_a_context_is_made_must_be_chosen_again_
       refused({.slabs = [](const auto& device) { return std::make_shared<direct_resource>(device); }}),
       HasSubstr("what its memory is taken from"));
   EXPECT_THAT(refused({.exportable_pool = true}), HasSubstr("exists without an exportable pool"));
-  EXPECT_EQ(open_context(host, {.exportable_pool = false}), home);
+  EXPECT_EQ(open_context(host, {.exportable_pool = false}), ctx);
 }
 
 TEST_F(runtime_test, the_host_has_no_exportable_pool) {
@@ -267,10 +267,10 @@ TEST_F(runtime_test, the_host_has_no_exportable_pool) {
 
 TEST_F(runtime_test, slabs_come_from_the_source_that_was_chosen) {
   std::shared_ptr<direct_resource> source;
-  const auto home = open_context(host, {.stack = "budget, caching", .slabs = [&](const auto& device) {
-                                          return source = std::make_shared<direct_resource>(device);
-                                        }});
-  const buffer taken = buffer::allocate(home, 1000, home->work_stream());
+  const auto ctx = open_context(host, {.stack = "budget, caching", .slabs = [&](const auto& device) {
+                                         return source = std::make_shared<direct_resource>(device);
+                                       }});
+  const buffer taken = buffer::allocate(ctx, 1000, ctx->work_stream());
   ASSERT_NE(source, nullptr);
   EXPECT_GE(source->held_bytes(), 1000U);
 }
@@ -361,10 +361,10 @@ TEST_F(runtime_test, each_context_logs_to_files_of_its_own) {
   std::filesystem::current_path(folder.path());
   {
     const scoped_variable variable("SAETA_LOG", "csv:memory.csv;jsonl:./events");
-    const auto home = open_context(host);
-    { const buffer logged = buffer::allocate(home, 1234, home->work_stream()); }
-    home->reports().log()->flush();
-    home->close();
+    const auto ctx = open_context(host);
+    { const buffer logged = buffer::allocate(ctx, 1234, ctx->work_stream()); }
+    ctx->reports().log()->flush();
+    ctx->close();
   }
   std::filesystem::current_path(before);
   EXPECT_THAT(folder.text_of("memory-host.csv"), HasSubstr("1234"));
@@ -377,8 +377,8 @@ TEST_F(runtime_test, the_log_of_a_child_of_fork_has_its_number_and_is_complete_w
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(60);
-    const auto home = open_context(host);
-    { const buffer logged = buffer::allocate(home, 1234, home->work_stream()); }
+    const auto ctx = open_context(host);
+    { const buffer logged = buffer::allocate(ctx, 1234, ctx->work_stream()); }
     std::exit(0); // NOLINT(concurrency-mt-unsafe): it is what completes the file
   }
   int status = 0;

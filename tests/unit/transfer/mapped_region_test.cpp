@@ -27,13 +27,13 @@ TEST(mapped_region, is_read_to_its_end_where_reads_are_interrupted_or_come_short
   transfer_plan plan(stand_in);
   const auto whole = plan.add(stand_in);
   plan.finish();
-  const auto home = context::create(make_host_backend());
+  const auto ctx = context::create(make_host_backend());
   {
     const support::pread_trap trap([](std::size_t number) {
       return number % 2 == 0 ? support::pread_trap::verdict{EINTR} : support::pread_trap::verdict{0, 7'001};
     });
     const buffer slab =
-        staging_ring::of(home)->upload(home, plan, "file", {stand_in.data(), stand_in.size(), descriptor, 0});
+        staging_ring::of(ctx)->upload(ctx, plan, "file", {stand_in.data(), stand_in.size(), descriptor, 0});
     EXPECT_GT(trap.calls(), 20U);
     const auto* const seen = reinterpret_cast<const std::byte*>(slab.address()) + plan.target_of(whole);
     EXPECT_EQ(std::memcmp(seen, content.data(), content.size()), 0);
