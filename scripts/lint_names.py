@@ -37,7 +37,6 @@ FOREIGN_COLUMNS = {"docs/coming-from-xlog.md": 2, "docs/coming-from-pyarrow-cuda
 # Whole spans that are no names of this tree.
 FOREIGN = {
     "../shared/data": "a folder beside the checkout",
-    "budget::refuse": "gone, as the change log says",
     "--no-build-isolation": "pip",
     "golden/": "a folder of the shared data",
     ".deps/venv": "made by setup.py",
