@@ -23,7 +23,9 @@ build: setup ## configure and build the preset dev
 	@cmake --preset dev
 	@cmake --build $(BUILD) -j $(JOBS)
 
-demo: build ## the whole trip: a real Arrow file to the best device and back, with a report
+demo: setup ## the whole trip: a real Arrow file to the best device and back, with a report
+	@cmake --preset dev
+	@cmake --build $(BUILD) -j $(JOBS) --target saeta_package
 	@$(WITH_PACKAGE) -m saeta demo
 
 test: build ## every test; a GPU that is present is used
