@@ -17,13 +17,18 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 
+# ccache caches what is compiled with a precompiled header only when it is told that macros and times in it do not matter.
 find_program(SAETA_CCACHE ccache)
 mark_as_advanced(SAETA_CCACHE)
-if(SAETA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  foreach(language IN ITEMS C CXX CUDA)
+foreach(language IN ITEMS C CXX CUDA)
+  if(SAETA_CCACHE AND NOT CMAKE_${language}_COMPILER_LAUNCHER)
     set(CMAKE_${language}_COMPILER_LAUNCHER "${SAETA_CCACHE}")
-  endforeach()
-endif()
+  endif()
+  if(CMAKE_${language}_COMPILER_LAUNCHER MATCHES "(^|/)ccache$")
+    set(CMAKE_${language}_COMPILER_LAUNCHER
+        "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_${language}_COMPILER_LAUNCHER}")
+  endif()
+endforeach()
 
 set(SAETA_SANITIZE "" CACHE STRING "Sanitizers for the whole build: \"address,undefined\" or \"thread\"")
 if(SAETA_SANITIZE)
@@ -40,9 +45,17 @@ target_compile_options(saeta_warnings INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${saeta_warning_flags};-Wpedantic>"
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
 
+# saeta_cacheable(<target>): what is compiled with a precompiled header can be cached by ccache. g++ then names the header in what it
+# preprocesses in place of holding it, and the header of clang holds no time.
+function(saeta_cacheable target)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>"
+                         "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+endfunction()
+
 # saeta_precompile(<target> <header>...): parses the headers once for all C++ files of the target, with those of the standard
 # library that nearly all of them include. Headers of ours are not among them: a change to one would compile everything again.
 function(saeta_precompile target)
+  saeta_cacheable(${target})
   foreach(header IN ITEMS ${ARGN} <algorithm> <array> <atomic> <cstring> <functional> <limits> <map> <memory> <mutex> <optional>
                           <span> <string> <string_view> <unordered_map> <vector>)
     target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${header}>")

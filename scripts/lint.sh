@@ -38,8 +38,9 @@ cxx_files() {
 clang_tidy() {
   # The compile commands of the dev build, and the headers that it generates.
   cmake --preset dev >/dev/null
+  "$python" scripts/tidy_commands.py "$build"
   # Counts of warnings in system headers and the command lines are no news.
-  run-clang-tidy -quiet -j "${JOBS:-$(nproc)}" -p "$build" \
+  run-clang-tidy -quiet -j "${JOBS:-$(nproc)}" -p "$build/tidy" \
     -extra-arg-before="-isystem$PWD/scripts/clang_tidy/include" -extra-arg=-Wno-unknown-warning-option \
     "$PWD/saeta/.*\.cpp$" 2>&1 | grep -Ev '^(clang-tidy|.*warnings?( and [0-9]+ errors?)? (generated|treated)|$)'
   return "${PIPESTATUS[0]}"

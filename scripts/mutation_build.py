@@ -1,8 +1,8 @@
 """A build of the tree, made once, and beside it the few files that one small bug changes.
 
-Part of scripts/mutants.py. The tree itself is never edited: a bug is written into a folder of its own, which the compiler
-searches first. Only the objects that see the bug are compiled again, and only the libraries and programs that hold one of
-them are linked again. So many bugs can be tried at the same time.
+Part of scripts/mutants.py. The tree itself is never edited: a bug is written into a folder of its own, which
+the compiler searches first. Only the objects that see the bug are compiled again, and only the libraries and
+programs that hold one of them are linked again. So many bugs can be tried at the same time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Link:
 def split_command(command: str) -> list[str]:
     """Without the shell's part of a rule (`: && ... && :`) and without ccache, which sees no bug twice."""
     parts = [part for part in shlex.split(command) if part not in (":", "&&")]
-    return parts[1:] if Path(parts[0]).name == "ccache" else parts
+    launcher = next((index for index, part in enumerate(parts) if Path(part).name == "ccache"), -1)
+    return parts[launcher + 1 :]
 
 
 class Build:
@@ -66,7 +67,8 @@ class Build:
         self.most_objects = most_objects
 
     def prepare(self, with_python: bool, jobs: int) -> None:
-        """Configures a folder that has no build yet, builds what the tests need and reads how it was built."""
+        """Configures a folder that has no build yet, builds what the tests need and reads how it was
+        built."""
         if not (self.folder / "build.ninja").exists():
             self._configure(with_python)
         targets = [*self.programs, *(["all"] if with_python else [])]
@@ -118,7 +120,8 @@ class Build:
         return found
 
     def objects_of(self, bug: Mutation) -> list[str]:
-        """What is compiled for a bug: of the tests only those of its folder, since others rarely see a header's code."""
+        """What is compiled for a bug: of the tests only those of its folder, since others rarely see a
+        header's code."""
         in_libraries = {part for link in self.links if link.shared for part in link.arguments}
         mirrored = re.compile(rf"tests/.*\.dir/(?:unit|conformance)/{bug.path.split('/')[1]}/")
         seen = [
