@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup build demo test gpu-test mutants explore lint bench docs clean
+.PHONY: help setup build demo check test gpu-test mutants explore lint bench docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -27,6 +27,10 @@ demo: setup ## the whole trip: a real Arrow file to the best device and back, wi
 	@cmake --preset dev
 	@cmake --build $(BUILD) -j $(JOBS) --target saeta_package
 	@$(WITH_PACKAGE) -m saeta demo
+
+check: setup ## what a change breaks first: lint of what changed, unit tests, conformance on host and sim
+	@cmake --preset dev
+	@JOBS=$(JOBS) scripts/check.sh $(BUILD)
 
 test: build ## every test; a GPU that is present is used
 	@ctest --preset dev -j $(JOBS)

@@ -1,7 +1,12 @@
 #!/usr/bin/env bash
 # Every static check. Runs all of them, then says which ones failed. A check whose tool is missing has failed.
 #
-#   scripts/lint.sh [--allow-missing]     a developer without a tool sees what the others say; never in CI
+#   scripts/lint.sh [--allow-missing] [--changed]
+#
+# --allow-missing   a developer without a tool sees what the others say; never in CI
+# --changed         formatting, ruff and clang-tidy of the files that differ from the main branch
+# (scripts/changed_files.sh), with
+#                   the rules of the tree, which take a second; no mypy
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,9 +16,11 @@ build=build/dev
 failed=()
 not_checked=()
 allow_missing=no
+changed=no
 for option in "$@"; do
   case $option in
   --allow-missing) allow_missing=yes ;;
+  --changed) changed=yes ;;
   *) echo "no option '$option'" && exit 2 ;;
   esac
 done
@@ -31,35 +38,50 @@ has() { # has <name of the check> <command that shows that the tool is there...>
   "$@" >/dev/null 2>&1 || { not_checked+=("$name"); return 1; }
 }
 
-cxx_files() {
-  find saeta python/src tests bench examples -type f \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null
+files() { # files <folder>... -- <ending>...: of the tree, or those of them that were changed
+  local folders=() names=()
+  while [[ $1 != -- ]]; do folders+=("$1") && shift; done
+  shift
+  for ending in "$@"; do names+=(-o -name "*.$ending"); done
+  if [[ $changed == yes ]]; then
+    scripts/changed_files.sh | grep -E "^($(IFS='|' && echo "${folders[*]}"))/.*\.($(IFS='|' && echo "$*"))$" || true
+  else
+    find "${folders[@]}" -type f \( "${names[@]:1}" \)
+  fi
 }
 
-clang_tidy() {
+clang_tidy() { # clang_tidy <file>...
   # The compile commands of the dev build, and the headers that it generates.
   cmake --preset dev >/dev/null
   "$python" scripts/tidy_commands.py "$build"
-  # Counts of warnings in system headers and the command lines are no news.
+  # Counts of warnings in system headers, and the command lines, say nothing.
   run-clang-tidy -quiet -j "${JOBS:-$(nproc)}" -p "$build/tidy" \
     -extra-arg-before="-isystem$PWD/scripts/clang_tidy/include" -extra-arg=-Wno-unknown-warning-option \
-    "$PWD/saeta/.*\.cpp$" 2>&1 | grep -Ev '^(clang-tidy|.*warnings?( and [0-9]+ errors?)? (generated|treated)|$)'
+    "${@/%/\$}" 2>&1 | grep -Ev '^(clang-tidy|.*warnings?( and [0-9]+ errors?)? (generated|treated)|$)'
   return "${PIPESTATUS[0]}"
 }
 
+mapfile -t cxx < <(files saeta python/src tests bench examples -- hpp cpp cu cuh)
+mapfile -t sources < <(files saeta -- cpp)
+python_files=(.)
+if [[ $changed == yes ]]; then
+  mapfile -t python_files < <(files python scripts tests bench examples -- py)
+fi
+
 check structure "$python" scripts/lint_structure.py
 check names "$python" scripts/lint_names.py
-if has clang-format clang-format --version; then
-  check clang-format bash -c 'xargs -r clang-format --dry-run -Werror' < <(cxx_files)
+if has clang-format clang-format --version && ((${#cxx[@]})); then
+  check clang-format clang-format --dry-run -Werror "${cxx[@]}"
 fi
-if has ruff "$python" -m ruff --version; then
-  check ruff "$python" -m ruff check .
-  check "ruff format" "$python" -m ruff format --check .
+if has ruff "$python" -m ruff --version && ((${#python_files[@]})); then
+  check ruff "$python" -m ruff check "${python_files[@]}"
+  check "ruff format" "$python" -m ruff format --check "${python_files[@]}"
 fi
-if has mypy "$python" -m mypy --version; then
+if [[ $changed == no ]] && has mypy "$python" -m mypy --version; then
   check mypy "$python" -m mypy
 fi
-if has clang-tidy run-clang-tidy -h; then
-  check clang-tidy clang_tidy
+if has clang-tidy run-clang-tidy -h && ((${#sources[@]})); then
+  check clang-tidy clang_tidy "${sources[@]/#/$PWD/}"
 fi
 
 for name in "${not_checked[@]}"; do

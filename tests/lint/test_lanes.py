@@ -106,6 +106,54 @@ def test_lint_says_what_it_left_out_when_that_is_allowed(tree):
     assert "clean, but for what was not checked" in done.stdout
 
 
+def test_lint_of_changes_looks_at_changed_files_alone(tree):
+    (tree / "scripts" / "changed_files.sh").write_text(
+        "#!/bin/sh\necho saeta/a.cpp\necho README.md\n", encoding="utf-8"
+    )
+    (tree / "scripts" / "changed_files.sh").chmod(0o755)
+    (tree / "bin").mkdir()
+    for name, text in (
+        ("clang-format", 'echo "formats $*"'),
+        ("run-clang-tidy", 'echo "tidies $*"'),
+        ("cmake", ""),
+    ):
+        (tree / "bin" / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (tree / "bin" / name).chmod(0o755)
+    for name in ("grep", "nproc"):
+        (tree / "bin" / name).symlink_to(shutil.which(name))
+    done = lint(tree, "--allow-missing", "--changed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "formats --dry-run -Werror saeta/a.cpp\n" in done.stdout
+    assert re.search(rf"^tidies .* {re.escape(str(tree))}/saeta/a\.cpp\$$", done.stdout, re.MULTILINE), (
+        done.stdout
+    )
+    assert "mypy" not in done.stdout
+
+
+def test_changed_files_are_those_that_differ_from_the_main_branch_and_new_ones(tmp_path):
+    def git(*arguments):
+        name = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *name, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    (tmp_path / "scripts").mkdir()
+    shutil.copy2(ROOT / "scripts" / "changed_files.sh", tmp_path / "scripts")
+    for name in ("kept", "committed", "edited", "removed"):
+        (tmp_path / name).write_text("a\n")
+    git("init", "--initial-branch=trunk")
+    git("add", ".")
+    git("commit", "--message=first")
+    git("checkout", "-b", "branch")
+    (tmp_path / "committed").write_text("b\n")
+    git("commit", "--all", "--message=second")
+    (tmp_path / "edited").write_text("b\n")
+    (tmp_path / "removed").unlink()
+    (tmp_path / "new").write_text("b\n")
+    for branch, changed in (("trunk", "committed\nedited\nnew\n"), ("no-such-branch", "edited\nnew\n")):
+        command = [tmp_path / "scripts" / "changed_files.sh", branch]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout == changed
+
+
 def test_continuous_integration_does_not_allow_missing_tools():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "make lint LINT_OPTIONS=\n" in script, "an environment variable must not reach it"

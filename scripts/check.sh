@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# What a change breaks first: the lint of what was changed, the unit tests, and the conformance tests on host
+# and sim. Minutes, where .ci/run takes half an hour.
+#
+#   scripts/check.sh [BUILD]     a configured build folder, build/dev by default
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build/dev}
+jobs=${JOBS:-$(nproc)}
+
+scripts/lint.sh --changed
+cmake --build "$build" -j "$jobs" --target saeta_check
+ctest --test-dir "$build" -j "$jobs" -L 'unit|conformance' -LE gpu --output-on-failure
