@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that every name in backticks in the documentation exists, and prints those that do not; exit code 1 then.
+"""Checks that every name in backticks in the documentation exists; exit code 1 where one does not.
 
     lint_names.py [ROOT]
 
 What a name must match depends on its shape:
   a/b.hpp, b.hpp  a file or folder of the tree, from the root or from saeta/
   make x          a target of the Makefile
-  a::b            a declaration of b in the body of a class, structure or enumeration a; for the namespace saeta any
-                  declaration in a header, or a CMake target
+  a::b            a declaration of b in the body of a class, structure or enumeration a; for the namespace
+                  saeta any declaration in a header, or a CMake target
   ctx.a.b         attributes, followed through the stubs and the modules of the package
   --option        an option of a program of the tree
   other words     words of the code: sources, scripts, tests, build files. Comments do not count.
@@ -34,13 +34,14 @@ OWN_FILES = {"lint_names.py", "test_lint_names.py"}  # they name what does not e
 
 # Columns of tables that name another project's things: page -> how many, from the left.
 FOREIGN_COLUMNS = {"docs/coming-from-xlog.md": 2, "docs/coming-from-pyarrow-cuda.md": 1}
-# Whole spans that are no names of this tree.
+# Whole spans that do not name anything of this tree.
 FOREIGN = {
     "../shared/data": "a folder beside the checkout",
     "--no-build-isolation": "pip",
     "golden/": "a folder of the shared data",
     ".deps/venv": "made by setup.py",
     ".deps/": "made by setup.py",
+    ".pre-commit-config.yaml": "a file whose ending no other has",
     ".deps": "made by setup.py",
     "/usr/local/cuda": "a folder of the system",
     "/usr/src": "a folder of the system",
