@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Runs every benchmark at its default size, which takes seconds: whether they work, and a first look at the numbers.
+# Runs every benchmark at its default size, which takes seconds: whether they work, and a first look at the
+# numbers.
 #
 #   scripts/bench.sh BUILD
 #
-# A program of bench/ writes its result, with machine, versions, commit and command, to BUILD/bench/<name>.json. For
-# figures to publish, run one by hand with a size of its own; each says its options at the top of its source, and
-# docs/benchmarks.md tells the rules. bench/plot.py draws the results of allocate.
+# A program of bench/ writes its result, with machine, versions, commit and command, to
+# BUILD/bench/<name>.json. For figures to publish, run one by hand with a size of its own; each says its
+# options at the top of its source, and docs/benchmarks.md tells the rules. bench/plot.py draws the results of
+# allocate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Writes docs/exchange.md: what each framework takes of our columns, and what we take of theirs, found by trying.
+"""Writes docs/exchange.md: what each framework takes of our columns, and what we take of theirs, found by
+trying.
 
     exchange_table.py [--gpu] [--check]
 
---gpu replaces the tables about a GPU: it needs one, and torch, CuPy, Numba, JAX or cuDF. The others are about the host.
---check compares instead of writing; exit code 1 when they differ. tests/interop/test_peers.py checks the host's.
+--gpu replaces the tables about a GPU: it needs one, and torch, CuPy, Numba, JAX or cuDF.
+The others are about the host.
+--check compares instead of writing; exit code 1 when they differ. tests/interop/test_peers.py checks the
+host's.
 
-A hand-over is a view when what was made lies where what was given lies. Arrow frameworks tell by an export of their own: two exports at
-one address at the same time are views of one memory.
+A hand-over is a view when what was made lies where what was given lies. Arrow frameworks tell by an export of
+their own: two exports at one address at the same time are views of one memory.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ NOTHING = "none"
 
 
 def sources(nulls: bool) -> dict[str, pa.Array]:
-    """An array of each kind of type, made of Python values: pyarrow then aligns the memory to 64 bytes, as JAX wants it."""
+    """An array of each kind of type, made of Python values: pyarrow then aligns the memory to 64 bytes, as
+    JAX wants it."""
     kept = [not (nulls and row % 7 == 3) for row in range(ROWS)]
 
     def array(value: Callable[[int], Any], type: pa.DataType) -> pa.Array:  # noqa: A002

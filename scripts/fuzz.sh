@@ -3,10 +3,11 @@
 #
 #   scripts/fuzz.sh [SECONDS] [FUZZER...]     seconds for each, 60 by default; all of them unless named
 #
-# Each starts from tests/fuzz/corpus/<name> and keeps what it finds interesting in build/asan/corpus/<name>, so that the next
-# run goes on from there. An input that fails is kept in build/asan/findings/; give it to build/asan/bin/fuzz_<name> to see it
-# again. JOBS says how many run side by side, SEED where chance begins and RUNS how many inputs there are at most: with both, every fresh
-# tree meets the same inputs, on a fast machine no others than on a slow one. Exit code 1 when one of them failed.
+# Each starts from tests/fuzz/corpus/<name> and keeps what it finds interesting in build/asan/corpus/<name>,
+# so that the next run goes on from there. An input that fails is kept in build/asan/findings/; give it to
+# build/asan/bin/fuzz_<name> to see it again. JOBS says how many run side by side, SEED where chance begins
+# and RUNS how many inputs there are at most: with both, every fresh tree meets the same inputs, on a fast
+# machine no others than on a slow one. Exit code 1 when one of them failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,8 +30,8 @@ run() { # run <name>
   local name=$1 log=$build/fuzz_$1.log longest=512
   [[ $name == ipc || $name == message ]] && longest=8192 # whole files
   mkdir -p "$build/corpus/$name" "$build/findings" "tests/fuzz/corpus/$name"
-  # Long inputs from the start, because short ones draw nothing but zeros. Leaks are looked for once, at the end: for each input
-  # that would take nearly all of the time. So would the counts that entropic keeps.
+  # Long inputs from the start, because short ones draw nothing but zeros. Leaks are looked for once, at the
+  # end: for each input that would take nearly all of the time. So would the counts that entropic keeps.
   local options=(-max_total_time="$seconds" -seed="${SEED:-0}" -runs="${RUNS:--1}" -max_len="$longest" -len_control=0 -entropic=0 -detect_leaks=0 -timeout=20 -rss_limit_mb=2560
     -print_final_stats=1 -artifact_prefix="$build/findings/$name-")
   if "$build/bin/fuzz_$name" "${options[@]}" "$build/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1; then

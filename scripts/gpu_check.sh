@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Everything that only a machine with a GPU can show, in one go, for a release or a pull request that touches CUDA:
-# build, the C++ and Python tests, the early-release storm, three minutes of soak, compute-sanitizer over the conformance
-# suite, the demo and the benchmarks.
+# Everything that only a machine with a GPU can show, in one go, for a release or a pull request that touches
+# CUDA: build, the C++ and Python tests, the early-release storm, three minutes of soak, compute-sanitizer
+# over the conformance suite, the demo and the benchmarks.
 #
 #   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python jax storm soak demo trip bench; all without any
 #
-# Needs no network: .deps/ as it is and the system's Python. Writes one log a step to OUT and a line each to the
-# terminal; goes on after a failed step and ends with 1 if there was one.
+# Needs no network: .deps/ as it is and the system's Python. Writes one log a step to OUT and a line each to
+# the terminal; goes on after a failed step and ends with 1 if there was one.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 if (($# == 0)); then
@@ -53,7 +53,7 @@ for s in $steps; do
     fi
     ;;
   sanitize)
-    # Tests provoke refusals of the driver on purpose (no memory, a capture in the way): those are no finding.
+    # Tests provoke refusals of the driver on purpose (no memory, a capture in the way): those are not findings.
     step memcheck 400 compute-sanitizer --tool memcheck --report-api-errors no --leak-check full --error-exitcode 9 \
       "$build/bin/saeta_conformance_tests" '--gtest_filter=*cuda*' --gtest_brief=1
     step racecheck 200 compute-sanitizer --tool racecheck --error-exitcode 9 \

@@ -71,6 +71,7 @@ fi
 check structure "$python" scripts/lint_structure.py
 check names "$python" scripts/lint_names.py
 check recipes "$python" scripts/lint_recipes.py
+check style "$python" scripts/lint_style.py
 if has clang-format clang-format --version && ((${#cxx[@]})); then
   check clang-format clang-format --dry-run -Werror "${cxx[@]}"
 fi

@@ -63,7 +63,8 @@ LEAST_LAYERS = 8  # fewer are an excerpt of the tree, whose shares say nothing
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(
-    r"^(cuda|cub|thrust|cooperative_groups|nvtx3)/|^(cuda|cooperative_groups|driver_types|vector_types)\w*\.h$"
+    r"^(cuda|cub|thrust|cooperative_groups|nvtx3)/"
+    r"|^(cuda|cooperative_groups|driver_types|vector_types)\w*\.h$"
 )
 RMM_HEADER = re.compile(r"^rmm/")
 PUBLIC_LIST = re.compile(r"^  PUBLIC\n((?:    .*\n)+)", re.MULTILINE)
@@ -158,7 +159,7 @@ def check_handles(path: str, code: str) -> Iterator[Finding]:
     for found in re.finditer(r"\bnative_handle\(", code):
         statement = re.split(r"[;{}]", code[: found.start()])[-1]
         if not CONTRACT_CALL.search(statement):
-            text = "outside interop/, backend/ and device/, native_handle() only goes into a backend's method or kernel"
+            text = "native_handle() of other layers only goes into a method or kernel of a backend"
             yield Finding(path, line_of(code, found.start()), "handle", text)
 
 

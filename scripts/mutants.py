@@ -2,19 +2,21 @@
 """Plants bugs, one at a time, and lets the tests find them.
 
     mutants.py [--count N] [NAME...]
-    mutants.py --folder saeta/budget [FOLDER...] [--sample N] [--sample-each N] [--seed TEXT|commit] [--seconds S]
-               [--jobs N] [--build DIR] [--out FILE] [--again FILE] [--sources-only] [--quick] [--at-least PERCENT]
-               [--python]
+    mutants.py --folder saeta/budget [FOLDER...] [--sample N] [--sample-each N] [--seed TEXT|commit]
+               [--seconds S] [--jobs N] [--build DIR] [--out FILE] [--again FILE] [--sources-only] [--quick]
+               [--at-least PERCENT] [--python]
 
-Without a folder: the ordering bugs of tests/mutants/NAME.patch, each of which breaks one rule of the memory plane, in a
-copy of the tree. A patch that does not apply, a tree that does not build, and a bug that no random program finds within N
-schedules (1000) make this fail. The seed that finds a bug is run again: the same seed must give the same report.
+Without a folder: the ordering bugs of tests/mutants/NAME.patch, each of which breaks one rule of the memory
+plane, in a copy of the tree. A patch that does not apply, a tree that does not build, and a bug that no
+random program finds within N schedules (1000) make this fail. The seed that finds a bug is run again: the
+same seed must give the same report.
 
-With folders: small bugs (scripts/mutations.py) anywhere below them, all or a sample drawn from the seed, several at a time.
-The tests of the bug's folder run first, then the random programs, all other C++ tests and, with --python, the tests of the
-Python package. Each bug is found, survives, does not compile or, in a header that many include, is left out as costly.
-Survivors are printed as patches. Those of tests/mutants/equivalent.txt change nothing that can be seen and are not tried.
-Fails when fewer than PERCENT of a folder's bugs are found.
+With folders: small bugs (scripts/mutations.py) anywhere below them, all or a sample drawn from the seed,
+several at a time. The tests of the bug's folder run first, then the random programs, all other C++ tests and,
+with --python, the tests of the Python package. Each bug is found, survives, does not compile or, in a header
+that many include, is left out as costly. Survivors are printed as patches. Those of
+tests/mutants/equivalent.txt change nothing that can be seen and are not tried. Fails when fewer than PERCENT
+of a folder's bugs are found.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ def must(command: Sequence[str | Path], what: str) -> None:
 
 
 def copy_tree() -> None:
-    """Writes only files that differ: a second run builds what has changed, a bug that a stopped run left among it."""
+    """Writes only files that differ: a second run builds what has changed, a bug that a stopped run left
+    among it."""
     wanted = set()
     for name in COPIED:
         above = ROOT / name
@@ -112,7 +115,8 @@ def schedules(first: int, count: int, odds: Sequence[str]) -> tuple[int | None, 
 
 
 def hunt(name: str, count: int) -> Result:
-    """Plain programs first, then those on two devices with captures of others, then with a driver that fails."""
+    """Plain programs first, then those on two devices with captures of others, then with a driver that
+    fails."""
     result = Result(name, False, "")
     for odds in ((), ("--devices", "2", "--captures"), ("--devices", "2", "--captures", "--faults", "2")):
         result = hunt_with(name, count, odds)

@@ -82,7 +82,8 @@ def part_of(bug: Mutation) -> str:
 
 
 class Queue:
-    """The bugs of each folder in the order of the draw. One that tells nothing, since it does not compile, is replaced."""
+    """The bugs of each folder in the order of the draw. One that tells nothing, since it does not compile,
+    is replaced."""
 
     def __init__(self, bugs: Iterable[Mutation], wanted: int | None) -> None:
         self._lock = threading.Lock()
@@ -93,7 +94,7 @@ class Queue:
         self.size = sum(min(self._open[part], len(left)) for part, left in self._waiting.items())
 
     def take(self) -> Mutation | None:
-        """Of the folder of which most are left to try."""
+        """From the folder of which most are left to try."""
         with self._lock:
             ready = [part for part, left in self._waiting.items() if left and self._open[part] > 0]
             if not ready:

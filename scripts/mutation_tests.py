@@ -1,7 +1,8 @@
 """Which tests look for a small bug, in which order, and what they say of it. Part of scripts/mutants.py.
 
-The quick tests of the bug's folder come first, then the random programs, all other quick tests and at last what takes long.
-A failure counts when the test fails again by itself: a test that fails now and then finds nothing.
+The quick tests of the bug's folder come first, then the random programs, all other quick tests and at last
+what takes long. A failure counts when the test fails again by itself: a test that fails now and then finds
+nothing.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ SKIPPED = 77  # tests/support/main.cpp
 LONG = 0.5  # seconds; tests that take more come last
 SHORTEST_LIMIT = 30.0  # seconds that a step gets at least
 LIMIT_FACTOR = 5  # times what it takes without a bug
-# A bug that allocates or writes for ever must not take the machine along: the system ends it first when memory runs out (a
-# limit would have to allow the addresses that simulated devices reserve), and its files end at 4 GiB, in blocks of 512 bytes.
+# A bug that allocates or writes for ever must not take the machine along: the system ends it first when
+# memory runs out (a limit would have to allow the addresses that simulated devices reserve), and its files
+# end at 4 GiB, in blocks of 512 bytes.
 GUARDED = 'echo 1000 >/proc/self/oom_score_adj; ulimit -c 0; ulimit -f 8388608; exec "$@"'
 SUITE = re.compile(r"^TEST(?:_P|_F)?\((\w+),", re.MULTILINE)
 FAILED = re.compile(r"^\[  FAILED  \] (\S+?)(?:,| \()", re.MULTILINE)
@@ -91,7 +93,8 @@ def environment_of(build: Build, beside: Path) -> dict[str, str]:
 
 
 def measure(build: Build, work: Path, jobs: int) -> list[Test]:
-    """The tests that pass without a bug. A later run takes them from a file, program by program, if nothing was built since."""
+    """The tests that pass without a bug. A later run takes them from a file, program by program, if
+    nothing was built since."""
     file = work / "tests.json"
     known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     tests = []

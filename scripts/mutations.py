@@ -1,7 +1,8 @@
-"""Small bugs in C++ sources, one token or one statement each: what scripts/mutants.py plants and the tests must find.
+"""Small bugs in C++ sources, one token or one statement each: what scripts/mutants.py plants and the tests
+must find.
 
-A bug is a `Mutation`: in a file, at a line and a column, `old` becomes `new`. `mutations_below` finds all of them below a
-folder, always in the same order; `draw` takes some of them by a seed.
+A bug is a `Mutation`: in a file, at a line and a column, `old` becomes `new`. `mutations_below` finds all of
+them below a folder, always in the same order; `draw` takes some of them by a seed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ WITH_CUDA = re.compile(r"^#if SAETA_HAS_CUDA\n.*?(?=^#e)", re.MULTILINE | re.DOT
 
 # Nothing that a test could see, or no code that runs.
 QUIET = re.compile(
-    r"\breserve\(|memory_order|static_assert|alignas|\btemplate\b|\boperator|\breport\(|report_current_exception|"
+    r"\breserve\(|memory_order|static_assert|alignas|\btemplate\b|\boperator|\breport\("
+    r"|report_current_exception|"
     r"\bassert\(|\bvirtual\b|= delete|\bnoexcept\(|\busing\b|\bfriend\b|__attribute|NOLINT|\brequires\b"
 )
 NOT_A_CALL = re.compile(
@@ -62,7 +64,8 @@ class Mutation:
         return self.line_of(root).strip()
 
     def change(self, root: Path) -> str:
-        """As it stands in tests/mutants/equivalent.txt: which text becomes which, from which column of the text on."""
+        """As it stands in tests/mutants/equivalent.txt: which text becomes which, from which column of the
+        text on."""
         line = self.line_of(root)
         return f"{self.old} -> {self.new or 'nothing'} at {self.column - len(line) + len(line.lstrip())}"
 
@@ -169,7 +172,8 @@ def mutations_below(root: Path, folder: str, sources_only: bool = False) -> list
 
 
 def draw(found: list[Mutation], count: int, seed: str) -> list[Mutation]:
-    """`count` of them in an order that the seed gives. A bug that is gone or new leaves the order of the others."""
+    """`count` of them in an order that the seed gives. A bug that is gone or new leaves the order of the
+    others."""
 
     def place(bug: Mutation) -> str:
         named = f"{seed} {bug.path}:{bug.line}:{bug.column} {bug.old} {bug.new}"
@@ -179,7 +183,8 @@ def draw(found: list[Mutation], count: int, seed: str) -> list[Mutation]:
 
 
 def read_equivalent(listing: Path) -> set[tuple[str, str, str]]:
-    """Path, line text and change of the bugs that no test can find, because they change nothing that can be seen."""
+    """Path, line text and change of the bugs that no test can find, because they change nothing that can
+    be seen."""
     known = set()
     for number, line in enumerate(listing.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip() or line.startswith("#"):

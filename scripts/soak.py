@@ -4,10 +4,11 @@
     scripts/soak.py --seconds 180 --device best --guard
     scripts/soak.py --rounds 2000 --seed 7          # bounded by rounds, for a test
 
-Several threads under one budget, each with a program of its own that its seed decides: buffers and use tokens, children,
-reservations, windows, hooks, trims, refusals, Arrow files, children of fork, graph captures of another library, and arrays of
-every framework that is installed, taken and lent without a copy. All of them stop after every lap; then the bytes by tag must be those of the live buffers and the guard
-must have found nothing. Values are checked when their owner goes. At the end nothing may be left.
+Several threads under one budget, each with a program of its own that its seed decides: buffers and use
+tokens, children, reservations, windows, hooks, trims, refusals, Arrow files, children of fork, graph captures
+of another library, and arrays of every framework that is installed, taken and lent without a copy. All of
+them stop after every lap; then the bytes by tag must be those of the live buffers and the guard must have
+found nothing. Values are checked when their owner goes. At the end nothing may be left.
 
 Exit code 0; 1 when something was wrong, with the seed; 2 for wrong arguments.
 """
@@ -164,8 +165,8 @@ class Worker:
                 step()
             except sa.BudgetExceeded as refusal:
                 self.count["refused"] += 1
-                # What was refused may fit by now: the numbers are those of the moment after, and who came earlier is
-                # served first.
+                # What was refused may fit by now: the numbers are those of the moment after, and who came
+                # earlier is served first.
                 require(
                     refusal.required == refusal.limit - refusal.remaining + refusal.requested
                     and refusal.current <= refusal.peak <= refusal.limit,

@@ -1,4 +1,5 @@
-"""What goes on beside the work of a soak or a storm: children of fork, and graph captures of another library."""
+"""What goes on beside the work of a soak or a storm: children of fork, and graph captures of another
+library."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def fork_a_child(ctx: sa.Context) -> None:
 
 
 class Graph:
-    """Captures an addition, announced, and runs the graph: the array counts the runs. One capture at a time."""
+    """Captures an addition, announced, and runs the graph: the array counts the runs. One capture at a
+    time."""
 
     def __init__(self, ctx: sa.Context) -> None:
         self.ctx = ctx
@@ -121,7 +123,7 @@ class CupyGraph(Graph):
 
 
 def graph_of(ctx: sa.Context, module: Any) -> Graph:
-    """Of a framework that has the device: CuPy or torch. None for the host."""
+    """The framework that has the device: CuPy or torch. None for the host."""
     made: dict[str, Callable[[sa.Context, Any], Graph]] = {"cupy": CupyGraph, "torch": TorchGraph}
     if ctx.device == "host" or module is None:
         return Graph(ctx)

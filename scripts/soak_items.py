@@ -1,4 +1,5 @@
-"""What a soak holds, and how each proves its values: memory of its own, views that frameworks have, and loans of theirs."""
+"""What a soak holds, and how each proves its values: memory of its own, views that frameworks have, and
+loans of theirs."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def require_sum(found: int, expected: int, what: str) -> None:
 
 
 class Block:
-    """A buffer full of one int32, written and read inside use tokens. Without a framework that can, untouched."""
+    """A buffer full of one int32, written and read inside use tokens. Without a framework that can,
+    untouched."""
 
     def __init__(self, buffer: sa.Buffer, kernels: Peer | None) -> None:
         self.buffer = buffer
@@ -73,7 +75,8 @@ class Block:
 
 
 class View:
-    """What a framework has of a column that is gone: a sum that may be pending on its stream, and perhaps the view itself."""
+    """What a framework has of a column that is gone: a sum that may be pending on its stream, and perhaps
+    the view itself."""
 
     def __init__(
         self, peer: Peer, stream: AbstractContextManager[Any], view: Any, total: Any, expected: int

@@ -1,7 +1,8 @@
 """The frameworks that a soak exchanges arrays with: one class each, with the same few calls.
 
-Arrays are 1-D int32, all of one value, so that a sum proves all of them. A sum may be pending until `int` asks for it.
-`on` gives a block in which the framework works on a stream of Saeta's, numbered as `__dlpack__` does.
+Arrays are 1-D int32, all of one value, so that a sum proves all of them. A sum may be pending until `int`
+asks for it. `on` gives a block in which the framework works on a stream of Saeta's, numbered as `__dlpack__`
+does.
 """
 
 from __future__ import annotations

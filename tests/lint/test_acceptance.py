@@ -1,7 +1,8 @@
-"""Every promise of the memory plane and of the exchange names its tests (tests/acceptance*.md), and every named test exists.
+"""Every promise of the memory plane and of the exchange names its tests (tests/acceptance*.md), and every
+named test exists.
 
-A line of the acceptance paragraph is proved by conformance tests: TEST_P in a suite that runs on all backends. Every context
-of a conformance test is watched, so that its counters are checked when the test ends.
+A line of the acceptance paragraph is proved by conformance tests: TEST_P in a suite that runs on all
+backends. Every context of a conformance test is watched, so that its counters are checked when the test ends.
 """
 
 from __future__ import annotations

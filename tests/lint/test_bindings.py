@@ -9,7 +9,8 @@ SOURCES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "pyth
 
 
 def test_the_gil_is_asked_for_through_our_guards_alone() -> None:
-    """nanobind's guards terminate the process in a daemon thread when the interpreter ends (python/src/gil.hpp)."""
+    """nanobind's guards terminate the process in a daemon thread when the interpreter ends
+    (python/src/gil.hpp)."""
     words = ("nb::gil_scoped", "nanobind::gil_scoped")
     assert [name for name, text in SOURCES.items() if any(word in text for word in words)] == []
     states = ("PyGILState_Ensure", "PyEval_RestoreThread")

@@ -1,4 +1,5 @@
-"""The CMake configuration of an install: what it says about components that are not there, and which paths it holds."""
+"""The CMake configuration of an install: what it says about components that are not there, and which paths
+it holds."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ set(CMAKE_INSTALL_PREFIX "{folder}")
 set(SAETA_WITH_CUDA {cuda})
 set(SAETA_WITH_IPC FALSE)
 file(WRITE "{folder}/saetaTargets.cmake" "")
-configure_package_config_file("{root}/cmake/saetaConfig.cmake.in" "{folder}/saetaConfig.cmake" INSTALL_DESTINATION .)
+configure_package_config_file("{root}/cmake/saetaConfig.cmake.in" "{folder}/saetaConfig.cmake"
+                              INSTALL_DESTINATION .)
 find_package(saeta CONFIG PATHS "{folder}" NO_DEFAULT_PATH COMPONENTS {components})
 message(STATUS "found: ${{saeta_FOUND}}")
 """

@@ -1,4 +1,5 @@
-"""The documentation says what the code says: options, error classes, exit codes, presets, and links that lead somewhere."""
+"""The documentation says what the code says: options, error classes, exit codes, presets, and links that
+lead somewhere."""
 
 from __future__ import annotations
 

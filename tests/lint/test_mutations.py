@@ -1,4 +1,5 @@
-"""The small bugs that scripts/mutants.py plants: many, the same ones for the same seed, each a change of code alone."""
+"""The small bugs that scripts/mutants.py plants: many, the same ones for the same seed, each a change of
+code alone."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ MEANINGS = {
     Exit.OK: "everything asked for was done",
     Exit.CHECK_FAILED: "a check of the values failed",
     Exit.USAGE: "the command line is wrong",
-    Exit.FILE: "a file can't be read or written, or is no Arrow file that Saeta carries",
+    Exit.FILE: "a file can't be read or written, or is not an Arrow file that Saeta carries",
     Exit.BUDGET: "the budget or the memory was not enough",
     Exit.DEVICE: "there is no such device, or its driver failed",
     Exit.MISSING: "a package that is needed is not installed",
