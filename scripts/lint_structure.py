@@ -10,8 +10,8 @@ The rules:
             tests, its Python binding and bench include one of RMM
   handle    native_handle() goes straight into a call of the device contract, or is called in interop, rmm,
             backend, device, tests or examples: nothing else keeps a handle or hands one out
-  private   a header that its layer's CMakeLists.txt does not list as PUBLIC is private: only the layer and tests
-            include it
+  private   a header that its layer's CMakeLists.txt does not list as PUBLIC is private: only the layer
+            and tests include it
   share     no layer holds more than a quarter of the lines of saeta/
   length    a header has at most 250 lines, any file 600; stubs are generated and as long as they come out
   pragma    every header has #pragma once
@@ -171,7 +171,7 @@ def check_lengths(path: str, source: str) -> Iterator[Finding]:
 
 
 def check_file(path: str, source: str, public: frozenset[str]) -> Iterator[Finding]:
-    """Findings of one file; `path` is relative to the root, with slashes. `public`: headers that every layer may include."""
+    """Findings of one file; `path` is relative to the root. `public`: what other layers may include."""
     yield from check_lengths(path, source)
     suffix = Path(path).suffix
     if suffix not in CODE:

@@ -10,8 +10,8 @@ namespace saeta::py {
 namespace {
 
 nb::dict statistics_dict(const memory_view& self) {
-  const auto [now, foreign] =
-      without_gil([&] { return std::pair(self.value->reports().statistics(), self.value->reports().foreign_bytes()); });
+  const auto [now, foreign] = without_gil(
+      [&] { return std::pair(self.value->reports().statistics(), self.value->reports().foreign_bytes()); });
   nb::dict result;
   result["limit"] = limit_or_none(now.budget.limit);
   result["current"] = now.budget.current;

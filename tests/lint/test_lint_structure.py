@@ -13,7 +13,19 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import lint_structure as lint  # noqa: E402
 
-ORDER = ["base", "device", "order", "resource", "memory", "column", "staging", "transfer", "compute", "interop", "ipc"]
+ORDER = [
+    "base",
+    "device",
+    "order",
+    "resource",
+    "memory",
+    "column",
+    "staging",
+    "transfer",
+    "compute",
+    "interop",
+    "ipc",
+]
 
 
 class Everything(frozenset[str]):
@@ -185,7 +197,9 @@ def test_comments_are_no_code() -> None:
 
 
 def test_findings_name_the_line() -> None:
-    (finding,) = lint.check_file("saeta/base/a.cpp", '// first\n\n#include "saeta/ipc/reader.hpp"\n', Everything())
+    (finding,) = lint.check_file(
+        "saeta/base/a.cpp", '// first\n\n#include "saeta/ipc/reader.hpp"\n', Everything()
+    )
     assert (finding.path, finding.line) == ("saeta/base/a.cpp", 3)
 
 
