@@ -1,0 +1,143 @@
+"""The table of the demo: which values each column has, and which columns have nulls."""
+
+import datetime
+import importlib.util
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import saeta as sa
+from saeta.demo import frameworks, lineitem
+
+ROWS = 20_000  # enough for every small range to be seen from its first to its last value
+DAY = datetime.timedelta(days=1)
+FIRST = datetime.date(1992, 1, 2)
+LAST = FIRST + 2525 * DAY
+
+# The least and the greatest value; a pair of bounds in a list where not every value of a wide range is drawn.
+RANGES = {
+    "l_orderkey": (1, ROWS // 4),
+    "l_partkey": [1, 199_999],
+    "l_suppkey": [1, 9_999],
+    "l_linenumber": (1, 4),
+    "l_packages": (1, 254),
+    "l_warehouse": (-500, 499),
+    "l_dock": [0, 65_534],
+    "l_checksum": [0, 2**64 - 2],
+    "l_quantity": (1.0, 50.0),
+    "l_extendedprice": [900.0, 50 * 1_999.99],
+    "l_discount": (0.0, 0.1),
+    "l_weight": [0.0, 30.0],
+    "l_fragile": (False, True),
+    "l_price": [Decimal(-(10**6)), Decimal(10**6)],
+    "l_turnover": [Decimal(-(10**4)), Decimal(10**4)],
+    "l_fee": [Decimal(-(10**6)), Decimal(10**6)],
+    "l_cost": [Decimal(-(10**5)), Decimal(10**5)],
+    "l_shipdate": (FIRST, LAST),
+    "l_commitdate": (FIRST + 30 * DAY, LAST + 30 * DAY),
+    "l_shiptime": [datetime.time(0), datetime.time(23, 59, 59)],
+    "l_scantime": [datetime.time(0), datetime.time(23, 59, 59, 7)],
+    "l_transit": [0 * DAY, datetime.timedelta(milliseconds=10**9)],
+    "l_shipmode": ("AIR", "TRUCK"),
+    "l_returnflag": ("A", "R"),
+    "l_shipinstruct": ("COLLECT COD", "TAKE BACK RETURN"),
+    "l_tag": (b"bold", b"sleep"),
+    "l_label": (b"bold", b"sleep"),
+}
+WITH_NULLS = {
+    "l_fragile",
+    "l_price",
+    "l_cost",
+    "l_commitdate",
+    "l_received",
+    "l_warranty",
+    "l_comment",
+    "l_tag",
+    "l_shipmode",
+}
+
+
+@pytest.fixture(scope="module")
+def batch():
+    vocabulary = lineitem._vocabulary(np.random.default_rng([0, 0]))
+    return lineitem.lineitem_batch(0, ROWS, 0, vocabulary, pa.array(lineitem.MODES))
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_values_lie_in_their_range(batch, name):
+    if name not in batch.schema.names:
+        pytest.skip("this pyarrow has no decimals of 32 and 64 bits")
+    values = [each for each in batch.column(name).to_pylist() if each is not None]
+    expected = RANGES[name]
+    if isinstance(expected, list):
+        assert expected[0] <= min(values)
+        assert max(values) <= expected[1]
+        assert len(set(values)) > 1_000, "wide ranges are drawn from, not cut"
+    else:
+        assert (min(values), max(values)) == expected
+
+
+def test_a_twentieth_of_the_values_is_null_where_any_is(batch):
+    nulls = {name: batch.column(name).null_count / ROWS for name in batch.schema.names}
+    assert nulls.pop("l_reserved") == 1
+    assert {name for name, share in nulls.items() if share} == WITH_NULLS
+    assert all(0.04 < nulls[name] < 0.06 for name in WITH_NULLS)
+
+
+def test_times_of_a_row_belong_together(batch):
+    rows = pa.Table.from_batches([batch])
+    seconds = pc.cast(rows["l_shiptime"], pa.int32())
+    assert (
+        rows["l_scantime"].cast(pa.int64()).to_pylist()
+        == pc.add(pc.multiply(seconds.cast(pa.int64()), 1_000_000), 7).to_pylist()
+    )
+    logged = rows["l_logged"].cast(pa.int64()).to_pylist()
+    days = rows["l_shipdate"].cast(pa.int32()).to_pylist()
+    assert logged == [
+        (day * 86_400 + second) * 10**9 + 11 for day, second in zip(days, seconds.to_pylist(), strict=True)
+    ]
+    received = rows["l_received"].cast(pa.int64()).to_pylist()
+    assert all(at is None or at * 1000 == moment - 11 for at, moment in zip(received, logged, strict=True))
+
+
+def test_intervals_and_texts_have_all_their_shapes(batch):
+    intervals = [each for each in batch.column("l_warranty").to_pylist() if each is not None]
+    assert {each.months for each in intervals} == set(range(24))
+    assert {each.days for each in intervals} == set(range(30))
+    assert (
+        0
+        <= min(each.nanoseconds for each in intervals)
+        < max(each.nanoseconds for each in intervals)
+        < 10**12
+    )
+    lengths = {len(text.split()) for text in batch.column("l_comment").to_pylist() if text is not None}
+    assert lengths == {0, 1, 2, 3, 4}
+    taxes = {round(float(each), 2) for each in batch.column("l_tax").to_pylist()}
+    assert taxes == {each / 100 for each in range(9)}
+    shares = pc.mean(batch.column("l_fragile").cast(pa.uint8())).as_py()
+    assert 0.08 < shares < 0.12
+
+
+def test_a_batch_does_not_depend_on_those_before(tmp_path):
+    heard = []
+    path = tmp_path / "lineitem.arrow"
+    lineitem.write_lineitem(path, 2 * lineitem.BATCH_ROWS + 10, 7, heard.append)
+    assert heard == [65_536, 131_072, 131_082]
+    with pa.ipc.open_file(path) as file:
+        assert [file.get_batch(i).num_rows for i in range(3)] == [65_536, 65_536, 10]
+        second = file.get_batch(1)
+    assert second.column("l_orderkey")[0].as_py() == 65_536 // 4 + 1
+    vocabulary = lineitem._vocabulary(np.random.default_rng([7, 0]))
+    alone = lineitem.lineitem_batch(65_536, 65_536, 7, vocabulary, pa.array(lineitem.MODES))
+    assert second.equals(alone)
+
+
+def test_every_framework_is_there_or_says_why_not():
+    found, absent = frameworks.available(sa.context("host"))
+    told = [each.name for each in found] + [each.split(":")[0] for each in absent]
+    assert sorted(told) == ["cupy", "numpy", "torch"]
+    assert "numpy" in [each.name for each in found]
+    if importlib.util.find_spec("torch") is None:
+        assert any(each.startswith("torch: ") and len(each) > len("torch: ") for each in absent)
