@@ -29,7 +29,7 @@ LIMIT_FACTOR = 5  # times what it takes without a bug
 # A bug that allocates or writes for ever must not take the machine along: the system ends it first when
 # memory runs out (a limit would have to allow the addresses that simulated devices reserve), and its files
 # end at 4 GiB, in blocks of 512 bytes.
-GUARDED = 'echo 1000 >/proc/self/oom_score_adj; ulimit -c 0; ulimit -f 8388608; exec "$@"'
+GUARDED = 'echo 1000 >/proc/self/oom_score_adj; ulimit -c 0; ulimit -S -f 8388608; exec "$@"'
 SUITE = re.compile(r"^TEST(?:_P|_F)?\((\w+),", re.MULTILINE)
 FAILED = re.compile(r"^\[  FAILED  \] (\S+?)(?:,| \()", re.MULTILINE)
 

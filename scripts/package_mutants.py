@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Plants small bugs in the Python package and lets its tests find them.
+
+    package_mutants.py [--folder python/saeta python/src] [--sample-each N] [--seed TEXT] [--jobs N] [--build DIR]
+                       [--again FILE] [--out FILE] [--at-least PERCENT] [--list]
+
+The bugs of python/src are those of scripts/mutations.py; those of python/saeta are of the same kinds, found in the syntax
+tree. Every file of tests is run once with coverage of both languages (kept in build/mutants/package: delete it when
+the package has changed); a bug is then tried on the files of tests that reach its line, the quick ones first. Nothing is
+written into the tree or the build (DIR, build/dev): a bug lies in a folder of links to the build. Survivors are printed as
+patches. Those of tests/mutants/equivalent.txt change nothing that can be seen, and are not tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import sys
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from mutation_run import FOUND, NOT_COMPILED, SURVIVED, listed
+from mutations import Mutation, draw, mutations_below, read_equivalent
+from package_coverage import Reach, Survey
+from package_overlay import CompileError, Modules, environment_of, make_overlay, replace_file, run
+from python_mutations import python_mutations_below
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "build" / "mutants" / "package"
+PYTHON = ROOT / ".deps" / "venv" / "bin" / "python"
+FOLDERS = ["python/saeta", "python/src"]
+TESTS = ["tests/python", "tests/interop"]
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+# Many lines run whenever the package is imported. What takes longer is not tried on a bug there; what is tried last is
+# what takes longest.
+LONGEST_TRIAL = 420.0  # seconds
+
+
+@dataclass(frozen=True)
+class Verdict:
+    bug: Mutation
+    outcome: str
+    how: str
+
+
+class Trial:
+    def __init__(self, build: Path, reach: Reach) -> None:
+        self.build = build
+        self.reach = reach
+        self.modules = Modules(ROOT, build)
+        self.verdicts: list[Verdict] = []
+        self._print = threading.Lock()
+
+    def judge(self, bug: Mutation, overlay: Path) -> Verdict:
+        tests = self._tests_for(bug)
+        if not tests:
+            return Verdict(bug, SURVIVED, "no test reaches the line")
+        make_overlay(self.build, overlay)
+        try:
+            self._plant(bug, overlay)
+        except CompileError as complaint:
+            return Verdict(bug, NOT_COMPILED, str(complaint))
+        seconds = sum(self.reach.seconds[test] for test in tests)
+        command = [str(PYTHON), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not gpu", *tests]
+        code, text = run(command, environment_of(overlay), 60 + 3 * seconds, ROOT)
+        if code in (0, 5):
+            return Verdict(bug, SURVIVED, f"{len(tests)} files of tests pass in {seconds:.0f} s")
+        failed = FAILED.search(text)
+        return Verdict(bug, FOUND, "hangs" if code is None else failed[1] if failed else f"exit code {code}")
+
+    def _tests_for(self, bug: Mutation) -> list[str]:
+        chosen: list[str] = []
+        left = LONGEST_TRIAL
+        for test in self.reach.tests_for(bug.path, bug.line):
+            left -= self.reach.seconds[test]
+            if left > 0 or not chosen:
+                chosen.append(test)
+        return chosen
+
+    def _plant(self, bug: Mutation, overlay: Path) -> None:
+        if bug.path.endswith(".py"):
+            name = bug.path.removeprefix("python/saeta/")
+            replace_file(overlay / "python" / "saeta" / name, bug.changed(ROOT))
+            return
+        source = overlay / "changed" / Path(bug.path).name
+        source.parent.mkdir()
+        source.write_text(bug.changed(ROOT), encoding="utf-8")
+        made = overlay / "changed" / "object.o"
+        self.modules.compile(bug.path, source, made)
+        self.modules.link({self.modules.object_of(bug.path): made}, overlay)
+
+    def note(self, verdict: Verdict) -> None:
+        bug = verdict.bug
+        with self._print:
+            self.verdicts.append(verdict)
+            print(f"{verdict.outcome:16} {bug.path}:{bug.line} {bug.change(ROOT)[:100]}: {verdict.how[:140]}")
+            if verdict.outcome == SURVIVED:
+                print(bug.patch(ROOT))
+            sys.stdout.flush()
+
+    def try_all(self, bugs: list[Mutation], wanted: int, jobs: int) -> None:
+        """Bugs of one folder in the order of the draw until `wanted` of them have told something."""
+        waiting, lock, left = iter(bugs), threading.Lock(), [wanted]
+
+        def work(number: int) -> None:
+            while True:
+                with lock:
+                    bug = next(waiting, None) if left[0] > 0 else None
+                    left[0] -= 1
+                if bug is None:
+                    return
+                verdict = self.judge(bug, WORK / f"worker-{number}")
+                self.note(verdict)
+                if verdict.outcome == NOT_COMPILED:
+                    with lock:
+                        left[0] += 1
+
+        with ThreadPoolExecutor(jobs) as pool:
+            for done in [pool.submit(work, number) for number in range(jobs)]:
+                done.result()
+
+
+def bugs_of(folder: str, arguments: argparse.Namespace) -> list[Mutation]:
+    in_python = folder.startswith("python/saeta")
+    found = (
+        python_mutations_below(ROOT, folder)
+        if in_python
+        else mutations_below(ROOT, folder, sources_only=True)
+    )
+    equivalent = read_equivalent(ROOT / "tests" / "mutants" / "equivalent.txt")
+    left = [bug for bug in found if (bug.path, bug.text(ROOT), bug.change(ROOT)) not in equivalent]
+    print(f"{len(found)} bugs below {folder}, {len(found) - len(left)} known to be equivalent", flush=True)
+    if arguments.again is not None:
+        survivors = set(json.loads(arguments.again.read_text(encoding="utf-8"))["survivors"])
+        left = [bug for bug in left if listed(ROOT, bug) in survivors]
+    return draw(left, len(left), arguments.seed)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--folder", nargs="+", default=FOLDERS)
+    parser.add_argument("--sample-each", type=int, default=40, help="how many bugs of each folder")
+    parser.add_argument("--seed", default="0", help="draws the sample")
+    parser.add_argument("--jobs", type=int, default=2, help="how many bugs at a time")
+    parser.add_argument(
+        "--build", type=Path, default=ROOT / "build" / "dev", help="a build of this tree by Ninja"
+    )
+    parser.add_argument(
+        "--again", type=Path, help="only the survivors that --out wrote into this file before"
+    )
+    parser.add_argument("--out", type=Path, help="a file for the results, in JSON")
+    parser.add_argument(
+        "--at-least", type=float, default=0, help="percent of each folder's bugs that must be found"
+    )
+    parser.add_argument("--list", action="store_true", help="print the bugs and stop")
+    arguments = parser.parse_args()
+    bugs = {folder: bugs_of(folder, arguments) for folder in arguments.folder}
+    if arguments.list:
+        for drawn in bugs.values():
+            print("\n".join(listed(ROOT, bug) for bug in drawn[: arguments.sample_each]))
+        return 0
+    WORK.mkdir(parents=True, exist_ok=True)
+    reach = Survey(ROOT, arguments.build.absolute(), WORK, PYTHON).reach(TESTS, arguments.jobs)
+    trial = Trial(arguments.build.absolute(), reach)
+    enough = True
+    for drawn in bugs.values():
+        trial.try_all(drawn, arguments.sample_each, arguments.jobs)
+    for folder in bugs:
+        counts = Counter(verdict.outcome for verdict in trial.verdicts if verdict.bug.path.startswith(folder))
+        tried = counts[FOUND] + counts[SURVIVED]
+        percent = 100 * counts[FOUND] / tried if tried else 100.0
+        enough = enough and percent >= arguments.at_least
+        print(f"{folder:16} {counts[FOUND]:4} of {tried:4} found ({percent:.0f} %)")
+    if arguments.out is not None:
+        survivors = [listed(ROOT, verdict.bug) for verdict in trial.verdicts if verdict.outcome == SURVIVED]
+        arguments.out.write_text(json.dumps({"survivors": survivors}, indent=1) + "\n", encoding="utf-8")
+    shutil.rmtree(WORK / "worker-0", ignore_errors=True)
+    return 0 if enough else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

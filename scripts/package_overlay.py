@@ -1,0 +1,137 @@
+"""A folder of links to a build, in which single files of the Python package can be replaced. Part of package_mutants.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from mutation_build import split_command
+
+SHARED_MODULE = re.compile(r"^(python/saeta/\S+\.so): CXX_", re.MULTILINE)
+# A bug that allocates or writes for ever must not take the machine along (see mutation_tests.py).
+# The limit of files is soft: tests set their own.
+GUARDED = 'echo 1000 >/proc/self/oom_score_adj; ulimit -c 0; ulimit -S -f 8388608; exec "$@"'
+
+
+class CompileError(Exception):
+    """What the compiler or the linker says."""
+
+
+class Modules:
+    """How the objects of python/src are compiled, and the modules linked that hold them."""
+
+    def __init__(self, root: Path, build: Path) -> None:
+        self.root = root
+        self.build = build
+        self.compiled: dict[str, list[str]] = {}
+        for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
+            path = Path(entry["file"])
+            if path.is_relative_to(root / "python" / "src"):
+                self.compiled[path.relative_to(root).as_posix()] = split_command(entry["command"])
+        self.links = {
+            name: self._link_command(name) for name in SHARED_MODULE.findall(self._ninja("targets", "all"))
+        }
+
+    def _ninja(self, *tool: str) -> str:
+        command = ["ninja", "-C", str(self.build), "-t", *tool]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    def _link_command(self, output: str) -> list[str]:
+        return split_command(self._ninja("commands", "-s", output))
+
+    def object_of(self, path: str) -> str:
+        """As the link commands name it."""
+        command = self.compiled[path]
+        return command[command.index("-o") + 1]
+
+    def compile(self, path: str, source: Path, output: Path, flags: tuple[str, ...] = ()) -> None:
+        """Nothing is optimised: compiling is most of the time that a bug takes."""
+        command = [
+            part for part in self.compiled[path] if part not in ("-O2", "-O3", "-Os", "-Werror", "-flto")
+        ]
+        command[command.index("-o") + 1] = str(output)
+        command = [str(source) if part == str(self.root / path) else part for part in command]
+        output.parent.mkdir(parents=True, exist_ok=True)
+        self._run([command[0], f"-I{(self.root / path).parent}", "-O0", "-w", *flags, *command[1:]])
+
+    def link(self, made: dict[str, Path], overlay: Path, flags: tuple[str, ...] = ()) -> None:
+        """Links anew what holds one of the objects that were made."""
+        for output, command in self.links.items():
+            if any(part in made for part in command):
+                changed = [str(made.get(part, part)) for part in command]
+                (overlay / output).unlink(missing_ok=True)
+                changed[changed.index("-o") + 1] = str(overlay / output)
+                self._run([*changed, *flags])
+
+    def _run(self, command: list[str]) -> None:
+        done = subprocess.run(command, cwd=self.build, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            errors = [line for line in done.stderr.splitlines() if "error" in line]
+            raise CompileError(errors[0] if errors else done.stderr[-300:])
+
+
+def make_overlay(build: Path, overlay: Path) -> None:
+    """Links to all of the build, but for the package's folders, which are real ones full of links."""
+    shutil.rmtree(overlay, ignore_errors=True)
+    overlay.mkdir(parents=True)
+    for entry in build.iterdir():
+        if entry.name != "python":
+            (overlay / entry.name).symlink_to(entry)
+    copy_as_links(build / "python", overlay / "python")
+
+
+def copy_as_links(source: Path, target: Path) -> None:
+    target.mkdir()
+    for entry in source.iterdir():
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                copy_as_links(entry, target / entry.name)
+        else:
+            (target / entry.name).symlink_to(entry.resolve())
+
+
+def replace_file(path: Path, text: str) -> None:
+    path.unlink()
+    path.write_text(text, encoding="utf-8")
+
+
+def environment_of(overlay: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": "",
+        "SAETA_BUILD": str(overlay),
+        "PYTHONPATH": str(overlay / "python"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def run(
+    command: list[str], environment: dict[str, str], limit: float, folder: Path
+) -> tuple[int | None, str]:
+    """Exit code, None for a run that did not end, and what it printed. Leaves no process of its session behind."""
+    started = subprocess.Popen(
+        ["sh", "-c", GUARDED, "sh", *command],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        text = started.communicate(timeout=limit)[0]
+        return started.returncode, text
+    except subprocess.TimeoutExpired:
+        return None, ""
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
