@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -62,6 +63,25 @@ def test_version_and_help():
     for command in ("info", "inspect", "demo", "load", "convert", "bench"):
         assert command in help_.stdout
     assert "Exit codes" in help_.stdout
+
+
+def test_the_docs_list_every_exit_code():
+    from saeta.cli.exits import MEANINGS
+
+    page = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
+    listed = page.split("## Exit codes")[1]
+    documented = re.findall(r"^\| (\d+) \| (.+) \|$", listed, re.MULTILINE)
+    assert documented == [(str(int(code)), meaning) for code, meaning in MEANINGS.items()]
+
+
+def test_without_typer_the_command_says_what_it_needs():
+    program = "import sys; sys.modules['typer'] = None; from saeta.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stdout) == (6, "")
+    assert "the command saeta needs typer and rich" in done.stderr
+    assert "pip install typer rich" in done.stderr
 
 
 def test_inspect_shows_schema_batches_nulls_and_dictionaries(tmp_path):

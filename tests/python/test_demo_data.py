@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+
 import saeta as sa
 from saeta.demo import frameworks, lineitem
 
