@@ -141,7 +141,7 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
 
     def copy_from_device(self, buf: CudaBuffer, position: int = 0, nbytes: int = -1) -> int:
         """Copies another device buffer, of this device or another one, to `position`; nbytes -1: as much as there is and fits."""
-        source = buf if isinstance(buf, CudaBuffer) else CudaBuffer.from_buffer(buf)
+        source = CudaBuffer.from_buffer(buf)
         count = _room(position, nbytes, source.size, self.size, "device buffer")
         if count:
             _core._copy_bytes(self._writable(), position, source._memory, 0, count)
