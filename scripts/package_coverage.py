@@ -1,7 +1,7 @@
-"""Which file of tests reaches which line of the Python package, in both languages. Part of package_mutants.py.
+"""Which file of tests reaches which line of the Python package, in both languages.
 
-Python's lines are counted by coverage.py, those of C++ by gcov in modules that are compiled for it. Both count what
-subprocesses of the tests do. What a process does that is killed is not seen.
+Part of package_mutants.py. Python's lines are counted by coverage.py, those of C++ by gcov in modules that are
+compiled for it. Both count what subprocesses of the tests do. What a process does that is killed is not seen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONGEST_FILE = 900.0  # seconds
 
 @dataclass
 class Reach:
-    """`lines` holds the files of tests of each `path:line`; `seconds` is what each file of tests took while lines were counted."""
+    """`lines` holds the files of tests of each `path:line`, `seconds` what each took while lines were counted."""
 
     lines: dict[str, list[str]]
     seconds: dict[str, float]
@@ -34,7 +34,7 @@ class Reach:
 
 
 class Survey:
-    """Runs every file of tests once, and keeps what was learned in `work` until the build or the tests change."""
+    """Runs every file of tests once, and keeps what was learned in `work`."""
 
     def __init__(self, root: Path, build: Path, work: Path, python: Path) -> None:
         self.root = root
@@ -45,7 +45,7 @@ class Survey:
         self.overlay = work / "counted"
 
     def reach(self, folders: list[str], jobs: int) -> Reach:
-        """Looks again only at files of tests that have changed. Delete the folder after a change of the package."""
+        """Looks again at files of tests that have changed. Delete the folder after a change of the package."""
         kept = self.work / "reach.json"
         known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
         tests = {

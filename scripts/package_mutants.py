@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Plants small bugs in the Python package and lets its tests find them.
 
-    package_mutants.py [--folder python/saeta python/src] [--sample-each N] [--seed TEXT] [--jobs N] [--build DIR]
-                       [--again FILE] [--out FILE] [--at-least PERCENT] [--list]
+    package_mutants.py [--folder python/saeta python/src] [--sample-each N] [--seed TEXT] [--jobs N]
+                       [--build DIR] [--again FILE] [--out FILE] [--at-least PERCENT] [--list]
 
-The bugs of python/src are those of scripts/mutations.py; those of python/saeta are of the same kinds, found in the syntax
-tree. Every file of tests is run once with coverage of both languages (kept in build/mutants/package: delete it when
-the package has changed); a bug is then tried on the files of tests that reach its line, the quick ones first. Nothing is
-written into the tree or the build (DIR, build/dev): a bug lies in a folder of links to the build. Survivors are printed as
-patches. Those of tests/mutants/equivalent.txt change nothing that can be seen, and are not tried.
+The bugs of python/src are those of scripts/mutations.py; those of python/saeta are of the same kinds, found in
+the syntax tree. Every file of tests is run once with coverage of both languages (kept in build/mutants/package:
+delete it when the package has changed). A bug is then tried on the files of tests that reach its line, the
+quick ones first. Nothing is written into the tree or the build (DIR, build/dev): a bug lies in a folder of
+links to the build. Survivors are printed as patches. Those of tests/mutants/equivalent.txt change nothing that
+can be seen, and are not tried.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ PYTHON = ROOT / ".deps" / "venv" / "bin" / "python"
 FOLDERS = ["python/saeta", "python/src"]
 TESTS = ["tests/python", "tests/interop"]
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
-# Many lines run whenever the package is imported. What takes longer is not tried on a bug there; what is tried last is
-# what takes longest.
+# Many lines run whenever the package is imported. Tests that take longer are not tried on a bug there; those
+# that take longest come last.
 LONGEST_TRIAL = 420.0  # seconds
 
 

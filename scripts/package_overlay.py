@@ -1,4 +1,4 @@
-"""A folder of links to a build, in which single files of the Python package can be replaced. Part of package_mutants.py."""
+"""A folder of links to a build in which single files of the Python package are replaced (package_mutants.py)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def environment_of(overlay: Path) -> dict[str, str]:
 def run(
     command: list[str], environment: dict[str, str], limit: float, folder: Path
 ) -> tuple[int | None, str]:
-    """Exit code, None for a run that did not end, and what it printed. Leaves no process of its session behind."""
+    """Exit code, None for a run that did not end, and what it printed. Leaves no process behind."""
     started = subprocess.Popen(
         ["sh", "-c", GUARDED, "sh", *command],
         cwd=folder,

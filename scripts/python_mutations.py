@@ -1,7 +1,7 @@
-"""Small bugs in Python sources, found in the syntax tree: what scripts/package_mutants.py plants in python/saeta.
+"""Small bugs in Python sources, found in the syntax tree: what package_mutants.py plants in python/saeta.
 
-They are of the kinds of scripts/mutations.py, and each lies within one line. Annotations, docstrings and the insides of
-f-strings have none.
+They are of the kinds of scripts/mutations.py, and each lies within one line. Annotations, docstrings and the
+insides of f-strings have none.
 """
 
 from __future__ import annotations
