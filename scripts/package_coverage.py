@@ -1,7 +1,8 @@
 """Which file of tests reaches which line of the Python package, in both languages.
 
-Part of package_mutants.py. Python's lines are counted by coverage.py, those of C++ by gcov in modules that are
-compiled for it. Both count what subprocesses of the tests do. What a process does that is killed is not seen.
+Part of package_mutants.py. Python's lines are counted by coverage.py, those of C++ by gcov in modules that
+are compiled for it. Both count what subprocesses of the tests do. What a process does that is killed is not
+seen.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LONGEST_FILE = 900.0  # seconds
 
 @dataclass
 class Reach:
-    """`lines` holds the files of tests of each `path:line`, `seconds` what each took while lines were counted."""
+    """`lines`: the files of tests of each `path:line`. `seconds`: what each took while lines were counted."""
 
     lines: dict[str, list[str]]
     seconds: dict[str, float]
@@ -45,7 +46,7 @@ class Survey:
         self.overlay = work / "counted"
 
     def reach(self, folders: list[str], jobs: int) -> Reach:
-        """Looks again at files of tests that have changed. Delete the folder after a change of the package."""
+        """Looks again at files of tests that changed. Delete the folder after a change of the package."""
         kept = self.work / "reach.json"
         known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
         tests = {

@@ -4,12 +4,12 @@
     package_mutants.py [--folder python/saeta python/src] [--sample-each N] [--seed TEXT] [--jobs N]
                        [--build DIR] [--again FILE] [--out FILE] [--at-least PERCENT] [--list]
 
-The bugs of python/src are those of scripts/mutations.py; those of python/saeta are of the same kinds, found in
-the syntax tree. Every file of tests is run once with coverage of both languages (kept in build/mutants/package:
-delete it when the package has changed). A bug is then tried on the files of tests that reach its line, the
-quick ones first. Nothing is written into the tree or the build (DIR, build/dev): a bug lies in a folder of
-links to the build. Survivors are printed as patches. Those of tests/mutants/equivalent.txt change nothing that
-can be seen, and are not tried.
+The bugs of python/src are those of scripts/mutations.py; those of python/saeta are of the same kinds,
+found in the syntax tree. Every file of tests is run once with coverage of both languages (kept in
+build/mutants/package: delete it when the package has changed). A bug is then tried on the files of tests
+that reach its line, the quick ones first. Nothing is written into the tree or the build (DIR, build/dev):
+a bug lies in a folder of links to the build. Survivors are printed as patches. Those of
+tests/mutants/equivalent.txt change nothing that can be seen, and are not tried.
 """
 
 from __future__ import annotations

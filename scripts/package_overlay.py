@@ -1,4 +1,4 @@
-"""A folder of links to a build in which single files of the Python package are replaced (package_mutants.py)."""
+"""A folder of links to a build in which files of the Python package are replaced (package_mutants.py)."""
 
 from __future__ import annotations
 
