@@ -98,8 +98,8 @@ TOOLS = (
     ),
     Tool("clang-format", "make lint", program("clang-format"), required=False),
     Tool("clang-tidy", "make lint", program("clang-tidy"), required=False),
-    Tool("clang", "sanitizers and fuzzers", program("clang++"), required=False),
-    Tool("libclang-rt-14-dev", "sanitizers and fuzzers", any_file(LIBFUZZER), required=False),
+    Tool("clang", "AddressSanitizer and fuzzers", program("clang++"), required=False),
+    Tool("libclang-rt-14-dev", "AddressSanitizer and fuzzers", any_file(LIBFUZZER), required=False),
 )
 
 
