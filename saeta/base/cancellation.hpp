@@ -1,10 +1,12 @@
-// Ending what another thread waits for: an object is closed while a thread reads for it.
+// Cancellation: ends the waits of a thread when another thread closes the object that it waits for.
 //
-// What      Inside a scope `check_interrupt` (base/interrupt.hpp) throws as soon as the flag is set: every wait of the thread ends, and
-//           work that goes on looks as often as for an interrupt.
-// Owner     The flag outlives the scope.
-// Thread    A scope is the thread's own, and the inner one counts; any thread sets the flag.
-// Failure   error closed, from whatever waits.
+// What      Inside a scope, `check_interrupt` (base/interrupt.hpp) throws as soon as the flag is set. So
+//           every wait of the thread ends, and work that is not a wait checks the flag as often as it checks
+//           for an interrupt.
+// Owner     The flag must outlive the scope.
+// Thread    A scope applies to the thread that made it. Scopes nest, and the innermost one counts. Any thread
+//           may set the flag.
+// Failure   error closed, from the call that waits or works.
 #pragma once
 
 #include <atomic>

@@ -38,7 +38,7 @@ To checked_cast(From value, std::string_view part,
   return static_cast<To>(value);
 }
 
-/// `value` rounded up to a multiple of `unit`, a power of two.
+/// Rounds `value` up to a multiple of `unit`, which is a power of two.
 template <std::unsigned_integral T>
 T round_up(T value, T unit) {
   return static_cast<T>(checked_add(value, static_cast<T>(unit - 1), "size rounded up") &

@@ -8,7 +8,7 @@
 namespace saeta {
 namespace {
 
-/// A program may have any number of tags; the refusal has them all, its message the largest.
+/// A program may have any number of tags. The refusal lists them all, its message only the largest.
 constexpr std::size_t most_tags_in_message = 16;
 
 std::string list(std::string_view label, const budget_refusal::bytes_by_tag& held) {

@@ -1,10 +1,12 @@
 // The one exception type of Saeta.
 //
-// What      `error` carries a code that callers branch on, a message with the numbers that matter and the place that
-//           raised it. The message is `printable`: names of columns and files are other people's. A refused budget charge carries its numbers as a `budget_refusal` too.
+// What      `error` carries a code that callers branch on, a message with the numbers that matter, and the
+//           location that raised it. The message is `printable`, because names of columns and files come from
+//           others. A refused budget charge also carries its numbers as a `budget_refusal`.
 // Owner     A value; copies share the refusal.
 // Thread    Immutable after construction.
-// Python    Each code becomes one class (python/src/errors.cpp): the class that the protocol or convention expects.
+// Python    Each code becomes one class (python/src/errors.cpp), derived from the built-in that the protocol
+//           or convention expects.
 #pragma once
 
 #include <cstddef>
@@ -20,58 +22,58 @@
 namespace saeta {
 
 enum class errc {
-  invalid_argument, ///< a value the caller passed can't be used; the message names it
-  type_mismatch,    ///< a type differs from the one that was asked for
-  unsupported,      ///< valid input of a kind that Saeta does not carry (yet); names the column and its type
-  out_of_range,     ///< an index, offset or length outside its container
-  overflow,         ///< size arithmetic left its type
-  budget_exceeded,  ///< refused by a budget; `refusal()` has the numbers
-  out_of_memory,    ///< the budget agreed but the device or the system has no memory
-  device,           ///< a driver or runtime call failed, or no such device
-  device_lost, ///< the device's context is broken for good: nothing that was queued on it finishes any more
-  format,      ///< bytes that are not what they claim to be (a file, a C struct, a capsule)
-  io,          ///< the operating system refused a file operation
-  exchange,    ///< an exchange protocol can't carry this value (BufferError in Python)
-  closed,      ///< the object was closed or already consumed
-  busy,        ///< the caller already holds what it asks for
+  invalid_argument, ///< an argument can't be used; the message names it
+  type_mismatch,    ///< a type differs from the one that was requested
+  /// valid input of a kind that Saeta does not support; the message names the column and its type
+  unsupported,
+  out_of_range,       ///< an index, offset or length outside its container
+  overflow,           ///< size arithmetic exceeded the range of its type
+  budget_exceeded,    ///< a budget refused the bytes; `refusal()` has the numbers
+  out_of_memory,      ///< the budget accepted the bytes, but the device or the system has no memory
+  device,             ///< a driver or runtime call failed, or the device does not exist
+  device_lost,        ///< the device's context is broken for good: queued work never finishes
+  format,             ///< bytes are not in the format that they claim (a file, a C struct, a capsule)
+  io,                 ///< the operating system refused a file operation
+  exchange,           ///< an exchange protocol can't carry this value (BufferError in Python)
+  closed,             ///< the object was closed or already consumed
+  busy,               ///< the caller already holds what it asks for
   download_forbidden, ///< strict mode: data would be copied from the device to the host
-  column_name,        ///< a name that no column has, or more than one (KeyError in Python)
+  column_name,        ///< no column, or more than one, has the name (KeyError in Python)
 };
 
-/// Name of a code as in the enumeration, for messages and logs.
+/// The name of the enumerator, for messages and logs.
 std::string_view name_of(errc code) noexcept;
 
-/// Whether memory was refused for lack of room, by a budget or by whoever has it: with less it may go on.
+/// True when a budget, the device or the system has too little memory. A request for fewer bytes may succeed.
 [[nodiscard]] constexpr bool is_lack_of_room(errc code) noexcept {
   return code == errc::budget_exceeded || code == errc::out_of_memory;
 }
 
-/// Unsigned 128-bit integer: `current + reserved + requested` of 64-bit numbers is exact in it.
+/// Unsigned 128-bit integer. It holds the sum `current + reserved + requested` of 64-bit numbers exactly.
 __extension__ using uint128 = unsigned __int128;
 
-/// The numbers of a refused charge, all in bytes, of the moment at which the charge was decided: `required > limit`.
+/// The numbers of a refused charge in bytes, taken when the charge was refused: `required > limit`.
 struct budget_refusal {
   using bytes_by_tag = std::vector<std::pair<std::string, std::uint64_t>>; ///< largest first
 
   std::string layer;            ///< which budget refused ("cuda:0")
   std::size_t levels_above = 0; ///< 0: the budget that was asked refused; 1: its parent did, and so on
-  std::uint64_t requested = 0;  ///< what was asked for
-  std::uint64_t current = 0;    ///< charged at that moment
-  std::uint64_t reserved = 0; ///< promised to reservations, and kept for requests that came earlier and wait
-  std::uint64_t kept = 0;     ///< the part of `reserved` that is kept for requests that wait
-  uint128 required = 0;       ///< current + reserved + requested, exact
+  std::uint64_t requested = 0;  ///< bytes of the refused charge
+  std::uint64_t current = 0;    ///< bytes charged
+  std::uint64_t reserved = 0;   ///< promised to reservations, or kept for earlier requests that wait in line
+  std::uint64_t kept = 0;       ///< the part of `reserved` that is kept for requests that wait in line
+  uint128 required = 0;         ///< current + reserved + requested, exact
   std::uint64_t limit = 0;
   std::uint64_t remaining = 0; ///< limit - current - reserved
   std::uint64_t peak = 0;
   bytes_by_tag owners; ///< live bytes of the budget that was asked; read a moment later
-  bytes_by_tag
-      others; ///< live bytes of others in the budget that refused, where that is an ancestor; read with `owners`
+  bytes_by_tag others; ///< if an ancestor refused: live bytes of its other users; read with `owners`
 };
 
 class error final : public std::exception {
 public:
   error(errc code, std::string message, std::source_location where = std::source_location::current());
-  /// A budget refusal; the message is made from its numbers.
+  /// A budget refusal. The message is made from its numbers.
   explicit error(budget_refusal refusal, std::source_location where = std::source_location::current());
 
   [[nodiscard]] errc code() const noexcept { return code_; }

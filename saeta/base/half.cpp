@@ -10,12 +10,13 @@ namespace {
 constexpr unsigned infinity = 0x7c00;
 constexpr unsigned quiet_nan = 0x7e00;
 constexpr unsigned sign_bit = 0x8000;
-constexpr int least_exponent = -13; // of a normal number, whose significand is in [0.5, 1)
+// the exponent of the smallest normal number, with a significand in [0.5, 1)
+constexpr int least_exponent = -13;
 
 } // namespace
 
 std::uint16_t half_bits(double value) noexcept {
-  // Half way to the number that would be next: a tie, which goes to infinity.
+  // Halfway between the greatest half and the next number: a tie, which rounds to infinity.
   constexpr double first_infinite = 65520.0;
   const double magnitude = std::fabs(value);
   unsigned bits = 0;
@@ -27,7 +28,7 @@ std::uint16_t half_bits(double value) noexcept {
     int exponent = 0;
     std::frexp(magnitude, &exponent);
     const int scale = magnitude == 0 ? least_exponent : std::max(exponent, least_exponent);
-    // 11 bits of significand, the leading one included; it adds 1 to the exponent's field, and a carry 1 more.
+    // The 11 bits include the leading one, which adds 1 to the exponent field. A carry adds 1 more.
     const auto significand = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, 11 - scale)));
     bits = (static_cast<unsigned>(scale - least_exponent) << 10) + significand;
   }

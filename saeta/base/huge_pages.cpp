@@ -11,7 +11,7 @@ void* map_pages(std::size_t bytes) noexcept {
   if (bytes > std::numeric_limits<std::size_t>::max() - huge_page_bytes) {
     return nullptr;
   }
-  // The mapping gets room to begin at a multiple of a huge page, and what lies around goes back at once.
+  // The mapping has room to start at a multiple of a huge page. The surplus is unmapped at once.
   const std::size_t room = bytes >= huge_page_bytes ? bytes + huge_page_bytes : bytes;
   void* const made = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (made == MAP_FAILED) {
@@ -27,7 +27,7 @@ void* map_pages(std::size_t bytes) noexcept {
     ::munmap(first, before);
   }
   ::munmap(first + before + bytes, huge_page_bytes - before);
-  ::madvise(first + before, bytes, MADV_HUGEPAGE); // where the system has none, small pages do
+  ::madvise(first + before, bytes, MADV_HUGEPAGE); // without huge pages, the block has small pages
   return first + before;
 }
 

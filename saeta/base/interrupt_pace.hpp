@@ -1,14 +1,14 @@
-// Looking for an interrupt now and then in work that is not a wait (base/interrupt.hpp).
+// Checks for an interrupt from time to time in work that is not a wait (base/interrupt.hpp).
 #pragma once
 
 #include "saeta/base/interruptible_wait.hpp"
 
 namespace saeta {
 
-/// The hook may have to wait for a lock of its own (Python's GIL), so work that goes on asks it no more often than is needed.
+/// The hook may wait for a lock of its own (Python's GIL), so long work calls it no more often than needed.
 class interrupt_pace {
 public:
-  /// Calls `check_interrupt` where the last call, or the beginning, is at least half of `interrupt_interval` ago.
+  /// Calls `check_interrupt` if the last call, or the start, was at least half of `interrupt_interval` ago.
   void look() {
     const auto now = wait_now();
     if (now - last_ >= interrupt_interval / 2) {

@@ -1,6 +1,7 @@
-// A lock that a thread may hold for long, such as that of a movement of gigabytes (base/interrupt.hpp).
+// A mutex that a thread may hold for long, such as the one of a transfer of gigabytes (base/interrupt.hpp).
 //
-// Failure   error busy where the thread holds it already: a hook that is called in the middle of a movement would wait for itself.
+// Failure   error busy if the thread already holds it: a hook called in the middle of a transfer would
+//           deadlock.
 #pragma once
 
 #include "saeta/base/error.hpp"
@@ -29,8 +30,8 @@ public:
     interruptible_mutex& held_;
   };
 
-  /// @param what  the caller wants to do, for the message.
-  /// @throws error busy, and whatever the interrupt hook throws; the lock is not taken then.
+  /// @param what  names the caller's operation, for the message.
+  /// @throws error busy, or what the interrupt hook throws; the lock is not taken then.
   [[nodiscard]] guard lock(const char* what) {
     if (holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
       throw error(errc::busy,
@@ -45,7 +46,7 @@ public:
     return guard(*this);
   }
 
-  /// Runs `action` with the lock where nobody holds it; otherwise not at all.
+  /// Runs `action` with the lock held if the mutex is free; otherwise does nothing.
   template <class Action>
   void if_free(Action action) {
     if (mutex_.try_lock()) {

@@ -7,7 +7,7 @@
 
 namespace saeta {
 
-/// The clock that the library's waits compare their deadlines with: the steady clock, unless a test has replaced it.
+/// The clock that waits compare their deadlines with: the steady clock, unless a test has replaced it.
 using wait_clock = std::chrono::steady_clock::time_point (*)();
 [[nodiscard]] std::chrono::steady_clock::time_point wait_now();
 /// Null restores the steady clock. Returns the previous clock.
@@ -15,13 +15,14 @@ wait_clock set_wait_clock(wait_clock clock) noexcept;
 
 /// Whether a wait of this thread may be interrupted.
 [[nodiscard]] bool has_interrupt_hook() noexcept;
-/// How long a wait of this thread may last without a look: shorter where another thread may be waiting for its end
-/// (base/cancellation.hpp).
+/// How long this thread may wait between two checks. Shorter inside a cancellation scope, because another
+/// thread may be waiting for this wait to end (base/cancellation.hpp).
 [[nodiscard]] std::chrono::milliseconds wait_interval() noexcept;
 
-/// Waits on `changed`, a condition variable, until `done()` or `deadline`. Returns `done()`.
-/// @param lock  held by the caller, and held again afterwards, also after an exception; not held while the hook runs.
-/// @throws whatever the hook throws.
+/// Waits on the condition variable `changed` until `done()` or `deadline`. Returns `done()`.
+/// @param lock  held by the caller. It is released while the hook runs and held again on return, also after
+/// an exception.
+/// @throws what the hook throws.
 template <class Changed, class Lock, class Done>
 bool wait_interruptibly(Changed& changed, Lock& lock, std::chrono::steady_clock::time_point deadline,
                         Done done) {
@@ -42,7 +43,7 @@ bool wait_interruptibly(Changed& changed, Lock& lock, std::chrono::steady_clock:
       const unlocked for_the_hook(lock);
       check_interrupt();
     }
-    if (!done()) { // it may have happened while the hook ran, and then nobody notifies again
+    if (!done()) { // it may have become true while the hook ran, and then no notification follows
       const auto part = wait_interval();
       const bool in_parts = may_be_interrupted && deadline - started > part;
       changed.wait_until(lock, in_parts ? started + part : deadline);

@@ -15,7 +15,7 @@ struct span_of_characters {
   char32_t last;
 };
 
-/// Controls; the marks of Unicode's bidirectional algorithm; its line and paragraph separators.
+/// Control characters, the marks of Unicode's bidirectional algorithm, and line and paragraph separators.
 constexpr std::array hidden{
     span_of_characters{0x00, 0x1F},     span_of_characters{0x7F, 0x9F},
     span_of_characters{0x61C, 0x61C},   span_of_characters{0x200E, 0x200F},
@@ -37,7 +37,7 @@ char32_t decoded(std::string_view text) {
   return character;
 }
 
-/// As Python writes it.
+/// Writes the escape sequence that Python would write.
 void append_escape(std::string& out, char32_t character) {
   constexpr std::string_view with_a_letter = "\t\n\r";
   const std::size_t letter =

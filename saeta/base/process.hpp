@@ -1,8 +1,9 @@
-// Processes that fork: which objects belong to a parent, and objects of which each process has its own.
+// Fork: which objects belong to a parent process, and objects of which each process has its own.
 //
-// What      A child of fork has one thread. Locks that other threads of the parent held stay locked in it for ever, and
-//           threads that would do something do not exist. So a child abandons the objects of its parent that have locks or
-//           threads: it neither uses nor destroys them, and makes its own. Their memory goes with the process.
+// What      A child of fork has one thread. Locks that other threads of the parent held stay locked in the
+//           child for ever, and the threads that would do work do not exist. So a child abandons its parent's
+//           objects that have locks or threads: it neither uses nor destroys them, and makes its own. Their
+//           memory is freed with the process.
 // Thread    Any. Nothing here takes a lock.
 #pragma once
 
@@ -18,10 +19,10 @@ namespace detail {
 extern std::atomic<std::uint64_t> forks;
 } // namespace detail
 
-/// 0 in the process that loaded the library, one more in each child of fork.
+/// 0 in the process that loaded the library, and one more in each child of fork.
 inline std::uint64_t fork_generation() noexcept { return detail::forks.load(std::memory_order_relaxed); }
 
-/// Deletes an object in the process that made it; a child leaves the objects of its parent alone.
+/// Deletes an object in the process that made it. A child leaves its parent's objects alone.
 struct delete_in_own_process {
   std::uint64_t made_in = fork_generation();
 
@@ -56,13 +57,13 @@ struct own_process_allocator : std::allocator<T> {
 };
 } // namespace detail
 
-/// As std::make_shared, with the rule of `delete_in_own_process`.
+/// Like std::make_shared, with the rule of `delete_in_own_process`.
 template <class T, class... Arguments>
 [[nodiscard]] std::shared_ptr<T> make_in_own_process(Arguments&&... arguments) {
   return std::allocate_shared<T>(detail::own_process_allocator<T>(), std::forward<Arguments>(arguments)...);
 }
 
-/// One object a process, made on first use and never destroyed. Racing first users get the same one.
+/// One object per process, made on first use and never destroyed. Racing first users get the same object.
 template <class T>
 class per_process {
 public:

@@ -1,6 +1,6 @@
-// Where failures go that can't be thrown: destructors, C callbacks, background threads.
+// Reports failures that can't be thrown: in destructors, C callbacks and background threads.
 //
-// The sink is process-wide, called from any thread and must not throw. The default writes one line to standard error.
+// The sink is process-wide. Any thread may call it. It must not throw. The default writes a line to stderr.
 #pragma once
 
 #include <string_view>

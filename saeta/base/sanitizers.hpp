@@ -1,4 +1,4 @@
-// Which sanitizer looks at the program: GCC and clang say so in different words.
+// Macros for the sanitizer that the program is built with. GCC and clang announce it in different ways.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)

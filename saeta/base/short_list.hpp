@@ -1,9 +1,10 @@
-// A list that keeps up to N values in itself, and more of them elsewhere.
+// A list that stores up to N values inside itself, and more of them on the heap.
 //
-// What      The part of std::vector that lists of buffers need. The columns of a table have two or three buffers each, and a table
-//           may have thousands of columns: a vector for each takes as long as everything else of their import.
-// Owner     A value. Values change their address with the list, unless they are more than N.
-// Thread    As a vector.
+// What      The part of std::vector that lists of buffers need. A column has two or three buffers, and a
+//           table may have thousands of columns. With a vector for each column, allocation would take as long
+//           as the rest of the import.
+// Owner     A value. Moving the list moves up to N values to new addresses; more than N keep theirs.
+// Thread    Like std::vector.
 #pragma once
 
 #include <algorithm>
@@ -74,7 +75,7 @@ public:
     }
     size_ = size;
   }
-  /// Of room for more than N values: as of a vector.
+  /// Reserves room for more than N values. For N or fewer it does nothing.
   void reserve(std::size_t size) {
     if (size > N) {
       many_.reserve(size);
@@ -93,7 +94,7 @@ public:
   [[nodiscard]] const_iterator end() const noexcept { return data() + size_; }
 
 private:
-  /// With all values in `many_`, `size` of them: at least one.
+  /// Resizes to `size` values in `many_`. Moves the values there first if they are in `few_`.
   void resize_elsewhere(std::size_t size) {
     const bool first = many_.empty();
     many_.resize(size);
@@ -103,8 +104,8 @@ private:
   }
 
   std::size_t size_ = 0;
-  std::array<T, N> few_{}; ///< while `many_` is empty
-  std::vector<T> many_;    ///< all values, once there were more than N
+  std::array<T, N> few_{}; ///< used while `many_` is empty
+  std::vector<T> many_;    ///< all values, once there are more than N
 };
 
 } // namespace saeta

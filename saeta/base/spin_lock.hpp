@@ -1,5 +1,5 @@
-// A lock for a handful of instructions that seldom meets another thread: one exchange to take it, one store to give it
-// back. Whoever holds it calls nothing that blocks.
+// A lock for a few instructions that is rarely contended. Locking is one exchange, unlocking one store. The
+// holder must not call anything that blocks.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ public:
   void lock() noexcept {
     for (int tries = 0; held_.exchange(true, std::memory_order_acquire); ++tries) {
       if (tries > spins) {
-        std::this_thread::yield(); // the holder may have lost its core
+        std::this_thread::yield(); // the holder may have been preempted
       }
     }
   }

@@ -1,11 +1,11 @@
-// A shared pointer that many threads copy and drop at once.
+// A shared pointer that many threads copy and drop at the same time.
 //
-// What      A shared_ptr counts its copies on one cache line, which threads that copy it at the same time pass around. Here
-//           there are several counts, each on a line of its own, and a thread gets copies that are counted on one of them.
-//           Each copy keeps the object alive like any other shared_ptr to it.
-// Owner     It keeps the object alive itself between `open` and `close`. Where it is a member of the object, somebody else
-//           has to close it.
-// Thread    `copy` from any, between `open` and `close`.
+// What      A shared_ptr counts its copies on one cache line, which threads that copy it at the same time
+//           contend for. This one has several counts, each on its own cache line, and a thread's copies use
+//           one of them. Each copy keeps the object alive like any other shared_ptr.
+// Owner     It keeps the object alive between `open` and `close`. If it is a member of that object, other
+//           code has to close it.
+// Thread    Any thread may call `copy` between `open` and `close`.
 #pragma once
 
 #include "saeta/base/thread_number.hpp"
@@ -30,11 +30,11 @@ public:
     }
   }
   [[nodiscard]] std::shared_ptr<T> copy() const noexcept { return own(); }
-  /// What the calling thread copies.
+  /// The pointer that the calling thread copies.
   [[nodiscard]] const std::shared_ptr<T>& own() const noexcept {
     return ways_[thread_number() % ways_.size()].owner;
   }
-  /// Lets go of the object; copies that were given out keep it.
+  /// Drops its references to the object. Existing copies keep it alive.
   void close() noexcept {
     for (way& each : ways_) {
       each.owner.reset();

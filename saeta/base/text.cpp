@@ -59,7 +59,7 @@ std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 7> names{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   auto value = static_cast<double>(bytes);
   std::size_t unit = 0;
-  // What is rounded to 1024 of a unit is one of the next. The last needs none: 2^64 bytes are 16 EiB.
+  // A value that rounds to 1024 moves to the next unit. The loop ends by EiB, because 2^64 bytes are 16 EiB.
   while (std::round(value * 100) / 100 >= 1024) {
     value /= 1024;
     ++unit;
@@ -137,7 +137,7 @@ std::size_t utf8_length(std::string_view text) noexcept {
 
 bool is_utf8(std::string_view text) noexcept {
   if (std::ranges::all_of(text, [](char each) { return static_cast<std::uint8_t>(each) < 0x80; })) {
-    return true; // as nearly all names are
+    return true; // nearly all names are ASCII
   }
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);

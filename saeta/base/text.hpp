@@ -1,4 +1,4 @@
-// Text for messages: joining values, byte counts for people and reading them back, and what is UTF-8.
+// Text for messages: joining values, writing and reading byte counts, and checking UTF-8.
 #pragma once
 
 #include "saeta/base/error.hpp"
@@ -17,11 +17,11 @@ namespace saeta {
 
 namespace detail {
 
-/// Integers that streams show as characters.
+/// Integers that streams print as characters.
 template <class Part>
 constexpr bool one_byte = std::is_same_v<Part, signed char> || std::is_same_v<Part, unsigned char>;
 
-/// Text and integers go straight into the string: a stream takes as long to make as a column does.
+/// Text and integers are appended directly: making a stream takes as long as making a column.
 template <class Part>
 void append_to(std::string& text, const Part& part) {
   static_assert(!std::is_function_v<Part>, "a stream's manipulators say nothing about other parts");
@@ -43,7 +43,7 @@ void append_to(std::string& text, const Part& part) {
 
 } // namespace detail
 
-/// Every argument as a stream shows it, in one string; g++ 12 has no std::format.
+/// Joins the arguments as a stream prints them. g++ 12 has no std::format.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::string text;
@@ -51,10 +51,10 @@ std::string concat(const Parts&... parts) {
   return text;
 }
 
-/// As 16 digits at most, without a prefix: "2a".
+/// At most 16 hexadecimal digits, without a prefix: "2a".
 std::string hexadecimal(std::uint64_t value);
 
-/// 128-bit integer in decimal; the standard streams have none.
+/// Writes a 128-bit integer in decimal, which the standard streams can't.
 std::string decimal(uint128 value);
 
 /// Bytes with a binary unit and at most two decimals: "512 B", "1.5 KiB", "8 GiB".
@@ -64,11 +64,11 @@ std::string human_bytes(std::uint64_t bytes);
 /// @throws error invalid_argument naming the text and what was expected; overflow past 2^64-1.
 std::uint64_t parse_bytes(std::string_view text, std::uint64_t whole = 0);
 
-/// Length in bytes of the UTF-8 character at the front of `text`, which is not empty; 0 when there is none (RFC 3629: no
-/// overlong forms, no surrogates, nothing above U+10FFFF).
+/// The length in bytes of the UTF-8 character at the front of `text`, which must not be empty. 0 if it is not
+/// valid UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
 std::size_t utf8_length(std::string_view text) noexcept;
 
-/// True where all of `text` is UTF-8.
+/// True if all of `text` is UTF-8.
 bool is_utf8(std::string_view text) noexcept;
 
 } // namespace saeta

@@ -1,11 +1,11 @@
-// A small number for each thread, for things that are split up by thread.
+// A small number for each thread, for data that is split by thread.
 #pragma once
 
 #include <cstddef>
 
 namespace saeta {
 
-/// Consecutive in the order in which threads first ask; not reused when a thread ends.
+/// Numbers are consecutive in the order in which threads first call this. They are not reused.
 std::size_t thread_number() noexcept;
 
 } // namespace saeta
