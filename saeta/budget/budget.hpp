@@ -1,16 +1,17 @@
 // A budget: a hard limit in bytes with exact accounting; budgets form a tree.
 //
-// What      A root stands for a device, its children for whoever gets a share: a query, a session, a framework. Each has
-//           a limit of its own. `try_charge` takes bytes from a budget and all its ancestors, or from none, before any
-//           memory is asked for; `refund` gives exactly them back. `reserved` bytes belong to reservations
-//           (budget/reservation.hpp) and count as used.
-// Owner     Shared; a child keeps its parent alive. Whoever was charged refunds before it lets the budget go.
-// Order     Every number is exact at every instant, as if all calls came one after the other: `current` is what charges
-//           took and refunds have not given back, a refused charge never shows in `current` or `peak`, not even for a
-//           moment from another thread, and `current + reserved` never exceeds `limit` unless the limit was lowered.
-// Speed     Each thread spends from a small credit of its own, taken in advance. Unspent credit is not counted in
-//           `current`; it is called back before any charge is refused, and never lets `peak` pass unseen
-//           (tree.hpp says how). What a call costs does not depend on the number of budgets beside it or below it.
+// What      The root stands for a device. A child stands for one user of it: a query, a session, a framework.
+//           Each budget has its own limit. `try_charge` takes bytes from a budget and all its ancestors, or
+//           from none, before memory is allocated. `refund` returns exactly those bytes. `reserved` bytes
+//           belong to reservations (budget/reservation.hpp) and count as used.
+// Owner     Shared; a child keeps its parent alive. A charge is refunded before its owner drops the budget.
+// Order     Every number is exact at every instant, as if all calls ran one after another. `current` is what
+//           was charged and not yet refunded. A refused charge never shows in `current` or `peak` to any
+//           thread. `current + reserved` never exceeds `limit`.
+// Speed     Each thread spends from a small credit of its own, granted in advance. Unspent credit is not
+//           counted in `current`. It is called back before any charge is refused, and spending it can't raise
+//           `peak` unnoticed (see tree.hpp). The cost of a call does not depend on the number of sibling or
+//           descendant budgets.
 // Thread    Any.
 // Failure   error budget_exceeded with its numbers (base/error.hpp); invalid_argument for limits.
 #pragma once
@@ -27,24 +28,25 @@
 
 namespace saeta {
 
-class budget_tree; // the shared bookkeeping of a root and its descendants, private to the implementation
+class budget_tree; // the bookkeeping of a root and its descendants; private to the implementation
 class reservation;
 
-/// Bytes, but for the last two.
+/// All in bytes, except `requests` and `refused`.
 struct budget_statistics {
   std::uint64_t limit = 0;
-  std::uint64_t current = 0;   ///< charged, children's charges included
+  std::uint64_t current = 0;   ///< charged, including charges of children
   std::uint64_t reserved = 0;  ///< promised to reservations and not drawn yet
-  std::uint64_t remaining = 0; ///< what a charge may take now: of this budget and of every ancestor
+  std::uint64_t remaining = 0; ///< what can be charged now within this budget and every ancestor
   std::uint64_t peak = 0;      ///< highest `current` since the last reset_peak
-  std::uint64_t requests = 0;  ///< accepted charges, those of 0 bytes and drawn ones too
-  std::uint64_t refused = 0;   ///< counted where the room was missing, and at the budget that was asked
+  std::uint64_t requests = 0;  ///< accepted charges, including those of 0 bytes and draws from reservations
+  /// refusals; counted at the budget that had no room and at the budget that was asked
+  std::uint64_t refused = 0;
 
   friend bool operator==(const budget_statistics&, const budget_statistics&) = default;
 };
 
-/// A span of time that is measured apart, nested at will: what a budget saw since the window was opened.
-/// Owner: whoever opened it; it keeps its budget alive.
+/// A measurement of a budget from the moment the window was opened. Windows may overlap and nest.
+/// Owner: the caller that opened it. The window keeps its budget alive.
 class budget_window {
 public:
   budget_window(budget_window&&) noexcept;
@@ -73,47 +75,48 @@ public:
   static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// A root. @param name  names the budget in refusals ("cuda:0").
+  /// Makes a root. @param name  names the budget in refusals ("cuda:0").
   static std::shared_ptr<budget> create(std::string name, std::uint64_t limit = unlimited);
-  /// A child whose charges count here too. Its limit may be larger than what is left here.
+  /// Makes a child, whose charges count here too. Its limit may be larger than what is left here.
   [[nodiscard]] std::shared_ptr<budget> make_child(std::string name, std::uint64_t limit = unlimited);
   budget(const budget&) = delete;
   budget& operator=(const budget&) = delete;
   ~budget();
 
-  /// Takes `bytes` here and from every ancestor, or changes nothing and returns false. Where somebody waits in line
-  /// for room in one of these budgets (`charge_by`), nobody who comes later takes from it.
+  /// Charges `bytes` here and to every ancestor, or changes nothing and returns false. Bytes that an earlier
+  /// request waits for (`charge_by`) in one of these budgets are not available to later requests.
   [[nodiscard]] bool try_charge(std::uint64_t bytes) noexcept;
-  /// As try_charge, but waits in line, first come first served, until the bytes are there or `deadline` has passed.
-  /// A request that can never fit (larger than a limit here or above, or of a budget that is closed) does not wait, and one that
-  /// waits when that comes about is sent away.
-  /// @throws what the interrupt hook throws while it waits (base/interrupt.hpp); then nothing is charged.
+  /// Like try_charge, but waits in line, first come first served, until the bytes are available or `deadline`
+  /// has passed. A request that can never fit does not wait: it exceeds a limit here or above, or one of
+  /// these budgets is closed. A waiting request that can no longer fit returns false.
+  /// @throws what the interrupt hook throws during the wait (base/interrupt.hpp); nothing is charged then.
   [[nodiscard]] bool charge_by(std::uint64_t bytes, time_point deadline);
-  /// As try_charge, but a charge that fails counts as refused, and its numbers are returned: those of the nearest budget,
-  /// here or above, that has no room, of the moment at which it had none. Nothing when it was charged.
+  /// Like try_charge, but a failed charge counts as refused. Returns nullopt on success. Otherwise returns
+  /// the numbers of the nearest budget, here or above, that had no room, at the moment of the refusal.
   [[nodiscard]] std::optional<budget_refusal> charge_or_refuse(std::uint64_t bytes);
-  /// Sends those away who stand in line here and below, for good. What is charged stays, and what has room is charged.
+  /// Ends all waits in line here and below, now and later. Charged bytes stay, and charges that fit still
+  /// succeed.
   void close() noexcept;
   /// Whether this budget or one above is closed.
   [[nodiscard]] bool closed() const noexcept;
-  /// Whether a request can't be granted whatever others give back.
+  /// True if no refund can ever make this request fit.
   [[nodiscard]] bool can_never_fit(std::uint64_t bytes) const noexcept;
-  /// How many stand in line, in the whole tree.
+  /// The number of requests that wait in line in the whole tree.
   [[nodiscard]] std::size_t waiting() const noexcept;
-  /// Gives back what successful charges or draws took.
+  /// Returns bytes that successful charges or draws took.
   void refund(std::uint64_t bytes) noexcept;
 
   [[nodiscard]] budget_statistics statistics() const noexcept;
-  /// Restarts the peak from the live level.
+  /// Sets the peak to the current bytes.
   void reset_peak() noexcept;
   [[nodiscard]] budget_window open_window();
-  /// @throws error invalid_argument when more than `limit` bytes are live or reserved; the old limit stays.
+  /// @throws error invalid_argument if more than `limit` bytes are charged or reserved; the old limit stays.
   void set_limit(std::uint64_t limit);
-  /// The limit alone, without a lock.
+  /// Reads the limit without a lock.
   [[nodiscard]] std::uint64_t limit() const noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// Of this budget alone in the process, and never 0. Unlike an address it may be kept after the budget has gone.
+  /// Unique in the process, never reused, never 0. Unlike an address, it outlives the budget.
   [[nodiscard]] std::uint64_t serial() const noexcept { return serial_; }
   [[nodiscard]] const std::shared_ptr<budget>& parent() const noexcept { return parent_; }
   /// True for this budget itself and for each of its ancestors.

@@ -1,4 +1,4 @@
-// Credit: how it is called back from the shards and granted to them.
+// Credit: how it is granted to shards and called back from them.
 #include "saeta/base/thread_number.hpp"
 #include "saeta/budget/tree.hpp"
 
@@ -10,13 +10,13 @@ namespace {
 
 using node = budget_tree::node;
 
-/// A grant takes this part of what could be granted at most, so that other threads find some too.
+/// A grant takes this fraction of the available bytes, 1/64, so that other threads get some, too.
 constexpr std::uint64_t share_of_a_grant = 64;
 
-/// A shard that was visited as often without being used is closed.
+/// A shard is closed after this many visits without a use.
 constexpr std::uint8_t most_idle_visits = 32;
 
-/// Bytes that can be granted without passing the limit or the peak.
+/// Bytes that can be granted without exceeding the limit or the peaks of the budget and its open windows.
 std::uint64_t slack(const node& in) noexcept {
   std::uint64_t ceiling = std::min(in.granted + room(in), in.peak);
   for (const auto* window : in.windows) {
@@ -25,7 +25,7 @@ std::uint64_t slack(const node& in) noexcept {
   return ceiling - in.granted;
 }
 
-/// What a grant of `bytes` lacks where it lacks most.
+/// The largest number of bytes that a budget from `at` to the root lacks for a grant of `bytes`.
 std::uint64_t shortfall(const node& at, std::uint64_t bytes) noexcept {
   std::uint64_t most = 0;
   for (const node* n = &at; n != nullptr; n = n->parent) {
@@ -51,7 +51,7 @@ bool budget::node::contains(const node& other) const noexcept {
   return n != nullptr;
 }
 
-/// Calls `action` with the node and the shard of all open credit within `top`.
+/// Calls `action` with the node and the shard for every open shard in the subtree of `top`.
 template <class Action>
 void budget_tree::for_each_open(const node& top, Action action) noexcept {
   for (std::size_t i = 0; i < open_count_; ++i) {
@@ -66,7 +66,7 @@ void budget_tree::lock_shards(const node& top) noexcept {
   for_each_open(top, [](node&, credit_shard& shard) { shard.lock.lock(); });
 }
 
-/// And closes those that were not used for a while.
+/// Also closes shards that have not been used for a while.
 void budget_tree::unlock_shards(const node& top) noexcept {
   for (std::size_t i = 0; i < open_count_;) {
     ++visits_;
@@ -76,7 +76,7 @@ void budget_tree::unlock_shards(const node& top) noexcept {
       continue;
     }
     if (visited.shard->idle == most_idle_visits) {
-      close_locked(visited); // puts another one in its place
+      close_locked(visited); // moves the last open shard to index i
     } else {
       ++visited.shard->idle;
       ++i;
@@ -94,8 +94,8 @@ budget_tree::totals budget_tree::count_locked(const node& top) noexcept {
   return sum;
 }
 
-/// Takes credit from one locked shard after the other until `wanted()` is 0, and half of what a shard has if that is
-/// more: the thread that is short of credit now will be again.
+/// Takes credit from one locked shard after another until `wanted()` is 0. Takes at least half of a shard's
+/// credit, because a thread that is short of credit now will be short again.
 template <class Wanted>
 void budget_tree::call_back_within(const node& top, Wanted wanted) noexcept {
   for_each_open(top, [&](node& of, credit_shard& shard) {
@@ -107,7 +107,7 @@ void budget_tree::call_back_within(const node& top, Wanted wanted) noexcept {
   });
 }
 
-/// Afterwards `granted` is the true `current` of `top` and all below it, at the moment of the totals returned.
+/// Makes `granted` of `top` and its descendants their true `current`. Returns the totals of that moment.
 budget_tree::totals budget_tree::call_back_all(const node& top) noexcept {
   lock_shards(top);
   const totals before = count_locked(top);
@@ -116,7 +116,7 @@ budget_tree::totals budget_tree::call_back_all(const node& top) noexcept {
   return before;
 }
 
-/// Afterwards a budget from `at` to the root can grant `bytes`, or its `granted` is its true `current`.
+/// Afterwards each budget from `at` to the root can grant `bytes`, or its `granted` is its true `current`.
 void budget_tree::call_back_for(node& at, std::uint64_t bytes) noexcept {
   const node* top = nullptr;
   for (const node* n = &at; n != nullptr; n = n->parent) {
@@ -159,10 +159,10 @@ void budget_tree::close_locked(open_credit which) noexcept {
   last.shard->place = shard->place;
 }
 
-/// Closes the first shard, from where the last search ended, that was not used since a search passed it.
+/// Closes the next shard that was not used since a search passed it. Starts where the last search ended.
 void budget_tree::close_an_idle_shard() noexcept {
   for (std::size_t seen = 0; seen < 2 * open_count_;
-       ++seen) { // the others may use theirs again and again meanwhile
+       ++seen) { // bounded, because other threads may keep using their shards meanwhile
     ++visits_;
     hand_ = (hand_ + 1) % open_count_;
     credit_shard& next = *open_[hand_].shard;
@@ -181,14 +181,14 @@ void budget_tree::close_shards() noexcept {
   }
 }
 
-/// Closes the shards of a node that nobody uses any more.
+/// Closes the shards of a node that is being destroyed.
 void budget_tree::remove(node& gone) noexcept {
   if (inherited()) {
     return;
   }
   const std::lock_guard hold(mutex_);
   for (credit_shard& each : gone.credit) {
-    if (each.open) { // written under the mutex alone
+    if (each.open) { // written only under the mutex
       close_shard({&gone, &each});
     }
   }
@@ -196,7 +196,7 @@ void budget_tree::remove(node& gone) noexcept {
 
 void budget_tree::grant_credit(node& at) noexcept {
   credit_shard& shard = at.mine();
-  if (!shard.open) { // written under the mutex alone
+  if (!shard.open) { // written only under the mutex
     open_shard(at, shard);
   }
   std::uint64_t bytes = slack(at);

@@ -1,4 +1,4 @@
-// The line of those who wait for room.
+// The line of requests that wait for room.
 #include "saeta/base/interruptible_wait.hpp"
 #include "saeta/budget/tree.hpp"
 
@@ -23,7 +23,7 @@ void budget_tree::contest(const waiter& waits) noexcept {
   }
 }
 
-/// True when somebody who came earlier lacks room in a budget from `at` to the root.
+/// True if an earlier request lacks room in a budget from `at` to the root.
 bool budget_tree::is_held_up(const node& at) noexcept {
   ++pass_;
   for (const waiter* waits : line_) {
@@ -32,7 +32,7 @@ bool budget_tree::is_held_up(const node& at) noexcept {
   return is_contested(at);
 }
 
-/// Charges somebody who has just come.
+/// Charges a new request if it fits and takes no bytes that an earlier request waits for.
 bool budget_tree::admit(node& at, std::uint64_t bytes) noexcept {
   if ((bytes != 0 && is_held_up(at)) || !take(at, bytes)) {
     return false;
@@ -43,7 +43,8 @@ bool budget_tree::admit(node& at, std::uint64_t bytes) noexcept {
   return true;
 }
 
-/// Charges those for whom there is room now, and wakes them. One pass is enough: serving one makes no room for another.
+/// Charges the waiting requests that fit now, ends those that can never fit, and wakes their threads. One
+/// pass is enough, because charging one request makes no room for another.
 void budget_tree::serve_line() noexcept {
   ++pass_;
   for (auto next = line_.begin(); next != line_.end();) {
@@ -58,7 +59,8 @@ void budget_tree::serve_line() noexcept {
       continue;
     }
     next = line_.erase(next);
-    waits.changed.notify_one(); // under the mutex: the waiter is gone as soon as it can see its outcome
+    // under the mutex, because the waiter is destroyed as soon as its thread sees the outcome
+    waits.changed.notify_one();
   }
 }
 
@@ -79,7 +81,7 @@ std::size_t budget_tree::waiting() noexcept {
 void budget_tree::leave_line(waiter& gone) noexcept {
   if (gone.now == waiter::outcome::waiting) {
     line_.remove(&gone);
-    serve_line(); // those behind may have waited for this one alone
+    serve_line(); // this request may have been the only obstacle for those behind it
   }
 }
 
@@ -94,13 +96,13 @@ bool budget_tree::charge_by(node& at, std::uint64_t bytes, time_point deadline) 
   waiter mine(at, bytes, deadline);
   line_.push_back(&mine);
   close_shards();
-  serve_line(); // something may have been given back just before the shards were closed
+  serve_line(); // bytes may have been refunded just before the shards were closed
   try {
     wait_interruptibly(mine.changed, hold, mine.deadline,
                        [&] { return mine.now != waiter::outcome::waiting; });
   } catch (...) {
     leave_line(mine);
-    if (mine.now == waiter::outcome::charged) { // while the hook ran
+    if (mine.now == waiter::outcome::charged) { // charged while the hook ran
       give(at, bytes);
     }
     throw;

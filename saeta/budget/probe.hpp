@@ -1,4 +1,4 @@
-// For tests: what can't be seen of a tree of budgets from outside.
+// For tests: internals of a tree of budgets that its interface does not show.
 #pragma once
 
 #include "saeta/budget/tree.hpp"
@@ -12,13 +12,13 @@ namespace saeta {
 struct budget_probe {
   /// How many open shards the tree has looked at so far.
   static std::uint64_t visits(const budget& of);
-  /// How often the tree was locked so far, this time included.
+  /// How often the tree was locked so far, including this call.
   static std::uint64_t locks(const budget& of);
-  /// Of those who wait in line, first come first.
+  /// The deadlines of the requests in line, first come first.
   static std::vector<budget::time_point> deadlines(const budget& of);
   /// Windows that are open on this budget itself.
   static std::size_t windows(const budget& of);
-  /// Holds back whatever needs more than the thread's own credit.
+  /// Blocks every operation that needs more than the thread's own credit.
   static std::unique_lock<std::mutex> hold(const budget& of);
 };
 

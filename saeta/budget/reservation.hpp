@@ -1,14 +1,16 @@
-// A reservation: bytes of a budget that are promised to whoever holds it.
+// A reservation: bytes of a budget that are promised to its holder.
 //
-// What      Reserving is atomic: of two reservations for the whole budget exactly one succeeds. Ordinary charges see
-//           the promised bytes as used. An allocation drawn from a reservation (allocation_request::draw_from) can't
-//           fail for budget; when the device has no memory for it, its bytes come back here. What was drawn and is freed
-//           goes back to the budget, not to the reservation.
-// Owner     Move-only; keeps its budget alive. Dropping it returns what was not drawn, before or after the allocations
-//           that were drawn from it. One that was moved from has no bytes and no budget: every draw fails.
-// Overbook  Only when asked for: bytes that have no room are promised anyway. Drawing them is an ordinary charge, which may
-//           be refused: the limit stays hard.
-// Thread    Any; several threads may draw from one.
+// What      Reserving is atomic: of two reservations for the whole budget, exactly one succeeds. Other
+//           charges see the promised bytes as used. An allocation drawn from a reservation
+//           (allocation_request::draw_from) is not refused by the budget (but see Overbook). If the device
+//           has no memory for it, its bytes return to the reservation. When a drawn allocation is freed, its
+//           bytes return to the budget, not to the reservation.
+// Owner     Move-only; keeps its budget alive. Dropping it returns the bytes that were not drawn. It may be
+//           dropped before or after the allocations drawn from it. A moved-from reservation has no bytes and
+//           no budget, and every draw fails.
+// Overbook  Only on request: bytes beyond the limit are promised anyway. Drawing them is an ordinary charge
+//           that may be refused, so the limit stays hard.
+// Thread    Any; several threads may draw from one reservation.
 #pragma once
 
 #include "saeta/budget/budget.hpp"
@@ -19,29 +21,29 @@ enum class overbooking { refuse, allow };
 
 class reservation {
 public:
-  /// @throws error budget_exceeded when `bytes` have no room and overbooking is refused.
+  /// @throws error budget_exceeded if `bytes` do not fit and overbooking is refused.
   static reservation make(std::shared_ptr<budget> from, std::uint64_t bytes,
                           overbooking policy = overbooking::refuse);
   reservation(reservation&&) noexcept;
   reservation& operator=(reservation&&) noexcept;
   ~reservation();
 
-  /// Turns promised bytes into charged ones, firm ones first. False, and nothing changes, when more than is left is
-  /// asked for, or when the overbooked part of it has no room.
+  /// Turns promised bytes into charged ones, firm bytes first. Returns false and changes nothing if more than
+  /// the rest is requested, or if the overbooked part has no room.
   [[nodiscard]] bool try_draw(std::uint64_t bytes) noexcept;
-  /// Undoes a draw whose allocation failed: the bytes are promised again.
+  /// Undoes a draw whose allocation failed. The bytes are promised again.
   void put_back(std::uint64_t bytes) noexcept;
-  /// As try_draw, but a draw that fails counts as a refusal of the budget, and its numbers are returned: those of the
-  /// reservation where more than is left was asked for, those of the budget that has no room for the overbooked part
-  /// otherwise. Nothing when the bytes were drawn.
+  /// Like try_draw, but a failed draw counts as a refusal of the budget. Returns nullopt on success.
+  /// Otherwise returns the numbers of the reservation if more than the rest was requested, else those of the
+  /// budget that has no room for the overbooked part.
   [[nodiscard]] std::optional<budget_refusal> draw_or_refuse(std::uint64_t bytes);
-  /// Returns what is left to the budget; later draws fail.
+  /// Returns the rest to the budget; later draws fail.
   void release() noexcept;
 
-  [[nodiscard]] std::uint64_t bytes() const noexcept;                 ///< as asked for
+  [[nodiscard]] std::uint64_t bytes() const noexcept;                 ///< bytes requested when it was made
   [[nodiscard]] std::uint64_t left() const noexcept;                  ///< not drawn yet, firm and overbooked
   [[nodiscard]] std::uint64_t overbooked() const noexcept;            ///< the part of `left` that is not firm
-  [[nodiscard]] const std::shared_ptr<budget>& from() const noexcept; ///< null for one that was moved from
+  [[nodiscard]] const std::shared_ptr<budget>& from() const noexcept; ///< null for a moved-from reservation
 
 private:
   struct state;

@@ -9,7 +9,7 @@ namespace {
 
 using node = budget_tree::node;
 
-/// Adds to what was granted; a peak moves only where all credit was called back (credit.cpp).
+/// Adds to the granted bytes. A peak rises only when all credit in its subtree was called back (credit.cpp).
 void add_charge(node& at, std::uint64_t bytes) noexcept {
   for (node* n = &at; n != nullptr; n = n->parent) {
     ++n->requests;
@@ -96,11 +96,11 @@ void budget_tree::give(node& at, std::uint64_t bytes) noexcept {
   }
 }
 
-/// Counts a refusal and returns its numbers. To be called after an attempt has failed and before the mutex is given back:
-/// `granted` is the true `current` of the budget without room then, because all credit within was called back before the
-/// attempt failed, or, where somebody waits in line, all shards are closed.
+/// Counts a refusal and returns its numbers. Call it after a failed attempt, with the mutex still held. At
+/// that moment `granted` of the budget without room is its true `current`: all credit in its subtree was
+/// called back before the attempt failed, or all shards are closed because a request waits in line.
 budget_refusal budget_tree::refuse_locked(node& at, std::uint64_t bytes) {
-  static_cast<void>(is_held_up(at)); // marks the budgets whose room is kept for the line
+  static_cast<void>(is_held_up(at)); // marks the budgets whose room is kept for requests in line
   budget_refusal numbers;
   node* by = &at;
   while (room(*by) >= bytes && by->contested != pass_ && by->parent != nullptr) {
@@ -140,7 +140,7 @@ bool budget_tree::draw_locked(node& at, promise& from, std::uint64_t bytes) noex
     return false;
   }
   const std::uint64_t firm = std::min(bytes, from.firm);
-  if (bytes != firm && is_held_up(at)) { // firm bytes are the holder's already and need no place in line
+  if (bytes != firm && is_held_up(at)) { // firm bytes already belong to the holder and need no place in line
     return false;
   }
   sub_reserved(at, firm);
@@ -165,7 +165,7 @@ std::optional<budget_refusal> budget_tree::draw_or_refuse(node& at, promise& fro
     return std::nullopt;
   }
   const std::uint64_t rest = from.firm + from.overbooked;
-  if (bytes <= rest) { // what is firm was not refused
+  if (bytes <= rest) { // the firm bytes were not refused
     return refuse_locked(at, bytes - from.firm);
   }
   budget_refusal numbers;
@@ -263,7 +263,7 @@ budget_window::values budget_tree::read(node& of, const budget_window::state& wi
   lock_shards(of);
   const totals sum = count_locked(of);
   const std::uint64_t current = of.granted - sum.unspent;
-  unlock_shards(of); // closes idle shards, whose credit `granted` no longer counts then
+  unlock_shards(of); // may close idle shards; `granted` no longer counts their credit then
   return {.start = window.at_start.start,
           .current = current,
           .peak = window.peak,

@@ -1,23 +1,25 @@
 // The bookkeeping behind budgets: one tree for a root and all its descendants.
 //
-// What      Each budget is a node; each node has a credit shard for each thread (threads share one beyond 32). What a
-//           node has `granted` is what it has charged plus the credit that lies unspent in its subtree:
+// What      Each budget is a node. Each node has a credit shard per thread (beyond 32 threads, threads share
+//           shards). `granted` of a node is what it has charged plus the unspent credit in its subtree:
 //               current = granted - sum of unspent credit in the subtree.
-//           A charge takes from the thread's own shard and a refund adds to it: one short lock that nobody else wants.
-//           Where a shard is short the tree is asked: it grants more, calling credit back from other shards.
-// Cost      What visits shards visits the open ones, which are those in use: one that was visited often and never used
-//           meanwhile is closed. At most `most_open` of a tree are open, so that a program which charges thousands of
-//           budgets in turn stays bounded, too. Nothing else goes farther than from a budget to the root: sums are kept for
-//           whole subtrees, and no budget knows its children.
-// Exact     For every node granted <= limit - reserved, granted <= peak and granted <= the peak of each open window.
-//           So spending credit can neither pass a limit nor raise a peak. Both are decided in the tree alone, from a
-//           `granted` that is the true `current`: with all credit in question called back, its shards locked together.
-// Line      While somebody waits in line all shards are closed, so that every charge and refund goes through the tree.
-//           Nobody may take from a budget that has no room for somebody who came earlier.
-// Fork      In a child a tree of its parent is only dropped, and that takes no lock, because another thread of the parent may
-//           have held it.
-// Thread    Any. Lock order: the tree's mutex, then shards, a second one only under the mutex. What the
-//           mutex guards is marked by standing in `node` or being private in `budget_tree`.
+//           A charge takes from the shard of its thread and a refund adds to it, under a short lock that is
+//           rarely contended. When a shard has too little credit, the tree grants more and calls credit back
+//           from other shards.
+// Cost      Operations on shards visit only the open ones, which are those in use. A shard that is visited
+//           often without being used is closed. At most `most_open` shards of a tree are open, which bounds
+//           the cost for a program that charges thousands of budgets in turn. All other operations walk only
+//           from a budget to the root: sums are kept for whole subtrees, and no budget knows its children.
+// Exact     For every node: granted <= limit - reserved, granted <= peak, and granted <= the peak of each
+//           open window. So spending credit can't exceed a limit or raise a peak. Only the tree refuses a
+//           charge or raises a peak. It first locks the relevant shards together and calls back their credit,
+//           so that `granted` is the true `current`.
+// Line      While a request waits in line, all shards are closed, so that every charge and refund goes
+//           through the tree. No request takes bytes from a budget that lacks room for an earlier one.
+// Fork      A child process only drops the trees of its parent. That takes no lock, because another thread of
+//           the parent may have held it.
+// Thread    Any. Lock order: the tree's mutex, then shards. A second shard is locked only under the mutex.
+//           The mutex guards the members of `node`, except shards, and the private members of `budget_tree`.
 #pragma once
 
 #include "saeta/base/process.hpp"
@@ -36,14 +38,14 @@
 
 namespace saeta {
 
-/// Credit of one thread. Two cache lines: processors fetch them in pairs.
+/// The credit of one thread. It takes two cache lines, because processors fetch them in pairs.
 struct alignas(128) credit_shard {
   spin_lock lock;
-  bool open = false;      ///< closed: the tree alone charges and refunds
-  std::uint8_t idle = 0;  ///< visits of the tree since it was used last
-  std::uint8_t place = 0; ///< in the tree's list of open shards; guarded by the tree's mutex
+  bool open = false;      ///< if closed, only the tree charges and refunds
+  std::uint8_t idle = 0;  ///< visits by the tree since the last use
+  std::uint8_t place = 0; ///< index in the tree's list of open shards; guarded by the tree's mutex
   std::uint64_t requests = 0;
-  std::uint64_t credit = 0; ///< bytes, unspent
+  std::uint64_t credit = 0; ///< unspent bytes
 
   bool spend(std::uint64_t bytes) noexcept {
     const std::lock_guard hold(lock);
@@ -65,7 +67,7 @@ struct alignas(128) credit_shard {
 
 struct budget_window::state {
   std::shared_ptr<budget> of;
-  values at_start; ///< `requests` and `refused` are totals of the budget
+  values at_start; ///< `requests` and `refused` are the totals of the budget
   std::uint64_t peak = 0;
 };
 
@@ -76,20 +78,20 @@ struct budget::node {
       : self(described), parent(above), limit(bytes) {}
   credit_shard& mine() noexcept { return credit[thread_number() % shards]; }
   [[nodiscard]] node& root() noexcept { return parent == nullptr ? *this : parent->root(); }
-  /// True for this node and for those below it.
+  /// True for this node and its descendants.
   [[nodiscard]] bool contains(const node& other) const noexcept;
 
   const budget& self;
   node* const parent;
   std::atomic<std::uint64_t> limit; ///< written under the mutex
-  std::atomic<bool> closed = false; ///< written under the mutex; nobody waits here or below
+  std::atomic<bool> closed = false; ///< written under the mutex; if set, no request waits here or below
   std::uint64_t reserved = 0;
   std::uint64_t granted = 0;
   std::uint64_t peak = 0;
   std::vector<budget_window::state*> windows;
-  std::uint64_t requests = 0; ///< of the subtree, but for those that an open shard still counts
+  std::uint64_t requests = 0; ///< of the subtree, without those still counted in open shards
   std::uint64_t refused = 0;
-  std::uint64_t contested = 0; ///< the last pass over the line that found somebody short of room here
+  std::uint64_t contested = 0; ///< the last pass over the line that found a request without room here
   std::array<credit_shard, shards> credit;
 };
 
@@ -97,29 +99,31 @@ class budget_tree {
 public:
   using node = budget::node;
   using time_point = budget::time_point;
-  /// What is left of a reservation.
+  /// The bytes of a reservation that were not drawn yet.
   struct promise {
     std::uint64_t firm = 0;
     std::uint64_t overbooked = 0;
   };
 
-  /// More would make a refusal and a new peak slower; with fewer, many threads on several budgets would close each other's.
+  /// With more, a refusal and a new peak take longer. With fewer, threads on several budgets would keep
+  /// closing each other's shards.
   static constexpr std::size_t most_open = 256;
 
   void remove(node& gone) noexcept;
 
   bool charge(node& at, std::uint64_t bytes) noexcept;
-  /// Nothing when it was charged.
+  /// Returns nullopt if the bytes were charged.
   std::optional<budget_refusal> charge_or_refuse(node& at, std::uint64_t bytes);
   bool charge_by(node& at, std::uint64_t bytes, time_point deadline);
   void close(node& at) noexcept;
   std::size_t waiting() noexcept;
   void refund(node& at, std::uint64_t bytes) noexcept;
 
-  /// Promises `bytes`, with `overbook` as far as there is room. @throws error budget_exceeded without.
+  /// Promises `bytes`; with `overbook`, only those with room are firm. @throws error budget_exceeded without
+  /// it.
   promise reserve(node& at, std::uint64_t bytes, bool overbook);
   bool draw(node& at, promise& from, std::uint64_t bytes) noexcept;
-  /// Nothing when it was drawn. @param promised  what the reservation was made with.
+  /// Returns nullopt if the bytes were drawn. @param promised  the size that the reservation was made with.
   std::optional<budget_refusal> draw_or_refuse(node& at, promise& from, std::uint64_t promised,
                                                std::uint64_t bytes);
   void put_back(node& at, promise& to, std::uint64_t bytes) noexcept;
@@ -136,7 +140,7 @@ public:
 private:
   friend struct budget_probe;
 
-  /// Somebody in line; lives on the stack of the thread that waits.
+  /// A request in line. It is on the stack of the waiting thread.
   struct waiter {
     enum class outcome { waiting, charged, impossible };
     waiter(node& in, std::uint64_t wanted, time_point until) : at(in), bytes(wanted), deadline(until) {}
@@ -187,7 +191,7 @@ private:
   void serve_line() noexcept;
   void leave_line(waiter& gone) noexcept;
 
-  /// Counts for `budget_probe`: two looks at the tree are of two moments.
+  /// Counts locks for `budget_probe`: numbers that are read under two locks belong to two moments.
   struct counted_mutex : std::mutex {
     void lock() {
       std::mutex::lock();
@@ -201,20 +205,20 @@ private:
   counted_mutex mutex_;
   std::array<open_credit, most_open> open_;
   std::size_t open_count_ = 0;
-  std::size_t hand_ = 0; ///< where the search for an idle shard goes on
+  std::size_t hand_ = 0; ///< where the search for an idle shard continues
   std::list<waiter*> line_;
-  std::uint64_t pass_ = 0;   ///< number of the latest pass over the line
-  std::uint64_t visits_ = 0; ///< open shards looked at so far
+  std::uint64_t pass_ = 0;   ///< number of the last pass over the line
+  std::uint64_t visits_ = 0; ///< open shards visited so far
 };
 
-/// Bytes that a node may still charge, once all credit within has been called back.
+/// Bytes that a node can still charge, once all credit in its subtree has been called back.
 inline std::uint64_t room(const budget_tree::node& in) noexcept {
   return in.limit.load(std::memory_order_relaxed) - in.reserved - in.granted;
 }
-/// True when every budget from `at` to the root has room.
+/// True if every budget from `at` to the root has room.
 bool fits(const budget_tree::node& at, std::uint64_t bytes) noexcept;
 bool is_closed(const budget_tree::node& at) noexcept; ///< here or above
-/// True when a budget from `at` to the root is smaller than the request, or closed.
+/// True if a budget from `at` to the root is closed or has a limit below `bytes`.
 bool can_never_fit(const budget_tree::node& at, std::uint64_t bytes) noexcept;
 
 } // namespace saeta
