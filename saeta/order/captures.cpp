@@ -15,7 +15,7 @@ bool captures::note(stream_ref named) {
   if (device_->device().kind == device_kind::cpu || !named.capturing()) {
     return false;
   }
-  if (!named.is_default()) { // the driver reports a capture that those are in
+  if (!named.is_default()) { // the driver reports captures that involve a default stream
     follow(named);
   }
   return true;
@@ -44,7 +44,7 @@ void captures::follow(stream_ref capturing) {
     companions_.emplace_back(device_);
   }
   followed_.reserve(followed_.size() + 1);
-  // Waiting for an event that was recorded in a capture makes a stream part of it, and leaves no trace in the graph.
+  // Waiting for an event from a capture adds a stream to the capture and nothing to the graph.
   const event here(device_);
   here.ref().record(capturing);
   companions_.back().ref().wait(here.ref());
@@ -53,7 +53,7 @@ void captures::follow(stream_ref capturing) {
   followed_count_ = followed_.size();
 }
 
-/// With the lock.
+/// The caller holds the lock.
 void captures::drop_ended() {
   companions_.reserve(companions_.size() + followed_.size());
   const auto ended = std::partition(followed_.begin(), followed_.end(), [this](const followed& each) {

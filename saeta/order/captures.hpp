@@ -1,9 +1,10 @@
 // Captures: which graphs are being captured on a device, as far as Saeta can know.
 //
-// An event over all work of the context (timelines::mark_device) would end a capture that is in its way. A capture is known
-// when the driver reports it (streams that synchronise with the legacy default stream), when somebody announced it
-// (`announce`, context::capturing), or when a hand-over, a token or a loan named a stream that captures (`note`). While one is
-// active, no such event is recorded. docs/captures.md has the rules for all of Saeta.
+// During a graph capture, an event over all work of the context (timelines::mark_device) can't be recorded,
+// and trying may end the capture. So no such event is recorded while a known capture is active. A capture is
+// known if the driver reports it (on streams that synchronise with the legacy default stream), if it was
+// announced (`announce`, context::capturing), or if a hand-over, a token or a loan named a capturing stream
+// (`note`). docs/captures.md has the rules for all of Saeta.
 //
 // Owner     `timelines` has one; announcements share it.
 // Thread    Any.
@@ -24,19 +25,20 @@ class captures : public std::enable_shared_from_this<captures> {
 public:
   explicit captures(std::shared_ptr<backend> device) : device_(std::move(device)) {}
 
-  /// A capture that the driver would not report is active until the result is dropped. Returns when no event over all work is
-  /// being recorded any more (`hold_off`), so that the capture may begin.
+  /// Announces a capture that the driver would not report. It is active until the result is dropped. Returns
+  /// once no event over all work is being recorded (`hold_off`), so that the capture may begin.
   [[nodiscard]] std::shared_ptr<void> announce();
-  /// While the result lives, no announcement returns: between the question whether a capture is active and the record.
+  /// While the result lives, no call of `announce` returns. Hold it from `active` until the event is
+  /// recorded.
   [[nodiscard]] std::unique_lock<std::mutex> hold_off() { return std::unique_lock(recording_); }
-  /// Asks a stream that somebody names for a use whether it captures a graph. If so, the capture is followed until it ends.
+  /// Checks whether a stream named for a use captures a graph, and follows the capture to its end if so.
   bool note(stream_ref named);
-  /// True while an announced or noted capture is active. What the driver reports is its own business (record_context).
+  /// True while an announced or noted capture is active. backend::record_context checks for reported ones.
   [[nodiscard]] bool active();
 
 private:
-  /// Followed by a stream of ours that has joined the capture: an ended capture lets go of it, and the named stream may be
-  /// gone by then.
+  /// A stream of ours joins the capture and so follows it. It leaves the capture when that ends. By then the
+  /// named stream may be gone.
   struct followed {
     stream_ref named;
     stream companion;
@@ -49,8 +51,8 @@ private:
   std::atomic<std::size_t> followed_count_{0};
   std::mutex recording_; ///< taken before `mutex_`
   std::mutex mutex_;
-  std::vector<followed> followed_; ///< that were active when they were last asked
-  std::vector<stream> companions_; ///< of captures that have ended
+  std::vector<followed> followed_; ///< captures that were active when last checked
+  std::vector<stream> companions_; ///< streams from captures that have ended, for reuse
 };
 
 } // namespace saeta

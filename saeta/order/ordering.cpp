@@ -13,7 +13,8 @@ std::uint32_t ordering_state::acquire(access mode, requirement& into, std::strin
     into.points.add(writes_.points.all());
     if (mode != access::read) {
       into.points.add(reads_.all());
-      // The user's stream will stand behind them all, so the point of this use replaces them. What is added meanwhile stays.
+      // The user's stream will wait for all of these, so the point of this use replaces them. Points that are
+      // added meanwhile stay.
       writes_.points.clear();
       reads_.clear();
     } else {
@@ -96,14 +97,14 @@ void ordering_state::gather() noexcept {
     writes_.points.add(reads_.all());
   } catch (...) {
     report_current_exception("ordering_state");
-    writes_.unknown = true; // which covers what could not be added
+    writes_.unknown = true; // covers the points that could not be added
   }
 }
 
 void ordering_state::settle(access mode, const point_set& everything, std::uint32_t seen) {
   const std::lock_guard lock(lock_);
   writes_.points.add(everything.all());
-  if (changes_ == seen) { // else somebody has gone since, maybe after that point
+  if (changes_ == seen) { // otherwise more work became unknown, maybe after those points were taken
     writes_.unknown = false;
     unknown_reads_ = unknown_reads_ && mode == access::read;
   }
@@ -155,7 +156,7 @@ void ordering_state::note(access mode, std::span<const point> last) noexcept {
     (mode == access::read ? reads_ : writes_.points).add(last);
   } catch (...) {
     report_current_exception("ordering_state");
-    set_unknown(mode); // which covers what could not be noted
+    set_unknown(mode); // covers the points that could not be noted
   }
 }
 

@@ -1,16 +1,17 @@
-// The ordering state of one storage: what must have passed before it may be read, written, handed over or freed.
+// The ordering state of one storage: what has to pass before it is read, written, handed over or freed.
 //
-// What      The points of its last writes and of the latest read of each stream, and what nobody announced: views that
-//           consumers have, and work of consumers whose streams are unknown. Everything that wants the memory asks `needs`
-//           or begins a use, so no path can leave a part of it out.
-// Rules     1. A read waits for every last write; a write waits for every last write and every read.
-//           2. Reads are bounded: past `max_reads` a new reader waits for the oldest read first, and covers it.
-//           3. Between `acquire` and `end` or `give_up` a write excludes every other use and a read excludes writes, so
-//              preparing and finishing are one step and no edge is lost. A thread that asks again for what it holds gets
-//              error busy instead of a deadlock.
-// Unknown   Consumers may work on streams that nobody announced. While they have a view, and once they have given it back,
-//           a conflicting use needs a point after all work of the device (timelines::mark_device). It is taken when the
-//           memory is needed, by `settle`, and then stands for that work: later uses wait for the point alone.
+// What      The points of its last writes, the points of the latest read of each stream, and use that was not
+//           announced: views that consumers hold, and work of consumers whose streams are unknown. Every path
+//           to the memory calls `needs` or begins a use, so none can skip a part of the state.
+// Rules     1. A read waits for every last write. A write waits for every last write and every read.
+//           2. Reads are bounded: beyond `max_reads` a new read waits for the oldest one and covers it.
+//           3. From `acquire` to `end` or `give_up`, a write excludes every other use and a read excludes
+//              writes. So the wait and the record are one step, and no dependency is lost. A thread that
+//              requests what it already holds gets error busy instead of a deadlock.
+// Unknown   Consumers may work on streams that they did not announce. While they hold a view, and after they
+//           return it, a conflicting use needs a point after all work of the device (timelines::mark_device).
+//           The point is taken when the memory is needed. `settle` then stores it for that work, and later
+//           uses wait for the point alone.
 // Thread    Any; `acquire` and `needs` block while another thread's use is in the way.
 #pragma once
 
@@ -30,10 +31,10 @@ enum class access { read, write, read_write };
 /// What a use has to wait for.
 struct requirement {
   point_set points;
-  bool unknown = false; ///< for unknown work, too
+  bool unknown = false; ///< true: for unknown work as well
 };
 
-/// What somebody has to wait for who gets the memory without a use of ours.
+/// What a consumer has to wait for if it gets the memory without a use of ours.
 struct handover : requirement {
   std::uint32_t seen = 0; ///< for `settle`
 };
@@ -42,48 +43,51 @@ class ordering_state {
 public:
   static constexpr std::size_t max_reads = 8;
 
-  /// Takes the storage for the calling thread and adds to `into` what `mode` has to wait for. On failure nothing is held.
-  /// What a write adds is taken out of the state: `end` says that the use covers it, `give_up` puts it back.
-  /// Returns what `settle` wants to see.
+  /// Takes the storage for the calling thread and adds to `into` what `mode` has to wait for. On failure
+  /// nothing is held. The points that a write waits for leave the state: `end` replaces them by the point of
+  /// the use, `give_up` puts them back. Returns the value that `settle` takes as `seen`.
   std::uint32_t acquire(access mode, requirement& into, std::string_view name);
-  /// The use of `holder` is over. `done` covers everything queued on its stream, the waits too; empty when the stream has
-  /// been synchronised or runs inline.
+  /// Ends the use of `holder`. `done` covers everything queued on its stream, including the waits. It is
+  /// empty if the stream has been synchronised or runs inline.
   void end(access mode, std::thread::id holder, point done) noexcept;
-  /// As `end`, of work that no point covers.
+  /// Like `end`, for work that no point covers.
   void end_unknown(access mode, std::thread::id holder) noexcept;
-  /// The use did not take place: nothing was queued that waits for `waited`.
+  /// Ends a use that did not take place: no work was queued that waits for `waited`.
   void give_up(access mode, const requirement& waited) noexcept;
 
-  /// The first users wait for this. Before anybody else has the storage.
+  /// Sets a point that the first users wait for. Call it before other threads can reach the storage.
   void start_after(point ready) noexcept { writes_.points.start_with(ready); }
-  /// Adds work that no token covered: a foreign producer's or borrower's. @throws std::bad_alloc.
+  /// Adds work that no token covered, such as that of a foreign producer or borrower. @throws std::bad_alloc.
   void add_write(point done);
-  /// A view was handed to a consumer whose streams are unknown; it may write where `mode` says so.
+  /// A view was handed to a consumer whose streams are unknown. `mode` says whether it may write.
   void begin_export(access mode) noexcept;
-  /// The consumer gave it back. @param mode  as it was begun.
+  /// The consumer returned the view. @param mode  the mode that the export began with.
   void end_export(access mode) noexcept;
-  /// As `end_export`, where the consumer's last use was named.
+  /// Like `end_export`, for a consumer that named its last use.
   void end_export(access mode, const point_set& last) noexcept;
 
-  /// What an access by somebody else has to wait for: a hand-over, a host read. Waits for a write use of another thread to
-  /// end, because its point is not there before; @throws error busy inside a write use of this thread.
+  /// What an access outside of a use has to wait for: a hand-over or a host read. Blocks until a write use of
+  /// another thread ends, because its point exists only then. @throws error busy inside a write use of this
+  /// thread.
   [[nodiscard]] handover needs(access mode, std::string_view name);
-  /// For the release: everything, of a state that nobody can reach any more. It lives as long as the state.
+  /// Everything that the release has to wait for. Nothing else can reach the state any more. The result lives
+  /// as long as the state.
   [[nodiscard]] requirement& take_all() noexcept {
     if (!reads_.empty() || unknown_reads_ || reading_views_ + writing_views_ != 0) {
       gather();
     }
     return writes_;
   }
-  /// The unknown work that conflicts with `mode` is covered: by `everything`, or where that is empty by a use that has
-  /// waited for it. @param seen  what `acquire` or `needs` returned before that point was taken. @throws std::bad_alloc.
+  /// Says that the unknown work that conflicts with `mode` is covered: by `everything` or, if that is empty,
+  /// by a use that has waited for it. @param seen  what `acquire` or `needs` returned before those points
+  /// were taken. @throws std::bad_alloc.
   void settle(access mode, const point_set& everything, std::uint32_t seen);
 
 private:
   using locked = std::unique_lock<spin_lock>;
 
   [[nodiscard]] locked lock_out(access mode, std::string_view name);
-  /// Gives the lock back, too.
+  /// Also unlocks `lock`.
   void unlock_use(locked lock, access mode, std::thread::id holder) noexcept;
   [[nodiscard]] bool unknown_to(access mode) const noexcept;
   void note(access mode, std::span<const point> last) noexcept;
@@ -91,15 +95,15 @@ private:
   void gather() noexcept;
 
   spin_lock lock_;
-  std::atomic<int> uses_ended_{0}; ///< who is locked out waits for it to change
-  requirement writes_; ///< one point, or several where writers were unordered (a foreign one beside ours)
+  std::atomic<int> uses_ended_{0}; ///< changes when a use ends; threads that are locked out wait for that
+  requirement writes_; ///< one point, or several if writers were unordered (a foreign writer beside ours)
   point_set reads_;
   std::vector<std::thread::id> readers_; ///< threads inside a read use
   std::thread::id writer_;
-  std::int32_t reading_views_ = 0; ///< that consumers have
+  std::int32_t reading_views_ = 0; ///< views that consumers hold
   std::int32_t writing_views_ = 0;
-  bool unknown_reads_ = false; ///< by consumers that have given their views back; `writes_` says it of writes
-  std::uint32_t changes_ = 0;  ///< how often something became unknown
+  bool unknown_reads_ = false; ///< of consumers that returned their views; see `writes_.unknown` for writes
+  std::uint32_t changes_ = 0;  ///< how often some work became unknown
 };
 
 } // namespace saeta

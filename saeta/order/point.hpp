@@ -1,8 +1,8 @@
-// Points: moments on the clock of a stream, and what memory remembers of its users.
+// Points: moments on the timeline of a stream. Memory remembers its users as points.
 //
-// What      A point is a timeline and an epoch, 16 bytes. Work that was queued on the stream before the point was taken
-//           belongs to that epoch or to an earlier one. A point of a timeline that has been retired has passed.
-// Thread    Values. `order/timeline.hpp` says how points are taken, waited for and asked.
+// What      A point is a timeline and an epoch, 16 bytes. Work that was queued on the stream before the point
+//           was taken belongs to that epoch or to an earlier one. A point of a retired timeline has passed.
+// Thread    Values. See order/timeline.hpp for how points are taken, waited for and queried.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 
 namespace saeta {
 
-/// Names a timeline for all time, unique in the process across devices and backends. 0 names none.
+/// Identifies a timeline: unique in the process across devices and backends, never reused. 0 means none.
 enum class timeline_id : std::uint64_t { none = 0 };
 
 struct point {
   timeline_id timeline = timeline_id::none;
   std::uint64_t epoch = 0;
 
-  /// Of no timeline: it has always passed.
+  /// A point without a timeline has always passed.
   [[nodiscard]] bool empty() const noexcept { return timeline == timeline_id::none; }
   friend bool operator==(const point&, const point&) = default;
 };
@@ -65,7 +65,7 @@ public:
     }
     data()[size_++] = added;
   }
-  /// The first one, of a set that has never had any.
+  /// Sets the first point of a set that has never had one.
   void start_with(point first) noexcept {
     few_.front() = first;
     size_ = first.empty() ? 0 : 1;
@@ -85,7 +85,7 @@ public:
     }
     size_ = kept;
   }
-  /// Takes the oldest out. Not on an empty set.
+  /// Removes and returns the oldest point. The set must not be empty.
   point pop_front() noexcept {
     const point first = *data();
     for (std::size_t i = 1; i < size_; ++i) {

@@ -12,26 +12,26 @@
 namespace saeta {
 namespace {
 
-/// A release in the queue. Only whoever asks for it changes it; its label and bytes stay.
+/// A release in the queue. Only the thread that queries it changes it; its label and bytes never change.
 struct queued_release {
   explicit queued_release(pending_release submitted)
       : release(std::move(submitted)), held_up(release.after.unknown) {}
 
   pending_release release;
-  bool held_up; ///< by a capture, when it was last asked for; with the lock of the queue
+  bool held_up; ///< by a capture at the last query; guarded by the mutex of the queue
 };
 using release_queue = std::list<queued_release>;
 
 } // namespace
 
-// The thread keeps this alive by itself: the last action may destroy the context, and with it the reaper, while the
-// thread still runs.
+// The thread shares this: the last action may destroy the context, and the reaper with it, while the thread
+// still runs.
 struct reaper::shared {
   everything_source everything;
-  std::mutex asking; ///< of the one who asks the device about the queue; taken before `mutex`
+  std::mutex asking; ///< held while the device is queried about the queue; taken before `mutex`
   mutable std::mutex mutex;
   std::condition_variable changed; ///< something was submitted or done
-  release_queue queue;             ///< whoever submits appends; only the one who asks takes out
+  release_queue queue;             ///< submitters append; only the holder of `asking` removes
   std::size_t running = 0;
   std::uint64_t submitted = 0;
   std::uint64_t done = 0;
@@ -48,7 +48,7 @@ struct reaper::shared {
 
 namespace {
 
-/// How long somebody sleeps between two questions: short at first, because most work is.
+/// How long to sleep between two queries. It is short at first, because most work is short.
 class poll_interval {
 public:
   using duration = std::chrono::microseconds;
@@ -96,8 +96,8 @@ bool reaper::shared::passed(pending_release& release) const {
   return false;
 }
 
-/// Asks for all that is queued by now. The device may take its time, so nobody who submits or waits is locked out
-/// meanwhile.
+/// Queries all releases that are queued now. The device may be slow, so `mutex` is not held meanwhile: other
+/// threads can submit and wait.
 release_queue reaper::shared::take_passed() {
   struct question {
     release_queue::iterator of;
@@ -134,7 +134,7 @@ std::size_t reaper::shared::run_passed() {
     pending_release& release = ready.front().release;
     const bool finished = release.action();
     if (finished) {
-      release.action = nullptr; // may end the context
+      release.action = nullptr; // may destroy the context
       ++count;
     }
     const std::lock_guard lock(mutex);
@@ -150,7 +150,7 @@ std::size_t reaper::shared::run_passed() {
   return count;
 }
 
-/// Nothing is pending but what an active capture holds up. With the lock.
+/// True if only releases that an active capture holds up are pending. The caller holds the lock.
 bool reaper::shared::held_up() const {
   return running == 0 &&
          std::all_of(queue.begin(), queue.end(), [](const queued_release& each) { return each.held_up; });

@@ -1,14 +1,15 @@
-// The reaper: gives memory back after its last work has finished, without making anybody wait.
+// The reaper: releases memory after the last work on it has finished, without making a thread wait.
 //
-// What      A release is the points that must pass and one action: free a block or drop a keepalive.
-// Order     Whatever has passed already is done at once on the calling thread. The rest waits in a queue; a background
-//           thread (started on first need) asks for all of it again and again, so that none waits for another. A release
-//           after unknown work needs a point over all work of the devices where the memory was visible (`everything`). It
-//           is taken when the release is made, or later when a known capture is active then.
-// Failure   What a device refuses, an answer or the action itself, is tried again and reported once. Only a device that is lost
-//           (errc::device_lost) runs nothing any more: its releases are done.
-// Thread    Any. Actions run without a lock held, on the caller's or on the reaper's thread. One thread at a time asks the
-//           device, and whoever submits or waits does not wait for that.
+// What      A release is a set of points that must pass and one action: free a block or drop a keepalive.
+// Order     A release whose points have passed is done at once on the calling thread. The others wait in a
+//           queue. A background thread (started on first need) queries all of them repeatedly, so that none
+//           delays another. A release after unknown work needs a point over all work of the devices where the
+//           memory was visible (`everything`). The point is taken on submission, or later if a known capture
+//           is active then.
+// Failure   A query or an action that fails is retried, and reported once. A lost device (errc::device_lost)
+//           runs nothing any more, so its releases are done.
+// Thread    Any. Actions run with no lock held, on the thread of the caller or of the reaper. One thread at a
+//           time queries the device. Threads that submit or wait are not blocked by that.
 #pragma once
 
 #include "saeta/order/ordering.hpp"
@@ -25,44 +26,44 @@ namespace saeta {
 
 struct pending_release {
   requirement after;
-  /// False when it could not be done and is to be tried again. Must not throw.
+  /// Returns false if it failed and has to be retried. Must not throw.
   std::function<bool()> action;
-  std::string label; ///< whose bytes are released
+  std::string label; ///< the owner of the bytes
   std::uint64_t bytes = 0;
-  bool reported = false; ///< a failure, which is said once
+  bool reported = false; ///< true once a failure was reported, so that it is reported only once
 };
 
-/// Who does the releases that had to wait.
+/// Which thread does the releases that had to wait.
 enum class release_thread {
   background, ///< a thread of the reaper, started on first need
-  none, ///< whoever calls `drain`, `wait_for_one` or `wait_idle`, for programs that want no threads of others
+  none, ///< the caller of `drain`, `wait_for_one` or `wait_idle`, for programs that want no extra threads
 };
 
 class reaper {
 public:
-  /// Points over all unknown work; nothing while a known capture is active.
+  /// Returns points over all unknown work, or nullopt while a known capture is active.
   using everything_source = std::function<std::optional<point_set>()>;
   using clock = std::chrono::steady_clock;
 
   explicit reaper(everything_source everything, release_thread how = release_thread::background);
   reaper(const reaper&) = delete;
   reaper& operator=(const reaper&) = delete;
-  /// Stops the thread; nothing is pending then, because every pending release keeps its context alive.
+  /// Stops the thread. By then nothing is pending, because every pending release keeps its context alive.
   ~reaper();
 
-  /// Takes the points over unknown work, if `after` has any. False while a known capture is active.
+  /// Takes the points over unknown work if `after` needs them. Returns false while a known capture is active.
   bool resolve(requirement& after);
   void submit(pending_release release);
-  /// Does what has passed; returns how many releases that were.
+  /// Does the releases whose points have passed. Returns how many were done.
   std::size_t drain();
-  /// Releases that had to wait and have been done.
+  /// The number of releases that had to wait and have been done.
   [[nodiscard]] std::uint64_t done() const;
-  /// Waits until more releases have been done than `before`. False when none was by the deadline, or when none is pending
-  /// but those that an active capture holds up, which only the caller may be able to end.
+  /// Waits until more than `before` releases have been done. Returns false if the deadline passes, or if only
+  /// releases that an active capture holds up are pending. Perhaps only the caller can end that capture.
   bool wait_for_one(std::uint64_t before, clock::time_point deadline);
-  /// Something is pending that no capture holds up.
+  /// True if a release is pending that no capture holds up.
   [[nodiscard]] bool can_wait() const;
-  /// Waits until nothing is pending, at most `timeout`; true when nothing is. Does not wait for captures either.
+  /// Waits at most `timeout`, but not for captures, until nothing is pending. Returns whether nothing is.
   bool wait_idle(std::chrono::milliseconds timeout);
   [[nodiscard]] std::size_t pending() const;
   /// Label and bytes of each pending release.

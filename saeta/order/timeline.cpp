@@ -13,11 +13,11 @@
 namespace saeta {
 namespace {
 
-/// Events of one timeline that are kept apart. Beyond them the oldest is dropped, and the next one stands for it.
+/// Events kept per timeline. Beyond that the oldest is dropped, and the next event covers its epoch.
 constexpr std::size_t most_closed = 16;
-/// Unused events that are kept.
+/// Unused events that are kept for reuse.
 constexpr std::size_t most_free_events = 256;
-/// Timelines beyond which those of idle streams are retired.
+/// From this number of streams on, the timelines of idle streams are retired.
 constexpr std::size_t many_streams = 64;
 
 struct identity_hash {
@@ -29,7 +29,7 @@ struct identity_hash {
 /// The timelines that this thread has used last.
 struct recently_used {
   stream_identity who;
-  timeline* slot = nullptr; ///< null: nothing is known
+  timeline* slot = nullptr; ///< null: the entry is empty
   timeline_id id = timeline_id::none;
 };
 constexpr std::size_t recent_count = 8;
@@ -39,7 +39,7 @@ recently_used& recent_place(const stream_identity& who) noexcept {
   return recent[(who.backend * 5 + who.stream) % recent_count];
 }
 
-/// Null when this thread does not know the stream, or its timeline has been retired.
+/// Returns null if this thread does not know the stream or the timeline was retired.
 const recently_used* find_recent(const stream_identity& who) noexcept {
   const recently_used& known = recent_place(who);
   return known.who == who && known.slot != nullptr && known.slot->is(known.id) ? &known : nullptr;
@@ -51,7 +51,7 @@ bool on_host(const backend& device) noexcept { return device.device().kind == de
 struct all_registries {
   std::mutex mutex;
   std::unordered_map<std::uint64_t, std::weak_ptr<timelines>> by_backend;
-  std::vector<timelines*> orphans; ///< that nobody shares any more, with work that had not finished
+  std::vector<timelines*> orphans; ///< registries that are no longer shared and had unfinished work
 
   static all_registries& instance() {
     static constinit per_process<all_registries> all;
@@ -62,22 +62,24 @@ struct all_registries {
 } // namespace
 
 struct timelines::streams {
-  mutable std::mutex mutex; ///< taken before that of a timeline
+  mutable std::mutex mutex; ///< taken before the mutex of a timeline
   std::unordered_map<stream_identity, timeline*, identity_hash> known;
-  std::atomic<std::size_t> threshold{many_streams}; ///< of streams, from which on idle ones are looked for
+  /// the number of streams from which on idle ones are retired
+  std::atomic<std::size_t> threshold{many_streams};
 };
 
 template <class Record>
 std::optional<std::uint64_t> timeline::close(const Record& record) {
   // Everything that may fail comes before the event, so that an event is never lost.
   closed.reserve(most_closed);
-  // One question for half of them; where it is too early for that, the oldest goes.
+  // One query for half of the events. If that half has not passed, the oldest event is dropped.
   if (closed.size() == most_closed && !ask(closed[most_closed / 2].epoch)) {
     home->put_back(std::move(closed.front().end));
     closed.erase(closed.begin());
   }
   std::shared_ptr<event> end = home->take_event();
-  // First the epoch, then the event: whoever has read the epoch that ends queued his work before the event.
+  // The epoch ends before the event is recorded. A thread that has read the old epoch has already queued its
+  // work, so the event covers it.
   const std::uint64_t epoch = open.fetch_add(1);
   if (!record(*end)) {
     home->put_back(std::move(end));
@@ -123,7 +125,7 @@ bool timeline::ask(std::uint64_t epoch) {
   if (passed.load(std::memory_order_relaxed) >= epoch) {
     return true;
   }
-  const auto covering = find_closed(epoch); // the events before it have passed where it has
+  const auto covering = find_closed(epoch); // if it has passed, so have the earlier events
   if (covering == closed.end() || !covering->end->ref().complete()) {
     return false;
   }
@@ -159,7 +161,7 @@ std::shared_ptr<timelines> timelines::of(backend& device) {
   std::erase_if(all.by_backend, [](const auto& each) { return each.second.expired(); });
   std::weak_ptr<timelines>& place = all.by_backend[device.serial()];
   if (auto shared = place.lock()) {
-    return shared; // somebody was faster
+    return shared; // another thread was faster
   }
   all.orphans.reserve(all.orphans.size() + all.by_backend.size()); // so that `abandon` never fails
   std::shared_ptr<timelines> made(new timelines(device.shared_from_this()), abandon);
@@ -179,7 +181,7 @@ std::size_t timelines::collect_orphans() {
   return all.orphans.size();
 }
 
-/// Others may still have points of it, so it stays until everything on it has finished.
+/// Other objects may still hold points of it, so it stays until all its work has finished.
 void timelines::abandon(timelines* last) noexcept {
   std::unique_ptr<timelines> finished(last);
   if (last->retire_idle() != 0) {
@@ -196,19 +198,19 @@ timelines::timelines(std::shared_ptr<backend> device)
   everything_->stream.reset();
 }
 
-/// Every stream has been retired before (`abandon`, `collect_orphans`).
+/// All streams were retired before (`abandon`, `collect_orphans`).
 timelines::~timelines() {
   const std::lock_guard hold(everything_->mutex);
   retire(*everything_);
 }
 
-/// With its lock.
+/// The caller holds its lock.
 void timelines::retire(timeline& gone) noexcept {
   gone.forgotten.reset();
   timeline_table::instance().retire(gone);
 }
 
-/// With its lock. Of one that is ours nobody can say, before it is forgotten.
+/// The caller holds its lock. A stream of ours counts as pending until it is forgotten.
 bool timelines::has_pending(timeline& asked) noexcept {
   try {
     if (asked.forgotten && asked.ours) {
@@ -261,7 +263,7 @@ timelines::found timelines::find_or_add(stream_ref stream) {
   return {&slot, id};
 }
 
-/// With the lock of the streams.
+/// The caller holds the lock of the streams.
 timeline& timelines::at(const stream_identity& who, stream_ref stream) {
   auto& known = streams_->known;
   if (const auto before = known.find(who); before != known.end()) {
@@ -284,7 +286,8 @@ timeline& timelines::at(const stream_identity& who, stream_ref stream) {
 }
 
 void timelines::adopt(stream_ref own) {
-  const std::lock_guard lock(streams_->mutex); // until it is ours, somebody who sees it idle retires it
+  // otherwise another thread could see the stream idle and retire it before it is ours
+  const std::lock_guard lock(streams_->mutex);
   at(own.identity(), own).ours = true;
 }
 
@@ -306,7 +309,7 @@ void timelines::forget(stream own, stream_ref adopted) noexcept {
     if (failure.code() != errc::device_lost) {
       return keep();
     }
-    gone.set_passed(gone.open); // nothing runs any more
+    gone.set_passed(gone.open); // a lost device runs nothing any more
     gone.ours = false;
   } catch (...) {
     keep();
@@ -342,7 +345,7 @@ std::shared_ptr<event> timelines::take_event() {
 
 void timelines::put_back(std::shared_ptr<event> unused) noexcept {
   if (unused.use_count() != 1) {
-    return; // somebody is about to wait for it, and it goes with him
+    return; // a thread that is about to wait for it holds it and destroys it
   }
   try {
     const std::lock_guard lock(events_mutex_);
@@ -383,7 +386,7 @@ point mark(stream_ref stream) {
   const timelines::found on = timelines::find_or_add(stream);
   if (on.slot->ours.load(std::memory_order_acquire)) {
     const point here{on.id, on.slot->open.load()};
-    if (on.slot->is(on.id)) { // else it has been retired meanwhile, and the slot is another stream's
+    if (on.slot->is(on.id)) { // otherwise it was retired meanwhile, and the slot belongs to another stream
       return here;
     }
   }
@@ -407,14 +410,15 @@ point record(stream_ref stream) {
         return {on.id, on.slot->close_on(stream)};
       }
     }
-    // It has been retired meanwhile and gets another, which this keeps where nobody else does.
+    // The timeline was retired meanwhile, and the stream gets another one. This keeps the registry alive if
+    // nothing else does.
     kept = timelines::of(stream.owner());
   }
 }
 
 namespace {
 
-/// The event to wait for, and the device that it is of; null when the point has passed.
+/// The event that covers the point; null if the point has passed.
 std::shared_ptr<event> end_of(point awaited) {
   timeline* const on = timeline_table::instance().find(awaited.timeline);
   if (on == nullptr || on->passed.load(std::memory_order_acquire) >= awaited.epoch) {
@@ -463,7 +467,7 @@ bool passed(point asked) {
     return true;
   }
   static_cast<void>(
-      on->end_of(asked.epoch)); // let go of at once: an event that somebody holds is not used again
+      on->end_of(asked.epoch)); // dropped at once, because an event that is still held is not reused
   return on->ask(asked.epoch);
 }
 
@@ -471,7 +475,7 @@ bool known_to_have_passed(point asked) noexcept {
   try {
     return passed(asked);
   } catch (...) {
-    return false; // whoever needs the answer asks again
+    return false; // the caller asks again if it needs the answer
   }
 }
 
@@ -486,7 +490,7 @@ void synchronize(point awaited) {
     return;
   }
   end->ref().synchronize();
-  end.reset(); // or `set_passed` could not keep it for the next one
+  end.reset(); // otherwise `set_passed` could not keep it for reuse
   timeline* const on = timeline_table::instance().find(awaited.timeline);
   if (on != nullptr) {
     const std::lock_guard lock(on->mutex);

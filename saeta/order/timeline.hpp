@@ -1,18 +1,21 @@
 // Timelines: one clock for every stream.
 //
-//   const point written = mark(stream);   // after everything that is queued on the stream by now
+//   const point written = mark(stream);   // after everything that is queued on the stream now
 //   wait(other, written);                 // later work of `other` starts after it
 //
-// What      Each stream has a timeline, made on its first use and found by its identity. Its epochs count the events that
-//           were recorded on it. Work that is queued belongs to the open epoch; recording an event closes that epoch.
-// Owner     `timelines` is the registry of one backend: contexts and resources of the backend share it, and events belong
-//           to it. A timeline is retired once everything on it has finished, after its stream was forgotten or when many
-//           streams came and went; its points have passed then, so that no point keeps anything alive.
-// Events    Of a stream that is announced as ours (`adopt`) an event is recorded only when somebody needs its open epoch:
-//           another stream, or the host. A program on one stream records none. Any other stream may be destroyed at any
-//           time, so marking it records at once.
-// Order     Waiting for a point of the same timeline is skipped. A stream of the host runs inline: the host waits instead.
-// Thread    Any. The per-thread default stream can be marked and waited for by its own thread alone
+// What      Each stream has a timeline, made on first use and found by the stream's identity. Its epochs
+//           count the events recorded on the stream. Queued work belongs to the open epoch. Recording an
+//           event closes the epoch.
+// Owner     `timelines` is the registry of one backend. The backend's contexts and resources share it, and it
+//           owns the events. After its stream was forgotten, or when there are many streams, a timeline is
+//           retired once all its work has finished. By then its points have passed, so points keep nothing
+//           alive.
+// Events    On a stream announced as ours (`adopt`), an event is recorded only when another stream or the
+//           host needs the open epoch. A program on one stream records none. Any other stream may be
+//           destroyed at any time, so marking it records an event at once.
+// Order     Waiting for a point of the same timeline is skipped. A stream of the host runs inline, so the
+//           host waits.
+// Thread    Any. Only the own thread of a per-thread default stream can mark it or wait for it
 //           (`stream_ref::usable_here`). A capturing stream has no timeline: ask `captures` first.
 // Failure   error device from the driver; `mark` and `wait` change nothing then.
 #pragma once
@@ -35,36 +38,37 @@ struct timeline;
 
 /// A point after everything queued on the stream so far. Empty on the host, where nothing is ever pending.
 [[nodiscard]] point mark(stream_ref stream);
-/// As `mark`, with an event at once, so that waiting for it waits for nothing that is queued later.
+/// Like `mark`, but records an event at once, so that waiting for the point does not wait for later work.
 [[nodiscard]] point record(stream_ref stream);
 /// The timeline of the stream, on the host too.
 [[nodiscard]] timeline_id timeline_of(const stream_ref& stream);
-/// The id of a timeline's stream (stream_ref::id), for reports; 0 when the timeline has been retired, or is no stream's.
+/// For reports: the id of the timeline's stream (stream_ref::id). 0 if it was retired or has no stream.
 [[nodiscard]] std::uint64_t stream_id_of(timeline_id id) noexcept;
 /// True for a stream that was announced as ours (timelines::adopt): it never captures a graph.
 [[nodiscard]] bool is_ours(stream_ref stream);
 /// Makes later work on the stream start after the points.
 void wait(stream_ref stream, point awaited);
 void wait(stream_ref stream, const point_set& awaited);
-/// Whether what is queued on the point's stream from now on belongs to a later epoch, so that no point of it equals this one.
+/// True if work that is queued on the point's stream from now on belongs to a later epoch. No new point of
+/// the stream equals this one then.
 [[nodiscard]] bool epoch_has_ended(point asked) noexcept;
-/// Asks the device, unless the answer is known.
+/// True if the point has passed. Queries the device unless the answer is known.
 [[nodiscard]] bool passed(point asked);
-/// As `passed`; false also where the device can't answer.
+/// Like `passed`, but returns false if the query fails.
 [[nodiscard]] bool known_to_have_passed(point asked) noexcept;
-/// Takes out the points that have passed; true when none is left.
+/// Removes the points that have passed. Returns true if none is left.
 bool drop_passed(point_set& points);
-/// Blocks the calling thread. Not counted: contexts count through `context::synchronize`.
+/// Blocks the calling thread until the point has passed. Not counted; `context::synchronize` counts waits.
 void synchronize(point awaited);
 
 class timelines : public std::enable_shared_from_this<timelines> {
 public:
-  /// The registry of a backend, which lives as long as somebody shares it.
+  /// The registry of the backend. It lives as long as it is shared.
   static std::shared_ptr<timelines> of(backend& device);
-  /// Lets go of registries that nobody shares any more and whose work had not finished when the last owner went. Making a
-  /// registry does so, too; how many are left.
+  /// Destroys unshared registries whose work has finished by now. Making a registry does this, too. Returns
+  /// how many unshared ones are left.
   static std::size_t collect_orphans();
-  /// A timeline and the id that it had when it was found.
+  /// A timeline and its id when it was found.
   struct found {
     timeline* slot;
     timeline_id id;
@@ -75,23 +79,24 @@ public:
   ~timelines();
 
   [[nodiscard]] backend& device() const noexcept { return *device_; }
-  /// Says that the stream is ours: it exists until `forget`, and it never captures a graph.
+  /// Announces a stream as ours: it exists until `forget`, and it never captures a graph.
   void adopt(stream_ref own);
-  /// Destroys a stream of ours once an event covers what is pending on it. Where the driver fails to record one, the stream
-  /// stays until it does, because memory that the stream has used still waits for it.
+  /// Destroys a stream of ours once an event covers its pending work. If the driver fails to record the
+  /// event, the stream stays until a retry succeeds, because memory used on the stream still waits for it.
   void forget(stream own, stream_ref adopted) noexcept;
 
-  /// A point after all work of the device's context, other libraries' too: on a timeline of the device itself, so that a
-  /// later one covers an earlier one. Nothing while a known capture is active: reported by the driver, announced, or
-  /// noted (order/captures.hpp). The driver would end any other capture.
+  /// A point after all work of the device's context, including that of other libraries. It is on a timeline
+  /// of the device itself, so a later point covers an earlier one. Returns nullopt while a known capture is
+  /// active: reported by the driver, announced, or noted (order/captures.hpp). Recording would end an unknown
+  /// capture.
   [[nodiscard]] std::optional<point> mark_device();
   [[nodiscard]] captures& graph_captures() noexcept { return *captures_; }
 
-  /// Events recorded so far, those over all work of the context among them.
+  /// Events recorded so far, including those over all work of the context.
   [[nodiscard]] std::uint64_t events_recorded() const noexcept {
     return recorded_.load(std::memory_order_relaxed);
   }
-  /// Timelines of streams that are kept now.
+  /// The number of streams that have a timeline now.
   [[nodiscard]] std::size_t size() const;
 
 private:
@@ -109,7 +114,8 @@ private:
   static bool has_pending(timeline& asked) noexcept;
   /// The timeline of the stream, made on its first use.
   timeline& at(const stream_identity& who, stream_ref stream);
-  /// Retires those of streams that are not ours and have nothing pending; how many are left.
+  /// Retires timelines whose streams are not ours (any more) and have no pending work. Returns how many are
+  /// left.
   std::size_t retire_idle() noexcept;
   std::size_t retire_idle_locked() noexcept;
   std::shared_ptr<event> take_event();
@@ -124,7 +130,7 @@ private:
   std::vector<std::shared_ptr<event>> free_events_; ///< bounded
 };
 
-/// A stream that its owner announces as ours for as long as it lives.
+/// A stream that is announced as ours for its lifetime.
 class own_stream {
 public:
   explicit own_stream(std::shared_ptr<timelines> clock)
@@ -141,7 +147,7 @@ public:
 
   [[nodiscard]] stream_ref ref() const noexcept { return ref_; }
   [[nodiscard]] bool empty() const noexcept { return stream_.empty(); }
-  /// In a child of the process that made it: the stream is the parent's, and the clock may be locked for ever.
+  /// For a forked child: the stream belongs to the parent, and the registry may be locked for ever.
   void abandon() noexcept {
     static_cast<void>(stream_.release());
     static_cast<void>(new (std::nothrow) std::shared_ptr<timelines>(clock_)); // never destroyed
@@ -150,7 +156,7 @@ public:
 private:
   std::shared_ptr<timelines> clock_;
   stream stream_;
-  stream_ref ref_; ///< asked for once: a device that is lost tells no id any more
+  stream_ref ref_; ///< read once, because a lost device returns no ids any more
 };
 
 } // namespace saeta

@@ -7,7 +7,7 @@ namespace saeta {
 
 timeline_table& timeline_table::instance() {
   static constinit per_process<timeline_table>
-      all; // never destroyed: memory comes back from static destructors, too
+      all; // never destroyed: static destructors may still release memory
   return all.get();
 }
 
