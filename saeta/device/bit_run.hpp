@@ -1,4 +1,4 @@
-// Bits at any offset, by words of 64.
+// Bits at any offset, in words of 64.
 #pragma once
 
 #include <bit>
@@ -19,7 +19,8 @@ inline std::uint64_t load_word(const std::uint8_t* from) noexcept {
 
 inline void store_word(std::uint8_t* to, std::uint64_t word) noexcept { std::memcpy(to, &word, sizeof word); }
 
-/// A run of bits at any offset, read 64 at a time without touching a byte that holds none of them.
+/// A run of bits at any offset. It is read 64 bits at a time, without touching a byte that has none of its
+/// bits.
 class bit_run {
 public:
   bit_run(const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length) noexcept
@@ -35,7 +36,7 @@ public:
     return shift_ == 0 ? low : (low >> shift_) | (std::uint64_t{from[8]} << (64 - shift_));
   }
 
-  /// The bits past the whole words, the rest of the word zero.
+  /// The bits after the whole words. The rest of the word is zero.
   [[nodiscard]] std::uint64_t tail() const noexcept {
     const std::uint8_t* const from = first_ + whole_words() * 8;
     std::uint64_t bits = 0;
@@ -53,7 +54,7 @@ private:
   std::int64_t length_;
 };
 
-/// The bits of a word that are 1. `std::popcount` is a call of a table where the compiler may not count on the instruction.
+/// The number of 1 bits. `std::popcount` calls a table lookup if the compiler may not use the instruction.
 inline std::int64_t count_ones(std::uint64_t bits) noexcept {
   bits -= (bits >> 1) & 0x5555555555555555;
   bits = (bits & 0x3333333333333333) + ((bits >> 2) & 0x3333333333333333);

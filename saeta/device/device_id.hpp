@@ -1,5 +1,5 @@
-// Whose memory it is: a kind of device and an ordinal, numbered as DLPack's DLDeviceType and Arrow's ArrowDeviceType number
-// them. Their numbers for page-locked and managed memory are no devices here, but kinds of memory (device/memory_kind.hpp).
+// A device: a kind and an ordinal, numbered as in DLPack's DLDeviceType and Arrow's ArrowDeviceType. Their
+// numbers for page-locked and managed memory are not devices here, but memory kinds (device/memory_kind.hpp).
 #pragma once
 
 #include <cstdint>

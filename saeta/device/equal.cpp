@@ -10,10 +10,10 @@ namespace {
 
 using namespace equal_rows;
 
-/// Rows looked at between two decisions; the loop over a block has no branch, so that it becomes vector code.
+/// Rows compared between two branches. The loop over a block has no branch, so that it is vectorised.
 constexpr std::int64_t block_rows = 1024;
 
-/// Up to 64 bits from bit `first` on; no byte is read that holds none of them. Ones of an absent bitmap.
+/// Reads up to 64 bits from bit `first` on, and no byte that has none of them. A missing bitmap is all ones.
 std::uint64_t read_bits(const void* bits, std::int64_t first, std::int64_t count) noexcept {
   const std::uint64_t mask = count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
   if (bits == nullptr) {
@@ -44,7 +44,7 @@ bool same_bits(const equal_task& task) noexcept {
   return true;
 }
 
-/// Rows [at, end): what lies below a null may be anything.
+/// Compares rows [at, end). The values of null rows may be anything and are not compared.
 bool same_valid_values(const equal_task& task, std::int64_t at, std::int64_t end) noexcept {
   for (; at < end; ++at) {
     const std::int64_t left = task.left.first + at;
@@ -95,7 +95,7 @@ bool same_flat_values(const equal_task& task) noexcept {
   return true;
 }
 
-/// Calls `visit(row, list)` for the rows of a task, in order, while it says true.
+/// Calls `visit(row, list)` for the rows of a task, in order, until it returns false.
 template <class Visit>
 bool for_each_row(const equal_task& task, Visit visit) noexcept {
   std::int64_t list = 0;
@@ -110,8 +110,8 @@ bool for_each_row(const equal_task& task, Visit visit) noexcept {
   return true;
 }
 
-/// Whether the offsets of lists without nulls rise in the same way on both sides, which they mostly do: then all lengths are
-/// equal, and the values follow each other.
+/// True if the offsets of lists without nulls rise in the same way on both sides, as they usually do. Then
+/// all lengths are equal, and the values are contiguous.
 template <class Offset>
 bool rise_alike(const equal_task& task, equal_extent& extent) noexcept {
   using number = std::make_unsigned_t<Offset>;

@@ -1,4 +1,4 @@
-// How one row of each side of a comparison is found and compared, for the kernels of the host and of a GPU.
+// Finds and compares one row of each side, in the kernels of the host and of a GPU.
 //
 // Both compile these functions: what a row is depends on a dozen layouts, and must not depend on the device.
 #pragma once
@@ -50,7 +50,7 @@ SAETA_ANY_DEVICE inline std::int64_t step_from(const equal_step& step, std::int6
   return null_row;
 }
 
-/// The list that task row `at` comes from, one of [low, high]: the last that begins at or before it.
+/// The list that task row `at` comes from, within [low, high]: the last one that starts at or before it.
 SAETA_ANY_DEVICE inline std::int64_t list_of(const equal_task& task, std::int64_t low, std::int64_t high,
                                              std::int64_t at) noexcept {
   while (low < high) {
@@ -64,7 +64,7 @@ SAETA_ANY_DEVICE inline std::int64_t list_of(const equal_task& task, std::int64_
   return low;
 }
 
-/// The row of a side that task row `at`, of list `list`, stands for; null_row where it is null.
+/// The row of a side for task row `at` of list `list`, or null_row if it is null.
 SAETA_ANY_DEVICE inline std::int64_t row_of(const equal_side& side, std::int64_t at,
                                             std::int64_t list) noexcept {
   std::int64_t row = side.first + at + (side.shifts == nullptr ? 0 : side.shifts[list]);
@@ -77,7 +77,7 @@ SAETA_ANY_DEVICE inline std::int64_t row_of(const equal_side& side, std::int64_t
   return side.validity == nullptr || bit(side.validity, row) ? row : null_row;
 }
 
-/// Where the values of a list lie in its child, or the bytes of a string.
+/// The range of a list's values in its child, or of a string's bytes.
 struct list_range {
   std::int64_t first;
   std::int64_t count;
@@ -93,7 +93,7 @@ SAETA_ANY_DEVICE inline list_range range_of(const equal_task& task, const equal_
                                                      : load_signed(side.values, task.width, row + 1) - first};
 }
 
-/// Rows of dictionaries are often the same string of the same memory.
+/// Rows of dictionaries are often the same string at the same address, so that is checked first.
 SAETA_ANY_DEVICE inline bool same_strings(const equal_task& task, std::int64_t left,
                                           std::int64_t right) noexcept {
   if (left == right && task.left.values == task.right.values && task.left.second == task.right.second) {
@@ -115,7 +115,7 @@ SAETA_ANY_DEVICE inline const std::uint8_t* bytes_of_view(const equal_side& side
   return reinterpret_cast<const std::uint8_t*>(address) + load<std::int32_t>(side.values, 4 * row + 3);
 }
 
-/// The first four bytes are in the view, whatever its length.
+/// The view itself has the first four bytes, whatever its length.
 SAETA_ANY_DEVICE inline bool same_views(const equal_task& task, std::int64_t left,
                                         std::int64_t right) noexcept {
   const auto size = load<std::int32_t>(task.left.values, 4 * left);
@@ -142,7 +142,7 @@ SAETA_ANY_DEVICE inline bool same_values(const equal_task& task, std::int64_t le
   return true;
 }
 
-/// True where the values of both rows, which are valid, are equal; of lists, where their lengths are.
+/// True if the values of two valid rows are equal. For lists: if their lengths are equal.
 SAETA_ANY_DEVICE inline bool same_content(const equal_task& task, std::int64_t left,
                                           std::int64_t right) noexcept {
   switch (task.kind) {
@@ -164,8 +164,8 @@ SAETA_ANY_DEVICE inline bool same_content(const equal_task& task, std::int64_t l
   }
 }
 
-/// True unless the values of the list at task row `at` follow those of the one before it on both sides, and none lie below a
-/// null. The last row and the first one say where all of them are.
+/// Sets `extent.scattered` if, on either side, the values of the list after task row `at` do not follow those
+/// of the list at it, or if a null list has values. The first and the last row store the range of all values.
 SAETA_ANY_DEVICE inline void note_extent(const equal_task& task, std::int64_t at, bool null,
                                          equal_extent& extent) noexcept {
   const list_range left = range_of(task, task.left, task.left.first + at);
@@ -189,8 +189,8 @@ SAETA_ANY_DEVICE inline void note_extent(const equal_task& task, std::int64_t at
   }
 }
 
-/// One row of a task that is not flat: true where both sides are equal.
-/// @param list  that the row comes from, where it comes from one.
+/// Compares one row of a task that is not flat. Returns true if both sides are equal.
+/// @param list  the list that the row comes from, if any.
 SAETA_ANY_DEVICE inline bool same_row(const equal_task& task, std::int64_t at, std::int64_t list,
                                       equal_extent* extents) noexcept {
   const std::int64_t left = row_of(task.left, at, list);
@@ -204,7 +204,7 @@ SAETA_ANY_DEVICE inline bool same_row(const equal_task& task, std::int64_t at, s
   return left == null_row || same_content(task, left, right);
 }
 
-/// How many values the list at task row `at` has, and where they lie on both sides.
+/// The number of values of the list at a task row, and where they start on both sides.
 struct expanded_list {
   std::int64_t count = 0;
   std::int64_t left = 0;

@@ -1,11 +1,11 @@
-// Loading and comparing single values, for the kernels of the host and of a GPU: both compile these functions.
+// Loads and compares single values, in the kernels of the host and of a GPU. Both compile these functions.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-// Before a function that a CUDA compiler makes for the device as well.
+// Marks a function that a CUDA compiler also compiles for the device.
 #ifdef __CUDACC__
 #define SAETA_ANY_DEVICE __host__ __device__
 #else
@@ -57,7 +57,7 @@ SAETA_ANY_DEVICE inline std::uint64_t load_unsigned(const void* values, std::int
   }
 }
 
-/// The bits of two numbers. A NaN is equal to nothing, and 0.0 to -0.0. @param infinity  0: they are no floats.
+/// Compares the bits of two numbers. A NaN equals nothing; 0.0 equals -0.0. @param infinity  0: not floats.
 template <class Bits>
 SAETA_ANY_DEVICE inline bool same_number(Bits left, Bits right, std::uint64_t infinity) noexcept {
   if (infinity == 0) {

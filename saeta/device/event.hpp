@@ -1,6 +1,7 @@
 // Events: `event_ref` borrows, `event` owns. An event that was never recorded counts as complete.
 //
-// Owner     `event` destroys its handle; a pending wait on it still holds. Failures as in backend.hpp.
+// Owner     `event` destroys its handle. A wait that is queued on it stays in effect.
+// Failure   As in backend.hpp.
 #pragma once
 
 #include "saeta/device/stream.hpp"

@@ -1,6 +1,6 @@
-// What kernels gather (device/kernels.hpp): values of any strides, and columns that become a matrix.
+// What gather kernels use (device/kernels.hpp): values with any strides, and columns that become a matrix.
 //
-// What      Plain values that fit into the parameters of a kernel: nothing has to be allocated or copied for them.
+// What      Plain values that fit into the parameters of a kernel, so nothing has to be allocated or copied.
 // Owner     Pointers are borrowed, as for every kernel (device/kernels.hpp).
 #pragma once
 
@@ -8,14 +8,14 @@
 
 namespace saeta {
 
-/// Values of any strides, the last dimension running fastest.
+/// Values with any strides. The last dimension varies fastest.
 struct strided_values {
   static constexpr int most_dimensions = 8;
 
-  const void* first = nullptr; ///< whose indices are all 0
-  int dimensions = 0;          ///< 0: one value
+  const void* first = nullptr; ///< the value whose indices are all 0
+  int dimensions = 0;          ///< 0: a single value
   std::int64_t extents[most_dimensions]{};
-  std::int64_t strides[most_dimensions]{}; ///< bytes; may be 0 and negative
+  std::int64_t strides[most_dimensions]{}; ///< in bytes; may be 0 or negative
 
   [[nodiscard]] constexpr std::int64_t size() const noexcept {
     std::int64_t values = 1;
@@ -26,7 +26,7 @@ struct strided_values {
   }
 };
 
-/// Numbers of a column or a matrix; `boolean` is one byte, of which any but 0 is true.
+/// Kinds of numbers in a column or a matrix. `boolean` is one byte, and any value except 0 is true.
 enum class number_kind : std::uint8_t {
   int8,
   uint8,
@@ -66,8 +66,8 @@ constexpr std::int32_t width_of(number_kind kind) noexcept {
   }
 }
 
-/// Whether a gather turns numbers of one kind into another: the same kind; anything into a float, rounded to the nearest;
-/// bools and integers into integers that have all of their values.
+/// True if a gather can convert numbers of one kind to another: to the same kind; from any kind to a float,
+/// rounded to nearest; from bools and integers to integers that can hold all their values.
 constexpr bool converts(number_kind from, number_kind to) noexcept {
   if (from == to || is_float(to)) {
     return true;
@@ -84,20 +84,20 @@ constexpr bool converts(number_kind from, number_kind to) noexcept {
 }
 
 struct gathered_column {
-  const void* values = nullptr;            ///< of row 0, aligned to its kind; null: every value is 1
-  const std::uint8_t* validity = nullptr;  ///< null: without nulls
-  std::int64_t bit_offset = 0;             ///< of the bit of row 0
-  number_kind kind = number_kind::boolean; ///< `converts` to the matrix's
+  const void* values = nullptr;            ///< from row 0 on, aligned to its kind; null: every value is 1
+  const std::uint8_t* validity = nullptr;  ///< null: no row is null
+  std::int64_t bit_offset = 0;             ///< of row 0 in `validity`
+  number_kind kind = number_kind::boolean; ///< one that `converts` to the kind of the matrix
 };
 
-/// Where the numbers go: row r of column c to value r * row_step + c * column_step of the target.
+/// The target of a gather. Row r of column c goes to value r * row_step + c * column_step.
 struct gather_target {
   std::int64_t rows = 0;
   number_kind kind = number_kind::boolean;
   std::int64_t row_step = 0;
   std::int64_t column_step = 0;
-  std::int64_t rows_a_bit = 1; ///< rows that share one bit of a validity
-  std::uint64_t fill = 0;      ///< what stands for a null: a value in the low bytes
+  std::int64_t rows_a_bit = 1; ///< rows that share one validity bit
+  std::uint64_t fill = 0;      ///< the value that replaces a null, in the low bytes
 };
 
 } // namespace saeta

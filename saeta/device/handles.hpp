@@ -1,4 +1,4 @@
-// Handles of a backend, as distinct types: a stream can't be passed for an event.
+// Handles of a backend, as distinct types: a stream can't be passed as an event.
 #pragma once
 
 #include <array>
@@ -8,22 +8,24 @@
 
 namespace saeta {
 
-/// A backend's stream. On CUDA the driver's handle; 1 is the legacy and 2 the per-thread default stream, as in DLPack.
+/// A stream of a backend. On CUDA, the driver's handle: 1 is the legacy, 2 the per-thread default stream, as
+/// in DLPack.
 enum class stream_handle : std::uintptr_t {};
 
-/// A backend's event.
+/// An event of a backend.
 enum class event_handle : std::uintptr_t {};
 
 /// A memory pool of another process that a backend has imported.
 enum class pool_handle : std::uintptr_t {};
 
-/// Names an allocation of an exportable pool to whoever has imported the pool (CUDA: cudaMemPoolPtrExportData).
+/// Names an allocation of an exportable pool for a process that imported the pool (CUDA:
+/// cudaMemPoolPtrExportData).
 using allocation_name = std::array<std::byte, 64>;
 
 inline constexpr stream_handle legacy_stream{1};
 inline constexpr stream_handle per_thread_stream{2};
 
-/// Which stream, for all time and unique in the process across devices and backends.
+/// Identifies a stream: unique in the process across devices and backends, never reused.
 struct stream_identity {
   std::uint64_t backend = 0; ///< serial number of the backend object
   std::uint64_t stream = 0;  ///< id of the stream there
@@ -31,10 +33,10 @@ struct stream_identity {
   friend bool operator==(const stream_identity&, const stream_identity&) = default;
 };
 
-/// Ids of streams while they capture a graph begin here; all others are smaller.
+/// Ids of capturing streams start here; all others are smaller.
 inline constexpr std::uint64_t first_capture_id = std::uint64_t{1} << 63;
 
-/// An id for one look at a capturing stream: nothing has it already.
+/// Returns a new id for one lookup of a capturing stream.
 inline std::uint64_t new_capture_id() noexcept {
   static std::atomic<std::uint64_t> next{first_capture_id};
   return next.fetch_add(1, std::memory_order_relaxed);

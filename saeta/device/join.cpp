@@ -39,7 +39,7 @@ auto with_signed(std::int32_t width, Run run) {
   }
 }
 
-/// Up to 8 bits of a run from bit `first` on; no byte is read that holds none of them.
+/// Reads up to 8 bits of a run from bit `first` on, and no byte that has none of them.
 unsigned read_bits(const std::uint8_t* source, std::int64_t first, std::int64_t count) noexcept {
   const auto shift = static_cast<unsigned>(first % 8);
   unsigned found = static_cast<unsigned>(source[first / 8]) >> shift;
@@ -49,7 +49,8 @@ unsigned read_bits(const std::uint8_t* source, std::int64_t first, std::int64_t 
   return found & ((1u << count) - 1);
 }
 
-/// Adds bits to a byte. The first and last of a step may have bits of others, which another thread may write.
+/// Adds bits to a byte. The first and the last byte of a step may have bits of other steps, which another
+/// thread may write at the same time.
 void add_bits(std::uint8_t& byte, unsigned bits, bool shared) noexcept {
   if (shared) {
     std::atomic_ref(byte).fetch_or(static_cast<std::uint8_t>(bits), std::memory_order_relaxed);
@@ -58,7 +59,7 @@ void add_bits(std::uint8_t& byte, unsigned bits, bool shared) noexcept {
   }
 }
 
-/// Bits [from, end) of a step, those of one byte of the target at a time. Returns how many are 0.
+/// Joins bits [from, end) of a step, one byte of the target at a time. Returns how many are 0.
 std::int64_t join_bytes_of_bits(const join_step& step, std::int64_t from, std::int64_t end) noexcept {
   auto* const target = static_cast<std::uint8_t*>(step.target);
   const auto* const source = static_cast<const std::uint8_t*>(step.source);
@@ -77,7 +78,8 @@ std::int64_t join_bytes_of_bits(const join_step& step, std::int64_t from, std::i
   return nulls;
 }
 
-/// As many words of bits from bit `from` of a step on, which is the first of a byte of the target.
+/// Joins `words` words of bits of a step from bit `from` on, which starts a byte of the target. Returns how
+/// many bits are 0.
 std::int64_t join_words_of_bits(const join_step& step, std::int64_t from, std::int64_t words) noexcept {
   auto* const target = static_cast<std::uint8_t*>(step.target) + (step.bits.target_first + from) / 8;
   if (step.kind == join_kind::ones) {
@@ -106,7 +108,7 @@ void join_bits(const join_step& step) noexcept {
   }
 }
 
-/// Unsigned: offsets that were never validated wrap instead of being undefined.
+/// Unsigned, so that offsets that were never validated wrap. Signed overflow would be undefined.
 template <class Offset>
 void add(const join_step& step) noexcept {
   for (std::int64_t i = 0; i < step.count; ++i) {
@@ -124,7 +126,7 @@ void remap(const join_step& step) noexcept {
   }
 }
 
-/// A view of more than 12 bytes has the number of a buffer in its third word.
+/// A view of more than 12 bytes has a buffer number in its third word.
 void shift_views(const join_step& step) noexcept {
   constexpr std::int64_t words = 4;
   constexpr std::int32_t inline_bytes = 12;

@@ -1,13 +1,14 @@
-// The device kernels, as a small function table with one entry a kernel.
+// The device kernels, as a small function table with one entry per kernel.
 //
-// Every entry is queued on the stream and returns; pointers are device pointers of the backend that gave the table and
-// stay valid until the work is done (the caller holds a use token). Lengths are elements, offsets are bits or elements
-// as named. Bitmaps are Arrow's: least significant bit first. A bitmap that a kernel writes starts at bit 0 of
-// `target`, which is aligned to 16 bytes or more, and fills whole 64-byte blocks: `bitmap_bytes(length)` bytes, the bits
-// past `length` zero. Sources may lie at any address, and no byte is read that holds none of their bits.
+// Every entry queues its work on the stream and returns. Pointers are device pointers of the backend that
+// provides the table, and stay valid until the work is done (the caller holds a use token). Lengths count
+// elements, offsets count bits or elements as named. Bitmaps are Arrow's: least significant bit first. A
+// bitmap that a kernel writes starts at bit 0 of `target`, which is aligned to at least 16 bytes. It fills
+// whole 64-byte blocks: `bitmap_bytes(length)` bytes, with zero bits past `length`. Sources may have any
+// address. No byte is read that has none of their bits.
 //
-// `reference_kernels()` are plain loops that run at once on the calling thread: `host` uses them as they are, a
-// deferring backend queues them, `cuda` is tested against them.
+// `reference_kernels()` are plain loops that run at once on the calling thread. `host` uses them as they are,
+// a deferring backend queues them, and `cuda` is tested against them.
 #pragma once
 
 #include "saeta/device/equal.hpp"
@@ -31,12 +32,13 @@ struct kernel_table {
   void (*unpack_bool)(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,
                       std::int64_t length, std::uint8_t* target);
 
-  /// Copies `length` bits from any bit offset to bit 0 of `target` and, in the same pass, stores the number of zero
+  /// Copies `length` bits from any bit offset to bit 0 of `target`. The same pass stores the number of zero
   /// bits in `*null_count` (device memory, may be null; need not be initialised).
   void (*copy_bitmap)(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,
                       std::int64_t length, std::uint8_t* target, std::int64_t* null_count);
 
-  /// Stores the number of zero bits among `length` bits in `*null_count` (device memory, need not be initialised).
+  /// Stores the number of zero bits of `length` bits in `*null_count` (device memory, need not be
+  /// initialised).
   void (*count_nulls)(stream_handle stream, const std::uint8_t* source, std::int64_t bit_offset,
                       std::int64_t length, std::int64_t* null_count);
 
@@ -46,44 +48,45 @@ struct kernel_table {
   void (*rebase_offsets64)(stream_handle stream, const std::int64_t* source, std::int64_t count,
                            std::int64_t* target);
 
-  /// target[i] = source[i] where bit `bit_offset + i` of `validity` is set, else `fill`, for `length` values of `width` bytes
-  /// (1, 2, 4 or 8). `fill` holds a value in its low `width` bytes. `source` and `target` are aligned to `width`; `target` may
-  /// be `source`.
+  /// target[i] = source[i] where bit `bit_offset + i` of `validity` is set, else `fill`, for `length` values
+  /// of `width` bytes (1, 2, 4 or 8). `fill` holds a value in its low `width` bytes. `source` and `target`
+  /// are aligned to `width`, and may be the same.
   void (*fill_nulls)(stream_handle stream, const std::uint8_t* validity, std::int64_t bit_offset,
                      const void* source, std::int32_t width, std::int64_t length, std::uint64_t fill,
                      void* target);
 
-  /// Copies values of `width` bytes (1, 2, 4 or 8) from anywhere to `target`, side by side. Their addresses and strides are
-  /// multiples of `width`, `target` is aligned to it and does not overlap with them.
+  /// Copies values of `width` bytes (1, 2, 4 or 8) from anywhere to `target`, side by side. Their addresses
+  /// and strides are multiples of `width`. `target` is aligned to `width` and does not overlap them.
   void (*gather_strided)(stream_handle stream, const strided_values& source, std::int32_t width,
                          void* target);
 
-  /// Writes the rows of the columns into a matrix, converted to its kind of numbers, with the fill where a bit of their validity
-  /// is not set. `columns` is read before the call returns. `target` is aligned to its kind and overlaps with no source; values
-  /// between those that it names stay as they are.
+  /// Writes the rows of the columns into a matrix, converted to its kind of numbers. Rows whose validity bit
+  /// is not set get the fill. `columns` is read before the call returns. `target` is aligned to its kind and
+  /// overlaps no source. Values between those that are written stay as they are.
   void (*gather_columns)(stream_handle stream, std::span<const gathered_column> columns,
                          const gather_target& shape, void* target);
 
-  /// Does the steps, in any order. `uploaded` are the same steps in device memory, after `number_tiles`. No-op without steps.
+  /// Does the steps in any order. `uploaded` are the same steps in device memory, after `number_tiles`. No-op
+  /// without steps.
   void (*join)(stream_handle stream, std::span<const join_step> steps, const join_step* uploaded);
 
-  /// Stores what each request asks for. `uploaded` are the same requests in device memory, `values` is as well. No-op without
-  /// requests.
+  /// Stores what each request asks for. `uploaded` are the same requests in device memory. `values` is device
+  /// memory. No-op without requests.
   void (*read_values)(stream_handle stream, std::span<const value_request> requests,
                       const value_request* uploaded, std::int64_t* values);
 
-  /// Stores for each check the first row that breaks it, or no_bad_row. `uploaded` are the same checks in device memory, after
-  /// `number_tiles`, `bad_rows` is as well. No-op without checks.
+  /// Stores for each check the first row that fails it, or no_bad_row. `uploaded` are the same checks in
+  /// device memory, after `number_tiles`. `bad_rows` is device memory. No-op without checks.
   void (*check_values)(stream_handle stream, std::span<const value_check> checks, const value_check* uploaded,
                        std::int64_t* bad_rows);
 
-  /// Compares the rows of each task. `uploaded` are the same tasks in device memory, after `number_tiles`, the results lie there
-  /// as well. No-op without tasks.
+  /// Compares the rows of each task. `uploaded` are the same tasks in device memory, after `number_tiles`.
+  /// The results are in device memory. No-op without tasks.
   void (*compare)(stream_handle stream, std::span<const equal_task> tasks, const equal_task* uploaded,
                   const equal_results& results);
 
-  /// Stores the starts and shifts of each expansion. `uploaded` are the same expansions in device memory. No-op without
-  /// expansions.
+  /// Stores the starts and shifts of each expansion. `uploaded` are the same expansions in device memory.
+  /// No-op without expansions.
   void (*expand)(stream_handle stream, std::span<const list_expansion> expansions,
                  const list_expansion* uploaded);
 };

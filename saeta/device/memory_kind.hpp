@@ -1,7 +1,8 @@
-// What kind of memory an address is: who can reach it, whatever device it belongs to.
+// The kind of memory at an address: which processors can access it, independent of its device.
 //
-// What      `device_id` says whose memory it is, the kind says which. Both of a page-locked buffer of a GPU: "cuda:0", pinned.
-//           The backend knows the kind of any address (device/backend.hpp); a block has that of the resource that made it.
+// What      `device_id` says which device memory belongs to, and the kind says how it is accessed. A
+//           page-locked buffer of a GPU is "cuda:0" and pinned. The backend knows the kind of any address
+//           (device/backend.hpp). A block has the kind of the resource that allocated it.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,9 @@
 namespace saeta {
 
 enum class memory_kind : std::uint8_t {
-  device,  ///< of a device, which alone can load it
-  managed, ///< moves between host and device as they touch it (cudaMallocManaged)
-  pinned,  ///< page-locked host memory, which a device reads and writes at the speed of the link
+  device,  ///< memory of a device, which the CPU can't load
+  managed, ///< migrates between host and device on access (cudaMallocManaged)
+  pinned,  ///< page-locked host memory, which a device accesses at link speed
   host,    ///< ordinary host memory
 };
 
@@ -21,7 +22,7 @@ enum class memory_kind : std::uint8_t {
 /// The inverse. @throws error invalid_argument naming the text.
 [[nodiscard]] memory_kind parse_memory_kind(std::string_view text);
 
-/// True where an ordinary load of the CPU may touch the memory, once the work on it has finished.
+/// True if an ordinary load of the CPU may access the memory once the work on it has finished.
 [[nodiscard]] constexpr bool host_accessible(memory_kind kind) noexcept {
   return kind != memory_kind::device;
 }

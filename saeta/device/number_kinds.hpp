@@ -1,4 +1,4 @@
-// From a kind of number to its type, for the kernels of the host and of a GPU.
+// Maps a kind of number to its type, for the kernels of the host and of a GPU.
 #pragma once
 
 #include "saeta/device/gather.hpp"
@@ -7,7 +7,7 @@
 
 namespace saeta {
 
-/// Calls `run` with a value of the kind; of half precision and of bools each backend has types of its own.
+/// Calls `run` with a value of the kind's type. Each backend has its own half and bool types.
 template <class Half, class Truth, class Run>
 void with_number(number_kind kind, Run run) {
   switch (kind) {

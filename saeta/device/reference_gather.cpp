@@ -14,7 +14,7 @@ struct half {
   std::uint16_t bits;
 };
 
-/// A byte, of which any but 0 is true.
+/// A byte; any value except 0 is true.
 struct truth {
   std::uint8_t byte;
 };
@@ -40,7 +40,7 @@ bool is_set(const std::uint8_t* bits, std::int64_t position) {
   return (bits[position / 8] >> (position % 8) & 1) != 0;
 }
 
-/// Rows [first, end) of one column.
+/// Gathers rows [first, end) of one column.
 template <class Target, class Source>
 void gather_rows(const gathered_column& column, const gather_target& shape, std::int64_t first,
                  std::int64_t end, Target* to) {
@@ -61,7 +61,8 @@ void gather_rows(const gathered_column& column, const gather_target& shape, std:
 
 void gather_columns(stream_handle /*stream*/, std::span<const gathered_column> columns,
                     const gather_target& shape, void* target) {
-  // Some rows of every column before the next rows of the first: those of a row-major matrix are then still in the cache.
+  // A tile of rows of every column comes before the next tile of the first column. So the rows of a row-major
+  // matrix are still in the cache.
   constexpr std::int64_t tile = 512;
   for (std::int64_t first = 0; first < shape.rows; first += tile) {
     const std::int64_t end = std::min(first + tile, shape.rows);

@@ -8,7 +8,7 @@
 
 namespace saeta {
 
-/// @throws error invalid_argument for numbers that don't convert.
+/// @throws error invalid_argument for kinds that don't convert.
 void gather_columns(stream_handle stream, std::span<const gathered_column> columns,
                     const gather_target& shape, void* target);
 

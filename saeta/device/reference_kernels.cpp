@@ -21,7 +21,7 @@ std::uint64_t spread_bits(std::uint64_t bits) {
   return ((selected + 0x7f7f7f7f7f7f7f7f) >> 7) & 0x0101010101010101;
 }
 
-/// Zeroes `target` from `written` bytes on to the end of a bitmap of `length` bits.
+/// Zeroes `target` from byte `written` on to the end of a bitmap of `length` bits.
 void zero_padding(std::uint8_t* target, std::int64_t length, std::int64_t written) {
   const auto done = static_cast<std::size_t>(written);
   if (bitmap_bytes(length) > done) {
@@ -93,7 +93,7 @@ void count_nulls(stream_handle, const std::uint8_t* source, std::int64_t bit_off
   *null_count = length - valid;
 }
 
-/// Unsigned: a difference of offsets that were never validated wraps instead of being undefined.
+/// Unsigned, so that offsets that were never validated wrap. Signed overflow would be undefined.
 template <class Offset, class Unsigned>
 void rebase_offsets(const Offset* source, std::int64_t count, Offset* target) {
   if (count == 0) {
@@ -113,7 +113,7 @@ void rebase_offsets64(stream_handle, const std::int64_t* source, std::int64_t co
   rebase_offsets<std::int64_t, std::uint64_t>(source, count, target);
 }
 
-/// Calls `run` with an unsigned integer of `width` bytes, whose copies are those of any value as wide.
+/// Calls `run` with an unsigned integer of `width` bytes, which can copy any value of that width.
 template <class Run>
 void with_width(std::int32_t width, Run run) {
   switch (width) {
@@ -152,7 +152,7 @@ void fill_nulls(stream_handle, const std::uint8_t* validity, std::int64_t bit_of
   });
 }
 
-/// The dimensions from `level` on; returns the end of what it wrote.
+/// Copies the dimensions from `level` on. Returns the end of what it wrote.
 template <class Value>
 Value* gather_from(const std::byte* first, const strided_values& source, int level, Value* to) {
   const std::int64_t count = level < source.dimensions ? source.extents[level] : 1;

@@ -1,9 +1,10 @@
 // Streams: `stream_ref` borrows, `stream` owns.
 //
 // What      A stream orders work on one device. A ref is a backend, a handle and the stream's identity.
-// Owner     `stream` destroys its handle (pending work still finishes); `stream_ref` never does. Its borrower sees to it
-//           that the stream and the backend outlive the ref.
-// Thread    Refs are values; the per-thread default stream means that of the thread that made the ref.
+// Owner     `stream` destroys its handle (pending work still finishes); `stream_ref` never does. The user of
+//           a ref ensures that the stream and the backend outlive it.
+// Thread    Refs are values. A ref of the per-thread default stream means the stream of the thread that made
+//           the ref.
 // Failure   error device from the driver; the destructor reports.
 #pragma once
 
@@ -27,9 +28,9 @@ public:
 
   [[nodiscard]] backend& owner() const noexcept { return *owner_; }
   [[nodiscard]] stream_handle native_handle() const noexcept { return handle_; }
-  /// Unique among the streams of the device for all time, unlike the handle; streams of two devices may have the same id.
-  /// Of a ref that is made while the stream captures a graph, unique to that ref. A ref does not learn of a capture that
-  /// begins later: make another one for work inside it.
+  /// Unique among the streams of the device and never reused, unlike the handle. Streams of two devices may
+  /// have the same id. If the stream captures a graph when the ref is made, the id is unique to the ref. A
+  /// ref does not notice a capture that begins later: make another one for work inside it.
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] stream_identity identity() const noexcept { return {owner_->serial(), id_}; }
   [[nodiscard]] bool made_in_capture() const noexcept { return id_ >= first_capture_id; }
@@ -43,17 +44,18 @@ public:
     return handle_ == legacy_stream || handle_ == per_thread_stream;
   }
 
-  /// False for the per-thread default stream of another thread: its handle means the calling thread's own.
+  /// False for the per-thread default stream of another thread, whose handle means the calling thread's own.
   [[nodiscard]] bool usable_here() const {
     return handle_ != per_thread_stream || made_in_capture() || owner_->stream_id(handle_) == id_;
   }
 
   [[nodiscard]] bool has_handle(stream_handle handle) const noexcept { return handle_ == handle; }
-  /// What its handle means on the calling thread now: another stream where this one was destroyed, or where it is the
-  /// per-thread default stream of another thread.
+  /// The stream that the handle means on the calling thread now. It is another one if this stream was
+  /// destroyed, or if it is the per-thread default stream of another thread.
   [[nodiscard]] stream_ref looked_up_again() const { return {*owner_, handle_}; }
 
-  /// Of two streams that exist: the same one, in a capture too, where no two refs are equal.
+  /// For two streams that exist: true if they are the same one, also in a capture, where no two refs are
+  /// equal.
   [[nodiscard]] bool same_handle(const stream_ref& other) const noexcept {
     return owner_ == other.owner_ && handle_ == other.handle_;
   }
@@ -90,7 +92,7 @@ public:
     }
   }
 
-  /// Not on a moved-from stream.
+  /// Must not be called on a moved-from stream.
   [[nodiscard]] stream_ref ref() const { return {*owner_, handle_}; }
   [[nodiscard]] stream_handle native_handle() const noexcept { return handle_; }
   /// Gives up ownership; the caller destroys the handle.

@@ -1,6 +1,6 @@
-// Whether bytes are UTF-8, for the kernels of the host and of a GPU.
+// Checks for UTF-8, in the kernels of the host and of a GPU.
 //
-// Standard  RFC 3629: no longer forms than needed, no surrogates, nothing above U+10FFFF.
+// Standard  RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF.
 #pragma once
 
 #include "saeta/device/equal_values.hpp"
@@ -10,7 +10,7 @@
 
 namespace saeta {
 
-/// The first byte that does not begin a character, or begins one that is broken; `bytes` where there is none.
+/// The index of the first byte that does not start a valid character, or `bytes` if there is none.
 SAETA_ANY_DEVICE inline std::int64_t first_not_utf8(const std::uint8_t* text, std::int64_t bytes) noexcept {
   constexpr std::uint64_t high_bits = 0x8080808080808080;
   std::int64_t at = 0;
@@ -25,7 +25,7 @@ SAETA_ANY_DEVICE inline std::int64_t first_not_utf8(const std::uint8_t* text, st
       ++at;
       continue;
     }
-    // Continuations that follow, and the range of the first of them.
+    // The number of continuation bytes, and the range of the first one.
     const int more = first < 0xC2 || first > 0xF4 ? -1 : first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
     if (more < 0 || bytes - at <= more) {
       return at;
@@ -48,7 +48,7 @@ SAETA_ANY_DEVICE inline bool is_utf8(const std::uint8_t* text, std::int64_t byte
   return first_not_utf8(text, bytes) == bytes;
 }
 
-/// A row of a check of kind `texts`. Offsets that leave the bytes are for another check to find.
+/// Checks one row of a check of kind `texts`. Offsets out of range pass, because another check finds them.
 SAETA_ANY_DEVICE inline bool good_text(const value_check& check, std::int64_t row) noexcept {
   const bool wide = check.width == 8;
   const std::int64_t first = wide ? equal_rows::load<std::int64_t>(check.values, row)
@@ -59,7 +59,7 @@ SAETA_ANY_DEVICE inline bool good_text(const value_check& check, std::int64_t ro
          is_utf8(static_cast<const std::uint8_t*>(check.second) + first, end - first);
 }
 
-/// A row of a check of kind `text_views`. Views that leave their buffers are for another check to find.
+/// Checks one row of a check of kind `text_views`. Views out of range pass, because another check finds them.
 SAETA_ANY_DEVICE inline bool good_text_view(const value_check& check, std::int64_t row) noexcept {
   constexpr std::int32_t inline_bytes = 12;
   const auto size = equal_rows::load<std::int32_t>(check.values, 4 * row);

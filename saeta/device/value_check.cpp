@@ -8,7 +8,7 @@
 namespace saeta {
 namespace {
 
-/// Rows looked at between two decisions; the loop over a block has no branch, so that it becomes vector code.
+/// Rows checked between two branches. The loop over a block has no branch, so that it is vectorised.
 constexpr std::int64_t block_rows = 1024;
 
 template <class T>
@@ -19,7 +19,7 @@ T load(const void* values, std::int64_t index) noexcept {
   return value;
 }
 
-/// First row from `row` on for which `bad(row)` is not 0.
+/// The first row from `row` on for which `bad(row)` is not 0, or no_bad_row.
 template <class Bad>
 std::int64_t find_bad(std::int64_t row, std::int64_t rows, Bad bad) noexcept {
   for (; rows - row >= block_rows; row += block_rows) {
@@ -52,7 +52,7 @@ std::int64_t fall(const value_check& check) noexcept {
   });
 }
 
-/// What stands below a null may be anything, so the validity is asked where an index is outside.
+/// The value of a null row may be anything, so the validity is checked where an index is out of range.
 template <class Index>
 std::int64_t outside(const value_check& check) noexcept {
   constexpr auto greatest = static_cast<std::uint64_t>(std::numeric_limits<Index>::max());
@@ -78,7 +78,7 @@ std::int64_t beyond_child(const value_check& check) noexcept {
   const auto rows = static_cast<std::uint64_t>(check.limit);
   return find_bad(0, check.count, [&](std::int64_t i) {
     const auto offset =
-        static_cast<std::uint64_t>(load<Offset>(check.values, i)); // a negative one is very large
+        static_cast<std::uint64_t>(load<Offset>(check.values, i)); // a negative offset becomes very large
     const auto size = static_cast<std::uint64_t>(load<Offset>(check.second, i));
     return offset > rows || size > rows - (offset < rows ? offset : rows) ? 1 : 0;
   });

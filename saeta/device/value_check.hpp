@@ -1,7 +1,8 @@
-// What values of Arrow arrays that point somewhere must fulfil, and a kernel that looks at all of them in one launch.
+// Checks of values in Arrow arrays that refer to other values, and a kernel that runs them in one launch.
 //
-// What      Plain structs that lie in device memory when the kernel reads them. Pointers are device pointers. On the host they
-//           may have any alignment, elsewhere that of their values, at most 8 bytes.
+// What      Plain structs that are in device memory when the kernel reads them. Pointers are device pointers,
+//           aligned to the values that they point to, at most 8 bytes. On the host they may have any
+//           alignment.
 // Standard  Arrow columnar format, arrow.apache.org/docs/format/Columnar.html.
 #pragma once
 
@@ -13,14 +14,19 @@
 namespace saeta {
 
 enum class check_kind : std::uint32_t {
-  offsets,    ///< `count` + 1 signed offsets of `width` bytes never fall
-  indices,    ///< `count` unsigned indices of `width` bytes are below `limit` where the row is valid
-  list_views, ///< `count` signed offsets of `width` bytes with their sizes (`second`) stay within `limit` rows
-  unions, ///< `count` type ids are known to `table`; with `second`, offsets are below the rows that it has for them
-  views, ///< `count` views of 16 bytes point into their buffers and repeat the first 4 bytes, where the row is valid
-  run_ends, ///< `count` signed run ends of `width` bytes rise, from above 0
-  texts, ///< `count` strings, with `count` + 1 offsets of `width` bytes into `second`, `limit` bytes, are UTF-8 where the row is valid
-  text_views ///< what `count` views show is UTF-8 where the row is valid
+  offsets, ///< `count` + 1 signed offsets of `width` bytes never decrease
+  indices, ///< `count` unsigned indices of `width` bytes are below `limit` where the row is valid
+  /// `count` signed offsets of `width` bytes with their sizes (`second`) stay within `limit` rows
+  list_views,
+  /// `count` type ids are known to `table`; with `second`, offsets are below the child's number of rows
+  unions,
+  /// `count` views of 16 bytes point into their buffers and repeat the first 4 bytes, where the row is valid
+  views,
+  run_ends, ///< `count` signed run ends of `width` bytes are above 0 and increase
+  /// `count` strings are UTF-8 where the row is valid; `values` has `count` + 1 offsets of `width` bytes into
+  /// the `limit` bytes of `second`
+  texts,
+  text_views ///< the strings of `count` views are UTF-8 where the row is valid
 };
 
 struct value_check {
@@ -29,29 +35,30 @@ struct value_check {
   const void* values = nullptr;
   const void* second = nullptr;
   const std::uint8_t* validity = nullptr; ///< null: every row is valid
-  std::int64_t bit_offset = 0;            ///< of the validity
+  std::int64_t bit_offset = 0;            ///< of row 0 in `validity`
   std::int64_t count = 0;                 ///< more than 0
-  std::int64_t limit = 0;                 ///< of views the number of buffers
-  /// Of unions 256 entries, for each type id (as an unsigned byte) the rows of its child, or -1. Of views the sizes of the buffers,
-  /// then their addresses.
+  std::int64_t limit = 0;                 ///< for views, the number of buffers
+  /// For unions, 256 entries: the number of rows of the child of each type id (as an unsigned byte), or -1.
+  /// For views, the sizes of the buffers, then their addresses.
   const std::int64_t* table = nullptr;
-  std::int64_t first_tile = 0; ///< number of tiles in the checks before
+  std::int64_t first_tile = 0; ///< number of tiles in the checks before this one
 };
 
-/// What the kernel stores for a check that holds.
+/// What the kernel stores for a check that passes.
 inline constexpr std::int64_t no_bad_row = std::numeric_limits<std::int64_t>::max();
 
-/// Rows that one block of threads looks at before it goes on.
+/// Rows that a block of threads checks at a time.
 inline constexpr std::int64_t check_tile_rows = 8192;
 
 constexpr std::int64_t check_tiles(const value_check& of) noexcept {
   return (of.count + check_tile_rows - 1) / check_tile_rows;
 }
 
-/// Sets `first_tile` of every check, before they are uploaded.
+/// Sets `first_tile` of every check. Call it before the upload.
 void number_tiles(std::span<value_check> checks) noexcept;
 
-/// The kernel as plain loops, on the calling thread: the first row that breaks each check, or no_bad_row.
+/// The kernel as plain loops on the calling thread. Stores the first row that fails each check, or
+/// no_bad_row.
 void check_values_now(std::span<const value_check> checks, std::int64_t* bad_rows) noexcept;
 
 } // namespace saeta
