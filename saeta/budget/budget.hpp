@@ -13,7 +13,7 @@
 //           `peak` unnoticed (see tree.hpp). The cost of a call does not depend on the number of sibling or
 //           descendant budgets.
 // Thread    Any.
-// Failure   error budget_exceeded with its numbers (base/error.hpp); invalid_argument for limits.
+// Failure   error budget_exceeded with its numbers (base/error.hpp), and invalid_argument for limits.
 #pragma once
 
 #include "saeta/base/error.hpp"

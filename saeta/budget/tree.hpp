@@ -119,8 +119,8 @@ public:
   std::size_t waiting() noexcept;
   void refund(node& at, std::uint64_t bytes) noexcept;
 
-  /// Promises `bytes`; with `overbook`, only those with room are firm. @throws error budget_exceeded without
-  /// it.
+  /// Promises `bytes`. Those without room are overbooked, or refused without `overbook`.
+  /// @throws error budget_exceeded if refused.
   promise reserve(node& at, std::uint64_t bytes, bool overbook);
   bool draw(node& at, promise& from, std::uint64_t bytes) noexcept;
   /// Returns nullopt if the bytes were drawn. @param promised  the size that the reservation was made with.

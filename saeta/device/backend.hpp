@@ -121,8 +121,7 @@ public:
   /// Bytes that the stream-ordered pool has taken from the device, used or not; 0 on the host.
   [[nodiscard]] virtual std::uint64_t pool_bytes() const = 0;
   /// Sets how many bytes the stream-ordered pool keeps. When the host waits for the device, unused memory
-  /// beyond them returns to the device. A new pool keeps everything. Does nothing on the host, which has no
-  /// such pool.
+  /// beyond them returns to the device. A new pool keeps everything. No-op on the host, which has none.
   virtual void set_pool_threshold(std::uint64_t bytes) = 0;
   /// Makes the memory of the stream-ordered pool shareable with other processes (CUDA: through POSIX file
   /// descriptors). Call this before anything is allocated from the pool. Later calls do nothing. Settings of
@@ -130,8 +129,7 @@ public:
   /// @throws error busy if the pool has memory, unsupported if there is no such pool (always on the host).
   virtual void make_pool_exportable() = 0;
   [[nodiscard]] virtual bool pool_exportable() const = 0;
-  /// Returns a descriptor of the exportable pool, with which another process can import it. The caller closes
-  /// it.
+  /// Returns a descriptor by which another process can import the exportable pool. The caller closes it.
   /// @throws error unsupported if the pool is not exportable.
   [[nodiscard]] virtual int export_pool() = 0;
   /// Names an allocation of the exportable pool. The allocation must not be freed while another process has

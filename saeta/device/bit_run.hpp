@@ -19,8 +19,7 @@ inline std::uint64_t load_word(const std::uint8_t* from) noexcept {
 
 inline void store_word(std::uint8_t* to, std::uint64_t word) noexcept { std::memcpy(to, &word, sizeof word); }
 
-/// A run of bits at any offset. It is read 64 bits at a time, without touching a byte that has none of its
-/// bits.
+/// A run of bits at any offset. Reads 64 bits at a time and touches no byte that has none of them.
 class bit_run {
 public:
   bit_run(const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length) noexcept

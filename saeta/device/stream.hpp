@@ -54,8 +54,7 @@ public:
   /// destroyed, or if it is the per-thread default stream of another thread.
   [[nodiscard]] stream_ref looked_up_again() const { return {*owner_, handle_}; }
 
-  /// For two streams that exist: true if they are the same one, also in a capture, where no two refs are
-  /// equal.
+  /// True if two existing streams are the same one, also in a capture, where no two refs are equal.
   [[nodiscard]] bool same_handle(const stream_ref& other) const noexcept {
     return owner_ == other.owner_ && handle_ == other.handle_;
   }

@@ -24,8 +24,7 @@ using release_queue = std::list<queued_release>;
 
 } // namespace
 
-// The thread shares this: the last action may destroy the context, and the reaper with it, while the thread
-// still runs.
+// The thread shares this: the last action may destroy the context and the reaper while the thread runs.
 struct reaper::shared {
   everything_source everything;
   std::mutex asking; ///< held while the device is queried about the queue; taken before `mutex`

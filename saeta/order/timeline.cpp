@@ -435,7 +435,7 @@ void wait(stream_ref stream, point awaited) {
     return;
   }
   if (on_host(stream.owner())) {
-    synchronize(awaited); // its next work is the calling thread's
+    synchronize(awaited); // later work of the stream runs on the calling thread
     return;
   }
   if (timeline_of(stream) == awaited.timeline) {

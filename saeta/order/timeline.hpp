@@ -87,8 +87,7 @@ public:
 
   /// A point after all work of the device's context, including that of other libraries. It is on a timeline
   /// of the device itself, so a later point covers an earlier one. Returns nullopt while a known capture is
-  /// active: reported by the driver, announced, or noted (order/captures.hpp). Recording would end an unknown
-  /// capture.
+  /// active: reported by the driver, announced, or noted (order/captures.hpp). Recording ends an unknown one.
   [[nodiscard]] std::optional<point> mark_device();
   [[nodiscard]] captures& graph_captures() noexcept { return *captures_; }
 
@@ -105,7 +104,7 @@ private:
   friend point mark(stream_ref stream);
   friend point record(stream_ref stream);
   friend bool is_ours(stream_ref stream);
-  struct streams; // by identity
+  struct streams; // timelines by stream identity
 
   explicit timelines(std::shared_ptr<backend> device);
   static void abandon(timelines* last) noexcept;
@@ -114,8 +113,7 @@ private:
   static bool has_pending(timeline& asked) noexcept;
   /// The timeline of the stream, made on its first use.
   timeline& at(const stream_identity& who, stream_ref stream);
-  /// Retires timelines whose streams are not ours (any more) and have no pending work. Returns how many are
-  /// left.
+  /// Retires idle timelines of streams that are not ours (any more). Returns how many are left.
   std::size_t retire_idle() noexcept;
   std::size_t retire_idle_locked() noexcept;
   std::shared_ptr<event> take_event();
