@@ -1,9 +1,10 @@
 // Counters of a context: what was moved, allocated and waited for since the last reset.
 //
-// A `transfer` is one planned movement (a batch, a scalar); the engine may split it into several driver `calls`.
-// Bytes that pass through pinned chunks on their way count once, and a chunk's wait for its own turn is no wait counted here.
-// Exact: every copy goes through `context::copy`, every wait of the host through `context::synchronize`. What happens once
-// for a buffer is counted elsewhere, without a line that all threads write; `context::read_counters` puts all together.
+// A `transfer` is one planned movement (a batch, a scalar); it may take several driver `calls`.
+// Bytes that pass through pinned chunks count once. Waiting until a chunk is free again is not counted.
+// Exact: copies go through `context::copies`, and waits of the host for data are counted where they happen.
+// Allocations, imports and events are counted elsewhere, without a counter that all threads write;
+// `device_copies::read_counters` combines both.
 #pragma once
 
 #include <atomic>
@@ -24,12 +25,12 @@ struct counter_values {
   traffic device_to_host;
   traffic device_to_device;
   traffic host_to_host;
-  traffic scalars; ///< numbers that metadata needs (null counts, offsets), and descriptions of work
+  traffic scalars; ///< numbers that metadata needs (null counts, offsets), and kernel arguments
   std::uint64_t allocations = 0;
-  std::uint64_t imports = 0;          ///< external buffers taken in without a copy
-  std::uint64_t exports = 0;          ///< views handed out without a copy
+  std::uint64_t imports = 0;          ///< external buffers imported without a copy
+  std::uint64_t exports = 0;          ///< views exported without a copy
   std::uint64_t synchronizations = 0; ///< times the host waited for the device
-  std::uint64_t events = 0;           ///< recorded to order streams, by every context of the device
+  std::uint64_t events = 0;           ///< recorded to order streams, by all contexts of the device
 
   friend bool operator==(const counter_values&, const counter_values&) = default;
 };
@@ -66,7 +67,7 @@ struct counters {
   std::atomic<std::uint64_t> exports{0};
   std::atomic<std::uint64_t> synchronizations{0};
 
-  /// Without allocations, imports and events.
+  /// Leaves allocations, imports and events at 0.
   [[nodiscard]] counter_values read() const noexcept;
   void reset() noexcept;
 };

@@ -41,14 +41,14 @@ void event_log::attach(std::shared_ptr<log_sink> sink) {
 
 void event_log::detach(const std::shared_ptr<log_sink>& sink) noexcept {
   if (made_in_ != fork_generation()) {
-    return; // the parent's, which writes what the sink holds back
+    return; // the sink belongs to the parent process, which flushes it
   }
   const std::lock_guard lock(mutex_);
   const auto found = std::find(sinks_.begin(), sinks_.end(), sink);
   if (found == sinks_.end()) {
     return;
   }
-  const std::shared_ptr<log_sink> last_use = *found; // `sink` may be the very element that is erased
+  const std::shared_ptr<log_sink> last_use = *found; // `sink` may refer to the element that is erased
   sinks_.erase(found);
   active_.store(!sinks_.empty(), std::memory_order_relaxed);
   try {

@@ -1,11 +1,13 @@
-// The event log: what happened to the memory of a context, record by record, for whoever listens.
+// The event log: records what happens to the memory of a context, and passes the records to sinks.
 //
-// What      Records are made only while a sink is attached; otherwise `active()` is false and costs one load.
-// Order     `order` counts from 1 without gaps in the order in which sinks see the records. Times are nanoseconds of the
-//           steady clock since the log was made.
-// Thread    Any. A sink is called with one record at a time, while the log is locked: it must not call the log, nor
-//           anything that may wait for a thread that allocates.
-// Failure   A sink that throws fails nothing: its record is counted as dropped, and it is asked again with the next.
+// What      Records are made only while a sink is attached; otherwise `active()` is false, and a check costs
+//           one load.
+// Order     `order` counts from 1 without gaps, in the order in which sinks see the records. Times are
+//           nanoseconds of the steady clock since the log was made.
+// Thread    Any. Sinks are called with one record at a time, while the log is locked. A sink must not call
+//           the log, nor wait for a thread that may be allocating.
+// Failure   When a sink throws, the operation still succeeds. The record counts as dropped, and the sink gets
+//           the next one.
 #pragma once
 
 #include "saeta/base/process.hpp"
@@ -29,10 +31,10 @@ enum class memory_event {
   refuse,      ///< a budget had no room
   fail,        ///< upstream had no memory, or another error
   free_failed, ///< the block stays charged and alive
-  drain,       ///< releases that had waited for their work were done; `bytes` is their number
-  trim,        ///< cached memory went back to the device
-  relief,      ///< a pressure hook was asked; `tag` is its name, `bytes` what it says it freed
-  adopt,       ///< a view of the memory of others began; no budget is charged
+  drain,       ///< finished releases were carried out; `bytes` is their number
+  trim,        ///< cached memory was returned to the device
+  relief,      ///< a pressure hook was called; `tag` is its name, `bytes` what it freed, by its own count
+  adopt,       ///< a view of external memory began; no budget is charged
   release,     ///< that view ended
 };
 
@@ -44,16 +46,16 @@ struct log_record {
   memory_event event = memory_event::allocate;
   device_id device;
   std::uint64_t thread = 0; ///< thread_number()
-  std::uint64_t stream = 0; ///< id; 0 where none belongs to the event
+  std::uint64_t stream = 0; ///< id; 0 when the event has no stream
   std::uint64_t bytes = 0;
   std::uint64_t address = 0;
   std::uint64_t generation = 0;
   tag label;
-  tag account;             ///< name of the budget that was charged, or that refused; empty where none was
-  std::uint64_t limit = 0; ///< of that budget, or else of the root, bytes
+  tag account;             ///< name of the budget that was charged or that refused; empty if none
+  std::uint64_t limit = 0; ///< of that budget, or of the root budget; bytes
   std::string outcome;     ///< "ok", or what went wrong
-  /// Of the whole device after an allocation, a free, a refusal or a trim, bytes: what reservations still may draw, and what
-  /// was taken from the device, in use or cached. 0 in other records.
+  /// Bytes of the whole device, set after an allocation, a free, a refusal or a trim, else 0. `reserved`:
+  /// what reservations may still draw. `held`: what was taken from the device, in use or cached.
   std::uint64_t reserved = 0;
   std::uint64_t held = 0;
 };
@@ -67,7 +69,7 @@ public:
 
   /// May throw: the record is then counted as dropped.
   virtual void write(const log_record& record) = 0;
-  /// Makes what was written visible to others (a file's readers).
+  /// Makes the written records visible to readers of the file.
   virtual void flush() {}
 };
 
@@ -75,14 +77,14 @@ class event_log {
 public:
   [[nodiscard]] bool active() const noexcept { return active_.load(std::memory_order_relaxed); }
   void attach(std::shared_ptr<log_sink> sink);
-  /// Flushes it; a sink that is not attached is ignored.
+  /// Flushes the sink. A sink that is not attached is ignored.
   void detach(const std::shared_ptr<log_sink>& sink) noexcept;
-  /// Sets order, time and thread of the record and gives it to every sink.
+  /// Sets order, time and thread of the record, and passes it to every sink.
   void write(log_record record) noexcept;
-  /// Counts a record that could not even be made.
+  /// Counts a record that could not be made.
   void drop() noexcept { dropped_.fetch_add(1, std::memory_order_relaxed); }
   void flush() noexcept;
-  /// Records that a sink refused, once for each such sink, since the log was made.
+  /// Records lost since the log was made; a record counts once for each sink that failed.
   [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
 private:

@@ -20,7 +20,7 @@ bytes_by_name largest_first(const sums_by_name& sums) {
 
 } // namespace
 
-/// All shards at one moment: locked until the reading ends.
+/// A consistent view of all shards: locks them until it is destroyed.
 class ledger::reading {
 public:
   explicit reading(const ledger& of) : shards_(of.shards_.get()) {
@@ -32,7 +32,7 @@ public:
     for_each([](shard& part) { part.lock.unlock(); });
   }
 
-  /// Null: everything.
+  /// @param within  null: everything
   [[nodiscard]] sums_by_name by_tag(const budget* within) const {
     sums_by_name sums;
     for_each([&](shard& part) {

@@ -1,12 +1,13 @@
 // The ledger: who holds which bytes of a context, by owner kind, by tag and by budget.
 //
-// What      Sums are kept as entries come and go: for each tag of a budget, descendants included, and for each budget.
-//           Reading them costs by the number of tags that are reported, not by the number of live buffers.
-// Order     Every answer is of one moment.
-// Thread    Any. Entries are split up over several short locks by the thread that adds them: an entry takes one of them, an
-//           answer takes all.
-// Bound     Some sums that hold nothing are kept for the next entry, so that a buffer that comes and goes looks up and
-//           allocates nothing; how many is bounded, and they refer to no budget that may have gone.
+// What      Sums are updated as entries are added and removed: one for each tag of a budget, descendants
+//           included, and one for each budget. The cost of a read depends on the number of tags reported, not
+//           on the number of live buffers.
+// Order     Each read is a consistent snapshot.
+// Thread    Any. Entries are spread over several short locks by the thread that adds them. Adding an entry
+//           takes one lock; a read takes all of them.
+// Bound     A bounded number of sums without bytes are kept for the next entry, so that a short-lived buffer
+//           needs no lookup and no allocation. Kept sums never refer to a budget that is gone.
 // Failure   `add` has no effect when it throws std::bad_alloc.
 #pragma once
 
@@ -33,22 +34,22 @@ struct ledger_totals {
   friend bool operator==(const ledger_totals&, const ledger_totals&) = default;
 };
 
-/// Entries added since the ledger was made, those that have gone included.
+/// Number of entries added since the ledger was made, removed ones included.
 struct ledger_additions {
   std::uint64_t own = 0;
   std::uint64_t external = 0;
 };
 
-/// Bytes by name, largest first, equal ones by name.
+/// Bytes by name, largest first, ties in order of name.
 using bytes_by_name = std::vector<std::pair<std::string, std::uint64_t>>;
 
 class ledger {
 public:
   struct shard; // ledger_shard.hpp
-  /// What the holder of the bytes keeps, to remove them again. Two words, so that it is returned in registers.
+  /// The holder of the bytes keeps it to remove them later. Two words, so that it is returned in registers.
   class entry {
   public:
-    entry() = default; ///< of nothing
+    entry() = default; ///< removing it has no effect
 
   private:
     friend class ledger;
@@ -65,23 +66,23 @@ public:
 
   /// @param charged  the budget that holds the charge; null for external memory. Outlives the entry.
   [[nodiscard]] entry add(owner_kind kind, tag label, std::uint64_t bytes, const budget* charged);
-  /// Once for each entry. No effect for one of nothing.
+  /// Call it once for each entry. A default-made entry is ignored.
   static void remove(const entry& gone) noexcept;
 
   [[nodiscard]] ledger_totals totals() const;
   [[nodiscard]] ledger_additions additions() const;
-  /// Live bytes by tag; imported views as "external:TAG". @param within  only what this budget and its descendants hold;
-  /// null: everything.
+  /// Live bytes by tag; imported views as "external:TAG".
+  /// @param within  reports only what this budget and its descendants hold; null: everything.
   [[nodiscard]] bytes_by_name by_tag(const budget* within = nullptr) const;
-  /// Live bytes of own buffers by the name of the budget that holds the charge.
+  /// Live bytes of own buffers by the name of the charged budget.
   [[nodiscard]] bytes_by_name by_budget() const;
 
   struct shares {
     bytes_by_name own;
     bytes_by_name others;
   };
-  /// Live bytes by tag of `asked` and its descendants, and of whoever else holds bytes of `within`, which is `asked` itself
-  /// or an ancestor.
+  /// Live bytes by tag: those of `asked` and its descendants, and those that others hold of `within`, which
+  /// is `asked` itself or an ancestor.
   [[nodiscard]] shares split(const budget& asked, const budget& within) const;
 
 private:

@@ -1,11 +1,13 @@
 // A part of the ledger: the entries that some threads have added, as sums under one lock.
 //
-// What      An entry counts in the sum of its tag at the budget that was charged, at each ancestor of that budget, and at
-//           "everything". A sum refers to the one above it, so that adding and removing look nothing up but the lowest.
-// Idle      A sum without entries stays until `most_idle` of a shard are idle, and then all idle ones go at once, so that
-//           no sum is left without the one above it. Budgets are told apart by their serial, which never comes again: the
-//           sum of a budget that has gone is never found, and `account::of` is read only while entries keep the budget.
-// Thread    Whoever holds the lock.
+// What      An entry counts in the sum of its tag at the charged budget, at each ancestor of that budget, and
+//           at "everything". Each sum links to the one above it, so adding and removing only look up the
+//           lowest.
+// Idle      A sum without entries is kept until more than `most_idle` sums of a shard are idle. Then all idle
+//           sums are dropped at once, so that no sum loses the one above it. Budgets are told apart by
+//           serial, which is never reused: the sum of a budget that is gone is never found, and `account::of`
+//           is read only while entries keep the budget alive.
+// Thread    Only the thread that holds the lock.
 #pragma once
 
 #include "saeta/base/spin_lock.hpp"
@@ -22,7 +24,7 @@
 namespace saeta {
 
 struct tag_key {
-  std::uint64_t of = 0; ///< serial of the budget; 0 stands for everything
+  std::uint64_t of = 0; ///< serial of the budget; 0: everything
   tag label;
   owner_kind kind = owner_kind::own;
 
@@ -30,7 +32,7 @@ struct tag_key {
 
   [[nodiscard]] std::size_t hash() const noexcept {
     constexpr std::size_t spread =
-        0x9E3779B97F4A7C15; // serials are small, and names lie at similar distances
+        0x9E3779B97F4A7C15; // Serials are small, and addresses of names are evenly spaced.
     const auto name = reinterpret_cast<std::uintptr_t>(&label.name());
     return ((of * spread ^ name) + static_cast<std::size_t>(kind)) * spread >> 32;
   }
@@ -38,13 +40,13 @@ struct tag_key {
 
 struct account;
 
-/// What the entries of one tag hold of one budget, descendants included.
+/// The sum of the entries of one tag at one budget, descendants included.
 struct tag_sum {
   tag_key key;
   account* in = nullptr;
   ledger::shard* part = nullptr;
-  tag_sum* above = nullptr; ///< of the same tag at the budget above
-  tag_sum* next = nullptr;  ///< of another tag at the same budget
+  tag_sum* above = nullptr; ///< same tag, budget above
+  tag_sum* next = nullptr;  ///< another tag, same budget
   tag_sum* previous = nullptr;
   std::uint64_t bytes = 0;
   std::uint64_t buffers = 0;
@@ -54,7 +56,7 @@ struct tag_sum {
 struct account {
   const budget* of = nullptr; ///< alive while `charged_buffers` is not 0
   tag_sum* first = nullptr;
-  std::uint64_t charged_bytes = 0; ///< to this budget itself
+  std::uint64_t charged_bytes = 0; ///< charged to this budget itself
   std::uint64_t charged_buffers = 0;
 };
 
@@ -103,7 +105,7 @@ struct alignas(128) ledger::shard {
   };
   std::unordered_map<tag_key, tag_sum, hash_of_key> sums;
   std::unordered_map<std::uint64_t, account> accounts; ///< by the serial of the budget
-  std::uint64_t visits = 0;                            ///< sums and accounts that answers have looked at
+  std::uint64_t visits = 0;                            ///< sums and accounts that reads have visited
 
 private:
   tag_sum& sum_of(const tag_key& key, const budget* charged) {

@@ -8,7 +8,7 @@ namespace saeta {
 name_table::name_table(std::size_t most_names, std::size_t most_bytes)
     : most_names_(most_names), most_bytes_(most_bytes) {}
 
-/// Counts one name more, unless there is no room for it.
+/// Counts one more name; false when it does not fit.
 bool name_table::count(std::size_t bytes) noexcept {
   if (names_.fetch_add(1) < most_names_) {
     const std::size_t before = bytes_.fetch_add(bytes);

@@ -1,6 +1,6 @@
 // The names of tags (observe/tag.hpp): one copy of each, bounded.
 //
-// Thread    Any; split up over several locks by name.
+// Thread    Any; names are spread over several locks by their hash.
 #pragma once
 
 #include <array>
@@ -16,10 +16,11 @@ namespace saeta {
 
 class name_table {
 public:
-  /// @param most_bytes  of text, all names together.
+  /// @param most_bytes  of text, all names together
   name_table(std::size_t most_names, std::size_t most_bytes);
 
-  /// The copy of the name, valid as long as the table; "(other)" for a new one that has no room.
+  /// Returns the kept copy of the name, valid as long as the table. Returns "(other)" for a new name that
+  /// does not fit.
   const std::string* keep(std::string_view name);
 
 private:

@@ -1,12 +1,14 @@
 // A tag: the name under which bytes are accounted ("read_ipc", "orders"), cheap to copy and to compare.
 //
-// Owner     A name is kept until the process ends, one copy of each. So a tag is one pointer: every allocation copies it
-//           several times and compares it without a lock or an atomic, and a log may show it long after its buffer is
-//           gone. Freeing names would need a count of these copies, on a line that all threads write.
-// Bound     At most `most_names` names with `most_name_bytes` of text in all are kept, so that a program that makes ever
-//           new names does not grow: a new one beyond that is the tag "(other)". Names that are known stay themselves.
-//           Tag by role, not by number.
-// Thread    Any. Making a tag from text looks the name up under one of several locks; copying a tag costs nothing.
+// Owner     The process keeps one copy of each name until it ends, so a tag is one pointer. Every allocation
+//           copies its tag several times and compares it without a lock or an atomic, and a log may show it
+//           long after its buffer is freed. Freeing names would need a reference count that all threads
+//           write.
+// Bound     The process keeps at most `most_names` names with `most_name_bytes` of text in total, so a
+//           program that keeps making new names does not grow. Beyond the bound a new name becomes the tag
+//           "(other)"; known names still work. Name tags by role, not by number.
+// Thread    Any. Making a tag from text looks the name up under one of several locks; copying a tag takes no
+//           lock.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +23,7 @@ public:
   static constexpr std::size_t most_name_bytes = 8 << 20;
 
   tag() noexcept = default;                                     ///< the empty name
-  tag(std::string_view name);                                   // NOLINT: text is a tag
+  tag(std::string_view name);                                   // NOLINT: implicit on purpose
   tag(const std::string& name) : tag(std::string_view(name)) {} // NOLINT
   tag(const char* name) : tag(std::string_view(name)) {}        // NOLINT
 

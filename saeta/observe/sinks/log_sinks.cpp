@@ -7,7 +7,7 @@
 namespace saeta {
 namespace {
 
-/// A line a record, made by `line`.
+/// Writes one line for each record, made by `line`.
 class line_sink final : public log_sink {
 public:
   using line_maker = std::string (*)(const log_record& record);

@@ -1,12 +1,13 @@
 // Sinks of the event log: memory, CSV, JSON lines, and Chrome's trace format, which Perfetto opens.
 //
-// What      A sink may be attached to several logs; records then carry their devices, and orders of each log.
-// Owner     A file sink owns its file and starts it afresh. The file is complete after `flush()` and at the sink's end;
-//           what was written of it when a process ends early can be read too.
-// Text      Tags and outcomes are escaped. In JSON, bytes that are no UTF-8 become U+FFFD.
+// What      A sink may be attached to several logs. Each record carries its device, and `order` counts within
+//           its own log.
+// Owner     A file sink owns its file and truncates it first. The file is complete after `flush()` and when
+//           the sink is destroyed. If the process ends early, the part that was written can still be read.
+// Text      Tags and outcomes are escaped. In JSON, bytes that are not UTF-8 become U+FFFD.
 // Thread    Any.
-// Failure   error io with the path when a file can't be opened or written; `write` may notice a full disk late, and the
-//           sink's end reports it.
+// Failure   error io with the path when a file can't be opened or written. `write` may notice a full disk
+//           late; the destructor of the sink reports it then.
 #pragma once
 
 #include "saeta/observe/event_log.hpp"
@@ -28,9 +29,8 @@ public:
 
   void write(const log_record& record) override;
   [[nodiscard]] std::vector<log_record> records() const;
-  /// Number of records that are kept.
   [[nodiscard]] std::size_t size() const;
-  /// Records that were pushed out by later ones.
+  /// Number of records dropped to make room for later ones.
   [[nodiscard]] std::uint64_t forgotten() const;
 
 private:
@@ -40,13 +40,14 @@ private:
   std::uint64_t forgotten_ = 0;
 };
 
-/// A header line, then a line a record: order,time_ns,event,device,thread,stream,bytes,address,generation,tag,account,
-/// limit,outcome,reserved,held. Text is quoted as RFC 4180 says.
+/// A header line, then one line for each record:
+/// order,time_ns,event,device,thread,stream,bytes,address,generation,tag,account,limit,outcome,reserved,held.
+/// Text is quoted as RFC 4180 says.
 [[nodiscard]] std::shared_ptr<log_sink> make_csv_sink(const std::filesystem::path& file);
-/// One JSON object a line, with the same names.
+/// One JSON object per line, with the same names.
 [[nodiscard]] std::shared_ptr<log_sink> make_json_lines_sink(const std::filesystem::path& file);
-/// The Trace Event Format: live bytes, all and by tag, as counters, each block as an asynchronous span, everything else
-/// as instants. Blocks that were allocated before the sink was attached are left out.
+/// The Trace Event Format. Live bytes (total and by tag) are counters, each block is an asynchronous span,
+/// and all other events are instants. Blocks allocated before the sink was attached are left out.
 [[nodiscard]] std::shared_ptr<log_sink> make_trace_sink(const std::filesystem::path& file);
 
 /// "csv:PATH", "jsonl:PATH", "trace:PATH". @throws error invalid_argument naming the text.

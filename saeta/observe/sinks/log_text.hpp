@@ -1,4 +1,4 @@
-// Text of log records as CSV fields and JSON strings, and the file that takes it. Private to the sinks.
+// Text of log records as CSV fields and JSON strings, and the log file. Private to the sinks.
 #pragma once
 
 #include <filesystem>
@@ -8,13 +8,13 @@
 
 namespace saeta {
 
-/// One field as RFC 4180 says: quoted where it holds a comma, a quote or a line end.
+/// One field as RFC 4180 says: quoted if it contains a comma, a quote or a line end.
 [[nodiscard]] std::string csv_field(std::string_view text);
-/// A string literal with its quotes, valid for any bytes: those that are no UTF-8 become U+FFFD.
+/// A string literal with its quotes, valid for any bytes: bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string json_string(std::string_view text);
 
-/// A file that a sink writes from its beginning. An append that failed leaves the file usable for the next.
-/// Not safe for several threads.
+/// A file that a sink writes from the start. After a failed append the file can still be used. Not
+/// thread-safe.
 class log_file {
 public:
   /// @throws error io naming the path.
@@ -22,8 +22,8 @@ public:
 
   void append(std::string_view text);
   void flush();
-  /// Makes `closing` the end of the file for its readers, without moving on: the next append replaces it. Without
-  /// effect on files that have no position, such as pipes.
+  /// Writes `closing` at the end of the file for its readers; the next append overwrites it. Files without a
+  /// position, such as pipes, are only flushed.
   void close_for_now(std::string_view closing);
 
 private:

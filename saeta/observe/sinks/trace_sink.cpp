@@ -1,5 +1,5 @@
-// The sink that writes the Trace Event Format in its array form, whose closing bracket may be missing: what a process
-// that ended early has written opens all the same.
+// The sink that writes the Trace Event Format in its array form. That form allows the closing bracket to be
+// missing, so a file still opens if its process ended early.
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::string_view closing = "\n]\n";
 
-/// Viewers group by process: here each device is one.
+/// Viewers group events by process, so each device is shown as one process.
 std::int64_t process_of(device_id device) {
   return std::int64_t{static_cast<std::int32_t>(device.kind)} * 1000 + device.ordinal;
 }
 
-/// Microseconds, the unit of the format, with all of the nanoseconds.
+/// Microseconds (the unit of the format) with three decimals, so that no nanosecond is lost.
 std::string microseconds(std::int64_t time_ns) {
   std::ostringstream out;
   out << time_ns / 1000 << '.' << std::setw(3) << std::setfill('0') << time_ns % 1000;
@@ -28,7 +28,7 @@ std::string microseconds(std::int64_t time_ns) {
 
 std::string name_of(tag label) { return label.empty() ? "(no tag)" : label.name(); }
 
-/// The members that every event has, without the closing brace.
+/// The members common to all events, without the closing brace.
 std::string event_head(const log_record& record, std::string_view phase, std::string_view name) {
   return concat("{\"name\":", json_string(name), ",\"ph\":\"", phase,
                 "\",\"ts\":", microseconds(record.time_ns), ",\"pid\":", process_of(record.device),
@@ -39,7 +39,7 @@ std::string counter(const log_record& record, std::string_view name, std::uint64
   return concat(event_head(record, "C", name), ",\"args\":{\"bytes\":", bytes, "}}");
 }
 
-/// Begin ("b") or end ("e") of the span of a block.
+/// The beginning ("b") or end ("e") of the span of a block.
 std::string span(const log_record& record, std::string_view phase) {
   return concat(event_head(record, phase, name_of(record.label)), ",\"cat\":\"block\",\"id\":\"",
                 record.generation, "\",\"args\":{\"bytes\":", record.bytes, ",\"stream\":", record.stream,
@@ -130,7 +130,7 @@ private:
 
   std::mutex mutex_;
   log_file file_;
-  bool separated_ = false; ///< an event stands before the next one
+  bool separated_ = false; ///< whether the next event needs a comma
   std::unordered_set<std::uint64_t> live_;
   std::map<std::int64_t, live_bytes> devices_;
 };
