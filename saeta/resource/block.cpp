@@ -5,7 +5,8 @@
 namespace saeta {
 
 std::uint64_t next_generation() noexcept {
-  constexpr std::uint64_t at_a_time = 4096; // threads would contend for a counter of single numbers
+  // A range per thread, so that threads do not contend for the counter
+  constexpr std::uint64_t at_a_time = 4096;
   static std::atomic<std::uint64_t> ranges{0};
   thread_local constinit std::uint64_t last = 0;
   if (last % at_a_time == 0) [[unlikely]] {

@@ -1,4 +1,4 @@
-// A block: what a resource hands out. Opaque to users, who hold buffers (memory/buffer.hpp).
+// A block: the memory that a resource returns. Opaque to users, who hold buffers (memory/buffer.hpp).
 #pragma once
 
 #include "saeta/device/device_id.hpp"
@@ -13,10 +13,10 @@ namespace saeta {
 
 class budget;
 
-/// When the resource that made a block takes it back.
+/// When a block may be given back to the resource that made it.
 enum class release_order : std::uint8_t {
-  in_stream_order, ///< at any time: reuse is ordered after the points
-  when_complete,   ///< without delay once the points have passed; earlier, `deallocate` waits for them
+  in_stream_order, ///< at any time; reuse is ordered after the points
+  when_complete,   ///< once the points have passed; earlier, `deallocate` waits for them
 };
 
 struct block {
@@ -25,20 +25,20 @@ struct block {
   std::size_t alignment = 0; ///< as requested, at least the device's own
   device_id device;
   std::uint64_t stream_id = 0;  ///< stream it was allocated on
-  timeline_id timeline{};       ///< of that stream
-  point ready;                  ///< what must pass before any other stream may use it
-  std::uint64_t generation = 0; ///< fresh for every allocation of the process, also when an address is reused
+  timeline_id timeline{};       ///< the timeline of that stream
+  point ready;                  ///< must pass before any other stream may use the block
+  std::uint64_t generation = 0; ///< unique for each allocation of the process, even when an address is reused
   tag label;
-  void* base = nullptr; ///< what the driver gave; before `pointer` where more alignment was asked for
+  void* base = nullptr; ///< from the driver; lies before `pointer` if a larger alignment was requested
   std::size_t base_bytes = 0;
-  void* record = nullptr; ///< bookkeeping of the resource at the bottom that made it
-  bool cached = false;    ///< `record` is the cache's
+  void* record = nullptr; ///< bookkeeping of the bottom resource, which made it
+  bool cached = false;    ///< `record` belongs to the cache
   release_order order = release_order::in_stream_order;
   memory_kind kind = memory_kind::device;
-  budget* charged = nullptr; ///< whom `budget_resource` refunds; null: nobody was charged
+  budget* charged = nullptr; ///< the budget that `budget_resource` refunds; null: nothing was charged
 };
 
-/// The allocation that a block lies in, as whoever shares memory with another process names it.
+/// The driver's allocation that a block lies in, as it is named when memory is shared with another process.
 struct extent {
   void* base = nullptr;
   std::size_t bytes = 0;
@@ -47,10 +47,10 @@ struct extent {
   friend bool operator==(const extent&, const extent&) = default;
 };
 
-/// The next generation number; never repeats in a process, not in order between threads.
+/// Returns a generation number that is unique in the process. Numbers are not in order between threads.
 std::uint64_t next_generation() noexcept;
 
-/// Least alignment of device and pinned blocks, and of host blocks, in bytes.
+/// Minimum alignment in bytes: of device and pinned blocks, and of host blocks.
 inline constexpr std::size_t device_alignment = 256;
 inline constexpr std::size_t host_alignment = 64;
 

@@ -6,7 +6,7 @@ namespace saeta {
 
 bool resource::deallocate(const block& freed, const stream_ref& stream) noexcept {
   if (freed.pointer == nullptr) {
-    return do_deallocate(freed, {}); // nobody can have used it
+    return do_deallocate(freed, {}); // no stream can have used it
   }
   try {
     const point last = mark(stream);

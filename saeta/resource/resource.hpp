@@ -1,13 +1,13 @@
 // A resource allocates and frees bytes in stream order. A decorator is a resource on top of a resource.
 //
-// Owner     A block belongs to whoever allocated it, until a successful `deallocate` on the same resource. The resource
-//           outlives its blocks.
-// Order     The memory may be used on `stream` at once, on others once `block::ready` has passed. `deallocate` names the
-//           points after which nobody uses the block: of streams, or of a stream as it is now. They cover `block::ready`;
-//           with none of them the block was not used.
+// Owner     A block belongs to the caller that allocated it, until a successful `deallocate` on the same
+//           resource. The resource outlives its blocks.
+// Order     The memory may be used on `stream` at once, and on other streams once `block::ready` has passed.
+//           `deallocate` takes the points (of one or more streams) after which the block is unused, or a
+//           stream as it is now. The points must cover `block::ready`. Without points the block was not used.
 // Thread    Any.
-// Failure   `allocate`: error budget_exceeded or out_of_memory, nothing taken. `deallocate`: false, reported, and the
-//           block still belongs to the caller.
+// Failure   `allocate`: error budget_exceeded or out_of_memory, and nothing is allocated. `deallocate`:
+//           reports, returns false, and the block still belongs to the caller.
 // Zero      A request for 0 bytes succeeds without a driver call: a null pointer with its own generation.
 #pragma once
 
@@ -21,28 +21,29 @@ namespace saeta {
 
 class reservation;
 
-/// What is asked of a resource.
+/// The parameters of an allocation.
 struct allocation_request {
   std::size_t bytes = 0;
-  std::size_t alignment =
-      0; ///< a power of two; 0 asks for the device's own. More than the device's own is honoured
+  /// A power of two; 0: the device's own alignment. A larger alignment than the device's own is honoured.
+  std::size_t alignment = 0;
   tag label{};
-  budget* charge_to = nullptr;      ///< null: the budget of the `budget_resource` itself
-  reservation* draw_from = nullptr; ///< bytes promised before, instead of a fresh charge
+  budget* charge_to = nullptr;      ///< null: the budget of the `budget_resource`
+  reservation* draw_from = nullptr; ///< draws reserved bytes instead of a new charge
 };
 
-/// The kind of a device's own memory.
+/// The kind of the memory of a device itself.
 [[nodiscard]] constexpr memory_kind own_kind(device_id device) noexcept {
   return device.kind == device_kind::cpu ? memory_kind::host : memory_kind::device;
 }
 
-/// What every resource says of a block before it has memory: of the device's own kind, unless the resource says otherwise.
-/// @param alignment  of that memory. @param timeline  of `stream`.
+/// Describes a block that has no memory yet. Its kind is the device's own, unless the resource changes it.
+/// @param alignment  of the memory.
+/// @param timeline  of `stream`.
 [[nodiscard]] inline block describe(const allocation_request& request, device_id device,
                                     std::size_t alignment, const stream_ref& stream, timeline_id timeline) {
   const std::uint64_t generation = next_generation();
-  return {// Every member, since a block that is zeroed first takes longer than the rest of its allocation.
-          .pointer = nullptr,
+  // Every member is set here: zeroing the block first would cost more than the rest of the allocation.
+  return {.pointer = nullptr,
           .bytes = request.bytes,
           .alignment = alignment,
           .device = device,
@@ -77,14 +78,14 @@ public:
     return after.empty() && !freed.ready.empty() ? do_deallocate(freed, {&freed.ready, 1})
                                                  : do_deallocate(freed, after);
   }
-  /// After everything queued on the stream so far.
+  /// Frees the block after everything queued on the stream so far.
   [[nodiscard]] bool deallocate(const block& freed, const stream_ref& stream) noexcept;
-  /// Gives memory that is held but not in use back to the device; returns the bytes that went back.
+  /// Returns memory that is held but unused to the device; returns the number of bytes.
   virtual std::size_t trim() = 0;
-  /// Bytes of the device that this resource and what lies below hold: in use, cached, or lost to rounding.
+  /// Bytes of the device that this resource and those below it hold: in use, cached, or lost to rounding.
   [[nodiscard]] virtual std::uint64_t held_bytes() const = 0;
-  /// The driver's allocation that a live block of this resource lies in: its slab, or what was allocated for it alone. Empty
-  /// for a block of 0 bytes.
+  /// The driver's allocation that a live block of this resource lies in: its slab, or an allocation of its
+  /// own. Empty for a block of 0 bytes.
   [[nodiscard]] virtual extent extent_of(const block& of) const noexcept {
     const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(of.pointer) -
                                                  static_cast<const std::byte*>(of.base));
@@ -96,7 +97,7 @@ private:
   virtual bool do_deallocate(const block& freed, std::span<const point> after) noexcept = 0;
 };
 
-/// A resource on top of another one, which it shares; passes everything on that it does not change.
+/// A resource on top of another one, which it keeps alive. It forwards every call that it does not override.
 class decorator : public resource {
 public:
   explicit decorator(std::shared_ptr<resource> upstream) : upstream_(std::move(upstream)) {}

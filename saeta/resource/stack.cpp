@@ -52,7 +52,7 @@ void require_once(const std::vector<decorator_kind>& layers) {
   }
 }
 
-/// The decorators that are built: those asked for, with a budget in any case.
+/// Returns the requested decorators, with `budget` added if it is missing.
 std::vector<decorator_kind> complete(std::vector<decorator_kind> layers) {
   require_once(layers);
   if (std::ranges::find(layers, decorator_kind::budget) == layers.end()) {
@@ -64,7 +64,7 @@ std::vector<decorator_kind> complete(std::vector<decorator_kind> layers) {
   return layers;
 }
 
-/// An exportable pool that nothing is taken from would share nothing.
+/// Refuses an exportable pool that the stack would not allocate from.
 void require_pool(const stack_options& options) {
   const bool cached = options.base == resource_kind::caching;
   const bool custom = options.custom_base || (cached && options.custom_slabs);
@@ -118,7 +118,7 @@ std::shared_ptr<resource> make_base(const stack_options& options, const stack_pa
     throw error(errc::invalid_argument,
                 "slabs of the cache come from 'async' or 'direct', not from 'caching'");
   }
-  // A guard holds more than is asked for, and freed blocks for a while.
+  // A guard holds more bytes than requested, and keeps freed blocks for a while, so the limit can't bound it.
   const bool guarded = std::ranges::find(options.layers, decorator_kind::guard) != options.layers.end();
   const std::shared_ptr<const budget> bound = guarded ? nullptr : parts.limit;
   built.cache = std::make_shared<caching_resource>(

@@ -1,4 +1,4 @@
-// The bytes that a cache holds: counted before they are allocated, so that they stay within the limit.
+// The bytes that a cache holds. They are counted before they are allocated, to stay within the limit.
 #include "saeta/base/checked.hpp"
 #include "saeta/resource/cache/store.hpp"
 
@@ -7,7 +7,7 @@
 namespace saeta {
 namespace {
 
-/// An alignment beyond the device's own costs bytes. @throws error overflow.
+/// Bytes to hold for a request. An alignment beyond the device's own costs bytes. @throws error overflow.
 std::uint64_t bytes_upstream(const allocation_request& request) {
   return checked_add(request.bytes, request.alignment, "block with its alignment");
 }
@@ -45,11 +45,11 @@ bool cache_store::hold(std::uint64_t bytes, std::uint64_t most, collecting how, 
   const std::uint64_t unused = unused_bytes();
   if (how == collecting::always || unused >= promising_) {
     const std::uint64_t held = held_.load(std::memory_order_relaxed);
-    const std::uint64_t others = most - std::min(bytes, most); // what may be held beside the bytes
+    const std::uint64_t others = most - std::min(bytes, most); // bytes that may be held in addition
     if (trim_slabs(held - std::min(others, held), lock) != 0) {
       promising_ = 0;
       lock.unlock();
-      upstream_->trim(); // what went back is the device's, not the pool's
+      upstream_->trim(); // moves the returned bytes from the driver's pool to the device
       lock.lock();
     } else {
       promising_ = unused + std::min(slab_bytes_, bytes);
@@ -69,12 +69,12 @@ std::uint64_t cache_store::unused_bytes() const noexcept {
     used += shard->in_use();
   }
   const std::uint64_t held = held_.load(std::memory_order_relaxed);
-  return held - std::min(used, held); // they are read one after the other
+  return held - std::min(used, held); // the two are not read at the same instant
 }
 
 std::optional<block> cache_store::allocate_within(const allocation_request& request,
                                                   const stream_ref& stream) {
-  lock_type lock(mutex_, std::defer_lock); // only to give slabs back
+  lock_type lock(mutex_, std::defer_lock); // taken only to return slabs
   const std::uint64_t bytes = bytes_upstream(request);
   if (!hold(bytes, limit_and_a_slab(), collecting::if_promising, lock)) {
     return std::nullopt;
@@ -86,7 +86,7 @@ block cache_store::allocate_upstream(const allocation_request& request, const st
   lock_type lock(mutex_, std::defer_lock);
   const std::uint64_t bytes = bytes_upstream(request);
   if (!hold(bytes, limit_and_a_slab(), collecting::always, lock)) {
-    // The budget has admitted the request, and partly used slabs can't be given back: the promise to the caller counts more.
+    // The budget has admitted the request, and partly used slabs can't be returned: serve it anyway.
     held_.fetch_add(bytes, std::memory_order_relaxed);
     beyond_bound_.fetch_add(1, std::memory_order_relaxed);
   }

@@ -11,7 +11,7 @@ namespace {
 
 bool is_alignment(std::size_t alignment) noexcept { return (alignment & (alignment - 1)) == 0; }
 
-/// A shard for one call, of a thread that is ending and can keep none.
+/// A shard for one call; the calling thread is ending and may be unable to keep one.
 class passing_shard {
 public:
   explicit passing_shard(std::shared_ptr<cache_shard> claimed) noexcept : shard_(std::move(claimed)) {}
@@ -33,7 +33,7 @@ private:
   bool kept_ = false;
 };
 
-/// Makes the stream of the shard wait for the users of a block.
+/// Makes the shard's stream wait for the previous users of a block.
 void wait_for_users(const cache_node& reused, cache_shard& shard, const stream_ref& stream) {
   const bool waited =
       reused.after.timeline == shard.waited.timeline && reused.after.epoch <= shard.waited.epoch;
@@ -105,7 +105,7 @@ block caching_resource::take(cache_shard& shard, const allocation_request& reque
   return lend(*taken, shard, request, stream);
 }
 
-/// With one object to return, which is made in its place: a block is copied slowly right after it was written.
+/// Returns a single object, constructed in place: copying a block right after it was written is slow.
 block caching_resource::lend(cache_node& taken, cache_shard& shard, const allocation_request& request,
                              const stream_ref& stream) {
   point ready = taken.after;
@@ -138,7 +138,7 @@ bool caching_resource::do_deallocate(const block& returned, std::span<const poin
   cache_node& freed = *static_cast<cache_node*>(returned.record);
   try {
     freed.set_users(after, returned.timeline);
-    // The stream of the allocation has waited for `ready`: nobody has used the block since.
+    // The stream of the allocation has waited for `ready`, so the block has not been used since.
     const bool unused = freed.after.empty() || (!freed.others && freed.after == returned.ready);
     const timeline_id timeline = unused ? returned.timeline : freed.after.timeline;
     if (cache_shard* const mine = cache_shards::find(store_->id(), timeline)) [[likely]] {

@@ -1,16 +1,16 @@
 // The caching resource: blocks of size classes, carved from slabs of an upstream resource and kept for reuse.
 //
-// What      Freed blocks lie in shards, one for each thread and timeline, so that a thread that frees and allocates on one
-//           stream meets nobody: it waits for no lock and records no event. Requests up to `largest_small` share slabs,
-//           requests up to `largest_cached` have a slab each, anything larger or of more than the device's alignment goes
-//           upstream unchanged.
-// Order     A block remembers the points of its last users. Reuse on the timeline of its only user waits for nothing, reuse
-//           on another stream makes that stream wait for these points and for nothing else; the host never waits.
-// Owner     Slabs go back with `trim()`, as soon as none of their blocks is in use, and at the end.
-// Budget    Below a budget, that budget counts what callers asked for; `held_bytes()` tells what the device gave. It stays
-//           within the limit of `bound`, the root budget, and of `soft_limit`, plus one slab. The exception: what live
-//           blocks lose to their classes, and partly used slabs, leave no room for a block that the budget has admitted.
-//           Such blocks are served all the same, and counted (`beyond_bound`).
+// What      Freed blocks lie in shards, one for each thread and timeline. A thread that frees and allocates
+//           on one stream does not contend with others: it waits for no lock and records no event. Requests
+//           up to `largest_small` share slabs, and requests up to `largest_cached` have a slab each. Requests
+//           that are larger, or need more than the device's alignment, go upstream unchanged.
+// Order     A block remembers the points of its last users. Reuse on the timeline of its only user needs no
+//           wait. Reuse on another stream makes that stream wait for these points only. The host never waits.
+// Owner     Slabs without a block in use go back upstream with `trim()`, when room is needed, and at the end.
+// Budget    The budget above counts the requested bytes; `held_bytes()` counts the bytes from the device.
+//           They stay within the limit of `bound` (the root budget) and `soft_limit`, plus one slab. They may
+//           exceed it when rounding and partly used slabs leave no room for a block that the budget has
+//           admitted. Such a block is still allocated, and counted (`beyond_bound`).
 // Thread    Any.
 #pragma once
 
@@ -27,27 +27,27 @@ class cache_store;
 struct cache_node;
 
 struct caching_options {
-  std::size_t slab = 2u << 20;          ///< bytes of a slab of small blocks; larger for the largest of them
-  std::size_t largest_small = 1u << 20; ///< bytes
-  std::size_t largest_cached = 256u << 20;      ///< bytes
+  std::size_t slab = 2u << 20;             ///< bytes of a slab of small blocks; more for the largest classes
+  std::size_t largest_small = 1u << 20;    ///< bytes
+  std::size_t largest_cached = 256u << 20; ///< bytes
   std::uint64_t soft_limit = ~std::uint64_t{0}; ///< bytes
 };
 
 struct caching_statistics {
-  std::uint64_t held = 0;   ///< bytes of slabs and of what was passed through
-  std::uint64_t in_use = 0; ///< bytes of blocks that callers have, rounded to their classes
+  std::uint64_t held = 0;   ///< bytes of slabs and of uncached blocks
+  std::uint64_t in_use = 0; ///< bytes of blocks that callers hold, rounded up to their classes
   std::uint64_t slabs = 0;
-  std::uint64_t steals = 0; ///< times that blocks of another timeline were taken over
+  std::uint64_t steals = 0; ///< times that blocks were taken from another timeline
   std::uint64_t upstream_allocations = 0;
-  std::uint64_t beyond_bound = 0; ///< blocks that were allocated although the limit and a slab had no room
+  std::uint64_t beyond_bound = 0; ///< blocks allocated beyond the limit and a slab
 };
 
 class caching_resource final : public resource {
 public:
-  /// @param device  the backend that the memory is of; the cache makes a stream of its own on it.
-  /// @param bound   the budget whose limit the slabs stay in; null: none.
-  /// @throws error invalid_argument for options that leave no size to cache (4 KiB <= largest_small <= largest_cached <=
-  ///         64 GiB).
+  /// @param device  the backend of the memory; the cache makes its own stream on it.
+  /// @param bound   the budget whose limit bounds the slabs; null: none.
+  /// @throws error invalid_argument for options that leave no size to cache
+  ///         (4 KiB <= largest_small <= largest_cached <= 64 GiB).
   caching_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
                    caching_options options = {}, std::shared_ptr<const budget> bound = {});
   ~caching_resource() override;

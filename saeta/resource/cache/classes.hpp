@@ -1,7 +1,8 @@
-// The size classes of the cache (resource/cache/caching_resource.hpp): four to a doubling for small blocks, eight for large ones.
+// The size classes of the cache (resource/cache/caching_resource.hpp): four per doubling for small blocks,
+// eight for large ones.
 //
-// A class is a number from 0; sizes are multiples of 256 bytes. So a small block wastes at most a fifth of itself, a
-// large one a ninth.
+// A class is a number from 0; sizes are multiples of 256 bytes. A small block wastes at most a fifth of its
+// bytes, a large block at most a ninth.
 #pragma once
 
 #include <bit>
@@ -13,9 +14,9 @@ namespace saeta {
 class cache_classes {
 public:
   static constexpr std::size_t unit = 256;
-  static constexpr std::size_t least_small = 4096;                 ///< of `largest_small`
-  static constexpr std::size_t most_cached = std::size_t{1} << 36; ///< of `largest_cached`
-  /// Classes that there can be: those of the least `largest_small` and the most `largest_cached`.
+  static constexpr std::size_t least_small = 4096;                 ///< minimum of `largest_small`
+  static constexpr std::size_t most_cached = std::size_t{1} << 36; ///< maximum of `largest_cached`
+  /// Maximum number of classes: with the smallest `largest_small` and the largest `largest_cached`.
   static constexpr std::size_t most = 4 * 3 + 8 * (std::bit_width(most_cached / least_small) - 1);
 
   cache_classes(std::size_t largest_small, std::size_t largest_cached) noexcept
@@ -24,7 +25,7 @@ public:
         count_(largest_cached <= small_units_ * unit ? small_ : of(largest_cached) + 1),
         largest_(bytes(count_ - 1)) {}
 
-  /// The least class that holds so many bytes, from 1 to `largest()`.
+  /// The smallest class that holds `bytes`, which is 1 to `largest()`.
   [[nodiscard]] std::size_t of(std::size_t bytes) const noexcept {
     const std::size_t last = (bytes - 1) / unit;
     return last < small_units_ ? small_index(last) : small_ + large_index(last) - large_offset_;
@@ -61,7 +62,7 @@ private:
     return 8 * power + ((last >> (power - 3)) & 7);
   }
 
-  std::size_t small_; ///< classes of small blocks
+  std::size_t small_; ///< number of classes of small blocks
   std::size_t small_units_;
   std::size_t large_offset_; ///< index of the first large class
   std::size_t count_;

@@ -8,14 +8,14 @@
 namespace saeta {
 namespace {
 
-/// Shards of one thread, of all caches together. A thread that uses more streams than this in turn goes through the lock
-/// of the cache.
+/// Maximum number of shards of one thread, over all caches. A thread that alternates between more streams
+/// goes through the lock of the cache.
 constexpr std::size_t most_kept = 32;
 
 } // namespace
 
 struct cache_shards::table {
-  std::vector<std::shared_ptr<cache_shard>> kept; ///< least recently looked up first
+  std::vector<std::shared_ptr<cache_shard>> kept; ///< least recently used first
 
   ~table() {
     table_ = nullptr;

@@ -1,11 +1,13 @@
 // The shards of the cache (resource/cache/caching_resource.hpp): free blocks by thread and timeline.
 //
-// What      A node stands for a block, in host memory of its own: what is free on the device can't be written by the
-//           host. It remembers the points after which the block is unused. A shard has one list of nodes for each size
-//           class; most of them were used on the shard's own timeline, where reuse waits for nothing.
+// What      A node represents a block. Nodes lie in host memory, because the host can't write to device
+//           memory. A node remembers the points after which its block is unused. A shard has one list of
+//           nodes for each size class. Most of its blocks were used on the shard's own timeline, so their
+//           reuse needs no wait.
 // Thread    One thread at a time owns a shard; it pushes and pops. Any thread may take a whole list.
-// Owner     A cache shares its shards with the threads that use them, so that either may end first. A thread that ends
-//           gives its shards up; others take them over, with what lies in them (`cache_shard::owned`).
+// Owner     A cache shares its shards with the threads that use them, so either may end first. A thread that
+//           ends gives up its shards; other threads take them over with the blocks in them
+//           (`cache_shard::owned`).
 #pragma once
 
 #include "saeta/base/spin_lock.hpp"
@@ -22,17 +24,18 @@ namespace saeta {
 
 struct cache_slab;
 
-/// A cache line each: neighbours in a slab belong to different threads.
+/// Each node has a cache line of its own, because neighbours in a slab belong to different threads.
 struct alignas(64) cache_node {
   cache_node* next = nullptr;
   void* pointer = nullptr;
-  std::size_t bytes = 0; ///< of its size class
+  std::size_t bytes = 0; ///< size of its class
   cache_slab* home = nullptr;
-  point after;                       ///< of its last user; empty: nobody uses it
-  std::unique_ptr<point_set> others; ///< of further users, which are rare
+  point after;                       ///< after its last use; empty: unused
+  std::unique_ptr<point_set> others; ///< points of further users, which are rare
   std::size_t size_class = 0;
 
-  /// Remembers who has used the block, first whoever did on `home_timeline`. @throws std::bad_alloc.
+  /// Sets the points of the block's users. The point on `home_timeline`, if any, becomes `after`.
+  /// @throws std::bad_alloc.
   void set_users(std::span<const point> users, timeline_id home_timeline) {
     if (users.size() <= 1 && others == nullptr) [[likely]] {
       after = users.empty() ? point{} : users.front();
@@ -50,12 +53,12 @@ public:
   cache_shard(std::uint64_t cache_id, timeline_id used_on) noexcept : cache(cache_id), timeline(used_on) {}
 
   const std::uint64_t cache;         ///< id of the cache
-  timeline_id timeline;              ///< changes under the lock of the cache, while nobody owns the shard
-  point waited;                      ///< owner only: what the stream of the timeline has waited for last
-  std::atomic<bool> owned{true};     ///< becomes true under the lock of the cache
-  std::atomic<bool> orphaned{false}; ///< the cache is gone, and the nodes with it
-  std::array<bool, cache_classes::most>
-      list_stolen{}; ///< somebody took the list since its owner last missed; under the lock
+  timeline_id timeline;              ///< changes under the cache's lock, while the shard has no owner
+  point waited;                      ///< owner only: the point that the timeline's stream waited for last
+  std::atomic<bool> owned{true};     ///< becomes true under the cache's lock
+  std::atomic<bool> orphaned{false}; ///< the cache and its nodes are destroyed
+  /// Whether another thread took the list since the owner's last miss. Guarded by the cache's lock.
+  std::array<bool, cache_classes::most> list_stolen{};
 
   /// Owner only.
   void push(cache_node* freed) noexcept {
@@ -74,7 +77,7 @@ public:
     }
     return first;
   }
-  /// Anybody: the whole list, linked by `next`.
+  /// Any thread: takes the whole list, linked by `next`.
   cache_node* take(std::size_t size_class) noexcept {
     auto& head = lists_[size_class];
     if (head.load(std::memory_order_relaxed) == nullptr) {
@@ -92,7 +95,8 @@ public:
     }
   }
 
-  /// Owner only; wraps, since blocks are freed elsewhere than they were allocated: the sum over all shards counts.
+  /// Owner only. May wrap, because a block may be freed in another shard: only the sum over all shards
+  /// counts.
   void add_in_use(std::uint64_t bytes) noexcept {
     in_use_.store(in_use_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
   }
@@ -107,13 +111,13 @@ private:
 /// The shards that the calling thread owns, by cache and timeline.
 class cache_shards {
 public:
-  /// Null when this thread has none.
+  /// Returns null if this thread owns none.
   [[nodiscard]] static cache_shard* find(std::uint64_t cache, timeline_id timeline) noexcept {
     const recent& last = recents_[slot(cache, timeline)];
     return last.cache == cache && last.timeline == timeline ? last.shard : find_older(cache, timeline);
   }
-  /// Gives a shard, owned, to this thread; one that it used least recently may be given up for it. False when the thread
-  /// is ending: then the caller keeps it, and gives it up itself.
+  /// Adds an owned shard to this thread; the least recently used one may be given up for it. Returns false
+  /// when the thread is ending: then the caller keeps the shard, and must give it up itself.
   static bool keep(const std::shared_ptr<cache_shard>& shard);
 
 private:
@@ -130,7 +134,8 @@ private:
   static cache_shard* find_older(std::uint64_t cache, timeline_id timeline) noexcept;
   static table* mine();
 
-  // Constant-initialised and never destroyed: looked at without a guard, by destructors at the end of a thread too.
+  // Constant-initialised and never destroyed, so access needs no guard, even in destructors at the end of a
+  // thread.
   static thread_local constinit std::array<recent, recent_count> recents_;
   static thread_local constinit table* table_;
   static thread_local constinit bool ended_;

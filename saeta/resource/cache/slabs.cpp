@@ -1,4 +1,4 @@
-// The slabs of a cache: how large they are, and how they come and go.
+// The slabs of a cache: their sizes, and how they are added and returned.
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/resource/cache/store.hpp"
@@ -8,9 +8,10 @@
 namespace saeta {
 namespace {
 
-// When the limit is reached, what partly used slabs have free can't be given back. So slabs are small where it counts.
-constexpr std::uint64_t least_slabs = 512;         ///< that fit into the limit
-constexpr std::size_t first_slab_bytes = 64 << 10; ///< of a class; each further slab is twice as large
+// At the limit, free blocks of partly used slabs can't be returned. So a small limit makes small slabs.
+constexpr std::uint64_t least_slabs = 512; ///< the limit has room for at least this many slabs
+/// Of the first slab of a class; each further slab is twice as large
+constexpr std::size_t first_slab_bytes = 64 << 10;
 
 } // namespace
 
@@ -32,7 +33,7 @@ bool cache_store::add_slab(std::size_t size_class, lock_type& lock) {
   made->size_class = size_class;
   made->blocks = blocks_of_a_slab(size_class);
   const std::size_t bytes = made->blocks * size;
-  // The first one always has room: the limit may be smaller than a block.
+  // The bytes of one slab are always allowed: the limit may be smaller than a block.
   const std::uint64_t most = std::max<std::uint64_t>(limit(), bytes);
   if (!hold(bytes, most, collecting::if_promising, lock)) {
     return false;
@@ -80,7 +81,7 @@ std::size_t cache_store::trim() {
     lock_type lock(mutex_);
     freed = trim_slabs(everything, lock);
   }
-  return std::max(freed, upstream_->trim()); // what upstream gives back is, in part, what it just got
+  return std::max(freed, upstream_->trim()); // upstream may count the same bytes, so they are not added up
 }
 
 std::size_t cache_store::trim_slabs(std::uint64_t wanted, lock_type& lock) {
@@ -91,7 +92,7 @@ std::size_t cache_store::trim_slabs(std::uint64_t wanted, lock_type& lock) {
   }
   leaving.reserve(slabs);
   std::uint64_t chosen = 0;
-  // Large blocks first: they have slabs of their own, so that fewer lists are taken from the threads.
+  // Large classes first: their blocks have slabs of their own, so fewer lists are taken from the threads.
   for (std::size_t c = classes_.count(); c-- > 0 && chosen < wanted;) {
     chosen += choose_leaving(c, wanted - chosen, leaving);
   }
@@ -108,7 +109,7 @@ std::size_t cache_store::trim_slabs(std::uint64_t wanted, lock_type& lock) {
   held_.fetch_sub(freed, std::memory_order_relaxed);
   lock.lock();
   std::for_each(leaving.begin(), kept, [&](const cache_slab* slab) { forget(*slab); });
-  std::for_each(kept, leaving.end(), [&](cache_slab* slab) { // as if it were fresh
+  std::for_each(kept, leaving.end(), [&](cache_slab* slab) { // not freed: treat it as a new slab
     slab->leaving = false;
     slab->ready = std::move(slab->users);
     kinds_[slab->size_class].open.push_back(slab);
@@ -129,7 +130,7 @@ cache_node* cache_store::collect_free(std::size_t size_class) noexcept {
 void cache_store::count_free(const size_kind& kind, const cache_node* all) {
   for (const auto& slab : kind.slabs) {
     if (slab->leaving) {
-      continue; // another thread gives it back, and reads its users without the lock
+      continue; // another thread is returning it, and reads its users without the lock
     }
     slab->free = 0;
     slab->users.clear();
@@ -156,7 +157,7 @@ std::uint64_t cache_store::choose_leaving(std::size_t size_class, std::uint64_t 
   cache_node* all = collect_free(size_class);
   try {
     count_free(kind, all);
-  } catch (const std::bad_alloc&) { // of the host: this class stays as it is
+  } catch (const std::bad_alloc&) { // host memory is short: leave this class as it is
     common_.push_all(all);
     return 0;
   }

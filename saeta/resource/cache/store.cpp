@@ -8,10 +8,10 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t carved_bytes = 64u << 10; ///< of blocks that a shard gets at a time
-constexpr std::size_t most_carved = 64;         ///< blocks
+constexpr std::size_t carved_bytes = 64u << 10; ///< bytes of new blocks that a shard gets at a time
+constexpr std::size_t most_carved = 64;         ///< the same, in blocks
 constexpr std::size_t most_moved = 16;          ///< common blocks that a shard gets at a time
-constexpr unsigned contention_threshold = 8;    ///< contended misses before there is another slab
+constexpr unsigned contention_threshold = 8;    ///< contended misses that lead to another slab
 
 std::uint64_t next_cache_id() noexcept {
   static std::atomic<std::uint64_t> last{0};
@@ -60,7 +60,8 @@ std::shared_ptr<cache_shard> cache_store::claim(timeline_id timeline) {
     return shard->timeline == timeline && abandoned(shard);
   });
   if (found == shards_.end()) {
-    // Any other that was given up, so that there are no more shards than threads use at once. Its blocks are everybody's.
+    // Reuse any shard without an owner, so that there are no more shards than threads use at once. Its blocks
+    // become common.
     found = std::find_if(shards_.begin(), shards_.end(), abandoned);
     if (found == shards_.end()) {
       found = shards_.insert(shards_.end(), std::make_shared<cache_shard>(id_, timeline));
@@ -79,7 +80,7 @@ std::shared_ptr<cache_shard> cache_store::claim(timeline_id timeline) {
 
 cache_node* cache_store::refill(cache_shard& shard, std::size_t size_class) {
   lock_type lock(mutex_);
-  const auto take_collected = [&] { // what was in the lists of others, after a look for unused slabs
+  const auto take_collected = [&] { // after a collection, the free blocks of other shards are common
     cache_node* const freed = take_common(shard, size_class);
     return freed != nullptr ? freed : take_other_timeline(shard, size_class);
   };
@@ -125,7 +126,7 @@ cache_node* cache_store::carve(cache_shard& shard, std::size_t size_class) {
       std::min(slab.blocks - slab.carved, std::clamp(carved_bytes / size, std::size_t{1}, most_carved));
   reserve_nodes(count);
   cache_node* spare = spare_;
-  for (std::size_t i = count; i-- > 0; spare = spare->next) { // may fail, and nothing has been taken then
+  for (std::size_t i = count; i-- > 0; spare = spare->next) { // may throw; nothing has been taken by then
     spare->pointer = static_cast<std::byte*>(slab.memory.pointer) + (slab.carved + i) * size;
     spare->home = &slab;
     spare->size_class = size_class;

@@ -44,7 +44,7 @@ void budget_resource::charge(std::uint64_t bytes, budget& from) {
     throw error(errc::closed, concat("a request for ", bytes, " bytes waited for room in ", from.name(),
                                      ", and its budget was closed meanwhile"));
   }
-  // The last attempt has to be the one that is refused: between an attempt and a look at the numbers others may free.
+  // Charge again to get the numbers of the moment of refusal: other threads may have freed memory meanwhile.
   if (auto refused = from.charge_or_refuse(bytes)) {
     throw error(std::move(*refused));
   }
@@ -58,7 +58,7 @@ block budget_resource::ask_upstream(const allocation_request& request, const str
 }
 
 block budget_resource::ask_upstream(const allocation_request& request, const stream_ref& stream) {
-  std::optional<shortage> missing; // most requests lack nothing
+  std::optional<shortage> missing; // set only when a request fails
   for (;; ++missing->attempt) {
     try {
       return upstream().allocate(request, stream);

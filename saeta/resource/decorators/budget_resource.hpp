@@ -1,11 +1,12 @@
-// Decorator: charges a budget before it asks upstream, so that a limit is never passed, not for a moment.
+// Decorator: charges a budget before it calls upstream, so that a limit is never exceeded, not even for a
+// moment.
 //
-// Order     Reserve, then allocate: every failure path gives back exactly what it took. A refund follows a successful
-//           `deallocate`; a failed one keeps the charge with the block.
-// Pressure  When a charge does not fit, or upstream has no memory, `relief` is asked to make room with attempt 0, 1, 2,
-//           ... for as long as it returns true; then the request fails.
-// Failure   budget_exceeded without owners (the context adds them), closed where the budget was closed while the request waited, or
-//           what upstream throws.
+// Order     Reserve, then allocate: every failure path returns exactly the bytes it took. A refund follows a
+//           successful `deallocate`; after a failed one the block stays charged.
+// Pressure  When a charge does not fit, or upstream has no memory, `relief` is called to make room, with
+//           attempt 0, 1, 2, ... for as long as it returns true. Then the request fails.
+// Failure   budget_exceeded without owners (the context adds them), closed if the budget was closed while the
+//           request waited, or what upstream throws.
 #pragma once
 
 #include "saeta/budget/budget.hpp"
@@ -17,19 +18,19 @@
 
 namespace saeta {
 
-/// A request that does not fit, for whoever can make room.
+/// A request that does not fit, as it is passed to `relief`.
 struct shortage {
   shortage(std::uint64_t missing, budget* refused_by) : bytes(missing), full(refused_by) {}
-  /// Whether no room that is made could help.
+  /// Whether the request can never fit, whatever is freed.
   [[nodiscard]] bool in_vain() const noexcept { return full != nullptr && full->can_never_fit(bytes); }
 
   std::uint64_t bytes;
-  budget* full; ///< whose charge failed; null when upstream has no memory
+  budget* full; ///< the budget that refused; null when upstream has no memory
   std::size_t attempt = 0;
-  // Set by a relief that waits several times.
+  // Set by a relief that waits in several attempts.
   std::optional<std::chrono::steady_clock::time_point> wait_until;
-  std::uint64_t releases_seen = 0; ///< done before the latest attempt
-  bool charged = false; ///< set by a relief that took the bytes from `full` itself, by waiting in line
+  std::uint64_t releases_seen = 0; ///< releases done before the latest attempt
+  bool charged = false; ///< set by a relief that charged the bytes to `full` itself, by waiting in line
 };
 
 class budget_resource final : public decorator {
@@ -39,7 +40,7 @@ public:
   budget_resource(std::shared_ptr<resource> upstream, std::shared_ptr<budget> limit, relief make_room = {})
       : decorator(std::move(upstream)), budget_(std::move(limit)), relief_(std::move(make_room)) {}
 
-  /// Takes bytes from a budget as a request does, with relief. @throws error budget_exceeded.
+  /// Charges bytes to a budget as a request does, with relief. @throws error budget_exceeded, closed.
   void charge(std::uint64_t bytes, budget& from);
 
 private:

@@ -6,7 +6,7 @@
 namespace saeta {
 namespace {
 
-/// Counts one call; true for the one that the countdown was set to. Of several threads exactly one sees it.
+/// Counts one call; true for the call at which the countdown ends. Exactly one thread gets true.
 bool is_chosen(std::atomic<std::uint64_t>& countdown) noexcept {
   std::uint64_t left = countdown;
   while (left != 0 && !countdown.compare_exchange_weak(left, left - 1)) {

@@ -1,6 +1,6 @@
-// Decorator for tests: fails a chosen allocation or free, by position, as a driver would.
+// Decorator for tests: fails the allocation or free at a given position, as a driver would.
 //
-// Position  Counted over all threads. Blocks of 0 bytes are not counted: no driver sees them.
+// Position  Counted over all threads. Blocks of 0 bytes are not counted, because they never reach a driver.
 // Thread    Any.
 #pragma once
 
@@ -16,9 +16,10 @@ public:
   explicit fault_resource(std::shared_ptr<resource> upstream, std::uint64_t fail_at = 0)
       : decorator(std::move(upstream)), fail_allocation_(fail_at) {}
 
-  /// The `position`th allocation from now (1: the next) throws out_of_memory before upstream is asked; 0: none.
+  /// The allocation at `position` from now (1: the next) throws out_of_memory without calling upstream; 0:
+  /// none.
   void fail_allocation(std::uint64_t position) noexcept { fail_allocation_ = position; }
-  /// The `position`th free from now returns false, and upstream keeps the block; 0: none.
+  /// The free at `position` from now returns false, and upstream keeps the block; 0: none.
   void fail_free(std::uint64_t position) noexcept { fail_free_ = position; }
   [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
 

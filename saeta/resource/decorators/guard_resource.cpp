@@ -49,11 +49,11 @@ block guard_resource::do_allocate(const allocation_request& request, const strea
   made.outer = made.inner;
   made.outer.pointer = static_cast<std::uint8_t*>(made.inner.pointer) + front;
   made.outer.bytes = request.bytes;
-  made.outer.order = release_order::in_stream_order; // it waits in the quarantine
+  made.outer.order = release_order::in_stream_order; // the guard itself waits before it frees upstream
   try {
     state_->paint(made, stream);
     made.outer.ready = mark(stream);
-    state_->remember(made); // after its canaries are queued: `check` looks at all that is remembered
+    state_->remember(made); // after its canaries are queued: `check` reads all remembered blocks
   } catch (...) {
     state_->abandon(made, stream, upstream());
     throw;
@@ -83,7 +83,7 @@ std::size_t guard_resource::trim() {
   const std::uint64_t before = upstream().held_bytes();
   state_->shrink(0, upstream());
   const std::size_t trimmed = upstream().trim();
-  // What a direct resource got back from the quarantine went to the device at once, and it has nothing to trim.
+  // A direct resource returned the quarantined blocks to the device at once: compare the held bytes, too.
   const std::uint64_t after = upstream().held_bytes();
   return std::max<std::size_t>(trimmed, before - std::min(before, after));
 }

@@ -74,7 +74,7 @@ void guard_scanner::compare(std::span<const guard_region> regions, std::span<con
   synchronize();
   for (const piece& part : parts) {
     if (found[part.region]) {
-      continue; // an earlier piece has the first one
+      continue; // an earlier piece holds the first wrong byte
     }
     found[part.region] = first_wrong({landing_ + part.at, part.bytes}, regions[part.region].expected);
     if (found[part.region]) {

@@ -1,7 +1,7 @@
-// Reads device memory back and compares it with what should be there. Private to the guard.
+// Reads device memory back and compares it with the expected bytes. Private to the guard.
 //
-// Owner     Has a stream and page-locked memory of its own.
-// Order     What is read is ordered after the points that `stream()` was made to wait for; `scan` waits for its copies.
+// Owner     Has its own stream and page-locked memory.
+// Order     Reads are ordered after the points that `stream()` has waited for; `scan` waits for its copies.
 // Thread    One at a time.
 // Failure   error device or out_of_memory.
 #pragma once
@@ -23,7 +23,7 @@ struct guard_region {
 };
 
 struct wrong_byte {
-  std::size_t offset = 0; ///< from the start of the region, of the first one
+  std::size_t offset = 0; ///< of the first wrong byte, from the start of the region
   std::uint8_t value = 0;
 };
 
@@ -35,9 +35,10 @@ public:
   ~guard_scanner();
 
   [[nodiscard]] stream_ref stream() const { return stream_.ref(); }
-  /// Returns when what was waited for has finished.
+  /// Waits until the work queued on `stream()` has finished.
   void synchronize() const;
-  /// For each region its first wrong byte. One wait for as many regions as fit into the page-locked memory.
+  /// Returns the first wrong byte of each region. Waits once for as many regions as fit into the page-locked
+  /// memory.
   [[nodiscard]] std::vector<std::optional<wrong_byte>> scan(std::span<const guard_region> regions);
 
 private:

@@ -100,13 +100,13 @@ void guard_state::remember(const guarded& made) {
 }
 
 void guard_state::abandon(const guarded& made, stream_ref stream, resource& upstream) noexcept {
-  if (!upstream.deallocate(made.inner, stream)) { // some of its paint may be queued
+  if (!upstream.deallocate(made.inner, stream)) { // some of its fills may be queued
     report("guard_resource", "a block that could not be guarded was not taken back");
   }
 }
 
 bool guard_state::take_back(const block& returned, std::span<const point> after, resource& upstream) {
-  std::list<blocks::node_type> leaving(1); // from here on no failure to allocate can lose the block
+  std::list<blocks::node_type> leaving(1); // allocated first, so that a later bad_alloc can't lose the block
   std::unique_lock lock(mutex);
   const auto known = live.find(returned.generation);
   if (known == live.end() || known->second.outer.pointer != returned.pointer) {
@@ -193,7 +193,8 @@ bool guard_state::retire(guarded& freed, resource& upstream) noexcept {
     return false;
   }
   std::unique_lock lock(mutex);
-  auto extent = extents.extract({freed.begin, freed.outer.generation}); // before others may get the address
+  // Before another thread may get the address.
+  auto extent = extents.extract({freed.begin, freed.outer.generation});
   lock.unlock();
   if (upstream.deallocate(freed.inner, std::span<const point>())) {
     return true;
@@ -234,7 +235,7 @@ void guard_state::check_all() {
     for (auto& each : quarantine) {
       add_regions(each.mapped(), regions, suspects);
     }
-    // Only now, so that it covers what has been queued for every block that was found.
+    // Taken now, so that it covers all work queued for the blocks that were found.
     const std::optional<point> everything = clock->mark_device();
     if (!everything) {
       throw error(errc::busy, "guard: can't check while a stream of the device captures a graph");

@@ -1,7 +1,7 @@
-// What the guard knows (decorators/guard_resource.hpp): blocks that are alive or in quarantine, what they look like, and
-// what was found.
+// The state of the guard (decorators/guard_resource.hpp): blocks that are alive or in quarantine, how they
+// are marked, and the findings.
 //
-// Thread    Any; three locks, taken in the order in which they stand here.
+// Thread    Any; three locks, taken in the order in which they are declared.
 #pragma once
 
 #include "saeta/resource/decorators/guard_resource.hpp"
@@ -13,17 +13,17 @@
 
 namespace saeta {
 
-/// A block that a caller has or had, around it the block of upstream.
+/// A block that a caller holds or has freed, and the upstream block around it.
 struct guarded {
   block inner;
-  block outer; ///< as the caller got it
+  block outer; ///< as returned to the caller
   bool poisoned = false;
   point freed;              ///< after the last use and the poison
-  unsigned found = 0;       ///< kinds reported already, one bit each
-  std::uintptr_t begin = 0; ///< of the upstream block
+  unsigned found = 0;       ///< kinds already reported, one bit each
+  std::uintptr_t begin = 0; ///< start of the upstream block
 };
 
-/// A region to scan, and what is wrong when its bytes are.
+/// A region to scan, and the finding if its bytes are wrong.
 struct guard_suspect {
   guarded* of;
   guard_finding::kind found;
@@ -45,9 +45,9 @@ struct guard_state {
   std::mutex mutex;
   blocks live;
   std::list<blocks::node_type> quarantine; ///< oldest first
-  std::size_t quarantined = 0;             ///< bytes of upstream
-  std::map<std::pair<std::uintptr_t, std::uint64_t>, std::uintptr_t>
-      extents; ///< (begin, generation) to end of what upstream gave and did not get back
+  std::size_t quarantined = 0;             ///< bytes of the upstream blocks
+  /// (begin, generation) to end, for all blocks that upstream has not taken back
+  std::map<std::pair<std::uintptr_t, std::uint64_t>, std::uintptr_t> extents;
 
   std::mutex scan_mutex;
   guard_scanner scanner;
@@ -55,32 +55,33 @@ struct guard_state {
   mutable std::mutex findings_mutex;
   std::vector<guard_finding> findings;
 
-  /// Queues what a new block is filled with.
+  /// Queues the fills of a new block: canaries and poison.
   void paint(const guarded& made, stream_ref stream) const;
   void remember(const guarded& made);
-  /// Gives a block back that nobody got to see.
+  /// Returns a block upstream that was not given to the caller.
   static void abandon(const guarded& made, stream_ref stream, resource& upstream) noexcept;
-  /// The free of a caller; false when the block stays the caller's.
+  /// Frees a caller's block; false when the block still belongs to the caller.
   bool take_back(const block& returned, std::span<const point> after, resource& upstream);
   std::size_t bytes_in_quarantine() {
     const std::lock_guard lock(mutex);
     return quarantined;
   }
-  /// Retires the oldest until at most `limit` bytes are left.
+  /// Retires the oldest blocks until at most `limit` bytes are in quarantine.
   void shrink(std::size_t limit, resource& upstream) noexcept;
-  /// Looks at all that is live or in quarantine, after all work of the device. @throws error busy while a graph is captured.
+  /// Checks all blocks that are live or in quarantine, after all work of the device.
+  /// @throws error busy while a graph is captured.
   void check_all();
 
 private:
-  /// Queues the poison of a freed block; false, and reported, when the device refuses.
+  /// Queues the poison of a freed block; reports and returns false when the device refuses.
   bool poison(guarded& freed, std::span<const point> after) noexcept;
   void add_regions(guarded& of, std::vector<guard_region>& regions,
                    std::vector<guard_suspect>& suspects) const;
-  /// Reads the regions back. With `scan_mutex`.
+  /// Reads the regions back. Call with `scan_mutex` held.
   std::vector<guard_finding> examine(const std::vector<guard_region>& regions,
                                      const std::vector<guard_suspect>& suspects);
   void publish(std::vector<guard_finding> found) noexcept;
-  /// Checks a block once the work on it has finished and gives it to upstream; false when it must be kept.
+  /// Checks a block once the work on it has finished, and returns it upstream; false when it must be kept.
   bool retire(guarded& freed, resource& upstream) noexcept;
 };
 

@@ -18,7 +18,7 @@ log_record describe(memory_event kind, const block& of, std::uint64_t stream_id,
   return record;
 }
 
-/// Sets what the exception being handled says.
+/// Sets the outcome from the exception that is being handled.
 void set_failure(log_record& record) {
   try {
     throw;
@@ -91,7 +91,7 @@ bool logging_resource::do_deallocate(const block& returned, std::span<const poin
 bool logging_resource::deallocate_logged(const block& returned, std::span<const point> after) noexcept {
   log_record record;
   bool described = false;
-  try { // before the free: the budget that was charged may go with its last charge
+  try { // before the free: the charged budget may be destroyed with its last charge
     const std::uint64_t last = after.empty() ? 0 : stream_id_of(after.front().timeline);
     record = describe(memory_event::free, returned, last != 0 ? last : returned.stream_id, root_limit());
     described = true;

@@ -1,9 +1,10 @@
-// Decorator: tells an event log of every allocation, free, refusal and failure that passes.
+// Decorator: records every allocation, free, refusal and failure in an event log.
 //
-// Order     An allocation is recorded before its caller has the block, a free after the block has gone: another thread
-//           may have its address again before that record, but never its generation.
-// Cost      One load while nobody listens to the log.
-// Failure   A record that can't be made fails nothing and counts as dropped.
+// Order     An allocation is recorded before its caller gets the block, a free after the block was freed. So
+//           another thread may get the same address before the free is recorded, but never the same
+//           generation.
+// Cost      One load while the log has no sink.
+// Failure   If a record can't be made, the call still succeeds, and the record counts as dropped.
 #pragma once
 
 #include "saeta/budget/budget.hpp"
@@ -14,13 +15,13 @@ namespace saeta {
 
 class logging_resource final : public decorator {
 public:
-  /// @param limit   budget whose limit records carry when they name no other; may be null.
-  /// @param device  named by records of `trim`, which knows no stream.
+  /// @param limit   budget whose limit is recorded when the record names no other budget; may be null.
+  /// @param device  device of `trim` records, which have no stream.
   logging_resource(std::shared_ptr<resource> upstream, std::shared_ptr<event_log> log,
                    std::shared_ptr<budget> limit = {}, device_id device = {})
       : decorator(std::move(upstream)), log_(std::move(log)), limit_(std::move(limit)), device_(device) {}
 
-  /// Records the bytes that went back, if any did.
+  /// Records the bytes returned to the device, if there are any.
   std::size_t trim() override;
 
 private:
@@ -29,7 +30,7 @@ private:
   block allocate_logged(const allocation_request& request, const stream_ref& stream);
   bool deallocate_logged(const block& returned, std::span<const point> after) noexcept;
   void record_failure(const allocation_request& request, const stream_ref& stream) noexcept;
-  /// The levels of the whole device now.
+  /// Sets the current levels of the whole device.
   void note_levels(log_record& record) const;
   [[nodiscard]] std::uint64_t root_limit() const noexcept;
 

@@ -11,7 +11,7 @@ namespace {
 
 using counter = std::atomic<std::uint64_t>;
 
-/// The counts of the threads whose number has the same remainder, on cache lines of their own.
+/// The counts of the threads whose numbers have the same remainder, on their own cache lines.
 struct alignas(128) shard {
   counter allocations{0};
   counter frees{0};
@@ -61,7 +61,7 @@ bool statistics_resource::do_deallocate(const block& returned, std::span<const p
   const std::uint64_t bytes = returned.bytes;
   const bool freed = upstream().deallocate(returned, after);
   shard& mine = shards_->mine();
-  if (freed) { // release: whoever counts this free counts its allocation too
+  if (freed) { // release: a reader that sees this free also sees its allocation
     mine.frees.fetch_add(1, std::memory_order_release);
     mine.freed_bytes.fetch_add(bytes, std::memory_order_release);
   } else {
@@ -72,7 +72,7 @@ bool statistics_resource::do_deallocate(const block& returned, std::span<const p
 
 resource_statistics statistics_resource::read() const noexcept {
   resource_statistics sum;
-  for (const shard& one : shards_->all) { // all frees before any allocation, so that `live` is never negative
+  for (const shard& one : shards_->all) { // read frees before allocations, so that `live` is never negative
     sum.frees += one.frees.load(std::memory_order_acquire);
     sum.freed_bytes += one.freed_bytes.load(std::memory_order_acquire);
   }

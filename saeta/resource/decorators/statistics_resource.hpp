@@ -1,6 +1,7 @@
-// Decorator: counts what passes through this place of a stack.
+// Decorator: counts the calls that pass through its position in a stack.
 //
-// Thread    Any; counts are kept by thread and summed when they are read, so each is exact when nobody allocates.
+// Thread    Any. Counts are kept by thread and summed when read, so the sum is exact while no thread
+//           allocates or frees.
 #pragma once
 
 #include "saeta/resource/resource.hpp"

@@ -20,7 +20,7 @@ block describe_on(const backend& device, const allocation_request& request, cons
   return describe_block(request, device.device(), own_alignment(device), stream);
 }
 
-/// Of resources that free at once: the host waits for the users. False when it can't.
+/// For resources that free at once: the host waits for the work on the block. False when the wait fails.
 bool wait_for_users(std::span<const point> after) noexcept {
   try {
     for (const point& each : after) {
@@ -35,7 +35,7 @@ bool wait_for_users(std::span<const point> after) noexcept {
 
 } // namespace
 
-/// Sizes that could not be rounded up to an alignment are refused here: aligned new would make 0 bytes of them.
+/// Refuses sizes that overflow when rounded up to an alignment: aligned new would round them to 0 bytes.
 block describe_block(const allocation_request& request, device_id device, std::size_t given,
                      const stream_ref& stream) {
   if (request.alignment != 0 && !std::has_single_bit(request.alignment)) {
@@ -94,7 +94,7 @@ block async_resource::do_allocate(const allocation_request& request, const strea
     if (refused.code() != errc::out_of_memory) {
       throw;
     }
-    // What was freed on these streams is handed out behind them.
+    // Memory freed on these streams can be allocated once `stream` waits for them.
     wait(stream, mark(unused_.ref()));
     wait(stream, mark(in_use_.ref()));
     given = ask();
@@ -103,7 +103,7 @@ block async_resource::do_allocate(const allocation_request& request, const strea
   held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
   try {
     made.ready = mark(stream);
-  } catch (...) { // only its own stream may use it, and that is the caller's to free it on
+  } catch (...) { // no other stream could be ordered after it, so free it on its own stream
     if (!device_->deallocate_async(made.base, made.base_bytes, stream.native_handle())) {
       report("async_resource", concat(made.bytes, " bytes are lost"));
     }
@@ -155,7 +155,7 @@ pinned_resource::~pinned_resource() { trim(); }
 block pinned_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
   block made = describe_block(request, device_->device(), device_alignment, stream);
   made.order = release_order::when_complete;
-  if (made.kind == memory_kind::device) { // on the host it is ordinary memory
+  if (made.kind == memory_kind::device) { // on the host, pinned memory is ordinary memory
     made.kind = memory_kind::pinned;
   }
   if (request.bytes == 0) {

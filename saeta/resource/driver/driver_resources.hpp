@@ -13,16 +13,16 @@
 
 namespace saeta {
 
-/// A block without memory yet, of a resource over something that aligns to `given` bytes: `base_bytes` has room for more
-/// alignment where more is asked for.
-/// @throws error invalid_argument (an alignment that is no power of two), overflow.
+/// Describes a block that has no memory yet, for a resource whose memory is aligned to `given` bytes.
+/// `base_bytes` includes the room that a larger alignment needs.
+/// @throws error invalid_argument (an alignment that is not a power of two), overflow.
 [[nodiscard]] block describe_block(const allocation_request& request, device_id device, std::size_t given,
                                    const stream_ref& stream);
-/// Puts the block into the `base_bytes` at `base`.
+/// Places the block in the `base_bytes` at `base`.
 void place_block(block& made, void* base) noexcept;
 
-/// One driver call an allocation (cudaMalloc, aligned new): for sanitizers and debugging. Freeing may wait for the
-/// device, so the recorded work must have finished before.
+/// One driver call for each allocation (cudaMalloc, aligned new), for sanitizers and debugging. The driver's
+/// free may wait for the device, so `deallocate` waits for the recorded work first.
 class direct_resource final : public resource {
 public:
   explicit direct_resource(std::shared_ptr<backend> device)
@@ -41,15 +41,15 @@ private:
 };
 
 /// The driver's stream-ordered pool (cudaMallocAsync). `held_bytes` leaves out what the pool keeps for reuse.
-///
-/// Order: memory goes back on streams of the resource. What nobody uses any more does not queue behind what somebody still
-/// uses: each has a stream.
+/// Order: memory is freed on two streams of the resource: one for memory whose work has finished, one for
+/// memory still in use. So memory that is already unused does not wait behind memory that is not.
 class async_resource final : public resource {
 public:
   static constexpr std::uint64_t everything = ~std::uint64_t{0};
 
-  /// @param pool_threshold  bytes that the driver's pool of the device keeps for reuse (device/backend.hpp).
-  /// @param exportable      its memory can be shared with other processes. @throws error as backend::make_pool_exportable.
+  /// @param pool_threshold  bytes of unused memory that the driver's pool keeps (device/backend.hpp).
+  /// @param exportable  makes a pool whose memory can be shared with other processes.
+  /// @throws error as backend::make_pool_exportable.
   explicit async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold = everything,
                           bool exportable = false);
 
@@ -60,23 +60,24 @@ private:
   block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
-  /// Only in a wait of the host, where nothing is waited for, the driver sees that freed memory is unused.
+  /// Synchronizes `unused_`, whose work has finished, so this does not block. The driver notices that freed
+  /// memory is unused only when the host waits.
   void notice_unused() noexcept;
 
   std::shared_ptr<backend> device_;
   std::shared_ptr<timelines> timelines_;
-  const bool bounded_pool_; ///< it gives back what is above its threshold
-  own_stream unused_;       ///< for memory whose work has finished
+  const bool bounded_pool_; ///< the pool returns unused memory above its threshold
+  own_stream unused_;       ///< frees memory whose work has finished
   own_stream in_use_;
   std::atomic<std::uint64_t> held_{0};
 };
 
-/// Page-locked host memory, pooled by power-of-two size because page-locking costs milliseconds. Streams are ignored:
-/// freeing means that the work has finished. Where more would be held than the limit of `bound` allows, what is unused goes
-/// back first; what live blocks lose to rounding may be held beyond it.
+/// Page-locked host memory, pooled by power-of-two size because page-locking costs milliseconds. It ignores
+/// streams: a block is freed once the work on it has finished. Before the held bytes would exceed the limit
+/// of `bound`, unused memory is freed. Bytes that live blocks lose to rounding may still exceed it.
 class pinned_resource final : public resource {
 public:
-  /// @param bound  the budget that is charged for the blocks; null: none.
+  /// @param bound  the budget that is charged for the blocks; null: no bound.
   explicit pinned_resource(std::shared_ptr<backend> device, std::shared_ptr<const budget> bound = {})
       : device_(std::move(device)), timelines_(timelines::of(*device_)), bound_(std::move(bound)) {}
   ~pinned_resource() override;
@@ -88,7 +89,7 @@ private:
   block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
-  /// With the lock.
+  /// Call with the lock held.
   std::size_t trim_unused();
 
   std::shared_ptr<backend> device_;
