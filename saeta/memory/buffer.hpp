@@ -1,9 +1,10 @@
-// A buffer: a byte range of a storage. The value that columns are made of.
+// A buffer: a byte range of a storage. Columns are made of buffers.
 //
-// Owner     Shares its storage; copies and slices are free. A default-constructed buffer is absent: no storage, 0 bytes.
-// Order     The bytes may be touched only inside a use token (memory/use_token.hpp), which waits before and records
-//           after. `address()` is an identity, not a licence.
-// Thread    A value; the storage behind is safe from any thread.
+// Owner     Shares its storage; copies and slices are cheap. A default-constructed buffer is absent: no
+//           storage, 0 bytes.
+// Order     The bytes may be accessed only inside a use token (memory/use_token.hpp), which waits before and
+//           records after. `address()` only identifies the bytes; it does not permit access.
+// Thread    A plain value; its storage may be used from any thread.
 #pragma once
 
 #include "saeta/memory/storage.hpp"
@@ -22,8 +23,8 @@ public:
     size_ = storage_ ? storage_->bytes() : 0;
   }
 
-  /// Memory charged to the context's budget, ready on `stream`. Contents are undefined.
-  /// @param kind  as storage::allocate has it: `pinned` is page-locked memory, charged to the host's budget.
+  /// Allocates memory charged to the context's budget, ready on `stream`. The contents are undefined.
+  /// @param kind  as in storage::allocate: `pinned` is page-locked memory, charged to the host's budget.
   /// @throws error budget_exceeded, out_of_memory, closed, unsupported (other kinds).
   static buffer allocate(const std::shared_ptr<context>& ctx, std::size_t bytes, stream_ref stream,
                          tag label = {}, std::size_t alignment = 0, memory_kind kind = memory_kind::device) {
@@ -41,7 +42,7 @@ public:
   [[nodiscard]] std::uintptr_t address() const noexcept {
     return storage_ ? reinterpret_cast<std::uintptr_t>(storage_->pointer()) + offset_ : 0;
   }
-  /// What kind of memory it is; of an absent buffer `host`, where nothing is in anybody's way.
+  /// The kind of the memory; `host` for an absent buffer, which any consumer can accept.
   [[nodiscard]] memory_kind kind() const noexcept { return storage_ ? storage_->kind() : memory_kind::host; }
   /// Offset of this range in its storage, bytes.
   [[nodiscard]] std::size_t offset() const noexcept { return offset_; }

@@ -13,8 +13,8 @@ namespace saeta {
 
 namespace {
 
-/// A refusal with those who hold the bytes: first those of the budget that was asked, then, where one above it has no
-/// room, whoever else holds bytes of that one.
+/// Adds the holders of the bytes to a refusal: those of the budget that was asked, and, if a budget above it
+/// has no room, the other holders of that budget.
 error with_owners(const error& refused, const ledger& holders, const budget& asked) {
   budget_refusal numbers = *refused.refusal();
   const budget* refusing = &asked;
@@ -63,7 +63,7 @@ context::context(std::shared_ptr<context_core> core, std::shared_ptr<context> ba
 
 context::~context() {
   if (base_ == nullptr) {
-    core_->services.clear(); // they refer to this object
+    core_->services.clear(); // services refer to this object
   }
 }
 
@@ -194,12 +194,11 @@ bool context::wait_for_releases(std::chrono::milliseconds timeout) {
 bytes_by_name context::close() {
   closed_ = true;
   if (inherited()) {
-    return {}; // what lives is the parent's
+    return {}; // live memory belongs to the parent process
   }
   if (reservation_) {
     reservation_->release();
-  } else if (base_ != nullptr ||
-             !on_host()) { // page-locked memory of devices is charged to the host's budget, too
+  } else if (base_ != nullptr || !on_host()) { // the host's budget stays open: devices charge it, too
     budget_->close();
   }
   core_->drain();

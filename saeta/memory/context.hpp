@@ -1,17 +1,19 @@
 // A context: everything Saeta keeps for one device in one process, seen through one budget.
 //
-// What      Resource stack, budget, streams, events, reaper, ledger, log and counters of one device. `with_budget` and
-//           `with_reservation` give further contexts of the same device that share all of it but charge a child budget,
-//           or draw from a reservation: pass one of them wherever a context is expected.
-// Owner     Shared; buffers keep theirs alive. `runtime/` makes one per device and process; tests make their own. A weak
-//           pointer that lives as long as the context comes from `weak_from_this`; one that is made from what `create` and
-//           its like return lives as long as the copies of that.
-// Parts     `copies` moves bytes and counts them, `reports` tells about memory, `services` keeps what layers above need.
+// What      Resource stack, budget, streams, events, reaper, ledger, log and counters of one device.
+//           `with_budget` and `with_reservation` make further contexts of the same device. They share all of
+//           it, but charge a child budget or draw from a reservation. Pass them wherever a context is
+//           expected.
+// Owner     Shared; buffers keep their context alive. `runtime/` makes one per device and process; tests make
+//           their own. A weak_ptr made from the pointer that `create` or `with_...` returns expires with the
+//           copies of that pointer. One from `weak_from_this` lives as long as the context.
+// Parts     `copies` moves bytes and counts them, `reports` describes the memory, `services` keeps objects of
+//           upper layers.
 // Thread    Any.
-// Fork      A child of fork has contexts of its own: those of its parent refuse new work there (`inherited`).
-// Failure   budget_exceeded (with the live bytes by tag: of the context's own budget, and of others where a budget above it
-//           has no room), out_of_memory, device, closed, busy. A wait for room or for releases passes on what the interrupt
-//           hook throws (base/interrupt.hpp).
+// Fork      A child of fork has its own contexts; the parent's contexts refuse new work there (`inherited`).
+// Failure   budget_exceeded (with live bytes by tag: of the context's own budget, and of others if a budget
+//           above it has no room), out_of_memory, device, closed, busy. A wait for room or for releases
+//           passes on exceptions of the interrupt hook (base/interrupt.hpp).
 #pragma once
 
 #include "saeta/base/process.hpp"
@@ -37,19 +39,20 @@
 namespace saeta {
 
 class context;
-struct context_core; // what the contexts of one device share
+struct context_core; // shared by the contexts of one device
 
 struct context_options {
   std::uint64_t budget = budget::unlimited; ///< bytes
-  /// The root budget, where it exists before the context; `budget` says nothing then. Null: one is made.
+  /// An existing root budget; `budget` is ignored then. Null: one is made.
   std::shared_ptr<saeta::budget> root_budget{};
-  /// What page-locked memory is charged to: the host's. Null: an unlimited one is made. On the host it is the context's own.
+  /// The host's budget, charged for page-locked memory. Null: an unlimited one is made. The host's context
+  /// uses its own.
   std::shared_ptr<saeta::budget> pinned_budget{};
   stack_options memory;
   pressure_policy pressure;
   staging_options staging;
-  std::size_t recorded = 0;     ///< memory events that are kept from the start, the last ones; 0: none
-  std::size_t max_streams = 32; ///< that may be borrowed at once
+  std::size_t recorded = 0;     ///< how many of the latest memory events to keep; 0: none
+  std::size_t max_streams = 32; ///< maximum borrowed at once
   release_thread releases = release_thread::background;
 };
 
@@ -61,16 +64,16 @@ public:
   context& operator=(const context&) = delete;
   ~context();
 
-  /// A context of this device whose allocations are charged to a child of this one's budget.
+  /// A context of this device that charges a child of this context's budget.
   [[nodiscard]] std::shared_ptr<context> with_budget(std::string name,
                                                      std::uint64_t limit = budget::unlimited);
-  /// A context of this device whose allocations draw from bytes that are set aside now; beyond them it refuses.
-  /// @throws error budget_exceeded when they have no room.
+  /// A context of this device that draws from bytes reserved now. It refuses allocations beyond them.
+  /// @throws error budget_exceeded when the bytes have no room.
   [[nodiscard]] std::shared_ptr<context> with_reservation(std::uint64_t bytes,
                                                           overbooking policy = overbooking::refuse);
-  /// Null where nothing is drawn from a reservation.
+  /// Null without a reservation.
   [[nodiscard]] reservation* drawn_from() const noexcept { return reservation_.get(); }
-  /// The context that this one was derived from in the end; itself, where it was not.
+  /// The context at the root of this context's chain; itself if it was not derived.
   [[nodiscard]] context& root() noexcept { return base_ ? base_->root() : *this; }
   /// True when both are contexts of one device that share everything but the budget.
   [[nodiscard]] bool shares_with(const context& other) const noexcept { return core_ == other.core_; }
@@ -81,66 +84,70 @@ public:
   [[nodiscard]] const std::shared_ptr<backend>& device_backend() const noexcept;
   [[nodiscard]] const kernel_table& kernels() const noexcept { return device_backend()->kernels(); }
   [[nodiscard]] const std::shared_ptr<budget>& memory_budget() const noexcept { return budget_; }
-  /// Sets the limit of this context's budget. What the cache of a root holds beyond it goes back to the device.
+  /// Sets the limit of this context's budget. A root also returns cached memory beyond it to the device.
   /// @throws error invalid_argument when more than `bytes` are live or reserved; the old limit stays.
   void set_budget(std::uint64_t bytes);
   [[nodiscard]] const resource_stack& memory() const noexcept;
-  /// What it was made with; the budget may have another limit by now.
+  /// The options it was made with. The budget's limit may have changed since.
   [[nodiscard]] const context_options& options() const noexcept;
-  /// Page-locked memory, charged to `pinned_budget`; on the host ordinary memory.
+  /// Page-locked memory, charged to `pinned_budget`. On the host it is ordinary memory.
   [[nodiscard]] resource& pinned() const noexcept;
   [[nodiscard]] const std::shared_ptr<budget>& pinned_budget() const noexcept;
-  /// Charges ordinary host memory to `pinned_budget` and enters it in the ledger, until the result is dropped, which may be after
-  /// the context's end. Makes room and waits as a request for page-locked memory does. @throws error budget_exceeded.
+  /// Charges ordinary host memory to `pinned_budget` and enters it in the ledger until the result is dropped,
+  /// which may be after the context ends. It makes room and waits as a request for page-locked memory does.
+  /// @throws error budget_exceeded.
   [[nodiscard]] std::shared_ptr<void> charge_host(std::uint64_t bytes, tag label);
-  /// The clocks of the device's streams.
+  /// The timelines of the device's streams.
   [[nodiscard]] const std::shared_ptr<timelines>& clocks() const noexcept;
-  /// The copies of the device and their counters; strict mode.
+  /// The copies of the device, their counters, and strict mode.
   [[nodiscard]] device_copies& copies() const noexcept;
-  /// What the context tells about its memory. Must not outlive the context.
+  /// Reports about memory. Must not outlive the context.
   [[nodiscard]] context_reports reports() const noexcept { return context_reports(*this); }
-  /// What layers above keep with the contexts of the device. @throws error device when the context is inherited.
+  /// Objects that upper layers keep with the contexts of the device. @throws error device when inherited.
   [[nodiscard]] service_registry& services() const;
 
-  /// The stream that the library's own work of this context uses. Does not synchronise with the legacy default stream.
+  /// The stream for the library's own work. It does not synchronise with the legacy default stream.
   [[nodiscard]] stream_ref work_stream() const;
-  /// A stream of the context's pool. @throws error busy beyond `max_streams`.
+  /// Borrows a stream of the context's pool. @throws error busy beyond `max_streams`.
   [[nodiscard]] stream_lease borrow_stream();
 
-  /// The host waits, which is counted once. Returns at once, uncounted, if the set is empty.
+  /// Blocks the host, counted as one synchronization. Returns at once, uncounted, if the set is empty.
   void synchronize(const point_set& awaited);
   void synchronize(stream_ref stream);
 
-  /// Lets streams of `user` touch memory of this context's device. True when they are of this device, or of another GPU that
-  /// has peer access; false when no access is needed or possible from there (the host).
-  /// @throws error unsupported naming both devices, where the hardware has no peer access.
+  /// Lets streams of `user` access memory of this context's device. Returns true if `user` is this device, or
+  /// another GPU with peer access; false if either is the host, where no access is needed or possible.
+  /// @throws error unsupported naming both devices, if the hardware has no peer access.
   bool make_visible_to(backend& user);
-  /// Points after all work that may touch the memory of this device: one for each device where it is visible.
+  /// Points after all work that may use this device's memory: one for each device that can access it.
   /// @throws error busy naming `user` while a known capture is active.
   [[nodiscard]] point_set mark_unknown_work(std::string_view user);
 
-  /// Says that a graph is being captured on some stream of the device, until the result is dropped. Memory whose users are
-  /// unknown is released afterwards, and using it is error busy. docs/captures.md says which captures are known without it.
+  /// Announces that some stream of the device captures a graph, until the result is dropped. Meanwhile memory
+  /// whose users are unknown is not released, and using it throws error busy. docs/captures.md lists the
+  /// captures that are known without it.
   [[nodiscard]] std::shared_ptr<void> capturing();
 
-  /// Asked to make room when a request does not fit (memory/pressure.hpp). @param priority  higher is asked earlier.
+  /// Adds a hook that is asked to make room when a request does not fit (memory/pressure.hpp).
+  /// @param priority  higher is asked earlier.
   [[nodiscard]] hook_registration add_pressure_hook(std::string name, int priority, pressure_hook ask);
-  /// Returns memory that is cached or pending and unused to the device, and what is kept for downloads to the system; bytes.
+  /// Returns unused memory (cached or pending) to the device, and host memory kept for downloads to the
+  /// system. Returns the number of bytes.
   std::size_t trim();
-  /// Does the releases whose work has finished; how many.
+  /// Carries out the releases whose work has finished; returns their number.
   std::size_t drain();
-  /// Waits for pending releases; true when none is left.
+  /// Waits for pending releases; true if none is left.
   bool wait_for_releases(std::chrono::milliseconds timeout);
 
-  /// Refuses new work from now on, also what waits for room in a derived context, and reports what is still alive, by tag in bytes (empty: nothing). What lives stays
-  /// valid until its owners drop it. Of a derived context it returns what is left of a reservation, too, and the others
-  /// go on.
+  /// Refuses new work from now on, ends waits for room in derived contexts, and returns the live bytes by tag
+  /// (empty: none). Live memory stays valid until its owners drop it. Closing a derived context also returns
+  /// the rest of its reservation. Contexts not derived from it are not affected.
   bytes_by_name close();
   [[nodiscard]] bool closed() const noexcept;
-  /// True in a child of fork, for a context of its parent: it refuses new work, and nothing of it may be waited for.
-  /// Buffers that it holds in host memory can still be read.
+  /// True in a child of fork for a context of the parent. It refuses new work, and nothing of it may be
+  /// waited for. Its buffers in host memory can still be read.
   [[nodiscard]] bool inherited() const noexcept { return made_in_ != fork_generation(); }
-  /// @throws error device when it is inherited and its memory is not the host's.
+  /// @throws error device when inherited, unless its memory is host memory.
   void require_readable() const;
 
 private:
@@ -149,29 +156,31 @@ private:
   context(std::shared_ptr<context_core> core, std::shared_ptr<context> base, std::shared_ptr<budget> limit,
           std::unique_ptr<reservation> drawn_from);
 
-  /// Where memory of a kind comes from, and whose charge it is.
+  /// The resource that allocates memory of a kind, and the budget to charge.
   struct memory_source; // context_core.hpp
   [[nodiscard]] memory_source own_source() const noexcept;
-  /// @param kind  `pinned`, or the device's own kind, for which `device` stands everywhere. @throws error unsupported.
+  /// @param kind  `pinned`, `device`, or the device's own kind (the same as `device`).
+  /// @throws error unsupported.
   [[nodiscard]] memory_source source_of(memory_kind kind, std::string_view user) const;
   [[nodiscard]] block allocate(const memory_source& out_of, std::size_t bytes, std::size_t alignment,
                                tag label, const stream_ref& stream);
-  /// Frees it once the points have passed, which the host does not wait for.
+  /// Frees the block once the points have passed; the host does not wait.
   void release_later(resource& to, const block& freed, requirement&& after) noexcept;
-  /// @throws error device when it is inherited.
+  /// @throws error device when inherited.
   void require_own_process() const;
   void require_open() const;
-  /// What callers get of a new context. While a copy of it lives the context keeps itself; then its last storage does.
+  /// Wraps a new context for callers. While a copy of the result lives the context keeps itself alive; after
+  /// that its last storage does.
   static std::shared_ptr<context> hand_out(std::shared_ptr<context> made);
-  /// For contexts that are derived from this one.
+  /// The pointer that contexts derived from this one keep.
   [[nodiscard]] std::shared_ptr<context> as_base();
-  /// What a storage made with `used` keeps alive. A reservation ends with its context, whatever was drawn from it, so such
-  /// storages keep the context below it.
+  /// The context that a storage made with `used` keeps alive. A reservation must end with its context even if
+  /// memory drawn from it lives on, so such storages keep the base context.
   [[nodiscard]] static std::shared_ptr<context>
   kept_by_storage(const std::shared_ptr<context>& used) noexcept;
 
   std::shared_ptr<context_core> core_;
-  std::shared_ptr<context> base_; ///< what this was derived from; null for the root
+  std::shared_ptr<context> base_; ///< the context it was derived from; null for the root
   std::shared_ptr<budget> budget_;
   std::unique_ptr<reservation> reservation_;
   std::weak_ptr<context> handed_out_;

@@ -16,7 +16,7 @@ std::shared_ptr<budget> root_of(const context_options& options, device_id device
   return options.root_budget ? options.root_budget : budget::create(to_string(device), options.budget);
 }
 
-/// Page-locked memory is the host's, whatever device it is for.
+/// Page-locked memory belongs to the host's budget, whichever device it serves.
 std::shared_ptr<budget> pinned_of(const context_options& options, device_id device,
                                   const std::shared_ptr<budget>& root) {
   if (device.kind == device_kind::cpu) {

@@ -1,4 +1,4 @@
-// How a context gives a block back: after the work on it, and without anybody waiting for that.
+// How a context frees a block: after the work on it, without blocking a thread.
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context_core.hpp"
@@ -34,7 +34,7 @@ void context::release_later(resource& to, const block& freed, requirement&& afte
                              .label = freed.label.name(),
                              .bytes = freed.bytes});
   } catch (...) {
-    // Neither ordered nor queued: keeping the memory is the only safe end, and it stays charged.
+    // Neither ordered nor queued: the only safe choice is to keep the memory, charged.
     report_current_exception(concat("block of ", freed.bytes, " bytes stays allocated"));
   }
 }

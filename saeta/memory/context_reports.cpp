@@ -36,7 +36,7 @@ std::uint64_t context_reports::foreign_bytes() const {
   const context_core& core = *of_.core_;
   const device_properties now = core.device->properties();
   const std::uint64_t used = now.total_bytes - now.free_bytes.value_or(now.total_bytes);
-  // What the driver's pool keeps for reuse is ours, too; slabs of the cache lie in it.
+  // Memory that the driver's pool keeps for reuse is ours, too; slabs of the cache lie in it.
   const std::uint64_t own = std::max(core.memory.top->held_bytes(), core.device->pool_bytes());
   return used - std::min(used, own);
 }

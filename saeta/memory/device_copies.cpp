@@ -70,9 +70,9 @@ void device_copies::send_description(void* target, std::span<const std::byte> so
 
 void device_copies::read_metadata(std::span<std::byte> target, const void* source, copy_kind kind,
                                   stream_ref stream) {
-  // Into memory of our own: where the wait fails the copy is still to come, and the caller's memory may be gone by then.
+  // Copy into our own memory: if the wait fails, the copy may still run after the caller's memory is gone.
   const auto landing = std::make_shared<std::vector<std::byte>>(target.size());
-  if (!core_.on_host()) { // before the copy, which itself waits: its target is not page-locked
+  if (!core_.on_host()) { // the copy itself waits: its target is not page-locked
     counted_.synchronizations.fetch_add(1);
   }
   core_.device->copy(landing->data(), source, target.size(), kind, stream.native_handle());

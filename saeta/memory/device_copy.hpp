@@ -1,4 +1,4 @@
-// Small arrays of the host on the device for one kernel: descriptions of its work, and the numbers that it finds.
+// Small host arrays copied to the device as arguments of one kernel, and the numbers that a kernel returns.
 #pragma once
 
 #include "saeta/device/kernels.hpp"
@@ -13,8 +13,9 @@
 
 namespace saeta {
 
-/// @tparam T  trivially copyable. On the host the array itself is used, which outlives the work; elsewhere it is copied on the
+/// On the host it refers to the array, which must outlive the work. Elsewhere it copies the array on the
 /// context's work stream.
+/// @tparam T  trivially copyable.
 template <class T>
 class device_copy {
 public:
@@ -29,9 +30,9 @@ public:
     token.finish();
   }
 
-  /// Absent where nothing was copied.
+  /// Absent if nothing was copied.
   [[nodiscard]] const buffer& memory() const noexcept { return copy_; }
-  /// @param token  names `memory()` for reading.
+  /// @param token  must name `memory()` for reading.
   [[nodiscard]] const T* data(const use_token& token) const {
     return copy_.present() ? token.data<T>(copy_) : values_;
   }
@@ -41,8 +42,9 @@ private:
   buffer copy_;
 };
 
-/// `count` numbers that `compute(token, target)` writes on the context's work stream, read in one go: the host waits for them.
-/// @param described  what the kernel reads, may be absent.
+/// Returns `count` numbers that `compute(token, target)` writes on the context's work stream. They are read
+/// in one copy, and the host waits for them.
+/// @param described  buffer that the kernel reads; may be absent.
 template <class Compute>
 std::vector<std::int64_t> kernel_results(const std::shared_ptr<context>& ctx, std::size_t count,
                                          const buffer& described, Compute compute) {
@@ -59,7 +61,7 @@ std::vector<std::int64_t> kernel_results(const std::shared_ptr<context>& ctx, st
   return values;
 }
 
-/// What each request asks for. The caller keeps the memory that they name in place and in order.
+/// Reads the value of each request. The caller keeps the requested memory alive and orders its use.
 inline std::vector<std::int64_t> read_values(const std::shared_ptr<context>& ctx,
                                              std::span<const value_request> requests) {
   const device_copy<value_request> uploaded(ctx, requests);

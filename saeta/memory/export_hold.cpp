@@ -31,15 +31,16 @@ std::vector<std::shared_ptr<storage>> distinct(std::span<const buffer> views) {
 } // namespace
 
 export_hold::export_hold(std::span<const buffer> views, access mode) : mode_(mode) {
-  if (views.size() == 1) { // as of every plain tensor, whose hand-over is counted in nanoseconds
+  if (views.size() == 1) { // the fast path: a plain tensor, whose hand-over takes nanoseconds
     first_ = views.front().owner();
   } else if (others_ = distinct(views); !others_.empty()) {
     first_ = std::move(others_.front());
     others_.erase(others_.begin());
   }
-  std::set<context*> homes; // complete before anything is begun, because it may fail
+  std::set<context*> homes; // built before any export begins, because it may throw
   for (const auto& bytes : others_) {
-    if (!bytes->ctx()->inherited()) { // else of a parent process, where the consumer's other views are
+    // An inherited storage belongs to the parent process, and so do its other views.
+    if (!bytes->ctx()->inherited()) {
       homes.insert(bytes->ctx().get());
     }
   }
@@ -72,7 +73,7 @@ export_hold::~export_hold() {
 
 namespace {
 
-/// What somebody waits for who reads one storage.
+/// The points that a reader of one storage must wait for.
 point_set points_before_reading(storage& bytes) {
   if (bytes.ctx()->inherited()) {
     bytes.ctx()->require_readable(); // and nothing is pending on the host
@@ -87,11 +88,11 @@ point_set points_before_reading(storage& bytes) {
   return std::move(needed.points);
 }
 
-/// What somebody waits for who reads the storages. Unknown writes are covered by points from now on.
+/// The points that a reader of the storages must wait for. They cover unknown writes from now on.
 point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& storages) {
   std::vector<handover> needed;
   needed.reserve(storages.size());
-  std::map<context*, point_set> everything; // one a device, whatever the number of buffers
+  std::map<context*, point_set> everything; // one for each device, whatever the number of buffers
   for (const auto& bytes : storages) {
     if (bytes->ctx()->inherited()) {
       bytes->ctx()->require_readable(); // and nothing is pending on the host
@@ -118,7 +119,7 @@ point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& sto
   return all;
 }
 
-/// The same of buffers.
+/// The same for buffers.
 point_set points_before_reading(std::span<const buffer> views) {
   if (views.size() == 1) {
     return views.front().present() ? points_before_reading(*views.front().owner()) : point_set();
@@ -126,7 +127,7 @@ point_set points_before_reading(std::span<const buffer> views) {
   return points_before_reading(distinct(views));
 }
 
-/// A buffer that is there; null where none is.
+/// The storage of any present buffer; null if all are absent.
 const storage* any_of(std::span<const buffer> views) {
   const auto found = std::ranges::find_if(views, [](const buffer& view) { return view.present(); });
   return found == views.end() ? nullptr : found->owner().get();
@@ -135,7 +136,7 @@ const storage* any_of(std::span<const buffer> views) {
 void order_behind(const point_set& before, std::span<const buffer> views, stream_ref stream) {
   if (is_ours(stream) || !timelines::of(stream.owner())->graph_captures().note(stream)) {
     wait(stream, before);
-  } else if (const storage* const any = any_of(views)) { // a capture can't wait for what is outside of it
+  } else if (const storage* const any = any_of(views)) { // a capture can't wait for work outside of it
     any->ctx()->synchronize(before);
   }
 }
@@ -148,7 +149,7 @@ void order_handover(std::span<const buffer> views, stream_ref stream) {
 
 void order_handover(std::span<const buffer> views, backend& device, stream_handle stream) {
   point_set before = points_before_reading(views);
-  // Asked once, the answer spares every later hand-over. A point whose epoch is open has no event to ask for.
+  // Dropping points known to have passed makes later hand-overs cheaper. An open epoch has no event yet.
   before.remove_if([](const point& each) { return epoch_has_ended(each) && known_to_have_passed(each); });
   if (!before.empty() || device.capturing(stream)) {
     order_behind(before, views, stream_ref(device, stream));

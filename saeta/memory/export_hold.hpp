@@ -1,10 +1,10 @@
-// An export hold: keeps storages alive while a foreign consumer has a view of them, and remembers that it had one.
+// An export hold: keeps storages alive while a foreign consumer has a view of them, and records that use.
 //
-// What      Every hand-out through a protocol (DLPack, Arrow C) owns one of these in its private data.
-// Order     A consumer may use its view on streams that nobody announced. So its work is unknown, while it has the view and
-//           afterwards: whoever needs the memory then waits for a point after all work of the device (order/ordering.hpp).
-//           The end of a hold asks nothing of the device.
-// Thread    The end may come on any thread, without any lock, after the context object's last user is gone.
+// What      Every export through a protocol (DLPack, Arrow C) owns one in its private data.
+// Order     A consumer may use its view on streams that we don't know. So its work is unknown, both while it
+//           has the view and afterwards: the next use of the memory waits for a point after all work of the
+//           device (order/ordering.hpp). Ending a hold does not call the device.
+// Thread    A hold may end on any thread, with no lock held, even after the context object's last user.
 #pragma once
 
 #include "saeta/device/event.hpp"
@@ -24,32 +24,34 @@ public:
   export_hold& operator=(export_hold&&) = delete;
   ~export_hold();
 
-  /// The first storage that is held; null where there is none.
+  /// The first storage that is held; null if there is none.
   [[nodiscard]] const std::shared_ptr<storage>& first() const noexcept { return first_; }
-  /// The others, each once.
+  /// The other storages, each once.
   [[nodiscard]] std::span<const std::shared_ptr<storage>> others() const noexcept { return others_; }
 
 private:
-  std::shared_ptr<storage> first_;               ///< of a plain tensor the only one
+  std::shared_ptr<storage> first_;               ///< the only one for a plain tensor
   std::vector<std::shared_ptr<storage>> others_; ///< distinct
   access mode_;
 };
 
-/// Makes `stream` wait for the last writes of the buffers, those of other consumers included; the hand-over to a consumer that
-/// works on `stream`. Where it captures a graph, the host waits instead.
-/// A write token of another thread is waited for. @throws error busy under a write token of this thread, and where unknown
-/// writes can't be waited for, because a graph is captured.
+/// Hands over to a consumer that works on `stream`: makes `stream` wait for the last writes of the buffers,
+/// those of other consumers included. If the stream captures a graph, the host waits instead. A write token
+/// of another thread is waited for.
+/// @throws error busy under a write token of this thread, and if unknown writes can't be waited for, because
+/// a graph is captured.
 void order_handover(std::span<const buffer> views, stream_ref stream);
-/// The same for a stream of `device` by its handle: where nothing is waited for, no more is asked of the driver than whether the
-/// stream captures.
+/// The same for a stream of `device` by its handle. If there is nothing to wait for, it only asks the driver
+/// whether the stream captures.
 void order_handover(std::span<const buffer> views, backend& device, stream_handle stream);
 
-/// An event behind the last writes of the buffers, for a consumer who waits for it on streams of his own; nothing where none is
-/// pending. Recorded on the context's work stream. Tokens and captures as above.
+/// Returns an event after the last writes of the buffers, for a consumer that waits for it on its own
+/// streams; nullopt if none are pending. The event is recorded on the context's work stream. Tokens and
+/// captures as above.
 [[nodiscard]] std::optional<event> handover_event(const std::shared_ptr<context>& ctx,
                                                   std::span<const buffer> views);
 
-/// Blocks until the last writes of the buffers have finished; the hand-over to a consumer on the CPU. Tokens as above.
+/// Hands over to a consumer on the CPU: blocks until the last writes have finished. Tokens as above.
 void synchronize_handover(std::span<const buffer> views);
 
 } // namespace saeta

@@ -30,7 +30,8 @@ public:
     return last_;
   }
   void remove(std::uint64_t id) noexcept {
-    std::shared_ptr<const pressure_hook> removed; // a hook's own state may end with it: not under the lock
+    // Destroyed after the lock: a hook may own state whose destructor must not run under it.
+    std::shared_ptr<const pressure_hook> removed;
     const std::lock_guard lock(mutex_);
     const auto found =
         std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return e.id == id; });
@@ -72,7 +73,7 @@ std::uint64_t ask(const hook_table::entry& hook, std::uint64_t bytes) noexcept {
 
 void hook_registration::remove() noexcept {
   if (made_in_ != fork_generation()) {
-    return; // of a parent process, which has the hook
+    return; // the hook belongs to the parent process
   }
   if (const auto table = table_.lock()) {
     table->remove(id_);
@@ -88,7 +89,8 @@ hook_registration pressure::add_hook(std::string name, int priority, pressure_ho
   return {hooks_, hooks_->add(std::move(name), priority, std::move(ask))};
 }
 
-/// In parts, between which the wait can be interrupted. A release that was done since the last attempt counts, whoever did it.
+/// Waits in short intervals and checks for interrupts between them. A release that any thread carried out
+/// since the last attempt counts.
 bool pressure::wait_for_a_release(shortage& need) {
   const auto one_was_done = [&] {
     const std::uint64_t now = releases_.done();
@@ -105,7 +107,7 @@ bool pressure::wait_for_a_release(shortage& need) {
     const auto left = std::min<std::chrono::nanoseconds>(*need.wait_until - wait_now(), wait_interval());
     releases_.wait_for_one(need.releases_seen, std::chrono::steady_clock::now() + left);
   }
-  return wait_now() < *need.wait_until; // where others free all the time, too
+  return wait_now() < *need.wait_until; // stop at the deadline even if releases keep finishing
 }
 
 bool pressure::relieve(shortage& need) {
@@ -123,7 +125,7 @@ bool pressure::relieve(shortage& need) {
   }
   if (need.attempt <= await_releases) {
     if (policy_.release_wait.count() > 0 && wait_for_a_release(need)) {
-      need.attempt = await_releases - 1; // so that the next attempt comes here again
+      need.attempt = await_releases - 1; // the next attempt repeats this step
       return true;
     }
   }
@@ -160,7 +162,7 @@ bool pressure::ask_hooks(const shortage& need, std::size_t& next) {
       log_.write(std::move(seen));
     }
     if (freed != 0) {
-      return true; // the caller goes on with the next hook
+      return true; // the caller continues with the next hook
     }
     ++next;
   }

@@ -1,19 +1,22 @@
-// What happens when a request does not fit: the steps that may make room, each of them optional, in this order.
+// The steps that may make room when a request does not fit. Each step is optional; they run in this order.
 //
-//   1. releases whose work has finished are done
-//   2. pending releases are waited for, one after the other, at most `release_wait`; not those that wait for the end of a
-//      capture, which may be the caller's to end
-//   3. where the device has no memory, caches are trimmed; where a budget has no room, what is charged and unused: the
-//      quarantine of a guard. Cached bytes are charged to nobody, so giving them back makes no room in a budget
-//   4. hooks are asked, highest priority first: frameworks that can give up their caches, tables that can be spilled
+//   1. finished releases are carried out
+//   2. pending releases are waited for, one after the other, at most `release_wait`. Releases that wait for
+//      the end of a capture are skipped, because the caller may be the one to end it
+//   3. if the device has no memory, caches are trimmed. If a budget has no room, a guard's quarantine is
+//      emptied: it is charged but unused. Cached bytes are not charged, so trimming them makes no room in a
+//      budget
+//   4. hooks are called, highest priority first: frameworks that can drop their caches, tables that can be
+//      spilled
 //   5. the request waits in line until others have freed enough, first come first served, at most `wait`
 //
-// A request that can never fit, because it is larger than a limit or its budget is closed, is refused at any of these steps without the
-// others. After each step that freed something the request is tried again; when none is left it fails.
-// Thread    Any. Hooks run on the thread of the request, without a lock held. A request made inside a hook asks no hooks and
-//           does not wait in line.
-// Failure   A hook that throws is reported and counts as having freed nothing. Both waits pass on what the interrupt hook
-//           throws (base/interrupt.hpp).
+// A request that can never fit (it is larger than a limit, or its budget is closed) is refused at any of
+// these steps, and the rest are skipped. After each step that freed something the request is tried again.
+// When no step is left it fails.
+// Thread    Any. Hooks run on the thread of the request, without a lock held. A request made inside a hook
+//           calls no hooks and does not wait in line.
+// Failure   A hook that throws is reported, and counts as having freed nothing. Both waits pass on exceptions
+//           of the interrupt hook (base/interrupt.hpp).
 #pragma once
 
 #include "saeta/base/process.hpp"
@@ -37,12 +40,12 @@ struct pressure_policy {
   std::chrono::milliseconds wait{0};              ///< step 5; 0: skipped
 };
 
-/// Asked to free at least `bytes` of a device; returns how many it freed, 0 for none.
+/// Called to free at least `bytes` of a device; returns the bytes that it freed, 0 for none.
 using pressure_hook = std::function<std::uint64_t(std::uint64_t bytes)>;
 
 class hook_table;
 
-/// A registered hook; its end removes it. A call that is running meanwhile ends undisturbed.
+/// A registered hook; destroying it removes the hook. A call that is running meanwhile is not disturbed.
 class hook_registration {
 public:
   hook_registration() = default;
@@ -66,12 +69,12 @@ private:
 
 class pressure {
 public:
-  /// @param trim  gives unused memory back, of a full device or of a budget without room; returns bytes.
+  /// @param trim  frees unused memory of a full device or a full budget; returns bytes.
   pressure(pressure_policy policy, reaper& releases, event_log& log, device_id device,
            std::function<std::size_t(const shortage& need)> trim);
 
   [[nodiscard]] hook_registration add_hook(std::string name, int priority, pressure_hook ask);
-  /// Does the steps from `what.attempt` on until one of them may have helped; false when none is left.
+  /// Runs the steps from `need.attempt` on until one may have helped; false if none is left.
   bool relieve(shortage& need);
 
 private:

@@ -1,7 +1,7 @@
-// What layers above keep with the contexts of a device, such as the staging ring of transfer/.
+// Services that upper layers keep with the contexts of a device, such as the staging ring.
 //
-// Owner     The contexts of the device share one registry (`context::services`). A service is made on first use and destroyed
-//           with the contexts, so it must not own one.
+// Owner     The contexts of the device share one registry (`context::services`). A service is made on first
+//           use and destroyed with the contexts, so it must not own a context.
 // Thread    Any. `make` is called under the registry's lock.
 #pragma once
 
@@ -23,15 +23,15 @@ public:
   context_service& operator=(const context_service&) = delete;
   virtual ~context_service() = default;
 
-  /// Host memory that it has taken from the system, in use or kept for later; bytes.
+  /// Bytes of host memory that it has taken from the system, in use or kept for later.
   [[nodiscard]] virtual std::uint64_t host_bytes() const noexcept { return 0; }
-  /// Gives host memory that it keeps for later back to the system; bytes.
+  /// Returns host memory that it keeps for later to the system; returns the number of bytes.
   virtual std::size_t trim() noexcept { return 0; }
 };
 
 class service_registry {
 public:
-  /// The one `Service` of the device. @param make  returns a std::unique_ptr of it; called when it is first asked for.
+  /// Returns the device's `Service`. @param make  returns a std::unique_ptr of it; called on first use.
   template <std::derived_from<context_service> Service, class Make>
   [[nodiscard]] Service& of(Make make) {
     return static_cast<Service&>(find_or_make(typeid(Service), make));

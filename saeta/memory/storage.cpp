@@ -10,7 +10,7 @@ namespace saeta {
 
 namespace {
 
-/// What the lender says, else what the driver says. Of no bytes nobody knows anything.
+/// The kind that the lender names, or else the driver. Memory of 0 bytes has the device's own kind.
 memory_kind kind_of(const external_memory& memory, const context& ctx) {
   if (memory.kind) {
     return *memory.kind;
@@ -18,7 +18,7 @@ memory_kind kind_of(const external_memory& memory, const context& ctx) {
   return memory.pointer == nullptr ? own_kind(ctx.device()) : ctx.device_backend()->kind_of(memory.pointer);
 }
 
-/// A view of the memory of others, which no resource logs, begins or ends.
+/// Logs the beginning or end of a view of external memory, which no resource logs.
 void log_view(event_log& log, memory_event kind, const block& of) noexcept {
   if (!log.active()) {
     return;
@@ -44,7 +44,7 @@ template <class Make>
 storage::storage(const std::shared_ptr<context>& ctx, Make make)
     : context_(context::kept_by_storage(ctx)), block_(make()) {}
 
-// These go on after another constructor: once the object owns the block, every later failure gives it back through the
+// These delegate to another constructor: once the object owns the block, a later failure frees it through the
 // destructor.
 storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, std::size_t bytes,
                  const stream_ref& stream, saeta::tag label, std::size_t alignment, memory_kind kind)
@@ -64,7 +64,8 @@ storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, external_memo
         foreign.bytes = memory.bytes;
         foreign.device = memory.device;
         foreign.kind = kind_of(memory, *ctx);
-        // What the end of the view does not wait for. In an epoch that is still open, work of ours may follow.
+        // The end of the view does not wait for this point. A point of an open epoch is left out: our work
+        // may still join that epoch.
         foreign.ready =
             memory.owner_orders_own_work && epoch_has_ended(memory.ready) ? memory.ready : point();
         foreign.generation = next_generation();
@@ -108,7 +109,7 @@ storage::~storage() {
   try {
     if (!external_) {
       context_->release_later(*from_, block_, std::move(after));
-    } else if (keepalive_.use_count() != 0) { // which may be a deleter without a pointer
+    } else if (keepalive_.use_count() != 0) { // the keepalive may be a deleter without a pointer
       after.points.remove_if([&](const point& each) { return each == block_.ready; });
       context_->core_->releases->submit({.after = std::move(after),
                                          .action =

@@ -1,10 +1,10 @@
 // A storage: the bytes behind buffers, with their device, owner and ordering state.
 //
-// What      Either a block of the context's resource stack or external memory kept alive by a keepalive.
+// What      Either a block of the context's resource stack, or external memory that a keepalive keeps alive.
 // Owner     Shared by buffers, exports and running uses; it keeps its context alive.
-// Order     When the last owner goes, the block returns to its resource, or the keepalive is dropped, only after every
+// Order     When the last owner is gone, the block is freed (or the keepalive dropped) only after every
 //           recorded use has finished (rule 4 of the design). The host does not wait: order/reaper.hpp does.
-// Address   A storage never moves: its address and its kind are good as long as it lives.
+// Address   A storage never moves: its address and its kind stay valid as long as it lives.
 // Thread    Any.
 #pragma once
 
@@ -24,17 +24,18 @@ class resource;
 
 enum class mutability { read_only, writable };
 
-/// Memory of somebody else.
+/// Memory that another library owns.
 struct external_memory {
   void* pointer = nullptr; ///< may be null only when `bytes` is 0
   std::size_t bytes = 0;
   device_id device;
-  std::optional<memory_kind> kind; ///< nothing: the context's backend is asked
-  std::shared_ptr<void> keepalive; ///< dropped once the recorded work has finished, on any thread
+  std::optional<memory_kind> kind; ///< nullopt: the context's backend is asked
+  std::shared_ptr<void> keepalive; ///< dropped on any thread, once the recorded work has finished
   mutability access = mutability::read_only;
   point ready; ///< after the producer's pending writes
-  /// Whether the owner's own pending work is safe when the keepalive goes, as it must be of a producer whose consumers may drop what they
-  /// took before they used it (DLPack, the CUDA Array Interface). If so, the end of the view waits for work of ours alone.
+  /// True if the owner's pending work stays safe when the keepalive is dropped, as DLPack and the CUDA Array
+  /// Interface require: a consumer may drop a view before using it. Then the end of the view waits for our
+  /// work only.
   bool owner_orders_own_work = false;
   std::string tag;
 };
@@ -43,22 +44,23 @@ class storage {
   struct key {};
 
 public:
-  /// For `allocate` and `adopt`.
+  /// Called by `allocate` and `adopt`.
   storage(key own, const std::shared_ptr<context>& ctx, std::size_t bytes, const stream_ref& stream,
           saeta::tag label, std::size_t alignment, memory_kind kind);
   storage(key own, const std::shared_ptr<context>& ctx, external_memory& memory);
-  /// @param kind  `device`: the device's own memory. `pinned`: page-locked memory, charged to the host's budget.
+  /// @param kind  `device`: the device's own memory. `pinned`: page-locked, charged to the host's budget.
   /// @throws error budget_exceeded, out_of_memory, closed (the context), unsupported (other kinds).
   static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& ctx, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label,
                                            std::size_t alignment = 0, memory_kind kind = memory_kind::device);
-  /// Takes the keepalive on success only. @throws error invalid_argument, closed, device (the kind can't be asked).
+  /// Takes the keepalive on success only.
+  /// @throws error invalid_argument, closed, device (the kind is unknown).
   static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& ctx, external_memory memory);
   storage(const storage&) = delete;
   storage& operator=(const storage&) = delete;
   ~storage();
 
-  /// The driver's allocation that the bytes lie in; external memory is one of its own.
+  /// The driver's allocation that contains the bytes. External memory counts as an allocation of its own.
   [[nodiscard]] extent lies_in() const noexcept;
 
   [[nodiscard]] void* pointer() const noexcept { return block_.pointer; }
@@ -74,13 +76,13 @@ public:
   [[nodiscard]] ordering_state& ordering() noexcept { return ordering_; }
 
 private:
-  /// With what `make` returns, made in place: a block is copied slowly right after it was written.
+  /// Constructs the block in place from `make()`: copying a block right after it was written is slow.
   template <class Make>
   storage(const std::shared_ptr<context>& ctx, Make make);
 
   std::shared_ptr<context> context_;
   block block_;
-  resource* from_ = nullptr; ///< that takes the block back; null: external memory
+  resource* from_ = nullptr; ///< takes the block back; null: external memory
   bool external_ = false;
   mutability access_ = mutability::writable;
   std::shared_ptr<void> keepalive_;

@@ -39,7 +39,7 @@ stream_lease::~stream_lease() {
     return;
   }
   if (made_in_ != fork_generation()) {
-    stream_.abandon(); // of the parent
+    stream_.abandon(); // it belongs to the parent process
     return;
   }
   from_->take_back(std::move(stream_));

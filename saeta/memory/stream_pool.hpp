@@ -1,8 +1,9 @@
-// The streams that the contexts of a device lend.
+// The pool of streams that the contexts of a device lend.
 //
-// Owner     The contexts of the device share one pool (`context::borrow_stream`). A stream goes back to the pool when its
-//           lease ends, and is lent again. A lease keeps the pool and the contexts' core alive.
-// Thread    The pool any; a lease one at a time.
+// Owner     The contexts of the device share one pool (`context::borrow_stream`). When its lease ends, a
+//           stream goes back to the pool and is lent again. A lease keeps the pool and the contexts' core
+//           alive.
+// Thread    The pool: any. A lease: one at a time.
 // Failure   busy when as many streams are lent as the options allow (`context_options::max_streams`).
 #pragma once
 
@@ -25,7 +26,7 @@ public:
   stream_pool(std::shared_ptr<timelines> clocks, std::size_t most)
       : clocks_(std::move(clocks)), most_(most) {}
 
-  /// @param keeps  what lives as long as the lease, this pool among it.
+  /// @param keeps  kept alive by the lease; it owns this pool.
   /// @throws error busy, device.
   [[nodiscard]] stream_lease borrow(std::shared_ptr<void> keeps);
 

@@ -31,7 +31,7 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
   open_ = true;
 }
 
-/// A storage named more than once is held once, for all that it was named for.
+/// Merges entries of the same storage into one, with all their accesses.
 void use_token::merge_twins() noexcept {
   std::size_t kept = 0;
   for (std::size_t i = 1; i < held_.size(); ++i) {
@@ -47,7 +47,7 @@ void use_token::merge_twins() noexcept {
   held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(std::min(held_.size(), kept + 1)), held_.end());
 }
 
-/// The stream must be able to reach the buffers, and to be marked by this thread.
+/// Checks that the stream can reach the buffers, and that this thread can mark it.
 void use_token::require_order() const {
   if (held_.empty()) {
     return;
@@ -68,8 +68,8 @@ void use_token::require_order() const {
   }
 }
 
-/// Buffers of a parent process need no order: nothing in this process works on them but the caller, and what the parent did
-/// with them was done when it forked.
+/// Buffers of a parent process need no order: only the caller uses them in this process, and the parent's
+/// work on them was finished at the fork.
 bool use_token::is_inherited(const held& asked) noexcept { return asked.bytes->ctx()->inherited(); }
 
 captures& use_token::graph_captures() const { return timelines::of(stream_.owner())->graph_captures(); }
@@ -94,7 +94,7 @@ void use_token::acquire() {
     }
     point_set everything;
     if (needed.unknown) {
-      const context* marked = nullptr; // of buffers of one device, one point
+      const context* marked = nullptr; // one point serves consecutive buffers of one context
       for (const held& each : held_) {
         context& ctx = each.bytes->ctx()->root();
         if (&ctx != marked && !is_inherited(each)) {
@@ -104,13 +104,14 @@ void use_token::acquire() {
       }
       needed.points.add(everything.all());
     }
-    if (captures_) { // a capture can't wait for what is outside of it
+    if (captures_) { // a capture can't wait for work outside of it
       held_.front().bytes->ctx()->synchronize(needed.points);
     } else {
       wait(stream_, needed.points);
     }
     if (needed.unknown) {
-      for (const held& each : held_) { // what is written stands behind it all with the end of this use
+      // A write use needs no points here: its own end comes after all of them.
+      for (const held& each : held_) {
         if (!is_inherited(each)) {
           each.bytes->ordering().settle(each.mode, each.mode == access::read ? everything : point_set(),
                                         each.seen);
@@ -173,12 +174,12 @@ void use_token::finish() {
     if (is_ours(stream_) || !graph_captures().note(stream_)) {
       give_back(mark(stream_));
     } else if (captures_) {
-      give_back({}); // what was captured has not run
+      give_back({}); // captured work has not run
     } else {
-      give_back_unknown(); // what was queued before the capture began can't be marked during it
+      give_back_unknown(); // work queued before the capture began can't be marked during it
     }
   } catch (...) {
-    // Without a point the host has to wait; then nothing is pending.
+    // Without a point the host must wait; then nothing is pending.
     try {
       held_.front().bytes->ctx()->synchronize(stream_);
       give_back({});
@@ -190,7 +191,7 @@ void use_token::finish() {
   }
 }
 
-/// On another thread the handle of the per-thread default stream means another stream.
+/// False for the per-thread default stream of another thread: its handle means this thread's stream here.
 bool use_token::can_wait_here() const noexcept {
   try {
     return stream_.usable_here();

@@ -1,24 +1,26 @@
-// A use token: scoped access to buffers on a stream, for copies, kernels of ours and kernels of users.
+// A use token: scoped access to buffers on a stream, for copies, our kernels and kernels of users.
 //
-//   1. Construct it with the stream and all buffers of the step: the stream waits for the last writes (to read) and for
-//      the reads too (to write). On failure nothing is held.
-//   2. Queue work on that stream, with the pointers that the token lends.
-//   3. `finish()`, or let it go out of scope: every buffer remembers the point that the stream has reached. A token that
-//      is dropped by an exception ends in the same way.
+//   1. Construct it with the stream and all buffers of the step. The stream waits for the last writes, and
+//      before a write also for the reads. On failure nothing is held.
+//   2. Queue work on that stream, with the pointers that the token returns.
+//   3. Call `finish()`, or let the token go out of scope: every buffer remembers the point that the stream
+//      has reached. A token that an exception destroys ends in the same way.
 //
-// On a stream that captures a graph nothing runs: the host waits for what must be waited for, and nothing is remembered.
-// Open a token around each launch of the graph.
+// A stream that captures a graph runs nothing. So the host waits instead of the stream, and no point is
+// remembered. Open a token around each launch of the graph.
 //
-// A token over the per-thread default stream that another thread ends (a garbage collector, say) can't mark that stream: its
-// work counts as unknown (order/ordering.hpp).
+// If another thread (a garbage collector, say) ends a token over the per-thread default stream, it can't mark
+// that stream. Then the work counts as unknown (order/ordering.hpp).
 //
-// The buffers may be of several devices: those of another GPU than the stream's become accessible to it.
+// The buffers may be of several devices: memory of another GPU becomes accessible to the stream's GPU.
 //
-// A storage named twice is held once, with the stronger access. While a token is open, other threads' conflicting tokens
-// on the same storage wait; the same thread gets error busy. Name everything a step needs in one token.
-// Failure   busy (also where unknown work can't be waited for, because a graph is captured), invalid_argument (write to
-//           read-only memory, pointer of a buffer that was not named, a stream of a device that can't order any of the
-//           buffers, the per-thread default stream of another thread), unsupported (no peer access), device.
+// A storage named twice is held once, with the stronger access. While a token is open, a conflicting token on
+// the same storage waits if another thread opens it, and throws error busy on the same thread. Name all
+// buffers of a step in one token.
+// Failure   busy (also if unknown work can't be waited for, because a graph is captured), invalid_argument
+//           (write to read-only memory, pointer of a buffer that was not named, a stream of a device that
+//           can't order any of the buffers, the per-thread default stream of another thread), unsupported (no
+//           peer access), device.
 #pragma once
 
 #include "saeta/memory/buffer.hpp"
@@ -58,7 +60,7 @@ public:
   [[nodiscard]] const T* data(const buffer& used) const {
     return static_cast<const T*>(pointer(used, access::read, alignof(T)));
   }
-  /// Device pointer for writing, of a buffer named with writes() or updates().
+  /// Device pointer for writing; the buffer must be named with writes() or updates().
   template <class T>
   [[nodiscard]] T* mutable_data(const buffer& used) const {
     return static_cast<T*>(pointer(used, access::write, alignof(T)));
@@ -74,7 +76,7 @@ private:
     std::uint32_t seen = 0; ///< for ordering_state::settle
   };
   [[nodiscard]] void* pointer(const buffer& used, access mode, std::size_t alignment) const;
-  /// Oldest storages first.
+  /// Sort key: oldest storage first.
   [[nodiscard]] static std::pair<std::uint64_t, const storage*>
   order_of(const std::shared_ptr<storage>& bytes) noexcept {
     return {bytes->generation(), bytes.get()};
@@ -91,7 +93,7 @@ private:
 
   stream_ref stream_;
   std::thread::id holder_;
-  std::vector<held> held_; ///< oldest first, so that two tokens can't block each other
+  std::vector<held> held_; ///< sorted oldest first, so that two tokens can't deadlock
   bool captures_ = false;  ///< the stream captured a graph when the token was opened
   bool open_ = false;
 };

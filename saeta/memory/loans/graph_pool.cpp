@@ -19,9 +19,9 @@
 namespace saeta {
 namespace {
 
-/// Spans are multiples of it, and begin at multiples of it.
+/// Sizes and addresses of spans are multiples of it.
 constexpr std::size_t granularity = device_alignment;
-/// Requests below it take no part of a span above it: large ones would find none whole.
+/// Smaller requests take no part of a span above it, so that large requests still find whole spans.
 constexpr std::size_t small_span = 1 << 20;
 
 std::size_t span_for(std::size_t bytes, std::size_t alignment) {
@@ -39,15 +39,15 @@ void* aligned(std::uintptr_t begin, std::size_t alignment) {
 
 } // namespace
 
-/// Captured work and other work of a stream have lanes of their own: what a graph uses at each launch is in no order with
-/// what its stream does outside of captures.
+/// Captured work and other work of a stream have separate lanes, because the launches of a graph are not
+/// ordered with the other work of that stream.
 struct graph_pool::lane {
   stream_ref stream;
   bool captured;
   span_map spans;
-  point_set late; ///< uses, after their capture, of memory that captures may take again
+  point_set late; ///< later uses, outside of the capture, of memory that captures may take again
 
-  /// Handles stand for streams in captures, where refs have no identity.
+  /// In a capture streams are compared by handle, because refs have no identity there.
   [[nodiscard]] bool serves(const stream_ref& other) const {
     return captured == other.made_in_capture() && (captured ? stream.same_handle(other) : stream == other);
   }
@@ -56,17 +56,17 @@ struct graph_pool::lane {
 struct graph_pool::state {
   struct segment {
     std::shared_ptr<storage> memory;
-    std::size_t out = 0; ///< pieces of it
+    std::size_t out = 0; ///< pieces in use
   };
 
   std::mutex mutex;
-  std::deque<lane> lanes; ///< pieces point at them
+  std::deque<lane> lanes; ///< deque: pieces point to its elements
   std::map<std::uintptr_t, segment> segments;
   std::uint64_t openings = 0;
-  int open = 0; ///< scopes now
+  int open = 0; ///< number of open scopes
   bool released = false;
 
-  // With the lock.
+  // Call these with the lock held.
 
   lane& lane_of(const stream_ref& stream) {
     for (lane& each : lanes) {
@@ -95,7 +95,7 @@ struct graph_pool::state {
       segments.erase(added);
       throw;
     }
-    memory->ordering().begin_export(access::write); // never ended: it is released behind all work
+    memory->ordering().begin_export(access::write); // never ended: the memory is released after all work
   }
   std::map<std::uintptr_t, segment>::iterator segment_of(std::uintptr_t begin) {
     return std::prev(segments.upper_bound(begin));
@@ -139,7 +139,7 @@ graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::si
       }
       late = from->late;
     }
-    ctx_->synchronize(late); // a capture can't wait for what is outside of it
+    ctx_->synchronize(late); // a capture can't wait for work outside of it
   }
   std::shared_ptr<storage> memory = allocate_ready(ctx_, wanted, label_, granularity);
   const std::lock_guard lock(state_->mutex);
@@ -149,11 +149,11 @@ graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::si
 
 bool graph_pool::reusable(const piece& ended, const users& by, point& late) const {
   const lane& from = *ended.from;
-  // The per-thread default streams of several threads have one handle.
+  // The per-thread default streams of all threads share one handle.
   if (by.others || (from.captured && from.stream.is_default())) {
     return false;
   }
-  if (ctx_->on_host()) { // where everything has run, and streams of other libraries mean nothing
+  if (ctx_->on_host()) { // all work has finished, and foreign streams have no meaning
     return true;
   }
   if (!by.last) {

@@ -1,24 +1,24 @@
-// Graph pools: memory for what is allocated while a CUDA graph is captured.
+// Graph pools: memory for allocations that are made while a CUDA graph is captured.
 //
 //   const auto pool = graph_pool::create(ctx, "decoder");
 //   {
 //     const graph_pool_scope open(pool);   // around the capture
-//     capture(stream, graph);              // memory lent on the capturing stream is the pool's (memory/loans/lent_memory.hpp)
+//     capture(stream, graph);              // memory lent on the capturing stream comes from the pool
 //   }
-//   launch(graph);                         // as often as wanted; then drop the graph, and after it the pool
+//   launch(graph);                         // as often as needed; then drop the graph, and after it the pool
 //
-// What      A graph writes to the same addresses at each launch, so what was allocated in its capture belongs to it until it
-//           is gone, also what was freed again. A pool asks its context for memory and keeps all of it, charged, until it
-//           is released.
-// Owner     Shared by its users, by scopes, and by memory that is out.
-// Order     Memory is taken outside of the capture's order: the host has waited for earlier users, and no wait is queued on
-//           the capturing stream. What comes back on the stream that it was taken on is used again there: what a capture
-//           took by captures, anything else by work that is not captured. What comes back in another way is kept until
-//           the release. Graphs that share a pool are launched one after the other.
-// Release   By `release` or at the end of the last owner, behind all work of the device, because a graph may still run.
-// Thread    Any. No lock is held while memory is asked for, waited for or returned to the context.
+// What      A graph writes to the same addresses at each launch. So memory allocated in its capture belongs
+//           to the graph until the graph is destroyed, even after it was freed in the capture. A pool
+//           allocates from its context and keeps all of the memory, charged, until it is released.
+// Owner     Shared by its users, by scopes, and by pieces that are in use.
+// Order     Memory is allocated outside of the capture: the host waits for earlier users, and no wait is
+//           queued on the capturing stream. A piece that comes back on the stream it was taken on is reused
+//           on that stream: by captures if a capture took it, else by work that is not captured. Any other
+//           piece is kept until the release. Graphs that share a pool are launched one after the other.
+// Release   By `release` or with the last owner, after all work of the device, because a graph may still run.
+// Thread    Any. No lock is held while memory is allocated, waited for or returned to the context.
 // Fork      A child of fork takes nothing from a pool of its parent.
-// Failure   As buffer::allocate; the capture stays whole. Giving back reports and never throws.
+// Failure   As buffer::allocate; the capture stays valid. Giving back reports and never throws.
 #pragma once
 
 #include "saeta/base/process.hpp"
@@ -36,20 +36,20 @@ namespace saeta {
 class context;
 
 class graph_pool {
-  struct lane; // what one stream took
+  struct lane; // the memory of one stream
 
 public:
-  /// Memory that is out.
+  /// Memory taken from the pool.
   struct piece {
     void* pointer = nullptr;
-    std::uintptr_t begin = 0; ///< of the span, which is more than was asked for where more alignment was
+    std::uintptr_t begin = 0; ///< of the span, which is larger if more alignment was requested
     lane* from = nullptr;
     std::uint64_t opening = 0; ///< number of the scope in which it was taken
   };
-  /// Who used memory that comes back.
+  /// The streams that used a piece.
   struct users {
-    std::optional<stream_handle> last; ///< nothing where it is not known
-    bool others = false;               ///< more streams than the one it was taken on
+    std::optional<stream_handle> last; ///< nullopt if not known
+    bool others = false;               ///< other streams used it, too
   };
 
   /// @throws error invalid_argument without a context.
@@ -58,12 +58,12 @@ public:
   graph_pool& operator=(const graph_pool&) = delete;
   ~graph_pool();
 
-  /// `bytes` > 0. Where the stream captures, the capture is known from now on (order/captures.hpp).
-  /// @throws error budget_exceeded, out_of_memory, overflow, closed (the context, or the pool after its release).
+  /// `bytes` > 0. If the stream captures, the capture becomes a known one (order/captures.hpp).
+  /// @throws error budget_exceeded, out_of_memory, overflow, closed (the context, or a released pool).
   [[nodiscard]] piece take(std::size_t bytes, stream_ref stream, std::size_t alignment = 0);
-  /// Where the last user is not known, the memory is used again as long as the scope is open in which it was taken.
+  /// If the last user is not known, the memory is reused only while the scope it was taken in is open.
   void give_back(const piece& ended, const users& by) noexcept;
-  /// Returns what is not out to the context, and what is out when it comes back. Nothing more is taken.
+  /// Returns unused memory to the context now, and pieces when they come back. Later calls of `take` fail.
   void release() noexcept;
 
   [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }

@@ -1,10 +1,11 @@
-// A scope in which what is allocated on capturing streams comes from a graph pool.
+// A scope in which allocations on capturing streams come from a graph pool.
 //
-// What      Serves the calling thread alone, and lent memory alone (memory/loans/lent_memory.hpp): allocators of other libraries
-//           can't be told of a pool in another way. It announces the capture, too (context::capturing). Of several scopes
-//           on one device the innermost serves. One scope belongs to one capture.
+// What      Applies to the calling thread and to lent memory (memory/loans/lent_memory.hpp) only: allocators
+//           of other libraries have no other way to name a pool. It also announces the capture
+//           (context::capturing). If several scopes are open on one device, the innermost applies. One scope
+//           belongs to one capture.
 // Owner     Keeps the pool.
-// Thread    Made on the thread that captures. It may end on another one.
+// Thread    Constructed on the thread that captures. It may be destroyed on another one.
 #pragma once
 
 #include "saeta/memory/loans/graph_pool.hpp"
@@ -21,7 +22,7 @@ public:
   graph_pool_scope& operator=(const graph_pool_scope&) = delete;
   ~graph_pool_scope();
 
-  /// The pool that the calling thread has opened for the device; null where there is none.
+  /// The pool that the calling thread has opened for the device; null if there is none.
   [[nodiscard]] static std::shared_ptr<graph_pool> open_for(const backend& device);
 
 private:
@@ -29,7 +30,7 @@ private:
   static std::vector<std::weak_ptr<entry>>& of_this_thread();
 
   std::shared_ptr<void> announced_;
-  std::shared_ptr<entry> opened_; ///< the thread that made it looks at it as long as it is there
+  std::shared_ptr<entry> opened_; ///< the constructing thread finds it through a weak_ptr
 };
 
 } // namespace saeta

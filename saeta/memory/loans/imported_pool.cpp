@@ -46,7 +46,7 @@ shared_bytes share_bytes(const buffer& of) {
           .bytes = of.size()};
 }
 
-/// What an open buffer keeps.
+/// Kept alive by an open buffer.
 class imported_pool::opened_bytes {
 public:
   opened_bytes(std::shared_ptr<imported_pool> from, std::uint64_t base)
@@ -55,7 +55,7 @@ public:
   opened_bytes& operator=(const opened_bytes&) = delete;
   ~opened_bytes() {
     from_->unmap(base_);
-    lease_.reset(); // not before, see above
+    lease_.reset(); // only after `unmap`: then the exporter may free
   }
   void take(std::shared_ptr<void> lease) noexcept { lease_ = std::move(lease); }
 
@@ -131,7 +131,7 @@ void* imported_pool::map(const shared_bytes& which) {
   return found->second.pointer;
 }
 
-/// Under the lock, so that nobody maps it again before that is possible.
+/// Closes under the lock, so that no thread maps the allocation again before that is possible.
 void imported_pool::unmap(std::uint64_t base) noexcept {
   if (inherited()) {
     return;
@@ -142,13 +142,13 @@ void imported_pool::unmap(std::uint64_t base) noexcept {
     return;
   }
   if (!device_->close_allocation(found->second.pointer, work_.native_handle())) {
-    return; // reported; who opens it again gets the same mapping
+    return; // reported; opening it again gives the same mapping
   }
   mapped_.erase(found);
   wait_for_close();
 }
 
-/// The exporter may free the memory as soon as the lease has ended, so a wait that fails is tried again.
+/// The exporter may free the memory once the lease has ended, so a failed wait is repeated.
 void imported_pool::wait_for_close() noexcept {
   constexpr int attempts = 3;
   for (int attempt = 0; attempt < attempts; ++attempt) {

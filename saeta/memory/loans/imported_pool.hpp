@@ -1,14 +1,17 @@
-// Memory of one process in another: bytes of an exportable pool by their name, and the pool as another process imports it.
+// Memory of one process in another: bytes of an exportable pool by name, and the pool as another process
+// imports it.
 //
 // What      The exporter names bytes of a buffer (`share_bytes`) and hands out the descriptor of its pool
-//           (backend::export_pool). The importer makes an imported_pool of the descriptor and opens named bytes as buffers.
-//           An allocation is mapped once, however many buffers show it: the driver maps it whole.
-// Owner     The exporter must keep the bytes, by an export (memory/export_hold.hpp), until every importer has closed them:
-//           its pool would use them again before the importer's eyes. The `lease` of an open buffer tells it: it is dropped
-//           once the buffer's last work has finished and the memory is unmapped. Then the exporter may free.
-// Order     Streams don't reach from one process into another. `share_bytes` waits for the last writes, so the importer may
-//           read at once. Later writes are for both sides to agree on.
-// Fork      A child of the importer uses and gives back nothing of it.
+//           (backend::export_pool). The importer makes an imported_pool from the descriptor and opens named
+//           bytes as buffers. An allocation is mapped once, however many buffers show it, because the driver
+//           maps it whole.
+// Owner     The exporter must keep the bytes, by an export (memory/export_hold.hpp), until every importer has
+//           closed them; otherwise its pool would reuse them. The `lease` of an open buffer tells when: it is
+//           dropped once the buffer's last work has finished and the memory is unmapped. Then the exporter
+//           may free.
+// Order     Streams don't reach across processes. `share_bytes` waits for the last writes, so the importer
+//           may read at once. Both sides must agree on later writes.
+// Fork      A child of the importer must not use or free this memory.
 // Thread    Any.
 #pragma once
 
@@ -24,18 +27,18 @@
 
 namespace saeta {
 
-/// What another process needs to open bytes of a buffer.
+/// Describes bytes of a buffer for another process.
 struct shared_bytes {
-  allocation_name name{}; ///< of the driver's allocation that they lie in
-  std::uint64_t base = 0; ///< of the allocation; tells those apart that the exporter has at one time
-  std::uint64_t allocation_bytes = 0; ///< its size
-  std::uint64_t offset = 0;           ///< of the bytes in it
+  allocation_name name{};             ///< of the driver's allocation that contains the bytes
+  std::uint64_t base = 0;             ///< of the allocation; unique among the exporter's live allocations
+  std::uint64_t allocation_bytes = 0; ///< size of the allocation
+  std::uint64_t offset = 0;           ///< of the bytes in the allocation
   std::uint64_t bytes = 0;
 };
 
-/// The host waits for the last writes of the buffer, those of unannounced consumers included.
-/// @throws error unsupported (not memory of an exportable pool: names the option), invalid_argument (no bytes), busy (as
-///         synchronize_handover), device.
+/// Waits on the host for the last writes of the buffer, those of consumers on unknown streams included.
+/// @throws error unsupported (not memory of an exportable pool: names the option), invalid_argument (no
+/// bytes), busy (as synchronize_handover), device.
 [[nodiscard]] shared_bytes share_bytes(const buffer& of);
 
 class imported_pool : public std::enable_shared_from_this<imported_pool> {
@@ -43,14 +46,16 @@ class imported_pool : public std::enable_shared_from_this<imported_pool> {
 
 public:
   imported_pool(key own, std::shared_ptr<backend> device, int descriptor);
-  /// @param descriptor  of a pool of the same device; stays the caller's. @throws error unsupported, device.
+  /// @param descriptor  of a pool of the same device; the caller keeps it. @throws error unsupported, device.
   static std::shared_ptr<imported_pool> open(const context& ctx, int descriptor);
   imported_pool(const imported_pool&) = delete;
   imported_pool& operator=(const imported_pool&) = delete;
   ~imported_pool();
 
-  /// A writable external buffer. @param ctx   a context of the pool's device object. @param lease  dropped as described above.
-  /// @throws error format (the numbers contradict each other), invalid_argument (another device object), closed, device.
+  /// Opens the bytes as a writable external buffer. @param ctx  a context of the pool's device object.
+  /// @param lease  dropped as described above.
+  /// @throws error format (the numbers contradict each other), invalid_argument (another device object),
+  /// closed, device.
   [[nodiscard]] buffer open_bytes(const std::shared_ptr<context>& ctx, const shared_bytes& which,
                                   std::shared_ptr<void> lease, std::string tag);
 
@@ -67,7 +72,7 @@ private:
 
   std::shared_ptr<backend> device_;
   pool_handle pool_;
-  stream work_; ///< nothing but the ends of mappings
+  stream work_; ///< only closes mappings
   std::mutex mutex_;
   std::map<std::uint64_t, mapping> mapped_; ///< by shared_bytes::base
   const std::uint64_t made_in_ = fork_generation();

@@ -19,19 +19,19 @@
 namespace saeta {
 namespace {
 
-/// Of a storage, or of a piece of a graph pool.
+/// A loan of a storage, or of a piece of a graph pool.
 struct loan {
   std::shared_ptr<storage> memory;
   std::shared_ptr<graph_pool> pool;
   graph_pool::piece piece;
   std::size_t bytes = 0;
   std::vector<stream_ref> also_used_on; ///< distinct
-  bool streams_known = true;            ///< false where a use could not be noted
+  bool streams_known = true;            ///< false if a use could not be noted
 
   [[nodiscard]] context& ctx() const noexcept { return pool ? *pool->ctx() : *memory->ctx(); }
 };
 
-/// Addresses are unique in the process, over all devices, as long as the memory behind them is out.
+/// An address is unique in the process, over all devices, until its memory comes back.
 class loan_table {
 public:
   void add(void* address, loan made) {
@@ -62,7 +62,7 @@ public:
     loan& noted = found->second;
     try {
       const stream_ref used(*noted.ctx().device_backend(), stream);
-      // While it captures, no two refs of a stream are equal.
+      // While a stream captures, refs of it never compare equal.
       const auto same = [&](const stream_ref& each) {
         return each == used || (used.made_in_capture() && each.same_handle(used));
       };
@@ -92,20 +92,21 @@ private:
   std::array<shard, shards> shards_;
 };
 
-/// Never destroyed: borrowers give back from their own static destructors.
+/// Never destroyed: borrowers may return memory from static destructors.
 loan_table& loans() {
   static constinit per_process<loan_table> all;
   return all.get();
 }
 
-/// In a child of fork, what its parent lent is not in the table and comes back to nobody.
+/// Silent in a child of fork: memory that its parent lent is not in the child's table.
 void report_unknown(const char* function, void* address, const char* part) {
   if (fork_generation() == 0) {
     report(function, concat("the memory at ", address, part));
   }
 }
 
-/// Ends the loan of a storage after every stream that is known to have used it; where one is not known, the work is unknown.
+/// Ends the loan of a storage after the work of every stream known to have used it. If a stream is not known,
+/// the work counts as unknown.
 void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcept {
   storage& memory = *ended.memory;
   point_set last;
@@ -113,7 +114,7 @@ void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcep
   try {
     context& ctx = *memory.ctx();
     const auto add = [&](stream_ref used) {
-      // Not while the stream captures a graph: an event recorded there would belong to the graph.
+      // Not while the stream captures: an event recorded there would belong to the graph.
       if (!is_ours(used) && ctx.clocks()->graph_captures().note(used)) {
         known = false;
       } else {
@@ -132,7 +133,7 @@ void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcep
     report_current_exception("memory that comes back can't be marked on its stream and waits for all work");
     known = false;
   }
-  if (known) { // else the work of the view that is still out is unknown, and the release waits for all work
+  if (known) { // else the view stays open: its work is unknown, and the release waits for all work
     memory.ordering().end_export(access::write, last);
   }
 }
@@ -157,7 +158,7 @@ void* remember(std::shared_ptr<storage> memory) {
   return address;
 }
 
-/// On any stream: there is no memory to order. Counted.
+/// Counts a request of 0 bytes. Any stream will do: there is no memory to order.
 void* lend_nothing(const std::shared_ptr<context>& ctx, tag label, std::size_t alignment) {
   static_cast<void>(storage::allocate(ctx, 0, ctx->work_stream(), label, alignment));
   return nullptr;

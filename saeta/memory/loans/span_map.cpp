@@ -52,7 +52,7 @@ void span_map::give_back(address begin) {
     bytes += end->second.bytes;
     ++end;
   }
-  by_size_.emplace(bytes, first->first); // the only step that may fail
+  by_size_.emplace(bytes, first->first); // the only step that may throw
   for (auto each = first; each != end; ++each) {
     if (each->second.free) {
       by_size_.erase({each->second.bytes, each->first});

@@ -1,5 +1,5 @@
-// A span map: which parts of some regions of memory are free. Best fit; what is left over stays free, and free neighbours of
-// one region are merged.
+// A span map: tracks which parts of some memory regions are free. Allocation is best fit: the rest of a span
+// stays free, and free neighbours in a region are merged.
 //
 // Thread    One at a time.
 // Failure   std::bad_alloc, with nothing changed.
@@ -18,9 +18,9 @@ class span_map {
 public:
   using address = std::uintptr_t;
 
-  /// A region, which is free. Regions do not overlap.
+  /// Adds a free region. Regions must not overlap.
   void add(address begin, std::size_t bytes);
-  /// The beginning of the smallest free span of `bytes` to `most` bytes, taken as far as it is needed.
+  /// Takes `bytes` from the smallest free span of `bytes` to `most` bytes, and returns their beginning.
   [[nodiscard]] std::optional<address> take(std::size_t bytes, std::size_t most);
   /// @param begin  as `take` returned it.
   void give_back(address begin);
@@ -32,8 +32,8 @@ private:
     bool free;
   };
 
-  std::map<address, span> spans_;                     ///< without gaps inside a region
-  std::set<std::pair<std::size_t, address>> by_size_; ///< the free ones
+  std::map<address, span> spans_;                     ///< no gaps inside a region
+  std::set<std::pair<std::size_t, address>> by_size_; ///< free spans only
 };
 
 } // namespace saeta
