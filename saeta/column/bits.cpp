@@ -7,11 +7,11 @@
 namespace saeta {
 namespace {
 
-/// Where a conversion writes: its values and, when there are nulls to carry, a validity and its null count.
+/// Outputs of a conversion: the values and, if the source has nulls, a validity and its null count.
 struct target {
   buffer values;
   buffer validity;
-  buffer null_count; ///< absent when the source knows its count
+  buffer null_count; ///< absent if the source knows its null count
 };
 
 buffer allocate_like(const column& source, std::size_t bytes) {
@@ -30,7 +30,7 @@ target make_target(const column& source, std::size_t value_bytes) {
   return made;
 }
 
-/// Realigns the validity to bit 0; returns the null count, counted in the same pass where it was unknown.
+/// Realigns the validity to bit 0. Returns the null count, counted in the same pass if it was unknown.
 std::int64_t carry_validity(const column& source, const target& to, const use_token& token) {
   if (!to.validity.present()) {
     return 0;
@@ -46,7 +46,7 @@ std::int64_t carry_validity(const column& source, const target& to, const use_to
   return nulls;
 }
 
-/// Runs `convert(token, target)` between a token's waits and records, and makes the column of what it wrote.
+/// Runs `convert(token, target)` under a use token, and makes a column of the result.
 template <class Convert>
 column converted(const column& source, const data_type& type, std::size_t value_bytes, Convert convert) {
   if (source.length() == 0) {

@@ -113,7 +113,7 @@ void require_children(const context& ctx, const column::parts& from) {
   require_child_lengths(from);
 }
 
-/// The null count of the first view of these parts.
+/// The null count of all rows of the parts.
 std::int64_t nulls_of(const column::parts& from) {
   if (from.type.layout() == layout_kind::none) {
     return from.length;
@@ -124,7 +124,7 @@ std::int64_t nulls_of(const column::parts& from) {
 std::int64_t count_on_device(const std::shared_ptr<context>& ctx, const buffer& validity, std::int64_t offset,
                              std::int64_t length) {
   const stream_ref stream = ctx->work_stream();
-  if (ctx->inherited()) { // host memory of a parent process, whose context allocates nothing here
+  if (ctx->inherited()) { // host memory of a parent process, whose context can't allocate here
     const use_token token(stream, {reads(validity)});
     std::int64_t nulls = 0;
     ctx->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
@@ -253,7 +253,7 @@ column column::child(std::size_t index) const {
 std::int64_t column::null_count() const {
   std::int64_t count = known_null_count();
   if (count == unknown_nulls) {
-    // Two threads may both count: they find and store the same number.
+    // Two threads may both count. They store the same number.
     count = count_on_device(ctx_, validity(), offset_, length_);
     nulls() = count;
   }

@@ -1,11 +1,11 @@
 // A column: one Arrow array in a context's memory.
 //
 // What      An immutable view over buffers: type, length, offset, null count, buffers, children, dictionary.
-// Owner     A value that shares its buffers; copies and slices are free.
-// Order     The buffers carry it (memory/buffer.hpp).
+// Owner     A value that shares its buffers; copies and slices are cheap.
+// Order     Each buffer keeps its own ordering state (memory/buffer.hpp).
 // Thread    Immutable but for the cached null count, which is atomic.
-// Failure   `make` validates what can be known without touching the memory: buffer sizes against offset + length, and
-//           the children's lengths and types.
+// Failure   `make` validates everything that needs no read of the memory: buffer sizes against offset +
+//           length, and the lengths and types of children.
 #pragma once
 
 #include "saeta/base/short_list.hpp"
@@ -32,18 +32,19 @@ public:
     std::int64_t length = 0; ///< rows
     std::int64_t offset = 0; ///< rows into every buffer
     std::int64_t null_count = unknown_nulls;
-    /// In Arrow's order, `type.buffer_count()` of them, for views any number more; an absent validity means no nulls. Bytes of a
-    /// column with offsets may be absent when every value is empty.
+    /// In Arrow's order: `type.buffer_count()` buffers, or more for views. An absent validity means no nulls.
+    /// The data of a column with offsets may be absent if every value is empty.
     short_list<buffer, 3> buffers;
     std::shared_ptr<const column> dictionary{}; ///< for dictionary types only
-    /// Of a nested type, as Arrow has them: the offset of the column counts for those of structs, sparse unions and
-    /// fixed-size lists as well.
+    /// For nested types, as Arrow defines them: the column's offset also applies to the children of structs,
+    /// sparse unions and fixed-size lists.
     std::vector<column> children{};
   };
 
-  /// @throws error invalid_argument or out_of_range naming the buffer, the bytes needed and the bytes there.
+  /// @throws error invalid_argument or out_of_range naming the buffer, the bytes needed and the bytes
+  /// present.
   static column make(std::shared_ptr<context> ctx, parts from);
-  /// A column without rows: no memory is allocated.
+  /// A column without rows. It allocates no memory.
   static column empty(const std::shared_ptr<context>& ctx, const data_type& type);
 
   [[nodiscard]] const data_type& type() const noexcept { return parts_->type; }
@@ -51,7 +52,7 @@ public:
   [[nodiscard]] std::int64_t offset() const noexcept { return offset_; }
   [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
   [[nodiscard]] std::span<const buffer> buffers() const noexcept { return parts_->buffers; }
-  /// Absent when there are no nulls by construction.
+  /// Absent if the column was made without a validity buffer, or its type has none.
   [[nodiscard]] const buffer& validity() const noexcept;
   /// Values, bits, indices or views. @throws error type_mismatch, for other layouts.
   [[nodiscard]] const buffer& values() const;
@@ -59,30 +60,31 @@ public:
   [[nodiscard]] const buffer& bytes() const;
   /// Null unless the type is a dictionary.
   [[nodiscard]] const column* dictionary() const noexcept { return parts_->dictionary.get(); }
-  /// All rows of the children, of which this column's rows may name some.
+  /// The whole children; this column's rows may use only some of their rows.
   [[nodiscard]] std::span<const column> children() const noexcept { return parts_->children; }
-  /// The rows of child `index` that belong to this column's rows: for structs, sparse unions and fixed-size lists exactly
-  /// these, for others all rows of the child. @throws error out_of_range.
+  /// The rows of child `index` for this column's rows: exactly these for structs, sparse unions and
+  /// fixed-size lists, all rows of the child for others.
+  /// @throws error out_of_range.
   [[nodiscard]] column child(std::size_t index) const;
 
-  /// Number of nulls; counted on the device and cached when it was unknown (one tracked scalar read).
+  /// Number of nulls. An unknown count is computed on the device and cached (one tracked scalar read).
   [[nodiscard]] std::int64_t null_count() const;
-  /// The same without work: `unknown_nulls` when it would have to be counted.
+  /// The null count, or `unknown_nulls` if it would have to be computed.
   [[nodiscard]] std::int64_t known_null_count() const noexcept;
 
-  /// True where another column shares its buffers: dropping this one then gives nothing back. Another thread may drop the other
-  /// meanwhile.
+  /// True if another column shares its buffers: then dropping this one frees nothing. The answer may be
+  /// outdated at once, because another thread may drop the other column.
   [[nodiscard]] bool shared() const noexcept { return parts_.use_count() > 1; }
 
   /// Rows [offset, offset + length). @throws error out_of_range naming the numbers.
   [[nodiscard]] column slice(std::int64_t offset, std::int64_t length) const;
-  /// Bytes that the column's rows refer to, children and dictionary included: windows of the buffers, without shared
-  /// slack. What offsets and views point to counts as a whole: they are not read.
+  /// Bytes that the column's rows use, children and dictionary included: windows of the buffers, without
+  /// shared slack. Data that offsets and views point to counts in full, because they are not read.
   [[nodiscard]] std::uint64_t byte_size() const noexcept;
 
 private:
   using null_counter = std::atomic<std::int64_t>;
-  /// The parts with the null count of the rows that they were made for.
+  /// The parts, with the null count of all rows that they were made for.
   struct shared_parts : parts {
     shared_parts(parts&& from, std::int64_t known) : parts(std::move(from)), nulls(known) {}
     mutable null_counter nulls;
@@ -95,24 +97,24 @@ private:
   std::shared_ptr<const shared_parts> parts_;
   std::int64_t offset_;
   std::int64_t length_;
-  std::shared_ptr<null_counter> of_slice_; ///< null for all rows that the parts were made for
+  std::shared_ptr<null_counter> of_slice_; ///< null for all rows of the parts
 };
 
-/// True for two descriptions of the same rows of the same memory, children and dictionary included.
+/// True if both describe the same rows of the same memory, children and dictionary included.
 [[nodiscard]] bool same_memory(const column& a, const column& b);
 
-/// Bytes that buffer `index` of a column must hold for `rows` rows from row 0; 0 where nothing can be said without
-/// reading memory (what offsets and views point to).
+/// Minimum bytes of buffer `index` of a column for `rows` rows from row 0; 0 if this depends on the contents
+/// of memory (data that offsets and views point to).
 std::size_t required_bytes(const data_type& type, std::size_t index, std::int64_t rows);
 
-/// Rows of a column's children that its rows belong to.
+/// The rows of a column's children that its rows use.
 struct child_rows {
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
 
-/// The same for rows [first, first + count) of a struct, sparse union or fixed-size list; nothing for other layouts, whose
-/// buffers would have to be read.
+/// The child rows of rows [first, first + count) of a struct, sparse union or fixed-size list; nullopt for
+/// other layouts, whose buffers would have to be read.
 std::optional<child_rows> rows_of_children(const data_type& type, std::int64_t first, std::int64_t count);
 
 } // namespace saeta

@@ -8,7 +8,8 @@
 namespace saeta {
 namespace {
 
-/// As wide as every count is: a u64 past the range of i64 is past every capacity, not below 0.
+/// Wide enough for every count: a u64 above the range of i64 exceeds every capacity instead of being
+/// negative.
 __extension__ using wide_count = __int128;
 
 template <class T>

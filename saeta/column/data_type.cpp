@@ -17,7 +17,7 @@ struct known_type {
   ArrowType source;
   type_id id;
   std::string_view name;   ///< without parameters
-  std::string_view format; ///< empty where parameters belong to it
+  std::string_view format; ///< empty if the type has parameters
 };
 
 constexpr std::array<known_type, 44> known_types{{
@@ -72,7 +72,8 @@ constexpr std::array<known_type, 44> known_types{{
   throw error(errc::format, concat("'", format, "' is no Arrow type: ", why));
 }
 
-/// A schema with two levels of children: nanoarrow looks no further to know a type. What is nullable is kept, for maps.
+/// A schema with two levels of children: nanoarrow reads no deeper to identify a type. Nullability is kept,
+/// because maps need it.
 class described_schema {
 public:
   described_schema(const char* format, std::span<const field> children, bool nullable = true,
@@ -100,7 +101,7 @@ private:
   std::vector<ArrowSchema*> pointers_;
 };
 
-/// What nanoarrow reads in a format string; it points into `format`.
+/// The view that nanoarrow parses from a format string; it points into `format`.
 ArrowSchemaView view_of(const std::string& format, std::span<const field> children) {
   const described_schema described(format.c_str(), children);
   ArrowSchemaView view{};
@@ -134,7 +135,8 @@ std::int32_t greatest_precision(ArrowType decimal) {
   }
 }
 
-/// The only spelling of a decimal's format; the parser skips spaces and loses digits that do not fit.
+/// Accepts only the canonical spelling of a decimal's format: the parser skips spaces and drops digits that
+/// do not fit.
 std::string decimal_format(const ArrowSchemaView& view, const std::string& format) {
   const std::string shortest = concat("d:", view.decimal_precision, ",", view.decimal_scale);
   const std::string full = concat(shortest, ",", view.decimal_bitwidth);
@@ -205,7 +207,7 @@ layout_kind layout_of(type_id id) {
   }
 }
 
-/// Buffer `index` of nanoarrow's layout.
+/// Describes buffer `index` of nanoarrow's layout.
 buffer_spec spec_of(const ArrowLayout& layout, std::size_t index) {
   const auto bits = static_cast<std::int32_t>(layout.element_size_bits[index]);
   switch (layout.buffer_type[index]) {
@@ -246,7 +248,7 @@ bool same_or_both_null(const T* a, const T* b) noexcept {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 
-/// nanoarrow knows no values of 0 bytes and no lists of 0 values, which Arrow has. They are read as 1.
+/// Arrow allows values of 0 bytes and lists of 0 values, but nanoarrow does not: size 0 is parsed as 1.
 std::string without_zero_size(std::string_view format) {
   if (format == "w:0" || format == "+w:0") {
     return concat(format.substr(0, format.size() - 1), 1);
@@ -254,7 +256,7 @@ std::string without_zero_size(std::string_view format) {
   return std::string(format);
 }
 
-/// Checks that a size was written in its only spelling; the parser takes signs, spaces and digits that do not fit.
+/// Accepts only the canonical spelling of a size: the parser takes signs, spaces and digits that do not fit.
 std::int32_t size_in(std::string_view format, std::string_view prefix, std::int32_t read) {
   const std::int32_t size = format == concat(prefix, 0) ? 0 : read;
   if (concat(prefix, size) != format) {
@@ -272,7 +274,7 @@ std::vector<std::int8_t> codes_of(const ArrowSchemaView& view, const std::string
   for (std::size_t i = 0; i < count; ++i) {
     const std::string item(list.substr(0, list.find(',')));
     list.remove_prefix(std::min(item.size() + 1, list.size()));
-    const auto code = static_cast<std::int8_t>(std::stoi(item)); // nanoarrow has seen numbers of 0 to 127
+    const auto code = static_cast<std::int8_t>(std::stoi(item)); // nanoarrow has checked that it is 0 to 127
     if (std::ranges::find(codes, code) != codes.end()) {
       refuse_text(format, concat("type id ", +code, " is there twice"));
     }
@@ -326,7 +328,7 @@ void require_depth(int levels) {
   }
 }
 
-/// Booleans are packed when a whole column leaves, so inside of a type only the extension can stand.
+/// Byte bools are packed only when a whole column is exported, so a nested one must be the extension.
 data_type inside_of_another(const data_type& type) {
   if (type.is_symbol()) {
     throw error(errc::unsupported, "symbols inside of another type: a column is of symbols as a whole");
@@ -338,7 +340,7 @@ data_type inside_of_another(const data_type& type) {
 
 data_type::data_type(parts made) : parts_(std::make_shared<const parts>(std::move(made))) {}
 
-/// Shares no count, so that threads that copy a type don't meet.
+/// Without a reference count, so that threads that copy a type do not contend.
 data_type::data_type(const parts* of_the_process) noexcept
     : parts_(std::shared_ptr<const void>(), of_the_process) {}
 
@@ -352,7 +354,7 @@ data_type::data_type(type_id simple) : data_type(parse(format_of(simple))) {}
 
 const data_type::parts* data_type::known(std::string_view format) {
   using list = std::unordered_map<std::string_view, parts>;
-  static const list& all = *new list([] { // types may outlive what the process destroys at its end
+  static const list& all = *new list([] { // never destroyed: types may outlive static objects
     list made;
     for (const known_type& each : known_types) {
       if (!each.format.empty()) {

@@ -1,12 +1,13 @@
 // Data types, as the Arrow columnar format defines them.
 //
-// What      A value: the Arrow format string (C Data Interface), what follows from it, the fields of a nested type, an
-//           extension's name and metadata, and for dictionaries the index and value types. Parsing and layouts come from
-//           nanoarrow.
-// Owner     A handle of shared, immutable parts, as cheap to copy as a pointer: wide tables hold one for each column many times
-//           over. Types without parameters are the process's; copies of them count nothing.
+// What      A value: the Arrow format string (C Data Interface), the properties derived from it, the fields
+//           of a nested type, the name and metadata of an extension, and for dictionaries the index and value
+//           types. Parsing and layouts come from nanoarrow.
+// Owner     A handle of shared, immutable parts, as cheap to copy as a pointer, because wide tables hold one
+//           for each column many times over. Types without parameters exist once per process; copying them
+//           touches no reference count.
 // Thread    Immutable.
-// Failure   error format for text that is no type, and for children that its type can't have.
+// Failure   error format for text that is not a type, and for children that the type can't have.
 // Standard  Arrow columnar format and C Data Interface, arrow.apache.org/docs/format.
 #pragma once
 
@@ -27,7 +28,7 @@ class symbol_table; // column/symbol_table.hpp
 
 enum class type_id {
   null,
-  boolean, ///< one bit a value
+  boolean, ///< one bit per value
   int8,
   uint8,
   int16,
@@ -72,29 +73,29 @@ enum class type_id {
   dictionary,
 };
 
-/// How the rows of a column lie in its buffers and children.
+/// How the rows of a column are stored in its buffers and children.
 enum class layout_kind {
   none,         ///< null: no buffers at all
   bits,         ///< boolean: [validity, bits]
-  fixed,        ///< [validity, values]; dictionary indices too
+  fixed,        ///< [validity, values], dictionary indices included
   bytes,        ///< binary and string: [validity, offsets, bytes]
-  views,        ///< binary and string views: [validity, views], then any number of buffers of bytes
+  views,        ///< binary and string views: [validity, views], then any number of data buffers
   list,         ///< list, large list, map: [validity, offsets], one child
   list_view,    ///< [validity, offsets, sizes], one child
-  fixed_list,   ///< [validity], one child with `list_size` rows a row
-  structure,    ///< [validity], children of the same rows
-  dense_union,  ///< [type ids, offsets], a row is one row of one child
-  sparse_union, ///< [type ids], children of the same rows
+  fixed_list,   ///< [validity], one child with `list_size` rows per row
+  structure,    ///< [validity], children with the same rows
+  dense_union,  ///< [type ids, offsets], each row is a row of one child
+  sparse_union, ///< [type ids], children with the same rows
   run_ends,     ///< no buffers, children [run ends, values]
 };
 
-/// What a buffer holds.
+/// The contents of a buffer.
 enum class buffer_role {
-  validity, ///< a bit a row, absent where there are no nulls
-  bits,     ///< a bit a row
-  values,   ///< `width` bytes a row
-  offsets,  ///< `width` bytes a row, and one offset more
-  bytes,    ///< what offsets or views point to
+  validity, ///< a bit per row; absent if there are no nulls
+  bits,     ///< a bit per row
+  values,   ///< `width` bytes per row
+  offsets,  ///< `width` bytes per row, and one more offset
+  bytes,    ///< the data that offsets or views point to
 };
 
 struct buffer_spec {
@@ -106,53 +107,54 @@ struct buffer_spec {
 class data_type {
 public:
   data_type() noexcept; ///< null
-  // No moves: a type that was moved from would be none.
+  // No moves: a moved-from type would be invalid.
   data_type(const data_type&) noexcept = default;
   data_type& operator=(const data_type&) noexcept = default;
   ~data_type() = default;
-  /// A type without parameters, by its id. @throws error invalid_argument for the others.
+  /// A type without parameters, by its id. @throws error invalid_argument for types with parameters.
   explicit data_type(type_id simple);
-  /// From a C Data Interface format string ("i", "u", "tsu:UTC", "d:10,2"); not for dictionaries.
+  /// Parses a C Data Interface format string ("i", "u", "tsu:UTC", "d:10,2"); not for dictionaries.
   static data_type parse(std::string_view format);
-  /// The same for nested types: "+l" list, "+L" large list, "+vl" and "+vL" list views, "+w:N" fixed-size list, "+s" struct,
-  /// "+m" map, "+ud:0,1" and "+us:0,1" unions, "+r" run-end encoded.
-  /// @param children  as the format has them: the entries of a map are one struct of key and value.
-  /// @throws error format also for children that the type can't have, unsupported past `max_depth`.
+  /// The same for nested types: "+l" list, "+L" large list, "+vl" and "+vL" list views, "+w:N" fixed-size
+  /// list, "+s" struct, "+m" map, "+ud:0,1" and "+us:0,1" unions, "+r" run-end encoded.
+  /// @param children  as in the format: the entries of a map are one struct of key and value.
+  /// @throws error format (also for children that the type can't have), unsupported past `max_depth`.
   static data_type nested(std::string_view format, std::vector<field> children, bool keys_sorted = false);
-  static constexpr int max_depth = 64; ///< of types inside types, as in libarrow
+  static constexpr int max_depth = 64; ///< levels of nesting, as in libarrow
   /// @throws error type_mismatch unless `index` is an integer type.
   static data_type dictionary(const data_type& index, const data_type& values, bool ordered = false);
-  /// The canonical extension `arrow.bool8`: int8 storage, 0 is false. Arrow consumers get it as it is.
+  /// The canonical extension `arrow.bool8`: int8 storage, 0 is false. Arrow consumers get this type.
   static data_type bool8();
-  /// "bool8": the same bytes without the extension, as tensors have bools. Arrow consumers get bits, Arrow's bool. Inside of
-  /// another type it is `bool8()`.
+  /// "bool8": the same bytes without the extension, as tensors store bools. Arrow consumers get Arrow's bool
+  /// (bits). Inside another type it becomes `bool8()`.
   static data_type byte_bool();
-  /// "symbol": uint32, the numbers of names in `table`; null is the process's. The table lives as long as a type names it. Arrow
-  /// consumers on the host get dictionaries. A column is one as a whole: symbols can't stand inside of another type.
+  /// "symbol": uint32 numbers of names in `table`; null: the process's table. The table lives as long as a
+  /// type refers to it. Arrow consumers on the host get dictionaries. A symbol type can't be nested in
+  /// another type.
   static data_type symbol(const std::shared_ptr<symbol_table>& table = nullptr);
-  /// The same storage under an extension name; an empty name takes the extension away.
+  /// The same storage with this extension; an empty name removes the extension.
   [[nodiscard]] data_type with_extension(std::string name, std::string metadata) const;
 
   [[nodiscard]] type_id id() const noexcept { return parts_->id; }
-  /// Format string of the storage; a dictionary's is that of its indices.
+  /// Format string of the storage; for a dictionary, that of its indices.
   [[nodiscard]] const std::string& format() const noexcept { return parts_->format; }
   [[nodiscard]] layout_kind layout() const noexcept { return parts_->layout; }
-  /// Bytes of one value (of an index, for dictionaries) where all values of the type have as many; 0 for others.
+  /// Bytes of one value (for dictionaries, of one index) if the type has a fixed width; 0 for others.
   [[nodiscard]] std::int32_t byte_width() const noexcept {
     return parts_->layout == layout_kind::fixed ? parts_->buffers[1].width : 0;
   }
-  /// Number of buffers in the Arrow layout, at least: views have any number of buffers of bytes behind them.
+  /// Minimum number of buffers in the Arrow layout: views may have any number of data buffers after these.
   [[nodiscard]] std::size_t buffer_count() const noexcept { return parts_->buffer_count; }
-  /// What buffer `index` holds.
+  /// Describes buffer `index`.
   [[nodiscard]] buffer_spec buffer(std::size_t index) const noexcept {
     return index < parts_->buffer_count ? parts_->buffers[index]
                                         : buffer_spec{buffer_role::bytes, 0, "bytes"};
   }
-  /// Unions, run-end encoded columns and nulls have no validity of their own.
+  /// False for unions, run-end encoded columns and nulls.
   [[nodiscard]] bool has_validity() const noexcept {
     return parts_->buffer_count != 0 && parts_->buffers[0].role == buffer_role::validity;
   }
-  /// Bytes of one offset of the layouts with offsets: 4 or 8; 0 for others.
+  /// Bytes of one offset (4 or 8) in layouts with offsets; 0 for others.
   [[nodiscard]] std::size_t offset_width() const noexcept {
     return parts_->buffer_count > 1 && parts_->buffers[1].role == buffer_role::offsets
                ? static_cast<std::size_t>(parts_->buffers[1].width)
@@ -160,13 +162,13 @@ public:
   }
   /// The fields of a nested type.
   [[nodiscard]] std::span<const field> children() const noexcept;
-  /// Levels of nesting: 0 without children and dictionaries.
+  /// Levels of nesting; 0 without children and dictionaries.
   [[nodiscard]] int depth() const noexcept { return parts_->depth; }
-  /// Rows of the child for each row of a fixed-size list; 0 for others.
+  /// Child rows per row of a fixed-size list; 0 for others.
   [[nodiscard]] std::int32_t list_size() const noexcept { return parts_->list_size; }
-  /// For each child of a union the type id of its rows, 0 to 127.
+  /// For each child of a union, the type id (0 to 127) of its rows.
   [[nodiscard]] std::span<const std::int8_t> type_codes() const noexcept { return parts_->type_codes; }
-  /// Of a map.
+  /// For maps.
   [[nodiscard]] bool keys_sorted() const noexcept { return parts_->keys_sorted; }
   [[nodiscard]] bool is_integer() const noexcept {
     return id() >= type_id::int8 && id() <= type_id::uint64 && !is_symbol();
@@ -179,7 +181,7 @@ public:
   [[nodiscard]] bool is_bool8() const noexcept;
   [[nodiscard]] bool is_byte_bool() const noexcept { return parts_->byte_bool; }
   [[nodiscard]] bool is_symbol() const noexcept { return parts_->symbols != nullptr; }
-  /// Whose names they are; null unless this is `symbol`.
+  /// The table of the symbols; null unless this is `symbol`.
   [[nodiscard]] const std::shared_ptr<symbol_table>& symbols() const noexcept { return parts_->symbols; }
   /// Null unless this is a dictionary.
   [[nodiscard]] const data_type* index_type() const noexcept { return parts_->index.get(); }
@@ -188,7 +190,7 @@ public:
   [[nodiscard]] const std::string& extension_name() const noexcept { return parts_->extension_name; }
   [[nodiscard]] const std::string& extension_metadata() const noexcept { return parts_->extension_metadata; }
 
-  /// For people, in Arrow's words: "timestamp[us, tz=UTC]", "dictionary<values=string, indices=int32>".
+  /// A readable name in Arrow's terms: "timestamp[us, tz=UTC]", "dictionary<values=string, indices=int32>".
   [[nodiscard]] std::string name() const;
 
   friend bool operator==(const data_type& a, const data_type& b) noexcept {
@@ -222,7 +224,7 @@ private:
   static bool same_parts(const parts& a, const parts& b) noexcept;
   static parts parsed(std::string_view format);
   static void take_buffers(const ArrowLayout& layout, parts& made);
-  /// Types without parameters by their format; null for others.
+  /// Finds a type without parameters by its format; null for others.
   static const parts* known(std::string_view format);
 
   std::shared_ptr<const parts> parts_; ///< never null

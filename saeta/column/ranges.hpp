@@ -1,4 +1,4 @@
-// The byte ranges that a column's rows refer to. Shared by the size queries of columns and tables.
+// The byte ranges that a column's rows use. Shared by the size queries of columns and tables.
 #pragma once
 
 #include "saeta/column/column.hpp"
@@ -14,8 +14,8 @@ struct address_range {
   std::size_t bytes = 0;
 };
 
-/// Appends the ranges of the column's rows in its buffers, dictionary included; empty ones are left out. The bytes of
-/// an offset layout are one range whatever the slice: the offsets are not read.
+/// Appends the byte ranges of the column's rows in its buffers, dictionary included; empty ranges are left
+/// out. The data of an offset layout counts as one whole range for any slice, because offsets are not read.
 void append_ranges(const column& of, std::vector<address_range>& ranges);
 
 } // namespace saeta

@@ -10,7 +10,7 @@ bool same_field(const field& a, const field& b, bool check_names, bool check_met
          (!check_metadata || a.metadata == b.metadata) && same_type(a.type, b.type, check_metadata);
 }
 
-/// The names of the children of these are conventions, which producers don't agree on.
+/// False for types whose child names are only conventions, which differ between producers.
 bool names_count(const data_type& parent) noexcept {
   switch (parent.layout()) {
   case layout_kind::list:
@@ -40,7 +40,7 @@ bool same_children(const data_type& a, const data_type& b, bool check_metadata) 
 }
 
 bool both_same(const data_type* a, const data_type* b, bool check_metadata) {
-  return a == nullptr || same_type(*a, *b, check_metadata); // of one type id, both have them or none
+  return a == nullptr || same_type(*a, *b, check_metadata); // types of one id both have it, or neither
 }
 
 } // namespace

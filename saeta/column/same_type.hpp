@@ -1,8 +1,8 @@
-// Whether two types or schemas describe the same data, as `equals` of Arrow's types and schemas has it.
+// Whether two types or schemas describe the same data, as `equals` of Arrow's types and schemas defines it.
 //
-// What      `==` compares everything that a type or schema says. Here metadata of fields and schemas, and the names of the values
-//           of lists, maps and run-end encoded types, count only where the caller asks for it. The name and the metadata of an
-//           extension belong to the type and always count.
+// What      `==` compares all properties of a type or schema. Here the metadata of fields and schemas, and
+//           the names of children of lists, maps and run-end encoded types, count only if the caller requests
+//           it. The name and metadata of an extension belong to the type and always count.
 // Thread    Pure functions.
 #pragma once
 

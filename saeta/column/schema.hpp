@@ -11,7 +11,8 @@
 
 namespace saeta {
 
-/// Key and value bytes; kept in order, keys may repeat. Extension keys live in the type instead.
+/// Key and value bytes, kept in order; keys may repeat. The keys of extensions are stored in the type
+/// instead.
 using metadata_list = std::vector<std::pair<std::string, std::string>>;
 
 struct field {
@@ -29,8 +30,8 @@ struct schema {
 
   friend bool operator==(const schema&, const schema&) = default;
 
-  /// Index of the only field of that name.
-  /// @throws error column_name when no field or several have it; the message lists what there is.
+  /// Index of the only field with that name.
+  /// @throws error column_name if no field or several fields have it; the message lists the names.
   [[nodiscard]] std::size_t index_of(std::string_view name) const;
 };
 

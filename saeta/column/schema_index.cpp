@@ -7,7 +7,7 @@ namespace saeta {
 std::size_t schema_index::index_of(std::string_view name) const {
   std::call_once(built_, [this] { build(); });
   const auto found = places_.find(name);
-  return found != places_.end() ? found->second : fields_.index_of(name); // which says what is wrong
+  return found != places_.end() ? found->second : fields_.index_of(name); // throws the error for the name
 }
 
 void schema_index::build() const {

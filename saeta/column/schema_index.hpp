@@ -1,4 +1,4 @@
-// A schema that finds its fields by a hash of their names, for look-ups in wide tables.
+// A schema with a hash index of its field names, for look-ups in wide tables.
 //
 // Owner     A table and its slices share one.
 // Thread    Immutable; the first look-up builds the hash once.
@@ -20,7 +20,7 @@ public:
   schema_index& operator=(const schema_index&) = delete;
 
   [[nodiscard]] const schema& fields() const noexcept { return fields_; }
-  /// As schema::index_of, in constant time.
+  /// Like schema::index_of, in constant time.
   [[nodiscard]] std::size_t index_of(std::string_view name) const;
 
 private:
@@ -28,7 +28,7 @@ private:
 
   schema fields_;
   mutable std::once_flag built_;
-  mutable std::unordered_map<std::string_view, std::size_t> places_; ///< of names that one field has
+  mutable std::unordered_map<std::string_view, std::size_t> places_; ///< only names that are unique
 };
 
 } // namespace saeta

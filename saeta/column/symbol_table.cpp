@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t first_slots = 1024;
 constexpr std::size_t text_block = 64 * 1024;
-constexpr unsigned symbol_bits = 33; ///< of a slot: 2^32 symbols, and one value for a free slot
+constexpr unsigned symbol_bits = 33; ///< low bits of a slot: 2^32 symbols, and one value for a free slot
 
 constexpr std::uint64_t slot_of(std::uint32_t hash, symbol of) noexcept {
   return std::uint64_t{hash} >> 1 << symbol_bits | (std::uint64_t{of} + 1);
@@ -30,7 +30,7 @@ constexpr symbol symbol_in(std::uint64_t slot) noexcept {
   return static_cast<symbol>((slot & ((std::uint64_t{1} << symbol_bits) - 1)) - 1);
 }
 
-/// Segment and place of an entry: segments begin at 1024 entries and double.
+/// Segment and position of an entry: the first segment has 1024 entries, and each next one twice as many.
 constexpr std::pair<std::size_t, std::size_t> place_of(std::uint64_t at, std::size_t first,
                                                        unsigned bits) noexcept {
   const std::uint64_t shifted = at + first;
@@ -40,7 +40,7 @@ constexpr std::pair<std::size_t, std::size_t> place_of(std::uint64_t at, std::si
 
 } // namespace
 
-/// All tables of the process, for who knows an identity and for forks. Lives as long as the process.
+/// All tables of the process, to find them by identity and to lock them for a fork. Never destroyed.
 class symbol_tables {
 public:
   static symbol_tables& all() {
@@ -58,13 +58,13 @@ public:
     const std::lock_guard lock(mutex_);
     known_.erase(number);
   }
-  /// Null where none of that number lives.
+  /// Null if no live table has that number.
   std::shared_ptr<symbol_table> find(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
     const auto found = known_.find(number);
     return found == known_.end() ? nullptr : found->second.lock();
   }
-  /// What tells the tables of this process from those of others, a parent's among them.
+  /// Distinguishes this process's tables from those of other processes, its parent included.
   [[nodiscard]] std::string prefix() const {
     return concat(hexadecimal(random_), "-", ::getpid(), "-", fork_generation(), "-");
   }
@@ -74,7 +74,7 @@ private:
     ::pthread_atfork([] { all().hold(); }, [] { all().release(); }, [] { all().release(); });
   }
 
-  /// No table changes until `release`, so that a child has no name that is half there and no lock that nobody opens.
+  /// Blocks all tables until `release`: a child must get no half-added name and no lock that stays locked.
   void hold() {
     mutex_.lock();
     for (const auto& [number, each] : known_) {
@@ -90,7 +90,7 @@ private:
     for (const auto& each : held) {
       each->adding_.unlock();
     }
-    mutex_.unlock(); // the last owner of a table may be `held`, whose end takes the lock
+    mutex_.unlock(); // before `held` ends: it may own the last reference to a table, whose end takes the lock
   }
 
   std::uint64_t random_;
@@ -106,7 +106,7 @@ std::shared_ptr<symbol_table> symbol_table::make(std::uint64_t limit) {
                 concat("a symbol table of at most ", limit,
                        " symbols: they are numbers of 32 bits, so at most ", most_symbols));
   }
-  process_symbols(); // has number 0
+  process_symbols(); // takes number 0 first
   return symbol_tables::all().add(limit);
 }
 
@@ -180,7 +180,7 @@ symbol symbol_table::intern(std::string_view name) {
 }
 
 void symbol_table::intern(std::span<const std::string_view> names, std::span<symbol> ids) {
-  constexpr std::size_t most_in_a_row = 1024; // then others have their turn
+  constexpr std::size_t most_in_a_row = 1024; // then other writers get a turn
   if (names.size() != ids.size()) {
     throw error(errc::invalid_argument,
                 concat("interning ", names.size(), " names into ", ids.size(), " symbols"));
@@ -218,14 +218,14 @@ std::optional<std::string_view> symbol_table::lookup(symbol of) const noexcept {
   return std::string_view(there.text, there.bytes);
 }
 
-/// With the lock. Everything that can fail comes before the name is seen.
+/// Call with the lock held. All steps that may throw come before the name becomes visible.
 symbol symbol_table::add(std::string_view name) {
   if (name.size() > longest_name) {
     throw error(errc::overflow,
                 concat("a symbol with a name of ", name.size(), " bytes: at most ", longest_name));
   }
   const std::uint32_t hash = hash_of(name);
-  if (const auto known = find(name, hash)) { // another thread was faster
+  if (const auto known = find(name, hash)) { // another thread added it meanwhile
     return *known;
   }
   const std::uint64_t place = size_.load(std::memory_order_relaxed);
@@ -242,7 +242,7 @@ symbol symbol_table::add(std::string_view name) {
   entry& target = *room_for(place);
   target = {keep(name), static_cast<std::uint32_t>(name.size()), hash};
   const auto made = static_cast<symbol>(place);
-  // Whoever finds the symbol may ask for its name at once, and whoever sees the size finds all names.
+  // A reader that finds the symbol can get its name at once, and one that sees the size can find all names.
   named_.store(place + 1, std::memory_order_release);
   put(*indices_.back(), hash, made);
   size_.store(place + 1, std::memory_order_release);
@@ -277,7 +277,7 @@ const char* symbol_table::keep(std::string_view name) {
   return kept;
 }
 
-/// Twice as many slots. Readers that are in the old ones find there what was in the table when they came.
+/// Doubles the slots. Readers of the old slots still find the names that were there when they began.
 void symbol_table::grow_index() {
   const std::size_t slots = indices_.empty() ? first_slots : 2 * indices_.back()->slots.size();
   indices_.push_back(std::make_unique<index>(slots));

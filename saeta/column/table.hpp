@@ -1,9 +1,9 @@
 // A table: a schema and columns of equal length, in batches that share the schema.
 //
-// What      Each batch is one piece in memory (an Arrow record batch); a column of the table is the list of its pieces.
-//           A table without columns keeps its row count.
-// Owner     A value that shares its columns; copies, slices and selections are free.
-// Failure   `make` names the column, what was expected and what it got.
+// What      Each batch is an Arrow record batch in memory. A column of the table is the list of its parts in
+//           all batches. A table without columns keeps its row count.
+// Owner     A value that shares its columns; copies, slices and selections are cheap.
+// Failure   `make` names the column, the expected value and the actual one.
 #pragma once
 
 #include "saeta/column/column.hpp"
@@ -28,20 +28,20 @@ public:
 
   [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
   [[nodiscard]] const schema& fields() const noexcept { return schema_->fields(); }
-  /// As schema::index_of, by a hash.
+  /// Like schema::index_of, with a hash.
   [[nodiscard]] std::size_t index_of(std::string_view name) const { return schema_->index_of(name); }
   /// The field of column `index`, which keeps the schema alive. @throws error out_of_range.
   [[nodiscard]] std::shared_ptr<const field> shared_field(std::size_t index) const;
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
   [[nodiscard]] std::size_t column_count() const noexcept { return fields().fields.size(); }
   [[nodiscard]] std::span<const batch> batches() const noexcept { return batches_; }
-  /// The pieces of column `index`, in order, one a batch. @throws error out_of_range.
+  /// The parts of column `index`, in order, one per batch. @throws error out_of_range.
   [[nodiscard]] std::vector<column> pieces(std::size_t index) const;
 
   /// @throws error out_of_range naming the numbers.
   [[nodiscard]] table slice(std::int64_t offset, std::int64_t length) const;
   [[nodiscard]] table select(std::span<const std::size_t> columns) const;
-  /// Sum of the columns' byte_size(); bytes that two columns share (a dictionary) count once for each storage range.
+  /// Bytes that the columns' rows use; bytes that several columns share (a dictionary) count once.
   [[nodiscard]] std::uint64_t byte_size() const noexcept;
 
 private:

@@ -54,7 +54,7 @@ private:
     return concat("index ", index(), " at row ", row_, ", the dictionary has ", limit_, " entries");
   }
 
-  /// As the index type shows it.
+  /// The index as text, unsigned if the index type is.
   [[nodiscard]] std::string index() const {
     const std::int64_t found = number(1);
     if (type_.index_type()->is_signed() || found >= 0) {
@@ -76,7 +76,8 @@ private:
                   type_.children()[child].name, "' has ", values_.child_rows(child), " rows");
   }
 
-  /// A view of a long value has its size, its first 4 bytes, the number of its buffer and the offset there.
+  /// A view of a long value holds its size, its first 4 bytes, its buffer number and its offset in that
+  /// buffer.
   [[nodiscard]] std::string view_reason() const {
     constexpr std::int64_t words = 4;
     const auto word = [&](std::int64_t i) {

@@ -1,7 +1,7 @@
-// Why a check of values failed, in words: one text for imports and for files.
+// Explains in words why a check of values failed: one text for imports and for files.
 //
-// What      The check says which row is wrong (device/value_check.hpp). The numbers of the text are read again, by whoever
-//           knows where the values lie.
+// What      The check reports which row is wrong (device/value_check.hpp). The numbers in the text are read
+//           again by the caller's `checked_values`, which knows where the values are stored.
 // Standard  Arrow columnar format, arrow.apache.org/docs/format/Columnar.html.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace saeta {
 
-/// Reads the array that was checked. Rows count from the first one that the check looked at.
+/// Reads the checked array. Rows count from the first checked row.
 class checked_values {
 public:
   checked_values() = default;
@@ -23,26 +23,26 @@ public:
   checked_values& operator=(const checked_values&) = delete;
   virtual ~checked_values() = default;
 
-  /// A signed number: the bytes [row * width, (row + 1) * width) of buffer `buffer`, counted from the first row. Buffer 1 of a
-  /// run-end encoded array holds its run ends.
+  /// Reads a signed number: the bytes [row * width, (row + 1) * width) of buffer `buffer`, counted from the
+  /// first row. For run-end encoded arrays, buffer 1 means the run ends.
   virtual std::int64_t number(std::size_t buffer, std::int64_t row, std::int32_t width) = 0;
   virtual std::int64_t child_rows(std::size_t child) = 0;
-  /// Size of a buffer behind views.
+  /// Size of a data buffer of views.
   virtual std::int64_t variadic_bytes(std::size_t buffer) = 0;
-  /// The bytes of a string, valid until the next call. Only checks of texts ask for them.
+  /// The bytes of a string, valid until the next call. Only checks of text use it.
   virtual std::span<const std::byte> text(std::int64_t) { return {}; }
 };
 
-/// A check that does not hold.
+/// A check that failed.
 struct failed_check {
   check_kind kind = check_kind::offsets;
   std::int32_t width = 0;
-  std::int64_t limit =
-      0; ///< as in value_check; of indices the entries of the dictionary, or the names of the table
+  /// As in value_check. For indices: the number of dictionary entries, or of names in the symbol table.
+  std::int64_t limit = 0;
   std::int64_t row = 0;
 };
 
-/// "offsets fall from 3 to 1 at row 1". @param type  of the array
+/// Returns text such as "offsets fall from 3 to 1 at row 1". @param type  of the array
 std::string reason_of(const data_type& type, const failed_check& failed, checked_values& values);
 
 } // namespace saeta

@@ -9,7 +9,7 @@
 namespace saeta {
 namespace {
 
-/// What a signed integer of as many bytes counts: a time, or itself.
+/// Whether values are signed integers, or times stored as such.
 bool counts(const data_type& type) noexcept {
   switch (type.id()) {
   case type_id::int32:
@@ -26,7 +26,7 @@ bool counts(const data_type& type) noexcept {
   }
 }
 
-/// Of two times only one may become the other; anything else would say another moment.
+/// At least one must be a plain integer: between two time types the cast would change the moment.
 bool same_count(const data_type& from, const data_type& to) noexcept {
   const auto plain = [](const data_type& type) { return type.is_integer(); };
   if (!counts(from) || !counts(to) || from.byte_width() != to.byte_width()) {
@@ -35,7 +35,7 @@ bool same_count(const data_type& from, const data_type& to) noexcept {
   return plain(from) || plain(to);
 }
 
-/// "tsu:UTC" and "tsu:Europe/Paris" count the same moments; one without a zone counts others.
+/// "tsu:UTC" and "tsu:Europe/Paris" count the same moments; a timestamp without a zone does not.
 bool same_moments(const data_type& from, const data_type& to) noexcept {
   constexpr std::size_t unit = 4; // "tsu:"
   const std::string_view a = from.format();
@@ -66,13 +66,13 @@ bool is_view_cast(const data_type& from, const data_type& to) noexcept {
     return true;
   }
   if (to.is_symbol()) {
-    return false; // numbers may name nothing in the table
+    return false; // a number may be missing in the table
   }
   if (!to.extension_name().empty() && to.extension_name() != from.extension_name()) {
-    return false; // who says what values mean has to know them
+    return false; // the values must already be of that extension
   }
   if (from.is_bool8() != to.is_bool8() && from.extension_name().empty()) {
-    return false; // byte_bool has no storage that Arrow knows
+    return false; // Arrow does not know byte_bool
   }
   if (from.id() == to.id() && from.children().empty() && from.id() != type_id::dictionary) {
     return from.format() == to.format() || same_moments(from, to);
