@@ -230,7 +230,7 @@ void take_back_memory(void* address, std::size_t bytes, std::optional<stream_han
       report_unknown("take_back_memory", address, " was not lent, or came back before");
       return;
     }
-    end(*ended, stream); // before anything that may fail
+    end(*ended, stream); // before anything that may throw
     if (ended->bytes != bytes) {
       report("take_back_memory",
              concat("the memory at ", address, " has ", ended->bytes, " bytes and came back as ", bytes));

@@ -30,7 +30,7 @@ struct alignas(64) cache_node {
   void* pointer = nullptr;
   std::size_t bytes = 0; ///< size of its class
   cache_slab* home = nullptr;
-  point after;                       ///< after its last use; empty: unused
+  point after;                       ///< after its last use; empty: nothing to wait for
   std::unique_ptr<point_set> others; ///< points of further users, which are rare
   std::size_t size_class = 0;
 
