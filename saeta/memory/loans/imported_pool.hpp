@@ -11,7 +11,7 @@
 //           may free.
 // Order     Streams don't reach across processes. `share_bytes` waits for the last writes, so the importer
 //           may read at once. Both sides must agree on later writes.
-// Fork      A child of the importer must not use or free this memory.
+// Fork      A child of the importer neither uses nor frees this memory.
 // Thread    Any.
 #pragma once
 
