@@ -33,7 +33,7 @@ std::size_t chain_windows::open() {
 }
 
 void chain_windows::close() noexcept {
-  if (clock::now() < last_ && next_ < begins_.size()) { // there were too few
+  if (clock::now() < last_ && next_ < begins_.size()) { // the window ended early: too few chains
     size_ *= 2;
   }
 }

@@ -1,9 +1,11 @@
-// The chunks of a scatter, worked off by windows of some milliseconds.
+// Works off the chunks of a scatter in time windows of some milliseconds.
 //
-// What      After each window the program can be told and interrupted, without a lock of the ring; windows are long enough that
-//           threads seldom wait for each other. A chain that lasts longer than its window, or has not begun in it, is one of the
-//           next. Readers that decode go from chain to chain: each keeps its window and its input, in memory that costs a fault a page.
-// Thread    Between `open` and `close` threads may work off different chains at once; all else is one thread's.
+// What      After each window the program can report progress and be interrupted, without the ring's lock.
+//           Windows are long enough that threads seldom wait for each other. A chain that did not finish, or
+//           did not begin, in its window continues in the next one. Decoding readers are reused from chain to
+//           chain: their state and input buffers would cost a page fault per page if they were made anew.
+// Thread    Between `open` and `close` several threads may work off different chains. All other calls: one
+//           thread.
 #pragma once
 
 #include "saeta/staging/chunk_cutter.hpp"
@@ -17,10 +19,10 @@
 
 namespace saeta {
 
-/// Chunks that are brought one after the other, and how far they are.
+/// Chunks that are brought one after the other, and the position reached.
 struct chunk_chain {
   chunk_cursor at;
-  std::unique_ptr<ordered_reader> decoding; ///< made when it is needed
+  std::unique_ptr<ordered_reader> decoding; ///< made on first use
   bool done = false;
 };
 
@@ -30,14 +32,15 @@ public:
 
   static constexpr std::chrono::milliseconds window_time{40};
 
-  /// @param cutter  outlives this
-  /// @param from    chunks before it are somebody else's
+  /// @param cutter  must outlive this object
+  /// @param from    position of the first chunk; the caller brings the chunks before it
   chain_windows(const chunk_cutter& cutter, std::size_t threads, chunk_cursor from = {});
 
   [[nodiscard]] std::size_t chains() const noexcept { return begins_.size(); }
-  /// Chains of the next window; 0 at the end.
+  /// Opens the next window. Returns its number of chains; 0 at the end.
   std::size_t open();
-  /// Calls `bring(chain)` for the chunks of chain `number` as long as the window lasts. It returns where the next chunk begins.
+  /// Calls `bring(chain)` for the chunks of chain `number` until the window ends. `bring` returns where the
+  /// next chunk begins.
   template <class Bring>
   void work_off(std::size_t number, Bring bring) {
     chunk_chain& chain = chains_[number];
@@ -59,18 +62,18 @@ public:
   void close() noexcept;
 
 private:
-  /// One whose chain has ended; null where there is none.
+  /// Takes a reader whose chain has ended; null if there is none.
   std::unique_ptr<ordered_reader> take_idle();
   void keep_idle(std::unique_ptr<ordered_reader> reader);
 
   const chunk_cutter& cutter_;
   std::vector<chunk_cursor> begins_;
-  std::size_t next_ = 0; ///< of the begins
-  std::size_t size_;     ///< chains in a window, at most
+  std::size_t next_ = 0; ///< index in `begins_`
+  std::size_t size_;     ///< maximum number of chains in a window
   std::vector<chunk_chain> chains_;
   std::mutex idle_mutex_;
   std::vector<std::unique_ptr<ordered_reader>> idle_;
-  clock::time_point last_; ///< when no further chunk is begun
+  clock::time_point last_; ///< no chunk begins after this time
 };
 
 } // namespace saeta

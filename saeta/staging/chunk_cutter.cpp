@@ -12,7 +12,7 @@ constexpr std::size_t aligned_up(std::size_t value, std::size_t unit) noexcept {
   return (value + unit - 1) / unit * unit;
 }
 
-/// Bytes of one value in the source; of bits eight are in one.
+/// Bytes of one value in the source. For bits: one byte, which holds eight values.
 std::size_t value_bytes(const scatter_step& of) noexcept {
   switch (of.kind) {
   case join_kind::copy:
@@ -25,12 +25,12 @@ std::size_t value_bytes(const scatter_step& of) noexcept {
   }
 }
 
-/// That the kernel needs of the values' addresses (device/join.hpp).
+/// Alignment that the kernel needs for the address of a value (device/join.hpp).
 std::size_t alignment_of(const scatter_step& step) noexcept {
   return std::min<std::size_t>(value_bytes(step), 8);
 }
 
-/// The rest of a step, `done` of whose values are elsewhere.
+/// The rest of a step after its first `done` values.
 scatter_step rest_of(const scatter_step& step, std::int64_t done) noexcept {
   scatter_step rest = step;
   rest.count -= done;
@@ -46,7 +46,7 @@ scatter_step rest_of(const scatter_step& step, std::int64_t done) noexcept {
   return rest;
 }
 
-/// Values of a step that lie in the first `bytes` of what it reads.
+/// Number of values of a step that lie in the first `bytes` of its source.
 std::int64_t values_in(const scatter_step& step, std::size_t bytes) noexcept {
   const auto values = static_cast<std::int64_t>(bytes / value_bytes(step));
   return std::min(step.count, step.kind == join_kind::bits ? values * 8 - step.bits.source_first : values);
@@ -64,8 +64,8 @@ std::size_t chunk_cutter::steps_at(const cut_chunk& chunk) noexcept {
   return aligned_up(chunk.bytes, step_alignment);
 }
 
-/// Where in the chunk a byte of the source goes: at its distance in the last part, or in a new one. Parts keep the bytes'
-/// alignment in the source where that is what the values need.
+/// Returns the offset in the chunk for a byte of the source: in the last part at the same distance, or in a
+/// new part. A part keeps the source's position within 64 bytes if the values are aligned in the source.
 std::size_t chunk_cutter::place(const cut_chunk& chunk, std::uint64_t source,
                                 std::size_t alignment) const noexcept {
   if (!chunk.parts.empty()) {

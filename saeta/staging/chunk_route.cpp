@@ -7,7 +7,8 @@ namespace {
 
 bool is_copy(const scatter_step& step) noexcept { return step.kind == join_kind::copy; }
 
-/// Copies that are large on average are all placed: where a chunk ends it may cut off a small part of one, which is not worth a kernel.
+/// True for a chunk of copies that are large on average. All of them are placed: the end of a chunk may cut
+/// off a small part of a copy, which is not worth a kernel.
 bool goes_by_copies(const cut_chunk& chunk) noexcept {
   return std::ranges::all_of(chunk.steps, is_copy) &&
          (chunk.steps.size() == 1 || chunk.bytes / chunk.steps.size() >= chunk_route::least_placed);
@@ -31,9 +32,9 @@ void chunk_route::find(const cut_chunk& chunk) {
   }
 }
 
-/// Steps may share bytes of the source.
+/// Ranges may overlap, because steps may share bytes of the source.
 void chunk_route::land(std::size_t begin, std::size_t end) {
-  constexpr std::size_t close = 4096; // so many bytes more are less than another copy
+  constexpr std::size_t close = 4096; // a gap this small costs less than another copy
   if (!landed.empty() && begin <= landed.back().end + close) {
     landed.back().end = std::max(landed.back().end, end);
   } else {

@@ -1,8 +1,8 @@
-// Which bytes of a filled chunk go straight to their places, and which a kernel puts there.
+// Decides which bytes of a filled chunk go straight to their places and which a kernel puts there.
 //
-// What      Large copies are placed by the copy of the chunk itself. What a kernel changes, counts or moves bit by bit lands first, and so
-//           do small copies: each takes the driver and the link some time of its own. All of a chunk's copies are one call
-//           (backend::copy_all).
+// What      The copy of the chunk itself places large copies. Bytes that a kernel changes, counts or moves
+//           bit by bit land first, and so do small copies, because each separate copy costs the driver and
+//           the link some time. All copies of a chunk are one call (backend::copy_all).
 #pragma once
 
 #include "saeta/staging/chunk_cutter.hpp"
@@ -12,24 +12,24 @@
 
 namespace saeta {
 
-/// Bytes of a chunk.
+/// Bytes [begin, end) of a chunk.
 struct chunk_range {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
 struct chunk_route {
-  /// Copies of this size go straight to their places: reads of pieces of 32 KiB and more were 1 to 2% faster so than landed and put there
-  /// by a kernel (H100).
+  /// Copies of at least this many bytes go straight to their places. On an H100, pieces of 32 KiB and more
+  /// were read 1 to 2% faster this way than by landing and a kernel.
   static constexpr std::size_t least_placed = 28u << 10;
 
-  std::vector<scatter_step> placed; ///< copies
-  std::vector<scatter_step> joined; ///< by a kernel
-  std::vector<chunk_range> landed;  ///< what the joined ones read, rising; close ones as one
+  std::vector<scatter_step> placed; ///< copies that go straight to their places
+  std::vector<scatter_step> joined; ///< steps for a kernel
+  std::vector<chunk_range> landed;  ///< ranges that `joined` reads, rising; close ones are merged
 
-  /// The route of a chunk that was cut. What this held before is gone.
+  /// Finds the route of a cut chunk. Replaces the previous route.
   void find(const cut_chunk& chunk);
-  /// More that lands, no earlier than what does so far.
+  /// Adds a range that lands. It must not begin before the last one added.
   void land(std::size_t begin, std::size_t end);
 };
 

@@ -1,8 +1,9 @@
-// The first chunks of a scatter, whose bytes may be read by anybody in any order, cut as they are asked for.
+// The first chunks of a scatter, which can be read in any order. They are cut on demand.
 //
-// What      Where a chunk begins is known once the one before it is cut. To cut all of them before the first is read would hold up the
-//           read, by two microseconds for each chunk of many pieces.
-// Thread    Any: chunks may be asked for in any order, and those that are not known yet are cut by one thread at a time.
+// What      The beginning of a chunk is known once the chunk before it is cut. Cutting all chunks before the
+//           first read would delay the read by two microseconds for each chunk of many pieces.
+// Thread    Any. Chunks may be asked for in any order. One thread at a time cuts those that are not known
+//           yet.
 #pragma once
 
 #include "saeta/staging/chunk_cutter.hpp"
@@ -15,26 +16,27 @@ namespace saeta {
 
 class chunk_sequence {
 public:
-  /// @param cutter  outlives this
+  /// @param cutter  must outlive this object
   explicit chunk_sequence(const chunk_cutter& cutter);
 
-  /// How many of the first `wanted` chunks there are.
+  /// Returns how many of the first `wanted` chunks exist.
   std::size_t find(std::size_t wanted);
-  /// Fills `chunk`. False where there is no chunk of that number, and none behind it.
+  /// Fills `chunk` with chunk `number`. Returns false if that chunk, and thus every later one, does not
+  /// exist.
   bool cut(std::size_t number, cut_chunk& chunk);
-  /// Where the chunks end that were found: nowhere else can a chunk with an order begin. After `cut` or `find` has said that there are
-  /// no more.
+  /// Where the sequence ends: at the first chunk with decoded parts, or at the end of the steps. Valid after
+  /// `cut` or `find` has reported that there are no more chunks.
   [[nodiscard]] chunk_cursor end() const noexcept { return begins_.back(); }
 
 private:
-  /// Cuts the one behind those that are known. False where there is none. The caller has the lock.
+  /// Cuts the chunk after the known ones. Returns false if there is none. The caller holds the lock.
   bool advance(cut_chunk& chunk);
 
   const chunk_cutter& cutter_;
   std::mutex mutex_;
-  std::vector<chunk_cursor> begins_; ///< of each chunk that is known, and where the last of them ends
+  std::vector<chunk_cursor> begins_; ///< beginnings of the known chunks, then the end of the last one
   bool ended_;
-  cut_chunk passed_; ///< over on the way to another
+  cut_chunk passed_; ///< scratch for chunks that are cut only to find a later one
 };
 
 } // namespace saeta

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t smallest_class = 4096;
 
-/// Eight classes between two powers of two: at most an eighth is lost to rounding.
+/// Eight size classes between two powers of two: rounding loses at most an eighth.
 std::size_t class_of(std::size_t bytes) {
   const std::size_t step = std::bit_floor(std::max(bytes, smallest_class)) / 8;
   return round_up(round_up(std::max(bytes, smallest_class), step), smallest_class);
@@ -28,7 +28,7 @@ void* map(std::size_t bytes) {
   return made;
 }
 
-/// The contexts' hold on their pool; its blocks may outlive it.
+/// Holds the pool for the contexts. Blocks may outlive it.
 struct pool_service final : context_service {
   explicit pool_service(std::shared_ptr<host_pool> made) : pool(std::move(made)) {}
   ~pool_service() override { pool->trim(); }
@@ -65,7 +65,7 @@ landing_block host_pool::take(std::size_t bytes, std::shared_ptr<void> charge) {
     taken = map_new(of_class);
   }
   auto* const memory = static_cast<std::byte*>(taken.front().memory);
-  // The block comes along in its node of the list, so that giving it back allocates nothing.
+  // The deleter carries the block in its list node, so that returning it allocates nothing.
   auto back = [pool = shared_from_this(), taken = std::move(taken),
                charge = std::move(charge)](std::byte*) mutable {
     pool->give_back(taken);

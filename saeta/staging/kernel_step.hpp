@@ -1,4 +1,4 @@
-// A step of a plan as the kernel takes it.
+// Converts a step of a plan to the form that the kernel takes.
 #pragma once
 
 #include "saeta/staging/scatter.hpp"
@@ -8,9 +8,9 @@
 
 namespace saeta {
 
-/// @param source    where the first value, or the byte with the first bit, lies; null for fills
+/// @param source    address of the first value, or of the byte with the first bit; null for fills
 /// @param counters  of the plan
-/// @param tables    of the plan; null where no step has one
+/// @param tables    of the plan; null if no step uses one
 inline join_step kernel_step(const scatter_step& step, const std::byte* source, std::byte* slab,
                              std::int64_t* counters, const std::int64_t* tables = nullptr) {
   join_step made;

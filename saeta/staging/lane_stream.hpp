@@ -1,7 +1,8 @@
 // A stream of the staging ring.
 //
-// Owner     The staging ring; lanes name the one that their chunks travel on (staging_lane.hpp). Made on first use and kept.
-// Thread    `begin` not beside anything else; the rest any.
+// Owner     The staging ring. Each lane refers to the stream that its chunks travel on (staging_lane.hpp).
+//           The stream is made on first use and kept.
+// Thread    `begin`: not concurrently with any other call. The rest: any.
 #pragma once
 
 #include "saeta/memory/context.hpp"
@@ -14,14 +15,14 @@ class lane_stream {
 public:
   explicit lane_stream(context& ctx) : ctx_(ctx) {}
 
-  /// Work queued later starts after `before`. To be called before the others.
+  /// Makes later work on this stream wait for `before`. Must be called before the other functions.
   void begin(point before) {
     if (!made_) {
       made_.emplace(ctx_.clocks());
     }
     wait(ref(), before);
   }
-  /// After everything queued so far, and nothing else.
+  /// The point after all work queued so far, and nothing else.
   [[nodiscard]] point done() const { return record(ref()); }
   [[nodiscard]] stream_ref ref() const { return made_->ref(); }
 

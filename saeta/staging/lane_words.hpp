@@ -1,8 +1,10 @@
-// Words of page-locked memory in which the device says how far it is with the chunks of the staging ring.
+// Words of page-locked memory in which the device reports its progress with the chunks of the staging ring.
 //
-// What      One word for each chunk, a cache line apart. The device writes it behind a copy (backend::write_word), the host reads it:
-//           to ask the driver for an event takes longer the more threads do so at once.
-// Owner     The staging ring. The page is outside of every budget, as the one of the guard's scanner is: 64 bytes for each chunk.
+// What      One word for each chunk, a cache line apart. The device writes it after a copy
+//           (backend::write_word) and the host reads it. Asking the driver for an event takes longer the more
+//           threads do so at once.
+// Owner     The staging ring. The memory is outside every budget, like that of the guard's scanner: 64 bytes
+//           for each chunk.
 // Failure   The constructor throws error out_of_memory.
 #pragma once
 
@@ -16,10 +18,10 @@ namespace saeta {
 
 class lane_words {
 public:
-  /// From one word to the next.
+  /// Distance between two words.
   static constexpr std::size_t stride = 64 / sizeof(std::uint32_t);
 
-  /// @param count  more than 0; all are 0
+  /// @param count  number of words, more than 0; each starts at 0
   lane_words(std::shared_ptr<backend> device, std::size_t count);
   lane_words(const lane_words&) = delete;
   lane_words& operator=(const lane_words&) = delete;

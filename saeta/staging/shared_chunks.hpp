@@ -1,13 +1,15 @@
-// Who does what where threads fill a few chunks together.
+// Assigns slices of chunks to threads that fill a few chunks together.
 //
-// What      Chunks have numbers and get the slots in turn: whenever a chunk ends, its slot is the next chunk's that has none. A chunk
-//           is begun by the first thread that comes to it; each thread does the slice with its number, where nobody was faster, or the
-//           next one; the last one ends it. So a thread works in the same few bytes of every slot, which stay in the cache of its core,
-//           and the device still gets large copies. A slow thread holds up its own chunk alone.
-// Thread    `take_part` by any number of threads, for tasks in increasing order of their start (worker_team.hpp): then whoever waits
-//           for a chunk waits for threads that are at work. They look for a while before they sleep: threads that
-//           wake each other one by one take longer than a chunk.
-// Failure   What a step throws ends all: nobody waits any more, and nothing is begun.
+// What      Chunks have numbers and use the slots in turn: when a chunk ends, its slot goes to the next chunk
+//           without one. The first thread that reaches a chunk begins it. Each thread fills the slice with
+//           its own number, or the next free one if another thread was faster. The thread that finishes the
+//           last slice ends the chunk. A thread thus works in the same few bytes of every slot, which stay in
+//           the cache of its core, and the device still gets large copies. A slow thread delays only its own
+//           chunk.
+// Thread    Any number of threads call `take_part`, with tasks in increasing order of their start
+//           (worker_team.hpp). A waiting thread therefore waits for running threads. It spins for a while
+//           before it sleeps: waking threads one by one takes longer than a chunk.
+// Failure   An exception from a step ends everything: no thread waits any longer and no chunk is begun.
 #pragma once
 
 #include <algorithm>
@@ -29,10 +31,10 @@ public:
 
   static constexpr std::size_t most_slices = 16;
 
-  /// @param slots   of the first chunks, the first one's first; at least one
-  /// @param chunks  at most (`shorten`)
+  /// @param slots   slots of the first chunks, in order; at least one
+  /// @param chunks  maximum number of chunks (see `shorten`)
   /// @param slices  of each chunk, 1 to `most_slices`
-  /// @param last    when no chunk is begun any more, but the first one
+  /// @param last    no chunk but the first is begun after this time
   shared_chunks(std::span<const std::size_t> slots, std::size_t chunks, std::size_t slices,
                 clock::time_point last = clock::time_point::max())
       : chunks_(std::make_unique<chunk_state[]>(chunks)), count_(chunks), slices_(slices), last_(last),
@@ -43,10 +45,10 @@ public:
     }
   }
 
-  /// Task `number` is a slice of chunk `number / slices`. `begin(slot, chunk)` and `end(slot, chunk, next)` are called
-  /// once a chunk and with nobody else at the slot, `fill(slot, chunk, slice)` between them. `next` is the chunk that has the slot then;
-  /// one that does not exist where there is none.
-  /// @param member  of those who take part: the slice that it does by preference
+  /// Task `number` is a slice of chunk `number / slices`. `begin(slot, chunk)` and `end(slot, chunk, next)`
+  /// are called once for each chunk, while no other thread uses the slot. `fill(slot, chunk, slice)` is
+  /// called between them. `next` is the chunk that gets the slot, or the number of chunks if none is left.
+  /// @param member  number of the calling thread; it prefers the slice with this number
   template <class Begin, class Fill, class End>
   void take_part(std::size_t member, std::size_t number, const Begin& begin, const Fill& fill,
                  const End& end) {
@@ -84,16 +86,16 @@ public:
       throw;
     }
   }
-  /// There are fewer chunks than were thought: `chunks`. Before the first one that is not there has a slot, so in `end`, where it is
-  /// `next`, or before all tasks. Nobody waits for it any more.
+  /// Lowers the number of chunks to `chunks`. Must be called before the first removed chunk has a slot: in
+  /// `end`, where it is `next`, or before all tasks. Threads that wait for a removed chunk stop waiting.
   void shorten(std::size_t chunks) noexcept {
     {
-      const std::lock_guard lock(mutex_); // of those who are about to sleep
+      const std::lock_guard lock(mutex_); // a thread that is about to sleep must not miss the change
       count_ = std::min(count_.load(), chunks);
     }
     changed_.notify_all();
   }
-  /// Chunks that were begun, which are the first ones. After the last task.
+  /// Number of chunks that were begun; they are the first ones. Call it after the last task.
   [[nodiscard]] std::size_t begun() const noexcept { return std::min(admitted_.load(), count_.load()); }
 
 private:
@@ -101,12 +103,12 @@ private:
 
   struct chunk_state {
     std::atomic<shared_chunks::stage> stage{stage::without_slot};
-    std::atomic<std::size_t> left{0};    ///< slices, while it is filled
-    std::atomic<std::uint32_t> taken{0}; ///< slices, a bit each
-    std::size_t slot = 0;                ///< from `ready` on
+    std::atomic<std::size_t> left{0};    ///< unfinished slices, while the chunk is filled
+    std::atomic<std::uint32_t> taken{0}; ///< slices that a thread has taken, one bit each
+    std::size_t slot = 0;                ///< valid from `ready` on
   };
 
-  /// As many tasks as slices come to a chunk, so there is one.
+  /// A chunk has as many tasks as slices, so a free slice exists.
   std::size_t take_slice(chunk_state& which, std::size_t wanted) const noexcept {
     std::uint32_t taken = which.taken.load(std::memory_order_relaxed);
     for (;;) {
@@ -121,13 +123,13 @@ private:
 
   void enter(stage next, chunk_state& which) {
     {
-      const std::lock_guard lock(mutex_); // of those who are about to sleep
+      const std::lock_guard lock(mutex_); // a thread that is about to sleep must not miss the change
       which.stage.store(next, std::memory_order_release);
     }
     changed_.notify_all();
   }
   stage other_than(stage seen, std::size_t chunk) {
-    constexpr std::chrono::microseconds patience{400}; // a chunk of 8 MiB is on its way for 155
+    constexpr std::chrono::microseconds patience{400}; // a chunk of 8 MiB is in flight for 155 us
     const chunk_state& which = chunks_[chunk];
     const auto changed = [&] {
       return which.stage.load(std::memory_order_acquire) != seen || failed_ || chunk >= count_;
@@ -144,7 +146,7 @@ private:
     return which.stage.load(std::memory_order_acquire);
   }
 
-  /// One thread may come to a chunk before another has come to the one before it: both are admitted then.
+  /// A thread may reach a chunk before another one reaches the previous chunk. Both are admitted then.
   bool admit(std::size_t chunk) {
     if (chunk >= count_) {
       return false;
@@ -175,8 +177,8 @@ private:
   std::atomic<std::size_t> count_;
   std::size_t slices_;
   clock::time_point last_;
-  std::atomic<std::size_t>
-      assigned_; ///< chunks that have a slot or had one; more than there are chunks at the end
+  /// Chunks that have or had a slot. Exceeds the number of chunks at the end.
+  std::atomic<std::size_t> assigned_;
   std::atomic<std::size_t> admitted_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;

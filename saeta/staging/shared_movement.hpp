@@ -1,9 +1,10 @@
-// A movement by chunks that all workers of the staging ring share, one class for each kind of movement.
+// Base class of movements whose chunks all workers of the staging ring fill together.
 //
-// What      A chunk has a slot, which is the place of one lane's pinned memory. The ring calls `prepare` as soon as the slot is
-//           free, `begin` when the first worker comes to the chunk, `fill` for each slice, and `end` after the last one.
-// Thread    One at a time for each slot, but `fill` by several at once.
-// Failure   What a call throws ends the movement.
+// What      A chunk has a slot, which is the place of one lane's pinned memory. The ring calls `prepare` as
+//           soon as the slot is free, `begin` when the first worker reaches the chunk, `fill` for each slice,
+//           and `end` after the last slice. Each kind of movement has its own class.
+// Thread    One at a time for each slot, except that several threads call `fill` at once.
+// Failure   An exception from a call ends the movement.
 #pragma once
 
 #include "saeta/staging/staging_lane.hpp"
@@ -19,19 +20,19 @@ public:
   shared_movement& operator=(const shared_movement&) = delete;
   virtual ~shared_movement() = default;
 
-  /// Slots that are used at most.
+  /// Maximum number of slots in use.
   [[nodiscard]] std::size_t slots() const noexcept { return staged_.size(); }
-  /// Whether filled chunks go to the device: `end` then has a stream whose turn it is.
+  /// Whether filled chunks go to the device. The lane passed to `end` is then on the next stream in turn.
   [[nodiscard]] virtual bool to_device() const noexcept { return true; }
-  /// Whether `end` queues work on the stream of the kernels, too.
+  /// Whether `end` also queues work on the stream of the kernels.
   [[nodiscard]] virtual bool uses_kernels() const noexcept { return false; }
 
-  /// False where the movement has no such chunk, and none behind it.
+  /// Returns false if this chunk, and thus every later one, does not exist.
   virtual bool prepare(staging_lane&, std::size_t /*slot*/, std::size_t /*chunk*/) { return true; }
-  /// By default takes pinned memory to fill.
+  /// Takes pinned memory to fill by default.
   virtual void begin(staging_lane& lane, std::size_t slot, std::size_t /*chunk*/) { stage(lane, slot); }
   virtual void fill(std::size_t slot, std::size_t chunk, std::size_t slice) = 0;
-  /// Only called where chunks go to the device.
+  /// Called only if chunks go to the device.
   virtual void end(staging_lane&, std::size_t /*slot*/, std::size_t /*chunk*/) {}
 
 protected:
@@ -47,7 +48,7 @@ protected:
   }
 
 private:
-  std::vector<staging_lane::chunk*> staged_; ///< of the chunk that has the slot
+  std::vector<staging_lane::chunk*> staged_; ///< pinned memory of the current chunk, by slot
 };
 
 } // namespace saeta

@@ -96,8 +96,8 @@ staging_lane::chunk& staging_lane::oldest() { return *std::ranges::min_element(m
 
 void staging_lane::land_all() {
   for (chunk& c : made()) {
-    if (c.landing.bytes !=
-        0) { // the others may still be on their way: a drained link stands still until the next movement
+    // Other chunks may still be in flight, and a drained link idles until the next movement.
+    if (c.landing.bytes != 0) {
       land(c);
     }
   }

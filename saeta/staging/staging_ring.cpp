@@ -29,14 +29,16 @@
 namespace saeta {
 namespace {
 
-/// As many as it takes where the source is read by the system (pread); memory alone is read as fast by eight.
+/// Enough threads for sources that the system reads (pread). Memory alone is read as fast by eight.
 constexpr std::size_t most_default_threads = 16;
-/// Of the chunks that a thread fills alone: larger ones would be many, and what is worth more goes by the shared ones.
+/// Maximum bytes of a chunk that a thread fills alone. Larger ones would add up, because each thread has its
+/// own. Large transfers use the shared chunks.
 constexpr std::size_t most_lane_bytes = 4u << 20;
-/// Of a chunk there is a slice for each thread, but not so small that the caller had done it alone before the others are awake.
+/// Minimum bytes of a slice. A chunk has a slice for each thread, but the caller alone would finish smaller
+/// slices before the other threads are awake.
 constexpr std::size_t least_slice_bytes = 64u << 10;
-/// Of the shared chunks, which go to the device by them in turns: a copy does not wait for the word behind the one before it. More
-/// streams were not faster.
+/// Streams that take the shared chunks to the device in turn, so that a copy does not wait for the word
+/// written after the previous copy. More streams were not faster.
 constexpr std::size_t shared_streams = 2;
 
 void plain_copy(std::byte* target, const std::byte* source, std::size_t bytes) noexcept {
@@ -48,7 +50,8 @@ std::size_t thread_count(const staging_options& options) {
   return options.threads != 0 ? options.threads : std::min(cores, most_default_threads);
 }
 
-/// Fills `target` from a source that may lie in a mapped file: pread is faster there than faulting the pages in.
+/// Fills `target` from a source that may lie in a mapped file. There pread is faster than faulting the pages
+/// in.
 void fetch(std::byte* target, const std::byte* source, std::size_t bytes, const file_region& file) {
   const bool mapped =
       file.descriptor >= 0 && source >= file.mapped && source + bytes <= file.mapped + file.bytes;
@@ -73,7 +76,7 @@ void fetch(std::byte* target, const std::byte* source, std::size_t bytes, const 
   }
 }
 
-/// The part of a plan that falls into [begin, end) of the slab, written to `target`; the gaps become zeros.
+/// Writes the part of a plan that falls into [begin, end) of the slab to `target`. Gaps become zeros.
 void gather(std::byte* target, std::span<const segment> segments, std::size_t begin, std::size_t end,
             const file_region& file) {
   const auto first = std::partition_point(segments.begin(), segments.end(),
@@ -89,7 +92,7 @@ void gather(std::byte* target, std::span<const segment> segments, std::size_t be
   std::memset(target + (at - begin), 0, end - at);
 }
 
-/// Chunks of a slab, filled with what its plan puts there.
+/// Fills the chunks of a slab with what its plan puts there.
 class gathered_upload final : public shared_movement {
 public:
   /// @param slab  on the device
@@ -159,7 +162,7 @@ staging_ring::staging_ring(context& ctx, const staging_options& options)
       lane_bytes_(std::min(chunk_bytes_, most_lane_bytes)),
       team_(std::make_unique<worker_team>(thread_count(options))) {
   if (ctx_.on_host()) {
-    return; // nothing is staged there
+    return; // a host context stages nothing
   }
   const std::size_t of_each = std::max<std::size_t>(options.chunks_per_thread, 1);
   const std::size_t shared = std::max<std::size_t>(options.shared_chunks, 1);
@@ -200,7 +203,8 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
     team_->run(tasks, [&](std::size_t, std::size_t task) {
       const std::size_t begin = task * lane_bytes_;
       const std::size_t end = std::min(slab.size(), begin + lane_bytes_);
-      gather(target + begin, plan.segments(), begin, end, file); // the slab is its own staging chunk here
+      // Here the slab itself is the staging chunk.
+      gather(target + begin, plan.segments(), begin, end, file);
       ctx_.copies().count().host_to_host.add_call(end - begin);
     });
     return slab;
@@ -247,14 +251,14 @@ void staging_ring::download(std::span<const download_range> ranges, bool fresh) 
   for (const piece& each : pieces) {
     bytes += each.bytes;
   }
-  if (bytes / pieces.size() >= lane_bytes_ / 2) { // small ones are not worth a slice
+  if (bytes / pieces.size() >= lane_bytes_ / 2) { // small pieces are not worth a slice
     const std::size_t chunk_bytes = chunk_for(bytes, fresh ? huge_page_bytes : least_chunk_bytes);
     land_together(piece::of(ctx_, ranges, chunk_bytes), chunk_bytes, bytes, fresh);
   } else {
     land_by_lanes(pieces);
   }
-  // The words have told that all is here. The device is asked once, since others go by what it says: whoever owns the memory, a
-  // simulated device.
+  // The words have reported that all bytes are here. The device is still asked once, because others rely on
+  // its answer: the owner of the memory and the simulated device.
   synchronize(record(ctx_.work_stream()));
 }
 
@@ -268,7 +272,7 @@ void staging_ring::land_by_lanes(std::span<const piece> pieces) {
   });
 }
 
-/// A piece for each chunk. Its copy from the device is queued as soon as there is a slot for it.
+/// Lands one piece for each chunk. The copy from the device is queued as soon as the piece has a slot.
 class staging_ring::landed_download final : public shared_movement {
 public:
   using copy_function = void (*)(std::byte* target, const std::byte* source, std::size_t bytes) noexcept;
@@ -304,8 +308,8 @@ private:
 
 void staging_ring::land_together(std::span<const piece> pieces, std::size_t chunk_bytes, std::size_t bytes,
                                  bool fresh) {
-  // Where chunks are used again, what has landed is not to put them out of the caches. The pages of fresh memory are there already,
-  // cleared by whoever touched them.
+  // If chunks are reused, landed bytes must not evict them from the caches. Pages of fresh memory are in the
+  // caches already: they were cleared when a thread first touched them.
   const auto land = fresh || bytes <= shared_.size() * chunk_bytes_ ? plain_copy : streaming_copy;
   const std::size_t largest = pieces.size() == 1 ? pieces.front().bytes : chunk_bytes;
   const slicing slices = fresh ? slices_of_pages(largest) : slices_of(largest);
@@ -327,7 +331,7 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
 }
 
 std::size_t staging_ring::chunk_for(std::size_t bytes, std::size_t least) const noexcept {
-  constexpr std::size_t wanted = 16; // chunks: while one is filled, others are on their way
+  constexpr std::size_t wanted = 16; // chunks: while one is filled, others are in flight
   return std::clamp(std::bit_ceil(bytes / wanted), std::min(least, chunk_bytes_), chunk_bytes_);
 }
 
@@ -339,14 +343,14 @@ staging_ring::slicing staging_ring::slices_of(std::size_t largest) const noexcep
   return {(largest + bytes - 1) / bytes, bytes};
 }
 
-/// Threads that touch one huge page for the first time together would each clear all of it.
+/// If several threads touched a huge page for the first time together, each would clear all of it.
 staging_ring::slicing staging_ring::slices_of_pages(std::size_t largest) const noexcept {
   const std::size_t count = std::clamp<std::size_t>(largest / huge_page_bytes, 1, shared_chunks::most_slices);
   return {count, round_up((largest + count - 1) / count, host_alignment)};
 }
 
-// The caller holds a token on the work stream. The others start behind it, and it ends behind them, so that one point of the
-// work stream covers all.
+// The caller holds a token on the work stream. The other streams start after the work stream, and it then
+// waits for them. One point of the work stream thus covers all.
 template <class Work>
 void staging_ring::in_turn(const streams& used, const Work& work) {
   const auto turn = turn_.lock("a transfer");
@@ -379,7 +383,7 @@ void staging_ring::run(std::size_t tasks,
                        const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work) {
   in_turn(streams_, [&](const auto& stream_at) {
     for (const auto& lane : lanes_) {
-      lane->abandon(); // what a movement that failed has left
+      lane->abandon(); // left over from a failed movement
     }
     team_->run(tasks, [&](std::size_t member, std::size_t task) {
       stream_at(member);
@@ -396,7 +400,7 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
     for (std::size_t i = 0; i < shared_streams + (moved.uses_kernels() ? 1 : 0); ++i) {
       stream_at(i);
     }
-    std::size_t slots = 0; // as many as the host's budget has room for: the first one has to be had
+    std::size_t slots = 0; // as many as the host's budget has room for; the first one is required
     const std::size_t most = std::min({chunks, shared_.size(), moved.slots()});
     while (slots < most && (shared_[slots]->prepare() || slots == 0)) {
       ++slots;
@@ -423,8 +427,9 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
           [&](std::size_t slot, std::size_t chunk) { moved.begin(*shared_[slot], slot, chunk); },
           [&](std::size_t slot, std::size_t chunk, std::size_t slice) { moved.fill(slot, chunk, slice); },
           [&](std::size_t slot, std::size_t chunk, std::size_t next) {
-            if (moved
-                    .to_device()) { // not by the slots' order, in which one slow thread leaves two neighbours the same stream
+            // Streams alternate in sending order. In slot order one slow thread gives two neighbours the same
+            // stream.
+            if (moved.to_device()) {
               const std::size_t number = sent++;
               shared_[slot]->travel_on(*shared_streams_[number % shared_streams]);
               moved.end(*shared_[slot], slot, chunk);
@@ -440,7 +445,8 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
   return begun;
 }
 
-/// Whether the shared chunks have arrived on the device. Asked while the ring may do something else.
+/// Returns a condition that tells whether the shared chunks have arrived on the device. It may be called
+/// while the ring does something else.
 std::shared_ptr<const worker_team::condition> staging_ring::until_arrived(std::size_t slots) const {
   return std::make_shared<const worker_team::condition>([this, slots] {
     return std::all_of(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(slots),
@@ -448,8 +454,8 @@ std::shared_ptr<const worker_team::condition> staging_ring::until_arrived(std::s
   });
 }
 
-/// After a failure a copy may be on its way that no point covers: the host waits for it before its chunk or its target is
-/// used again.
+/// After a failure a copy that no point covers may be in flight. The host waits for it before its chunk or
+/// its target is used again.
 void staging_ring::end(const lane_stream& used, std::exception_ptr& failure) noexcept {
   if (!failure) {
     try {

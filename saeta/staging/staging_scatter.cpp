@@ -20,12 +20,15 @@
 namespace saeta {
 namespace {
 
-/// What a worker of the host reads before it puts the pieces in their places: small enough to stay in its cache.
+/// Bytes that a worker of a host context reads before it puts the pieces in their places. They stay in its
+/// cache.
 constexpr std::size_t host_chunk_bytes = 256u << 10;
-/// Of chunks that one thread decodes: the two that it uses in turns stay in the cache of its core. Larger ones went through memory.
+/// Bytes of a chunk that one thread decodes. It alternates between two chunks, which stay in the cache of its
+/// core. Larger ones went through memory.
 constexpr std::size_t decoded_chunk_bytes = 512u << 10;
 
-/// Steps that need no source but the slab, on the work stream. What describes them takes memory of the device: some at once.
+/// Runs steps that need no source but the slab, on the work stream. Their descriptions take device memory, so
+/// they run in batches.
 void join_in_slab(const std::shared_ptr<context>& into, std::vector<join_step> steps) {
   constexpr std::size_t at_once = 1024;
   const stream_ref work = into->work_stream();
@@ -112,9 +115,10 @@ void fetch(const cut_chunk& chunk, const scatter_source& source, chunk_chain& ch
   }
 }
 
-/// Chunks that are on their way together. With fewer the threads fill what their caches still hold; where kernels follow, a chunk has its
-/// landing memory for longer. Of 8 MiB each, six and eight of them moved 95.0 and 93.9% of a pinned copy for copies alone, and 89.7 and 90.4%
-/// for strings and nulls (H100).
+/// Maximum number of chunks in flight together. With fewer slots the threads fill what their caches still
+/// hold. If kernels follow, a chunk occupies its landing memory for longer. With 8 MiB each, six and eight of
+/// them moved 95.0 and 93.9% of a pinned copy for copies alone, and 89.7 and 90.4% for strings and nulls
+/// (H100).
 std::size_t most_slots_for(std::span<const scatter_step> steps) {
   constexpr std::size_t of_copies = 6;
   const bool copies =
@@ -158,13 +162,13 @@ public:
   }
 
 private:
-  /// Chunks of the source whose bytes are read in any order. A slot is the place of its chunk and its steps.
+  /// Chunks of the source that can be read in any order. A slot is the place of its chunk and its steps.
   class placed_chunks final : public shared_movement {
   public:
     placed_chunks(scattering& all, std::size_t slots, chunk_sequence& chunks, std::size_t slice_bytes)
         : shared_movement(slots), all_(all), chunks_(chunks), slice_bytes_(slice_bytes) {}
 
-    /// The number in the sequence of the chunk that the ring calls 0.
+    /// Sets which chunk of the sequence the ring calls 0.
     void begin_at(std::size_t first) noexcept { first_ = first; }
     [[nodiscard]] bool uses_kernels() const noexcept override { return true; }
     bool prepare(staging_lane&, std::size_t slot, std::size_t chunk) override {
@@ -174,8 +178,8 @@ private:
       all_.fetch_slice(all_.cut_[slot], slice * slice_bytes_, (slice + 1) * slice_bytes_, pinned(slot));
     }
     void end(staging_lane& lane, std::size_t slot, std::size_t) override {
-      // Kernels run on a stream of their own, beside the copies of other chunks: behind a chunk's own copy they held up the
-      // next one.
+      // Kernels run on their own stream, beside the copies of other chunks. Behind the copy of their own
+      // chunk they delayed the next copy.
       all_.send(lane, staged(slot), slot, all_.ring_.shared_streams_.back().get());
     }
 
@@ -236,11 +240,11 @@ private:
     });
   }
 
-  /// The first chunks, whose bytes are read in any order. Returns where they end.
+  /// Brings the first chunks, which can be read in any order. Returns where they end.
   chunk_cursor bring_shared(const chunk_cutter& cutter, std::span<const scatter_step> all) {
     const std::size_t slots = std::min(ring_.shared_.size(), most_slots_for(all));
     chunk_sequence chunks(cutter);
-    const std::size_t known = chunks.find(slots + 1); // of few chunks all
+    const std::size_t known = chunks.find(slots + 1); // all chunks, if there are few
     if (known == 0) {
       return chunks.end();
     }
@@ -257,15 +261,16 @@ private:
     return chunks.end();
   }
 
-  /// About as many chunks as are left, and no fewer than are under way at once. What lands is what the slab has; steps, and what lies
-  /// between pieces, take some room. Too few cost another round of the threads, too many an empty turn each.
+  /// Estimates the number of chunks left, at least as many as can be in flight at once. The slab's bytes
+  /// land, and steps and gaps between pieces take some room. A low estimate costs another round of the
+  /// threads, a high one an empty turn for each chunk.
   [[nodiscard]] std::size_t expected_chunks(std::size_t brought) const noexcept {
-    constexpr std::size_t most = 1024; ///< the link brings fewer in the time of a window
+    constexpr std::size_t most = 1024; ///< the link brings fewer within a window
     const std::size_t all = slab_bytes_ / chunk_bytes_;
     return std::max(std::min(all + all / 64 - std::min(all, brought), most), ring_.shared_.size());
   }
 
-  /// The parts of a chunk that lie between two places of it.
+  /// Reads the parts of a chunk that lie in [begin, end) of it.
   void fetch_slice(const cut_chunk& chunk, std::size_t begin, std::size_t end, std::byte* pinned) const {
     auto part = std::ranges::partition_point(
         chunk.parts, [&](const chunk_part& each) { return each.at + each.bytes <= begin; });
@@ -278,9 +283,9 @@ private:
 
   static constexpr copy_kind to_device = copy_kind::host_to_device;
 
-  /// What was fetched into a pinned chunk goes to its places.
+  /// Sends what was fetched into a pinned chunk to its places.
   /// @param place    of the chunk and its steps
-  /// @param kernels  stream of the kernel where the chunk lands; null: behind the copy
+  /// @param kernels  stream of the kernel if the chunk lands; null: the lane's stream, after the copy
   void send(staging_lane& lane, staging_lane::chunk& staged, std::size_t place,
             const lane_stream* kernels = nullptr) {
     const cut_chunk& chunk = cut_[place];
@@ -299,7 +304,7 @@ private:
     }
   }
 
-  /// What a kernel changes or moves lands in memory of the device first, by the copy that places the rest.
+  /// Bytes that a kernel changes or moves land in device memory first, by the copy that places the rest.
   void send_by_landing(staging_lane& lane, staging_lane::chunk& staged, std::size_t place,
                        const buffer& lands, const lane_stream* kernels) {
     use_token token(lane.stream(), {writes(lands)});
@@ -316,13 +321,13 @@ private:
       ctx_.kernels().join(lane.stream().native_handle(), steps_[place], steps);
       return token.finish();
     }
-    token.finish(); // the landing memory orders the two streams, both ways
+    token.finish(); // the landing memory orders the two streams in both directions
     use_token placing(kernels->ref(), {reads(lands)});
     ctx_.kernels().join(kernels->ref().native_handle(), steps_[place], steps);
     placing.finish();
   }
 
-  /// The kernel reads the pinned chunk over the link: the budget had no room for landing memory.
+  /// The kernel reads the pinned chunk over the link, because the budget had no room for landing memory.
   void send_by_kernel(staging_lane& lane, staging_lane::chunk& staged, std::size_t place) {
     const join_step* const steps = describe_steps(staged, place, pinned_of(staged));
     if (const std::vector<copy_range> copies = placed_copies(staged, place); !copies.empty()) {
@@ -330,7 +335,7 @@ private:
     }
     ctx_.kernels().join(lane.stream().native_handle(), steps_[place], steps);
     lane.mark(staged);
-    for (const chunk_range& each : routes_[place].landed) { // the kernel has moved it
+    for (const chunk_range& each : routes_[place].landed) { // the kernel has moved these bytes
       ctx_.copies().count().host_to_device.add_call(each.end - each.begin);
     }
   }
@@ -348,8 +353,9 @@ private:
     return copies;
   }
 
-  /// Writes the steps of the kernel behind the bytes of the chunk, with which they land. Returns where the kernel finds them.
-  /// @param base  of what the kernel reads
+  /// Writes the kernel's steps behind the bytes of the chunk, with which they land. Returns where the kernel
+  /// finds them.
+  /// @param base  start of the memory that the kernel reads
   const join_step* describe_steps(const staging_lane::chunk& staged, std::size_t place, std::byte* base) {
     chunk_route& route = routes_[place];
     finish_steps(place, route.joined, base);
@@ -360,14 +366,14 @@ private:
     return reinterpret_cast<const join_step*>(base + at);
   }
 
-  /// Memory in which the chunks of a place land, made for the first one: a stream is done with a chunk before the next one lands.
-  /// Absent where the budget had no room: it is not asked to make any.
+  /// Memory in which the chunks of a place land, made for the first one. A stream is done with a chunk before
+  /// the next one lands. Absent if the budget had no room. The budget is not asked to make room.
   const buffer& landing_at(std::size_t place) {
     buffer& landing = landing_[place];
     if (landing.size() >= chunk_bytes_ || refused_[place] != 0) {
       return landing;
     }
-    const std::lock_guard lock(landing_mutex_); // of those who look whether there is room
+    const std::lock_guard lock(landing_mutex_); // one thread at a time looks whether there is room
     landing = {};
     try {
       if (into_->memory_budget()->statistics().remaining >= chunk_bytes_) {
@@ -382,7 +388,7 @@ private:
     return landing;
   }
 
-  /// Calls `run(chains)` for windows, and the outside after each.
+  /// Calls `run(chains)` for each window, and reports progress after it.
   template <class Run>
   void by_windows(chain_windows& windows, const Run& run) const {
     while (const std::size_t chains = windows.open()) {
@@ -405,13 +411,13 @@ private:
   const scatter_progress& progress_;
   std::byte* slab_;
   std::size_t slab_bytes_;
-  std::size_t chunk_bytes_ = 0;               ///< as they are cut now
+  std::size_t chunk_bytes_ = 0;               ///< of the chunks that are cut now
   std::int64_t* counters_;                    ///< in the slab
-  std::vector<std::vector<join_step>> steps_; ///< of each member's or slot's chunk
+  std::vector<std::vector<join_step>> steps_; ///< for the chunk of each member or slot
   std::vector<cut_chunk> cut_;
   std::vector<chunk_route> routes_;
   std::mutex landing_mutex_;
-  std::vector<buffer> landing_; ///< by place, as the others
+  std::vector<buffer> landing_; ///< by place, like the others
   std::vector<char> refused_;
   std::atomic<std::uint64_t> fetched_{0};
 };

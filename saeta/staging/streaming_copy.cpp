@@ -13,7 +13,7 @@ namespace saeta {
 #if defined(__SSE2__)
 
 void streaming_copy(std::byte* target, const std::byte* source, std::size_t bytes) noexcept {
-  constexpr std::size_t line = 64; // written as a whole: parts of a line would be read first
+  constexpr std::size_t line = 64; // whole lines only: a line written in part would be read first
   constexpr std::size_t step = sizeof(__m128i);
   const std::size_t head = std::min(bytes, -reinterpret_cast<std::uintptr_t>(target) % line);
   std::memcpy(target, source, head);
@@ -25,7 +25,7 @@ void streaming_copy(std::byte* target, const std::byte* source, std::size_t byte
     }
   }
   std::memcpy(target + at, source + at, bytes - at);
-  _mm_sfence(); // such stores are in no order with others
+  _mm_sfence(); // streaming stores are not ordered with other stores
 }
 
 #else

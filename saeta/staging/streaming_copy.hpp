@@ -1,8 +1,9 @@
-// A copy to memory that nobody reads soon.
+// A copy to memory that is not read soon.
 //
-// What      Stores that pass the processor's caches, where it has them: a plain copy reads each line of its target before it writes
-//           it, and puts what lies in the caches out of them. Elsewhere it is a plain copy.
-// Order     As after memcpy: who synchronizes with the copying thread sees the bytes.
+// What      Uses stores that bypass the processor's caches, if it has them. A plain copy reads each line of
+//           its target before it writes it, and evicts other data from the caches. On other processors this
+//           is a plain copy.
+// Order     As after memcpy: a thread that synchronizes with the copying thread sees the bytes.
 // Thread    Any.
 #pragma once
 
@@ -10,7 +11,7 @@
 
 namespace saeta {
 
-/// As memcpy; the two don't overlap.
+/// Like memcpy. Source and target must not overlap.
 void streaming_copy(std::byte* target, const std::byte* source, std::size_t bytes) noexcept;
 
 } // namespace saeta

@@ -10,7 +10,8 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t slab_alignment = 64;
-/// That kernels need of values: a device faults at a load from an address that is not a multiple of its width.
+/// Alignment that kernels need: a device faults on a load from an address that is not a multiple of its
+/// width.
 constexpr std::size_t value_alignment = 8;
 
 std::uintptr_t begin_of(std::span<const std::byte> range) {
@@ -18,11 +19,11 @@ std::uintptr_t begin_of(std::span<const std::byte> range) {
 }
 std::uintptr_t end_of(std::span<const std::byte> range) { return begin_of(range) + range.size(); }
 
-/// What one segment will carry, as host addresses.
+/// The host addresses that one segment will carry.
 struct run {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
-  std::size_t ranges = 0; ///< more than one: the phase of the addresses must be kept
+  std::size_t ranges = 0; ///< if more than one, the phase of the addresses must be kept
   bool even = true;       ///< all begin at a multiple of `value_alignment` from the first
 };
 
@@ -43,7 +44,7 @@ std::vector<std::size_t> transfer_plan::take_overlapping(std::vector<std::size_t
   if (own_.empty()) {
     return taken;
   }
-  std::uintptr_t end_before = 0; // of the ranges that begin earlier
+  std::uintptr_t end_before = 0; // latest end of the ranges that begin earlier
   for (std::size_t at = 0; at < order.size(); ++at) {
     const std::size_t i = order[at];
     const bool overlaps = begin_of(ranges_[i]) < end_before ||
@@ -80,8 +81,8 @@ void transfer_plan::finish() {
     return next - before.end <= max_gap && before.end >= begin_of(readable_) && next <= end_of(readable_);
   };
   const auto lay_out = [&](const run& r) {
-    // Ranges that travel together keep their alignment towards each other; a lone one starts on a fresh boundary, and so do those that
-    // are all as far from being aligned.
+    // Ranges that travel together keep their alignment relative to each other. A lone range starts on a fresh
+    // boundary, and so do ranges that are all misaligned by the same amount.
     const bool shifted = r.even && r.begin % value_alignment != 0;
     const std::size_t phase = r.ranges > 1 && !shifted ? r.begin % slab_alignment : 0;
     const std::size_t target =
@@ -106,8 +107,8 @@ void transfer_plan::finish() {
     lay_out(last);
   }
   targets_.assign(ranges_.size(), 0);
-  auto carrier =
-      segments_.begin(); // no two segments of runs overlap, and they are in the order of the ranges
+  // Segments of runs do not overlap and are in the order of the ranges.
+  auto carrier = segments_.begin();
   for (const std::size_t i : order) {
     while (begin_of(ranges_[i]) >= end_of({carrier->source, carrier->bytes})) {
       ++carrier;

@@ -1,13 +1,14 @@
-// A team of threads that work off numbered tasks together with the caller.
+// A team of threads that works off numbered tasks together with the caller.
 //
 // Owner     The staging ring. Threads start with the first `run` of more than one task and end with the team.
 // Thread    One `run` at a time; the caller is member 0.
-// Interrupt  The caller looks for one (base/interrupt.hpp) between two tasks, now and then: it is a failure as others are.
-// Sleep     Members that have nothing to do sleep. Where `run` is told what is still under way they look for the next round first, awake,
-//           until that is done, for at most `most_awake`: what a core has written lies in its cache, and one that sleeps is slow to hand
-//           it to the device.
-// Failure   The first exception of a member stops the others at their next task and is thrown by `run`, after all have
-//           stopped.
+// Interrupt The caller looks for an interrupt (base/interrupt.hpp) between two tasks, now and then. An
+//           interrupt is a failure like any other.
+// Sleep     Members without work sleep. If `run` has a condition, they spin for the next round until it is
+//           true, for at most `most_awake`. Data that a core has written lies in its cache, and a sleeping
+//           core is slow to hand it to the device.
+// Failure   The first exception of a member stops the others at their next task. `run` throws it after all
+//           have stopped.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ public:
   using task_function = std::function<void(std::size_t member, std::size_t task)>;
   using condition = std::function<bool()>;
 
-  /// What the ring has on its way arrives in less than half of that.
+  /// The ring's copies in flight arrive in less than half of this time.
   static constexpr std::chrono::milliseconds most_awake{3};
 
   explicit worker_team(std::size_t members) : members_(members) {}
@@ -37,9 +38,9 @@ public:
   ~worker_team();
 
   [[nodiscard]] std::size_t members() const noexcept { return members_; }
-  /// Calls `work` once for each task in [0, tasks), several at a time, in increasing order of their start.
-  /// @param may_sleep  asked by several members at a time, also after this has returned, until it is true or the next round begins;
-  ///                   null: at once. The caller does not ask.
+  /// Calls `work` once for each task in [0, tasks), several at a time. Tasks start in increasing order.
+  /// @param may_sleep  called by several members at a time, even after `run` has returned, until it is true
+  ///                   or the next round begins; null: members sleep at once. The caller does not call it.
   void run(std::size_t tasks, const task_function& work,
            const std::shared_ptr<const condition>& may_sleep = nullptr);
 
@@ -53,7 +54,7 @@ private:
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::atomic<std::size_t> round_{0}; ///< changed, as `stop_` is, under the mutex
+  std::atomic<std::size_t> round_{0}; ///< changed under the mutex, like `stop_`
   std::size_t busy_ = 0;
   std::atomic<bool> stop_{false};
   std::shared_ptr<const condition> may_sleep_;
