@@ -261,9 +261,9 @@ private:
     return chunks.end();
   }
 
-  /// Estimates the number of chunks left, at least as many as can be in flight at once. The slab's bytes
-  /// land, and steps and gaps between pieces take some room. A low estimate costs another round of the
-  /// threads, a high one an empty turn for each chunk.
+  /// Estimates the number of chunks left, at least as many as can be in flight at once. The estimate comes
+  /// from the bytes of the slab, plus some room for steps and gaps between pieces. A low one costs another
+  /// round of the threads, a high one an empty turn for each chunk.
   [[nodiscard]] std::size_t expected_chunks(std::size_t brought) const noexcept {
     constexpr std::size_t most = 1024; ///< the link brings fewer within a window
     const std::size_t all = slab_bytes_ / chunk_bytes_;

@@ -30,7 +30,7 @@ table table_of_values(const std::shared_ptr<context>& ctx, std::span<const host_
                       std::string tag) {
   schema fields;
   host_batch source;
-  // Each by its own width before any are compared: the message is about the column that is wrong.
+  // Checks each column's bytes before comparing rows, so that the message names the wrong column.
   for (const host_values& given : columns) {
     const std::int64_t rows = rows_of(given);
     fields.fields.push_back(given.described);

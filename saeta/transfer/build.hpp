@@ -1,8 +1,9 @@
-// Tables of values that lie in host memory as a device column has them: no Arrow structs, no loop over values.
+// Tables of raw host values, given in the layout of a device column: no Arrow structs, no loop over values.
 //
-// What      Typed spans and raw little-endian bytes, row after row and without nulls, go to the device in one planned transfer
-//           for the table.
-// Owner     The values are copied, on a host context as well: they are the caller's again when the call returns.
+// What      Typed spans and raw little-endian bytes, row after row and without nulls, go to the device in one
+//           planned transfer for each table.
+// Owner     The values are copied, on a host context as well. The caller may reuse them when the call
+//           returns.
 // Failure   Below, and budget_exceeded, out_of_memory, closed; nothing stays allocated.
 #pragma once
 
@@ -20,7 +21,7 @@ namespace saeta {
 
 /// The values of one column. Borrows the bytes.
 struct host_values {
-  field described; ///< of a type whose values all have the same number of bytes, and that is no dictionary
+  field described; ///< of a type whose values have a fixed whole number of bytes; not a dictionary
   std::span<const std::byte> bytes;
 };
 
@@ -28,7 +29,8 @@ template <class T>
 concept fixed_value = std::same_as<T, bool> || std::same_as<T, float> || std::same_as<T, double> ||
     (std::integral<T> && sizeof(T) <= sizeof(std::int64_t));
 
-/// The type of a column of such values: an integer of the same width and sign, float32, float64, or "bool8" for bool.
+/// The column type for values of type T: an integer of the same width and sign, float32, float64, or "bool8"
+/// for bool.
 template <fixed_value T>
 [[nodiscard]] data_type type_of_values() {
   if constexpr (std::same_as<T, bool>) {
@@ -50,9 +52,10 @@ template <fixed_value T>
   return {{std::move(name), type_of_values<T>(), false, {}}, std::as_bytes(values)};
 }
 
-/// A table of one batch; without columns it has no rows.
-/// @throws error unsupported (a type whose values are not whole bytes of one number each), invalid_argument (bytes that are
-///         no whole number of rows, columns of different rows): column, expected and got are named.
+/// Makes a table of one batch. Without columns it has no rows.
+/// @throws error unsupported (a dictionary, or a type whose values are not a whole number of bytes),
+/// invalid_argument (bytes that are not a whole number of values, columns with different numbers of rows).
+/// The message names the column, what was expected and what was given.
 table table_of_values(const std::shared_ptr<context>& ctx, std::span<const host_values> columns,
                       std::string tag = "values");
 

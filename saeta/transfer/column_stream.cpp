@@ -32,7 +32,8 @@ void rebase(std::byte* bytes, std::size_t count, std::int64_t base) {
   }
 }
 
-/// Adds a range, to the one before where both have the same distance at the source and the gap costs less than a copy.
+/// Adds a range. Extends the previous range if the distance at the source is the same and the gap costs less
+/// than a copy.
 void add(std::vector<download_range>& ranges, const buffer& source, std::byte* target) {
   if (!ranges.empty()) {
     download_range& last = ranges.back();
@@ -49,7 +50,7 @@ void add(std::vector<download_range>& ranges, const buffer& source, std::byte* t
 
 } // namespace
 
-/// Addresses without memory: the system gives it to the pages that are written.
+/// Reserved addresses. The system backs only the pages that are written.
 struct column_stream::addresses {
   explicit addresses(std::size_t count) : bytes(std::max<std::size_t>(count, 1)) {
     void* const made =
@@ -57,7 +58,7 @@ struct column_stream::addresses {
     if (made == MAP_FAILED) {
       throw error(errc::out_of_memory, concat("no addresses for columns of ", bytes, " bytes"));
     }
-    ::madvise(made, bytes, MADV_NOHUGEPAGE); // two numbers of each array are all that is written
+    ::madvise(made, bytes, MADV_NOHUGEPAGE); // only two numbers of each array are written
     first = static_cast<std::byte*>(made);
   }
   addresses(const addresses&) = delete;
@@ -71,8 +72,8 @@ struct column_stream::addresses {
 struct column_stream::node {
   column from;
   std::int64_t nulls = 0;
-  child_rows pointed{};              ///< what the offsets say
-  std::vector<std::size_t> pieces{}; ///< of each buffer
+  child_rows pointed{};              ///< what the offsets point to
+  std::vector<std::size_t> pieces{}; ///< for each buffer
   std::vector<node> children{};
   std::shared_ptr<const host_array> dictionary{};
 };
@@ -162,7 +163,8 @@ void column_stream::read_offsets(std::span<node* const> level) const {
   }
 }
 
-/// Whoever takes a null count from an array without memory would take all rows for nulls.
+/// Counts unknown nulls here. A reader that counted them in the reserved addresses would read zeros: all rows
+/// null.
 void column_stream::count_nulls(std::span<node* const> level) const {
   std::vector<node*> unknown;
   std::vector<use> uses;
@@ -280,7 +282,7 @@ host_array column_stream::array_of(const node& of) const {
   return made;
 }
 
-/// The first is 0, which addresses without memory read as.
+/// Writes only the last offset. The first is 0, and untouched addresses read as 0.
 void column_stream::write_last_offset(const node& of) const {
   const std::size_t width = of.from.type().offset_width();
   if (width == 0 || of.pieces[1] == no_piece) {
@@ -302,7 +304,7 @@ std::optional<std::size_t> column_stream::place_of(const void* address) const no
 std::shared_ptr<std::byte> column_stream::bring(std::size_t number) const {
   const std::size_t begin = number * window_bytes_;
   const std::size_t end = std::min(bytes_, begin + window_bytes_);
-  // A shift takes bits from the byte behind the window.
+  // A shift takes bits from the byte after the window.
   auto [landed, fresh] = landing_memory(ctx_, end - begin + host_alignment);
   const auto first = std::ranges::partition_point(
       pieces_, [&](const piece& each) { return each.place + each.source.size() <= begin; });

@@ -1,12 +1,13 @@
-// Columns that come to the host window by window: for what is larger than the host wants to hold.
+// Streams columns to the host window by window, for data larger than the host wants to hold.
 //
-// What      Describes the columns as host arrays that begin at row 0, with buffers at addresses of their own, one behind the other.
-//           Nothing is at these addresses but the first and the last offset of each array: who only needs the shape of
-//           an array can work with it. `bring` transfers what belongs at a window of the addresses: one planned transfer into
-//           one allocation. Dictionaries are in memory as a whole.
-// Owner     Keeps the columns. What `bring` returns lives on its own.
+// What      Describes the columns as host arrays that begin at row 0. Their buffers have reserved addresses,
+//           one buffer after the other. Only the first and the last offset of each array have values there,
+//           which is enough to learn the shape of an array. `bring` transfers the bytes that belong in one
+//           window of the addresses: one planned transfer into one allocation. Dictionaries are in memory as
+//           a whole.
+// Owner     Keeps the columns alive. The result of `bring` is independent of the stream.
 // Thread    Immutable: any.
-// Failure   As a download (transfer/download.hpp).
+// Failure   As for a download (transfer/download.hpp).
 #pragma once
 
 #include "saeta/transfer/host_array.hpp"
@@ -22,39 +23,40 @@ namespace saeta {
 
 class column_stream {
 public:
-  /// True for a column whose shape says where its bytes are. That of run-end encoded columns and list views does not, and slices of
-  /// views with less than half of the rows bring only the bytes that they name.
+  /// True if the shape of a column says where its bytes are. This is false for run-end encoded columns and
+  /// list views. It is also false for slices of views with at most half of the rows, whose download brings
+  /// only the bytes they refer to.
   [[nodiscard]] static bool takes(const column& each);
 
   /// Reads the offsets where columns begin and end, counts unknown nulls and downloads dictionaries.
-  /// @param columns       each one that `takes` says yes to, of a context on a device.
-  /// @param window_bytes  of addresses; rounded up to a multiple of `host_alignment`.
+  /// @param columns       columns for which `takes` is true, of a context on a device
+  /// @param window_bytes  size of a window in addresses; rounded up to a multiple of `host_alignment`
   column_stream(std::shared_ptr<context> ctx, std::span<const column> columns, std::size_t window_bytes);
   column_stream(const column_stream&) = delete;
   column_stream& operator=(const column_stream&) = delete;
   ~column_stream();
 
-  /// Valid as long as this lives.
+  /// Valid as long as this object lives.
   [[nodiscard]] const std::vector<host_array>& arrays() const noexcept { return arrays_; }
   [[nodiscard]] std::size_t window_bytes() const noexcept { return window_bytes_; }
-  /// Windows that all addresses fill, the last one partly.
+  /// Number of windows that cover all addresses; the last one may be partly filled.
   [[nodiscard]] std::size_t windows() const noexcept { return (bytes_ + window_bytes_ - 1) / window_bytes_; }
-  /// Where an address lies among those of the stream: in window `place / window_bytes()`. Nothing for other addresses.
+  /// Position of an address in the stream, in window `place / window_bytes()`. Empty for other addresses.
   [[nodiscard]] std::optional<std::size_t> place_of(const void* address) const noexcept;
-  /// What belongs at the addresses of window `number`, in the same distances.
+  /// Returns the bytes of window `number`, at the same distances as their addresses.
   [[nodiscard]] std::shared_ptr<std::byte> bring(std::size_t number) const;
 
 private:
-  /// What is done with bytes that have arrived.
+  /// Change to make to bytes that have arrived.
   enum class change { none, shift_bits, rebase_offsets };
-  /// A buffer, or the part of one that the rows refer to.
+  /// A buffer, or the part of it that the rows refer to.
   struct piece {
     buffer source;
     std::size_t place = 0; ///< a multiple of `host_alignment`
-    std::size_t bytes = 0; ///< of `source` without what is only there for a shift
+    std::size_t bytes = 0; ///< of `source`, without the byte added for a shift
     change needed = change::none;
     int shift = 0;         ///< bits
-    std::int64_t base = 0; ///< taken off each offset
+    std::int64_t base = 0; ///< subtracted from each offset
     std::size_t width = 0; ///< of an offset
   };
   struct node;
@@ -77,7 +79,7 @@ private:
   std::vector<piece> pieces_; ///< by place
   std::unique_ptr<addresses> at_;
   std::vector<host_array> arrays_;
-  std::vector<std::shared_ptr<void>> kept_; ///< memory of dictionaries
+  std::vector<std::shared_ptr<void>> kept_; ///< keeps the dictionaries' memory alive
 };
 
 } // namespace saeta

@@ -13,7 +13,7 @@ namespace {
 
 using range = std::span<const std::byte>;
 
-/// Plans go by places in a storage: its address is for use tokens alone.
+/// Plans use positions in a storage. Only use tokens see its address.
 constexpr std::uintptr_t origin = host_alignment;
 range place_in_storage(const buffer& of) {
   return {reinterpret_cast<const std::byte*>(origin + of.offset()), of.size()};
@@ -27,13 +27,14 @@ std::vector<std::size_t> sizes_behind_views(const column& from) {
   return sizes;
 }
 
-/// What the offsets of a column that is not a slice point to: all bytes, or all rows of the child.
+/// What the offsets of a column that is not cut point to: all bytes, or all rows of the child.
 child_rows all_behind_offsets(const column& from) {
   return {0, from.children().empty() ? static_cast<std::int64_t>(from.bytes().size())
                                      : from.children()[0].length()};
 }
 
-/// Rows of a child that the rows of a window name. Run ends are not read from the device, so all runs come along.
+/// Rows of a child that a window of rows refers to. Run ends are not read from the device, so all runs are
+/// included.
 child_rows rows_of(const column& from, const column& child, const row_window& rows,
                    const child_rows& pointed) {
   if (const auto known = rows_of_children(from.type(), rows.first, rows.rows)) {
@@ -85,7 +86,7 @@ downloader::node downloader::node_of(const column& from) {
   return made;
 }
 
-/// What the offsets of slices say.
+/// Reads what the offsets of slices point to.
 void downloader::read_offsets(std::span<node* const> level) const {
   std::vector<node*> cut;
   std::vector<rows_with_offsets> asked;
@@ -102,7 +103,8 @@ void downloader::read_offsets(std::span<node* const> level) const {
   }
 }
 
-/// What the views of slices name. Where most of the rows are wanted, they need most of the bytes.
+/// Reads which bytes the views of slices refer to. Larger slices skip this, because they need most of the
+/// bytes.
 void downloader::read_views(std::span<node* const> level) const {
   std::vector<node*> cut;
   std::vector<std::vector<byte_view>> there;
@@ -170,7 +172,7 @@ void downloader::plan_children(node& of, std::vector<node*>& next_level) {
   }
 }
 
-/// @param changed  on the host, where it must not be the place of other rows.
+/// @param changed  whether it is changed on the host, and so must not share its place with other rows
 downloader::arriving downloader::add(const buffer& window, bool changed) {
   if (window.size() == 0) {
     return {};

@@ -1,11 +1,12 @@
 // One planned transfer of columns to the host.
 //
-// What      The plan goes down the columns level by level: what offsets say about the children and bytes of all columns of
-//           a level is read from the device in one go, and what the views of a level name takes one transfer. `fetch` brings
-//           everything that was planned into one allocation; then `array` describes a column there.
-// Owner     Keeps the columns until it is gone, and the allocation as long as somebody has `arena()`.
+// What      The plan descends the columns level by level. For all columns of a level, one read from the
+//           device gets the offsets that tell which children and bytes are needed. The views of a level take
+//           one transfer. `fetch` brings everything planned into one allocation. `array` then describes a
+//           column there.
+// Owner     Keeps the columns until it is destroyed. `arena()` keeps the allocation alive.
 // Thread    One.
-// Failure   As the staging ring and the pool of host memory (staging_ring.hpp, host_pool.hpp).
+// Failure   As for the staging ring and the pool of host memory (staging_ring.hpp, host_pool.hpp).
 #pragma once
 
 #include "saeta/memory/context.hpp"
@@ -26,33 +27,33 @@ class downloader {
 public:
   downloader(std::shared_ptr<context> ctx, std::span<const column> columns);
 
-  /// One allocation and one planned transfer. Once.
+  /// Makes one allocation and one planned transfer. Call it once.
   void fetch();
-  /// Column `number` of those given, after `fetch`.
+  /// Column `number` of the given columns, after `fetch`.
   [[nodiscard]] host_array array(std::size_t number) const { return array_of(columns_[number]); }
   [[nodiscard]] std::shared_ptr<void> arena() const { return arena_; }
 
 private:
-  /// A buffer on its way: which plan carries it and as which range.
+  /// A buffer in the transfer: the plan that carries it, and the number of its range there.
   struct arriving {
     bool present = false;
     storage* from = nullptr;
     std::size_t number = 0;
     std::size_t bytes = 0;
   };
-  /// A column on its way; `from` is the slice of it that its parent's rows name.
+  /// A column in the transfer. `from` is the slice of it that its parent's rows refer to.
   struct node {
     column from;
     row_window rows;
-    child_rows pointed;                    ///< what the offsets say
-    bool cut = false;                      ///< `pointed` has to be read
+    child_rows pointed;                    ///< what the offsets point to
+    bool cut = false;                      ///< `pointed` must be read from the device
     bool rebase = false;                   ///< its offsets begin above 0
-    std::vector<byte_window> behind_views; ///< of each buffer of bytes; empty: all of them
+    std::vector<byte_window> behind_views; ///< for each buffer of bytes; empty: all of them
     std::vector<arriving> buffers;
     std::vector<node> children;
     std::vector<node> dictionary; ///< one or none
   };
-  /// One plan for each storage: device addresses stand in for host ones and are never followed.
+  /// One plan for each storage. Its ranges are device addresses and are never followed.
   struct one_storage {
     buffer whole;
     transfer_plan plan;

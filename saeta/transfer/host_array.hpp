@@ -1,8 +1,9 @@
-// Host arrays: Arrow data in ordinary memory, on its way to a context or back from one.
+// Host arrays: Arrow data in ordinary memory, before an upload or after a download.
 //
-// What      The shape of a column with byte ranges where a column has buffers (transfer/upload.hpp, transfer/download.hpp).
-// Owner     `keepalive` keeps the ranges alive; columns that were adopted share it.
-// Failure   Validated by whoever made the array (interop/, ipc/): offsets lie inside their bytes.
+// What      Has the shape of a column, with byte ranges instead of buffers (transfer/upload.hpp,
+//           transfer/download.hpp).
+// Owner     `keepalive` keeps the ranges alive. Adopted columns share it.
+// Failure   The maker of the array validates it (interop/, ipc/): offsets lie inside their bytes.
 #pragma once
 
 #include "saeta/base/short_list.hpp"
@@ -25,7 +26,7 @@ struct host_array {
   std::int64_t length = 0;
   std::int64_t offset = 0;
   std::int64_t null_count = column::unknown_nulls;
-  /// As `column::parts::buffers`; a null data pointer is an absent buffer.
+  /// As `column::parts::buffers`. A null data pointer is an absent buffer.
   short_list<std::span<const std::byte>, 3> buffers{};
   std::shared_ptr<const host_array> dictionary{};
   std::vector<host_array> children{}; ///< as `column::parts::children`
@@ -37,8 +38,9 @@ struct host_batch {
   std::shared_ptr<void> keepalive;
 };
 
-/// Dictionaries of one source that are in the context already, or whose values are symbols, by the addresses of their byte ranges. The cache keeps the
-/// source of each alive, so that no other dictionary can appear at the same addresses.
+/// Dictionaries of one source that are already in the context or are mapped to symbols, by the addresses of
+/// their byte ranges. The cache keeps each source alive, so that no other dictionary can appear at the same
+/// addresses.
 class dictionary_cache {
 public:
   [[nodiscard]] std::shared_ptr<const column> find(const host_array& dictionary) const;
@@ -47,13 +49,13 @@ public:
   [[nodiscard]] std::shared_ptr<const symbol_mapping> find_symbols(const host_array& dictionary) const;
   void remember(const host_array& dictionary, std::shared_ptr<const symbol_mapping> symbols,
                 std::shared_ptr<void> source);
-  /// True for two descriptions of the same memory.
+  /// True if both describe the same memory.
   static bool same(const host_array& a, const host_array& b) {
     return key_of(a) == key_of(b) && a.type == b.type;
   }
 
 private:
-  /// Addresses of the buffers, and offsets and lengths, of the array with all that is in it.
+  /// Addresses of the buffers, and offsets and lengths, of the array with its children and dictionary.
   using key = std::pair<std::vector<const std::byte*>, std::vector<std::int64_t>>;
   static key key_of(const host_array& dictionary);
   static void append_key(const host_array& of, key& made);
@@ -62,9 +64,9 @@ private:
     std::shared_ptr<const symbol_mapping> symbols;
     std::shared_ptr<void> source;
   };
-  std::multimap<key, entry> known_; ///< the same values once for each type that columns say they are of
-  std::map<key, entry>
-      known_symbols_; ///< apart: one column of a dictionary may be of symbols, and another not
+  std::multimap<key, entry> known_; ///< the same values have an entry for each declared type
+  /// Separate, because one column of a dictionary may be symbols and another not.
+  std::map<key, entry> known_symbols_;
 };
 
 } // namespace saeta

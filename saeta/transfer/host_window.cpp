@@ -17,8 +17,8 @@ row_window window_of(const data_type& type, std::int64_t offset, std::int64_t le
 
 namespace {
 
-/// Runs that rows [offset, rows) lie in: from the first that ends behind row `offset` to the first that ends behind the
-/// last row. Run ends that were not checked may be in any order; then what is found is a range of runs all the same.
+/// Runs that contain rows [offset, rows): from the first that ends after row `offset` to the first that ends
+/// after the last row. Unchecked run ends may be in any order. The result is still a valid range of runs.
 child_rows runs_of(const host_array& ends, const row_window& rows) {
   const auto width = static_cast<std::size_t>(ends.type.byte_width());
   const auto first_past = [&](std::int64_t row) {

@@ -19,7 +19,7 @@ using range = std::span<const std::byte>;
 /// Makes columns of arrays whose dictionaries are known.
 using maker = std::function<std::vector<column>(std::span<const host_array* const>, const dictionary_cache&)>;
 
-/// Dictionaries of an array and of its children that are in neither list.
+/// Appends the dictionaries of an array and its children that are neither known nor in `fresh`.
 void append_unknown(const host_array& of, const dictionary_cache& known,
                     std::vector<const host_array*>& fresh) {
   const auto same = [&](const host_array* f) { return dictionary_cache::same(*f, *of.dictionary); };
@@ -32,7 +32,7 @@ void append_unknown(const host_array& of, const dictionary_cache& known,
   }
 }
 
-/// Dictionaries first (all the new ones of a level in one go), then the arrays that refer to them.
+/// Makes the dictionaries first (all new ones of a level at once), then the arrays that refer to them.
 std::vector<column> with_dictionaries(std::span<const host_array* const> arrays, dictionary_cache& known,
                                       const std::shared_ptr<void>& source, const maker& make) {
   std::vector<const host_array*> fresh;
@@ -48,8 +48,8 @@ std::vector<column> with_dictionaries(std::span<const host_array* const> arrays,
   return make(arrays, known);
 }
 
-/// All columns of a batch. The cache learns the batch's dictionaries only when everything succeeded: a failed source may
-/// be gone at once.
+/// Makes all columns of a batch. The cache gets the batch's dictionaries only on success, because a failed
+/// source may be freed at once.
 batch make_batch(const host_batch& source, dictionary_cache& dictionaries, const maker& make) {
   std::vector<const host_array*> arrays;
   arrays.reserve(source.arrays.size());
@@ -68,13 +68,13 @@ struct sent_array {
   std::int64_t first_offset = 0;
 };
 
-/// What a batch sends: its arrays, each before its children, and for each of their buffers the range of the plan.
+/// What a batch sends: its arrays, each before its children, and the plan's range for each of their buffers.
 struct sending {
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
   std::vector<sent_array> arrays;
   std::vector<std::size_t> ranges;
-  std::vector<std::vector<std::uint64_t>>
-      shifted; ///< bitmaps that began inside a byte, from their first row on
+  /// Bitmaps that began inside a byte, now from their first row on.
+  std::vector<std::vector<std::uint64_t>> shifted;
 };
 
 /// The part of buffer `index` that a window of rows refers to.
@@ -97,7 +97,7 @@ range window_of_buffer(const host_array& from, std::size_t index, const row_wind
   return whole.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
 }
 
-/// The bits of a window from their first row on: a copy, of one bit a row, where they begin inside a byte.
+/// The bits of a window from its first row on. Copies them if they begin inside a byte.
 range whole_bytes(range sent, int shift, std::int64_t rows, sending& to) {
   if (shift == 0 || sent.empty()) {
     return sent;
@@ -130,7 +130,7 @@ void plan_rows(const host_array& from, std::int64_t offset, std::int64_t length,
   }
 }
 
-/// Offsets that were cut out of the middle start at 0 again.
+/// Makes offsets cut from the middle of a column start at 0 again.
 void rebase(const std::shared_ptr<context>& ctx, const data_type& type, const buffer& offsets,
             std::int64_t count) {
   const stream_ref work = ctx->work_stream();
@@ -145,7 +145,7 @@ void rebase(const std::shared_ptr<context>& ctx, const data_type& type, const bu
   token.finish();
 }
 
-/// Columns over a slab that has arrived, of arrays in the order in which they were planned.
+/// Makes columns over an uploaded slab, from arrays in the order in which they were planned.
 class arrived {
 public:
   arrived(std::shared_ptr<context> ctx, const transfer_plan& plan, const sending& sent, buffer slab,
@@ -187,7 +187,7 @@ private:
 
 std::vector<column> send(const std::shared_ptr<context>& ctx, std::span<const host_array* const> arrays,
                          const dictionary_cache& dictionaries, const upload_options& options) {
-  std::size_t buffers = 0; // without those of children
+  std::size_t buffers = 0; // not counting the children's
   for (const host_array* a : arrays) {
     buffers += a->buffers.size();
   }
@@ -212,7 +212,7 @@ std::vector<column> send(const std::shared_ptr<context>& ctx, std::span<const ho
   return made;
 }
 
-/// Columns over host memory that the context can use where it is.
+/// Makes columns over host memory that the context can use in place.
 class viewed {
 public:
   viewed(std::shared_ptr<context> ctx, std::span<const host_array* const> arrays,
@@ -227,7 +227,7 @@ public:
     runs_.reserve(plan.segments().size());
     for (const segment& s : plan.segments()) {
       external_memory memory;
-      memory.pointer = const_cast<std::byte*>(s.source); // read_only guards it
+      memory.pointer = const_cast<std::byte*>(s.source); // the memory is adopted as read-only
       memory.bytes = s.bytes;
       memory.device = ctx_->device();
       memory.keepalive = keepalive;
@@ -295,8 +295,7 @@ private:
   std::shared_ptr<context> ctx_;
   const dictionary_cache& dictionaries_;
   std::vector<buffer> runs_;
-  std::size_t next_ =
-      0; ///< behind the run that was found last: arrays often lie in the order of their columns
+  std::size_t next_ = 0; ///< index after the last run found: arrays often lie in column order
   std::map<std::pair<const std::byte*, std::size_t>, buffer> own_; ///< by address and bytes
 };
 
