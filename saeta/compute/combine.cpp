@@ -12,7 +12,7 @@
 namespace saeta {
 namespace {
 
-/// Nodes that compare dictionaries, children included.
+/// Appends the nodes whose dictionaries must be compared, children included.
 void append_compared(std::vector<join_node>& nodes, std::vector<join_node*>& found) {
   for (join_node& node : nodes) {
     if (node.dictionary && !node.dictionary->is_one() && node.dictionary->compares()) {
@@ -22,7 +22,7 @@ void append_compared(std::vector<join_node>& nodes, std::vector<join_node*>& fou
   }
 }
 
-/// One download for all dictionaries that have to be compared. Returns what keeps their values.
+/// Downloads all dictionaries that must be compared, in one transfer. Returns the owner of their values.
 std::shared_ptr<void> fetch_dictionaries(const std::shared_ptr<context>& ctx, std::vector<join_node>& nodes) {
   std::vector<join_node*> compared;
   append_compared(nodes, compared);
@@ -35,7 +35,7 @@ std::shared_ptr<void> fetch_dictionaries(const std::shared_ptr<context>& ctx, st
     return nullptr;
   }
   host_batch there = download(ctx, wanted);
-  if (ctx->on_host()) { // nothing was copied: what others still write is waited for
+  if (ctx->on_host()) { // nothing was copied: wait for pending writes
     std::vector<use> uses;
     for (const column& each : wanted.columns) {
       std::ranges::transform(each.buffers(), std::back_inserter(uses), reads);
@@ -53,7 +53,7 @@ std::shared_ptr<void> fetch_dictionaries(const std::shared_ptr<context>& ctx, st
   return there.keepalive;
 }
 
-/// Takes pieces from `first` on as long as all nodes have room. Returns the end of the group.
+/// Takes pieces from `first` on while all nodes have room. Returns the end of the group.
 std::size_t take_group(std::vector<join_node>& nodes, std::size_t first, std::size_t pieces) {
   for (join_node& node : nodes) {
     node.begin_group();
@@ -69,7 +69,7 @@ std::size_t take_group(std::vector<join_node>& nodes, std::size_t first, std::si
   return end;
 }
 
-/// @param columns  the pieces of each column, at least two of them with rows.
+/// @param columns  the pieces of each column; at least two pieces have rows
 std::vector<batch> join(const std::shared_ptr<context>& ctx, std::span<const std::vector<column>> columns) {
   std::vector<join_node> nodes = join_nodes(ctx, columns);
   const std::shared_ptr<void> dictionaries = fetch_dictionaries(ctx, nodes);

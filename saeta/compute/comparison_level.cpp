@@ -12,7 +12,7 @@ const T* address_of(const buffer& of) {
   return reinterpret_cast<const T*>(of.address());
 }
 
-/// Null where there are no nulls for certain.
+/// Null if there are certainly no nulls.
 const std::uint8_t* validity_of(const column& of) {
   return of.known_null_count() == 0 ? nullptr : address_of<std::uint8_t>(of.validity());
 }
@@ -30,7 +30,7 @@ std::uint64_t infinity_of(const data_type& type) noexcept {
   }
 }
 
-/// The row of a child or dictionary `to` that a step from `of` leads to.
+/// The rows of a child or dictionary `to` that `step` leads to from `of`.
 compared_side through(const compared_side& of, const column& to, equal_step step) {
   compared_side made{&to, of.first, of.steps};
   step.validity = validity_of(*of.of);
@@ -149,7 +149,7 @@ equal_task& comparison_level::add_task(equal_kind kind, const compared_rows& of)
   return made;
 }
 
-/// Of direct rows the validity alone, as bits; of others all that makes a row null.
+/// Direct rows compare only their validity, as bits. Other rows compare everything that makes a row null.
 void comparison_level::add_nulls(const compared_rows& of) {
   if (!of.direct()) {
     add_task(equal_kind::nulls, of);
@@ -163,7 +163,7 @@ void comparison_level::add_nulls(const compared_rows& of) {
 
 void comparison_level::add_values(const compared_rows& of) {
   const data_type& type = of.left.of->type();
-  const bool fixed = type.layout() == layout_kind::fixed; // else the type ids of a union
+  const bool fixed = type.layout() == layout_kind::fixed; // otherwise the type ids of a union
   const std::int32_t bytes = fixed ? type.byte_width() : 1;
   if (of.direct() || bytes == 0) {
     add_nulls(of);
@@ -206,7 +206,7 @@ void comparison_level::add_lists(const compared_rows& of, equal_kind kind) {
   lists_.push_back({of, tasks_.size() - 1});
 }
 
-/// Without nulls their values follow each other for certain.
+/// Without nulls the values of the lists certainly follow each other.
 void comparison_level::add_fixed_lists(const compared_rows& of) {
   if (!of.direct() || validity_of(*of.left.of) != nullptr || validity_of(*of.right.of) != nullptr) {
     return add_lists(of, equal_kind::fixed_lists);

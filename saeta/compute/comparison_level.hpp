@@ -1,8 +1,8 @@
-// The rows of columns on their way to one answer, level by level.
+// Plans the comparison of columns, level by level.
 //
-// Every array of both sides becomes a task of the kernel (device/equal.hpp). The values of lists, and the bytes of strings, are the
-// next level: where those of both sides follow each other in the same way they are compared side by side, otherwise list by
-// list.
+// Every array of both sides becomes a task of the kernel (device/equal.hpp). The values of lists and the
+// bytes of strings form the next level. They are compared side by side if they follow each other in the same
+// way on both sides, and otherwise list by list.
 #pragma once
 
 #include "saeta/column/column.hpp"
@@ -16,7 +16,8 @@
 
 namespace saeta {
 
-/// Lists whose values don't follow each other, as rows of their values: where each begins, and the shifts of both sides.
+/// Lists whose values do not follow each other, as rows of their values: where each list begins, and the
+/// shifts of both sides.
 struct scattered_lists {
   buffer memory;
   std::int64_t count = 0;
@@ -28,10 +29,10 @@ struct scattered_lists {
   [[nodiscard]] std::int64_t* right_shifts() const noexcept { return left_shifts() + count; }
 };
 
-/// The rows of a column that a side of a comparison has, and the steps that lead to them.
+/// The rows of a column that one side compares, and the steps that lead to them.
 struct compared_side {
   const column* of = nullptr;
-  std::int64_t first = 0; ///< row in its buffers, its offset included
+  std::int64_t first = 0; ///< row in its buffers, including the column's offset
   std::vector<equal_step> steps;
 };
 
@@ -39,7 +40,8 @@ struct compared_rows {
   compared_side left;
   compared_side right;
   std::int64_t rows = 0;
-  std::shared_ptr<const scattered_lists> lists; ///< that the rows come from; null: they follow each other
+  /// Lists that the rows come from; null: the rows follow each other.
+  std::shared_ptr<const scattered_lists> lists;
 
   [[nodiscard]] bool direct() const noexcept {
     return lists == nullptr && left.steps.empty() && right.steps.empty();
@@ -51,14 +53,14 @@ class comparison_level {
 public:
   explicit comparison_level(const context& ctx) : aligned_(!ctx.on_host()) {}
 
-  /// Everything that needs no lists to be opened.
+  /// Adds everything that can be compared without opening lists.
   void add(const compared_rows& of);
-  /// Strings one by one, without a look at where their bytes lie.
+  /// Adds strings one by one, wherever their bytes lie.
   void add_strings(const compared_rows& of);
-  /// Bytes of strings that lie side by side.
+  /// Adds bytes of strings that lie side by side.
   void add_bytes(const compared_rows& of, std::int64_t left, std::int64_t right, std::int64_t bytes);
 
-  /// The lists, and strings, of one task, whose values are the next level.
+  /// The lists or strings of one task. Their values form the next level.
   struct opened {
     compared_rows rows;
     std::size_t task = 0;
@@ -66,17 +68,17 @@ public:
 
   [[nodiscard]] const std::vector<opened>& lists() const noexcept { return lists_; }
   [[nodiscard]] const std::vector<equal_task>& tasks() const noexcept { return tasks_; }
-  /// What the tasks point to.
+  /// The steps and tables that the tasks point to.
   [[nodiscard]] const std::vector<equal_step>& steps() const noexcept { return steps_; }
   [[nodiscard]] const std::vector<std::int64_t>& tables() const noexcept { return tables_; }
   [[nodiscard]] std::size_t extents() const noexcept { return static_cast<std::size_t>(extents_); }
-  /// Memory that the tasks read beside the columns.
+  /// Uses of the memory that the tasks read besides the columns.
   [[nodiscard]] std::vector<use> uses() const;
-  /// Lets the tasks point to the steps and tables where the device has them.
+  /// Points the tasks to the steps and tables on the device.
   void finish(const equal_step* steps, const std::int64_t* tables);
 
 private:
-  /// Where the steps and the table of a side begin.
+  /// First step and first table entry of a side.
   struct side_places {
     std::size_t steps = 0;
     std::size_t table = 0;
@@ -103,7 +105,7 @@ private:
   std::vector<std::int64_t> tables_;
   std::vector<opened> lists_;
   std::vector<std::shared_ptr<const scattered_lists>> scattered_;
-  std::int32_t extents_ = 1; ///< the first says whether rows differ
+  std::int32_t extents_ = 1; ///< extent 0 tells whether rows differ
 };
 
 } // namespace saeta

@@ -24,14 +24,14 @@ bool has_memory_of_others(const column& of) {
          (of.dictionary() != nullptr && has_memory_of_others(*of.dictionary()));
 }
 
-/// Where the buffers of a column lie in the slab.
+/// Places of a column's buffers in the slab.
 struct planned {
   const column* from = nullptr;
   row_window rows;
   struct place {
     std::size_t at = 0;
-    std::size_t bytes = 0; ///< 0: absent
-    bool shifted = false;  ///< among the bitmaps that began inside a byte
+    std::size_t bytes = 0; ///< 0 if absent
+    bool shifted = false;  ///< a bitmap that began inside a byte
   };
   std::vector<place> buffers;
   std::vector<planned> children;
@@ -43,7 +43,7 @@ public:
 
   planned plan(const column& from) { return plan_rows(from, from.offset(), from.length()); }
 
-  /// Once everything is planned.
+  /// Call it once everything is planned.
   void run(const std::string& tag) {
     const std::size_t bytes = checked_add(shifted_bytes_, other_bytes_, "bytes of copied columns");
     if (bytes == 0) {
@@ -81,7 +81,7 @@ private:
   struct movement {
     buffer source;
     planned::place target;
-    int shift = 0; ///< bits before the first of a bitmap
+    int shift = 0; ///< bits before the first one of a bitmap
     std::int64_t rows = 0;
   };
   struct dictionary {
@@ -135,7 +135,7 @@ private:
     return made;
   }
 
-  /// Shifted bitmaps come first: one fill clears them, as the kernel expects.
+  /// Shifted bitmaps come first, so that one fill clears them. The kernel expects them cleared.
   [[nodiscard]] std::size_t in_slab(const planned::place& of) const {
     return (of.shifted ? 0 : shifted_bytes_) + of.at;
   }
@@ -151,7 +151,7 @@ private:
     return made;
   }
 
-  /// Addresses are asked for while a token holds the buffers.
+  /// Takes addresses, so a token must hold the buffers.
   [[nodiscard]] std::vector<join_step> finished_steps(const use_token& token) const {
     auto* const slab = token.mutable_data<std::byte>(slab_);
     std::vector<join_step> steps;
@@ -195,7 +195,7 @@ private:
   std::size_t shifted_bytes_ = 0;
   std::size_t other_bytes_ = 0;
   std::vector<movement> movements_;
-  std::map<const column*, dictionary> dictionaries_; ///< those that are copied
+  std::map<const column*, dictionary> dictionaries_; ///< only those that are copied
   buffer slab_;
 };
 

@@ -28,7 +28,7 @@ std::int64_t most_entries(const data_type& index) noexcept {
 }
 
 void dictionary_union::add(const column& dictionary) {
-  // The last is the likeliest: pieces of one file share theirs.
+  // The last one is the most likely match: the pieces of a file share their dictionary.
   const auto found = std::find_if(distinct_.rbegin(), distinct_.rend(),
                                   [&](const column& known) { return same_memory(known, dictionary); });
   if (found != distinct_.rend()) {
@@ -101,7 +101,7 @@ bool dictionary_union::fits(std::size_t piece) const {
   if (found_.empty() || can_index(known + from.length)) {
     return true;
   }
-  // The same new value twice in one dictionary counts twice here: a group may end early, but no index overflows.
+  // A new value that is twice in one dictionary counts twice. A group may end early, but no index overflows.
   std::int64_t fresh = 0;
   for (std::int64_t row = 0; row < from.length; ++row) {
     fresh += id_of(value_of(from, row)) < 0 ? 1 : 0;

@@ -11,7 +11,7 @@
 namespace saeta {
 namespace {
 
-/// Rows of two columns of one type, from rows of theirs on.
+/// Rows of two columns of one type, each from a row of its own on.
 struct segment {
   const column* left = nullptr;
   std::int64_t left_row = 0;
@@ -37,7 +37,8 @@ std::int64_t rows_of(std::span<const column> pieces) noexcept {
   return rows;
 }
 
-/// column::unknown_nulls where they would have to be counted, and where values may be null that the validity does not name.
+/// column::unknown_nulls if nulls would have to be counted, or if values may be null that the validity does
+/// not show.
 std::int64_t known_nulls(std::span<const column> pieces) noexcept {
   std::int64_t nulls = 0;
   for (const column& piece : pieces) {
@@ -50,13 +51,13 @@ std::int64_t known_nulls(std::span<const column> pieces) noexcept {
   return nulls;
 }
 
-/// A NaN is not equal to itself, so the same memory need not be equal.
+/// A NaN is not equal to itself, so a column with floats need not equal itself.
 bool holds_floats(const data_type& type) {
   return type.is_floating() || (type.value_type() != nullptr && holds_floats(*type.value_type())) ||
          std::ranges::any_of(type.children(), [](const field& child) { return holds_floats(child.type); });
 }
 
-/// What the columns themselves say.
+/// Compares what is known without reading data: numbers of rows, types and null counts.
 bool may_be_equal(std::span<const column> left, std::span<const column> right, bool check_metadata) {
   if (rows_of(left) != rows_of(right)) {
     return false;
@@ -70,7 +71,8 @@ bool may_be_equal(std::span<const column> left, std::span<const column> right, b
          (left_nulls == right_nulls || left_nulls < 0 || right_nulls < 0);
 }
 
-/// Cuts both sides wherever a piece of one of them ends. Memory that is the same on both sides is left out.
+/// Cuts both sides wherever a piece of either one ends. Skips pieces in the same memory, unless they hold
+/// floats.
 void append_segments(std::span<const column> left, std::span<const column> right,
                      std::vector<segment>& segments) {
   const bool same_is_equal = !left.empty() && !holds_floats(left.front().type());
@@ -107,7 +109,7 @@ public:
       add_uses(*each.left);
       add_uses(*each.right);
     }
-    use_token sources(ctx_->work_stream(), uses_); // the addresses stay what they are
+    use_token sources(ctx_->work_stream(), uses_); // keeps the addresses valid
     auto level = std::make_unique<comparison_level>(*ctx_);
     for (const segment& each : segments_) {
       level->add({{each.left, each.left->offset() + each.left_row, {}},
@@ -140,7 +142,7 @@ private:
     }
   }
 
-  /// Compares a level, and adds the values of its lists to the next one where all is equal so far.
+  /// Compares a level. If all is equal so far, adds the values of its lists to the next level.
   bool run_level(comparison_level& level, comparison_level& next) {
     const device_copy<equal_step> steps(ctx_, level.steps());
     const device_copy<std::int64_t> tables(ctx_, level.tables());
@@ -183,7 +185,7 @@ private:
     }
   }
 
-  /// Values that follow each other on both sides.
+  /// Adds values that follow each other on both sides.
   static void add_side_by_side(const compared_rows& lists, const equal_extent& found,
                                comparison_level& next) {
     const column& left = *lists.left.of;

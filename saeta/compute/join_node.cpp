@@ -10,17 +10,17 @@
 namespace saeta {
 namespace {
 
-/// Numbers of a level of nodes that lie on the device, and where they go.
+/// Reads numbers that a level of nodes needs from the device, and stores them at their targets.
 class offset_reader {
 public:
-  /// @param index  of a value of `width` bytes in `values`.
+  /// @param index  index of the value in `values`, in units of `width` bytes
   void ask(const buffer& values, std::size_t width, std::int64_t index, std::int64_t& target) {
     asked_.push_back({&values,
                       index * static_cast<std::int64_t>(width),
                       {.at = nullptr, .width = static_cast<std::int32_t>(width)},
                       &target});
   }
-  /// Asks for the first of `count` values from `index` on that is above `greater`.
+  /// Asks for the position of the first of `count` values from `index` on that is greater than `greater`.
   void search(const buffer& values, std::size_t width, std::int64_t index, std::int64_t count,
               std::int64_t greater, std::int64_t& target) {
     ask(values, width, index, target);
@@ -30,7 +30,7 @@ public:
     added.greater = greater;
   }
 
-  /// One kernel and one read for all of them. The targets are still where they were.
+  /// Reads all numbers by one kernel and one copy. The targets must not have moved.
   void fetch(const std::shared_ptr<context>& ctx) {
     if (asked_.empty()) {
       return;
@@ -62,7 +62,8 @@ private:
   std::vector<question> asked_;
 };
 
-/// Asks for what a span points to: first in `pointed_first`, past the last (of runs, the last) in `pointed`.
+/// Asks for what a span points to: `pointed_first` gets the first position and `pointed` the end (for runs,
+/// the last).
 void ask_offsets(const data_type& type, join_span& span, offset_reader& reader) {
   if (span.rows == 0) {
     return;
@@ -80,7 +81,9 @@ void ask_offsets(const data_type& type, join_span& span, offset_reader& reader) 
   }
 }
 
-/// @throws error format for offsets that fall and run ends that don't reach the last row: nobody checked them before.
+/// Checks the positions and makes `pointed` a count.
+/// @throws error format for decreasing offsets and for run ends that do not reach the last row, which nothing
+/// checked before
 void settle_offsets(const data_type& type, join_span& span) {
   if (span.rows == 0) {
     return;
@@ -103,7 +106,7 @@ void settle_offsets(const data_type& type, join_span& span) {
   span.pointed -= span.pointed_first;
 }
 
-/// The rows of child `index` that a span brings along.
+/// The rows of child `index` that a span contributes.
 join_span child_span(const data_type& type, const join_span& span, std::size_t index) {
   const column& child = span.of->children()[index];
   join_span made = span_of(child, child.offset(), 0);
@@ -134,7 +137,7 @@ void add_children(join_node& node) {
   }
 }
 
-/// The dictionaries of a node; those that can't be compared become a child.
+/// Adds the dictionaries of a node. Those that cannot be compared become a child.
 void add_dictionary(join_node& node) {
   node.dictionary = std::make_unique<dictionary_union>(*node.type);
   for (const join_span& span : node.spans) {
@@ -151,7 +154,7 @@ void add_dictionary(join_node& node) {
   }
 }
 
-/// Everything of one level, then the next one.
+/// Handles all nodes of a level, then the next level.
 void expand(const std::shared_ptr<context>& ctx, std::vector<join_node*> level) {
   while (!level.empty()) {
     offset_reader reader;

@@ -15,15 +15,16 @@ namespace {
 
 constexpr const char* label = "combine";
 
-/// What is known about the nulls of a span; column::unknown_nulls where they have to be counted.
+/// Null count of a span; column::unknown_nulls if it has to be counted.
 std::int64_t nulls_of(const join_span& span) {
   return nulls_of_part(span.of->known_null_count(), span.of->length(), span.rows);
 }
 
-/// Whether the validity of a span is read: where it is not, all of its rows are valid.
+/// Whether the validity of a span is read. If it is not, all of its rows are valid.
 bool copies_validity(const join_span& span) { return span.of->validity().present() && nulls_of(span) != 0; }
 
-/// The runs that the rows of a span lie in. @param row_base  runs of the group before them
+/// The runs that contain the rows of a span.
+/// @param row_base  number of runs in the group before them
 piece_rows runs_of(const join_span& span, std::int64_t row_base) {
   const column& ends = span.of->children()[0];
   piece_rows made;
@@ -40,7 +41,7 @@ join_slab::join_slab(std::shared_ptr<context> ctx, std::vector<join_node>& nodes
                      std::size_t end)
     : ctx_(std::move(ctx)), nodes_(nodes), first_(first), end_(end), plan_("bytes of joined columns") {}
 
-/// A validity is needed where a span has nulls, or may have some.
+/// A validity is needed if a span has nulls or may have some.
 void join_slab::lay_out_validity(joined& made) {
   bool needed = false;
   bool unknown = false;
@@ -106,11 +107,11 @@ void join_slab::add_values(const joined& made, std::size_t index) {
   });
 }
 
-/// Indices of dictionaries that were joined, or that became one another.
+/// Adds indices: shifted if their dictionaries were joined, remapped if those were united.
 void join_slab::add_indices(const joined& made) {
   const std::int32_t width = made.node->type->byte_width();
   std::vector<std::int64_t>& all = plan_.made().tables;
-  std::map<const void*, std::size_t> tables; // of dictionaries, by their first entry
+  std::map<const void*, std::size_t> tables; // remap tables, by their first entry
   for_each_span(*made.node, [&](const join_span& span, std::size_t piece) {
     const auto remap = made.node->dictionary->remap(piece);
     if (remap.empty() && made.children.empty()) {
@@ -149,7 +150,7 @@ void join_slab::add_offsets(const joined& made) {
   });
 }
 
-/// The buffers behind views stay where they are.
+/// The buffers behind views stay in place; only their numbers change.
 void join_slab::add_views(const joined& made) {
   constexpr std::int32_t width = 16;
   std::int64_t before = 0;
@@ -183,7 +184,7 @@ void join_slab::add_run_ends(const joined& made) {
   });
 }
 
-/// To be called while a token holds the buffers of the pieces.
+/// Must be called while a token holds the buffers of the pieces.
 void join_slab::add_steps(joined& made) {
   if (made.node->rows == 0) {
     return;
@@ -234,7 +235,7 @@ void join_slab::add_steps(joined& made) {
   }
 }
 
-/// Dictionaries that no piece has: all of a level of nesting in one transfer, because those inside of others come first.
+/// Uploads each united dictionary that no piece has. Nested dictionaries come first.
 void join_slab::upload_dictionaries(std::vector<joined>& of) {
   for (joined& each : of) {
     upload_dictionaries(each.children);
@@ -261,7 +262,7 @@ buffer join_slab::in_slab(const slab_place& at) const {
              : buffer();
 }
 
-/// The buffers that the steps will read.
+/// Appends the buffers that the steps will read.
 void join_slab::append_sources(const joined& of, std::vector<const buffer*>& sources) const {
   if (of.node->rows == 0) {
     return;
@@ -365,7 +366,7 @@ column join_slab::make(const joined& from) const {
     parts.buffers.push_back(in_slab(each));
   }
   if (type.has_validity() && parts.null_count == 0) {
-    parts.buffers[0] = {}; // it was needed to count the nulls, of which there are none
+    parts.buffers[0] = {}; // it was only needed to count the nulls, and there are none
   }
   if (type.layout() == layout_kind::views) {
     for_each_span(*from.node, [&](const join_span& span, std::size_t) {

@@ -1,4 +1,5 @@
-// The memory of a group of joined pieces: where each buffer lies in one slab, the steps that fill it, and the columns over it.
+// The memory of a group of joined pieces: the place of each buffer in one slab, the steps that fill it, and
+// the columns over it.
 #pragma once
 
 #include "saeta/compute/join_node.hpp"
@@ -15,11 +16,11 @@ namespace saeta {
 
 class join_slab {
 public:
-  /// Pieces [first, end), which the nodes have taken as one group.
+  /// Joins pieces [first, end), which the nodes have taken as one group.
   join_slab(std::shared_ptr<context> ctx, std::vector<join_node>& nodes, std::size_t first, std::size_t end);
 
-  /// Allocates, queues the kernel, and waits for null counts that were unknown.
-  /// @throws error budget_exceeded, out_of_memory, invalid_argument (misaligned memory of others).
+  /// Allocates the slab, queues the kernel, and waits for unknown null counts.
+  /// @throws error budget_exceeded, out_of_memory, invalid_argument (misaligned external memory)
   [[nodiscard]] std::vector<column> columns();
 
 private:
@@ -27,11 +28,11 @@ private:
   struct joined {
     join_node* node = nullptr;
     std::vector<slab_place> buffers;
-    std::int64_t nulls = 0;                            ///< of the spans that know theirs
-    std::uint32_t counter = scatter_step::not_counted; ///< of the nulls of the others
-    std::size_t ones = slab_plan::no_fill;             ///< the last one of its validity
+    std::int64_t nulls = 0;                            ///< known nulls of the spans
+    std::uint32_t counter = scatter_step::not_counted; ///< counts the nulls of the other spans
+    std::size_t ones = slab_plan::no_fill;             ///< latest fill of its validity
     std::vector<joined> children;
-    std::vector<slab_place> run_ends; ///< one, of run-end encoded columns
+    std::vector<slab_place> run_ends; ///< one, only for run-end encoded columns
     std::shared_ptr<const column> dictionary;
   };
 
@@ -56,7 +57,7 @@ private:
   [[nodiscard]] buffer in_slab(const slab_place& at) const;
   [[nodiscard]] column make(const joined& from) const;
 
-  /// Calls `visit(span, piece)` for the spans of the group that were taken.
+  /// Calls `visit(span, piece)` for each span taken into the group.
   template <class Visit>
   void for_each_span(const join_node& node, Visit visit) const {
     for (std::size_t piece = first_; piece < end_; ++piece) {

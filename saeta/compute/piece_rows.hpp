@@ -1,4 +1,4 @@
-// What one piece brings to a column of a result, or to a child of one, that many pieces are joined into.
+// The rows that one piece contributes to a joined column, or to a child of one.
 #pragma once
 
 #include "saeta/column/data_type.hpp"
@@ -15,17 +15,17 @@ struct piece_rows {
   /// What the rows point to: bytes, rows of the child of a list, or runs.
   std::int64_t pointed_first = 0;
   std::int64_t pointed = 0;
-  // What the group has before it:
+  // Counts of the group before this piece:
   std::int64_t row_base = 0;
   std::int64_t pointed_base = 0;
-  /// Where each buffer begins: a byte of the source that is read, or an address of the device.
+  /// Where each buffer begins: an offset in a source that is read, or a device address.
   std::array<std::uint64_t, 3> at{};
 };
 
-/// What the offsets, or run ends, of a type count.
+/// What the offsets or run ends of a type count.
 enum class counted_rows { nothing, own, pointed, of_children };
 
-/// How far they count: pieces are joined as long as this is enough.
+/// The largest count they can hold. Pieces are joined while their sum stays within it.
 struct counted_limit {
   counted_rows what = counted_rows::nothing;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();

@@ -7,7 +7,7 @@
 namespace saeta {
 namespace {
 
-/// Beyond so many places the whole slab is zeroed, instead of the bytes behind each.
+/// With more padded places than this the whole slab is zeroed, instead of each padding.
 constexpr std::size_t most_padded = 16'384;
 
 std::uint64_t as_byte(std::int64_t number) noexcept { return static_cast<std::uint64_t>(number); }

@@ -1,10 +1,11 @@
-// The planner of joined columns: where the buffers of a result lie in one slab, and the steps that bring the rows of pieces there.
+// Plans joined columns: the places of the result's buffers in one slab, and the steps that bring rows there.
 //
-// What      Pieces of a file lie in a source that is read, pieces of columns in memory of the device. A piece says where its
-//           buffers begin (piece_rows.hpp); places and steps are the same. Whoever plans adds what differs.
-// Order     Places, `end_layout`, steps, `clear_padding`.
+// What      Pieces of a file lie in a source that is read. Pieces of columns lie in device memory. A piece
+//           says where its buffers begin (piece_rows.hpp). Places and steps are the same for both. The caller
+//           adds what differs.
+// Order     Places, then `end_layout`, steps, and `clear_padding`.
 // Thread    One.
-// Failure   error overflow for sizes that no memory has.
+// Failure   error overflow for sizes that exceed the range of their type.
 #pragma once
 
 #include "saeta/compute/piece_rows.hpp"
@@ -20,7 +21,7 @@ namespace saeta {
 /// A buffer of the result. Bits lie in the first part of the slab, which is zeroed.
 struct slab_place {
   static constexpr std::uint64_t absent = static_cast<std::uint64_t>(-1);
-  std::uint64_t at = absent; ///< in the part for bits, or in what follows it
+  std::uint64_t at = absent; ///< offset in the part for bits, or in the part after it
   std::uint64_t bytes = 0;
   bool bits = false;
 
@@ -33,41 +34,43 @@ public:
   static constexpr std::size_t padding = 64;
   static constexpr std::size_t no_fill = static_cast<std::size_t>(-1);
 
-  /// @param what  is too large, for errors: "bytes of a table"
+  /// @param what  names the size in overflow errors: "bytes of a table"
   explicit slab_plan(const char* what) : what_(what) {}
 
-  /// @param padded  false: its size is not known yet, and `pad` follows
+  /// @param padded  false if the size is not known yet; `pad` is called later
   slab_place add_place(std::size_t bytes, bool bits = false, bool padded = true);
-  /// Buffer `index` of a type. A validity is added only where it is needed, which the caller knows.
+  /// Adds a place for buffer `index` of a type. The caller decides whether a validity is needed.
   slab_place add_buffer(const data_type& type, std::size_t index, std::int64_t rows, std::int64_t pointed,
                         bool padded = true);
   void pad(const slab_place& place);
   std::uint32_t add_counter() noexcept { return static_cast<std::uint32_t>(made_.counters++); }
   void end_layout();
-  /// Byte of the slab, after `end_layout`.
+  /// Offset in the slab, after `end_layout`.
   [[nodiscard]] std::uint64_t byte_of(const slab_place& place) const noexcept {
     return (place.bits ? 0 : bits_bytes_) + place.at;
   }
 
-  /// Nothing for 0 bytes. @param byte  of the place
+  /// Adds nothing for 0 bytes.
+  /// @param byte  offset in the place
   void add_copy(std::uint64_t source, const slab_place& to, std::uint64_t byte, std::int64_t bytes);
-  /// The rows of buffer `index`, values of `width` bytes.
+  /// Copies the rows of buffer `index`, which has values of `width` bytes.
   void add_values(const piece_rows& piece, std::size_t index, std::int32_t width, const slab_place& to);
-  /// The same by a kind that changes them; the caller says how.
+  /// The same by a kind that changes the values. The caller sets the details of the step.
   scatter_step& add_changed(join_kind kind, const piece_rows& piece, std::size_t index, std::int32_t width,
                             const slab_place& to);
   void add_bits(const piece_rows& piece, std::size_t index, const slab_place& to,
                 std::uint32_t counter = scatter_step::not_counted);
-  /// Bits of 1 for all rows. @param last  the fill for the piece before, which takes these in where they are side by side
+  /// Sets the bits of all rows.
+  /// @param last  the previous piece's fill, extended if these bits follow it
   void add_ones(const piece_rows& piece, const slab_place& to, std::size_t& last);
-  /// Offsets of the rows, and one more behind the last piece.
+  /// Adds the offsets of the rows, and the final offset after the last piece.
   scatter_step& add_offsets(const piece_rows& piece, std::int32_t width, const slab_place& to, bool is_last);
-  /// The bytes that the rows point to.
+  /// Copies the bytes that the rows point to.
   void add_bytes(const piece_rows& piece, const slab_place& to);
-  /// @param ends  the run ends that the rows of `piece` lie in
+  /// @param ends  the run ends that cover the rows of `piece`
   void add_run_ends(const piece_rows& piece, const piece_rows& ends, std::int32_t width,
                     const slab_place& to);
-  /// Zeroes behind places that do not end at a multiple of the padding.
+  /// Zeroes the padding after places that do not end at a multiple of it.
   void clear_padding();
 
   [[nodiscard]] scatter_plan& made() noexcept { return made_; }
@@ -77,7 +80,7 @@ private:
   const char* what_;
   std::uint64_t bits_bytes_ = 0;
   std::uint64_t other_bytes_ = 0;
-  std::vector<slab_place> padded_; ///< places with padding behind them
+  std::vector<slab_place> padded_; ///< places with padding after them
   scatter_plan made_;
 };
 

@@ -39,7 +39,7 @@ void symbol_dictionary::take(const host_array& symbols, std::string_view label, 
   }
 }
 
-/// Twice the room where there is too little: in new memory, since consumers have the old.
+/// Doubles the room if there is too little. Uses new memory, because consumers hold the old.
 void symbol_dictionary::make_room(std::size_t names, std::size_t bytes) {
   if (names <= text_->offsets.capacity() && bytes <= text_->bytes.capacity()) {
     return;

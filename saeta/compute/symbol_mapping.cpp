@@ -38,7 +38,7 @@ symbol_mapping::symbol_mapping(std::shared_ptr<context> ctx, const host_array& v
 
 symbol_mapping::~symbol_mapping() = default;
 
-/// The kernels of one column, one behind the other on the context's work stream.
+/// The kernels of one column, queued in order on the context's work stream.
 struct symbol_mapping::steps {
   steps(const symbol_mapping& of, const column& indices)
       : ctx(of.ctx_), source(indices), rows(indices.length()), given(as_size(indices.type().byte_width())),
@@ -58,13 +58,13 @@ struct symbol_mapping::steps {
   [[nodiscard]] bool has_nulls() const {
     return source.validity().present() && source.known_null_count() != 0;
   }
-  /// Memory for values of `each` bytes.
+  /// Allocates memory for values of `each` bytes.
   [[nodiscard]] buffer scratch(std::size_t each) const {
     const std::size_t size = round_up(checked_mul(as_size(rows), each, "bytes of symbols"), std::size_t{64});
     return size == 0 ? buffer() : buffer::allocate(ctx, size, ctx->work_stream(), label);
   }
 
-  /// Indices of 1 and 2 bytes as ones of 4; where they are otherwise.
+  /// Widens indices of 1 and 2 bytes to 4. Returns other indices where they are.
   const std::byte* wide_indices(const use_token& token) const {
     const auto* const first = token.data<std::byte>(source.values()) + as_size(source.offset()) * given;
     if (!widened.present()) {
@@ -96,7 +96,7 @@ struct symbol_mapping::steps {
     return made;
   }
 
-  /// The low bytes of each value of `width` bytes.
+  /// Copies the low `bytes_each` bytes of each value of `width` bytes.
   void narrow(const use_token& token, const buffer& from, std::size_t bytes_each, const buffer& to) const {
     strided_values low;
     low.first = token.data<std::byte>(from);
@@ -127,12 +127,12 @@ struct symbol_mapping::steps {
   const column& source;
   std::int64_t rows;
   std::size_t given; ///< bytes of an index
-  std::size_t width; ///< at least those of a symbol
+  std::size_t width; ///< bytes of an index or a symbol, the larger of both
   buffer widened;
   buffer found;   ///< symbols, `width` bytes each
-  buffer symbols; ///< where `found` is wider than they are
-  buffer flags;   ///< 1 where a row names a value, `width` bytes each
-  buffer bytes;   ///< the same in one byte
+  buffer symbols; ///< narrowed from `found` if that is wider
+  buffer flags;   ///< 1 if a row refers to a value, `width` bytes each
+  buffer bytes;   ///< `flags` in one byte each
   buffer validity;
 };
 

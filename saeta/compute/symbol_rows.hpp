@@ -1,4 +1,4 @@
-// Rows of strings and of symbols in host memory, one by one.
+// Reads rows of strings and of symbols in host memory, one by one.
 #pragma once
 
 #include "saeta/column/symbol_table.hpp"
@@ -14,7 +14,7 @@
 
 namespace saeta {
 
-/// Rows that are interned at a time.
+/// Number of rows interned at a time.
 inline constexpr std::int64_t interned_block = 4096;
 
 inline bool valid_at(const host_array& of, std::int64_t row) noexcept {
@@ -23,7 +23,7 @@ inline bool valid_at(const host_array& of, std::int64_t row) noexcept {
          (std::to_integer<unsigned>(of.buffers[0][at / 8]) >> (at % 8) & 1u) != 0;
 }
 
-/// A string of a row that is valid.
+/// The string of a valid row.
 inline std::string_view text_at(const host_array& of, std::int64_t row) noexcept {
   const std::int64_t at = of.offset + row;
   const auto base = [](std::span<const std::byte> bytes) {
@@ -37,8 +37,7 @@ inline std::string_view text_at(const host_array& of, std::int64_t row) noexcept
                ? std::string_view()
                : std::string_view(base(of.buffers[2]) + first, static_cast<std::size_t>(last - first));
   }
-  std::int32_t
-      view[4]; // a size, then up to 12 bytes, or their beginning, the number of a buffer, and a place
+  std::int32_t view[4]; // size, then up to 12 bytes; or size, prefix, buffer number, offset
   std::memcpy(view, of.buffers[1].data() + static_cast<std::size_t>(at) * sizeof view, sizeof view);
   const auto bytes = static_cast<std::size_t>(view[0]);
   return bytes <= 12
@@ -54,7 +53,8 @@ inline symbol symbol_at(const host_array& of, std::int64_t row) noexcept {
   return found;
 }
 
-/// Calls `take(row, symbol)` for each row that is not null. @param name_of  of such a row.
+/// Interns the rows that are not null and calls `take(row, symbol)` for each.
+/// @param name_of  returns the name of such a row
 template <class NameOf, class Take>
 void intern_rows(const host_array& of, symbol_table& table, NameOf name_of, Take take) {
   std::vector<std::string_view> names;

@@ -24,12 +24,12 @@ bool is_text(const data_type& type) noexcept {
           type.id() == type_id::string_view);
 }
 
-/// Integers that are taken for symbols.
+/// Integers that can be used as symbols.
 bool is_number(const data_type& type) noexcept {
   return type.extension_name().empty() && type.is_integer() && type.byte_width() == symbol_width;
 }
 
-/// The rows on the host. What others still write is waited for.
+/// Brings the rows to the host, after waiting for pending writes.
 host_batch fetched(const column& source) {
   host_batch made = download(source.ctx(), {source.length(), {source}});
   if (source.ctx()->on_host()) {
@@ -40,11 +40,11 @@ host_batch fetched(const column& source) {
   return made;
 }
 
-/// Symbols of rows that have no dictionary, sent to the context of the column.
+/// Makes symbols of rows that have no dictionary and uploads them to the column's context.
 template <class NameOf>
 column interned_rows(const std::shared_ptr<context>& ctx, const host_array& source,
                      const std::shared_ptr<symbol_table>& table, NameOf name_of) {
-  const std::int64_t skipped = source.offset % 8; // the validity begins at a whole byte
+  const std::int64_t skipped = source.offset % 8; // so that the validity begins at a whole byte
   std::vector<symbol> symbols(as_size(skipped + source.length));
   intern_rows(source, *table, name_of,
               [&](std::int64_t row, symbol found) { symbols[as_size(skipped + row)] = found; });
@@ -71,7 +71,7 @@ column with_type(const column& source, const data_type& type) {
   return column::make(source.ctx(), std::move(parts));
 }
 
-/// @throws error out_of_range for the first row whose number is no symbol of the table.
+/// @throws error out_of_range for the first row whose number is not a symbol of the table
 void require_symbols(const column& numbers, const symbol_table& table) {
   if (numbers.length() == 0) {
     return;
@@ -123,7 +123,7 @@ std::vector<column> as_symbols(std::span<const column> pieces, const std::shared
   const data_type type = data_type::symbol(table);
   std::vector<column> made;
   std::unique_ptr<const symbol_mapping> mapping;
-  const column* mapped = nullptr; // the dictionary of `mapping`: pieces of one source share theirs
+  const column* mapped = nullptr; // dictionary of `mapping`; pieces of one source share it
   for (const column& piece : pieces) {
     const data_type& from = piece.type();
     const auto& ctx = piece.ctx();
