@@ -4,7 +4,7 @@
 //           planned transfer for each table.
 // Owner     The values are copied, on a host context as well. The caller may reuse them when the call
 //           returns.
-// Failure   Below, and budget_exceeded, out_of_memory, closed; nothing stays allocated.
+// Failure   As stated below, and budget_exceeded, out_of_memory, closed. Nothing stays allocated.
 #pragma once
 
 #include "saeta/column/table.hpp"
