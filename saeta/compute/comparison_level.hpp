@@ -74,7 +74,7 @@ public:
   [[nodiscard]] std::size_t extents() const noexcept { return static_cast<std::size_t>(extents_); }
   /// Uses of the memory that the tasks read besides the columns.
   [[nodiscard]] std::vector<use> uses() const;
-  /// Points the tasks to the steps and tables on the device.
+  /// Makes the tasks point to the steps and tables on the device.
   void finish(const equal_step* steps, const std::int64_t* tables);
 
 private:

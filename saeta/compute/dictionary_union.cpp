@@ -101,7 +101,8 @@ bool dictionary_union::fits(std::size_t piece) const {
   if (found_.empty() || can_index(known + from.length)) {
     return true;
   }
-  // A new value that is twice in one dictionary counts twice. A group may end early, but no index overflows.
+  // A new value that occurs twice in one dictionary counts twice: a group may end early, but no index
+  // overflows.
   std::int64_t fresh = 0;
   for (std::int64_t row = 0; row < from.length; ++row) {
     fresh += id_of(value_of(from, row)) < 0 ? 1 : 0;

@@ -11,7 +11,7 @@
 namespace saeta {
 namespace {
 
-/// Rows of two columns of one type, each from a row of its own on.
+/// Rows of two columns of one type, starting at a row of each.
 struct segment {
   const column* left = nullptr;
   std::int64_t left_row = 0;

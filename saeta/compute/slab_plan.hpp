@@ -55,7 +55,7 @@ public:
   void add_copy(std::uint64_t source, const slab_place& to, std::uint64_t byte, std::int64_t bytes);
   /// Copies the rows of buffer `index`, which has values of `width` bytes.
   void add_values(const piece_rows& piece, std::size_t index, std::int32_t width, const slab_place& to);
-  /// The same by a kind that changes the values. The caller sets the details of the step.
+  /// Does the same with a kind that changes the values. The caller sets the rest of the step.
   scatter_step& add_changed(join_kind kind, const piece_rows& piece, std::size_t index, std::int32_t width,
                             const slab_place& to);
   void add_bits(const piece_rows& piece, std::size_t index, const slab_place& to,

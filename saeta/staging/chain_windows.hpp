@@ -1,11 +1,10 @@
-// Works off the chunks of a scatter in time windows of some milliseconds.
+// Processes the chunks of a scatter in time windows of some milliseconds.
 //
 // What      After each window the program can report progress and be interrupted, without the ring's lock.
 //           Windows are long enough that threads seldom wait for each other. A chain that did not finish, or
 //           did not begin, in its window continues in the next one. Decoding readers are reused from chain to
 //           chain: their state and input buffers would cost a page fault per page if they were made anew.
-// Thread    Between `open` and `close` several threads may work off different chains. All other calls: one
-//           thread.
+// Thread    Between `open` and `close` several threads may process different chains. Other calls: one thread.
 #pragma once
 
 #include "saeta/staging/chunk_cutter.hpp"
@@ -19,7 +18,7 @@
 
 namespace saeta {
 
-/// Chunks that are brought one after the other, and the position reached.
+/// Chunks that are transferred one after the other, and the position reached.
 struct chunk_chain {
   chunk_cursor at;
   std::unique_ptr<ordered_reader> decoding; ///< made on first use
@@ -33,7 +32,7 @@ public:
   static constexpr std::chrono::milliseconds window_time{40};
 
   /// @param cutter  must outlive this object
-  /// @param from    position of the first chunk; the caller brings the chunks before it
+  /// @param from    position of the first chunk; the caller transfers the chunks before it
   chain_windows(const chunk_cutter& cutter, std::size_t threads, chunk_cursor from = {});
 
   [[nodiscard]] std::size_t chains() const noexcept { return begins_.size(); }

@@ -4,7 +4,7 @@
 //           places. A step is cut between two values, where the chunk is full. Neighbouring ranges with a
 //           small gap are read as one part. A chunk filled by one copy is direct: its bytes can go to their
 //           place without a kernel. Decoded steps are cut only if they do not fit in one chunk. The chunks of
-//           such a step form a chain, which one thread brings.
+//           such a step form a chain, which one thread reads.
 // Thread    `cut` is const: several threads may cut chunks of the same steps, each into its own `cut_chunk`.
 #pragma once
 

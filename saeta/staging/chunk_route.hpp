@@ -1,8 +1,8 @@
 // Decides which bytes of a filled chunk go straight to their places and which a kernel puts there.
 //
 // What      The copy of the chunk itself places large copies. Bytes that a kernel changes, counts or moves
-//           bit by bit land first, and so do small copies, because each separate copy costs the driver and
-//           the link some time. All copies of a chunk are one call (backend::copy_all).
+//           bit by bit land in device memory first. Small copies land too, because each separate copy costs
+//           the driver and the link some time. All copies of a chunk are one call (backend::copy_all).
 #pragma once
 
 #include "saeta/staging/chunk_cutter.hpp"

@@ -33,7 +33,7 @@ struct scatter_unions {
 
 /// One piece of work. A fill (`ones`, `zero`) has no source. `copy`, `bits`, `add`, `views` and `run_ends`
 /// read one range of it. `remap` and `unions` also read other memory: they are steps only if sources are
-/// addresses (slab_plan.hpp). A scatter changes unions by fixes.
+/// addresses (compute/slab_plan.hpp). A scatter changes unions by fixes.
 struct scatter_step {
   static constexpr std::uint32_t not_counted = std::numeric_limits<std::uint32_t>::max();
 

@@ -69,7 +69,7 @@ public:
 private:
   /// Null if all chunks are in flight.
   chunk* find_free();
-  /// Null if the lane has its maximum of chunks, or if there is no room for more and it has some.
+  /// Null if the lane has as many chunks as it may have, or if there is no room for more and it has some.
   chunk* make_chunk();
   chunk& oldest();
   void land(chunk& which);

@@ -178,8 +178,8 @@ private:
       all_.fetch_slice(all_.cut_[slot], slice * slice_bytes_, (slice + 1) * slice_bytes_, pinned(slot));
     }
     void end(staging_lane& lane, std::size_t slot, std::size_t) override {
-      // Kernels run on their own stream, beside the copies of other chunks. Behind the copy of their own
-      // chunk they delayed the next copy.
+      // Kernels run on their own stream, beside the copies of other chunks. On the stream of their chunk they
+      // delayed the next copy.
       all_.send(lane, staged(slot), slot, all_.ring_.shared_streams_.back().get());
     }
 
@@ -240,7 +240,7 @@ private:
     });
   }
 
-  /// Brings the first chunks, which can be read in any order. Returns where they end.
+  /// Transfers the first chunks, which can be read in any order. Returns where they end.
   chunk_cursor bring_shared(const chunk_cutter& cutter, std::span<const scatter_step> all) {
     const std::size_t slots = std::min(ring_.shared_.size(), most_slots_for(all));
     chunk_sequence chunks(cutter);

@@ -1,9 +1,9 @@
-// A team of threads that works off numbered tasks together with the caller.
+// A team of threads that runs numbered tasks together with the caller.
 //
 // Owner     The staging ring. Threads start with the first `run` of more than one task and end with the team.
 // Thread    One `run` at a time; the caller is member 0.
-// Interrupt The caller looks for an interrupt (base/interrupt.hpp) between two tasks, now and then. An
-//           interrupt is a failure like any other.
+// Interrupt The caller checks for an interrupt (base/interrupt.hpp) between two tasks, now and then. It is a
+//           failure like any other.
 // Sleep     Members without work sleep. If `run` has a condition, they spin for the next round until it is
 //           true, for at most `most_awake`. Data that a core has written lies in its cache, and a sleeping
 //           core is slow to hand it to the device.

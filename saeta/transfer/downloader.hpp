@@ -6,7 +6,7 @@
 //           column there.
 // Owner     Keeps the columns until it is destroyed. `arena()` keeps the allocation alive.
 // Thread    One.
-// Failure   As for the staging ring and the pool of host memory (staging_ring.hpp, host_pool.hpp).
+// Failure   As for the ring and the pool of host memory (staging/staging_ring.hpp, staging/host_pool.hpp).
 #pragma once
 
 #include "saeta/memory/context.hpp"

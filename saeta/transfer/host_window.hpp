@@ -1,6 +1,6 @@
 // Windows: the byte ranges of a column's buffers that its rows refer to.
 //
-// A window starts exactly at its first row, and what moved has offset 0. Offsets are valid Arrow, but some
+// A window starts exactly at its first row, and a moved array has offset 0. Offsets are valid Arrow, but some
 // consumers drop the offset of a nested array: pyarrow for a map's entries, DuckDB for a struct in a list,
 // nanoarrow for a sparse union. Bitmaps that begin inside a byte are shifted at their target. Only run-end
 // encoded columns keep their offset.

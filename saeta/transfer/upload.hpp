@@ -22,8 +22,8 @@ struct upload_options {
   file_region file; ///< region that workers may read by pread
 };
 
-/// Uploads a batch to the device of `ctx`. Slices upload only their window, and each dictionary is uploaded
-/// once for a cache. One planned transfer for the batch and one for each new set of dictionaries.
+/// Uploads a batch to the device of `ctx`. Slices upload only their window, and a dictionary is uploaded once
+/// per cache. There is one planned transfer for the batch and one for each new set of dictionaries.
 batch upload(const std::shared_ptr<context>& ctx, const host_batch& source, dictionary_cache& dictionaries,
              const upload_options& options);
 
